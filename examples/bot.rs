@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, fs};
 
-use rookery_client::{Session, SessionError, SessionTerms, words};
+use rookery_client::{ClientSession, SessionError, SessionTerms, words};
 use rookery_jid::Jid;
 use rookery_sasl::client::SaltedPasswords;
 use rookery_stream::tls::client::ClientSettings;
@@ -51,7 +51,7 @@ pub fn run(mut socket: TcpStream, mut bot: Bot, first: Vec<u8>) -> Result<(), Bo
 
 /// An account that answers.
 pub struct Bot {
-    session: Session,
+    session: ClientSession,
     rooms: Vec<String>,
     has_greeted: bool,
 }
@@ -75,7 +75,7 @@ impl Bot {
             cache: SaltedPasswords::new(),
         };
         let (username, mut first) = (account.local().unwrap_or_default().to_owned(), Vec::new());
-        let session = Session::start(&Arc::new(terms), username, false, &mut first)?;
+        let session = ClientSession::start(&Arc::new(terms), username, false, &mut first)?;
         Ok((Bot { session, rooms, has_greeted: false }, first))
     }
 

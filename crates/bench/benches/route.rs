@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use divan::{AllocProfiler, Bencher, black_box};
-use rookery_bench::engine::Target;
-use rookery_bench::network::{DOMAIN, Network, PASSWORD, Parts};
-use rookery_bench::{Outcome, chat};
+use rookery_bench::engine::LoadTarget;
+use rookery_bench::network::{BenchNetwork, DOMAIN, PASSWORD, Parts};
+use rookery_bench::{BenchOutcome, chat};
 use rookery_client::SessionTerms;
 use rookery_fanout::Link;
 use rookery_hub::{Event, World};
@@ -90,7 +90,7 @@ fn tick_tls(bencher: Bencher<'_, '_>, messages: usize) {
 /// Measures ticks in which `messages` connections get a message each, from as many others.
 fn ticks(bencher: Bencher<'_, '_>, messages: usize, tls: Option<ClientSettings>) {
     let parts = Parts::new(1000, 0).expect("a thread");
-    let target = Target {
+    let target = LoadTarget {
         transport: rookery_bench::engine::Transport::Tcp,
         terms: Arc::new(SessionTerms {
             domain: DOMAIN.to_owned(),
@@ -102,7 +102,7 @@ fn ticks(bencher: Bencher<'_, '_>, messages: usize, tls: Option<ClientSettings>)
             cache: SaltedPasswords::new(),
         }),
     };
-    let mut network = Network::new(&parts, target).expect("a network");
+    let mut network = BenchNetwork::new(&parts, target).expect("a network");
     let mut clients = network.log_in_and_keep(2 * messages, chat::PRESENCE).expect("logins");
     let jid = |number: u32| chat::account(number as usize, DOMAIN) + "/bench";
     let plain: Vec<String> =
@@ -128,7 +128,7 @@ fn ticks(bencher: Bencher<'_, '_>, messages: usize, tls: Option<ClientSettings>)
 }
 
 fn world(shard: usize, shards: usize) -> World {
-    let parts = || -> Outcome<Parts> { Parts::new(1000, 0) };
+    let parts = || -> BenchOutcome<Parts> { Parts::new(1000, 0) };
     parts().expect("a thread").world(shard, shards)
 }
 

@@ -34,7 +34,7 @@ pub use component::ComponentSession;
 pub use login::SessionTerms;
 pub use offered::OfferedMechanisms;
 pub use reader::{StreamItem, StreamReader};
-pub use session::Session;
+pub use session::ClientSession;
 
 /// The reason why a stream is over, in words for the person who runs the client.
 #[derive(Debug, Clone, PartialEq, Eq)]

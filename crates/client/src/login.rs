@@ -45,12 +45,12 @@ impl fmt::Debug for SessionTerms {
     }
 }
 
-/// The next step for the owner of a [`Login`].
+/// The next step for the owner of a [`StreamLogin`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoginStep {
     /// Wait for more bytes.
     More,
-    /// Begin TLS: then call [`Login::open`]. What came behind is not to be believed.
+    /// Begin TLS: then call [`StreamLogin::open`]. What came behind is not to be believed.
     StartTls,
     /// The resource is bound, to this address unless an account was made; what comes from now on
     /// are stanzas.
@@ -58,7 +58,7 @@ pub enum LoginStep {
 }
 
 /// One login in progress.
-pub struct Login {
+pub struct StreamLogin {
     terms: Arc<SessionTerms>,
     username: String,
     phase: LoginPhase,
@@ -76,12 +76,12 @@ enum LoginPhase {
     Register,
 }
 
-impl Login {
-    /// Returns a login to the account with this localpart. [`Login::open`] comes next, or TLS
+impl StreamLogin {
+    /// Returns a login to the account with this localpart. [`StreamLogin::open`] comes next, or TLS
     /// before it.
-    pub fn new(terms: Arc<SessionTerms>, username: String) -> Login {
+    pub fn new(terms: Arc<SessionTerms>, username: String) -> StreamLogin {
         let phase = LoginPhase::Header { authenticated: false };
-        Login { terms, username, phase, secure: false, reader: StreamReader::new(LIMITS) }
+        StreamLogin { terms, username, phase, secure: false, reader: StreamReader::new(LIMITS) }
     }
 
     /// Returns the terms of the session.
@@ -246,7 +246,7 @@ impl Login {
     }
 }
 
-impl fmt::Debug for Login {
+impl fmt::Debug for StreamLogin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Login").field("username", &self.username).finish_non_exhaustive()
     }

@@ -8,7 +8,7 @@ use rookery_sasl::ChannelBindings;
 use rookery_stream::tls::client::ClientTls;
 use rookery_xml::{Limits, Scan, Scanner, Stanza};
 
-use crate::login::{Login, LoginStep, SessionTerms};
+use crate::login::{LoginStep, SessionTerms, StreamLogin};
 use crate::{SessionError, words};
 
 /// One client's stream, from the first byte on.
@@ -28,16 +28,16 @@ use crate::{SessionError, words};
 /// }
 /// # }
 /// ```
-pub struct Session {
+pub struct ClientSession {
     tls: Option<ClientTls>,
     /// The login, until a resource is bound.
-    login: Option<Box<Login>>,
+    login: Option<Box<StreamLogin>>,
     jid: Option<Jid>,
     /// The bytes that have come and are not whole yet, decrypted.
     carry: Vec<u8>,
 }
 
-impl Session {
+impl ClientSession {
     /// Begins a session of the account with this localpart; what has to be sent first is appended
     /// to `out`. With `direct_tls` that is a TLS handshake (XEP-0368).
     ///
@@ -60,9 +60,9 @@ impl Session {
     }
 
     /// Returns a session that has said nothing yet, for transports that have to be opened first and
-    /// put the stream into frames: they give what came to [`Session::take`].
+    /// put the stream into frames: they give what came to [`ClientSession::take`].
     pub fn unopened(terms: &Arc<SessionTerms>, username: String) -> Self {
-        let login = Box::new(Login::new(terms.clone(), username));
+        let login = Box::new(StreamLogin::new(terms.clone(), username));
         Self { tls: None, login: Some(login), jid: None, carry: Vec::new() }
     }
 
@@ -122,7 +122,8 @@ impl Session {
         self.work_off(out, each)
     }
 
-    /// Takes bytes of the stream itself, without TLS or frames. Otherwise like [`Session::read`].
+    /// Takes bytes of the stream itself, without TLS or frames. Otherwise like
+    /// [`ClientSession::read`].
     ///
     /// # Errors
     /// The error that ends the stream.
@@ -198,7 +199,7 @@ impl Session {
     }
 }
 
-impl fmt::Debug for Session {
+impl fmt::Debug for ClientSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").field("jid", &self.jid).finish_non_exhaustive()
     }

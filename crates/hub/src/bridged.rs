@@ -21,15 +21,15 @@ use rookery_observe::bound::{Bound, Most, Per, Unit};
 use rookery_xml::Kind;
 
 /// Senders that have shown themselves, each with a recipient.
-type Pairs = BTreeSet<(Jid, Jid)>;
+type BridgedPairs = BTreeSet<(Jid, Jid)>;
 
 /// The presence of components whose home a shard is.
 #[derive(Debug, Default)]
 pub(crate) struct Bridged {
     /// By the component.
-    shown: Map<Box<str>, Pairs>,
+    shown: Map<Box<str>, BridgedPairs>,
     /// Of components that are gone, and still to be told.
-    farewells: Pairs,
+    farewells: BridgedPairs,
     /// Pairs of all components.
     number: usize,
 }
@@ -67,7 +67,7 @@ impl Bridged {
         Some(pair)
     }
 
-    /// Tells whether somebody has still to be told.
+    /// Returns whether somebody has still to be told.
     pub(crate) fn has_more(&self) -> bool {
         !self.farewells.is_empty()
     }

@@ -22,7 +22,7 @@ use serde_bytes::ByteBuf;
 use tracing::warn;
 
 use crate::World;
-use crate::card::{Card, Counts, SessionCard, Shown, State};
+use crate::card::{Card, CardCounts, CardShown, CardState, SessionCard};
 use crate::letter::Letter;
 
 impl World {
@@ -132,7 +132,7 @@ impl World {
         let (handled, doubtful) = (ledger.sure(), ledger.doubt());
         let managed = self.managed(link)?;
         let (id, seconds) = (**managed.id.as_ref()?, managed.seconds);
-        let stream = Counts { id, seconds, handled, doubtful, acknowledged: 0, sent: 0 };
+        let stream = CardCounts { id, seconds, handled, doubtful, acknowledged: 0, sent: 0 };
         let session = self.session_at(link)?;
         let rare = session.rare.as_ref()?;
         // It may be about to go on here from the process before.
@@ -140,7 +140,7 @@ impl World {
         let (shown, until_ms, modules, is_uncalled) = match back {
             Some(back) => (back.shown.clone(), back.until_ms, back.modules.clone(), back.is_uncalled),
             None => {
-                let shown = Shown {
+                let shown = CardShown {
                     presence: session.presence.clone(),
                     priority: session.priority,
                     reachable_since: session.reachable_since,
@@ -149,7 +149,7 @@ impl World {
                 (shown, until_ms, self.luggage(link)?, session.is_uncalled)
             }
         };
-        let state = State {
+        let state = CardState {
             stream,
             shown,
             lang: rare.lang.as_deref().map(str::to_owned),

@@ -165,7 +165,7 @@ impl World {
         self.leave(Outgoing::plain(to.to_jid(), packet.clone()));
     }
 
-    /// Tells whether modules let what an account of this shard sends go to another server.
+    /// Returns whether modules let what an account of this shard sends go to another server.
     fn may_go_abroad(&mut self, packet: &Packet, to: JidRef<'_>) -> bool {
         for at in 0..self.catalogue.registry.passing.abroad.len() {
             let Some(hook) = self.catalogue.registry.passing.abroad.get(at) else { return true };

@@ -155,13 +155,13 @@ pub use parts::Place;
 pub use passage::{Delivery, Notes, Passage, Stanzas, Wanted};
 pub use question::Question;
 pub use remote::{Federation, RemoteService};
-pub use reply::Reply;
+pub use reply::QuestionReply;
 pub use roll::Roll;
 pub use rookery_observe::bound::{Bound, Most, Per, Unit};
 pub use rookery_observe::{Slow, slow};
 pub use session::{Session, SessionRef};
 pub use settings::{
-    Component, Conflict, Domain, OptionSpec, Options, Privileges, Requests, RosterLimits, Settings, Value,
+    Component, Conflict, Domain, OptionSpec, Options, Privileges, RequestTypes, RosterLimits, Settings, Value,
 };
 pub use share::{Bounds, Share};
 pub use source::{Entrance, Group, Judgement, Judging, LoginBy, Proof, SignIn, Source, Takes};

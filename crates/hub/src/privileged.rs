@@ -287,7 +287,7 @@ impl World {
     }
 }
 
-/// Tells whether an element is the answer to a request (XEP-0355 §4.3).
+/// Returns whether an element is the answer to a request (XEP-0355 §4.3).
 fn answers(inner: &Element, iq: &Iq) -> bool {
     let is = |name: &str, jid: &Jid| inner.attr(name).and_then(|found| Jid::parse(found).ok()).as_ref() == Some(jid);
     inner.name() == "iq"
@@ -336,7 +336,7 @@ fn write_privileges(message: &mut Writer, privileges: &Privileges) {
         Element::new("perm", ns::PRIVILEGE).with_attr("access", access).with_attr("type", type_)
     };
     let mut granted = Element::new("privilege", ns::PRIVILEGE);
-    if privileges.roster != crate::settings::Requests::default() {
+    if privileges.roster != crate::settings::RequestTypes::default() {
         let pushes = if privileges.hears_of_rosters() { "true" } else { "false" };
         granted.push_child(perm("roster", privileges.roster.name()).with_attr("push", pushes));
     }

@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    /// Tells whether an account shows its presence to somebody by group.
+    /// Returns whether an account shows its presence to somebody by group.
     pub(crate) fn shows_by_group(&self, owner: &str, asker: JidRef<'_>) -> bool {
         if !self.catalogue.registry.has_shared_contacts() {
             return false;
@@ -188,7 +188,7 @@ impl World {
         members
     }
 
-    /// Tells whether an account has any contact by group.
+    /// Returns whether an account has any contact by group.
     pub(crate) fn has_shared(&self, owner: &Jid) -> bool {
         self.shared_contacts(owner.as_ref()).is_some_and(|shared| (shared.has_watched)(self, owner.bare()))
     }

@@ -157,12 +157,12 @@ pub struct Trace {
     numbers: AtomicU64,
     known: Mutex<Set<u32>>,
     is_full: AtomicBool,
-    seen: Vec<Mutex<Seen>>,
+    seen: Vec<Mutex<WaitingSightings>>,
 }
 
 /// The sightings of one shard that wait for the reader.
 #[derive(Debug, Default)]
-struct Seen {
+struct WaitingSightings {
     waiting: VecDeque<Sighting>,
     left_out: u64,
 }
@@ -207,7 +207,7 @@ impl Trace {
     pub fn take(&self) -> (Vec<Sighting>, u64) {
         let (mut taken, mut left_out) = (Vec::new(), 0);
         for seen in &self.seen {
-            let Seen { waiting, left_out: more } = std::mem::take(&mut *lock(seen));
+            let WaitingSightings { waiting, left_out: more } = std::mem::take(&mut *lock(seen));
             taken.extend(waiting);
             left_out += more;
         }

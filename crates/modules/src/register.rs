@@ -34,18 +34,18 @@ pub use rate::Creations;
 
 /// Lets people make, change and remove accounts from their clients.
 #[derive(Debug)]
-pub struct Register {
+pub struct RegisterModule {
     creations: Creations,
 }
 
-impl Register {
+impl RegisterModule {
     /// Makes the module for one shard; `creations` is the same for all shards.
     pub fn new(creations: Creations) -> Self {
         Self { creations }
     }
 }
 
-impl Module for Register {
+impl Module for RegisterModule {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -80,7 +80,7 @@ impl Module for Register {
             [by_token].into_iter().chain(by_anybody).collect()
         });
         hooks.state(self.creations.clone());
-        hooks.state(shown::Shown::default());
+        hooks.state(shown::ShownTokens::default());
         hooks.before_login(ns::REGISTER, creation::request);
         hooks.before_login(ns::PREAUTH, shown::preauth);
         hooks.iq(Target::Server, ns::REGISTER, of_account);

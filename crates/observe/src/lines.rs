@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The newest lines. Clones are handles on the same ones.
 #[derive(Debug, Clone, Default)]
-pub struct Lines(Arc<Mutex<Ring>>);
+pub struct Lines(Arc<Mutex<LineRing>>);
 
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Unseen {
 }
 
 #[derive(Debug, Default)]
-struct Ring {
+struct LineRing {
     lines: VecDeque<Arc<Line>>,
     bytes: usize,
     /// Lines that were written since the start.
@@ -73,7 +73,7 @@ impl Lines {
         Unseen { left_out: from.saturating_sub(seen), seen: from + lines.len() as u64, lines }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Ring> {
+    fn lock(&self) -> MutexGuard<'_, LineRing> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

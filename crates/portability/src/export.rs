@@ -132,14 +132,14 @@ fn write(
     let mut accounts = 0;
     let specs = &documents();
     if what.local().is_some() {
-        Account { out, stores, jid: what, damaged, specs }.write()?;
+        ExportedAccount { out, stores, jid: what, damaged, specs }.write()?;
         accounts = 1;
     } else {
         let mut after: Option<Jid> = None;
         loop {
             let page = wait(stores.accounts.list(what.domain(), after.as_ref().map(Jid::as_ref), PAGE))?;
             for jid in &page {
-                Account { out, stores, jid, damaged, specs }.write()?;
+                ExportedAccount { out, stores, jid, damaged, specs }.write()?;
             }
             accounts += page.len();
             after = page.last().cloned();
@@ -153,7 +153,7 @@ fn write(
 }
 
 /// An account on its way into the file.
-struct Account<'a> {
+struct ExportedAccount<'a> {
     out: &'a mut dyn Write,
     stores: &'a Stores,
     jid: &'a Jid,
@@ -161,7 +161,7 @@ struct Account<'a> {
     specs: &'a [DocumentSpec],
 }
 
-impl Account<'_> {
+impl ExportedAccount<'_> {
     fn write(mut self) -> Result<(), ExportError> {
         self.out.write_all(&open("user", &[("name", self.jid.local().unwrap_or_default())]))?;
         self.credentials()?;

@@ -22,7 +22,7 @@ pub const PEP: &str = "pep";
 
 /// The limits that the operator sets a host.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct NodeLimits {
     /// Nodes of the host.
     nodes: usize,
     /// Nodes that one account may make.
@@ -43,7 +43,7 @@ pub(super) struct Limits {
     pub account_subscriptions: usize,
 }
 
-impl Limits {
+impl NodeLimits {
     pub fn of(world: &World, host: &Jid) -> Self {
         let is_account = host.local().is_some();
         let module = if is_account { PEP } else { NAME };

@@ -9,11 +9,11 @@ use rookery_store::pubsub::{Affiliation, NodeSubscription};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer};
 
-use super::config::{Access, Config, Publish};
+use super::config::{AccessModel, NodeConfig, Publish};
 use super::error::{invalid_options, presence_required, specific};
 
 /// Names a node: its host and its id.
-pub(crate) type Key = (Jid, String);
+pub(crate) type NodeKey = (Jid, String);
 
 /// Those who see the presence of the owner of a node, with the groups that the owner has put them
 /// in where that matters.
@@ -21,17 +21,17 @@ pub(super) type Contacts = Map<Jid, Relation>;
 
 /// A node without its items.
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
-    pub config: Config,
+pub(crate) struct PubsubNode {
+    pub config: NodeConfig,
     /// The account that answers for it.
     pub creator: Option<Jid>,
     pub affiliations: BTreeMap<Jid, Affiliation>,
-    pub subscriptions: BTreeMap<Jid, Subscription>,
+    pub subscriptions: BTreeMap<Jid, PubsubSubscription>,
 }
 
 /// The terms of an address's subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Subscription {
+pub(crate) struct PubsubSubscription {
     /// An owner has yet to approve it.
     pub pending: bool,
     /// True if the subscriber wants to be notified (§16.4.2, `pubsub#deliver`).
@@ -50,38 +50,38 @@ pub(crate) struct Relation {
     pub groups: Vec<String>,
 }
 
-/// Tells whether somebody hears of a node without a subscription: an auto-subscriber (XEP-0060
+/// Returns whether somebody hears of a node without a subscription: an auto-subscriber (XEP-0060
 /// §9.1), or one of the whitelist.
-pub(super) fn hears(config: &Config, affiliation: Option<Affiliation>, relation: &Relation) -> bool {
+pub(super) fn hears(config: &NodeConfig, affiliation: Option<Affiliation>, relation: &Relation) -> bool {
     match affiliation {
         Some(Affiliation::Owner | Affiliation::Publisher | Affiliation::Member) => return true,
         Some(Affiliation::PublishOnly | Affiliation::Outcast) => return false,
         None => {}
     }
     match config.access {
-        Access::Open | Access::Presence => relation.sees_presence,
-        Access::Roster => {
+        AccessModel::Open | AccessModel::Presence => relation.sees_presence,
+        AccessModel::Roster => {
             relation.sees_presence && config.roster_groups.iter().any(|group| relation.groups.contains(group))
         }
-        Access::Authorize | Access::Whitelist => false,
+        AccessModel::Authorize | AccessModel::Whitelist => false,
     }
 }
 
-impl Node {
+impl PubsubNode {
     /// Returns a new node.
-    pub(crate) fn new(config: Config, owner: Jid) -> Self {
+    pub(crate) fn new(config: NodeConfig, owner: Jid) -> Self {
         let affiliations = BTreeMap::from([(owner.clone(), Affiliation::Owner)]);
         Self { config, creator: Some(owner), affiliations, subscriptions: BTreeMap::new() }
     }
 
     /// Returns a node as the store has it. `defaults` are for what its configuration doesn't say.
-    pub(crate) fn of(stored: rookery_store::pubsub::Node, defaults: Config) -> Self {
+    pub(crate) fn of(stored: rookery_store::pubsub::Node, defaults: NodeConfig) -> Self {
         let subscriptions = stored.subscriptions.into_iter();
         Self {
             config: defaults.read(&stored.config),
             creator: stored.creator,
             affiliations: stored.affiliations.into_iter().collect(),
-            subscriptions: subscriptions.map(|(jid, found)| (jid, Subscription::of(&found))).collect(),
+            subscriptions: subscriptions.map(|(jid, found)| (jid, PubsubSubscription::of(&found))).collect(),
         }
     }
 
@@ -104,7 +104,7 @@ impl Node {
     pub(crate) fn subscriptions_of<'a>(
         &'a self,
         entity: JidRef<'_>,
-    ) -> impl Iterator<Item = (&'a Jid, &'a Subscription)> + use<'a> {
+    ) -> impl Iterator<Item = (&'a Jid, &'a PubsubSubscription)> + use<'a> {
         let bare = entity.bare().to_jid();
         // Full JIDs sort right behind their bare one and those that continue it.
         let from = self.subscriptions.range(bare.clone()..);
@@ -120,7 +120,7 @@ impl Node {
 
     /// Returns whether the relation to an owner decides what this entity may do.
     pub(crate) fn asks_roster(&self, entity: JidRef<'_>) -> bool {
-        matches!(self.config.access, Access::Presence | Access::Roster) && self.affiliation(entity).is_none()
+        matches!(self.config.access, AccessModel::Presence | AccessModel::Roster) && self.affiliation(entity).is_none()
     }
 
     /// Checks whether an entity may subscribe (§6.1.3), but not whether an owner must approve it.
@@ -131,18 +131,18 @@ impl Node {
             None => {}
         }
         match self.config.access {
-            Access::Open | Access::Authorize => Ok(()),
-            Access::Presence if relation.sees_presence => Ok(()),
-            Access::Presence => Err(presence_required()),
-            Access::Roster if relation.sees_presence && self.allows_group(relation) => Ok(()),
-            Access::Roster => Err(specific(Condition::NotAuthorized, "not-in-roster-group")),
-            Access::Whitelist => Err(specific(Condition::NotAllowed, "closed-node")),
+            AccessModel::Open | AccessModel::Authorize => Ok(()),
+            AccessModel::Presence if relation.sees_presence => Ok(()),
+            AccessModel::Presence => Err(presence_required()),
+            AccessModel::Roster if relation.sees_presence && self.allows_group(relation) => Ok(()),
+            AccessModel::Roster => Err(specific(Condition::NotAuthorized, "not-in-roster-group")),
+            AccessModel::Whitelist => Err(specific(Condition::NotAllowed, "closed-node")),
         }
     }
 
     /// Checks whether an entity may retrieve items (§6.5.9).
     pub(crate) fn lets_retrieve(&self, entity: JidRef<'_>, relation: &Relation) -> Result<(), StanzaError> {
-        let needs_approval = self.config.access == Access::Authorize && self.affiliation(entity).is_none();
+        let needs_approval = self.config.access == AccessModel::Authorize && self.affiliation(entity).is_none();
         if needs_approval && !self.is_subscribed(entity) {
             return Err(specific(Condition::NotAuthorized, "not-subscribed"));
         }
@@ -161,17 +161,17 @@ impl Node {
     }
 
     /// Returns whether an entity may see in lists that the node exists.
-    pub(crate) fn shows_to(config: &Config, affiliation: Option<Affiliation>, relation: &Relation) -> bool {
+    pub(crate) fn shows_to(config: &NodeConfig, affiliation: Option<Affiliation>, relation: &Relation) -> bool {
         match affiliation {
             Some(Affiliation::Outcast) => false,
             Some(_) => true,
             None => match config.access {
-                Access::Open | Access::Authorize => true,
-                Access::Presence => relation.sees_presence,
-                Access::Roster => {
+                AccessModel::Open | AccessModel::Authorize => true,
+                AccessModel::Presence => relation.sees_presence,
+                AccessModel::Roster => {
                     relation.sees_presence && config.roster_groups.iter().any(|g| relation.groups.contains(g))
                 }
-                Access::Whitelist => false,
+                AccessModel::Whitelist => false,
             },
         }
     }
@@ -181,7 +181,7 @@ impl Node {
     }
 }
 
-impl Subscription {
+impl PubsubSubscription {
     /// Returns one that is approved, with the default options.
     pub(crate) fn new() -> Self {
         Self { pending: false, deliver: true, offline: false }

@@ -13,14 +13,14 @@ use rookery_store::StoreError;
 use rookery_store::pubsub::Item;
 use rookery_xml::ns;
 
-use super::config::Access;
+use super::config::AccessModel;
 use super::event::{event, fleeting, has_payload, write_item};
-use super::node::{Contacts, Key, Node, Relation};
+use super::node::{Contacts, NodeKey, PubsubNode, Relation};
 use super::relation::local_owner;
 use super::{legacy, news};
 
 /// Notifies subscribers of an item that was published (§7.1.2).
-pub(super) fn published(world: &mut World, key: &Key, node: &Rc<Node>, item: &Item) {
+pub(super) fn published(world: &mut World, key: &NodeKey, node: &Rc<PubsubNode>, item: &Item) {
     if !node.config.deliver_notifications {
         return;
     }
@@ -35,7 +35,7 @@ pub(super) fn published(world: &mut World, key: &Key, node: &Rc<Node>, item: &It
 }
 
 /// Notifies subscribers of items that were removed (§7.2.2.1).
-pub(super) fn retracted(world: &mut World, key: &Key, node: &Rc<Node>, ids: &[String]) {
+pub(super) fn retracted(world: &mut World, key: &NodeKey, node: &Rc<PubsubNode>, ids: &[String]) {
     let packet = event(world, key, &node.config, |event| {
         event.start("items").attr("node", &key.1);
         for id in ids {
@@ -46,7 +46,7 @@ pub(super) fn retracted(world: &mut World, key: &Key, node: &Rc<Node>, ids: &[St
 }
 
 /// Notifies subscribers that all items were removed (§8.5.2).
-pub(super) fn purged(world: &mut World, key: &Key, node: &Rc<Node>) {
+pub(super) fn purged(world: &mut World, key: &NodeKey, node: &Rc<PubsubNode>) {
     let packet = event(world, key, &node.config, |event| {
         event.start("purge").attr("node", &key.1);
     });
@@ -54,7 +54,7 @@ pub(super) fn purged(world: &mut World, key: &Key, node: &Rc<Node>) {
 }
 
 /// Notifies subscribers that the node was deleted (§8.4.2).
-pub(super) fn deleted(world: &mut World, key: &Key, node: &Rc<Node>, redirect: Option<&str>) {
+pub(super) fn deleted(world: &mut World, key: &NodeKey, node: &Rc<PubsubNode>, redirect: Option<&str>) {
     let packet = event(world, key, &node.config, |event| {
         event.start("delete").attr("node", &key.1);
         if let Some(uri) = redirect {
@@ -65,7 +65,7 @@ pub(super) fn deleted(world: &mut World, key: &Key, node: &Rc<Node>, redirect: O
 }
 
 /// Notifies subscribers that the node was configured (§8.2.5.3).
-pub(super) fn configured(world: &mut World, key: &Key, node: &Rc<Node>) {
+pub(super) fn configured(world: &mut World, key: &NodeKey, node: &Rc<PubsubNode>) {
     let packet = event(world, key, &node.config, |event| {
         event.start("configuration").attr("node", &key.1);
         if node.config.deliver_payloads {
@@ -75,19 +75,19 @@ pub(super) fn configured(world: &mut World, key: &Key, node: &Rc<Node>) {
     send(world, key, node, packet);
 }
 
-fn send(world: &mut World, key: &Key, node: &Rc<Node>, packet: Option<Packet>) {
+fn send(world: &mut World, key: &NodeKey, node: &Rc<PubsubNode>, packet: Option<Packet>) {
     let Some(packet) = packet else { return };
     let is_account = key.0.local().is_some();
     if is_account && key.1 == ns::BOOKMARKS {
         legacy::tell(world, key.0.clone(), None);
     }
-    let is_for_roster = matches!(node.config.access, Access::Presence | Access::Roster);
+    let is_for_roster = matches!(node.config.access, AccessModel::Presence | AccessModel::Roster);
     if !is_account && !is_for_roster {
         return to_subscribers(world, node, &packet, &Contacts::default());
     }
     let owner = if is_account { Some(key.0.clone()) } else { local_owner(world, node) };
     let (key, node) = (key.clone(), node.clone());
-    with_contacts(world, owner, node.config.access == Access::Roster, move |world, contacts| {
+    with_contacts(world, owner, node.config.access == AccessModel::Roster, move |world, contacts| {
         to_subscribers(world, &node, &packet, &contacts);
         if key.0.local().is_some() {
             news::tell(world, &key, &node, &fleeting(&packet), &contacts);
@@ -95,7 +95,7 @@ fn send(world: &mut World, key: &Key, node: &Rc<Node>, packet: Option<Packet>) {
     });
 }
 
-fn to_subscribers(world: &mut World, node: &Node, packet: &Packet, contacts: &Contacts) {
+fn to_subscribers(world: &mut World, node: &PubsubNode, packet: &Packet, contacts: &Contacts) {
     let nobody = Relation::default();
     let mut subscribers: Vec<(&Jid, bool)> = Vec::new();
     for (jid, subscription) in &node.subscriptions {

@@ -14,7 +14,7 @@ use rookery_xml::{Element, Writer, ns};
 use super::application::REGISTER;
 use super::approve;
 use super::directory::Directory;
-use super::role::Role;
+use super::role::RoomRole;
 use super::room::Room;
 
 impl Room {
@@ -51,7 +51,7 @@ impl Room {
             || affiliation >= Affiliation::Admin
             || (affiliation == Affiliation::Member && self.config.invites_by_members);
         // §9.5.
-        if !may || self.role_of(from) == Role::None {
+        if !may || self.role_of(from) == RoomRole::None {
             return Err(Condition::Forbidden.into());
         }
         let rate = self.limits.messages;
@@ -74,7 +74,7 @@ impl Room {
         Ok(())
     }
 
-    /// Tells whether the account of a session may have the room write to so many more users who
+    /// Returns whether the account of a session may have the room write to so many more users who
     /// have not asked for it.
     pub(super) fn may_write(&self, world: &World, from: &Jid, count: usize) -> bool {
         world.state::<Directory>().holdings.may_write(from.bare(), count, self.limits.invitations, world.time())
@@ -148,7 +148,7 @@ impl Room {
         if form.value(ROLE) != Some("participant") {
             return Err(Condition::BadRequest.into());
         }
-        if occupant.role != Role::Visitor {
+        if occupant.role != RoomRole::Visitor {
             // There is nothing to grant.
             return Err(Condition::NotAllowed.into());
         }
@@ -178,7 +178,7 @@ impl Room {
 
     /// Takes the decision of a moderator about voice (§8.6).
     fn voice_decided(&mut self, world: &mut World, form: &Form, from: &Jid) -> Result<(), StanzaError> {
-        if self.role_of(from) != Role::Moderator {
+        if self.role_of(from) != RoomRole::Moderator {
             return Err(Condition::Forbidden.into());
         }
         match form.boolean(ALLOW) {
@@ -187,8 +187,8 @@ impl Room {
             Some(Err(_)) => return Err(Condition::BadRequest.into()),
         }
         let at = form.value(NICK).and_then(|nick| self.occupant_named(nick)).ok_or(Condition::ItemNotFound)?;
-        if self.occupants.get(at).is_some_and(|occupant| occupant.role == Role::Visitor) {
-            self.set_role(world, at, Role::Participant, None);
+        if self.occupants.get(at).is_some_and(|occupant| occupant.role == RoomRole::Visitor) {
+            self.set_role(world, at, RoomRole::Participant, None);
         }
         Ok(())
     }

@@ -170,7 +170,7 @@ impl Module for Rooms {
         hooks.state(unsaved::Unsaved::default());
         hooks.state(logs::Logs::default());
         hooks.state(ghosts::Ghosts::default());
-        hooks.letter::<ghosts::Lost>();
+        hooks.letter::<ghosts::ServerLost>();
         hooks.lost(ghosts::lost);
         hooks.letter::<speak::Whisper>();
         hooks.question::<operate::Describe>();

@@ -8,7 +8,7 @@ use rookery_xml::{Element, Kind, Writer, ns};
 
 use super::occupant::nick_key;
 
-/// Tells whether a presence asks to enter: it has an `<x/>` in the namespace of rooms (§7.2.1).
+/// Returns whether a presence asks to enter: it has an `<x/>` in the namespace of rooms (§7.2.1).
 pub(crate) fn enters(packet: &Packet) -> bool {
     request(packet).is_some()
 }

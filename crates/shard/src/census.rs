@@ -6,17 +6,17 @@ use std::time::Duration;
 use rookery_base::Transport;
 use rookery_observe::Counters;
 
-use crate::attempts::Tally;
+use crate::attempts::AttemptTally;
 
 /// The sums of what the shards count that have answered.
 #[derive(Debug, Clone, Default)]
-pub struct Census {
+pub struct ShardCensus {
     /// The shards that these are the sums of.
     pub coverage: Coverage,
     /// True if each session is looked at.
     pub is_detailed: bool,
     /// Attempts to log in since the start, by their outcome.
-    pub logins: Tally,
+    pub logins: AttemptTally,
     /// The shards' counters since the start.
     pub counters: Counters,
     /// Accounts with a session.
@@ -59,7 +59,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Tells whether every shard has answered.
+    /// Returns whether every shard has answered.
     pub fn is_whole(self) -> bool {
         self.answered == self.shards
     }

@@ -11,21 +11,21 @@ use rookery_base::lock::lock;
 use rookery_store::StoreError;
 
 use crate::access::Ward;
-use crate::client::Client;
+use crate::client::WebClient;
 use crate::exit::Exit;
-use crate::health::{Fill, Space};
-use crate::places::{Crowd, Place};
+use crate::health::{DiskFill, Space};
+use crate::places::{AddressPlace, Crowd};
 use crate::proxy::origin;
 use crate::reply::{Body, text};
-use crate::site::Host;
-use crate::{Shared, admin, api, bosh, discovery, guests, metrics, websocket};
+use crate::site::RequestHost;
+use crate::{WebShared, admin, api, bosh, discovery, guests, metrics, websocket};
 
 /// Answers a request, and counts the answer.
 pub async fn answer(
     request: Request<Incoming>,
-    client: Client,
-    place: Arc<Place>,
-    shared: Arc<Shared>,
+    client: WebClient,
+    place: Arc<AddressPlace>,
+    shared: Arc<WebShared>,
     exit: Exit,
 ) -> Result<Response<Body>, Infallible> {
     let answered = find(request, client, place, shared.clone(), exit).await;
@@ -37,9 +37,9 @@ pub async fn answer(
 
 async fn find(
     request: Request<Incoming>,
-    client: Client,
-    place: Arc<Place>,
-    shared: Arc<Shared>,
+    client: WebClient,
+    place: Arc<AddressPlace>,
+    shared: Arc<WebShared>,
     exit: Exit,
 ) -> Result<Response<Body>, Infallible> {
     shared.counts.requests.fetch_add(1, Ordering::Relaxed);
@@ -95,7 +95,7 @@ async fn find(
         // They tell no secrets, and scrapers in a network of one's own seldom encrypt.
         _ => {
             let ward = Ward { names: &settings.names, networks: &settings.metrics_networks, needs_tls: false };
-            match ward.judge(origin, Host::of(&request)) {
+            match ward.judge(origin, RequestHost::of(&request)) {
                 Ok(()) => Box::pin(metrics::answer(shared)).await,
                 Err(words) => text(StatusCode::FORBIDDEN, words),
             }
@@ -116,18 +116,18 @@ fn crowded(crowd: Crowd) -> Response<Body> {
 
 /// Returns 200 if all shards answer, the store takes what is written and the disk has room, and 503
 /// otherwise.
-async fn ready(shared: &Arc<Shared>) -> Response<Body> {
+async fn ready(shared: &Arc<WebShared>) -> Response<Body> {
     let (door, folder) = (shared.door.clone(), shared.instance.folder.clone());
     // Anybody may ask: the shards look at none of their sessions for it.
     match tokio::task::spawn_blocking(move || (door.counts(), Space::of(&folder).ok())).await {
         Ok((census, space)) if census.coverage.is_whole() => {
-            match (shared.stores.meta.trouble(), space.map_or(Fill::Fine, Space::fill)) {
+            match (shared.stores.meta.trouble(), space.map_or(DiskFill::Fine, Space::fill)) {
                 (Some(StoreError::Lost(_)), _) => text(StatusCode::SERVICE_UNAVAILABLE, "the database is away"),
                 // The reason names files, which are nobody's business outside: it is in the log.
                 (Some(_), _) => text(StatusCode::SERVICE_UNAVAILABLE, "nothing can be stored"),
-                (None, Fill::Full) => text(StatusCode::SERVICE_UNAVAILABLE, "the disk is full"),
-                (None, Fill::Low) => text(StatusCode::OK, "ready, but the disk is nearly full"),
-                (None, Fill::Fine) => text(StatusCode::OK, "ready"),
+                (None, DiskFill::Full) => text(StatusCode::SERVICE_UNAVAILABLE, "the disk is full"),
+                (None, DiskFill::Low) => text(StatusCode::OK, "ready, but the disk is nearly full"),
+                (None, DiskFill::Fine) => text(StatusCode::OK, "ready"),
             }
         }
         Ok(_) => text(StatusCode::SERVICE_UNAVAILABLE, "a shard doesn't answer"),

@@ -39,12 +39,12 @@ struct About {
     made: String,
     /// Files from outside of the data folder.
     #[serde(default)]
-    outside: Vec<Outside>,
+    outside: Vec<OutsideFile>,
 }
 
 /// A file from outside of the data folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Outside {
+struct OutsideFile {
     /// Its name in the backup.
     name: String,
     /// The path at which it was.

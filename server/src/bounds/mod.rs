@@ -18,11 +18,11 @@ use rookery_hub::{Bound, Module, Most, Value as Setting};
 use serde_json::{Value, json};
 
 use crate::columns;
-use crate::config::{Config, keys, size};
-use crate::failure::Failure;
+use crate::config::{ServerConfig, keys, size};
+use crate::failure::CommandFailure;
 
 /// A line of the table.
-struct Row {
+struct BoundRow {
     of: &'static str,
     bound: Bound,
     key: String,
@@ -30,10 +30,10 @@ struct Row {
 }
 
 /// Returns the page for people, with the values of a configuration.
-pub fn page(config: &Config, table: &[Box<dyn Module>]) -> String {
+pub fn page(config: &ServerConfig, table: &[Box<dyn Module>]) -> String {
     let mut text = HEAD.to_owned();
     for row in rows(config, table) {
-        let Row { of, bound, key, value } = row;
+        let BoundRow { of, bound, key, value } = row;
         let Bound { resource, per, excess, .. } = bound;
         // A condition is written as the element that it is; Markdown would take it for markup.
         let excess = excess.replace('<', "`<").replace("/>", "/>`");
@@ -46,9 +46,9 @@ pub fn page(config: &Config, table: &[Box<dyn Module>]) -> String {
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if standard output can't be written.
-pub fn json(config: &Config, table: &[Box<dyn Module>]) -> Result<(), Failure> {
-    columns::objects(rows(config, table).into_iter().map(|Row { of, bound, key, value }| {
+/// [`CommandFailure::Failed`] if standard output can't be written.
+pub fn json(config: &ServerConfig, table: &[Box<dyn Module>]) -> Result<(), CommandFailure> {
+    columns::objects(rows(config, table).into_iter().map(|BoundRow { of, bound, key, value }| {
         let key = key.trim_matches('`');
         json!({
             "part": of,
@@ -61,7 +61,7 @@ pub fn json(config: &Config, table: &[Box<dyn Module>]) -> Result<(), Failure> {
     }))
 }
 
-fn rows(config: &Config, table: &[Box<dyn Module>]) -> Vec<Row> {
+fn rows(config: &ServerConfig, table: &[Box<dyn Module>]) -> Vec<BoundRow> {
     let of_core = core::all().map(|(of, bound)| row(config, of, None, bound));
     let of_modules = table.iter().flat_map(|module| {
         let name = module.name();
@@ -71,7 +71,7 @@ fn rows(config: &Config, table: &[Box<dyn Module>]) -> Vec<Row> {
     of_core.chain(of_modules).chain(of_dpm).collect()
 }
 
-fn row(config: &Config, of: &'static str, module: Option<&'static str>, bound: Bound) -> Row {
+fn row(config: &ServerConfig, of: &'static str, module: Option<&'static str>, bound: Bound) -> BoundRow {
     let (key, number) = match bound.most {
         Most::Fixed(number) => (String::new(), Some(number)),
         Most::Key(key) => (format!("`{key}`"), key_number(config, key)),
@@ -86,19 +86,19 @@ fn row(config: &Config, of: &'static str, module: Option<&'static str>, bound: B
         Some(number) => bound.unit.show(number),
         None => String::new(),
     };
-    Row { of, bound, key, value }
+    BoundRow { of, bound, key, value }
 }
 
-fn key_number(config: &Config, key: &str) -> Option<u64> {
+fn key_number(config: &ServerConfig, key: &str) -> Option<u64> {
     let (table, name) = key.rsplit_once('.')?;
     let key = keys::all().find(|key| key.table == table && key.name == name)?;
     match (key.show)(config) {
-        keys::Shown::Value(value) => size::parse(value.trim_matches('"')),
-        keys::Shown::Unset(_) => None,
+        keys::ShownValue::Value(value) => size::parse(value.trim_matches('"')),
+        keys::ShownValue::Unset(_) => None,
     }
 }
 
-fn option_number(config: &Config, module: &str, option: &str) -> Option<u64> {
+fn option_number(config: &ServerConfig, module: &str, option: &str) -> Option<u64> {
     match config.modules.get(module)?.options.get(option)? {
         Setting::Number(number) => Some(*number),
         _ => None,
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn the_page_is_up_to_date() {
         let table = table();
-        let text = page(&Config::defaults(&table), &table);
+        let text = page(&ServerConfig::defaults(&table), &table);
         if std::env::var_os("UPDATE_DOC").is_some() {
             std::fs::write(PAGE, &text).unwrap();
         }
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn every_bound_has_a_value_and_says_what_happens_to_more() {
         let table = table();
-        for Row { of, bound, value, .. } in rows(&Config::defaults(&table), &table) {
+        for BoundRow { of, bound, value, .. } in rows(&ServerConfig::defaults(&table), &table) {
             assert!(!value.is_empty(), "{of}: {bound:?} names no number of the configuration");
             assert!(!bound.excess.is_empty(), "{of}: {bound:?} doesn't say what happens to more");
         }
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn every_number_of_limits_is_a_bound() {
         let table = table();
-        let config = Config::defaults(&table);
+        let config = ServerConfig::defaults(&table);
         let rows = rows(&config, &table);
         for key in keys::all().filter(|key| key.table == "limits") {
             let name = format!("limits.{}", key.name);
@@ -190,7 +190,7 @@ mod tests {
         let names: Vec<String> = names.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
         assert!(names.len() > 20, "{names:?}");
         let table = table();
-        let rows = rows(&Config::defaults(&table), &table);
+        let rows = rows(&ServerConfig::defaults(&table), &table);
         let is_bounded = |name: &str| rows.iter().any(|row| row.bound.tables.contains(&name));
         let wrong: Vec<_> =
             names.iter().filter(|name| is_bounded(name) == BY_OPERATORS.contains(&name.as_str())).collect();

@@ -39,17 +39,17 @@ use rookery_store::sql::copy::Address;
 use rookery_store::sqlite;
 use rookery_stream::tls::Oldest;
 
-pub use dpm::{Alarms, Dpm};
-pub use error::{ConfigError, Wrong};
+pub use dpm::{Alarms, DpmConfig};
+pub use error::{ConfigError, WrongValue};
 pub use example::{example, short as short_example};
-pub use federation::{Exception, Federation, OwnFederation, Rule};
-pub use limits::Limits;
-pub use login::{DomainLogin, Groups};
-pub use web::{Acme, Tls, Web};
+pub use federation::{Exception, FederationConfig, FederationRule, OwnFederation};
+pub use limits::ClientLimits;
+pub use login::{DirectoryGroups, DomainLogin};
+pub use web::{Acme, WebConfig, WebTls};
 
 /// Everything that an operator can set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Config {
+pub struct ServerConfig {
     /// The served domains, the default one first.
     pub domains: Vec<DomainConfig>,
     /// Threads that serve connections; 0 means one per core.
@@ -59,29 +59,29 @@ pub struct Config {
     /// The addresses at which connections are accepted.
     pub listen: Listen,
     /// The settings of HTTP.
-    pub web: Web,
+    pub web: WebConfig,
     /// Certificates and protocol version.
-    pub tls: Tls,
+    pub tls: WebTls,
     /// Certificates from an authority.
     pub acme: Acme,
     /// The ways in which clients may authenticate.
-    pub login: Login,
+    pub login: LoginConfig,
     /// The database that everything is kept in.
     pub store: Store,
     /// The nodes that are one server together.
     pub cluster: Cluster,
     /// Other servers.
-    pub federation: Federation,
+    pub federation: FederationConfig,
     /// Programs that serve names of their own.
     pub components: Vec<ComponentConfig>,
     /// Readings of devices.
-    pub dpm: Dpm,
+    pub dpm: DpmConfig,
     /// The limits of one client.
-    pub limits: Limits,
+    pub limits: ClientLimits,
     /// The settings of what helps to find out why something is slow.
     pub instruments: Instruments,
     /// The settings of the log.
-    pub log: Log,
+    pub log: LogConfig,
     /// The modules of domains that say nothing of their own.
     pub modules: Modules,
 }
@@ -104,7 +104,7 @@ pub struct DomainConfig {
     /// The domain, prepared.
     pub name: String,
     /// Its own certificate.
-    pub files: Files,
+    pub files: CertificateFiles,
     /// The other servers that there are for it.
     pub federation: OwnFederation,
     /// The way in which clients log in to its accounts.
@@ -152,7 +152,7 @@ impl std::fmt::Debug for ComponentConfig {
 
 /// A certificate chain and its key, both or none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Files {
+pub struct CertificateFiles {
     /// PEM, the server's own certificate first.
     pub certificate: Option<PathBuf>,
     /// PEM.
@@ -182,7 +182,7 @@ pub struct Listen {
 
 /// The ways in which clients may authenticate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Login {
+pub struct LoginConfig {
     /// True if a client on this machine may log in without TLS.
     pub plaintext_loopback: bool,
     /// Networks from which clients may log in without TLS.
@@ -203,7 +203,7 @@ pub struct Login {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     /// The database.
-    pub place: Place,
+    pub place: DatabasePlace,
     /// The file with the password, if there is one and it isn't in the address.
     pub password: Option<PathBuf>,
     /// True if the way to the database is encrypted; by default it is, unless the database is on
@@ -254,7 +254,7 @@ impl std::fmt::Debug for Cluster {
 
 /// The place of the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum DatabasePlace {
     /// A file in the data folder.
     Folder,
     /// A server of databases.
@@ -264,7 +264,7 @@ pub enum Place {
 impl Default for Store {
     fn default() -> Store {
         Store {
-            place: Place::Folder,
+            place: DatabasePlace::Folder,
             password: None,
             encrypted: None,
             authorities: None,
@@ -289,7 +289,7 @@ pub struct WrittenNetwork {
 
 /// The settings of the log, which is stderr.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Log {
+pub struct LogConfig {
     /// A level, or levels per part of the server.
     pub level: String,
     /// The form of a line.
@@ -312,11 +312,11 @@ pub enum LogFormat {
     Json,
 }
 
-impl Config {
+impl ServerConfig {
     /// Returns the configuration that holds without a file.
-    pub fn defaults(table: &[Box<dyn Module>]) -> Config {
+    pub fn defaults(table: &[Box<dyn Module>]) -> ServerConfig {
         let modules: Modules = table.iter().map(|module| (module.name(), ModuleConfig::defaults(&**module))).collect();
-        Config {
+        ServerConfig {
             domains: vec![DomainConfig { modules: modules.clone(), ..DomainConfig::named("localhost".into()) }],
             shards: 0,
             profile: false,
@@ -332,8 +332,8 @@ impl Config {
             },
             components: Vec::new(),
             cluster: Cluster::default(),
-            federation: Federation::default(),
-            web: Web {
+            federation: FederationConfig::default(),
+            web: WebConfig {
                 title: None,
                 logo: None,
                 public_host: None,
@@ -350,7 +350,7 @@ impl Config {
                 bosh_terms: rookery_stream::bosh::Terms::default(),
                 bosh_compression: false,
             },
-            tls: Tls { files: Files::default(), minimum: Oldest::Tls12 },
+            tls: WebTls { files: CertificateFiles::default(), minimum: Oldest::Tls12 },
             acme: Acme {
                 enabled: false,
                 directory: "https://acme-v02.api.letsencrypt.org/directory".into(),
@@ -359,7 +359,7 @@ impl Config {
                 services: Vec::new(),
                 trusted: None,
             },
-            login: Login {
+            login: LoginConfig {
                 plaintext_loopback: false,
                 plaintext_networks: Vec::new(),
                 plain_without_tls: false,
@@ -369,10 +369,10 @@ impl Config {
                 mechanisms: Mechanism::ALL.to_vec(),
             },
             store: Store::default(),
-            dpm: Dpm::default(),
-            limits: Limits::default(),
+            dpm: DpmConfig::default(),
+            limits: ClientLimits::default(),
             instruments: Instruments { slow_ms: rookery_observe::slow::LIMIT_MS },
-            log: Log { level: "info".into(), format: LogFormat::Text },
+            log: LogConfig { level: "info".into(), format: LogFormat::Text },
             modules,
         }
     }
@@ -382,9 +382,10 @@ impl Config {
     /// # Errors
     ///
     /// Everything that is wrong in it, with the lines.
-    pub fn load(file: &Path, table: &[Box<dyn Module>]) -> Result<Config, ConfigError> {
+    pub fn load(file: &Path, table: &[Box<dyn Module>]) -> Result<ServerConfig, ConfigError> {
         let text = std::fs::read_to_string(file).map_err(|error| ConfigError::unreadable(file, &error))?;
-        let mut config = Config::parse(&text, table).map_err(|wrongs| ConfigError::in_text(file, &text, wrongs))?;
+        let mut config =
+            ServerConfig::parse(&text, table).map_err(|wrongs| ConfigError::in_text(file, &text, wrongs))?;
         config.resolve(file.parent().unwrap_or(Path::new("")));
         Ok(config)
     }
@@ -394,7 +395,7 @@ impl Config {
     /// # Errors
     ///
     /// Everything that is wrong in it, in the order of the text.
-    pub fn parse(text: &str, table: &[Box<dyn Module>]) -> Result<Config, Vec<Wrong>> {
+    pub fn parse(text: &str, table: &[Box<dyn Module>]) -> Result<ServerConfig, Vec<WrongValue>> {
         read::read(text, table)
     }
 
@@ -409,7 +410,7 @@ impl Config {
     }
 
     /// Returns the other servers that there are for a domain.
-    pub fn federation_of(&self, domain: &DomainConfig) -> Federation {
+    pub fn federation_of(&self, domain: &DomainConfig) -> FederationConfig {
         self.federation.with(&domain.federation)
     }
 
@@ -464,7 +465,8 @@ impl Config {
 
 impl DomainConfig {
     fn named(name: String) -> DomainConfig {
-        let (files, federation, login) = (Files::default(), OwnFederation::default(), DomainLogin::default());
+        let (files, federation, login) =
+            (CertificateFiles::default(), OwnFederation::default(), DomainLogin::default());
         DomainConfig { name, files, federation, login, modules: Modules::new() }
     }
 }
@@ -476,7 +478,7 @@ impl ModuleConfig {
     }
 }
 
-impl Files {
+impl CertificateFiles {
     /// Returns both files, if they are given.
     pub fn pair(&self) -> Option<(&Path, &Path)> {
         Some((self.certificate.as_deref()?, self.key.as_deref()?))
@@ -490,7 +492,7 @@ impl WrittenNetwork {
     }
 }
 
-impl Login {
+impl LoginConfig {
     /// Returns the networks from which clients may log in without TLS.
     pub fn plaintext(&self) -> Vec<Network> {
         let loopback = LOOPBACK.iter().filter(|_| self.plaintext_loopback).filter_map(|range| range.parse().ok());

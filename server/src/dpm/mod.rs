@@ -25,13 +25,13 @@ use rookery_pubsub::data::Data;
 use rookery_shard::Door;
 use tracing::{error, info, warn};
 
-use crate::config::{Config, ConfigError, DATA, DomainConfig, Dpm};
-use crate::failure::Failure;
+use crate::config::{ConfigError, DATA, DomainConfig, DpmConfig, ServerConfig};
+use crate::failure::CommandFailure;
 use crate::folder::Folder;
 use crate::listener;
-use alarms::Watch;
-use bridge::{Bridge, Order};
-use reader::Reader;
+use alarms::AlarmWatch;
+use bridge::{Bridge, BridgeOrder};
+use reader::DpmReader;
 
 /// The sockets and the database, opened; nobody is served yet.
 pub struct Opened {
@@ -39,14 +39,14 @@ pub struct Opened {
     path: Option<PathBuf>,
     access: Access,
     bridge: Bridge,
-    watch: Watch,
+    watch: AlarmWatch,
     simulated: Option<Simulated>,
     /// The addresses at which clients connect.
     pub addresses: Vec<SocketAddr>,
 }
 
 /// The thread that serves.
-pub struct Running {
+pub struct RunningDpm {
     thread: JoinHandle<()>,
     bridge: Bridge,
     path: Option<PathBuf>,
@@ -59,7 +59,7 @@ pub struct Running {
 /// # Errors
 ///
 /// [`ConfigError`] with file, line and field, or the key that names a device which isn't there.
-pub fn database(config: &Dpm) -> Result<Database, ConfigError> {
+pub fn database(config: &DpmConfig) -> Result<Database, ConfigError> {
     let database = Database::load(config.database.as_deref());
     let database = database.map_err(|unusable| ConfigError::because(unusable.to_string()))?;
     let named = config.alarms.iter().flat_map(|alarms| &alarms.devices);
@@ -78,18 +78,18 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`Failure::Config`] for the database, [`Failure::Failed`] for whatever the machine refuses.
-    pub fn open(whole: &Config, folder: &Folder, data: &Data) -> Result<Option<Opened>, Failure> {
+    /// [`CommandFailure::Config`] for the database, [`CommandFailure::Failed`] for whatever the
+    /// machine refuses.
+    pub fn open(whole: &ServerConfig, folder: &Folder, data: &Data) -> Result<Option<Opened>, CommandFailure> {
         let config = &whole.dpm;
         if !config.enabled {
             return Ok(None);
         }
         let mut database = database(config)?;
         let simulated = match config.demo {
-            true => Some(
-                Simulated::start(config.database.as_deref())
-                    .map_err(|error| Failure::Failed(format!("the simulated front-ends can't be started: {error}")))?,
-            ),
+            true => Some(Simulated::start(config.database.as_deref()).map_err(|error| {
+                CommandFailure::Failed(format!("the simulated front-ends can't be started: {error}"))
+            })?),
             false => None,
         };
         if let Some(simulated) = &simulated {
@@ -103,8 +103,9 @@ impl Opened {
         let mut server = Server::open(settings, database.clone()).map_err(|NotOpened { address, error }| {
             listener::failure(&error, refused(address, key_of(config, address), &error))
         })?;
-        let addresses = server.addresses().map_err(|error| Failure::Failed(error.to_string()))?;
-        let (authority, words) = access(config).open().map_err(|words| Failure::Config(ConfigError::because(words)))?;
+        let addresses = server.addresses().map_err(|error| CommandFailure::Failed(error.to_string()))?;
+        let (authority, words) =
+            access(config).open().map_err(|words| CommandFailure::Config(ConfigError::because(words)))?;
         words.iter().filter(|_| config.keytab.is_some()).for_each(|words| warn!("{words}"));
         server.set_authority(authority);
         server.pass_on_to(config.pass_on.clone());
@@ -117,7 +118,7 @@ impl Opened {
         };
         let bridge = Bridge::new(database.clone(), server.wake());
         data.join(Arc::new(bridge.clone()));
-        let watch = Watch::new(&config.alarms, &database, speaking_domain(whole));
+        let watch = AlarmWatch::new(&config.alarms, &database, speaking_domain(whole));
         let (path, devices) = (config.database.clone(), database.devices().len());
         info!(?addresses, devices, "readings of devices are served");
         let access = access(config);
@@ -128,15 +129,15 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`Failure::Failed`] if the system gives no thread.
-    pub fn start(self, door: Door) -> Result<Running, Failure> {
+    /// [`CommandFailure::Failed`] if the system gives no thread.
+    pub fn start(self, door: Door) -> Result<RunningDpm, CommandFailure> {
         let Opened { server, path, access, bridge, watch, simulated, .. } = self;
         let played_at = simulated.as_ref().map(Simulated::address);
         let orders = bridge.clone();
         let serve = move || {
             // The front-ends that we play ourselves end with their readers.
             let _simulated = simulated;
-            let mut reader = Reader::new(door, watch);
+            let mut reader = DpmReader::new(door, watch);
             let mut is_new = true;
             let served = server.run(|dpm, now| {
                 if std::mem::take(&mut is_new) {
@@ -152,16 +153,16 @@ impl Opened {
             }
         };
         let thread = std::thread::Builder::new().name("dpm".into()).spawn(|| rookery_observe::vital(serve));
-        let thread = thread.map_err(|error| Failure::Failed(format!("no thread can be started: {error}")))?;
-        Ok(Running { thread, bridge, path, access, simulated: played_at })
+        let thread = thread.map_err(|error| CommandFailure::Failed(format!("no thread can be started: {error}")))?;
+        Ok(RunningDpm { thread, bridge, path, access, simulated: played_at })
     }
 }
 
-impl Running {
+impl RunningDpm {
     /// Reads the device database and the roles again. On an error the old ones go on.
     pub fn reload(&self) {
         match self.access.roles() {
-            Ok(roles) => self.bridge.order(Order::Roles(roles)),
+            Ok(roles) => self.bridge.order(BridgeOrder::Roles(roles)),
             Err(words) => error!("the roles stay as they were: {words}"),
         }
         match Database::load(self.path.as_deref()) {
@@ -169,7 +170,7 @@ impl Running {
                 if let Some(address) = self.simulated {
                     database = database.at(address);
                 }
-                self.bridge.order(Order::Database(Arc::new(database)));
+                self.bridge.order(BridgeOrder::Database(Arc::new(database)));
             }
             Err(unusable) => error!("the devices stay as they were: {unusable}"),
         }
@@ -177,48 +178,48 @@ impl Running {
 
     /// Ends it. `false` if it had failed.
     pub fn stop(self) -> bool {
-        self.bridge.order(Order::Stop);
+        self.bridge.order(BridgeOrder::Stop);
         self.thread.join().is_ok()
     }
 }
 
 /// Carries out an order; returns whether the thread ends.
-fn obey(bridge: &Bridge, reader: &mut Reader, dpm: &mut Service, now: Moment) -> bool {
+fn obey(bridge: &Bridge, reader: &mut DpmReader, dpm: &mut Service, now: Moment) -> bool {
     for order in bridge.take() {
         match order {
-            Order::Open(topic, shard) => reader.open(dpm, topic, shard, now),
-            Order::Close(topic) => reader.close(dpm, &topic, now),
-            Order::Database(database) => take_on(dpm, database, bridge),
-            Order::Roles(roles) => dpm.set_roles(roles),
-            Order::Stop => return true,
+            BridgeOrder::Open(topic, shard) => reader.open(dpm, topic, shard, now),
+            BridgeOrder::Close(topic) => reader.close(dpm, &topic, now),
+            BridgeOrder::Database(database) => take_on(dpm, database, bridge),
+            BridgeOrder::Roles(roles) => dpm.set_roles(roles),
+            BridgeOrder::Stop => return true,
         }
     }
     false
 }
 
 /// Lets a server record what the database says.
-fn record(server: Server, config: &Dpm, folder: &Folder) -> Result<Server, Failure> {
+fn record(server: Server, config: &DpmConfig, folder: &Folder) -> Result<Server, CommandFailure> {
     let path = folder.path().join(HISTORY);
     let bounds = Bounds { age: config.history_days * 86_400, size: config.history_bytes as u64 };
-    let failed = |reason: String| Failure::Failed(format!("{}: {reason}", path.display()));
+    let failed = |reason: String| CommandFailure::Failed(format!("{}: {reason}", path.display()));
     let archive = Archive::open(&path, bounds).map_err(|error| failed(error.to_string()))?;
     server.with_history(archive).map_err(|error| failed(error.to_string()))
 }
 
 /// Returns the first domain whose service can speak in rooms.
-fn speaking_domain(config: &Config) -> String {
+fn speaking_domain(config: &ServerConfig) -> String {
     let has_service = |domain: &&DomainConfig| domain.modules.get(DATA).is_some_and(|module| module.enabled);
     config.domains.iter().find(has_service).map(|domain| domain.name.clone()).unwrap_or_default()
 }
 
 /// Returns the files that decide who may set devices.
-fn access(config: &Dpm) -> Access {
-    let Dpm { keytab, principal, roles, audit, .. } = config.clone();
+fn access(config: &DpmConfig) -> Access {
+    let DpmConfig { keytab, principal, roles, audit, .. } = config.clone();
     Access { keytab, principal, roles, audit, ..Access::default() }
 }
 
 /// Returns the address for talking to front-ends.
-pub fn front_ends(config: &Dpm) -> SocketAddr {
+pub fn front_ends(config: &DpmConfig) -> SocketAddr {
     let usual =
         if config.demo { SocketAddr::from(([127, 0, 0, 1], 0)) } else { SocketAddr::from(([0, 0, 0, 0], 6801)) };
     config.front_ends.unwrap_or(usual)
@@ -248,7 +249,7 @@ pub fn refused(address: SocketAddr, key: &str, error: &std::io::Error) -> String
     listener::refused(address, error).replace("[listen]", &format!("`{key}` in [dpm]"))
 }
 
-fn key_of(config: &Dpm, address: SocketAddr) -> &'static str {
+fn key_of(config: &DpmConfig, address: SocketAddr) -> &'static str {
     if config.listen.contains(&address) { "listen" } else { "front_ends" }
 }
 

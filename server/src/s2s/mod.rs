@@ -3,46 +3,54 @@
 
 pub mod reach;
 
-use crate::arguments::Shown;
+use crate::arguments::ShownAs;
 use crate::columns::{self, cell};
-use crate::control::{Running, encoded};
-use crate::failure::Failure;
-use crate::loaded::Source;
+use crate::control::{RunningServer, encoded};
+use crate::failure::CommandFailure;
+use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// Runs one command: `list`, `close DOMAIN`, or the name of a domain to reach.
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] for words that mean nothing or if no server runs, [`Failure::Told`] if the
-/// domain can't be reached.
-pub fn run(source: &Source, what: &str, domain: Option<&str>, from: Option<&str>, shown: Shown) -> Result<(), Failure> {
+/// [`CommandFailure::Failed`] for words that mean nothing or if no server runs,
+/// [`CommandFailure::Told`] if the domain can't be reached.
+pub fn run(
+    source: &ConfigSource,
+    what: &str,
+    domain: Option<&str>,
+    from: Option<&str>,
+    shown: ShownAs,
+) -> Result<(), CommandFailure> {
     match (what, domain) {
-        ("list", None) => list(Running::in_folder(&source.folder)?, shown)?,
+        ("list", None) => list(RunningServer::in_folder(&source.folder)?, shown)?,
         ("close", Some(domain)) => {
             let path = format!("/streams/{}", encoded(&prepared(domain)?));
-            let closed = Running::in_folder(&source.folder)?.ask("DELETE", &path, None)?;
+            let closed = RunningServer::in_folder(&source.folder)?.ask("DELETE", &path, None)?;
             match shown.json {
                 true => columns::objects([closed])?,
                 false => say(&format!("streams closed: {}\n", cell(&closed, "ended"))),
             }
         }
-        ("close", None) => return Err(Failure::Failed("name the domain: `rookery s2s close DOMAIN`".to_owned())),
+        ("close", None) => {
+            return Err(CommandFailure::Failed("name the domain: `rookery s2s close DOMAIN`".to_owned()));
+        }
         (_, Some(_)) => {
-            return Err(Failure::Failed(format!("{what:?} is neither \"list\" nor \"close\", nor one domain")));
+            return Err(CommandFailure::Failed(format!("{what:?} is neither \"list\" nor \"close\", nor one domain")));
         }
         (domain, None) => return reach::run(source, &prepared(domain)?, from, shown),
     }
     Ok(())
 }
 
-fn prepared(domain: &str) -> Result<String, Failure> {
+fn prepared(domain: &str) -> Result<String, CommandFailure> {
     let prepared = rookery_jid::prepare_domain(domain);
-    prepared.map(Into::into).map_err(|error| Failure::Failed(format!("{domain:?} is no domain: {error}")))
+    prepared.map(Into::into).map_err(|error| CommandFailure::Failed(format!("{domain:?} is no domain: {error}")))
 }
 
 /// Prints streams as a table, a line each.
-fn list(server: Running<'_>, shown: Shown) -> Result<(), Failure> {
+fn list(server: RunningServer<'_>, shown: ShownAs) -> Result<(), CommandFailure> {
     let found = server.get("/streams")?;
     if shown.json {
         return columns::objects(found["items"].as_array().into_iter().flatten().cloned());

@@ -28,24 +28,24 @@ use rookery_base::chance;
 use rookery_jid::Jid;
 use rookery_operations::invitations::{self, LinkPurpose};
 use rookery_operations::{Refusal, rights, users};
-use rookery_resolver::Settings;
+use rookery_resolver::ResolverSettings;
 use rookery_sasl::Credentials;
 use rookery_store::wait;
 
-use plan::Plan;
+use plan::SetupPlan;
 
 use crate::clock;
-use crate::config::Config;
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::config::ServerConfig;
+use crate::database::OpenedDatabase;
+use crate::failure::CommandFailure;
 use crate::folder;
-use crate::loaded::Source;
+use crate::loaded::ConfigSource;
 use crate::settings;
 use crate::welcome::say;
 
 /// The operator's wishes, all but the first of which can be found out or have a default.
 #[derive(Debug, clap::Args)]
-pub struct Wishes {
+pub struct SetupWishes {
     /// The domain: the part of addresses behind the @
     #[arg(value_name = "DOMAIN")]
     pub domain: String,
@@ -70,10 +70,10 @@ pub struct Wishes {
     pub wait: bool,
 }
 
-impl Wishes {
+impl SetupWishes {
     /// Returns the way in which DNS is asked.
-    fn asked(&self) -> Settings {
-        Settings { servers: self.dns.into_iter().collect(), ..Settings::default() }
+    fn asked(&self) -> ResolverSettings {
+        ResolverSettings { servers: self.dns.into_iter().collect(), ..ResolverSettings::default() }
     }
 }
 
@@ -81,10 +81,10 @@ impl Wishes {
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if there is a server already, a name is wrong, or the machine refuses
+/// [`CommandFailure::Failed`] if there is a server already, a name is wrong, or the machine refuses
 /// something.
-pub fn run(source: &Source, wishes: &Wishes) -> Result<(), Failure> {
-    let plan = Plan::of(source, wishes)?;
+pub fn run(source: &ConfigSource, wishes: &SetupWishes) -> Result<(), CommandFailure> {
+    let plan = SetupPlan::of(source, wishes)?;
     plan.refuse_what_is_there()?;
     let wanted = records::wanted(&plan.config, &plan.addresses, wishes.federation);
     if wishes.dry_run {
@@ -114,11 +114,11 @@ struct Links {
 }
 
 /// Makes everything of a plan.
-fn make(plan: &Plan) -> Result<Links, Failure> {
+fn make(plan: &SetupPlan) -> Result<Links, CommandFailure> {
     let owner = if plan.is_service { Some(machine::user()?) } else { None };
     plan.folder.create()?;
     let lock = plan.folder.lock()?;
-    let database = Database::open(&plan.folder, &plan.config.store)?;
+    let database = OpenedDatabase::open(&plan.folder, &plan.config.store)?;
     let made = let_in(plan, &database);
     database.close();
     drop(lock);
@@ -128,23 +128,23 @@ fn make(plan: &Plan) -> Result<Links, Failure> {
         machine::install_unit(&plan.program)?;
     }
     if let Some(parent) = plan.file.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent).map_err(|error| Failure::file(parent, &error))?;
+        std::fs::create_dir_all(parent).map_err(|error| CommandFailure::file(parent, &error))?;
     }
     folder::write(&plan.file, &plan.text, 0o644)?;
     Ok(links)
 }
 
 /// Makes the administrator, and the links.
-fn let_in(plan: &Plan, database: &Database) -> Result<Links, Failure> {
+fn let_in(plan: &SetupPlan, database: &OpenedDatabase) -> Result<Links, CommandFailure> {
     let (stores, admin) = (&database.stores, &plan.admin);
     // Nobody ever knows it: the link sets another one.
-    let password = chance::text(UNKNOWN_CHARS).map_err(|error| Failure::Failed(error.to_string()))?;
+    let password = chance::text(UNKNOWN_CHARS).map_err(|error| CommandFailure::Failed(error.to_string()))?;
     let credentials = Credentials::derive(&password, plan.config.login.scram_iterations);
-    let credentials = credentials.map_err(|error| Failure::Failed(error.to_string()))?;
+    let credentials = credentials.map_err(|error| CommandFailure::Failed(error.to_string()))?;
     let is_new = match wait(users::create(stores, admin.as_ref(), credentials))? {
         Ok(()) => true,
         Err(Refusal::Exists(_)) => false,
-        Err(refusal) => return Err(Failure::Failed(refusal.to_string())),
+        Err(refusal) => return Err(CommandFailure::Failed(refusal.to_string())),
     };
     wait(rights::name(stores, admin.domain(), admin))?;
     let until = clock::now() + DAYS * 24 * 60 * 60;
@@ -160,9 +160,9 @@ fn invited_by(admin: &Jid) -> LinkPurpose {
 }
 
 /// Makes a link that is good once: to a page where browsers find one.
-fn link(config: &Config, database: &Database, purpose: LinkPurpose) -> Result<String, Failure> {
+fn link(config: &ServerConfig, database: &OpenedDatabase, purpose: LinkPurpose) -> Result<String, CommandFailure> {
     let made = wait(invitations::make(&database.stores, purpose, DAYS, clock::now() * 1000))?;
-    let invitation = made.map_err(|refusal| Failure::Failed(refusal.to_string()))?;
+    let invitation = made.map_err(|refusal| CommandFailure::Failed(refusal.to_string()))?;
     Ok(match settings::pages(config) {
         Some(pages) => invitations::page(&invitation, &pages),
         None => invitations::uri(&invitation, false),
@@ -170,7 +170,7 @@ fn link(config: &Config, database: &Database, purpose: LinkPurpose) -> Result<St
 }
 
 /// Returns the records of DNS with what DNS says of each.
-fn dns_words(wishes: &Wishes, plan: &Plan, wanted: &[records::Record]) -> String {
+fn dns_words(wishes: &SetupWishes, plan: &SetupPlan, wanted: &[records::DnsRecord]) -> String {
     let mut text = String::from("\nRecords of DNS, to copy, and what DNS says of them now:\n\n");
     match records::look(&wishes.asked(), wanted, &plan.addresses) {
         Ok(looks) => text.push_str(&records::words(wanted, &looks)),
@@ -189,7 +189,7 @@ fn dns_words(wishes: &Wishes, plan: &Plan, wanted: &[records::Record]) -> String
 }
 
 /// Returns the next steps, with the links.
-fn next_words(plan: &Plan, links: &Links) -> String {
+fn next_words(plan: &SetupPlan, links: &Links) -> String {
     let mut text = format!("\nNext:\n\n  {}\n\n", plan.start_words());
     let until = &links.until;
     let admin = &plan.admin;

@@ -4,15 +4,15 @@ pub mod copy;
 mod migrate;
 
 use crate::arguments::StoreCommand;
-use crate::failure::Failure;
-use crate::loaded::Source;
+use crate::failure::CommandFailure;
+use crate::loaded::ConfigSource;
 
 /// Runs one command.
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] if the configuration is wrong, otherwise what the store says.
-pub fn run(source: &Source, command: StoreCommand) -> Result<(), Failure> {
+/// [`CommandFailure::Config`] if the configuration is wrong, otherwise what the store says.
+pub fn run(source: &ConfigSource, command: StoreCommand) -> Result<(), CommandFailure> {
     match command {
         StoreCommand::Copy { ends, live } => copy::copy(source, &ends, live),
         StoreCommand::Verify { ends, shown } => copy::verify(source, &ends, shown),

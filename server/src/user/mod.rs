@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use rookery_jid::Jid;
-use rookery_operations::removed::{Removal, SessionsEnd};
+use rookery_operations::removed::{PendingRemoval, SessionsEnd};
 use rookery_operations::rights;
 use rookery_operations::{Refusal, users};
 use rookery_sasl::Credentials;
@@ -24,15 +24,15 @@ use serde_json::json;
 
 use content::Content;
 
-use crate::arguments::{Shown, UserCommand};
+use crate::arguments::{ShownAs, UserCommand};
 use crate::clock;
-use crate::config::Config;
-use crate::control::Running;
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::config::ServerConfig;
+use crate::control::RunningServer;
+use crate::database::OpenedDatabase;
+use crate::failure::CommandFailure;
 use crate::folder::Folder;
-use crate::loaded::Source;
-use crate::logins::Logins;
+use crate::loaded::ConfigSource;
+use crate::logins::LoginSources;
 use crate::settings;
 use crate::welcome::say;
 
@@ -40,17 +40,17 @@ use crate::welcome::say;
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] if the configuration is wrong, otherwise [`Failure::Failed`] or
-/// [`Failure::Told`].
-pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
+/// [`CommandFailure::Config`] if the configuration is wrong, otherwise [`CommandFailure::Failed`]
+/// or [`CommandFailure::Told`].
+pub fn run(source: &ConfigSource, command: UserCommand) -> Result<(), CommandFailure> {
     let config = source.read()?;
-    let open = || Database::open_patiently(&source.folder, &config.store);
+    let open = || OpenedDatabase::open_patiently(&source.folder, &config.store);
     match command {
         UserCommand::Add { jid, password } => {
             let jid = account(&jid, &config)?;
             let database = open()?;
             let password = password_of(password.password_stdin, &jid)?;
-            add(&jid, &password, &config, Running::find(&source.folder), &database)
+            add(&jid, &password, &config, RunningServer::find(&source.folder), &database)
         }
         UserCommand::Passwd { jid, password } => {
             let jid = account(&jid, &config)?;
@@ -64,7 +64,7 @@ pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
         }
         UserCommand::Remove { jid } => {
             // Accounts of a domain that isn't served any more can still be removed.
-            remove(&address(&jid).map_err(Failure::Failed)?, &config, &source.folder, &open()?)
+            remove(&address(&jid).map_err(CommandFailure::Failed)?, &config, &source.folder, &open()?)
         }
         UserCommand::Show { jid, shown } => running::show(&account(&jid, &config)?, source, shown),
         UserCommand::Disable { jid } => set_disabled(&account(&jid, &config)?, true, source, &open()?),
@@ -91,19 +91,21 @@ pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
 fn add(
     jid: &Jid,
     password: &str,
-    config: &Config,
-    server: Option<Running<'_>>,
-    database: &Database,
-) -> Result<(), Failure> {
+    config: &ServerConfig,
+    server: Option<RunningServer<'_>>,
+    database: &OpenedDatabase,
+) -> Result<(), CommandFailure> {
     if wait(database.stores.accounts.exists(jid.as_ref()))? {
-        return Err(Failure::Failed(format!("{jid} exists already; `rookery user passwd {jid}` sets its password")));
+        return Err(CommandFailure::Failed(format!(
+            "{jid} exists already; `rookery user passwd {jid}` sets its password"
+        )));
     }
     match server {
         // It welcomes the account.
         Some(server) => running::add(server, jid, password)?,
         None => {
             let made = wait(users::create(&database.stores, jid.as_ref(), derived(password, config)?))?;
-            made.map_err(|refusal| Failure::Failed(refusal.to_string()))?;
+            made.map_err(|refusal| CommandFailure::Failed(refusal.to_string()))?;
         }
     }
     say(&format!("added {jid}\n"));
@@ -112,9 +114,9 @@ fn add(
 }
 
 /// Returns the accounts that have rights by their names, whether they are there or not.
-fn named(config: &Config, database: &Database) -> Result<Set<Jid>, Failure> {
+fn named(config: &ServerConfig, database: &OpenedDatabase) -> Result<Set<Jid>, CommandFailure> {
     let table = rookery_modules::table(&rookery_modules::Shared::default());
-    Ok(wait(rights::all_named(&database.stores, &settings::settings(config, &table, &Logins::default())))?)
+    Ok(wait(rights::all_named(&database.stores, &settings::settings(config, &table, &LoginSources::default())))?)
 }
 
 /// Tells of accounts that were just made that they have rights by their names: the operator may not
@@ -125,28 +127,28 @@ fn tell_rights<'a>(made: impl IntoIterator<Item = &'a Jid>) {
     }
 }
 
-fn domains(config: &Config) -> Vec<String> {
+fn domains(config: &ServerConfig) -> Vec<String> {
     config.domains.iter().map(|domain| domain.name.clone()).collect()
 }
 
 fn set_password(
     jid: &Jid,
     password: &str,
-    config: &Config,
+    config: &ServerConfig,
     folder: &Folder,
-    database: &Database,
-) -> Result<(), Failure> {
-    match Running::find(folder) {
+    database: &OpenedDatabase,
+) -> Result<(), CommandFailure> {
+    match RunningServer::find(folder) {
         // It ends the sessions.
         Some(server) => running::set_password(server, jid, password)?,
         None => {
             let set = wait(users::set_credentials(&database.stores, jid.as_ref(), derived(password, config)?))?;
             set.map_err(|refusal| match refusal {
                 Refusal::Missing(_) => no_account(jid),
-                refusal => Failure::Failed(refusal.to_string()),
+                refusal => CommandFailure::Failed(refusal.to_string()),
             })?;
             if folder.running().is_some() && !end_sessions_by_server(jid, &database.stores)? {
-                return Err(Failure::Failed(format!(
+                return Err(CommandFailure::Failed(format!(
                     "the password of {jid} is set, but the server that runs here has not ended its sessions yet; \
                      set it again, or restart the server, if somebody else may have the old one"
                 )));
@@ -159,7 +161,7 @@ fn set_password(
 
 /// Asks a server that can't be reached by its socket to end the sessions of an account, and waits
 /// for it. Returns `false` if it doesn't.
-fn end_sessions_by_server(jid: &Jid, stores: &Stores) -> Result<bool, Failure> {
+fn end_sessions_by_server(jid: &Jid, stores: &Stores) -> Result<bool, CommandFailure> {
     let Some(end) = wait(SessionsEnd::of(stores, jid.as_ref()))? else { return Ok(true) };
     // Twice, since somebody else's note may take the place of the first.
     for _ in 0..2 {
@@ -176,8 +178,13 @@ fn end_sessions_by_server(jid: &Jid, stores: &Stores) -> Result<bool, Failure> {
     Ok(true)
 }
 
-fn set_disabled(jid: &Jid, disabled: bool, source: &Source, database: &Database) -> Result<(), Failure> {
-    match Running::find(&source.folder) {
+fn set_disabled(
+    jid: &Jid,
+    disabled: bool,
+    source: &ConfigSource,
+    database: &OpenedDatabase,
+) -> Result<(), CommandFailure> {
+    match RunningServer::find(&source.folder) {
         Some(server) => running::set_disabled(server, jid, disabled)?,
         None if wait(database.stores.accounts.set_disabled(jid.as_ref(), disabled))? => {}
         None => return Err(no_account(jid)),
@@ -187,9 +194,9 @@ fn set_disabled(jid: &Jid, disabled: bool, source: &Source, database: &Database)
     Ok(())
 }
 
-fn remove(jid: &Jid, config: &Config, folder: &Folder, database: &Database) -> Result<(), Failure> {
+fn remove(jid: &Jid, config: &ServerConfig, folder: &Folder, database: &OpenedDatabase) -> Result<(), CommandFailure> {
     let stores = &database.stores;
-    let removed = match Running::find(folder) {
+    let removed = match RunningServer::find(folder) {
         // It ends the sessions and tells the contacts.
         Some(server) if config.domain(jid.domain()).is_some() => {
             let exists = wait(stores.accounts.exists(jid.as_ref()))?;
@@ -205,8 +212,10 @@ fn remove(jid: &Jid, config: &Config, folder: &Folder, database: &Database) -> R
         return Err(no_account(jid));
     }
     if folder.running().is_none() {
-        let files = rookery_web::upload::Files::new(folder.uploads(), stores.slots.clone());
-        files.clear().map_err(|error| Failure::Failed(format!("the files of {jid} are still there: {error}")))?;
+        let files = rookery_web::upload::UploadFiles::new(folder.uploads(), stores.slots.clone());
+        files
+            .clear()
+            .map_err(|error| CommandFailure::Failed(format!("the files of {jid} are still there: {error}")))?;
     }
     say(&format!("removed {jid}\n"));
     Ok(())
@@ -214,8 +223,8 @@ fn remove(jid: &Jid, config: &Config, folder: &Folder, database: &Database) -> R
 
 /// Asks the server that runs to remove an account, and waits for it. Returns `false` if there is
 /// none.
-fn remove_by_server(jid: &Jid, stores: &Stores) -> Result<bool, Failure> {
-    let Some(removal) = wait(Removal::of(stores, jid.as_ref()))? else { return Ok(false) };
+fn remove_by_server(jid: &Jid, stores: &Stores) -> Result<bool, CommandFailure> {
+    let Some(removal) = wait(PendingRemoval::of(stores, jid.as_ref()))? else { return Ok(false) };
     for look in 0..LOOKS {
         // Again and again, since somebody else's note may have taken the place of this one.
         if look % LOOKS_PER_NOTE == 0 {
@@ -225,23 +234,28 @@ fn remove_by_server(jid: &Jid, stores: &Stores) -> Result<bool, Failure> {
         if wait(removal.is_done(stores))? {
             return match wait(stores.accounts.exists(jid.as_ref()))? {
                 false => Ok(true),
-                true => Err(Failure::Failed(format!(
+                true => Err(CommandFailure::Failed(format!(
                     "{jid} has another password, or is another account, since just now; look at it and try again"
                 ))),
             };
         }
     }
-    Err(Failure::Failed(format!(
+    Err(CommandFailure::Failed(format!(
         "the server that runs here has not removed {jid} yet; try again when it has less to do, or when it is stopped"
     )))
 }
 
-fn list(domain: Option<&str>, shown: Shown, config: &Config, database: &Database) -> Result<(), Failure> {
+fn list(
+    domain: Option<&str>,
+    shown: ShownAs,
+    config: &ServerConfig,
+    database: &OpenedDatabase,
+) -> Result<(), CommandFailure> {
     let domains: Vec<String> = match domain {
         None => config.domains.iter().map(|domain| domain.name.clone()).collect(),
         Some(domain) => {
             let prepared = rookery_jid::prepare_domain(domain);
-            vec![prepared.map_err(|error| Failure::Failed(format!("{domain}: {error}")))?.into_owned()]
+            vec![prepared.map_err(|error| CommandFailure::Failed(format!("{domain}: {error}")))?.into_owned()]
         }
     };
     let mut out = std::io::stdout().lock();
@@ -257,7 +271,7 @@ fn list(domain: Option<&str>, shown: Shown, config: &Config, database: &Database
             match out.write_all(lines.as_bytes()) {
                 // `| head` has seen enough.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
-                written => written.map_err(|error| Failure::Failed(format!("standard output: {error}")))?,
+                written => written.map_err(|error| CommandFailure::Failed(format!("standard output: {error}")))?,
             }
             after = page.last().cloned();
             if page.len() < PAGE {
@@ -269,44 +283,46 @@ fn list(domain: Option<&str>, shown: Shown, config: &Config, database: &Database
 }
 
 /// Reads an account or a domain.
-fn exported(text: &str) -> Result<Jid, Failure> {
+fn exported(text: &str) -> Result<Jid, CommandFailure> {
     match Jid::parse(text) {
         Ok(jid) if jid.resource().is_none() => Ok(jid),
-        _ => Err(Failure::Failed(format!("{text:?} is neither an account such as alice@example.org nor a domain"))),
+        _ => Err(CommandFailure::Failed(format!(
+            "{text:?} is neither an account such as alice@example.org nor a domain"
+        ))),
     }
 }
 
 /// Reads a domain of this server, or the address that a new account is to have.
-fn invited(text: &str, config: &Config) -> Result<Jid, Failure> {
+fn invited(text: &str, config: &ServerConfig) -> Result<Jid, CommandFailure> {
     match Jid::parse(text) {
-        Ok(jid) if jid.is_domain() => on_this_server(jid, config).map_err(Failure::Failed),
+        Ok(jid) if jid.is_domain() => on_this_server(jid, config).map_err(CommandFailure::Failed),
         _ => account(text, config),
     }
 }
 
 /// Asks for a password, or reads it.
-fn password_of(stdin: bool, jid: &Jid) -> Result<String, Failure> {
+fn password_of(stdin: bool, jid: &Jid) -> Result<String, CommandFailure> {
     if stdin { password::from_stdin() } else { password::ask(jid) }
 }
 
 /// Returns what is stored of a password.
-fn derived(password: &str, config: &Config) -> Result<Credentials, Failure> {
+fn derived(password: &str, config: &ServerConfig) -> Result<Credentials, CommandFailure> {
     let derived = Credentials::derive(password, config.login.scram_iterations);
-    derived.map_err(|error| Failure::Failed(error.to_string()))
+    derived.map_err(|error| CommandFailure::Failed(error.to_string()))
 }
 
 /// Reads the address of an account in a domain that is served here.
-fn account(text: &str, config: &Config) -> Result<Jid, Failure> {
-    served(text, config).map_err(Failure::Failed)
+fn account(text: &str, config: &ServerConfig) -> Result<Jid, CommandFailure> {
+    served(text, config).map_err(CommandFailure::Failed)
 }
 
 /// Reads such an address, or says why it is none.
-fn served(text: &str, config: &Config) -> Result<Jid, String> {
+fn served(text: &str, config: &ServerConfig) -> Result<Jid, String> {
     on_this_server(address(text)?, config)
 }
 
 /// Returns the address if its domain is served here.
-fn on_this_server(jid: Jid, config: &Config) -> Result<Jid, String> {
+fn on_this_server(jid: Jid, config: &ServerConfig) -> Result<Jid, String> {
     if config.domain(jid.domain()).is_none() {
         let domains: Vec<_> = config.domains.iter().map(|domain| domain.name.as_str()).collect();
         return Err(format!("{:?} is not a domain of this server, which has: {}", jid.domain(), domains.join(", ")));
@@ -328,8 +344,8 @@ pub fn address(text: &str) -> Result<Jid, String> {
     }
 }
 
-fn no_account(jid: &Jid) -> Failure {
-    Failure::Failed(format!("there is no account {jid}; `rookery user list` shows those that there are"))
+fn no_account(jid: &Jid) -> CommandFailure {
+    CommandFailure::Failed(format!("there is no account {jid}; `rookery user list` shows those that there are"))
 }
 
 /// Accounts that are asked for at a time.

@@ -11,7 +11,7 @@ use rookery_needs::Postgres;
 use serde_json::Value;
 
 use super::postgres::TRUSTING;
-use super::rig::Rig;
+use super::rig::CliRig;
 use crate::python::python;
 
 #[test]
@@ -126,7 +126,7 @@ fn a_server_serves_and_is_checked_with_what_it_is_given() {
     let listen = here["listen"].as_table_mut().expect("a table");
     listen.insert("bytestreams".to_owned(), toml::Value::from(Vec::<String>::new()));
     listen.iter_mut().for_each(|(_, addresses)| *addresses = toml::Value::from(vec!["127.0.0.1:0"]));
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let store = here["store"].as_table_mut().expect("a table");
     store.extend(TRUSTING.parse::<toml::Table>().expect("keys"));
     rig.write("rookery.toml", &here.to_string());

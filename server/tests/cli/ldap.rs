@@ -3,15 +3,15 @@
 use rcgen::{CertificateParams, KeyPair};
 use rookery_needs::Slapd;
 
-use super::logins::{Stream, says, with};
-use super::rig::Rig;
+use super::logins::{LoginStream, says, with};
+use super::rig::CliRig;
 
 rookery_needs::needing! {
     "cli.ldap": users_of_a_directory_log_in, members_of_a_group_find_each_other
 }
 
 /// Starts a directory with two users in a group, one outside of it, and an entry for us.
-fn directory(rig: &Rig) -> Slapd {
+fn directory(rig: &CliRig) -> Slapd {
     let key = KeyPair::generate().expect("a key");
     let params = CertificateParams::new(["localhost".to_owned()]).expect("a name");
     let certificate = params.self_signed(&key).expect("a certificate").pem();
@@ -24,7 +24,7 @@ mod test {
     use super::*;
 
     pub fn users_of_a_directory_log_in() {
-        let rig = Rig::fresh();
+        let rig = CliRig::fresh();
         let slapd = directory(&rig);
         let search = "base = \"ou=people,dc=example,dc=org\"\nbind_dn = \"cn=rookery,dc=example,dc=org\"\n\
                       bind_password_file = \"own.password\"\n";
@@ -39,7 +39,7 @@ mod test {
             rig.write("rookery.toml", &with(&table));
             says(&rig.run(&["check"]).out, &format!("localhost: {url} knows passwords"));
             let (server, said) = rig.serve();
-            let mut stream = Stream::open(&said, "localhost");
+            let mut stream = LoginStream::open(&said, "localhost");
             says(&stream.by_password("juliet", "wrong"), "<not-authorized");
             says(&stream.by_password("nobody", "right"), "<not-authorized");
             says(&stream.by_password("*", "right"), "<not-authorized");
@@ -52,12 +52,12 @@ mod test {
         rig.write("rookery.toml", &with(&table));
         says(&rig.run(&["check"]).out, "nobody could log in to localhost now");
         let (server, said) = rig.serve();
-        says(&Stream::open(&said, "localhost").by_password("juliet", "right"), "<temporary-auth-failure");
+        says(&LoginStream::open(&said, "localhost").by_password("juliet", "right"), "<temporary-auth-failure");
         assert_eq!(server.stop(), 0);
     }
 
     pub fn members_of_a_group_find_each_other() {
-        let rig = Rig::fresh();
+        let rig = CliRig::fresh();
         let slapd = directory(&rig);
         let table = format!(
             "[domain.localhost.login]\nldap = \"{}\"\ntrusted = \"directory.pem\"\n\
@@ -68,7 +68,7 @@ mod test {
         rig.write("rookery.toml", &with(&table));
         let (server, said) = rig.serve();
         let enter = |name: &str| {
-            let mut stream = Stream::open(&said, "localhost");
+            let mut stream = LoginStream::open(&said, "localhost");
             says(&stream.by_password(name, "right"), "<success");
             stream.bind();
             stream

@@ -74,7 +74,7 @@ fn named(layout: &str) -> BTreeSet<String> {
     names.filter(is_name).map(str::to_owned).collect()
 }
 
-/// Tells whether a file defines or imports something of that name.
+/// Returns whether a file defines or imports something of that name.
 fn is_defined(text: &str, name: &str) -> bool {
     ["fn ", "static ", "const "].iter().any(|kind| text.contains(&format!("{kind}{name}")))
 }

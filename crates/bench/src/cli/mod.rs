@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use crate::federation::Federation;
+use crate::federation::FederationBench;
 use crate::multicast_test::MulticastTest;
 use crate::{peers, report, scenario};
 
@@ -17,12 +17,12 @@ use crate::{peers, report, scenario};
 #[derive(Debug, Clone, Args)]
 pub struct Bench {
     #[command(subcommand)]
-    command: Command,
+    command: BenchCommand,
 }
 
 /// The commands of `rookery bench`.
 #[derive(Debug, Clone, Subcommand)]
-enum Command {
+enum BenchCommand {
     /// List the scenarios with what they do, their flags and defaults
     List,
     /// Make the accounts that scenarios log in to
@@ -34,13 +34,13 @@ enum Command {
     /// Measure what messages between two servers cost, and what an idle stream between servers
     /// takes
     #[command(after_help = FEDERATION_EXAMPLES)]
-    Federation(Federation),
+    Federation(FederationBench),
     /// Run a scenario against a server
     #[command(after_help = RUN_EXAMPLES)]
     Run {
         /// The load.
         #[command(subcommand)]
-        scenario: Box<scenario::Command>,
+        scenario: Box<scenario::ScenarioCommand>,
     },
     /// Compare the results of several runs
     #[command(after_help = COMPARE_EXAMPLES)]
@@ -69,16 +69,16 @@ impl Bench {
     /// should be.
     pub fn run(self) -> ExitCode {
         let done = match self.command {
-            Command::List => list::run(),
-            Command::Register(register) => register.run(),
-            Command::MulticastTest(test) => return test.run(),
-            Command::Federation(federation) => federation.run(),
-            Command::Run { scenario } => return run::run(&scenario),
-            Command::Compare { files, html, markdown } => {
+            BenchCommand::List => list::run(),
+            BenchCommand::Register(register) => register.run(),
+            BenchCommand::MulticastTest(test) => return test.run(),
+            BenchCommand::Federation(federation) => federation.run(),
+            BenchCommand::Run { scenario } => return run::run(&scenario),
+            BenchCommand::Compare { files, html, markdown } => {
                 report::compare::run(&files, html.as_deref(), markdown.as_deref())
             }
-            Command::Peers(peers) => peers::run(&peers),
-            Command::WebsocketVsBosh(comparison) => comparison.run(),
+            BenchCommand::Peers(peers) => peers::run(&peers),
+            BenchCommand::WebsocketVsBosh(comparison) => comparison.run(),
         };
         match done {
             Ok(()) => ExitCode::SUCCESS,

@@ -10,11 +10,11 @@ use rookery_xml::{Limits, ns};
 
 /// A session.
 #[derive(Debug)]
-pub struct Bosh {
+pub struct LoadBosh {
     domain: String,
     sid: String,
     rid: u64,
-    lines: [Line; LINES],
+    lines: [BoshLine; LINES],
     /// Elements that wait for a request.
     waiting: Vec<u8>,
     /// True if the stream is to begin, or to restart.
@@ -22,7 +22,7 @@ pub struct Bosh {
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct BoshLine {
     /// The number of the request that is under way.
     rid: Option<u64>,
     /// That request: it is sent again if the connection was closed when it came.
@@ -36,11 +36,11 @@ struct Line {
 /// Connections of a client.
 pub const LINES: usize = 2;
 
-impl Bosh {
+impl LoadBosh {
     /// Returns a client without a session.
-    pub fn new(domain: &str) -> Bosh {
+    pub fn new(domain: &str) -> LoadBosh {
         let (sid, lines) = (String::new(), Default::default());
-        Bosh { domain: domain.to_owned(), sid, rid: FIRST, lines, waiting: Vec::new(), begins: false }
+        LoadBosh { domain: domain.to_owned(), sid, rid: FIRST, lines, waiting: Vec::new(), begins: false }
     }
 
     /// Takes what is to be said on the stream: a header alone, or elements.

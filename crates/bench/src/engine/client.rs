@@ -4,16 +4,16 @@
 use std::fmt;
 
 use rookery_base::Transport;
-use rookery_client::{Session, SessionError};
+use rookery_client::{ClientSession, SessionError};
 use rookery_xml::Stanza;
 
-use super::bosh::Bosh;
-use super::target::Target;
-use super::websocket::{self, Came, WebSocket};
+use super::bosh::LoadBosh;
+use super::target::LoadTarget;
+use super::websocket::{self, WebSocket, WebSocketCame};
 
 /// An item that has come for a client that is ready.
 #[derive(Debug)]
-pub enum Item<'a> {
+pub enum ClientItem<'a> {
     /// A stanza.
     Stanza(Stanza<'a>),
     /// A line, with its end.
@@ -21,27 +21,27 @@ pub enum Item<'a> {
 }
 
 /// One client of the load: its session and carrier.
-pub struct Client {
-    wire: Wire,
+pub struct LoadClient {
+    wire: ClientWire,
     says: Says,
 }
 
 /// The carrier of the stream.
-enum Wire {
+enum ClientWire {
     Stream,
     WebSocket(Box<WebSocket>),
-    Bosh(Box<Bosh>),
+    Bosh(Box<LoadBosh>),
 }
 
 /// The language of the wire.
 enum Says {
-    Xmpp(Session),
+    Xmpp(ClientSession),
     /// No XMPP at all: every line is a message. For the relay that servers are compared with. The
     /// bytes are of a line that isn't whole.
     Lines(Vec<u8>),
 }
 
-impl Client {
+impl LoadClient {
     /// Returns a client that logs in to the account with this localpart; what has to be sent first
     /// is appended to `out`.
     ///
@@ -50,32 +50,32 @@ impl Client {
     /// # Errors
     /// When TLS can't begin.
     pub fn start(
-        target: &Target,
+        target: &LoadTarget,
         username: String,
         direct_tls: bool,
         out: &mut Vec<u8>,
-    ) -> Result<Client, SessionError> {
+    ) -> Result<LoadClient, SessionError> {
         let terms = &target.terms;
         let (wire, session) = match target.transport {
-            Transport::Tcp => (Wire::Stream, Session::start(terms, username, direct_tls, out)?),
+            Transport::Tcp => (ClientWire::Stream, ClientSession::start(terms, username, direct_tls, out)?),
             Transport::WebSocket => {
                 websocket::handshake(out);
-                (Wire::WebSocket(Box::default()), Session::unopened(terms, username))
+                (ClientWire::WebSocket(Box::default()), ClientSession::unopened(terms, username))
             }
             Transport::Bosh => {
-                let (mut bosh, mut session) = (Bosh::new(&terms.domain), Session::unopened(terms, username));
+                let (mut bosh, mut session) = (LoadBosh::new(&terms.domain), ClientSession::unopened(terms, username));
                 let mut plain = Vec::new();
                 session.open(&mut plain);
                 bosh.write(&plain);
-                (Wire::Bosh(Box::new(bosh)), session)
+                (ClientWire::Bosh(Box::new(bosh)), session)
             }
         };
-        Ok(Client { wire, says: Says::Xmpp(session) })
+        Ok(LoadClient { wire, says: Says::Xmpp(session) })
     }
 
     /// Returns a client that exchanges lines, and is ready at once.
-    pub fn lines() -> Client {
-        Client { wire: Wire::Stream, says: Says::Lines(Vec::new()) }
+    pub fn lines() -> LoadClient {
+        LoadClient { wire: ClientWire::Stream, says: Says::Lines(Vec::new()) }
     }
 
     /// Returns whether the client is ready to send and receive.
@@ -90,9 +90,9 @@ impl Client {
     pub fn waits_for(&self) -> String {
         let Says::Xmpp(session) = &self.says else { return "nothing".into() };
         let partial = match &self.wire {
-            Wire::WebSocket(websocket) if !websocket.is_open() => return "the opening of the WebSocket".into(),
-            Wire::WebSocket(websocket) => websocket.unused(),
-            Wire::Stream | Wire::Bosh(_) => session.unread(),
+            ClientWire::WebSocket(websocket) if !websocket.is_open() => return "the opening of the WebSocket".into(),
+            ClientWire::WebSocket(websocket) => websocket.unused(),
+            ClientWire::Stream | ClientWire::Bosh(_) => session.unread(),
         };
         let partial = if partial > 0 { format!(", of which {partial} bytes are there") } else { String::new() };
         format!("{}{partial}", session.waits_for())
@@ -101,8 +101,8 @@ impl Client {
     /// Returns whether what is sent goes over the wire as it is.
     pub fn is_plain(&self) -> bool {
         match (&self.wire, &self.says) {
-            (Wire::Stream, Says::Xmpp(session)) => session.is_plain(),
-            (Wire::Stream, Says::Lines(_)) => true,
+            (ClientWire::Stream, Says::Xmpp(session)) => session.is_plain(),
+            (ClientWire::Stream, Says::Lines(_)) => true,
             _ => false,
         }
     }
@@ -111,7 +111,7 @@ impl Client {
     /// connections.
     pub fn request(&mut self) -> Option<(usize, Vec<u8>)> {
         match &mut self.wire {
-            Wire::Bosh(bosh) => bosh.request(),
+            ClientWire::Bosh(bosh) => bosh.request(),
             _ => None,
         }
     }
@@ -120,13 +120,13 @@ impl Client {
     /// what has to be sent again on a new one.
     pub fn closed(&mut self, line: usize) -> (bool, Option<Vec<u8>>) {
         match &mut self.wire {
-            Wire::Bosh(bosh) => bosh.closed(line),
+            ClientWire::Bosh(bosh) => bosh.closed(line),
             _ => (false, None),
         }
     }
 
     /// Takes bytes that came on one of its connections; all but those of BOSH have one, the first.
-    /// Otherwise like [`Client::read`].
+    /// Otherwise like [`LoadClient::read`].
     ///
     /// # Errors
     /// The error that ends the stream.
@@ -135,30 +135,30 @@ impl Client {
         line: usize,
         wire: &mut [u8],
         out: &mut Vec<u8>,
-        each: &mut dyn FnMut(Item<'_>),
+        each: &mut dyn FnMut(ClientItem<'_>),
     ) -> Result<(), SessionError> {
         match &mut self.wire {
-            Wire::Stream => return self.read(wire, out, each),
-            Wire::WebSocket(websocket) => websocket.receive(wire),
-            Wire::Bosh(bosh) => bosh.receive(line, wire)?,
+            ClientWire::Stream => return self.read(wire, out, each),
+            ClientWire::WebSocket(websocket) => websocket.receive(wire),
+            ClientWire::Bosh(bosh) => bosh.receive(line, wire)?,
         }
         let Says::Xmpp(session) = &mut self.says else { return Ok(()) };
         loop {
             let (mut came, mut said) = (Vec::new(), Vec::new());
             match &mut self.wire {
-                Wire::WebSocket(websocket) => match websocket.next(out)? {
+                ClientWire::WebSocket(websocket) => match websocket.next(out)? {
                     None => return Ok(()),
-                    Some(Came::Open) => session.open(&mut said),
-                    Some(Came::Header(stream) | Came::Element(stream)) => came = stream,
+                    Some(WebSocketCame::Open) => session.open(&mut said),
+                    Some(WebSocketCame::Header(stream) | WebSocketCame::Element(stream)) => came = stream,
                 },
-                Wire::Bosh(bosh) => {
+                ClientWire::Bosh(bosh) => {
                     if !bosh.next(&mut came)? {
                         return Ok(());
                     }
                 }
-                Wire::Stream => return Ok(()),
+                ClientWire::Stream => return Ok(()),
             }
-            session.take(&came, &mut said, &mut |stanza| each(Item::Stanza(stanza)))?;
+            session.take(&came, &mut said, &mut |stanza| each(ClientItem::Stanza(stanza)))?;
             self.wire.frame(&said, out);
         }
     }
@@ -172,10 +172,10 @@ impl Client {
         &mut self,
         wire: &mut [u8],
         out: &mut Vec<u8>,
-        each: &mut dyn FnMut(Item<'_>),
+        each: &mut dyn FnMut(ClientItem<'_>),
     ) -> Result<(), SessionError> {
         match &mut self.says {
-            Says::Xmpp(session) => session.read(wire, out, &mut |stanza| each(Item::Stanza(stanza))),
+            Says::Xmpp(session) => session.read(wire, out, &mut |stanza| each(ClientItem::Stanza(stanza))),
             Says::Lines(partial) => {
                 partial.extend_from_slice(wire);
                 let used = lines(partial, each);
@@ -191,35 +191,35 @@ impl Client {
     /// When TLS isn't up.
     pub fn write(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), SessionError> {
         match (&mut self.says, &self.wire) {
-            (Says::Xmpp(session), Wire::Stream) => session.write(plain, out)?,
+            (Says::Xmpp(session), ClientWire::Stream) => session.write(plain, out)?,
             _ => self.wire.frame(plain, out),
         }
         Ok(())
     }
 }
 
-impl Wire {
+impl ClientWire {
     /// Appends what is said on the stream as it goes over the wire.
     fn frame(&mut self, plain: &[u8], out: &mut Vec<u8>) {
         match self {
-            Wire::Stream => out.extend_from_slice(plain),
-            Wire::WebSocket(_) => websocket::write(plain, out),
-            // It waits for a request: see [`Client::request`].
-            Wire::Bosh(bosh) => bosh.write(plain),
+            ClientWire::Stream => out.extend_from_slice(plain),
+            ClientWire::WebSocket(_) => websocket::write(plain, out),
+            // It waits for a request: see [`LoadClient::request`].
+            ClientWire::Bosh(bosh) => bosh.write(plain),
         }
     }
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for LoadClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("bound", &self.is_bound()).finish_non_exhaustive()
     }
 }
 
-fn lines(input: &[u8], each: &mut dyn FnMut(Item<'_>)) -> usize {
+fn lines(input: &[u8], each: &mut dyn FnMut(ClientItem<'_>)) -> usize {
     let mut at = 0;
     for end in memchr::memchr_iter(b'\n', input) {
-        each(Item::Line(input.get(at..=end).unwrap_or_default()));
+        each(ClientItem::Line(input.get(at..=end).unwrap_or_default()));
         at = end + 1;
     }
     at

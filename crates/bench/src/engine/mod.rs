@@ -1,9 +1,9 @@
 //! Many clients of one server: the threads, the clients and what they count.
 //!
-//! A [`Crew`] has one [`Worker`] per thread, each with an epoll set and every n-th client. A
-//! scenario is a sequence of phases; in each, every thread drives its own [`Load`], while the
-//! thread that began the phase watches the counters and says when it is enough. Between phases no
-//! thread runs, and the kernel keeps what comes.
+//! A [`LoadCrew`] has one [`LoadWorker`] per thread, each with an epoll set and every n-th client.
+//! A scenario is a sequence of phases; in each, every thread drives its own [`WorkerLoad`], while
+//! the thread that began the phase watches the counters and says when it is enough. Between phases
+//! no thread runs, and the kernel keeps what comes.
 //!
 //! # Invariants
 //! - Nothing here waits without bound: logins have a deadline, phases end when their watcher says
@@ -28,15 +28,15 @@ mod transport;
 pub mod websocket;
 mod worker;
 
-pub use counters::{Count, Counters, Totals};
-pub use crew::{Crew, Settings};
-pub use histogram::{Histogram, Recorder};
+pub use counters::{LoadCount, LoadCounters, Totals};
+pub use crew::{CrewSettings, LoadCrew};
+pub use histogram::{LatencyHistogram, LatencyRecorder};
 pub use mark::Mark;
 pub use receiver::Receiver;
 pub use rookery_base::Transport;
 pub use source::Sources;
-pub use target::Target;
-pub use timer::Timer;
-pub use tracker::{Arrival, Pair, Tally, Tracker, tally};
+pub use target::LoadTarget;
+pub use timer::EpollTimer;
+pub use tracker::{LoadTally, TrackedArrival, TrackedPair, Tracker, tally};
 pub use transport::{TRANSPORTS, parser};
-pub use worker::{Load, NEVER, Worker};
+pub use worker::{LoadWorker, NEVER, WorkerLoad};

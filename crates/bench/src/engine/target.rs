@@ -7,14 +7,14 @@ use rookery_client::SessionTerms;
 
 /// The terms that all clients of a load have in common.
 #[derive(Debug)]
-pub struct Target {
+pub struct LoadTarget {
     /// The carrier of the streams.
     pub transport: Transport,
     /// The terms of their sessions.
     pub terms: Arc<SessionTerms>,
 }
 
-impl Target {
+impl LoadTarget {
     /// Returns the domain of the accounts.
     pub fn domain(&self) -> &str {
         &self.terms.domain

@@ -16,7 +16,7 @@ pub struct WebSocket {
 
 /// An item that has come.
 #[derive(Debug)]
-pub enum Came {
+pub enum WebSocketCame {
     /// The handshake is over.
     Open,
     /// The header of a stream.
@@ -59,7 +59,7 @@ impl WebSocket {
     ///
     /// # Errors
     /// The server doesn't want a WebSocket, or ends it.
-    pub fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<Came>, SessionError> {
+    pub fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<WebSocketCame>, SessionError> {
         if !self.is_open {
             let Some(end) = self.input.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
             let head: Vec<u8> = self.input.drain(..end + 4).collect();
@@ -68,13 +68,13 @@ impl WebSocket {
                 return Err(SessionError(format!("no WebSocket: {line}")));
             }
             self.is_open = true;
-            return Ok(Some(Came::Open));
+            return Ok(Some(WebSocketCame::Open));
         }
         while let Some((opcode, message)) = self.frame() {
             match opcode {
                 TEXT => match framing::read(&message, &Limits::AFTER_LOGIN) {
-                    Ok(Framed::Open(header)) => return Ok(Some(Came::Header(header))),
-                    Ok(Framed::Element) => return Ok(Some(Came::Element(message))),
+                    Ok(Framed::Open(header)) => return Ok(Some(WebSocketCame::Header(header))),
+                    Ok(Framed::Element) => return Ok(Some(WebSocketCame::Element(message))),
                     Ok(Framed::Close) => return Err(SessionError("the server closed the stream".into())),
                     Ok(Framed::Nothing) => {}
                     Err(fault) => {
@@ -158,9 +158,9 @@ mod tests {
             client.receive(piece);
             while let Some(came) = client.next(&mut out).unwrap() {
                 items.push(match came {
-                    Came::Open => "open".to_owned(),
-                    Came::Header(_) => "header".to_owned(),
-                    Came::Element(element) => format!("element of {}", element.len()),
+                    WebSocketCame::Open => "open".to_owned(),
+                    WebSocketCame::Header(_) => "header".to_owned(),
+                    WebSocketCame::Element(element) => format!("element of {}", element.len()),
                 });
             }
         }

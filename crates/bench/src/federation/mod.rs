@@ -24,13 +24,13 @@ use serde::Serialize;
 use crate::fleet::Fleet;
 use crate::pairs::{Cost, Pairs};
 use crate::process::{Cpu, median_and_min, private_bytes};
-use crate::rookery::Server;
-use crate::{Outcome, chat};
+use crate::rookery::MeasuredServer;
+use crate::{BenchOutcome, chat};
 use servers::{Two, running, target};
 
 /// `rookery bench federation`.
 #[derive(Debug, Clone, Args)]
-pub struct Federation {
+pub struct FederationBench {
     /// Pairs of people
     #[arg(long, default_value_t = 100)]
     pairs: usize,
@@ -51,7 +51,7 @@ pub struct Federation {
     binary: Option<PathBuf>,
     /// Two servers that run already, in place of two Rookeries; clients connect without TLS
     #[arg(long, num_args = 2, value_name = "DOMAIN=HOST:PORT=PID", value_parser = running)]
-    between: Vec<Server>,
+    between: Vec<MeasuredServer>,
     /// Password of the accounts on these servers: those that `rookery bench register` makes, two
     /// for each pair
     #[arg(long, default_value = "secret")]
@@ -63,7 +63,7 @@ pub struct Federation {
 
 /// The costs of messages with so many of each pair on their way: medians of the rounds.
 #[derive(Debug, Serialize)]
-struct Measured {
+struct MeasuredCosts {
     window: usize,
     /// Microseconds of CPU per message within a server: of the first, and of the second if that
     /// is another kind.
@@ -85,14 +85,15 @@ struct Crossing {
     rate: f64,
 }
 
-impl Federation {
+impl FederationBench {
     /// Measures, and prints what came of it.
     ///
     /// # Errors
     /// The words of the system or of a server.
-    pub fn run(&self) -> Outcome<()> {
+    pub fn run(&self) -> BenchOutcome<()> {
         if let [one, two] = self.between.as_slice() {
-            let [one, two] = [one, two].map(|server| Server { password: self.password.clone(), ..server.clone() });
+            let [one, two] =
+                [one, two].map(|server| MeasuredServer { password: self.password.clone(), ..server.clone() });
             return self.play(&[&one, &two], &[&one, &two]);
         }
         let binary = match &self.binary {
@@ -109,16 +110,16 @@ impl Federation {
     }
 
     /// Lets the pairs play between two servers, and within each of some.
-    fn play(&self, servers: &[&Server; 2], within: &[&Server]) -> Outcome<()> {
-        let local = |server: &&Server| Pairs::of_accounts(server, target(server, "local"), self.pairs);
-        let mut locals = within.iter().map(local).collect::<Outcome<Vec<_>>>()?;
+    fn play(&self, servers: &[&MeasuredServer; 2], within: &[&MeasuredServer]) -> BenchOutcome<()> {
+        let local = |server: &&MeasuredServer| Pairs::of_accounts(server, target(server, "local"), self.pairs);
+        let mut locals = within.iter().map(local).collect::<BenchOutcome<Vec<_>>>()?;
         let mut across = Across::new(servers, self.pairs)?;
         println!("{} pairs, {} s, median (and least) of {}", self.pairs, self.seconds, self.rounds);
         println!("{:<32}{:>20}{:>12}{:>12}", "", "CPU per message", "messages/s", "mean ms");
         let mut windows = self.window.clone();
         windows.sort_unstable();
         let measured = windows.into_iter().map(|window| self.measure(window, &mut locals, &mut across));
-        let measured = measured.collect::<Outcome<Vec<_>>>()?;
+        let measured = measured.collect::<BenchOutcome<Vec<_>>>()?;
         if let Some(file) = &self.out {
             fs::write(file, serde_json::to_vec_pretty(&measured)?)
                 .map_err(|error| format!("{}: {error}", file.display()))?;
@@ -126,7 +127,7 @@ impl Federation {
         Ok(())
     }
 
-    fn measure(&self, window: usize, locals: &mut [Pairs], across: &mut Across) -> Outcome<Measured> {
+    fn measure(&self, window: usize, locals: &mut [Pairs], across: &mut Across) -> BenchOutcome<MeasuredCosts> {
         let time = Duration::from_secs(self.seconds);
         let (mut within, mut crossing) = (vec![Vec::<Cost>::new(); locals.len()], Vec::<Crossing>::new());
         for _ in 0..self.rounds.max(1) {
@@ -161,12 +162,12 @@ impl Federation {
             }
             crossed.push(us);
         }
-        Ok(Measured { window, within: owns, across: crossed, per_second, mean_ms: mean_ms(per_second) })
+        Ok(MeasuredCosts { window, within: owns, across: crossed, per_second, mean_ms: mean_ms(per_second) })
     }
 
     /// Opens a stream to each of many domains, and tells what the two ends of one take and how long
     /// it takes to open all of them, also after the death of the server that is called.
-    fn idle(&self, two: &mut Two) -> Outcome<()> {
+    fn idle(&self, two: &mut Two) -> BenchOutcome<()> {
         let pids = [two.one.server.pid, two.two.server.pid];
         let mut fleet = Fleet::new(two.one.server.address, target(&two.one.server, "idle"))?;
         fleet.log_in(0..SENDERS, SENDERS, chat::PRESENCE)?;
@@ -188,7 +189,7 @@ impl Federation {
     }
 
     /// Opens a stream to each domain, and returns how many are ready, and since when.
-    fn open(&self, two: &Two, fleet: &mut Fleet) -> Outcome<(usize, Duration)> {
+    fn open(&self, two: &Two, fleet: &mut Fleet) -> BenchOutcome<(usize, Duration)> {
         let begun = Instant::now();
         for (number, domain) in two.many().enumerate() {
             // Headlines for nobody: none of them is answered, so that each stream has one
@@ -224,8 +225,8 @@ struct Half {
 }
 
 impl Across {
-    fn new([one, other]: &[&Server; 2], pairs: usize) -> Outcome<Across> {
-        let half = |own: &Server, other: &Server| -> Outcome<Half> {
+    fn new([one, other]: &[&MeasuredServer; 2], pairs: usize) -> BenchOutcome<Across> {
+        let half = |own: &MeasuredServer, other: &MeasuredServer| -> BenchOutcome<Half> {
             let jid = |number, domain: &str| format!("{}/across", chat::account(number, domain));
             let message = |number| chat::message(&jid(number, &own.domain), &jid(number, &other.domain)).into_bytes();
             let mut fleet = Fleet::new(own.address, target(own, "across"))?;
@@ -238,7 +239,7 @@ impl Across {
 
     /// Plays for that time with so many messages of each pair on their way, and half a second
     /// before to warm up.
-    fn play(&mut self, in_flight: usize, time: Duration) -> Outcome<Crossing> {
+    fn play(&mut self, in_flight: usize, time: Duration) -> BenchOutcome<Crossing> {
         while self.in_flight < in_flight {
             let Half { fleet, messages, .. } = &mut self.halves[0];
             for (seat, message) in messages.iter().enumerate() {
@@ -262,7 +263,7 @@ impl Across {
     }
 
     /// Lets what is on its way arrive, and answers nothing: the next measurement begins from none.
-    fn pause(&mut self) -> Outcome<()> {
+    fn pause(&mut self) -> BenchOutcome<()> {
         for half in &mut self.halves {
             half.fleet.run(Instant::now() + SETTLING, &mut |_, _, _| {})?;
         }
@@ -272,7 +273,7 @@ impl Across {
 
     /// Runs both halves at the same time; each message that comes is answered. Returns how many
     /// came.
-    fn run(&mut self, time: Duration) -> Outcome<u64> {
+    fn run(&mut self, time: Duration) -> BenchOutcome<u64> {
         let until = Instant::now() + time;
         let counts: Vec<Result<u64, String>> = thread::scope(|scope| {
             let threads = self.halves.iter_mut().map(|half| {

@@ -16,7 +16,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use rookery_profile::{Sampler, flamegraph};
 
-use crate::Outcome;
+use crate::BenchOutcome;
 use bed::Bed;
 
 /// `rookery bench multicast-test`.
@@ -24,11 +24,11 @@ use bed::Bed;
 pub struct MulticastTest {
     /// Routes to measure.
     #[arg(long, value_delimiter = ',', default_values = ["normal", "trusted", "untrusted"])]
-    routes: Vec<Route>,
+    routes: Vec<MessageRoute>,
     /// Places of the addresses: all on this server (`single`), each on a server of its own
     /// (`multiple`), or on so many other servers that have multicast services (a number).
     #[arg(long, value_delimiter = ',', default_values = ["single", "multiple"])]
-    servers: Vec<Servers>,
+    servers: Vec<AddressServers>,
     /// The smallest number of destinations.
     #[arg(long, default_value_t = 1)]
     from: usize,
@@ -40,7 +40,7 @@ pub struct MulticastTest {
     step: usize,
     /// Type of the addresses on the untrusted route: `to` or `bcc`.
     #[arg(long, default_value = "to")]
-    address: Kind,
+    address: AddressKind,
     /// Messages that are measured for each number of destinations.
     #[arg(long, default_value_t = 100)]
     repeat: usize,
@@ -54,7 +54,7 @@ pub struct MulticastTest {
 
 /// The way of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Route {
+pub enum MessageRoute {
     /// A message for each address.
     Normal,
     /// One message, by the server itself.
@@ -65,7 +65,7 @@ pub enum Route {
 
 /// The servers of the addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Servers {
+pub enum AddressServers {
     /// All on this server.
     Single,
     /// Each on a server of its own.
@@ -74,7 +74,7 @@ pub enum Servers {
     Services(usize),
 }
 
-impl FromStr for Servers {
+impl FromStr for AddressServers {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -93,7 +93,7 @@ impl FromStr for Servers {
 
 /// The kind of the addresses in a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub enum AddressKind {
     /// Everybody sees them.
     To,
     /// Nobody sees them.
@@ -102,7 +102,7 @@ pub enum Kind {
 
 /// The times that one message took, in µs of CPU time.
 #[derive(Debug, Clone, Copy)]
-struct Point {
+struct MessageTimes {
     destinations: usize,
     /// The mean, until every copy waits for its session or was handed to its stream.
     total_us: f64,
@@ -128,7 +128,7 @@ impl MulticastTest {
         }
     }
 
-    fn experiments(&self) -> Outcome<()> {
+    fn experiments(&self) -> BenchOutcome<()> {
         if self.from == 0 || self.step == 0 || self.from > self.to || self.to > MOST || self.repeat < 2 {
             return Err(format!("needs 1 ≤ --from ≤ --to ≤ {MOST}, --step from 1 and --repeat from 2").into());
         }
@@ -161,7 +161,7 @@ impl MulticastTest {
         Ok(())
     }
 
-    fn point(&self, bed: &mut Bed, route: Route, destinations: usize) -> Outcome<Point> {
+    fn point(&self, bed: &mut Bed, route: MessageRoute, destinations: usize) -> BenchOutcome<MessageTimes> {
         let load = bed.load(route, destinations, self.address)?;
         for _ in 0..WARM_UP {
             bed.play(&load)?;
@@ -181,7 +181,7 @@ impl MulticastTest {
         }
         bed.measure_stages(false);
         let (total_us, plus_minus) = mean(&times);
-        Ok(Point { destinations, total_us, plus_minus, write_us, bytes, left })
+        Ok(MessageTimes { destinations, total_us, plus_minus, write_us, bytes, left })
     }
 }
 
@@ -207,16 +207,19 @@ mod tests {
 
     #[test]
     fn every_experiment_delivers_what_it_should() {
-        for servers in [Servers::Single, Servers::Multiple] {
-            for route in [Route::Normal, Route::Trusted, Route::Untrusted] {
-                for kind in [Kind::To, Kind::Bcc] {
+        for servers in [AddressServers::Single, AddressServers::Multiple] {
+            for route in [MessageRoute::Normal, MessageRoute::Trusted, MessageRoute::Untrusted] {
+                for kind in [AddressKind::To, AddressKind::Bcc] {
                     let mut bed = Bed::new(servers, 7).unwrap();
                     let load = bed.load(route, 7, kind).unwrap();
                     bed.measure_stages(true);
                     let played = bed.play(&load).unwrap();
                     assert_eq!(played.copies, 7, "{route:?} {servers:?} {kind:?}");
                     assert!(played.bytes > 7 * 100, "{route:?} {servers:?} {kind:?}: {}", played.bytes);
-                    assert_eq!(bed.stages().contains("decode                        1"), route == Route::Untrusted);
+                    assert_eq!(
+                        bed.stages().contains("decode                        1"),
+                        route == MessageRoute::Untrusted
+                    );
                 }
             }
         }
@@ -224,9 +227,9 @@ mod tests {
 
     #[test]
     fn services_get_one_stanza_each() {
-        for route in [Route::Trusted, Route::Untrusted] {
-            let mut bed = Bed::new(Servers::Services(3), 7).unwrap();
-            let load = bed.load(route, 7, Kind::To).unwrap();
+        for route in [MessageRoute::Trusted, MessageRoute::Untrusted] {
+            let mut bed = Bed::new(AddressServers::Services(3), 7).unwrap();
+            let load = bed.load(route, 7, AddressKind::To).unwrap();
             // Nothing waits for the answers: the first message goes to each address.
             assert_eq!(bed.play(&load).unwrap().left, 7, "{route:?}");
             assert_eq!(bed.play(&load).unwrap().left, 3, "{route:?}");

@@ -26,12 +26,12 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 
-use crate::Outcome;
+use crate::BenchOutcome;
 use crate::report;
 use crate::result::RunResult;
 pub use browsers::WebsocketVsBosh;
 use population::Population;
-use program::Load;
+use program::ProgramLoad;
 
 /// Run the same loads on Rookery, ejabberd and Prosody, and write one comparison
 #[derive(Debug, Clone, Args)]
@@ -41,7 +41,7 @@ pub struct Peers {
     quick: bool,
     /// Only these servers
     #[arg(long, value_enum, value_delimiter = ',', value_name = "SERVER,…")]
-    only: Vec<Peer>,
+    only: Vec<PeerServer>,
     /// Only these loads
     #[arg(long, value_delimiter = ',', value_name = "LOAD,…", value_parser = program::names())]
     scenarios: Vec<String>,
@@ -50,12 +50,12 @@ pub struct Peers {
     out: PathBuf,
     /// Be a server without XMPP instead, for a parent process that measures it
     #[arg(long, hide = true, value_name = "KIND:CONNECTIONS")]
-    raw: Option<raw::Kind>,
+    raw: Option<raw::RawKind>,
 }
 
 /// The servers that can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Peer {
+pub enum PeerServer {
     /// This program
     Rookery,
     /// Debian's package ejabberd
@@ -70,7 +70,7 @@ pub enum Peer {
 ///
 /// # Errors
 /// Runs that failed, by their number; the folder for the report that can't be written.
-pub fn run(args: &Peers) -> Outcome<()> {
+pub fn run(args: &Peers) -> BenchOutcome<()> {
     if let Some(kind) = args.raw {
         return raw::serve(kind);
     }
@@ -96,23 +96,23 @@ pub fn run(args: &Peers) -> Outcome<()> {
     }
 }
 
-impl Peer {
+impl PeerServer {
     /// Returns its name in reports and files.
     pub fn name(self) -> &'static str {
         match self {
-            Peer::Rookery => "Rookery",
-            Peer::Ejabberd => "ejabberd",
-            Peer::Prosody => "Prosody",
-            Peer::Raw => "raw",
+            PeerServer::Rookery => "Rookery",
+            PeerServer::Ejabberd => "ejabberd",
+            PeerServer::Prosody => "Prosody",
+            PeerServer::Raw => "raw",
         }
     }
 
     /// Returns the steps to have it; `None` if it is there.
     fn missing(self) -> Option<String> {
         let (file, package) = match self {
-            Peer::Rookery | Peer::Raw => return None,
-            Peer::Ejabberd => (ejabberd::CONTROL, "ejabberd"),
-            Peer::Prosody => (prosody::PROGRAM, "prosody"),
+            PeerServer::Rookery | PeerServer::Raw => return None,
+            PeerServer::Ejabberd => (ejabberd::CONTROL, "ejabberd"),
+            PeerServer::Prosody => (prosody::PROGRAM, "prosody"),
         };
         let there = std::path::Path::new(file).exists();
         (!there).then(|| format!("there is no {file}: on Debian it comes with `apt install {package}`"))
@@ -120,9 +120,9 @@ impl Peer {
 }
 
 /// Loads in order, each with the servers that it is run on.
-fn planned(args: &Peers) -> Vec<(Load, Peer)> {
-    let wanted = |peer: &Peer| args.only.is_empty() || args.only.contains(peer);
-    let peers: Vec<Peer> = Peer::value_variants().iter().copied().filter(wanted).collect();
+fn planned(args: &Peers) -> Vec<(ProgramLoad, PeerServer)> {
+    let wanted = |peer: &PeerServer| args.only.is_empty() || args.only.contains(peer);
+    let peers: Vec<PeerServer> = PeerServer::value_variants().iter().copied().filter(wanted).collect();
     for peer in &peers {
         if let Some(missing) = peer.missing() {
             eprintln!("{} is left out: {missing}", peer.name());
@@ -130,14 +130,14 @@ fn planned(args: &Peers) -> Vec<(Load, Peer)> {
     }
     let loads = program::loads(args.quick).into_iter();
     let loads = loads.filter(|load| args.scenarios.is_empty() || args.scenarios.iter().any(|name| name == load.name));
-    let there = |(load, peer): &(Load, Peer)| peer.missing().is_none() && load.fits(*peer);
+    let there = |(load, peer): &(ProgramLoad, PeerServer)| peer.missing().is_none() && load.fits(*peer);
     loads.flat_map(|load| peers.iter().map(move |peer| (load.clone(), *peer))).filter(there).collect()
 }
 
 /// Measures one load on one fresh server. Whatever happens is a result.
-fn measured(load: &Load, peer: Peer) -> RunResult {
+fn measured(load: &ProgramLoad, peer: PeerServer) -> RunResult {
     let found = match peer {
-        Peer::Raw => raw::measure(load),
+        PeerServer::Raw => raw::measure(load),
         _ => started::start(peer, load.population).and_then(|server| load.run(peer, &server)),
     };
     let mut result = found.unwrap_or_else(|error| load.nothing(&error.to_string()));
@@ -155,7 +155,7 @@ fn told(result: &RunResult) -> String {
     shown.join(", ")
 }
 
-fn write(folder: &Path, results: &[RunResult]) -> Outcome<()> {
+fn write(folder: &Path, results: &[RunResult]) -> BenchOutcome<()> {
     let files = [("report.html", report::html(results)), ("report.md", report::markdown(results))];
     for (name, text) in files {
         let file = folder.join(name);

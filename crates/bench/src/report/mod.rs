@@ -10,7 +10,7 @@
 //!   plots are SVG.
 //! * [`text()`] and [`markdown()`]: a table for each scenario.
 //! * [`compare`]: how much more or less, and whether the comparison is fair.
-//! * [`Report`]: the figures of `cargo bench`, which have no run behind them.
+//! * [`FigureReport`]: the figures of `cargo bench`, which have no run behind them.
 
 pub mod compare;
 mod figures;
@@ -22,7 +22,7 @@ mod plots;
 mod style;
 mod table;
 
-pub use figures::{Report, setting, target_folder};
+pub use figures::{FigureReport, setting, target_folder};
 pub use page::html;
 pub use table::{markdown, text};
 

@@ -1,8 +1,8 @@
 //! The loads, one file each, and the table of them.
 //!
 //! A [`Scenario`] is the flags of a load together with how it is run; the flags' defaults are the
-//! preset. [`Command`] is the table: the command line, `rookery bench list` and [`Command::run`]
-//! are made from it.
+//! preset. [`ScenarioCommand`] is the table: the command line, `rookery bench list` and
+//! [`ScenarioCommand::run`] are made from it.
 
 mod chat;
 mod clients;
@@ -24,10 +24,10 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 pub use clients::{Arrivals, Wave};
-pub use run::Run;
-pub use server::{Place, Server, Tls};
+pub use run::ScenarioRun;
+pub use server::{ServerArguments, ServerPlace, Tls};
 
-use crate::Outcome;
+use crate::BenchOutcome;
 use crate::result::RunResult;
 
 /// A load: its flags, and what it does with them.
@@ -39,7 +39,7 @@ pub trait Scenario: Args + Serialize {
     ///
     /// # Errors
     /// The cause, for the operator.
-    fn run(&self, run: &mut Run<'_>) -> Outcome<()>;
+    fn run(&self, run: &mut ScenarioRun<'_>) -> BenchOutcome<()>;
 
     /// Returns the number of clients that it logs in, as far as the flags say.
     fn clients(&self) -> usize;
@@ -53,12 +53,12 @@ pub struct Against<S: Args> {
     pub scenario: S,
     /// The server to measure, and the files to write.
     #[command(flatten, next_help_heading = "Server and output")]
-    pub server: Server,
+    pub server: ServerArguments,
 }
 
 /// The table of loads.
 #[derive(Debug, Clone, Subcommand)]
-pub enum Command {
+pub enum ScenarioCommand {
     /// Pairs in a closed loop: what comes is answered at once, with so many messages of each pair
     /// on their way
     Chat(Against<chat::Chat>),
@@ -86,28 +86,28 @@ pub enum Command {
 macro_rules! each {
     ($command:expr, $load:ident => $do:expr) => {
         match $command {
-            Command::Chat($load) => $do,
-            Command::MaxMessages($load) => $do,
-            Command::MaxUsers($load) => $do,
-            Command::ReconnectStorm($load) => $do,
-            Command::Multicast($load) => $do,
-            Command::PresenceStorm($load) => $do,
-            Command::MucBig($load) => $do,
-            Command::MucHuge($load) => $do,
-            Command::MucCrowd($load) => $do,
-            Command::MucMany($load) => $do,
+            ScenarioCommand::Chat($load) => $do,
+            ScenarioCommand::MaxMessages($load) => $do,
+            ScenarioCommand::MaxUsers($load) => $do,
+            ScenarioCommand::ReconnectStorm($load) => $do,
+            ScenarioCommand::Multicast($load) => $do,
+            ScenarioCommand::PresenceStorm($load) => $do,
+            ScenarioCommand::MucBig($load) => $do,
+            ScenarioCommand::MucHuge($load) => $do,
+            ScenarioCommand::MucCrowd($load) => $do,
+            ScenarioCommand::MucMany($load) => $do,
         }
     };
 }
 
-impl Command {
+impl ScenarioCommand {
     /// Runs the load.
     pub fn run(&self) -> RunResult {
         each!(self, load => run::run(load))
     }
 
     /// Returns the server to load, and what to write.
-    pub fn server(&self) -> &Server {
+    pub fn server(&self) -> &ServerArguments {
         each!(self, load => &load.server)
     }
 

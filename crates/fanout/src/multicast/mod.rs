@@ -1,6 +1,6 @@
 //! XEP-0033: one stanza for many, by a list of addresses in its header.
 //!
-//! [`Header`] reads what a sender wrote; [`Plan`] says who gets which form of the stanza;
+//! [`MulticastHeader`] reads what a sender wrote; [`Plan`] says who gets which form of the stanza;
 //! [`Distant`] holds the part of one remote domain until its multicast service is known. Deciding
 //! whether a sender may do this is not done here.
 //!
@@ -21,7 +21,7 @@ mod header;
 mod plan;
 
 pub use distant::{Distant, Outgoing};
-pub use header::{Address, AddressType, BadAddress, Header, Target, find};
+pub use header::{AddressType, BadAddress, HeaderAddress, HeaderTarget, MulticastHeader, find};
 pub use plan::{Groups, Hop, Plan, bcc};
 
 #[cfg(test)]

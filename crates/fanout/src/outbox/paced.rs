@@ -15,12 +15,12 @@
 
 use super::item::To;
 use super::queue::Roomy;
-use super::{Link, Outboxes, Pushed};
+use super::{Link, Outboxes, PushOutcome};
 use crate::packet::Packet;
 
 impl Outboxes {
     /// Appends a copy of `packet` for one session that didn't ask for it.
-    pub fn push_paced(&mut self, link: Link, packet: &Packet, to: To) -> Pushed {
+    pub fn push_paced(&mut self, link: Link, packet: &Packet, to: To) -> PushOutcome {
         self.append(link, packet, to, true)
     }
 

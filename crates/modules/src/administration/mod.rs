@@ -32,7 +32,7 @@ use rookery_operations::rights::{ADMINISTRATION as NAME, ADMINS};
 use rookery_operations::{self as operations, Outcome as Came, Refusal};
 use rookery_stream::error::{Condition, StanzaError};
 
-use crate::commands::order::{Order, Outcome};
+use crate::commands::order::{CommandOrder, CommandOutcome};
 
 /// Lets administrators look after a domain from their clients.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ fn account_form(title: &str, instructions: &str) -> Form {
 ///
 /// # Errors
 /// The text says what is wrong with the form.
-fn accounts_of(order: &Order) -> Result<Vec<Jid>, String> {
+fn accounts_of(order: &CommandOrder) -> Result<Vec<Jid>, String> {
     let (mut accounts, mut seen) = (Vec::new(), Set::default());
     for text in order.values("accountjids").into_iter().chain(order.value("accountjid").map(str::to_owned)) {
         let account = Jid::parse(&text).map_err(|error| format!("{text}: {error}"))?;
@@ -126,7 +126,7 @@ fn accounts_of(order: &Order) -> Result<Vec<Jid>, String> {
 }
 
 /// Refuses a command by which an administrator would lock itself out (`not-allowed`).
-fn is_own(order: &Order, accounts: &[Jid]) -> Result<(), StanzaError> {
+fn is_own(order: &CommandOrder, accounts: &[Jid]) -> Result<(), StanzaError> {
     match accounts.iter().any(|account| account.bare() == order.from().bare()) {
         true => Err(StanzaError::new(Condition::NotAllowed).with_text("administrators can't do that to themselves")),
         false => Ok(()),
@@ -139,19 +139,19 @@ type Deed = fn(&mut World, Jid, Done);
 type Done = Box<dyn FnOnce(&mut World, Came<()>)>;
 
 /// Applies an action to account after account, then ends the command with what came of it.
-fn each(world: &mut World, order: Order, accounts: Vec<Jid>, what: &'static str, deed: Deed) {
+fn each(world: &mut World, order: CommandOrder, accounts: Vec<Jid>, what: &'static str, deed: Deed) {
     next(world, order, accounts.into_iter(), (what, deed), (0, Vec::new()));
 }
 
 fn next(
     world: &mut World,
-    order: Order,
+    order: CommandOrder,
     mut accounts: std::vec::IntoIter<Jid>,
     (what, deed): (&'static str, Deed),
     (mut done, mut unknown): (usize, Vec<String>),
 ) {
     let Some(account) = accounts.next() else {
-        let outcome = Outcome::info(format!("{what}: {done}"));
+        let outcome = CommandOutcome::info(format!("{what}: {done}"));
         return order.complete(
             world,
             match unknown.is_empty() {
@@ -176,7 +176,7 @@ fn next(
 }
 
 /// Notes what was done by a command.
-pub(crate) fn note(world: &World, order: &Order, what: &str, whom: &str) {
+pub(crate) fn note(world: &World, order: &CommandOrder, what: &str, whom: &str) {
     world.state::<Journal>().note(Entry {
         unix_ms: world.time(),
         who: order.from().bare_str().to_owned(),
@@ -188,7 +188,7 @@ pub(crate) fn note(world: &World, order: &Order, what: &str, whom: &str) {
 
 /// Ends a command with the reason why it wasn't carried out: as a note where other values would do,
 /// else as an error.
-pub(crate) fn refuse(world: &mut World, order: Order, refusal: Refusal) {
+pub(crate) fn refuse(world: &mut World, order: CommandOrder, refusal: Refusal) {
     match refusal {
         Refusal::Impossible(text) | Refusal::Missing(text) | Refusal::Exists(text) | Refusal::Full(text) => {
             order.fail(world, text);

@@ -26,7 +26,7 @@ use rookery_hub::{Bound, Domain, Hooks, Module, Target};
 use rookery_xml::ns;
 
 use crate::administration;
-use order::Command;
+use order::AdHocCommand;
 use session::Sessions;
 
 /// Lets clients run commands of the server.
@@ -62,7 +62,7 @@ impl Module for Commands {
 }
 
 /// Returns all commands, in the order in which they are listed.
-fn table() -> impl Iterator<Item = &'static Command> {
+fn table() -> impl Iterator<Item = &'static AdHocCommand> {
     [
         #[cfg(test)]
         tests::COMMANDS,
@@ -78,12 +78,12 @@ fn table() -> impl Iterator<Item = &'static Command> {
 }
 
 /// Returns the command of a node, if the domain has it.
-pub(crate) fn find(domain: &Domain, node: &str) -> Option<&'static Command> {
+pub(crate) fn find(domain: &Domain, node: &str) -> Option<&'static AdHocCommand> {
     of_domain(domain).find(|command| command.node == node)
 }
 
 /// Returns the commands of a domain.
-fn of_domain(domain: &Domain) -> impl Iterator<Item = &'static Command> {
+fn of_domain(domain: &Domain) -> impl Iterator<Item = &'static AdHocCommand> {
     let is_on = domain.module(NAME).is_some();
     table().filter(move |command| is_on && domain.module(command.module).is_some())
 }

@@ -28,7 +28,7 @@ pub mod untrusted;
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Bound, Domain, Hooks, Iq, Module, Most, OptionSpec, Per, Phase, Unit, Value, World};
 use rookery_jid::JidRef;
-use rookery_modkit::disco::{Identity, Info, reply_items};
+use rookery_modkit::disco::{DiscoIdentity, Info, reply_items};
 use rookery_modkit::option;
 use rookery_modkit::request::is_get;
 use rookery_stream::error::Condition;
@@ -40,9 +40,9 @@ use originators::Originators;
 
 /// Passes one stanza on to the many addresses in its header.
 #[derive(Debug)]
-pub struct Multicast;
+pub struct MulticastModule;
 
-impl Module for Multicast {
+impl Module for MulticastModule {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -181,7 +181,7 @@ fn info(world: &mut World, iq: &Iq, domain: &Domain) {
         return world.reply_error(iq, Condition::ItemNotFound);
     }
     let Some(options) = domain.module(NAME) else { return };
-    let identity = Identity { category: "service", type_: "multicast", name: Some(options.text("name")) };
+    let identity = DiscoIdentity { category: "service", type_: "multicast", name: Some(options.text("name")) };
     let form = limits::form(options, world.is_ours(iq.from.domain()));
     let info = Info { identity, more: &[], features: FEATURES.to_vec(), forms: vec![form] };
     let mut reply = iq.result();

@@ -41,8 +41,8 @@ use rookery_xml::ns;
 pub(crate) use limits::NAME;
 use limits::{MAX_BYTES, MAX_ITEMS, MAX_RULES};
 use report::Reports;
-use rules::Rules;
-use sessions::Sessions;
+use rules::PrivacyRules;
+use sessions::PrivacySessions;
 
 /// Lets users block others, and rule in detail what comes and goes.
 #[derive(Debug)]
@@ -77,14 +77,14 @@ impl Module for Privacy {
         hooks.feature(Target::Server, ns::BLOCKING);
         hooks.feature(Target::Server, ns::PRIVACY);
         hooks.feature(Target::Server, ns::REPORTING);
-        hooks.document::<Rules>();
-        hooks.state(Sessions::default());
+        hooks.document::<PrivacyRules>();
+        hooks.state(PrivacySessions::default());
         hooks.state(Reports::default());
         hooks.iq(Target::Account, ns::BLOCKING, blocking::answer);
         hooks.every(HOUR_MS, |world| *world.state_mut() = Reports::default());
         hooks.iq(Target::Account, ns::PRIVACY, lists::answer);
         // Nobody else pays for these.
-        let with_rules = Wanted::from(Stanzas::ALL).with_document(Rules::NAME);
+        let with_rules = Wanted::from(Stanzas::ALL).with_document(PrivacyRules::NAME);
         hooks.before_route(Phase::Guard, with_rules, passage::going);
         hooks.before_delivery(Phase::Guard, with_rules, passage::coming);
         hooks.session_ended(sessions::ended);

@@ -41,20 +41,20 @@ use rookery_store::{RosterItem, Subscription};
 use rookery_xml::Kind;
 use tracing::error;
 
-pub use force::Common;
-use force::{GROUPS, NAME, State, directories, in_force, item, items, renew, take_up};
-use groups::Members;
-use news::News;
+pub use force::CommonGroups;
+use force::{GROUPS, GroupState, NAME, directories, in_force, item, items, renew, take_up};
+use groups::GroupMembers;
+use news::RosterNews;
 
 /// Gives accounts the contacts that the operator wants.
 #[derive(Debug)]
 pub struct SharedRoster {
-    common: Common,
+    common: CommonGroups,
 }
 
 impl SharedRoster {
     /// Makes the module of one shard.
-    pub fn new(common: Common) -> Self {
+    pub fn new(common: CommonGroups) -> Self {
         Self { common }
     }
 }
@@ -81,8 +81,8 @@ impl Module for SharedRoster {
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
-        hooks.state(State { common: self.common.clone(), now: None, circles: Map::default() });
-        hooks.state(News::default());
+        hooks.state(GroupState { common: self.common.clone(), now: None, circles: Map::default() });
+        hooks.state(RosterNews::default());
         hooks.shared_contacts(SharedContacts {
             relation,
             watchers: |world, owner| circle(world, owner, true),
@@ -119,7 +119,7 @@ fn circle(world: &mut World, owner: JidRef<'_>, of_watchers: bool) -> Option<Cir
     let groups = compiled.groups.get(owner.domain())?;
     let mine = groups.key(owner);
     let key = (owner.domain().to_owned(), of_watchers, mine.clone());
-    if let Some(circle) = world.state::<State>().circles.get(&key) {
+    if let Some(circle) = world.state::<GroupState>().circles.get(&key) {
         return Some(circle.clone()).filter(|circle| !is_empty(circle));
     }
     let members = if of_watchers { groups.watchers(&mine) } else { groups.watched(&mine) };
@@ -129,7 +129,7 @@ fn circle(world: &mut World, owner: JidRef<'_>, of_watchers: bool) -> Option<Cir
     }
     let everybody_of = members.everybody.then(|| owner.domain().to_owned());
     let circle = Circle { members: Rc::new(roll), everybody_of };
-    world.state_mut::<State>().circles.insert(key, circle.clone());
+    world.state_mut::<GroupState>().circles.insert(key, circle.clone());
     Some(circle).filter(|circle| !is_empty(circle))
 }
 
@@ -232,7 +232,7 @@ fn list(world: &mut World, domain: String, last: Option<Jid>, mut found: BTreeSe
 }
 
 /// Returns the members that a circle names, besides everybody of a domain if it has these.
-fn named<'g>(members: &'g Members<'g>, domain: &'g str) -> impl Iterator<Item = &'g Jid> {
+fn named<'g>(members: &'g GroupMembers<'g>, domain: &'g str) -> impl Iterator<Item = &'g Jid> {
     members.named.iter().copied().filter(move |jid| !members.everybody || jid.domain() != domain)
 }
 

@@ -23,9 +23,9 @@ use std::rc::Rc;
 
 use rookery_store::sql::foreign::Foreign;
 
-use super::input::Whose;
-use accounts::Accounts;
-pub(crate) use accounts::Fault;
+use super::input::InputWhose;
+use accounts::ForeignAccounts;
+pub(crate) use accounts::ForeignFault;
 use pages::Pages;
 
 /// The schemas of other servers' databases.
@@ -41,7 +41,7 @@ pub enum Schema {
 
 /// A database of another server.
 #[derive(Debug)]
-pub struct Database {
+pub struct OtherDatabase {
     /// The name that reports use for it.
     pub name: String,
     /// The database.
@@ -53,17 +53,17 @@ pub struct Database {
     pub domain: Option<String>,
 }
 
-impl Database {
+impl OtherDatabase {
     /// Returns the text of the file that the database is read as; `whose` is set to the account
     /// that it is about.
-    pub(crate) fn into_pages(self, whose: Rc<Whose>) -> Result<Pages, Fault> {
+    pub(crate) fn into_pages(self, whose: Rc<InputWhose>) -> Result<Pages, ForeignFault> {
         let mut foreign = self.foreign;
-        let mut accounts: Box<dyn Accounts> = match self.schema {
+        let mut accounts: Box<dyn ForeignAccounts> = match self.schema {
             Schema::Ejabberd => Box::new(ejabberd::Tables::of(foreign, false)?),
             Schema::MongooseIm => Box::new(ejabberd::Tables::of(foreign, true)?),
             Schema::Prosody => {
                 accounts::has_table(&mut foreign, "prosody", "Prosody")?;
-                Box::new(prosody::Tables::new(foreign))
+                Box::new(prosody::ProsodyTables::new(foreign))
             }
         };
         let domains = match (accounts.domains()?, self.domain) {
@@ -71,7 +71,7 @@ impl Database {
             (Some(domains), None) => domains,
             (None, None) => {
                 let what = "this database is of one domain and doesn't say of which: name it with --domain";
-                return Err(Fault(what.to_owned()));
+                return Err(ForeignFault(what.to_owned()));
             }
         };
         Ok(Pages::new(accounts, domains, whose))

@@ -3,8 +3,8 @@
 //!
 //! # How it works
 //!
-//! The server joins a [`Source`] to it, which says what a node is and gives its items. A node is
-//! there while it has subscribers, at the home shard of its name: the first one opens it at the
+//! The server joins a [`DataSource`] to it, which says what a node is and gives its items. A node
+//! is there while it has subscribers, at the home shard of its name: the first one opens it at the
 //! source, the last one's leaving closes it. An item that the source gives becomes one packet,
 //! which goes to all subscribers by the fan-out engine.
 //!
@@ -44,15 +44,15 @@ use rookery_stream::error::Condition;
 use rookery_xml::{Kind, ns};
 
 use crate::error::{specific, unsupported};
-use crate::request::{Action, Call};
+use crate::request::{PubsubCall, RequestAction};
 pub use joined::Data;
 use options::{BOUNDS, NAME, OPTIONS, lets_in};
 pub use pace::deliver;
-pub use source::{Description, Listed, Reading, Source, Topic};
+pub use source::{DataListed, DataSource, Description, Reading, Topic};
 pub use speak::say;
-use speak::{Say, Speaker, Speakers};
+use speak::{RoomSay, RoomSpeakers, Speaker};
 use state::{DataState, described, home};
-use subscribe::Over;
+use subscribe::SubscriptionsOver;
 
 /// Shows what a source outside gives.
 #[derive(Debug)]
@@ -94,9 +94,9 @@ impl Module for DataService {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.state(DataState::new(self.data.clone()));
-        hooks.state(Speakers::default());
-        hooks.letter::<Over>();
-        hooks.letter::<Say>();
+        hooks.state(RoomSpeakers::default());
+        hooks.letter::<SubscriptionsOver>();
+        hooks.letter::<RoomSay>();
         hooks.service(serve);
         hooks.starting(load::load);
         hooks.moved(load::moved);
@@ -132,7 +132,7 @@ fn session_ended(world: &mut World, link: Link) {
 
 fn tell_all(world: &mut World, subscriber: &Jid, is_session: bool) {
     for shard in 0..world.shards() {
-        world.send_letter(shard, Over { subscriber: subscriber.clone(), is_session });
+        world.send_letter(shard, SubscriptionsOver { subscriber: subscriber.clone(), is_session });
     }
 }
 
@@ -169,9 +169,9 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
             None => discovery::service_items(world, &iq, options),
         },
         ns::DISCO_INFO | ns::DISCO_ITEMS => {}
-        ns::PUBSUB | ns::PUBSUB_OWNER => match Action::read(&iq) {
+        ns::PUBSUB | ns::PUBSUB_OWNER => match RequestAction::read(&iq) {
             Ok(action) if action.node().is_none_or(|node| is_at_home(world, packet, to, node)) => {
-                run(world, Call { iq, relation: None }, action, options);
+                run(world, PubsubCall { iq, relation: None }, action, options);
             }
             Ok(_) => {}
             Err(error) => world.reply_error(&iq, error),
@@ -180,7 +180,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     }
 }
 
-/// Tells whether a node is at home on this shard; if not, its home gets the stanza.
+/// Returns whether a node is at home on this shard; if not, its home gets the stanza.
 fn is_at_home(world: &mut World, packet: &Packet, to: JidRef<'_>, node: &str) -> bool {
     let home = home(world, to.domain(), node);
     if home != world.shard() {
@@ -190,27 +190,27 @@ fn is_at_home(world: &mut World, packet: &Packet, to: JidRef<'_>, node: &str) ->
 }
 
 /// Carries out a request, at the home of the node that it is about.
-fn run(world: &mut World, call: Call, action: Action, options: &Options) {
+fn run(world: &mut World, call: PubsubCall, action: RequestAction, options: &Options) {
     match action {
-        Action::Subscriptions { node } => subscribe::own(world, &call, node.as_deref()),
-        Action::Affiliations { node } => subscribe::affiliations(world, &call, node.as_deref()),
-        Action::DefaultOptions => subscribe::default_options(world, &call, options),
+        RequestAction::Subscriptions { node } => subscribe::own(world, &call, node.as_deref()),
+        RequestAction::Affiliations { node } => subscribe::affiliations(world, &call, node.as_deref()),
+        RequestAction::DefaultOptions => subscribe::default_options(world, &call, options),
         _ if !lets_in(world, options, &call.iq.from) => {
             // §6.1.3.4, and the same for all that needs a node: which ones there are is not told.
             call.refuse(world, specific(Condition::NotAllowed, "closed-node"));
         }
-        Action::Subscribe { node, jid, options: form } => {
+        RequestAction::Subscribe { node, jid, options: form } => {
             subscribe::subscribe(world, call, &node, jid, form.as_ref(), options);
         }
-        Action::Unsubscribe { node, jid } => subscribe::unsubscribe(world, call, &node, jid),
-        Action::Options { node, jid } => subscribe::options(world, &call, &node, &jid, options),
-        Action::SetOptions { node, jid, form } => {
+        RequestAction::Unsubscribe { node, jid } => subscribe::unsubscribe(world, call, &node, jid),
+        RequestAction::Options { node, jid } => subscribe::options(world, &call, &node, &jid, options),
+        RequestAction::SetOptions { node, jid, form } => {
             subscribe::set_options(world, call, &node, jid, &form, options);
         }
-        Action::Items { node, ids, .. } => discovery::items(world, &call, &node, &ids),
+        RequestAction::Items { node, ids, .. } => discovery::items(world, &call, &node, &ids),
         // Nodes are there by themselves, and what is published comes from outside.
-        Action::Create { .. } => call.refuse(world, unsupported("create-nodes")),
-        Action::DefaultConfiguration => call.refuse(world, unsupported("config-node")),
+        RequestAction::Create { .. } => call.refuse(world, unsupported("create-nodes")),
+        RequestAction::DefaultConfiguration => call.refuse(world, unsupported("config-node")),
         other => match other.node().map(|node| described(world, &call.iq, node)) {
             Some(Err(error)) => call.refuse(world, error),
             _ => call.refuse(world, Condition::Forbidden),

@@ -72,7 +72,7 @@ pub(super) const OPTIONS: [OptionSpec; 7] = [
     },
 ];
 
-/// Tells whether somebody may use the service.
+/// Returns whether somebody may use the service.
 pub(super) fn lets_in(world: &World, options: &Options, who: &Jid) -> bool {
     option::may_use(world, options.list("access"), who)
 }

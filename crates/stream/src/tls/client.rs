@@ -17,7 +17,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, DigitallySignedStruct, HandshakeKind, RootCertStore, SignatureScheme};
 
-use super::record::{MAX_CARRY, MAX_CHAIN, Progress, Records};
+use super::record::{MAX_CARRY, MAX_CHAIN, Records, TlsProgress};
 use super::{SettingsError, TlsError, certificate, exporter, peer, settings};
 
 /// The newest version that a client speaks.
@@ -63,8 +63,8 @@ impl ClientSettings {
         Ok(ClientSettings { config: Arc::new(config) })
     }
 
-    /// Returns settings that trust servers whose certificate one of these authorities has issued, in
-    /// PEM, for the name that they are called by: for programs such as bots. A server's own
+    /// Returns settings that trust servers whose certificate one of these authorities has issued,
+    /// in PEM, for the name that they are called by: for programs such as bots. A server's own
     /// certificate may be among them. `alpn` is as in [`ClientSettings::trusting_anyone`].
     ///
     /// # Errors
@@ -106,9 +106,9 @@ impl fmt::Debug for ClientSettings {
 }
 
 /// The client's end of one TLS connection. Reads and writes like [`ServerTls`](super::ServerTls).
-pub struct ClientTls(Box<Inner>);
+pub struct ClientTls(Box<ClientTlsInner>);
 
-struct Inner {
+struct ClientTlsInner {
     records: Records<UnbufferedClientConnection>,
     exporter: Option<[u8; 32]>,
 }
@@ -124,7 +124,7 @@ impl ClientTls {
         let domain = settings::ascii_domain(domain).map_err(|error| internal(&error))?;
         let name = ServerName::try_from(domain).map_err(|error| internal(&error))?;
         let connection = UnbufferedClientConnection::new(settings.config.clone(), name)?;
-        let mut tls = ClientTls(Box::new(Inner { records: Records::new(connection), exporter: None }));
+        let mut tls = ClientTls(Box::new(ClientTlsInner { records: Records::new(connection), exporter: None }));
         tls.read(&mut [], &mut Vec::new(), out)?;
         Ok(tls)
     }
@@ -134,7 +134,12 @@ impl ClientTls {
     /// # Errors
     ///
     /// Any [`TlsError`] is final.
-    pub fn read(&mut self, incoming: &mut [u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<Progress, TlsError> {
+    pub fn read(
+        &mut self,
+        incoming: &mut [u8],
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<TlsProgress, TlsError> {
         let inner = &mut *self.0;
         if !inner.records.handshaking() {
             return inner.records.read(incoming, plain, out, MAX_CARRY);

@@ -16,14 +16,14 @@ use rustls::crypto::tls13::{HkdfExpander, OkmBlock};
 
 /// The values that a call has shown.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct SeenValues {
     pub(super) exporter: Option<[u8; 32]>,
     pub(super) server_end_point: Option<Arc<[u8]>>,
     pub(super) sni: Option<Box<str>>,
 }
 
 /// Runs a call into rustls and returns what its hooks saw meanwhile.
-pub(super) fn capture<T>(call: impl FnOnce() -> T) -> (T, Seen) {
+pub(super) fn capture<T>(call: impl FnOnce() -> T) -> (T, SeenValues) {
     SEEN.take();
     let result = call();
     (result, SEEN.take())
@@ -85,5 +85,5 @@ fn expand_label(expander: &dyn HkdfExpander, label: &[u8], context: &[u8], outpu
 const PREFIX: &[u8] = b"tls13 ";
 
 thread_local! {
-    static SEEN: RefCell<Seen> = RefCell::default();
+    static SEEN: RefCell<SeenValues> = RefCell::default();
 }

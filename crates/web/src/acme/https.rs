@@ -54,7 +54,7 @@ impl HttpClient for Https {
         let tls = self.tls.clone();
         Box::pin(async move {
             let url = request.uri().clone();
-            let named = |cause: Failed| Error::Other(format!("{url}: {cause}").into());
+            let named = |cause: HttpsFailed| Error::Other(format!("{url}: {cause}").into());
             match timeout(PATIENCE, exchange(tls, request)).await {
                 Ok(exchanged) => exchanged.map_err(named),
                 Err(_) => Err(named("no answer in time".into())),
@@ -63,9 +63,9 @@ impl HttpClient for Https {
     }
 }
 
-type Failed = Box<dyn StdError + Send + Sync>;
+type HttpsFailed = Box<dyn StdError + Send + Sync>;
 
-async fn exchange(tls: TlsConnector, mut request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Failed> {
+async fn exchange(tls: TlsConnector, mut request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, HttpsFailed> {
     let url = request.uri().clone();
     if url.scheme() != Some(&Scheme::HTTPS) {
         return Err("it is not https:".into());

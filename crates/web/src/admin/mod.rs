@@ -55,17 +55,17 @@ use rookery_jid::Jid;
 use rookery_operations::journal::Entry;
 use rookery_operations::{Outcome, Refusal, administrators};
 
-use crate::Shared;
+use crate::WebShared;
 use crate::access::{Ward, is_cross_site};
 use crate::ask::now_ms;
 use crate::form;
 use crate::html::Html;
 use crate::proxy::Origin;
 use crate::reply::{Body, reply, text};
-use crate::site::Host;
-use frame::{Frame, PAGES};
-pub(crate) use outcome::Done;
-use outcome::{Answered, At, Fault};
+use crate::site::RequestHost;
+use frame::{AdminFrame, PAGES};
+pub(crate) use outcome::FormDone;
+use outcome::{FormAnswered, FormFault, RefusedField};
 use visits::{Notice, Returned, Seen};
 
 /// The path of the page.
@@ -74,13 +74,13 @@ pub const PREFIX: &str = "/admin";
 /// The state of the page, in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Admin {
-    visits: visits::Visits,
+    visits: visits::AdminVisits,
     on_their_way: signing_in::OnTheirWay,
 }
 
 /// A request of somebody who is signed in.
 pub(crate) struct Visit {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<WebShared>,
     /// The visitor, with the visit.
     pub seen: Seen,
     /// The domains that they administer, in the order of the configuration; at least one.
@@ -142,17 +142,17 @@ impl Visit {
     ///
     /// # Errors
     /// It wasn't.
-    pub fn is_sure(&self, of: &Jid) -> Result<(), Fault> {
+    pub fn is_sure(&self, of: &Jid) -> Result<(), FormFault> {
         let refusal = || Refusal::Impossible(format!("nothing was done: write {of} to confirm it"));
         let is_sure = self.value("confirm").trim().eq_ignore_ascii_case(of.as_str());
-        if is_sure { Ok(()) } else { Err(Fault { field: Some("confirm"), refusal: refusal() }) }
+        if is_sure { Ok(()) } else { Err(FormFault { field: Some("confirm"), refusal: refusal() }) }
     }
 
     /// Returns a new password that a form gives for an account of a domain.
     ///
     /// # Errors
     /// It is shorter than passwords of the domain may be, or longer than any.
-    pub fn password(&self, domain: &str) -> Result<String, Fault> {
+    pub fn password(&self, domain: &str) -> Result<String, FormFault> {
         let (password, least) = (self.value("password").to_owned(), self.least(domain));
         let count = password.chars().count();
         let refusal = match () {
@@ -191,11 +191,11 @@ pub(crate) async fn answer(
     request: Request<Incoming>,
     path: &str,
     origin: Origin,
-    shared: Arc<Shared>,
+    shared: Arc<WebShared>,
 ) -> Response<Body> {
     let settings = shared.settings();
     let ward = Ward { names: &settings.names, networks: &settings.admin_networks, needs_tls: true };
-    if let Err(words) = ward.judge(origin, Host::of(&request)) {
+    if let Err(words) = ward.judge(origin, RequestHost::of(&request)) {
         return text(StatusCode::FORBIDDEN, words);
     }
     let path = path.trim_end_matches('/');
@@ -204,7 +204,7 @@ pub(crate) async fn answer(
     response
 }
 
-async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared: Arc<Shared>) -> Response<Body> {
+async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared: Arc<WebShared>) -> Response<Body> {
     let is_post = match *request.method() {
         Method::GET | Method::HEAD => false,
         Method::POST => true,
@@ -283,7 +283,7 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
 }
 
 /// Returns what stands for the password of an account; `None` if there is no such account.
-pub(crate) async fn stands_for(shared: &Shared, account: &Jid) -> Outcome<Option<String>> {
+pub(crate) async fn stands_for(shared: &WebShared, account: &Jid) -> Outcome<Option<String>> {
     let credentials = shared.wait(shared.stores.accounts.credentials(account.as_ref())).await?;
     Ok(credentials.as_ref().map(password_mark))
 }
@@ -330,20 +330,20 @@ async fn change(path: &str, visit: &Visit) -> Response<Body> {
             Err(refusal) => refuse(path, visit, refusal.into()),
         };
     }
-    let done: Answered = match path {
+    let done: FormAnswered = match path {
         "/users" => users::change(visit).await,
         "/user" => user::change(visit).await,
         "/sessions" => sessions::end(visit).await,
         "/rooms" => rooms::create(visit).await,
         "/room" => rooms::change(visit).await,
-        "/servers" => servers::close(visit).await.map_err(Fault::from),
+        "/servers" => servers::close(visit).await.map_err(FormFault::from),
         "/messages" => messages::say(visit).await,
         "/invitations" => invitations::change(visit).await,
         "/reports" => reports::change(visit).await,
         _ => return text(StatusCode::NOT_FOUND, "there is no such form"),
     };
     match done {
-        Ok(Done { to, words, copy }) => {
+        Ok(FormDone { to, words, copy }) => {
             visit.shared.admin.visits.notice(&visit.seen, Notice { is_error: false, words, copy, returned: None });
             see_other(&to)
         }
@@ -353,7 +353,7 @@ async fn change(path: &str, visit: &Visit) -> Response<Body> {
 
 /// Leads back to the page that the form is on, which says why nothing was done and has what was
 /// typed.
-fn refuse(path: &str, visit: &Visit, Fault { field, refusal }: Fault) -> Response<Body> {
+fn refuse(path: &str, visit: &Visit, FormFault { field, refusal }: FormFault) -> Response<Body> {
     let words = match &refusal {
         cause @ (Refusal::Store(_) | Refusal::Work(_)) => {
             tracing::error!(%cause, "the admin page failed");
@@ -371,7 +371,7 @@ fn refuse(path: &str, visit: &Visit, Fault { field, refusal }: Fault) -> Respons
 
 fn respond_with(status: StatusCode, path: &str, title: &str, visit: &Visit, main: &Html) -> Response<Body> {
     let (notice, reports) = (visit.notice.clone(), visit.reports);
-    let frame = Frame { path, title, seen: Some(&visit.seen), notice, reports };
+    let frame = AdminFrame { path, title, seen: Some(&visit.seen), notice, reports };
     frame.response(status, main)
 }
 
@@ -385,8 +385,8 @@ async fn given(request: Request<Incoming>) -> Result<Vec<(String, String)>, Box<
     let refused = |status, words: &str| Box::new(text(status, words));
     let written = if request.method() == Method::POST {
         let bytes = form::body(request.into_body()).await.map_err(|unread| match unread {
-            form::Unread::TooLarge => refused(StatusCode::PAYLOAD_TOO_LARGE, "the form is too large"),
-            form::Unread::Broken => refused(StatusCode::BAD_REQUEST, "the form did not come"),
+            form::UnreadForm::TooLarge => refused(StatusCode::PAYLOAD_TOO_LARGE, "the form is too large"),
+            form::UnreadForm::Broken => refused(StatusCode::BAD_REQUEST, "the form did not come"),
         })?;
         String::from_utf8(bytes.into()).map_err(|_| refused(StatusCode::BAD_REQUEST, "the form can't be read"))?
     } else {

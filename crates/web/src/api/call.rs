@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::field::Values;
 use super::problem::Problem;
-use crate::Shared;
+use crate::WebShared;
 use crate::ask::now_ms;
 use crate::reply::{Body, reply};
 
@@ -20,11 +20,11 @@ use crate::reply::{Body, reply};
 pub const PREFIX: &str = "/api/v1";
 
 /// A request that may be carried out.
-pub(crate) struct Call {
-    pub shared: Arc<Shared>,
+pub(crate) struct ApiCall {
+    pub shared: Arc<WebShared>,
     /// The account or token that asks.
     pub token: Token,
-    pub(super) caller: Caller,
+    pub(super) caller: ApiCaller,
     /// The variables of the path, decoded, in their order.
     pub(super) path: Vec<String>,
     pub query: Values,
@@ -33,7 +33,7 @@ pub(crate) struct Call {
 
 /// The one that asks, as the journal tells it.
 #[derive(Debug, Clone)]
-pub(crate) struct Caller {
+pub(crate) struct ApiCaller {
     /// The token or user of this machine.
     pub who: String,
     /// The way, with the address if it is from outside.
@@ -41,14 +41,14 @@ pub(crate) struct Caller {
 }
 
 /// Holds the answer of an operation.
-pub(crate) struct Reply {
+pub(crate) struct ApiReply {
     pub(super) status: StatusCode,
     pub(super) content_type: &'static str,
     pub(super) body: Body,
     pub(super) location: Option<String>,
 }
 
-impl Reply {
+impl ApiReply {
     /// Returns a response with JSON.
     pub fn json(body: &Value) -> Self {
         let body = Body::bytes(body.to_string());
@@ -85,7 +85,7 @@ impl Reply {
     }
 }
 
-impl Call {
+impl ApiCall {
     /// Returns a variable of the path.
     pub fn variable(&self, at: usize) -> &str {
         self.path.get(at).map_or("", String::as_str)

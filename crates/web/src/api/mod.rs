@@ -43,25 +43,25 @@ use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use rookery_operations::api_tokens::{self, Token};
 
-use crate::Shared;
+use crate::WebShared;
 use crate::access::Ward;
-use crate::form::{self, Unread};
+use crate::form::{self, UnreadForm};
 use crate::proxy::Origin;
 use crate::reply::{Body, reply};
-use crate::site::Host;
+use crate::site::RequestHost;
 pub use call::PREFIX;
-use call::{Call, Caller, Reply};
+use call::{ApiCall, ApiCaller, ApiReply};
 pub(crate) use domains::shown;
 use field::{Values, read_body, read_query};
 use problem::Problem;
-use table::{OPERATIONS, Operation};
+use table::{ApiOperation, OPERATIONS};
 
 /// Answers a request for what is below [`PREFIX`]; `path` is what follows that.
 pub(crate) async fn answer(
     request: Request<Incoming>,
     path: &str,
     origin: Origin,
-    shared: Arc<Shared>,
+    shared: Arc<WebShared>,
 ) -> Response<Body> {
     match respond(request, path, origin, shared).await {
         Ok(response) => response,
@@ -73,11 +73,11 @@ async fn respond(
     request: Request<Incoming>,
     path: &str,
     origin: Origin,
-    shared: Arc<Shared>,
+    shared: Arc<WebShared>,
 ) -> Result<Response<Body>, Problem> {
     let settings = shared.settings();
     let ward = Ward { names: &settings.names, networks: &settings.api_networks, needs_tls: true };
-    ward.judge(origin, Host::of(&request))
+    ward.judge(origin, RequestHost::of(&request))
         .map_err(|words| Problem::new(StatusCode::FORBIDDEN, "not-from-here", words))?;
     if path == "/openapi.json" {
         return Ok(match *request.method() {
@@ -86,15 +86,15 @@ async fn respond(
         });
     }
     let (operation, variables) = match find(request.method(), path)? {
-        Found::Operation(operation, variables) => (operation, variables),
-        Found::OtherMethods(allowed) => return Ok(not_allowed(&allowed)),
+        FoundOperation::Operation(operation, variables) => (operation, variables),
+        FoundOperation::OtherMethods(allowed) => return Ok(not_allowed(&allowed)),
     };
     let token = authenticate(request.headers(), &shared).await?;
     if !token.has(operation.scope) {
         return Err(Problem::scope(operation.scope));
     }
     let by = format!("api from {}", origin.address.ip().to_canonical());
-    let caller = Caller { who: format!("token {}", token.name), by };
+    let caller = ApiCaller { who: format!("token {}", token.name), by };
     run(request, operation, variables, token, caller, shared).await
 }
 
@@ -103,14 +103,14 @@ pub(crate) async fn answer_owner(
     request: Request<Incoming>,
     path: &str,
     who: &str,
-    shared: Arc<Shared>,
+    shared: Arc<WebShared>,
 ) -> Response<Body> {
     let (operation, variables) = match find(request.method(), path) {
-        Ok(Found::Operation(operation, variables)) => (operation, variables),
-        Ok(Found::OtherMethods(allowed)) => return not_allowed(&allowed),
+        Ok(FoundOperation::Operation(operation, variables)) => (operation, variables),
+        Ok(FoundOperation::OtherMethods(allowed)) => return not_allowed(&allowed),
         Err(problem) => return problem.response(),
     };
-    let caller = Caller { who: who.to_owned(), by: BY_COMMAND.to_owned() };
+    let caller = ApiCaller { who: who.to_owned(), by: BY_COMMAND.to_owned() };
     let ran = run(request, operation, variables, Token::of_owner(), caller, shared).await;
     ran.unwrap_or_else(Problem::response)
 }
@@ -118,11 +118,11 @@ pub(crate) async fn answer_owner(
 /// Reads the rest of a request and carries it out.
 async fn run(
     request: Request<Incoming>,
-    operation: &Operation,
+    operation: &ApiOperation,
     variables: Vec<String>,
     token: Token,
-    caller: Caller,
-    shared: Arc<Shared>,
+    caller: ApiCaller,
+    shared: Arc<WebShared>,
 ) -> Result<Response<Body>, Problem> {
     let query = form::pairs(request.uri().query().unwrap_or_default());
     let query = query.ok_or_else(|| Problem::bad_request("the query can't be read"))?;
@@ -135,31 +135,31 @@ async fn run(
         }
         None => Values::default(),
     };
-    let call = Call { shared, token, caller, path: variables, query, body };
-    (operation.run)(call).await.map(Reply::response)
+    let call = ApiCall { shared, token, caller, path: variables, query, body };
+    (operation.run)(call).await.map(ApiReply::response)
 }
 
 /// The way of an act of the command line, as the journal tells it.
 pub(crate) const BY_COMMAND: &str = "command line";
 
-enum Found {
-    Operation(&'static Operation, Vec<String>),
+enum FoundOperation {
+    Operation(&'static ApiOperation, Vec<String>),
     /// The methods that there are.
     OtherMethods(String),
 }
 
-fn find(method: &Method, path: &str) -> Result<Found, Problem> {
+fn find(method: &Method, path: &str) -> Result<FoundOperation, Problem> {
     let matching: Vec<_> =
         OPERATIONS.iter().filter_map(|operation| Some((operation, variables(operation.path, path)?))).collect();
     let asked = if method == Method::HEAD { "GET" } else { method.as_str() };
     if let Some((operation, variables)) = matching.iter().find(|(operation, _)| operation.method == asked) {
-        return Ok(Found::Operation(operation, variables.clone()));
+        return Ok(FoundOperation::Operation(operation, variables.clone()));
     }
     if matching.is_empty() {
         return Err(Problem::missing("there is nothing here; /api/v1/openapi.json tells what there is"));
     }
     let methods: Vec<_> = matching.iter().map(|(operation, _)| operation.method).collect();
-    Ok(Found::OtherMethods(methods.join(", ")))
+    Ok(FoundOperation::OtherMethods(methods.join(", ")))
 }
 
 /// Returns the variables of a path, if it is one of a template such as `/users/{jid}`.
@@ -176,7 +176,7 @@ fn variables(template: &str, path: &str) -> Option<Vec<String>> {
     parts.next().is_none().then_some(variables)
 }
 
-async fn authenticate(headers: &HeaderMap, shared: &Shared) -> Result<Token, Problem> {
+async fn authenticate(headers: &HeaderMap, shared: &WebShared) -> Result<Token, Problem> {
     let given = headers.get(AUTHORIZATION).ok_or_else(|| Problem::unauthorized(false))?;
     let given = given.to_str().unwrap_or_default();
     let (scheme, secret) = given.split_once(' ').unwrap_or((given, ""));
@@ -200,14 +200,14 @@ fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-fn unread(unread: Unread) -> Problem {
+fn unread(unread: UnreadForm) -> Problem {
     match unread {
-        Unread::TooLarge => Problem::new(
+        UnreadForm::TooLarge => Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "too-large",
             format!("the body must have at most {} bytes", form::BODY_BYTES),
         ),
-        Unread::Broken => Problem::bad_request("the body did not come"),
+        UnreadForm::Broken => Problem::bad_request("the body did not come"),
     }
 }
 
@@ -238,8 +238,10 @@ mod tests {
 
     #[test]
     fn other_methods_are_told() {
-        assert!(matches!(find(&Method::HEAD, "/statistics"), Ok(Found::Operation(..))));
-        let Ok(Found::OtherMethods(methods)) = find(&Method::PUT, "/users/a%40b") else { panic!("no methods") };
+        assert!(matches!(find(&Method::HEAD, "/statistics"), Ok(FoundOperation::Operation(..))));
+        let Ok(FoundOperation::OtherMethods(methods)) = find(&Method::PUT, "/users/a%40b") else {
+            panic!("no methods")
+        };
         assert_eq!(methods, "GET, PATCH, DELETE");
         assert!(find(&Method::GET, "/nothing").is_err());
     }

@@ -32,36 +32,36 @@ use hyper::body::Incoming;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderValue, VARY};
 use hyper::{Method, Request, Response, StatusCode};
 
-use crate::Shared;
+use crate::WebShared;
 use crate::access::Ward;
 use crate::address::Safety;
 use crate::proxy::Origin;
 use crate::reply::{Body, reply, text};
-use crate::site::Host;
+use crate::site::RequestHost;
 use crate::{access, form, site};
-use apps::Device;
-use guest::{Guest, HOME, READY, lead};
-use link::Purpose;
+use apps::AppDevice;
+use guest::{HOME, READY, WebGuest, lead};
+use link::GuestPurpose;
 pub use logo::picture_type;
 pub(crate) use words::Language;
 
 /// Returns whether one of these pages, or a file of theirs, has this path.
 pub fn is_path(path: &str) -> bool {
-    matches!(path, HOME | READY | STYLE | SCRIPT | LOGO | ICON) || Purpose::of_path(path).is_some()
+    matches!(path, HOME | READY | STYLE | SCRIPT | LOGO | ICON) || GuestPurpose::of_path(path).is_some()
 }
 
 /// Answers a request for one of the pages.
-pub(crate) async fn answer(request: Request<Incoming>, origin: Origin, shared: Arc<Shared>) -> Response<Body> {
+pub(crate) async fn answer(request: Request<Incoming>, origin: Origin, shared: Arc<WebShared>) -> Response<Body> {
     let path = request.uri().path().to_owned();
     let mut response = respond(request, &path, origin, shared).await;
     protect(response.headers_mut(), &path);
     response
 }
 
-async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared: Arc<Shared>) -> Response<Body> {
+async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared: Arc<WebShared>) -> Response<Body> {
     let is_post = match *request.method() {
         Method::GET | Method::HEAD => false,
-        Method::POST if Purpose::of_path(path).is_some() => true,
+        Method::POST if GuestPurpose::of_path(path).is_some() => true,
         _ => return not_allowed(path),
     };
     match path {
@@ -72,15 +72,15 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
         _ => {}
     }
     let settings = shared.settings();
-    let host = match Host::of(&request) {
-        host @ Host::Said(said) if settings.names.is_for_us(host) => site::name(said).map(str::to_lowercase),
+    let host = match RequestHost::of(&request) {
+        host @ RequestHost::Said(said) if settings.names.is_for_us(host) => site::name(said).map(str::to_lowercase),
         _ => None,
     };
     let ward = Ward { names: &settings.names, networks: &settings.admin_networks, needs_tls: true };
-    let guest = Guest {
-        may_administer: ward.judge(origin, Host::of(&request)).is_ok(),
+    let guest = WebGuest {
+        may_administer: ward.judge(origin, RequestHost::of(&request)).is_ok(),
         language: Language::wanted(request.headers()),
-        device: Device::of(request.headers()),
+        device: AppDevice::of(request.headers()),
         shared: shared.clone(),
         origin,
         host,
@@ -94,7 +94,7 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
         }
     }
     let query = request.uri().query().unwrap_or_default().to_owned();
-    match Purpose::of_path(path) {
+    match GuestPurpose::of_path(path) {
         None if path == READY => ready::page(&guest, &form::pairs(&query).unwrap_or_default()).await,
         None => home::page(&guest).await,
         Some((purpose, token)) if is_post => {
@@ -103,8 +103,8 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
             }
             let bytes = match form::body(request.into_body()).await {
                 Ok(bytes) => bytes,
-                Err(form::Unread::TooLarge) => return text(StatusCode::PAYLOAD_TOO_LARGE, "the form is too large"),
-                Err(form::Unread::Broken) => return text(StatusCode::BAD_REQUEST, "the form did not come"),
+                Err(form::UnreadForm::TooLarge) => return text(StatusCode::PAYLOAD_TOO_LARGE, "the form is too large"),
+                Err(form::UnreadForm::Broken) => return text(StatusCode::BAD_REQUEST, "the form did not come"),
             };
             match std::str::from_utf8(&bytes).ok().and_then(form::pairs) {
                 Some(given) => link::take(&guest, purpose, token, &given).await,
@@ -127,7 +127,7 @@ fn protect(headers: &mut HeaderMap, path: &str) {
 
 fn not_allowed(path: &str) -> Response<Body> {
     let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "this can be got, and some forms be posted");
-    let allowed = if Purpose::of_path(path).is_some() { "GET, HEAD, POST" } else { "GET, HEAD" };
+    let allowed = if GuestPurpose::of_path(path).is_some() { "GET, HEAD, POST" } else { "GET, HEAD" };
     refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     refused
 }

@@ -17,11 +17,11 @@ use rookery_sasl::server::Offer;
 use rookery_sasl::{Failure, TokenMechanism};
 use rookery_xml::{Element, Writer, ns};
 
-use super::login::{Attempt, Progress};
-use super::{C2s, Phase};
+use super::login::{LoginProgress, SaslAttempt};
+use super::{C2s, C2sPhase};
 use crate::error::StreamError;
 use inline::Inline;
-use request::Request;
+use request::Sasl2Request;
 
 impl C2s {
     /// Takes an element of the namespace. Before login only, and nothing else may come between
@@ -33,25 +33,25 @@ impl C2s {
         if self.host().is_none_or(|host| host.sasl2.is_none()) {
             return self.fail(&StreamError::UnsupportedStanzaType, None, out);
         }
-        let phase = mem::replace(&mut self.phase, Phase::Login);
+        let phase = mem::replace(&mut self.phase, C2sPhase::Login);
         match (element.name(), phase) {
-            ("authenticate", Phase::Login) => self.authenticate(element, out),
-            ("response", Phase::Challenged(mut attempt)) if attempt.request.is_some() => {
+            ("authenticate", C2sPhase::Login) => self.authenticate(element, out),
+            ("response", C2sPhase::Challenged(mut attempt)) if attempt.request.is_some() => {
                 let progress = match STANDARD.decode(element.text()) {
                     Ok(message) => attempt.respond(&message, &self.policy.decoy),
-                    Err(_) => Progress::Failure(Failure::IncorrectEncoding),
+                    Err(_) => LoginProgress::Failure(Failure::IncorrectEncoding),
                 };
                 self.proceed(attempt, progress, out);
             }
-            ("abort", Phase::Challenged(attempt)) if attempt.request.is_some() => {
-                self.proceed(attempt, Progress::Failure(Failure::Aborted), out);
+            ("abort", C2sPhase::Challenged(attempt)) if attempt.request.is_some() => {
+                self.proceed(attempt, LoginProgress::Failure(Failure::Aborted), out);
             }
             _ => self.fail(&StreamError::PolicyViolation, Some("That has no place in the authentication."), out),
         }
     }
 
     fn authenticate(&mut self, element: &Element, out: &mut Vec<u8>) {
-        let request = Box::new(Request::read(element));
+        let request = Box::new(Sasl2Request::read(element));
         if let Some(mechanism) = element.attr("mechanism").and_then(TokenMechanism::from_name) {
             self.mechanism = Some(mechanism.name());
             return self.present(element, mechanism, *request, out);
@@ -73,7 +73,7 @@ impl C2s {
             bindings: &self.facts.bindings,
             binding_types_announced: mechanisms.iter().any(|mechanism| mechanism.binds()),
         };
-        let (mut attempt, progress) = Attempt::start(mechanism, initial.as_deref(), &offer, &self.policy.decoy);
+        let (mut attempt, progress) = SaslAttempt::start(mechanism, initial.as_deref(), &offer, &self.policy.decoy);
         attempt.request = Some(request);
         self.proceed(attempt, progress, out);
     }
@@ -84,7 +84,7 @@ impl C2s {
         &mut self,
         account: Jid,
         additional: Option<Vec<u8>>,
-        request: Request,
+        request: Sasl2Request,
         out: &mut Vec<u8>,
     ) {
         // §4.3: a client that said who it is must be that.
@@ -92,8 +92,8 @@ impl C2s {
             return self.auth_failed(Some(account), Failure::InvalidAuthzid, ns::SASL2, out);
         }
         self.account = Some(account.clone());
-        self.phase = Phase::Inline(Box::new(Inline::new(request, additional)));
-        self.pending = Some(super::Event::Authenticated { account });
+        self.phase = C2sPhase::Inline(Box::new(Inline::new(request, additional)));
+        self.pending = Some(super::C2sEvent::Authenticated { account });
     }
 }
 
