@@ -24,7 +24,7 @@ impl Question for Purge {
     fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>) {
         write(world);
         let purged = world.stores.archive.purge(self.owner.as_ref());
-        world.wait(purged, move |world, purged| reply.give(world, purged));
+        world.wait(purged, move |world, purged| reply.answer(world, purged));
         sweep::clear(world);
     }
 }

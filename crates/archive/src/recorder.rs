@@ -398,7 +398,7 @@ fn tell_sender(world: &mut World, message: &ArchivedMessage, condition: Conditio
             let mut reply = Writer::new("message");
             reply.attr("type", "error").opt_attr("id", packet.id().as_deref()).attr("from", message.owner.as_str());
             error.write(&mut reply);
-            world.send(&reply.finish(), &who);
+            world.route_built(&reply.finish(), &who);
         }
     }
 }

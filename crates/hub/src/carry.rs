@@ -67,7 +67,7 @@ impl World {
 
     /// Returns what another process goes on with: the sessions that wait for their clients, as far
     /// as so many bytes hold them, what modules add, and what has still to go on here from the
-    /// process before. The sessions stay until [`World::give_away`].
+    /// process before. The sessions stay until [`World::forget_carried`].
     pub fn cards(&mut self, most_bytes: usize, peer_of: impl Fn(Link) -> Option<SocketAddr>) -> Vec<Vec<u8>> {
         let (mut cards, mut bytes) = (Vec::new(), 0);
         for link in self.people.sessions.links().collect::<Vec<_>>() {
@@ -97,7 +97,7 @@ impl World {
     /// Forgets the sessions that have [cards](World::cards), which are no longer of this process;
     /// unless nobody has taken these. All others end. Returns the links of those that are
     /// forgotten.
-    pub fn give_away(&mut self, are_taken: bool) -> Vec<Link> {
+    pub fn forget_carried(&mut self, are_taken: bool) -> Vec<Link> {
         let mut carried = std::mem::take(&mut self.out.carried);
         carried.retain(|_| are_taken);
         for &link in &carried {

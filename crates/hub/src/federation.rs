@@ -108,7 +108,7 @@ impl World {
             } else {
                 presence.attr("type", "unavailable").attr("from", from.as_str());
             }
-            self.send(&presence.finish(), &to);
+            self.route_built(&presence.finish(), &to);
         }
         if self.out.bridged.has_more() {
             self.after(FAREWELL_MS, Self::bid_farewell);

@@ -107,7 +107,7 @@ impl World {
             Mail::Copies { to, packet } => {
                 let mut audience = Audience::new(world.shards());
                 to.iter().for_each(|(hash, name)| audience.add(world.hop(hash), hash, name));
-                world.hand_out(&packet, audience);
+                world.fan_out_sorted(&packet, audience);
             }
             Mail::Distant(distant) => world.multicast_away(*distant),
             Mail::Letter(letter) => letter.again(world),
@@ -164,7 +164,7 @@ impl World {
                 }
                 self.deliver(hash, &packet, to.as_ref(), Notes::default());
             }
-            Mail::Copies { to, packet } => self.give(&packet, &to),
+            Mail::Copies { to, packet } => self.deliver_copies(&packet, &to),
             Mail::Bundle { to, packets } => self.bundle(packets, &to),
             Mail::Service { to, packet } => drop(self.serve(&packet, to.as_ref())),
             Mail::Distant(distant) => self.multicast_away(*distant),

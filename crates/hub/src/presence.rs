@@ -147,7 +147,7 @@ impl World {
                 format!("to the contacts who are subscribed, but {concealed} from whom it is concealed, and to the account's own resources")
             });
         }
-        self.hand_out(packet, audience);
+        self.fan_out_sorted(packet, audience);
         for (domain, contacts) in self.contacts_away(user, SessionContact::from, &left_out) {
             self.fan_out_away(packet, domain, contacts);
         }
@@ -302,7 +302,7 @@ impl World {
         self.sight_probe(from, bare, Step::Stopped, "the asker is not subscribed to the presence of the account");
         let mut refusal = Writer::new("presence");
         refusal.attr("type", "unsubscribed").attr("from", bare);
-        self.send(&refusal.finish(), &from.to_bare());
+        self.route_built(&refusal.finish(), &from.to_bare());
     }
 
     /// Answers the probe of anybody for one account, which may be away or not exist: an asker who

@@ -84,7 +84,7 @@ impl World {
             let mut message = Writer::new("message");
             message.attr("from", &domain).attr("id", &self.unique_text());
             write_privileges(&mut message, &privileges);
-            self.send(&message.finish(), &component);
+            self.route_built(&message.finish(), &component);
         }
         if privileges.sees_accounts() {
             for shard in 0..self.shards() {
@@ -240,7 +240,7 @@ impl World {
                 Some(_) => {}
                 None => rookery_stream::error::StanzaError::from(Condition::RemoteServerTimeout).write(&mut reply),
             }
-            world.send(&reply.finish(), &component);
+            world.route_built(&reply.finish(), &component);
         });
     }
 

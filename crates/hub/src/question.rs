@@ -44,7 +44,7 @@ pub trait Question: Serialize + DeserializeOwned + fmt::Debug + Clone + Send + '
     /// The type of the answer.
     type Answer: Serialize + DeserializeOwned + 'static;
 
-    /// Answers, now or later, by [`QuestionReply::give`]. A reply that is dropped is an answer that
+    /// Answers, now or later, by [`QuestionReply::answer`]. A reply that is dropped is an answer that
     /// doesn't come.
     fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>);
 }
@@ -70,7 +70,7 @@ pub(crate) fn decode<Q: Question>(bytes: &[u8]) -> Result<Box<dyn CarriedQuestio
 
 impl<T: Serialize> QuestionReply<T> {
     /// Answers.
-    pub fn give(self, world: &mut World, answer: T) {
+    pub fn answer(self, world: &mut World, answer: T) {
         let Self { asker, custody, .. } = self;
         let Ok(answer) = postcard::to_allocvec(&answer) else { return };
         world.in_custody(custody, |world| {

@@ -166,6 +166,6 @@ impl Question for EndLogins {
 
     fn ask(self, world: &mut World, reply: QuestionReply<()>) {
         world.out.events.push_back(Event::NoLogin(self.account));
-        reply.give(world, ());
+        reply.answer(world, ());
     }
 }

@@ -245,7 +245,7 @@ impl World {
         let mut reply = Writer::new(kind);
         reply.attr("type", "error").opt_attr("id", packet.id().as_deref()).attr("from", to.as_str());
         error.write(&mut reply);
-        self.send(&reply.finish(), &sender);
+        self.route_built(&reply.finish(), &sender);
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Which service has which host follows from the settings. A stanza for one is given to its module
 //! on the shard that it came in on; what it is about, such as a room, may have its home on another,
-//! to which the module hands it ([`World::hand_to_service`]).
+//! to which the module hands it ([`World::route_to_service`]).
 
 use rookery_base::Map;
 use rookery_fanout::Packet;
@@ -119,7 +119,7 @@ impl World {
 
     /// Hands a stanza for a service to the same service on another shard, which has what is needed
     /// for it.
-    pub fn hand_to_service(&mut self, shard: usize, packet: &Packet, to: JidRef<'_>) {
+    pub fn route_to_service(&mut self, shard: usize, packet: &Packet, to: JidRef<'_>) {
         self.sight(packet, to, Step::Goes, || self.place_of_hop(shard, "which has what the service needs"));
         self.post(shard, Mail::Service { to: to.to_jid(), packet: packet.clone() });
     }

@@ -59,7 +59,7 @@ impl Letter for Everybody {
             }
         }
         match self.what {
-            ForEverybody::Show(packet) => world.give(&packet, &to),
+            ForEverybody::Show(packet) => world.deliver_copies(&packet, &to),
             ForEverybody::Probe(from) => world.answer_shared_probes(&from, &to),
         }
     }
@@ -147,7 +147,7 @@ impl World {
         };
         let pushes: Vec<Packet> = items.into_iter().filter_map(|item| push(self, item)).collect();
         for link in interested {
-            self.give_bundle(link, pushes.clone());
+            self.bundle_ahead(link, pushes.clone());
         }
     }
 

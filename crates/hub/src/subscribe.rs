@@ -143,7 +143,7 @@ impl World {
     pub(crate) fn send_subscription(&mut self, type_: &str, owner: &Jid, contact: &Jid) {
         let mut presence = Writer::new("presence");
         presence.attr("type", type_).attr("from", owner.as_str());
-        self.send(&presence.finish(), contact);
+        self.route_built(&presence.finish(), contact);
     }
 
     /// Shows a resource that has just become available the requests that wait for an answer

@@ -57,7 +57,7 @@ impl Question for QuestionWhich {
     fn ask(self, world: &mut World, reply: QuestionReply<usize>) {
         let give = move |world: &mut World| {
             let shard = world.shard();
-            reply.give(world, shard);
+            reply.answer(world, shard);
         };
         match self.later_ms {
             0 => give(world),
@@ -193,7 +193,7 @@ fn the_driver_knows_where_a_client_is() {
         since_ms: 1000,
     });
     match worlds[1].next_event() {
-        Some(Event::Peer(Link(7), reply)) => reply.give(&mut worlds[1], peer.clone()),
+        Some(Event::Peer(Link(7), reply)) => reply.answer(&mut worlds[1], peer.clone()),
         other => panic!("{other:?}"),
     }
     assert_eq!(*got.borrow(), peer);

@@ -248,7 +248,7 @@ fn tell(world: &mut World, session: &Jid, occupant: JidRef<'_>) {
     for code in ["110", "333"] {
         presence.start("status").attr("code", code).end();
     }
-    world.send(&presence.finish(), session);
+    world.route_built(&presence.finish(), session);
 }
 
 /// Errors that say nothing of the room.

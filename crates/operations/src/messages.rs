@@ -25,7 +25,7 @@ pub fn send(world: &mut World, domain: &str, to: &Jid, text: &Text) {
         message.text_child("subject", subject);
     }
     message.text_child("body", &text.body);
-    world.send(&message.finish(), to);
+    world.route_built(&message.finish(), to);
 }
 
 /// Tells a domain something.

@@ -267,7 +267,7 @@ impl Question for CloseSessions {
         for &link in &meant {
             world.close(link, error.clone(), text);
         }
-        reply.give(world, meant.len());
+        reply.answer(world, meant.len());
     }
 }
 
@@ -292,7 +292,7 @@ fn with_peers(
     mut found: Vec<SessionInfo>,
     reply: QuestionReply<Vec<SessionInfo>>,
 ) {
-    let Some((link, info)) = sessions.next() else { return reply.give(world, found) };
+    let Some((link, info)) = sessions.next() else { return reply.answer(world, found) };
     world.with_peer(link, move |world, peer| {
         found.push(match peer {
             None => info,

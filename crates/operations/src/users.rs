@@ -172,7 +172,7 @@ impl Question for Remove {
     type Answer = Result<bool, StoreError>;
 
     fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>) {
-        world.remove_account(self.0, move |world, removed| reply.give(world, removed));
+        world.remove_account(self.0, move |world, removed| reply.answer(world, removed));
     }
 }
 

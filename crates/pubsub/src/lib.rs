@@ -209,7 +209,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
 fn is_at_home(world: &mut World, packet: &Packet, to: JidRef<'_>, node: &str) -> bool {
     let home = state::home_at(world, to.as_str(), node);
     if home != world.shard() {
-        world.hand_to_service(home, packet, to);
+        world.route_to_service(home, packet, to);
     }
     home == world.shard()
 }

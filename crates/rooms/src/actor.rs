@@ -316,7 +316,7 @@ fn make(
         }
         Err(error) => {
             let why = error.text.map_or_else(|| "there are no rooms here".to_owned(), |text| text.into_owned());
-            reply.give(world, Ok(Some(Arranged::Full(why))));
+            reply.answer(world, Ok(Some(Arranged::Full(why))));
         }
     }
 }

@@ -154,7 +154,7 @@ impl Room {
         message.attr("id", &world.unique_text()).attr("from", self.jid.as_str());
         message.text_child("body", &format!("Your request to register with the room {} was denied.", self.name()));
         message.start_ns("x", ns::MUC_USER).end();
-        world.send(&message.finish(), &denied.user);
+        world.route_built(&message.finish(), &denied.user);
     }
 }
 

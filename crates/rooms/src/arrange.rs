@@ -61,17 +61,17 @@ impl Room {
         reply: QuestionReply<FoundRoom<Arranged>>,
     ) {
         if makes && !self.is_locked {
-            return reply.give(world, Ok(Some(Arranged::Exists)));
+            return reply.answer(world, Ok(Some(Arranged::Exists)));
         }
         let Ok(new) = self.config.submitted(&wanted.form(), &self.limits) else {
-            return reply.give(world, Ok(Some(Arranged::TooLong)));
+            return reply.answer(world, Ok(Some(Arranged::TooLong)));
         };
         self.reconfigure(world, new, |_, _| {});
         let (room, stays) = (self.jid.clone(), self.config.is_persistent);
         self.keep_configured(world, stays, Vec::new(), move |world, kept| {
             // Nobody may be there who could leave it.
             actor::look_after(world, &room);
-            reply.give(world, kept.map(|()| Some(Arranged::Done)));
+            reply.answer(world, kept.map(|()| Some(Arranged::Done)));
         });
     }
 }

@@ -164,7 +164,7 @@ impl Letter for Seated {
             }
             let mut presence = Writer::new("presence");
             presence.attr("type", "unavailable").attr("from", session.as_str());
-            world.send(&presence.finish(), &occupant);
+            world.route_built(&presence.finish(), &occupant);
         }
     }
 }
@@ -202,7 +202,7 @@ impl Continued {
                 for code in ["110", "333"] {
                     presence.start("status").attr("code", code).end();
                 }
-                world.send(&presence.finish(), session);
+                world.route_built(&presence.finish(), session);
             }
         }
     }

@@ -80,7 +80,7 @@ pub(super) fn look_for(world: &mut World, room: &Jid, session: &Jid) {
     let mut message = Writer::new("message");
     message.attr("type", "groupchat").attr("id", &world.unique_text()).attr("from", room.as_str());
     message.start_ns("no-store", ns::HINTS).end();
-    world.send(&message.finish(), session);
+    world.route_built(&message.finish(), session);
 }
 
 /// Milliseconds from the first loss to the messages.

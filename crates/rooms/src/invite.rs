@@ -114,7 +114,7 @@ impl Room {
             .attr("jid", self.jid.as_str())
             .opt_attr("reason", reason.as_deref())
             .end();
-        world.send(&message.finish(), to);
+        world.route_built(&message.finish(), to);
         self.invitations.retain(|(invited, _)| invited.as_ref() != to.bare());
         self.invitations.push_back((to.to_bare(), from.clone()));
         let mut bytes: usize = self.invitations.iter().map(invitation_bytes).sum();
@@ -136,7 +136,7 @@ impl Room {
         if let Some(reason) = decline.child_text("reason", ns::MUC_USER) {
             message.text_child("reason", &reason);
         }
-        world.send(&message.finish(), &inviter);
+        world.route_built(&message.finish(), &inviter);
         Ok(())
     }
 

@@ -200,7 +200,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, _: &Domain) {
     }
     let home = world.home_of(to.bare());
     if home != world.shard() {
-        return world.hand_to_service(home, packet, to);
+        return world.route_to_service(home, packet, to);
     }
     actor::when_listed(world, packet, to, actor::receive);
 }

@@ -34,7 +34,7 @@ impl Room {
             // Nor does anybody hear of changes by a user whom he has blocked.
             world.unconcealed(by.to_bare(), vec![user.clone()], move |world, users| {
                 if !users.is_empty() {
-                    world.send(&notice, &user);
+                    world.route_built(&notice, &user);
                 }
             });
         }

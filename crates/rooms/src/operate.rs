@@ -59,7 +59,7 @@ impl Question for Largest {
 
     fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>) {
         let sizes = world.state::<actor::Actors>().largest(self.0);
-        reply.give(world, sizes);
+        reply.answer(world, sizes);
     }
 }
 
@@ -72,7 +72,7 @@ pub(super) fn ask<T: Serialize + 'static>(
     let host = room.domain().to_owned();
     with_list(world, &host, move |world, listed| match listed {
         Ok(()) => actor::operate(world, RoomWork { room, what: what(reply) }),
-        Err(error) => reply.give(world, Err(error)),
+        Err(error) => reply.answer(world, Err(error)),
     });
 }
 
@@ -85,7 +85,7 @@ impl Room {
         match work.what {
             RoomTask::Describe(reply) => {
                 let described = self.described();
-                reply.give(world, Ok(Some(described)));
+                reply.answer(world, Ok(Some(described)));
             }
             RoomTask::Arrange(wanted, owner, reply) => self.arrange(world, &wanted, owner.is_some(), reply),
             RoomTask::Destroy(reason, reply) => self.end(world, reason.as_deref(), reply),
@@ -127,7 +127,7 @@ impl Room {
             Some(reason) => destroy.with_child(Element::new("reason", ns::MUC_USER).with_text(reason)),
             None => destroy,
         };
-        self.destroy_with(world, &destroy, move |world, removed| reply.give(world, removed.map(Some)));
+        self.destroy_with(world, &destroy, move |world, removed| reply.answer(world, removed.map(Some)));
     }
 }
 

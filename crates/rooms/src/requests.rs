@@ -48,7 +48,7 @@ impl Room {
     fn answer_self_ping(&self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
         let mut reply = Writer::new("iq");
         reply.attr("type", "result").opt_attr("id", packet.id().as_deref()).attr("from", to.as_str());
-        world.send(&reply.finish(), from);
+        world.route_built(&reply.finish(), from);
     }
 
     /// Passes a request on between occupants; returns `false` if it is none.
@@ -102,7 +102,7 @@ fn send(world: &mut World, stanza: Stanza<'_>, from: &Occupant, id: &str, to: &J
     for child in stanza.children() {
         iq.copy(&child);
     }
-    world.send(&iq.finish(), to);
+    world.route_built(&iq.finish(), to);
 }
 
 fn is_ping(stanza: Stanza<'_>) -> bool {

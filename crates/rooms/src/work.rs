@@ -37,9 +37,9 @@ impl RoomWork {
     /// Answers that there is no such room, or that the store failed to bring it.
     pub(super) fn without_room(self, world: &mut World, failed: Option<StoreError>) {
         match self.what {
-            RoomTask::Describe(reply) => reply.give(world, failed.map_or(Ok(None), Err)),
-            RoomTask::Arrange(_, _, reply) => reply.give(world, failed.map_or(Ok(None), Err)),
-            RoomTask::Destroy(_, reply) => reply.give(world, failed.map_or(Ok(None), Err)),
+            RoomTask::Describe(reply) => reply.answer(world, failed.map_or(Ok(None), Err)),
+            RoomTask::Arrange(_, _, reply) => reply.answer(world, failed.map_or(Ok(None), Err)),
+            RoomTask::Destroy(_, reply) => reply.answer(world, failed.map_or(Ok(None), Err)),
             RoomTask::Register { iq, .. } => {
                 let condition = failed.as_ref().map_or(Condition::ItemNotFound, condition);
                 world.reply_error(&iq, condition);

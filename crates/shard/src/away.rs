@@ -50,7 +50,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Passes on what a client has sent.
-    pub(crate) fn forward(&mut self, link: Link, bytes: &[u8]) {
+    pub(crate) fn send_home(&mut self, link: Link, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }

@@ -235,7 +235,7 @@ impl<D: Driver> Shard<D> {
                 self.world.in_custody(custody, |world| world.incoming(&packet, to.as_ref()));
             }
             Action::Route(packet, to) => self.world.from_component(&packet, to.as_ref()),
-            Action::Refuse(error, to) => self.world.send(&error, &to),
+            Action::Refuse(error, to) => self.world.route_built(&error, &to),
             Action::Bounce(stanza, error) => {
                 let (packet, to) = (stanza.packet(), stanza.to().as_ref());
                 self.world.sight(packet, to, Step::Noted, || trouble_with(&federating.servers, to.domain()));

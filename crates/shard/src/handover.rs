@@ -69,7 +69,7 @@ impl<D: Driver> Shard<D> {
         let cards = self.world.cards(most_bytes, peer_of);
         let are_taken = gathered.add(cards);
         self.timing.hands_on = false;
-        for link in self.world.give_away(are_taken) {
+        for link in self.world.forget_carried(are_taken) {
             self.connections.remove(link);
         }
     }

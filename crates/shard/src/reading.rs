@@ -82,7 +82,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn input(&mut self, link: Link, bytes: &mut [u8]) {
         let Some(connection) = self.connections.get(link) else { return };
         match (&connection.wire, &connection.stage) {
-            (_, ConnectionStage::Away(_)) => self.forward(link, bytes),
+            (_, ConnectionStage::Away(_)) => self.send_home(link, bytes),
             (ConnectionWire::Stream, ConnectionStage::Negotiating(_)) => self.negotiate(link, bytes),
             (ConnectionWire::Stream, ConnectionStage::Bound { .. }) => self.stanzas(link, bytes),
             (ConnectionWire::WebSocket(_), ConnectionStage::Negotiating(_)) => self.frames_before(link, bytes),

@@ -284,7 +284,7 @@ impl<D: Driver> Shard<D> {
             Event::GuestReply(connection, built) => self.guest_reply(connection, &built),
             Event::Peer(link, reply) => {
                 let peer = self.connections.get(link).and_then(ShardConnection::peer);
-                reply.give(&mut self.world, peer);
+                reply.answer(&mut self.world, peer);
             }
             Event::Login(connection, answer) => self.login_answer(connection, answer),
             Event::NoLogin(account) => self.end_logins(&account),

@@ -60,7 +60,7 @@ impl Question for HowMany {
 
     fn ask(self, world: &mut World, reply: QuestionReply<u64>) {
         let messages = world.state::<TallyMessages>().0;
-        reply.give(world, messages);
+        reply.answer(world, messages);
     }
 }
 

@@ -191,7 +191,7 @@ impl Question for OnlineCount {
 
     fn ask(self, world: &mut World, reply: QuestionReply<u64>) {
         let count = world.present(&self.domain).filter(|(_, links)| self.choice.takes(world, links)).count();
-        reply.give(world, count as u64);
+        reply.answer(world, count as u64);
     }
 }
 
@@ -223,7 +223,7 @@ impl Question for OnlineList {
         let after = after.as_ref().map_or("", Jid::as_str);
         let chosen = world.present(&domain).filter(|(bare, links)| *bare > after && choice.takes(world, links));
         let found = first(chosen.map(|(bare, _)| bare).collect(), most);
-        reply.give(world, found);
+        reply.answer(world, found);
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) fn answered(world: &mut World, packet: &Packet, own: JidRef<'_>) {
     // Of a process that is gone nobody waits for it.
     let Some(asker) = station.and_then(|station| world.shard_of(station)) else { return };
     if asker != world.shard() {
-        return world.hand_to_service(asker, packet, own);
+        return world.route_to_service(asker, packet, own);
     }
     let Some(asked) = world.state_mut::<Discovery>().closed(&id, &sender) else { return };
     let payload = payload(packet);
@@ -95,7 +95,7 @@ fn ask_one(world: &mut World, own: &str, whom: &Jid, domain: &str, items: bool) 
     let mut iq = Writer::new("iq");
     iq.attr("type", "get").attr("id", &id).attr("from", own);
     iq.start_ns("query", if items { ns::DISCO_ITEMS } else { ns::DISCO_INFO });
-    world.send(&iq.finish(), whom);
+    world.route_built(&iq.finish(), whom);
 }
 
 impl Discovery {

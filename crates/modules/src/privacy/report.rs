@@ -111,7 +111,7 @@ fn tell_elsewhere(world: &mut World, own: &str, to: &Jid, reported: &Jid, report
     let id = world.unique_text();
     message.attr("from", own).attr("id", &id).text_child("body", &body);
     message.element(&told);
-    world.send(&message.finish(), to);
+    world.route_built(&message.finish(), to);
 }
 
 /// Sends a message for people, with the report for their tools.
@@ -126,7 +126,7 @@ fn tell(world: &mut World, iq: &Iq, operator: &Jid, reported: &str, report: &Ele
     let id = world.unique_text();
     message.attr("from", iq.to.domain()).attr("id", &id).text_child("body", &body);
     message.element(report);
-    world.send(&message.finish(), operator);
+    world.route_built(&message.finish(), operator);
 }
 
 /// The addresses that get reports.

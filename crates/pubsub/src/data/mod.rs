@@ -143,7 +143,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
         let home = world.home_of(from.bare());
         match home == world.shard() {
             true => Speaker::heard(world, packet, &from, to),
-            false => world.hand_to_service(home, packet, to),
+            false => world.route_to_service(home, packet, to),
         }
         return;
     }
@@ -184,7 +184,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
 fn is_at_home(world: &mut World, packet: &Packet, to: JidRef<'_>, node: &str) -> bool {
     let home = home(world, to.domain(), node);
     if home != world.shard() {
-        world.hand_to_service(home, packet, to);
+        world.route_to_service(home, packet, to);
     }
     home == world.shard()
 }

@@ -251,7 +251,7 @@ fn act(world: &mut World, room: &Jid, doing: Doing) {
         world.after(wait_ms, move |world| with(world, &room, |speaker, doing| speaker.again(seat, attempt, doing)));
     }
     for (stanza, to) in doing.stanzas {
-        world.send(&stanza, &to);
+        world.route_built(&stanza, &to);
     }
 }
 
