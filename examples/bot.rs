@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! rookery user add clock@localhost
-//! PASSWORD=… cargo run -p rookery-client --example bot -- clock@localhost garden@conference.localhost
+//! PASSWORD=… cargo run -p rookery-client --example bot -- \
+//!     clock@localhost garden@conference.localhost
 //! ```
 //!
 //! It says what time it is. HOST and PORT name the server where its domain doesn't; CA is a file

@@ -21,7 +21,7 @@ use crate::config::{DatabasePlace, Store};
 use crate::failure::CommandFailure;
 use crate::folder::Folder;
 
-/// The opened database.
+/// A store that is open for a command, and what it takes to close it well.
 pub struct OpenedDatabase {
     /// Its contents.
     pub stores: Stores,

@@ -26,7 +26,7 @@ pub enum ArchiveView {
     WithoutJids,
 }
 
-/// A query.
+/// A request for messages of an archive, as it was read (§4.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Query {
     /// The messages that are asked for.

@@ -471,7 +471,7 @@ const MOST_AGAIN_MS: u64 = 30_000;
 const GATHER_IN_CUSTODY_MS: u64 = 100;
 /// Messages of a group.
 const GROUP: usize = 20_000;
-/// Bytes of a group.
+/// The most that is written in one go.
 const GROUP_BYTES: usize = 8 << 20;
 /// Into how many heaps its messages go.
 const HEAPS: usize = 32;

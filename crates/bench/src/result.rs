@@ -174,7 +174,7 @@ pub struct RunSample {
     pub p99_us: Option<f64>,
 }
 
-/// A point of a sweep.
+/// The result of one step of a sweep, such as one number of recipients.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SweepPoint {

@@ -64,7 +64,7 @@ pub enum Unposted<S> {
     Gone(CourierLetter<S>),
 }
 
-/// The outcome of an append.
+/// What the engine said of an entry that was to be appended to an inbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendOutcome {
     /// The engine has it.

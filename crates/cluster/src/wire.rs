@@ -11,7 +11,7 @@
 
 use rookery_fanout::Station;
 
-/// A process of a node.
+/// A process by the number of its node and the count of the node's starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeProcess {
     /// The number of the node.

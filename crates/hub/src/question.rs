@@ -44,8 +44,8 @@ pub trait Question: Serialize + DeserializeOwned + fmt::Debug + Clone + Send + '
     /// The type of the answer.
     type Answer: Serialize + DeserializeOwned + 'static;
 
-    /// Answers, now or later, by [`QuestionReply::answer`]. A reply that is dropped is an answer that
-    /// doesn't come.
+    /// Answers, now or later, by [`QuestionReply::answer`]. A reply that is dropped is an answer
+    /// that doesn't come.
     fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>);
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn decode<Q: Question>(bytes: &[u8]) -> Result<Box<dyn CarriedQuestio
 }
 
 impl<T: Serialize> QuestionReply<T> {
-    /// Answers.
+    /// Completes the question with its answer.
     pub fn answer(self, world: &mut World, answer: T) {
         let Self { asker, custody, .. } = self;
         let Ok(answer) = postcard::to_allocvec(&answer) else { return };

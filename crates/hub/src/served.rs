@@ -21,7 +21,7 @@ pub(crate) struct Filters {
     pub(crate) service: u64,
 }
 
-/// The service of a host.
+/// The module that serves a host, and the domain that the host belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HostService {
     /// Index of the domain in the settings.

@@ -72,7 +72,7 @@ pub struct Privileges {
     pub delegated: Vec<String>,
 }
 
-/// Types of requests.
+/// Says whether requests of type get, set or both are meant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestTypes {
     /// Those that ask.

@@ -90,7 +90,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Returns its name.
+    /// Returns the word that the command line and the API use for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Received => "received",
@@ -146,7 +146,7 @@ pub struct First {
     pub content: String,
 }
 
-/// A trace.
+/// The stanzas that somebody wants to see on their way, and where the sightings go.
 #[derive(Debug)]
 pub struct Trace {
     subject: Subject,

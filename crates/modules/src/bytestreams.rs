@@ -195,13 +195,13 @@ const OPTIONS: [OptionSpec; 9] = [
     OptionSpec {
         key: "port",
         default: || Value::Number(0),
-        doc: "the port that clients are told, if it is not that of [listen] bytestreams; 0: it is",
+        doc: "the port that clients get, if it isn't that of [listen] bytestreams; 0: that one",
         check: port,
     },
     OptionSpec {
         key: "streams",
         default: || Value::Number(500),
-        doc: "streams at a time; each takes two connections",
+        doc: "streams at the same time; each takes two connections",
         check: option::at_least_one,
     },
     OptionSpec {
@@ -219,7 +219,7 @@ const OPTIONS: [OptionSpec; 9] = [
     OptionSpec {
         key: "idle_seconds",
         default: || Value::Number(300),
-        doc: "seconds after which a stream ends on which nothing moves",
+        doc: "seconds after which an idle stream ends",
         check: option::at_least_one,
     },
 ];

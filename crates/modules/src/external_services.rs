@@ -29,7 +29,7 @@ impl Module for ExternalServices {
     }
 
     fn summary(&self) -> &'static str {
-        "clients find STUN and TURN servers for calls, with credentials that are good for a while"
+        "clients find STUN and TURN servers for calls, with temporary credentials"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -69,7 +69,7 @@ const SECRET: OptionSpec = OptionSpec {
 const HOURS: OptionSpec = OptionSpec {
     key: "credentials_hours",
     default: || Value::Number(24),
-    doc: "hours for which credentials are good",
+    doc: "hours for which credentials are valid",
     check: option::at_least_one,
 };
 

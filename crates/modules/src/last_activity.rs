@@ -24,7 +24,7 @@ impl Module for LastActivity {
     }
 
     fn summary(&self) -> &'static str {
-        "contacts can find out when somebody was here last, everybody how long the server runs"
+        "contacts can see when somebody was last here, and everybody how long the server has been running"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

@@ -66,7 +66,7 @@ impl Module for OfflineModule {
 const LIMIT: OptionSpec = OptionSpec {
     key: "limit",
     default: || Value::Number(2000),
-    doc: "messages that may wait for one user, of one sender as many as are still free; the sender of one more gets an error",
+    doc: "messages that may wait for one user; one sender may have at most as many as are still free, and gets an error beyond that",
     check: option::at_least_one,
 };
 

@@ -43,7 +43,7 @@ impl Module for Push {
     }
 
     fn summary(&self) -> &'static str {
-        "phones without a connection are told that a message waits"
+        "phones without a connection are notified that a message waits"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -85,7 +85,7 @@ const CONTENT: OptionSpec = OptionSpec {
 const REGISTRATIONS: OptionSpec = OptionSpec {
     key: "registrations",
     default: || Value::Number(10),
-    doc: "push services that one user may have; one more takes the place of the oldest",
+    doc: "push services that one user may have; one more replaces the oldest",
     check: option::at_least_one,
 };
 

@@ -48,7 +48,7 @@ struct RtblShared {
 
 type ListedHash = [u8; 32];
 
-/// The source of a list.
+/// The service and node that a list comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct ListSource {
     service: Jid,
@@ -68,7 +68,7 @@ impl Module for Rtbl {
     }
 
     fn summary(&self) -> &'static str {
-        "rooms are closed to abusers whom other operators know already"
+        "rooms keep out abusers whom other operators have listed"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

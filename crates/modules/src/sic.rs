@@ -15,7 +15,7 @@ impl Module for Sic {
     }
 
     fn summary(&self) -> &'static str {
-        "clients can ask which address they are seen to connect from"
+        "clients can ask which address their connection comes from"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

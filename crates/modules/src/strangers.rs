@@ -55,7 +55,7 @@ impl Module for StrangersModule {
     }
 
     fn summary(&self) -> &'static str {
-        "what strangers send is limited, against spam"
+        "strangers can send only so much, against spam"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -247,25 +247,25 @@ const OPTIONS: [OptionSpec; 6] = [
     OptionSpec {
         key: SENT,
         default: || Value::Number(0),
-        doc: "messages and subscription requests per minute that an account may send to those who are no contacts; 0: no limit",
+        doc: "messages and subscription requests per minute that an account may send to people who aren't contacts; 0: no limit",
         check: option::any,
     },
     OptionSpec {
         key: RECEIVED,
         default: || Value::Number(600),
-        doc: "the same that an account may get from strangers of other servers together; 0: no limit",
+        doc: "the same, that an account may receive from all strangers on other servers together; 0: no limit",
         check: option::any,
     },
     OptionSpec {
         key: ABROAD,
         default: || Value::Number(500),
-        doc: "users of other servers who are no contacts that an account may write to, or ask for a subscription, at once and then per hour; 0: no limit",
+        doc: "users of other servers who aren't contacts that an account may write to, or ask for a subscription, at once and then per hour; 0: no limit",
         check: option::any,
     },
     OptionSpec {
         key: MESSAGES_OF_DOMAIN,
         default: || Value::Number(3000),
-        doc: "messages per minute that users of one other domain may send to those on a shard who are no contacts; 0: no limit",
+        doc: "messages per minute that users of one other domain may send to accounts of a shard that they aren't contacts of; 0: no limit",
         check: option::any,
     },
     OptionSpec {
@@ -277,7 +277,7 @@ const OPTIONS: [OptionSpec; 6] = [
     OptionSpec {
         key: REFUSE,
         default: || Value::Switch(false),
-        doc: "whether messages of strangers of other servers are refused; they can still ask for a subscription",
+        doc: "whether messages from strangers on other servers are refused; they can still ask for a subscription",
         check: option::any,
     },
 ];

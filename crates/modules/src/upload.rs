@@ -96,7 +96,7 @@ const OPTIONS: [OptionSpec; 7] = [
     OptionSpec {
         key: "url",
         default: || Value::Text(String::new()),
-        doc: "where the path /upload of the web front is reached from outside, such as \"https://@:5443/upload\"; @ stands for \
+        doc: "the address at which the path /upload of the web front is reached from outside, such as \"https://@:5443/upload\"; @ stands for \
               the domain. \"\" means by `public_host` of [web], or at the first port of `web_tls`",
         check: address,
     },

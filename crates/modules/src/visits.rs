@@ -123,7 +123,7 @@ impl Module for Visits {
     }
 
     fn summary(&self) -> &'static str {
-        "users hear that they are out of a room whose server was lost"
+        "users learn that they are no longer in a room whose server went away"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

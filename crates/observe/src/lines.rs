@@ -30,7 +30,7 @@ pub struct Line {
 pub struct Unseen {
     /// Lines that are gone already.
     pub left_out: u64,
-    /// The lines.
+    /// Those that are still there, oldest first.
     pub lines: Vec<Arc<Line>>,
     /// The number of lines that were written up to the last of these.
     pub seen: u64,

@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct ModuleCalls(BTreeMap<&'static str, CallsOfModule>);
 
-/// The calls of one module.
+/// Counts how often a module was called, and the time that it took.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct CallsOfModule {
     /// Their number.

@@ -42,7 +42,7 @@ impl MulticastStage {
         Self::Write,
     ];
 
-    /// Returns its name.
+    /// Returns the word for it in tables and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Decode => "decode",

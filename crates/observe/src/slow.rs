@@ -37,7 +37,7 @@ impl Slow {
     pub const ALL: [Self; 7] =
         [Self::Tick, Self::Mailbox, Self::Store, Self::Commit, Self::Wait, Self::Login, Self::Stream];
 
-    /// Returns its name.
+    /// Returns the word for it in lists and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tick => "tick",

@@ -15,7 +15,7 @@ pub trait Stage: Copy + PartialEq + 'static {
     /// All stages, in the order in which they are passed.
     const ALL: &'static [Self];
 
-    /// Returns its name.
+    /// Returns the word for it in tables.
     fn name(self) -> &'static str;
 }
 

@@ -16,7 +16,7 @@ use rookery_store::{Pending, Stores};
 
 use crate::rights;
 
-/// A report of abuse.
+/// A user's report about another one (XEP-0377), as it waits for operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AbuseReport {
     /// Its name in the list of its domain; names are in the order of time.

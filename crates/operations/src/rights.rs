@@ -233,7 +233,7 @@ pub const ADMINISTRATION: &str = "administration";
 pub const ADMINS: OptionSpec = OptionSpec {
     key: "admins",
     default: || Value::List(Vec::new()),
-    doc: "administrators besides those who were named by the first start or by administrators, e.g. [\"alice@example.org\"]",
+    doc: "administrators in addition to those named at the first start or by other administrators, e.g. [\"alice@example.org\"]",
     check: |value| option::each(value, is_account),
 };
 

@@ -123,7 +123,7 @@ pub fn write_document(name: &str, bytes: &[u8]) -> Element {
     Element::new("document", OURS).with_attr("name", name).with_text(STANDARD.encode(bytes))
 }
 
-/// Reads one.
+/// Reads the name and the content of such a document.
 pub fn read_document(element: &Element) -> Option<(String, Vec<u8>)> {
     Some((element.attr("name")?.to_owned(), STANDARD.decode(element.text().trim()).ok()?))
 }

@@ -21,7 +21,7 @@ pub trait Importer {
     fn left_out(&mut self, what: &str);
 }
 
-/// The terms of an import.
+/// The operator's decisions about an import.
 #[derive(Debug, Clone, Copy)]
 pub struct ImportTerms {
     /// Iterations of PBKDF2 for passwords that are in the file.

@@ -33,7 +33,7 @@ pub(super) struct NodeLimits {
     payload: usize,
     /// Bytes of an item's payload where it is an image or a card.
     image: usize,
-    /// Bytes of a node.
+    /// The most bytes that a node may take, with its items and affiliations.
     node_bytes: u64,
     /// Bytes of all nodes that one account has made.
     account_bytes: u64,

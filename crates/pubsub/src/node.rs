@@ -95,7 +95,7 @@ impl PubsubNode {
         self.affiliation(entity) == Some(Affiliation::Owner)
     }
 
-    /// Returns its owners.
+    /// Returns the addresses that own the node.
     pub(crate) fn owners(&self) -> impl Iterator<Item = &Jid> {
         self.affiliations.iter().filter(|(_, affiliation)| **affiliation == Affiliation::Owner).map(|(owner, _)| owner)
     }

@@ -77,7 +77,7 @@ pub struct Route {
     pub domain: String,
     /// The machine: a name, or an address.
     pub host: String,
-    /// Its port.
+    /// The port that its server listens on.
     pub port: u16,
     /// True if TLS comes first.
     pub direct_tls: bool,

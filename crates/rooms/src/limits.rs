@@ -136,7 +136,7 @@ pub(super) const OPTIONS: [OptionSpec; 30] = [
     OptionSpec {
         key: "max_occupants",
         default: || Value::Number(10_000),
-        doc: "the most occupants that an owner can allow a room; owners and admins get in above it",
+        doc: "the most occupants that an owner can allow in a room; owners and admins can enter above it",
         check: option::at_least_one,
     },
     OptionSpec {
@@ -232,7 +232,7 @@ pub(super) const OPTIONS: [OptionSpec; 30] = [
     OptionSpec {
         key: "default_persistent",
         default: || Value::Switch(true),
-        doc: "whether a new room stays when its last occupant leaves, unless its owner's form says it: once it was configured, or somebody has spoken in it",
+        doc: "whether a new room stays when its last occupant leaves, unless its owner's form says otherwise: once it was configured, or somebody has spoken in it",
         check: option::any,
     },
     OptionSpec {
@@ -244,7 +244,7 @@ pub(super) const OPTIONS: [OptionSpec; 30] = [
     OptionSpec {
         key: "default_moderated",
         default: || Value::Switch(false),
-        doc: "whether only members speak in a new room until a moderator lets others",
+        doc: "whether only members speak in a new room until a moderator gives others voice",
         check: option::any,
     },
     OptionSpec {

@@ -53,7 +53,7 @@ pub(crate) struct OccupantSeat {
 }
 
 impl Occupant {
-    /// Returns the nick.
+    /// Returns the name under which the room knows the occupant.
     pub(crate) fn nick(&self) -> &str {
         self.jid.resource().unwrap_or_default()
     }

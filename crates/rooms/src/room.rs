@@ -27,7 +27,7 @@ use super::spread;
 use super::unsaved::Unsaved;
 use super::voices::Voices;
 
-/// A room.
+/// One room at its home: who is in it, what it remembers, and what the store lacks of it.
 #[derive(Debug)]
 pub(crate) struct Room {
     pub jid: Jid,

@@ -50,7 +50,7 @@ pub trait Driver {
     fn shutdown(&mut self, socket: &Self::Socket);
 }
 
-/// A socket that is ready.
+/// Tells that a socket can be read from or written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadySocket {
     /// The key that it is watched under.

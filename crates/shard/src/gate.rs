@@ -15,7 +15,7 @@ use tracing::warn;
 
 use crate::attempts::{AttemptTally, DEFAULT_A_DAY, LoginAttempt, LoginAttempts, Refused, Whence};
 
-/// The gate.
+/// Counts connections and attempts to log in, and says who has to wait.
 #[derive(Debug, Default)]
 pub struct Gate {
     /// Connections in all; 0 for no limit.

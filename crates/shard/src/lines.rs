@@ -92,7 +92,7 @@ impl Drop for LineEnd {
     }
 }
 
-/// The line of one client.
+/// One client whose socket is on another node: the bytes between the two, within a window.
 struct ClientLine {
     front: Station,
     key: u64,

@@ -75,7 +75,7 @@ pub struct ShardListener {
     pub port: Port,
 }
 
-/// The running shards.
+/// The threads of all shards, and the ways to reach them.
 #[derive(Debug)]
 pub struct RunningShards {
     post: Arc<Post<TcpStream>>,

@@ -268,7 +268,7 @@ pub struct Child<'a> {
     ns: Namespace,
 }
 
-/// An attribute of a child.
+/// One attribute of a child element, with its namespace resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildAttribute<'a> {
     /// Its name as written, prefix included.

@@ -96,7 +96,7 @@ const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "",
         name: "shards",
-        doc: "Threads that serve connections; 0 means one per core. A change needs a restart.",
+        doc: "Threads that serve connections; 0 means one per core. Changing it needs a restart.",
         set: |config, given| put(&mut config.shards, given.number(0..=1024)),
         show: |config| plain(config.shards),
     },
@@ -232,7 +232,7 @@ const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "tls.acme",
         name: "trusted",
-        doc: "PEM file of certificates to trust when the authority is asked, besides those that this machine trusts.",
+        doc: "PEM file of certificates to trust when talking to the authority, besides those that this machine trusts.",
         set: |config, given| put(&mut config.acme.trusted, file(given)),
         show: |config| path(&config.acme.trusted, "\"/etc/rookery/authority.pem\""),
     },

@@ -4,7 +4,7 @@ use rookery_fanout::OutboxLimits;
 use rookery_hub::{Conflict, RosterLimits};
 use rookery_xml::Limits as StanzaLimits;
 
-/// The limits of one client.
+/// Bounds for what one client may send, and what may wait for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientLimits {
     /// Of one stanza before login.

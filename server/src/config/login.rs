@@ -56,7 +56,7 @@ pub struct DomainLogin {
     pub at_once: usize,
 }
 
-/// Groups of a directory.
+/// The part of a directory that makes contacts: where its groups are, and how members are named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryGroups {
     /// The entry below which they are; without one there are none.

@@ -235,7 +235,7 @@ pub struct Cluster {
     pub redis: Option<String>,
     /// The name under which clients reach this node and no other.
     pub public_host: Option<String>,
-    /// Seconds after which a node that says nothing is taken to be gone.
+    /// Seconds after which a silent node is taken to be gone.
     pub lease_seconds: u64,
 }
 
@@ -252,7 +252,7 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
-/// The place of the database.
+/// Where accounts and messages are kept: in memory, in a file, or on a database server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatabasePlace {
     /// A file in the data folder.
@@ -278,7 +278,7 @@ impl Default for Store {
     }
 }
 
-/// A network.
+/// A network as the operator wrote it, for messages about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenNetwork {
     /// As the operator wrote it.

@@ -43,7 +43,8 @@ fn the_bot_answers_and_speaks_in_a_room() {
     // The bot may still be about to open its room.
     for tries in 1.. {
         alice.say(&format!("<presence to='{ROOM}/alice'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
-        let own = alice.hear(|stanza| stanza.name() == "presence" && stanza.attr("from") == Some(&format!("{ROOM}/alice")));
+        let own =
+            alice.hear(|stanza| stanza.name() == "presence" && stanza.attr("from") == Some(&format!("{ROOM}/alice")));
         if own.attr("type") != Some("error") {
             break;
         }

@@ -173,7 +173,7 @@ fn begins_with_a_verb(text: &str) -> bool {
 fn faults(find: impl Fn(&Comment<'_>) -> Option<String>) -> Vec<String> {
     let tree = Tree::read();
     let (mut faults, mut looked_at) = (Vec::new(), 0);
-    for path in tree.ending(".rs").filter(|path| !NOT_YET.iter().any(|folder| path.starts_with(folder))) {
+    for path in tree.ending(".rs") {
         for comment in comments(&tree.text(path)) {
             looked_at += 1;
             faults.extend(find(&comment).map(|fault| format!("{path}:{}: {fault}", comment.line)));
@@ -183,10 +183,9 @@ fn faults(find: impl Fn(&Comment<'_>) -> Option<String>) -> Vec<String> {
     faults
 }
 
-/// The folders that are still to be read over.
-const NOT_YET: [&str; 1] = ["crates/store/"];
-/// The folders whose functions are still to be read over, and what a program has written.
-const VERBLESS_YET: [&str; 3] = ["crates/store/", "crates/federation/", "crates/dpm/src/grpc/generated/"];
+/// The folders whose functions are still to be read over, those of tests that a macro runs, and
+/// what a program has written.
+const VERBLESS_YET: [&str; 3] = ["crates/simulator/", "crates/store/tests/", "crates/dpm/src/grpc/generated/"];
 const QUESTIONS: [&str; 12] =
     ["How", "What", "Whatever", "When", "Where", "Whether", "Which", "Who", "Whoever", "Whom", "Whose", "Why"];
 /// Words that are precise and that nobody says, each with the one to use.

@@ -14,7 +14,7 @@ use super::websocket::{self, WebSocket, WebSocketCame};
 /// An item that has come for a client that is ready.
 #[derive(Debug)]
 pub enum ClientItem<'a> {
-    /// A stanza.
+    /// A whole first-level element.
     Stanza(Stanza<'a>),
     /// A line, with its end.
     Line(&'a [u8]),

@@ -64,7 +64,7 @@ impl LoadCount {
 }
 
 impl LoadCounters {
-    /// Adds.
+    /// Adds to the count of one thing.
     pub fn add(&self, count: LoadCount, more: u64) {
         self.set(count, self.get(count).wrapping_add(more));
     }

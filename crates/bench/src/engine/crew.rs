@@ -14,7 +14,7 @@ use super::target::LoadTarget;
 use super::worker::{LoadWorker, WorkerLoad, WorkerPlace};
 use crate::BenchOutcome;
 
-/// The settings of a crew.
+/// The server, the accounts and the threads that a crew is made for.
 #[derive(Debug, Clone)]
 pub struct CrewSettings {
     /// The address that clients connect to.

@@ -4,7 +4,7 @@
 /// The sign for a value that is missing or not finite.
 pub(super) const NONE: &str = "–";
 
-/// The unit of a number.
+/// The quantity that a number measures, by which it is written and compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NumberUnit {
     /// Microseconds; shown as µs, ms or s.

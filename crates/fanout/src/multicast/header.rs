@@ -54,7 +54,7 @@ pub struct MulticastHeader<'a> {
     pub(super) addresses: Vec<HeaderAddress<'a>>,
 }
 
-/// One address of a header.
+/// One `<address/>` with its type, and what it names (XEP-0033 §4).
 #[derive(Debug)]
 pub struct HeaderAddress<'a> {
     pub(super) type_: AddressType,

@@ -11,7 +11,7 @@ use rookery_xml::{Element, Writer, ns};
 
 use super::session::{CommandSession, Sessions};
 
-/// A command.
+/// One command of XEP-0050: its node, its name for people, who may run it, and its forms.
 pub(crate) struct AdHocCommand {
     /// Its node: what clients name it by.
     pub node: &'static str,

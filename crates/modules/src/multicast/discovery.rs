@@ -28,7 +28,7 @@ pub struct Discovery {
     asked: Map<String, AskedDomain>,
 }
 
-/// One domain.
+/// What has been found out about a domain, or how far the questions are.
 #[derive(Debug)]
 struct KnownDomain {
     answer: Option<RemoteService>,

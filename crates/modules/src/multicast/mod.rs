@@ -99,13 +99,13 @@ const OPTIONS: [OptionSpec; 10] = [
     OptionSpec {
         key: limits::MINUTE_BYTES,
         default: || Value::Number(64 << 20),
-        doc: "bytes of messages, times their recipients, that one sender may have in a minute; 0 means no limit",
+        doc: "bytes of messages, times their recipients, that one sender may send in a minute; 0 means no limit",
         check: option::any,
     },
     OptionSpec {
         key: "description",
         default: || Value::Text("Sends one stanza to many recipients.".to_owned()),
-        doc: "what its vCard says of it",
+        doc: "the description in its vCard",
         check: option::any,
     },
     OptionSpec {

@@ -54,7 +54,7 @@ impl Module for Privacy {
     }
 
     fn summary(&self) -> &'static str {
-        "users can block others, and rule what comes and goes"
+        "users can block others, and filter what comes and goes"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -136,19 +136,19 @@ const OPTIONS: [OptionSpec; 5] = [
     OptionSpec {
         key: report::REPORT_TO,
         default: || Value::List(Vec::new()),
-        doc: "who gets what users report of those whom they block, e.g. [\"admin@example.org\"]; it is logged too",
+        doc: "who receives users' reports of those whom they block, e.g. [\"admin@example.org\"]; it is logged too",
         check: option::addresses,
     },
     OptionSpec {
         key: report::FORWARD_REPORTS,
         default: || Value::Switch(false),
-        doc: "whether a report that allows it also goes to those who care for abuse at the server of whom it is about",
+        doc: "whether a report that allows it also goes to the abuse contact of the reported user's server",
         check: option::any,
     },
     OptionSpec {
         key: report::REPORTS_PER_HOUR,
         default: || Value::Number(20),
-        doc: "how many reports of an account are taken note of in an hour",
+        doc: "how many reports of one account are accepted in an hour",
         check: option::any,
     },
 ];

@@ -26,7 +26,7 @@ pub struct PrivacyRules {
     pub lists: Vec<PrivacyList>,
 }
 
-/// A privacy list.
+/// A named list of rules, in the order in which they are tried (XEP-0016 §2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrivacyList {
     /// Its name, unique in the account.
@@ -50,7 +50,7 @@ struct Index {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FirstRules([usize; KINDS]);
 
-/// A rule.
+/// Allows or denies kinds of stanzas from or to those whom it names (XEP-0016 §2.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrivacyRule {
     /// Its place among the others.

@@ -65,7 +65,7 @@ impl Module for SharedRoster {
     }
 
     fn summary(&self) -> &'static str {
-        "the operator gives users contacts, by groups"
+        "the operator gives users contacts, group by group"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

@@ -73,7 +73,7 @@ impl Module for DataService {
     }
 
     fn summary(&self) -> &'static str {
-        "users subscribe to readings of devices ([dpm]), and rooms are told of alarms"
+        "users subscribe to readings of devices ([dpm]), and rooms hear of alarms"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

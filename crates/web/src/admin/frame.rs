@@ -9,7 +9,7 @@ use crate::guests::qr;
 use crate::html::Html;
 use crate::reply::{Body, reply};
 
-/// A page of the menu.
+/// One entry of the menu, with the path that it leads to.
 pub struct MenuPage {
     /// Its path, behind the prefix.
     pub path: &'static str,

@@ -8,7 +8,7 @@ use rookery_base::date;
 use crate::history::POINT_MS;
 use crate::html::Html;
 
-/// A graph.
+/// Lines over one stretch of time, in one unit.
 #[derive(Debug)]
 pub struct Graph<'a> {
     /// Its title in the page.
@@ -58,7 +58,7 @@ pub enum GraphUnit {
     Seconds,
 }
 
-/// A line.
+/// The values of one line, with its name for people.
 #[derive(Debug)]
 pub struct GraphLine<'a> {
     /// Its name in the key.

@@ -13,7 +13,7 @@ use crate::html::Html;
 use crate::reply::{Body, reply};
 use crate::samples::WebSample;
 
-/// Returns the page.
+/// Returns the first page: what is to be done, numbers and graphs.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
     let shared = &visit.shared;
     let census = shared.census().await;

@@ -12,7 +12,7 @@ use crate::doctor::finding::{self, DoctorFinding, Grade, HOUR_MS};
 use crate::health::Space;
 use crate::html::Html;
 
-/// Returns the strip.
+/// Returns the line that says whether all is well.
 pub fn strip(visit: &Visit, census: &ShardCensus, space: Option<Space>) -> Html {
     let settings = visit.shared.settings();
     let now = now_ms();

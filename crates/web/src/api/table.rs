@@ -14,7 +14,7 @@ use super::given::{
 use super::problem::Problem;
 use super::{doctor, domains, invitations, messages, profile, reports, rooms, server, sessions, slow, top, users};
 
-/// One operation.
+/// One method of one path: what it wants, does and returns.
 pub(crate) struct ApiOperation {
     /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
     pub method: &'static str,

@@ -7,7 +7,7 @@ use super::guest::WebGuest;
 use crate::html::Html;
 use crate::reply::Body;
 
-/// Returns the page.
+/// Returns the first page of the server, for people without a client.
 pub async fn page(guest: &WebGuest) -> Response<Body> {
     let (domain, words) = (guest.domain(), guest.words());
     let frame = guest.frame(&domain);

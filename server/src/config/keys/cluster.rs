@@ -36,7 +36,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "cluster",
         name: "lease_seconds",
-        doc: "Seconds after which a node that says nothing is taken to be gone.",
+        doc: "Seconds after which a silent node is taken to be gone.",
         set: |config, given| put(&mut config.cluster.lease_seconds, given.number(2..=60)),
         show: |config| plain(config.cluster.lease_seconds),
     },

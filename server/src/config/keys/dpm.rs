@@ -81,7 +81,7 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "answer_within_ms",
-        doc: "Milliseconds after which the readers of what is asked once are told that a front-end is silent; clients give up after 5000.",
+        doc: "Milliseconds after which readers of a single reading hear that a front-end is silent; clients give up after 5000.",
         set: |config, given| put(&mut config.dpm.answer_within, given.number(500..=60_000)),
         show: |config| plain(config.dpm.answer_within),
     },

@@ -182,14 +182,14 @@ pub const LOGIN_KEYS: [DomainKey; 26] = [
     },
     DomainKey {
         name: "create",
-        doc: "false keeps out who has no account here; else one is made at the first login.",
+        doc: "false keeps out users without an account here; otherwise one is made at the first login.",
         set: |domain, given| put(&mut domain.login.create, given.switch()),
         show: |domain| (!domain.login.create).then(|| "false".to_owned()),
         example: "true",
     },
     DomainKey {
         name: "seconds",
-        doc: "Seconds that an answer may take. Users who log in are told to try later then; nobody else waits for that.",
+        doc: "Seconds that an answer may take. After that, users who log in are told to try again later; nobody else waits for it.",
         set: |domain, given| put(&mut domain.login.seconds, given.number(1..=30)),
         show: |domain| changed(domain.login.seconds, 5),
         example: "5",
