@@ -20,7 +20,7 @@ use tracing::debug;
 use crate::driver::{Driver, ReadySocket};
 use crate::mailboxes::{Closing, Envelope, Generation, Port};
 use crate::shard::Shard;
-use crate::wires::{Arriving, Federating, Leaving, Moving, SERVERS, WireTls, ServerWire, handshake};
+use crate::wires::{Arriving, Federating, Leaving, Moving, SERVERS, ServerWire, WireTls, handshake};
 
 /// Says why there is no way to a domain, for a trace.
 fn trouble_with(servers: &rookery_federation::Servers, domain: &str) -> String {
