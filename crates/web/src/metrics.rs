@@ -305,20 +305,20 @@ fn times(page: &mut MetricPage, census: &ShardCensus, counts: &WebCounts) {
     page.head(name, HISTOGRAM, "From reading a stanza until its copies were written; each copy counts.");
     page.histogram(name, "", &counters.delivery, &SECONDS);
     let name = "rookery_mailbox_seconds";
-    page.head(name, HISTOGRAM, "How long mail waited for another shard.");
+    page.head(name, HISTOGRAM, "Time that mail waited for another shard.");
     page.histogram(name, "", &counters.mailbox, &SECONDS);
     let name = "rookery_store_wait_seconds";
-    page.head(name, HISTOGRAM, "How long answers of the store and of background work were waited for, by module.");
+    page.head(name, HISTOGRAM, "Time that modules waited for the store and for background work.");
     for (module, histogram) in counters.store_waits.iter() {
         page.histogram(name, &format!("module=\"{module}\""), histogram, &SECONDS);
     }
     let name = "rookery_write_bytes";
-    page.head(name, HISTOGRAM, "What waited for a session when it was written, without TLS; one write of 16 counts.");
+    page.head(name, HISTOGRAM, "Bytes that waited for a session when they were written, without TLS; one write in 16 is counted.");
     for (transport, histogram) in counters.writes.iter() {
         page.histogram(name, &format!("transport=\"{transport}\""), histogram, &BYTES);
     }
     let name = "rookery_tls_handshake_seconds";
-    page.head(name, HISTOGRAM, "How long handshakes of TLS took, the client's part included.");
+    page.head(name, HISTOGRAM, "Time that TLS handshakes took, the client's part included.");
     let web = lock(&counts.handshakes).clone();
     for (protocol, histogram) in counters.handshakes.iter().chain([("http", &web)]) {
         page.histogram(name, &format!("protocol=\"{protocol}\""), histogram, &SECONDS);
@@ -329,7 +329,7 @@ fn times(page: &mut MetricPage, census: &ShardCensus, counts: &WebCounts) {
         page.line(name, &format!("{{protocol=\"{protocol}\",session=\"{kind}\"}}"), count);
     }
     let name = "rookery_multicast_stage_duration_seconds";
-    page.head(name, HISTOGRAM, "How long a stage of a multicast took.");
+    page.head(name, HISTOGRAM, "Time that a stage of a multicast took.");
     for stage in MulticastStage::ALL {
         if let Some(histogram) = counters.stages.calls(stage).filter(|histogram| histogram.count() > 0) {
             page.histogram(name, &format!("stage=\"{}\"", label(stage.name())), histogram, &SECONDS);
@@ -341,11 +341,11 @@ fn times(page: &mut MetricPage, census: &ShardCensus, counts: &WebCounts) {
 fn stages(page: &mut MetricPage, census: &ShardCensus) {
     let taken = |stage: MulticastStage| (label(stage.name()), census.counters.stages.of(stage));
     let (calls, seconds) = ("rookery_multicast_stage_calls_total", "rookery_multicast_stage_seconds_total");
-    page.head(calls, COUNTER, "How often a stage of a multicast was measured.");
+    page.head(calls, COUNTER, "Number of times that a stage of a multicast was measured.");
     for (name, taken) in MulticastStage::ALL.map(taken) {
         page.line(calls, &format!("{{stage=\"{name}\"}}"), taken.calls);
     }
-    page.head(seconds, COUNTER, "How long the stages of multicasts took.");
+    page.head(seconds, COUNTER, "Time that the stages of multicasts took in all.");
     for (name, taken) in MulticastStage::ALL.map(taken) {
         page.line(seconds, &format!("{{stage=\"{name}\"}}"), taken.time.as_secs_f64());
     }

@@ -78,7 +78,7 @@ fn domains(text: &mut String) {
         comment(text, key.doc);
         line(text, format_args!("#{} = {}", key.name, key.example));
     }
-    comment(text, "How clients log in there, if not by passwords that this server has.");
+    comment(text, "The way in which clients log in there, if not by passwords that this server has.");
     line(text, format_args!("#[domain.\"example.org\".login]"));
     for key in LOGIN_KEYS {
         comment(text, key.doc);

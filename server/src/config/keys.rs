@@ -52,19 +52,19 @@ pub enum ShownValue {
 pub const TABLES: [(&str, &str); 13] = [
     ("", "The server as a whole."),
     ("listen", "Where clients connect. A change needs a restart."),
-    ("web", "What is served over HTTP: WebSocket and BOSH for browsers, how they find them, health and metrics."),
+    ("web", "The services over HTTP: WebSocket and BOSH for browsers and their discovery, health and metrics."),
     ("tls", "Encryption, for the domains that have no certificate of their own."),
     (
         "tls.acme",
         "Certificates from an authority that gives them out by itself (ACME), for domains that have no files.",
     ),
-    ("login", "How clients prove who they are."),
+    ("login", "The ways in which clients prove who they are."),
     ("store", "Where the server keeps accounts, messages and all else. A change needs a restart."),
     ("cluster", cluster::ABOUT),
     ("federation", federation::ABOUT),
     ("dpm", dpm::ABOUT),
-    ("limits", "What one client may take. Sizes are bytes, or texts like \"64 KiB\" and \"1 MiB\"."),
-    ("instruments", "What helps to find out why something is slow."),
+    ("limits", "The limits of one client. Sizes are bytes, or texts like \"64 KiB\" and \"1 MiB\"."),
+    ("instruments", "Instruments that show why something is slow."),
     ("log", "The log goes to standard error."),
 ];
 

@@ -54,7 +54,7 @@ pub(super) const FIELDS: &[ApiField] = &[
         name: "seconds",
         kind: ApiFieldKind::Number { min: 1, max: MOST_SECONDS },
         is_required: false,
-        doc: "How long stacks are sampled; 10 if nothing is said.",
+        doc: "Seconds for which stacks are sampled; 10 by default.",
     },
     ApiField {
         name: "rate",

@@ -95,7 +95,7 @@ pub(crate) fn certificate(domain: &str, ends_ms: u64, now_ms: u64) -> DoctorFind
 /// Judges the refusals of the database since the start.
 pub(crate) fn refusals(census: &ShardCensus) -> DoctorFinding {
     let (lost, errors) = (census.counters.archive_lost, census.counters.store_errors);
-    let why = "What the database refuses is not kept; clients are told, where they wait for it.";
+    let why = "The server can't keep what the database refuses; clients that wait for it get an error.";
     let remedy = "The log of the process says why.";
     match (lost, errors) {
         (0, 0) => DoctorFinding::fine(STORE, "The database has refused nothing since the start.".into()),

@@ -195,7 +195,7 @@ fn readers(facts: &DoctorFacts) -> DoctorFinding {
         "Most of it waits for {}. `rookery session end JID` ends one; [limits] bounds them all.",
         named.join(", ")
     );
-    let why = "What isn't read takes memory, and comes late.";
+    let why = "Unread messages take memory, and arrive late.";
     DoctorFinding::wrong(Grade::Warning, SESSIONS, what, why, &remedy)
 }
 
@@ -259,7 +259,7 @@ fn servers(facts: &DoctorFacts) -> DoctorFinding {
         known.len(),
         named.collect::<Vec<_>>().join("; ")
     );
-    let why = "What is for their users comes back as an error.";
+    let why = "Messages for their users come back as errors.";
     DoctorFinding::wrong(Grade::Warning, SERVERS, what, why, "`rookery s2s DOMAIN` says step by step what happens.")
 }
 

@@ -43,7 +43,7 @@ pub const COMPONENT_KEYS: [ComponentKey; 9] = [
     },
     ComponentKey {
         name: "roster",
-        doc: "What it may do with the rosters of accounts (XEP-0356): \"none\", \"get\", \"set\" or \"both\". A bridge with \"both\" puts its\n\
+        doc: "The access that it has to the rosters of accounts (XEP-0356): \"none\", \"get\", \"set\" or \"both\". A bridge with \"both\" puts its\n\
               users there itself.",
         set: |component, given| put(&mut component.privileges.roster, given.choice(REQUESTS)),
         show: |component| Some(quote(word(component.privileges.roster))),
@@ -51,21 +51,21 @@ pub const COMPONENT_KEYS: [ComponentKey; 9] = [
     },
     ComponentKey {
         name: "roster_pushes",
-        doc: "Whether it hears of changes of the rosters that it may read, as clients do.",
+        doc: "true tells it of changes of the rosters that it may read, as clients hear of them.",
         set: |component, given| put(&mut component.privileges.roster_pushes, given.switch()),
         show: |component| Some(component.privileges.roster_pushes.to_string()),
         example: "false",
     },
     ComponentKey {
         name: "messages",
-        doc: "Whether it may send messages in the name of accounts.",
+        doc: "true lets it send messages in the name of accounts.",
         set: |component, given| put(&mut component.privileges.messages, given.switch()),
         show: |component| Some(component.privileges.messages.to_string()),
         example: "true",
     },
     ComponentKey {
         name: "presence",
-        doc: "Whether it sees which accounts are available.",
+        doc: "true shows it which accounts are available.",
         set: |component, given| put(&mut component.privileges.presence, given.switch()),
         show: |component| Some(component.privileges.presence.to_string()),
         example: "false",

@@ -146,7 +146,7 @@ pub const LOGIN_KEYS: [DomainKey; 26] = [
     },
     DomainKey {
         name: "claim",
-        doc: "What in a token has the user's name. One with an `@` has to be of this domain.",
+        doc: "The part of a token that has the user's name. One with an `@` has to be of this domain.",
         set: |domain, given| put(&mut domain.login.claim, given.text()),
         show: |domain| Some(quote(&domain.login.claim)).filter(|_| domain.login.issuer.is_some()),
         example: "\"preferred_username\"",
