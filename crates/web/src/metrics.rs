@@ -313,7 +313,11 @@ fn times(page: &mut MetricPage, census: &ShardCensus, counts: &WebCounts) {
         page.histogram(name, &format!("module=\"{module}\""), histogram, &SECONDS);
     }
     let name = "rookery_write_bytes";
-    page.head(name, HISTOGRAM, "Bytes that waited for a session when they were written, without TLS; one write in 16 is counted.");
+    page.head(
+        name,
+        HISTOGRAM,
+        "Bytes that waited for a session when they were written, without TLS; one write in 16 is counted.",
+    );
     for (transport, histogram) in counters.writes.iter() {
         page.histogram(name, &format!("transport=\"{transport}\""), histogram, &BYTES);
     }

@@ -42,6 +42,17 @@ fn a_crate_of_many_modules_has_a_layout() {
     assert_eq!(without.collect::<Vec<_>>(), Vec::<&str>::new(), "these crates have no `# Layout` in their head");
 }
 
+#[test]
+fn a_module_with_a_folder_lies_beside_it() {
+    let tree = Tree::read();
+    let is_source = |path: &&str| path.contains("/src/") && !OTHERS.iter().any(|folder| path.starts_with(folder));
+    let within: Vec<&str> = tree.ending("/mod.rs").filter(is_source).collect();
+    assert!(within.is_empty(), "`name.rs` beside `name/` is the convention: {within:?}");
+}
+
+/// The folders that still have the other convention.
+const OTHERS: [&str; 2] = ["crates/dpm/", "crates/store/"];
+
 /// Returns the lines below `# Layout`, up to the next heading or the end of the head.
 fn layout(text: &str) -> Option<String> {
     let head = text.lines().map_while(|line| line.strip_prefix("//!"));
