@@ -252,7 +252,7 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
-/// Where accounts and messages are kept: in memory, in a file, or on a database server.
+/// The place of accounts and messages: memory, a file, or a database server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatabasePlace {
     /// A file in the data folder.

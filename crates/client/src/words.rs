@@ -1,4 +1,4 @@
-//! What every client says, as text.
+//! The words of every client, as text.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rookery_base::hex;

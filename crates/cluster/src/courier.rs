@@ -64,7 +64,7 @@ pub enum Unposted<S> {
     Gone(CourierLetter<S>),
 }
 
-/// What the engine said of an entry that was to be appended to an inbox.
+/// The engine's answer about an entry that was to be appended to an inbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendOutcome {
     /// The engine has it.

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use rookery_base::Map;
 use rookery_base::bucket::Bucket;
 
-/// Addresses that have connected of late.
+/// Addresses that have connected recently.
 #[derive(Debug, Default)]
 pub(crate) struct Strangers {
     addresses: Map<IpAddr, Stranger>,
@@ -87,7 +87,7 @@ impl Strangers {
         }
     }
 
-    /// Forgets addresses that have nothing here and were not here of late, when there are many.
+    /// Forgets addresses that have nothing here and were not here recently, when there are many.
     fn clear(&mut self, now_ms: u64) {
         if self.addresses.len() >= MOST_REMEMBERED {
             self.addresses.retain(|_, stranger| {

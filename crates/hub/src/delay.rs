@@ -1,4 +1,4 @@
-//! Stamps of late delivery (XEP-0203), and when it was that a copy was taken.
+//! Stamps of delayed delivery (XEP-0203), and when it was that a copy was taken.
 
 use std::collections::VecDeque;
 

@@ -34,8 +34,8 @@ impl World {
         self.out.federation.is_some()
     }
 
-    /// Takes a stanza that came in from another server, on the home shard of that server's domain or
-    /// the one that stands for it.
+    /// Takes a stanza that came in from another server, on the home shard of that server's domain
+    /// or the one that stands for it.
     pub fn incoming(&mut self, packet: &Packet, to: JidRef<'_>) {
         self.sight(packet, to, Step::Received, || "from its server".into());
         // Without other nodes it is at home.

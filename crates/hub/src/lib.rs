@@ -29,7 +29,7 @@
 //!   domain, `domains`: where that is looked up.
 //! * [`failure`]: what a sender is told when the store failed.
 //! * [`hold`]: stanzas for an account that wait for earlier ones, `held`: those; [`delay`]: stamps
-//!   of late delivery.
+//!   of delayed delivery.
 //! * [`documents`]: what modules need of an account with every stanza, `at_hand`: where it is kept;
 //!   `known`: its roster, where they need that.
 //! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their

@@ -70,7 +70,7 @@ impl Profile {
     }
 }
 
-/// How often a function was seen, itself and with what it called.
+/// Counts how often a function was seen, itself and with what it called.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FunctionSamples {
     /// Those in which it was the innermost function.

@@ -54,8 +54,8 @@ impl ClusterNodes {
         ClusterNodes::with(number, |_| (String::new(), String::new()))
     }
 
-    /// Returns nodes whose configurations have something more, by their place: below `[listen]`, and
-    /// at the end.
+    /// Returns nodes whose configurations have something more, by their place: below `[listen]`,
+    /// and at the end.
     fn with(number: usize, more: impl Fn(usize) -> (String, String)) -> ClusterNodes {
         let (postgres, redis) = (Postgres::start(), Redis::start());
         let database = postgres.database();
@@ -342,7 +342,7 @@ mod test {
         assert_eq!(first.stop(), 0);
     }
 
-    /// Another server calls one node, then the other, and is called by the home of its domain.
+    /// Lets another server call one node, then the other, and be called by the home of its domain.
     pub fn two_nodes_speak_with_another_server() {
         let ports: Vec<u16> = (0..3).map(|_| rookery_needs::free_port()).collect();
         let federation = |routes: &str| {

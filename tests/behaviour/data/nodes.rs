@@ -63,7 +63,7 @@ fn the_last_reading_is_kept() {
     scene.hamlet.expect_nothing();
 }
 
-/// §5.6: who is subscribed to what is told to who is it, and after a restart it still holds.
+/// §5.6: subscribers learn of their own subscriptions, which outlive a restart.
 #[test]
 fn subscriptions_survive_a_restart() {
     let mut scene = DataScene::new();

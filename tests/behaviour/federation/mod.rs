@@ -4,7 +4,8 @@
 //! # Layout
 //!
 //! `proofs` is how servers prove who they are, `rules` what operators decide, `breaks` what ends in
-//! the middle, `strangers` what users of other servers may not, `nodes` a cluster and other servers.
+//! the middle, `strangers` what users of other servers may not, `nodes` a cluster and other
+//! servers.
 
 use rookery_federation::Settings;
 use rookery_testkit::client::xml;

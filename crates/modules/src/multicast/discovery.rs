@@ -28,7 +28,7 @@ pub struct Discovery {
     asked: Map<String, AskedDomain>,
 }
 
-/// What has been found out about a domain, or how far the questions are.
+/// The facts that were found out about a domain, or the stage of the questions.
 #[derive(Debug)]
 struct KnownDomain {
     answer: Option<RemoteService>,

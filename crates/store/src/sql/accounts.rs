@@ -226,7 +226,7 @@ fn read_keys(row: &dyn Row) -> Result<Keys, StoreError> {
     })
 }
 
-/// The way in which rows name a hash: by the number in its name.
+/// Returns the number by which rows name a hash: that in its name.
 fn number_of(hash: Hash) -> i64 {
     match hash {
         Hash::Sha1 => 1,
