@@ -1,9 +1,9 @@
-//! The way of messages into the archives.
+//! Records messages in the archives.
 //!
-//! Messages are delivered at once; they go to the store in groups. In a busy server a message of
-//! every user touches pages of the database of its own: written one by one, it is pages that cost,
-//! not messages. A query of an archive sees what waits, since it is written before the question is
-//! put.
+//! Messages are delivered at once; they go to the store in groups. On a busy server the messages of
+//! each user touch pages of the database that no other message does: written one by one, the pages
+//! cost more than the messages. A query of an archive sees what still waits, since that is written
+//! before the query runs.
 //!
 //! # Invariants
 //!

@@ -1,4 +1,4 @@
-//! Lets clients in whom somebody outside vouches for: asks the [`Source`] of their domain, and
+//! Logs in clients that an outside source vouches for: asks the [`Source`] of their domain, and
 //! finds or makes the account.
 
 use std::sync::Arc;

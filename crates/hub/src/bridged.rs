@@ -1,5 +1,6 @@
-//! To whom the users of components have shown themselves, so that those hear of it when the
-//! component goes (XEP-0114 says nothing of that; RFC 6121 §4.5.2 has the server of a user do it).
+//! Remembers to whom the users of components have shown themselves, so that those people hear of it
+//! when the component goes away (XEP-0114 says nothing about that; by RFC 6121 §4.5.2 the server of
+//! a user does it).
 //!
 //! A component's users have no sessions here, so nobody else could send unavailable presence in
 //! their name. The home shard of the component's name remembers who has sent available presence to

@@ -1,5 +1,5 @@
-//! Contacts that accounts have by the will of the operator: groups whose members see each other
-//! without asking (shared roster groups).
+//! Contacts that the operator gives to accounts: groups whose members see each other without asking
+//! (shared roster groups).
 //!
 //! One module says who they are ([`Hooks::shared_contacts`](crate::Hooks::shared_contacts)). They
 //! stand in the roster with the account's own contacts, and see its presence. Nothing of it is in

@@ -1,4 +1,4 @@
-//! Tells traces of stanzas: the world does, and modules do.
+//! Reports stanzas to traces, for the world and for modules.
 //!
 //! Each place on the way of a stanza where something is decided calls one of these with its reason.
 //! They do nothing unless somebody traces.

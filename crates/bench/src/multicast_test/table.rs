@@ -1,4 +1,4 @@
-//! The tables of 2007: destinations, total, per destination; and beside them what was measured
+//! The tables of 2007: destinations, total, per destination; and next to them what was measured
 //! then.
 
 use super::{AddressKind, AddressServers, MessageRoute, MessageTimes};

@@ -1,5 +1,5 @@
-//! Sends a session stanzas of the server's own accord as fast as the client reads, which never ends
-//! the session.
+//! Sends a session stanzas that its client didn't ask for, as fast as the client reads: they never
+//! end the session.
 //!
 //! Others decide how much of it there is, by asking to see somebody's presence, by publishing, by
 //! writing while somebody is away. Were that to end the session, they could keep an account out for
