@@ -13,7 +13,7 @@ use tracing::warn;
 use crate::World;
 use crate::failure::condition;
 use crate::session::SessionRef;
-use crate::subscription::{self, Effects, SubscriptionDirection, SubscriptionEvent};
+use crate::subscription::{self, Direction, Effects, SubscriptionEvent};
 use crate::trace::Step;
 
 impl World {
@@ -36,11 +36,8 @@ impl World {
             return;
         }
         let Some(session) = self.reference(link) else { return };
-        let changed = self.change(
-            &owner,
-            &contact,
-            SubscriptionEvent { direction: SubscriptionDirection::Out, type_, stanza: Vec::new() },
-        );
+        let changed =
+            self.change(&owner, &contact, SubscriptionEvent { direction: Direction::Out, type_, stanza: Vec::new() });
         self.wait_in_lane(session, changed, move |world, changed| match changed {
             Ok(changed) => world.subscription_sent(&packet, &owner, &contact, &changed),
             Err(error) => {
@@ -62,8 +59,7 @@ impl World {
             return self.bounce(packet, contact.as_ref(), Condition::ResourceConstraint.into());
         }
         self.roster_changed(owner, contact, changed);
-        let effects =
-            Effects::of(SubscriptionDirection::Out, packet.type_(), changed.before.as_ref(), changed.after.as_ref());
+        let effects = Effects::of(Direction::Out, packet.type_(), changed.before.as_ref(), changed.after.as_ref());
         if effects.pass {
             self.route(packet, contact.as_ref());
         } else {
@@ -80,7 +76,7 @@ impl World {
         let owner = owner.to_jid();
         let is_request = packet.type_() == StanzaType::Subscribe;
         let stanza = if is_request { request(Some(&packet.stanza()), &contact, &owner) } else { Vec::new() };
-        let event = SubscriptionEvent { direction: SubscriptionDirection::In, type_: packet.type_(), stanza };
+        let event = SubscriptionEvent { direction: Direction::In, type_: packet.type_(), stanza };
         let hold = self.hold(owner.as_ref());
         let changed = self.change(&owner, &contact, event);
         let packet = packet.clone();
@@ -103,8 +99,7 @@ impl World {
     }
 
     fn subscription_received(&mut self, packet: &Packet, owner: &Jid, contact: &Jid, changed: &Changed) {
-        let effects =
-            Effects::of(SubscriptionDirection::In, packet.type_(), changed.before.as_ref(), changed.after.as_ref());
+        let effects = Effects::of(Direction::In, packet.type_(), changed.before.as_ref(), changed.after.as_ref());
         if effects.pass {
             // A request concerns everybody who is there (§3.1.3), an answer those who follow the
             // roster (§3.1.6).

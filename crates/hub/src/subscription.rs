@@ -12,7 +12,7 @@ use crate::settings::RosterLimits;
 
 /// The direction of a stanza: sent by the account's owner, or received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SubscriptionDirection {
+pub enum Direction {
     /// Sent by the owner (Appendix A.2).
     Out,
     /// Sent by the contact (Appendix A.3).
@@ -23,7 +23,7 @@ pub enum SubscriptionDirection {
 #[derive(Debug, Clone)]
 pub struct SubscriptionEvent {
     /// Sent or received.
-    pub direction: SubscriptionDirection,
+    pub direction: Direction,
     /// `Subscribe`, `Subscribed`, `Unsubscribe` or `Unsubscribed`.
     pub type_: StanzaType,
     /// The stanza to keep while a received `subscribe` waits for an answer (§3.1.3); empty
@@ -63,40 +63,39 @@ pub fn edit(
     let mut new = item.cloned().unwrap_or_else(|| RosterItem { listed: false, ..RosterItem::new(contact.clone()) });
     let subscription = new.subscription;
     match (event.direction, event.type_) {
-        (SubscriptionDirection::Out, StanzaType::Subscribe) => {
+        (Direction::Out, StanzaType::Subscribe) => {
             new.listed = true;
             new.ask = new.ask || !subscription.to();
         }
-        (SubscriptionDirection::Out, StanzaType::Unsubscribe)
-        | (SubscriptionDirection::In, StanzaType::Unsubscribed) => {
+        (Direction::Out, StanzaType::Unsubscribe) | (Direction::In, StanzaType::Unsubscribed) => {
             new.subscription = subscription.with_to(false);
             new.ask = false;
         }
-        (SubscriptionDirection::Out, StanzaType::Subscribed) if new.pending_in.is_some() => {
+        (Direction::Out, StanzaType::Subscribed) if new.pending_in.is_some() => {
             new.listed = true;
             new.pending_in = None;
             new.subscription = subscription.with_from(true);
         }
-        (SubscriptionDirection::Out, StanzaType::Subscribed) if !subscription.from() => {
+        (Direction::Out, StanzaType::Subscribed) if !subscription.from() => {
             new.listed = true;
             new.approved = true;
         }
-        (SubscriptionDirection::Out, StanzaType::Unsubscribed) => {
+        (Direction::Out, StanzaType::Unsubscribed) => {
             new.subscription = subscription.with_from(false);
             new.pending_in = None;
             new.approved = false;
         }
-        (SubscriptionDirection::In, StanzaType::Subscribe) if subscription.from() => {}
-        (SubscriptionDirection::In, StanzaType::Subscribe) if new.approved => {
+        (Direction::In, StanzaType::Subscribe) if subscription.from() => {}
+        (Direction::In, StanzaType::Subscribe) if new.approved => {
             new.subscription = subscription.with_from(true);
             new.pending_in = None;
         }
-        (SubscriptionDirection::In, StanzaType::Subscribe) => new.pending_in = Some(event.stanza.clone()),
-        (SubscriptionDirection::In, StanzaType::Unsubscribe) => {
+        (Direction::In, StanzaType::Subscribe) => new.pending_in = Some(event.stanza.clone()),
+        (Direction::In, StanzaType::Unsubscribe) => {
             new.subscription = subscription.with_from(false);
             new.pending_in = None;
         }
-        (SubscriptionDirection::In, StanzaType::Subscribed) if new.ask => {
+        (Direction::In, StanzaType::Subscribed) if new.ask => {
             new.subscription = subscription.with_to(true);
             new.ask = false;
         }
@@ -116,16 +115,13 @@ pub fn edit(
 /// Returns whether an event may make an item where there is none: asking, being asked, and
 /// approving beforehand may (§3.4).
 fn may_create(event: &SubscriptionEvent) -> bool {
-    matches!(
-        (event.direction, event.type_),
-        (_, StanzaType::Subscribe) | (SubscriptionDirection::Out, StanzaType::Subscribed)
-    )
+    matches!((event.direction, event.type_), (_, StanzaType::Subscribe) | (Direction::Out, StanzaType::Subscribed))
 }
 
 impl Effects {
     /// Returns the effects of an event, from the item before and after it.
     pub fn of(
-        direction: SubscriptionDirection,
+        direction: Direction,
         type_: StanzaType,
         before: Option<&RosterItem>,
         after: Option<&RosterItem>,
@@ -138,22 +134,16 @@ impl Effects {
         let pending_now = after.is_some_and(|item| item.pending_in.is_some());
         let none = Self::default();
         match (direction, type_) {
-            (SubscriptionDirection::Out, StanzaType::Subscribe | StanzaType::Unsubscribe) => {
-                Self { pass: true, ..none }
-            }
-            (SubscriptionDirection::Out, StanzaType::Subscribed) => Self { pass: pending, show: pending, ..none },
-            (SubscriptionDirection::Out, StanzaType::Unsubscribed) => {
-                Self { pass: from || pending, hide: from, ..none }
-            }
+            (Direction::Out, StanzaType::Subscribe | StanzaType::Unsubscribe) => Self { pass: true, ..none },
+            (Direction::Out, StanzaType::Subscribed) => Self { pass: pending, show: pending, ..none },
+            (Direction::Out, StanzaType::Unsubscribed) => Self { pass: from || pending, hide: from, ..none },
             // Who asks again may not see anybody, as where an earlier approval found no request:
             // with the answer comes the presence (§3.1.5).
-            (SubscriptionDirection::In, StanzaType::Subscribe) if from || from_now => {
-                Self { approve: true, show: true, ..none }
-            }
-            (SubscriptionDirection::In, StanzaType::Subscribe) => Self { pass: !pending && pending_now, ..none },
-            (SubscriptionDirection::In, StanzaType::Unsubscribe) => Self { pass: from || pending, hide: from, ..none },
-            (SubscriptionDirection::In, StanzaType::Subscribed) => Self { pass: ask, ..none },
-            (SubscriptionDirection::In, StanzaType::Unsubscribed) => Self { pass: to || ask, ..none },
+            (Direction::In, StanzaType::Subscribe) if from || from_now => Self { approve: true, show: true, ..none },
+            (Direction::In, StanzaType::Subscribe) => Self { pass: !pending && pending_now, ..none },
+            (Direction::In, StanzaType::Unsubscribe) => Self { pass: from || pending, hide: from, ..none },
+            (Direction::In, StanzaType::Subscribed) => Self { pass: ask, ..none },
+            (Direction::In, StanzaType::Unsubscribed) => Self { pass: to || ask, ..none },
             _ => none,
         }
     }
@@ -190,7 +180,7 @@ mod tests {
         Some(item)
     }
 
-    fn step(direction: SubscriptionDirection, type_: StanzaType, before: &str) -> (Option<RosterItem>, Effects) {
+    fn step(direction: Direction, type_: StanzaType, before: &str) -> (Option<RosterItem>, Effects) {
         let item = state(before);
         let event = SubscriptionEvent { direction, type_, stanza: b"<presence/>".to_vec() };
         let after = match edit(&event, &contact(), &RosterLimits::default(), item.as_ref(), &mut RosterSize::default) {
@@ -204,7 +194,7 @@ mod tests {
 
     /// Checks one row of a table of Appendix A: event, state before, state after, and whether the
     /// stanza is passed on.
-    fn row(direction: SubscriptionDirection, type_: StanzaType, before: &str, after: &str, pass: bool) {
+    fn row(direction: Direction, type_: StanzaType, before: &str, after: &str, pass: bool) {
         let (item, effects) = step(direction, type_, before);
         assert_eq!(item, state(after), "{direction:?} {type_:?} in '{before}'");
         assert_eq!(effects.pass, pass, "{direction:?} {type_:?} in '{before}'");
@@ -224,7 +214,7 @@ mod tests {
             ("from out", "from out"),
             ("both", "both"),
         ] {
-            row(SubscriptionDirection::Out, Subscribe, before, after, true);
+            row(Direction::Out, Subscribe, before, after, true);
         }
     }
 
@@ -241,7 +231,7 @@ mod tests {
             ("from out", "from"),
             ("both", "from"),
         ] {
-            row(SubscriptionDirection::Out, Unsubscribe, before, after, true);
+            row(Direction::Out, Unsubscribe, before, after, true);
         }
     }
 
@@ -259,7 +249,7 @@ mod tests {
             ("from out", "from out", false),
             ("both", "both", false),
         ] {
-            row(SubscriptionDirection::Out, Subscribed, before, after, pass);
+            row(Direction::Out, Subscribed, before, after, pass);
         }
     }
 
@@ -278,7 +268,7 @@ mod tests {
             ("from out", "none out", true),
             ("both", "to", true),
         ] {
-            row(SubscriptionDirection::Out, Unsubscribed, before, after, pass);
+            row(Direction::Out, Unsubscribed, before, after, pass);
         }
     }
 
@@ -297,10 +287,10 @@ mod tests {
             ("both", "both", false),
             ("none approved", "from approved", false),
         ] {
-            row(SubscriptionDirection::In, Subscribe, before, after, pass);
+            row(Direction::In, Subscribe, before, after, pass);
         }
-        assert!(step(SubscriptionDirection::In, Subscribe, "both").1.approve, "the server answers for the owner");
-        let (_, effects) = step(SubscriptionDirection::In, Subscribe, "to approved");
+        assert!(step(Direction::In, Subscribe, "both").1.approve, "the server answers for the owner");
+        let (_, effects) = step(Direction::In, Subscribe, "to approved");
         assert!(effects.approve && effects.show);
     }
 
@@ -319,9 +309,9 @@ mod tests {
             ("from out", "none out", true),
             ("both", "to", true),
         ] {
-            row(SubscriptionDirection::In, Unsubscribe, before, after, pass);
+            row(Direction::In, Unsubscribe, before, after, pass);
         }
-        assert!(step(SubscriptionDirection::In, Unsubscribe, "both").1.hide);
+        assert!(step(Direction::In, Unsubscribe, "both").1.hide);
     }
 
     #[test]
@@ -338,7 +328,7 @@ mod tests {
             ("from out", "both", true),
             ("both", "both", false),
         ] {
-            row(SubscriptionDirection::In, Subscribed, before, after, pass);
+            row(Direction::In, Subscribed, before, after, pass);
         }
     }
 
@@ -356,7 +346,7 @@ mod tests {
             ("from out", "from", true),
             ("both", "from", true),
         ] {
-            row(SubscriptionDirection::In, Unsubscribed, before, after, pass);
+            row(Direction::In, Unsubscribed, before, after, pass);
         }
     }
 
@@ -364,13 +354,13 @@ mod tests {
     /// back both, and the contact's answer to the second finds nobody who waits (§3.1.6).
     #[test]
     fn a_refusal_that_crosses_a_second_request_is_of_both() {
-        row(SubscriptionDirection::Out, Subscribe, "none out", "none out", true);
-        row(SubscriptionDirection::In, Unsubscribed, "none out", "none", true);
-        row(SubscriptionDirection::In, Subscribed, "none", "none", false);
+        row(Direction::Out, Subscribe, "none out", "none out", true);
+        row(Direction::In, Unsubscribed, "none out", "none", true);
+        row(Direction::In, Subscribed, "none", "none", false);
         // The contact, who has refused the first request and approves the second.
-        row(SubscriptionDirection::Out, Unsubscribed, "none in", "none", true);
-        row(SubscriptionDirection::In, Subscribe, "none", "none in", true);
-        row(SubscriptionDirection::Out, Subscribed, "none in", "from", true);
+        row(Direction::Out, Unsubscribed, "none in", "none", true);
+        row(Direction::In, Subscribe, "none", "none in", true);
+        row(Direction::Out, Subscribed, "none in", "from", true);
     }
 
     #[test]
@@ -382,16 +372,13 @@ mod tests {
         };
         let full = RosterSize { items: 10, requests: 5, bytes: 990 };
         let size = |items, requests, bytes| RosterSize { items, requests, bytes };
-        assert!(!is_taken(SubscriptionDirection::In, full) && !is_taken(SubscriptionDirection::Out, full));
-        assert!(is_taken(SubscriptionDirection::In, size(10, 4, 990)), "requests don't need the place of contacts");
-        assert!(is_taken(SubscriptionDirection::Out, size(9, 5, 900)), "nor contacts that of requests");
-        assert!(
-            !is_taken(SubscriptionDirection::Out, size(10, 0, 0))
-                && !is_taken(SubscriptionDirection::Out, size(0, 0, 990))
-        );
+        assert!(!is_taken(Direction::In, full) && !is_taken(Direction::Out, full));
+        assert!(is_taken(Direction::In, size(10, 4, 990)), "requests don't need the place of contacts");
+        assert!(is_taken(Direction::Out, size(9, 5, 900)), "nor contacts that of requests");
+        assert!(!is_taken(Direction::Out, size(10, 0, 0)) && !is_taken(Direction::Out, size(0, 0, 990)));
         // A user who is accepted becomes a contact.
         let request = state("none in hidden");
-        let event = SubscriptionEvent { direction: SubscriptionDirection::Out, type_: Subscribed, stanza: Vec::new() };
+        let event = SubscriptionEvent { direction: Direction::Out, type_: Subscribed, stanza: Vec::new() };
         assert_eq!(edit(&event, &contact(), &limits, request.as_ref(), &mut || full), Edit::Keep);
     }
 }

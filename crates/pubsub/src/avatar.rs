@@ -9,7 +9,7 @@ use rookery_jid::Jid;
 use rookery_xml::{Element, Writer, ns};
 
 use super::card::Photo;
-use super::config::{AccessModel, NodeConfig};
+use super::config::{Access, NodeConfig};
 use super::state::SentOther;
 use super::{create, holders, publish};
 
@@ -44,7 +44,7 @@ fn put(
     then: impl FnOnce(&mut World, Jid) + 'static,
 ) {
     let key = (account.clone(), node.to_owned());
-    let config = NodeConfig { access: AccessModel::Open, ..NodeConfig::of_account(node) };
+    let config = NodeConfig { access: Access::Open, ..NodeConfig::of_account(node) };
     let payload = Writer::write(payload).into_bytes();
     let sent = SentOther { from: account, bytes: payload.len() };
     create::ensure(world, key.clone(), sent, config, move |world, sent, node| {

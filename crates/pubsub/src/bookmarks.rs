@@ -14,7 +14,7 @@ use rookery_store::pubsub::{Item, Wanted};
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, ns};
 
-use super::config::{AccessModel, NodeConfig, SendLast};
+use super::config::{Access, NodeConfig, SendLast};
 pub use super::legacy::LEGACY;
 use super::legacy::{CURRENT, MAX_BOOKMARKS, legacy};
 use super::request::{PubsubCall, RequestAction};
@@ -91,7 +91,7 @@ fn replace(world: &mut World, iq: Iq, storage: Option<Element>, then: impl FnOnc
     let key = (iq.to.to_bare(), ns::BOOKMARKS.to_owned());
     create::ensure(world, key.clone(), iq, config(), move |world, iq, node| {
         let node = match node {
-            Ok(node) if node.config.access == AccessModel::Whitelist => node,
+            Ok(node) if node.config.access == Access::Whitelist => node,
             // XEP-0411 §5: nobody else may see them.
             Ok(_) => return world.reply_error(&iq, Condition::NotAllowed),
             Err(error) => return world.reply_error(&iq, error),
@@ -160,7 +160,7 @@ fn conferences(storage: &Element) -> Option<Vec<(String, Element)>> {
 /// Returns the configuration of the node of bookmarks (XEP-0402 §3.3).
 fn config() -> NodeConfig {
     NodeConfig {
-        access: AccessModel::Whitelist,
+        access: Access::Whitelist,
         max_items: None,
         send_last: SendLast::Never,
         ..NodeConfig::of_account(ns::BOOKMARKS)

@@ -18,7 +18,7 @@ pub(crate) struct NodeConfig {
     /// The namespace of the payload, or what else it is.
     pub type_: String,
     pub contact: Vec<Jid>,
-    pub access: AccessModel,
+    pub access: Access,
     pub publish: Publish,
     /// Items that are kept; `None` is `max`, as many as the operator allows.
     pub max_items: Option<usize>,
@@ -36,7 +36,7 @@ pub(crate) struct NodeConfig {
     pub notification: Notification,
     pub send_last: SendLast,
     pub presence_based: bool,
-    /// Groups of the owner's roster, for [`AccessModel::Roster`].
+    /// Groups of the owner's roster, for [`Access::Roster`].
     pub roster_groups: Vec<String>,
     /// True if notifications say who published.
     pub publisher: bool,
@@ -44,7 +44,7 @@ pub(crate) struct NodeConfig {
 
 /// The access model: the right to subscribe and retrieve (§4.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AccessModel {
+pub(crate) enum Access {
     Open,
     Presence,
     Roster,
@@ -87,7 +87,7 @@ impl NodeConfig {
             description: String::new(),
             type_: String::new(),
             contact: Vec::new(),
-            access: AccessModel::Open,
+            access: Access::Open,
             publish: Publish::Publishers,
             max_items: None,
             item_expire: None,
@@ -110,7 +110,7 @@ impl NodeConfig {
     /// Returns the default configuration of a node of an account (XEP-0163 §5). Keys for encryption
     /// are for everybody (XEP-0384 §5.3).
     pub(crate) fn of_account(node: &str) -> Self {
-        let access = if node.starts_with(OMEMO) { AccessModel::Open } else { AccessModel::Presence };
+        let access = if node.starts_with(OMEMO) { Access::Open } else { Access::Presence };
         Self {
             access,
             max_items: Some(1),
@@ -312,12 +312,12 @@ fn impossible(var: &str) -> StanzaError {
     StanzaError::new(Condition::NotAcceptable).with_text(format!("the value of pubsub#{var} is none that it can have"))
 }
 
-const ACCESS: FieldNames<AccessModel> = &[
-    (AccessModel::Open, "open", "Everybody"),
-    (AccessModel::Presence, "presence", "Those who see the owner's presence"),
-    (AccessModel::Roster, "roster", "Those in some groups of the owner's roster"),
-    (AccessModel::Authorize, "authorize", "Those whom an owner has approved"),
-    (AccessModel::Whitelist, "whitelist", "Members"),
+const ACCESS: FieldNames<Access> = &[
+    (Access::Open, "open", "Everybody"),
+    (Access::Presence, "presence", "Those who see the owner's presence"),
+    (Access::Roster, "roster", "Those in some groups of the owner's roster"),
+    (Access::Authorize, "authorize", "Those whom an owner has approved"),
+    (Access::Whitelist, "whitelist", "Members"),
 ];
 
 const PUBLISH: FieldNames<Publish> = &[
@@ -409,6 +409,6 @@ mod tests {
             assert!(NodeConfig::of_service().apply(&submit(&[(var, &[value])])).is_err(), "{var} {value}");
         }
         assert_eq!(NodeConfig::of_service().apply(&submit(&[("children", &["x"])])), Ok(false));
-        assert_eq!(NodeConfig::of_service().read(b"<damaged").access, AccessModel::Open);
+        assert_eq!(NodeConfig::of_service().read(b"<damaged").access, Access::Open);
     }
 }

@@ -9,7 +9,7 @@ use rookery_store::pubsub::{Affiliation, NodeSubscription};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer};
 
-use super::config::{AccessModel, NodeConfig, Publish};
+use super::config::{Access, NodeConfig, Publish};
 use super::error::{invalid_options, presence_required, specific};
 
 /// Names a node: its host and its id.
@@ -59,11 +59,11 @@ pub(super) fn hears(config: &NodeConfig, affiliation: Option<Affiliation>, relat
         None => {}
     }
     match config.access {
-        AccessModel::Open | AccessModel::Presence => relation.sees_presence,
-        AccessModel::Roster => {
+        Access::Open | Access::Presence => relation.sees_presence,
+        Access::Roster => {
             relation.sees_presence && config.roster_groups.iter().any(|group| relation.groups.contains(group))
         }
-        AccessModel::Authorize | AccessModel::Whitelist => false,
+        Access::Authorize | Access::Whitelist => false,
     }
 }
 
@@ -120,7 +120,7 @@ impl PubsubNode {
 
     /// Returns whether the relation to an owner decides what this entity may do.
     pub(crate) fn asks_roster(&self, entity: JidRef<'_>) -> bool {
-        matches!(self.config.access, AccessModel::Presence | AccessModel::Roster) && self.affiliation(entity).is_none()
+        matches!(self.config.access, Access::Presence | Access::Roster) && self.affiliation(entity).is_none()
     }
 
     /// Checks whether an entity may subscribe (§6.1.3), but not whether an owner must approve it.
@@ -131,18 +131,18 @@ impl PubsubNode {
             None => {}
         }
         match self.config.access {
-            AccessModel::Open | AccessModel::Authorize => Ok(()),
-            AccessModel::Presence if relation.sees_presence => Ok(()),
-            AccessModel::Presence => Err(presence_required()),
-            AccessModel::Roster if relation.sees_presence && self.allows_group(relation) => Ok(()),
-            AccessModel::Roster => Err(specific(Condition::NotAuthorized, "not-in-roster-group")),
-            AccessModel::Whitelist => Err(specific(Condition::NotAllowed, "closed-node")),
+            Access::Open | Access::Authorize => Ok(()),
+            Access::Presence if relation.sees_presence => Ok(()),
+            Access::Presence => Err(presence_required()),
+            Access::Roster if relation.sees_presence && self.allows_group(relation) => Ok(()),
+            Access::Roster => Err(specific(Condition::NotAuthorized, "not-in-roster-group")),
+            Access::Whitelist => Err(specific(Condition::NotAllowed, "closed-node")),
         }
     }
 
     /// Checks whether an entity may retrieve items (§6.5.9).
     pub(crate) fn lets_retrieve(&self, entity: JidRef<'_>, relation: &Relation) -> Result<(), StanzaError> {
-        let needs_approval = self.config.access == AccessModel::Authorize && self.affiliation(entity).is_none();
+        let needs_approval = self.config.access == Access::Authorize && self.affiliation(entity).is_none();
         if needs_approval && !self.is_subscribed(entity) {
             return Err(specific(Condition::NotAuthorized, "not-subscribed"));
         }
@@ -166,12 +166,12 @@ impl PubsubNode {
             Some(Affiliation::Outcast) => false,
             Some(_) => true,
             None => match config.access {
-                AccessModel::Open | AccessModel::Authorize => true,
-                AccessModel::Presence => relation.sees_presence,
-                AccessModel::Roster => {
+                Access::Open | Access::Authorize => true,
+                Access::Presence => relation.sees_presence,
+                Access::Roster => {
                     relation.sees_presence && config.roster_groups.iter().any(|g| relation.groups.contains(g))
                 }
-                AccessModel::Whitelist => false,
+                Access::Whitelist => false,
             },
         }
     }

@@ -13,7 +13,7 @@ use rookery_store::StoreError;
 use rookery_store::pubsub::Item;
 use rookery_xml::ns;
 
-use super::config::AccessModel;
+use super::config::Access;
 use super::event::{event, fleeting, has_payload, write_item};
 use super::node::{Contacts, NodeKey, PubsubNode, Relation};
 use super::relation::local_owner;
@@ -81,13 +81,13 @@ fn send(world: &mut World, key: &NodeKey, node: &Rc<PubsubNode>, packet: Option<
     if is_account && key.1 == ns::BOOKMARKS {
         legacy::tell(world, key.0.clone(), None);
     }
-    let is_for_roster = matches!(node.config.access, AccessModel::Presence | AccessModel::Roster);
+    let is_for_roster = matches!(node.config.access, Access::Presence | Access::Roster);
     if !is_account && !is_for_roster {
         return to_subscribers(world, node, &packet, &Contacts::default());
     }
     let owner = if is_account { Some(key.0.clone()) } else { local_owner(world, node) };
     let (key, node) = (key.clone(), node.clone());
-    with_contacts(world, owner, node.config.access == AccessModel::Roster, move |world, contacts| {
+    with_contacts(world, owner, node.config.access == Access::Roster, move |world, contacts| {
         to_subscribers(world, &node, &packet, &contacts);
         if key.0.local().is_some() {
             news::tell(world, &key, &node, &fleeting(&packet), &contacts);

@@ -6,14 +6,14 @@ use rookery_store::pubsub::{Item, Wanted};
 use rookery_xml::{Element, ns};
 
 use super::card::{self, Photo};
-use super::config::AccessModel;
+use super::config::Access;
 use super::node::{NodeKey, PubsubNode};
 use super::state::defaults;
 
 /// Takes an item that was published to a node of an account (§3.1). If it is about the avatar, the
 /// photo follows.
 pub(super) fn published(world: &mut World, key: &NodeKey, node: &PubsubNode, item: &Item) {
-    let is_it = key.1 == ns::AVATAR_METADATA && key.0.local().is_some() && node.config.access == AccessModel::Open;
+    let is_it = key.1 == ns::AVATAR_METADATA && key.0.local().is_some() && node.config.access == Access::Open;
     if !is_it || !card::is_on(world, key.0.as_ref()) {
         return;
     }
@@ -43,7 +43,7 @@ fn with_data(world: &mut World, account: Jid, id: String, then: impl FnOnce(&mut
             Ok(None) => return,
             Err(error) => return world.store_failed("loading an avatar", &account, &error),
         };
-        if defaults(&account, ns::AVATAR_DATA).read(&node.config).access != AccessModel::Open {
+        if defaults(&account, ns::AVATAR_DATA).read(&node.config).access != Access::Open {
             return;
         }
         world.wait(items, move |world, items| {

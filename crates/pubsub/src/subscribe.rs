@@ -9,7 +9,7 @@ use rookery_store::pubsub::{Set, Wanted};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::ns;
 
-use super::config::{AccessModel, SendLast, since};
+use super::config::{Access, SendLast, since};
 use super::error::{failed, not_subscribed, specific};
 use super::event;
 use super::limits::{MAX_PENDING, MAX_RESOURCES, NodeLimits};
@@ -36,7 +36,7 @@ pub(super) fn subscribe(
     }
     let is_new = before.is_none();
     let mut subscription = before.cloned().unwrap_or_else(|| PubsubSubscription {
-        pending: node.config.access == AccessModel::Authorize && node.affiliation(call.from()).is_none(),
+        pending: node.config.access == Access::Authorize && node.affiliation(call.from()).is_none(),
         ..PubsubSubscription::new()
     });
     if is_new && !has_room(world, &key, node, &jid, subscription.pending) {

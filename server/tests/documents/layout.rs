@@ -14,9 +14,11 @@ fn layouts_name_every_module_and_nothing_else() {
         let Some(layout) = layout(&text) else { continue };
         layouts += 1;
         let (modules, named) = (modules(&text), named(&layout));
-        // A table beside the file names the modules that stand in it.
-        let table = path.rsplit_once('/').filter(|_| named.contains("table"));
-        let table = table.map(|(folder, _)| tree.text(&format!("{folder}/table.rs"))).unwrap_or_default();
+        // A table beside the file, or in its folder, names the modules that stand in it.
+        let beside = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let tables = [beside, path.trim_end_matches(".rs")].map(|folder| format!("{folder}/table.rs"));
+        let table = tables.iter().find(|table| named.contains("table") && tree.has(table));
+        let table = table.map(|table| tree.text(table)).unwrap_or_default();
         let in_table = |module: &str| table.contains(&format!("{module}::"));
         let missing = modules.iter().filter(|module| !named.contains(**module) && !in_table(module));
         faults.extend(missing.map(|module| format!("{path}: the layout doesn't name `{module}`")));
