@@ -13,7 +13,8 @@
 //! - [`supervisor`] is what systemd is told meanwhile, [`cards`] what one process leaves to the
 //!   next.
 //! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`], [`listener`], [`sockets`] and
-//!   [`open_files`] are the things that a server needs from its machine.
+//!   [`open_files`] are the things that a server needs from its machine;
+//!   [`abort`] gives a start that was aborted its exit code.
 //! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
 //! - [`cluster`] makes the process a node, and shows nodes.
 //! - [`clock`] writes dates for people, [`logging`] the log; [`completions`] is for shells and

@@ -5,7 +5,7 @@
 //! files that keep them: [`crate::bind`] for people, [`crate::task`] and [`crate::timer`] for what
 //! waits, [`crate::post`] for what goes out.
 
-use rookery_base::{AddressHash, Keyed, Map};
+use rookery_base::{AddressHash, Keyed, Map, Set};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,6 @@ use rookery_jid::Jid;
 use slab::Slab;
 
 use crate::at_hand::{Absent, AtHand};
-use crate::attached::Attached;
 use crate::bridged::Bridged;
 use crate::card::Card;
 use crate::delay::TakenTimes;
@@ -149,6 +148,15 @@ impl User {
         let at = self.contacts.partition_point(|contact| contact.name() < name);
         self.contacts.get(at).copied().filter(|contact| contact.name() == name)
     }
+}
+
+/// The components that are connected, as far as a shard has to know.
+#[derive(Debug, Default)]
+pub(crate) struct Attached {
+    /// Those that are connected here.
+    pub(crate) here: Set<Box<str>>,
+    /// Those whose home is here, with the shards of other processes that they are connected to.
+    pub(crate) elsewhere: Map<Box<str>, Vec<Station>>,
 }
 
 /// Holds what leaves the world by another way than the outboxes.
