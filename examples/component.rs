@@ -72,7 +72,7 @@ fn answer(stanza: &Element) -> Vec<u8> {
         None if is_message => error(&mut reply, "item-not-found"),
         None => error(&mut reply, "service-unavailable"),
     };
-    reply.finish().into_bytes().into()
+    reply.finish().into_bytes()
 }
 
 fn error<'a>(reply: &'a mut Writer, condition: &str) -> &'a mut Writer {

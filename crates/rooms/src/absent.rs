@@ -6,7 +6,7 @@ use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::Kind;
 
-use super::directory::{RoomEntry, Full, MostRooms};
+use super::directory::{Full, MostRooms, RoomEntry};
 use super::limits::RoomLimits;
 use super::occupant::nick_key;
 use super::refusal;

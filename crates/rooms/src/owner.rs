@@ -10,7 +10,7 @@ use rookery_store::{Affiliated, Affiliation, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
-use super::config::{ADMINS, RoomConfig, OWNERS, ROOMCONFIG, unacceptable};
+use super::config::{ADMINS, OWNERS, ROOMCONFIG, RoomConfig, unacceptable};
 use super::keep::told;
 use super::leave::destroyed;
 use super::room::Room;
