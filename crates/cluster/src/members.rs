@@ -226,9 +226,9 @@ mod tests {
 
     /// Writes down what is asked of it.
     #[derive(Default)]
-    struct Noted(Mutex<Vec<String>>);
+    struct NotedMembers(Mutex<Vec<String>>);
 
-    impl Fencing for Noted {
+    impl Fencing for NotedMembers {
         fn enlist(&self, own: Writer) -> Pending<()> {
             self.0.lock().unwrap().push(format!("enlist {own}"));
             Box::pin(async { Ok(()) })
@@ -242,7 +242,7 @@ mod tests {
         fn when_fenced(&self, _: Box<dyn FnOnce() + Send>) {}
     }
 
-    impl Noted {
+    impl NotedMembers {
         fn take(&self) -> Vec<String> {
             std::mem::take(&mut *self.0.lock().unwrap())
         }
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn nodes_keep_their_numbers_and_processes_get_new_ones() {
-        let (stores, noted) = (Memory::stores(), Noted::default());
+        let (stores, noted) = (Memory::stores(), NotedMembers::default());
         let meta = &*stores.meta;
         let joined = |name: &str| wait(join(meta, &noted, name, 2, None)).unwrap();
         let numbers = |row: MemberRow| (row.number, row.incarnation);
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_process_that_ended_while_it_joined_is_in_nobodys_way() {
-        let (stores, noted) = (Memory::stores(), Noted::default());
+        let (stores, noted) = (Memory::stores(), NotedMembers::default());
         let meta = &*stores.meta;
         wait(join(meta, &noted, "n1", 2, None)).unwrap();
         wait(meta.add_entry(PROCESSES, "1.2", b"n1".to_vec(), MOST)).unwrap();
@@ -326,10 +326,10 @@ mod tests {
 
     #[test]
     fn a_row_of_the_next_process_stays_when_the_last_is_taken_over_from() {
-        let (stores, noted) = (Memory::stores(), Noted::default());
+        let (stores, noted) = (Memory::stores(), NotedMembers::default());
         wait(join(&*stores.meta, &noted, "n1", 2, None)).unwrap();
         let meta = between(&stores.meta, |meta| {
-            wait(join(meta, &Noted::default(), "n1", 2, None)).unwrap();
+            wait(join(meta, &NotedMembers::default(), "n1", 2, None)).unwrap();
         });
         assert!(!wait(take_over(&meta, &noted, NodeProcess { node: 1, incarnation: 1 })).unwrap());
         let rows = wait(all(&*stores.meta)).unwrap();
@@ -339,11 +339,11 @@ mod tests {
     #[test]
     fn a_process_that_is_slow_to_join_leaves_the_row_of_a_later_one_alone() {
         let stores = Memory::stores();
-        wait(join(&*stores.meta, &Noted::default(), "n1", 2, None)).unwrap();
+        wait(join(&*stores.meta, &NotedMembers::default(), "n1", 2, None)).unwrap();
         let late = MemberRow { number: 1, incarnation: 2, shards: 2, public_host: None };
         wait(stores.meta.add_entry(PROCESSES, "1.2", b"n1".to_vec(), MOST)).unwrap();
         let meta = between(&stores.meta, |meta| {
-            assert_eq!(wait(join(meta, &Noted::default(), "n1", 2, None)).unwrap().incarnation, 3);
+            assert_eq!(wait(join(meta, &NotedMembers::default(), "n1", 2, None)).unwrap().incarnation, 3);
         });
         assert!(matches!(wait(write(&meta, "n1", &late)), Err(NotJoined::Taken)));
         let rows = wait(all(&*stores.meta)).unwrap();
@@ -352,12 +352,12 @@ mod tests {
 
     #[test]
     fn a_process_joins_although_the_row_before_it_is_removed_meanwhile() {
-        let (stores, noted) = (Memory::stores(), Noted::default());
+        let (stores, noted) = (Memory::stores(), NotedMembers::default());
         let meta = &*stores.meta;
         let first = wait(join(meta, &noted, "n1", 2, None)).unwrap();
         let next = MemberRow { incarnation: 2, ..first };
         let slow = between(&stores.meta, |meta| {
-            assert!(wait(take_over(meta, &Noted::default(), NodeProcess { node: 1, incarnation: 1 })).unwrap());
+            assert!(wait(take_over(meta, &NotedMembers::default(), NodeProcess { node: 1, incarnation: 1 })).unwrap());
         });
         wait(write(&slow, "n1", &next)).unwrap();
         assert_eq!(wait(all(meta)).unwrap(), [("n1".to_owned(), next)]);
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_process_is_fenced_off_before_others_have_its_homes() {
-        let (stores, noted) = (Memory::stores(), Noted::default());
+        let (stores, noted) = (Memory::stores(), NotedMembers::default());
         let meta = &*stores.meta;
         for name in ["n1", "n2", "n1"] {
             wait(join(meta, &noted, name, 2, None)).unwrap();

@@ -295,8 +295,8 @@ fn without_room(world: &mut World, work: RoomWork) {
     }
 }
 
-/// Returns whether the store has to be asked for a room: another node may have kept it in the moment
-/// in which its home has moved here.
+/// Returns whether the store has to be asked for a room: another node may have kept it in the
+/// moment in which its home has moved here.
 fn may_be_stored(world: &World, room: JidRef<'_>) -> bool {
     world.shards() > world.own_shards() || world.state::<Directory>().is_stored(room)
 }

@@ -2,8 +2,8 @@
 //! that naming a room that doesn't exist costs nothing.
 //!
 //! The one thing that the shards share, since a room's home is any of them and a list names them
-//! all; each node has one, and `told` keeps them alike. It changes when a room is created, renamed or removed, and is not touched by what goes on
-//! in rooms.
+//! all; each node has one, and `told` keeps them alike. It changes when a room is created, renamed
+//! or removed, and is not touched by what goes on in rooms.
 
 use rookery_base::Map;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

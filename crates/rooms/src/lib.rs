@@ -5,8 +5,8 @@
 //! # Layout
 //!
 //! * [`actor`]: one room, one stanza at a time, at its home shard; loading. [`directory`]: which
-//!   rooms there are; `spread`: how all nodes hear of them. `holdings`: what each account has of all rooms. `absent`: those that there
-//!   are not.
+//!   rooms there are; `spread`: how all nodes hear of them. `holdings`: what each account has of
+//!   all rooms. `absent`: those that there are not.
 //! * [`room`]: the data, and which part deals with what. `occupant`, `role`, `config`, `limits`,
 //!   `history`, `rate`: what it is made of.
 //! * `refusal`: how a room says no. `join`, `nick`, `leave`: presence; `lost`: those who can't be
