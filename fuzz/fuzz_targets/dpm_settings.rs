@@ -26,7 +26,7 @@ fuzz_target!(|input: (Vec<u8>, Vec<Setting>, Vec<Vec<u8>>)| {
     }
     let mut dpm = Dpm::new(Options::default(), Arc::new(Database::read(DEVICES).expect("a good file")));
     let roles = Roles::read(ROLES).expect("good roles");
-    dpm.set_authority(Authority { acceptor: Some(Box::new(Door)), roles, audit: None });
+    dpm.set_authority(Authority { acceptor: Some(Box::new(OpenAcceptor)), roles, audit: None });
     let (client, start) = (dpm.connect(), Moment { millis: 0, unix_millis: 0 });
     let _ = dpm.receive(client, b"GET /dpm HTTP/1.1\r\n\r\n", start);
     let list_id = 4096;
@@ -70,19 +70,19 @@ fuzz_target!(|input: (Vec<u8>, Vec<Setting>, Vec<Vec<u8>>)| {
 
 /// Lets everybody in.
 #[derive(Debug)]
-struct Door;
+struct OpenAcceptor;
 
-impl Acceptor for Door {
+impl Acceptor for OpenAcceptor {
     fn service_name(&self) -> &str {
         "daeset@localhost"
     }
 
     fn converse(&self) -> Box<dyn Conversation> {
-        Box::new(Door)
+        Box::new(OpenAcceptor)
     }
 }
 
-impl Conversation for Door {
+impl Conversation for OpenAcceptor {
     fn step(&mut self, _token: &[u8]) -> Result<Option<Vec<u8>>, String> {
         Ok(None)
     }

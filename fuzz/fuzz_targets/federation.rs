@@ -37,7 +37,7 @@ impl Home for Here {
 
 /// The outcome of a conversation, without the ids that are made by chance.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Outcome {
+struct CallOutcome {
     said: usize,
     delivered: Vec<(String, String)>,
     looked_up: Vec<String>,
@@ -68,7 +68,7 @@ fuzz_target!(|input: (u8, u16, &[u8])| {
     }
 });
 
-fn converse(choice: u8, pieces: &[&[u8]]) -> Outcome {
+fn converse(choice: u8, pieces: &[&[u8]]) -> CallOutcome {
     let mut settings = Settings::new(Secret::new(b"secret"));
     settings.rules.policy =
         [Policy::Certificate, Policy::Dialback, Policy::Plain, Policy::Dialback][usize::from(choice & 0b11)];
@@ -81,7 +81,7 @@ fn converse(choice: u8, pieces: &[&[u8]]) -> Outcome {
     };
     let mut servers = Servers::new(Arc::new(settings));
     servers.set_time(1);
-    let mut outcome = Outcome::default();
+    let mut outcome = CallOutcome::default();
     let from = SocketAddr::from(([192, 0, 2, 1], 5269));
     let mut key = None;
     if choice & 0b1_0000 == 0 {
@@ -107,7 +107,7 @@ fn converse(choice: u8, pieces: &[&[u8]]) -> Outcome {
 
 type Shown<'a> = (&'a Result<Names, Untrusted>, &'a [u8]);
 
-fn work(servers: &mut Servers, key: &mut Option<Key>, (shown, own): Shown<'_>, outcome: &mut Outcome) {
+fn work(servers: &mut Servers, key: &mut Option<Key>, (shown, own): Shown<'_>, outcome: &mut CallOutcome) {
     loop {
         servers.flush();
         let Some(action) = servers.next_action() else { return };

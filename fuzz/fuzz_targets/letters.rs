@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use rookery_cluster::courier::Courier;
-use rookery_cluster::wire::{self, Process};
+use rookery_cluster::wire::{self, NodeProcess};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok((header, letters)) = wire::read(bytes) else { return };
@@ -13,7 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
     wire::begin(&header, &mut written);
     letters.iter().for_each(|letter| wire::push(letter, &mut written));
     assert_eq!(wire::read(&written), Ok((header, letters)));
-    let mut courier = Courier::<()>::new(Process { node: 1, incarnation: 1 });
+    let mut courier = Courier::<()>::new(NodeProcess { node: 1, incarnation: 1 });
     courier.meet(header.from, 2);
     _ = courier.arrived(bytes).expect("an entry");
 });

@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use rookery_fanout::Packet;
-use rookery_fanout::multicast::{Groups, Header, Hop, Plan, find};
+use rookery_fanout::multicast::{Groups, Hop, MulticastHeader, Plan, find};
 use rookery_jid::Jid;
 use rookery_xml::{Limits, Stanza};
 
@@ -15,7 +15,7 @@ fuzz_target!(|content: &str| {
     );
     let Ok(packet) = Packet::scanned(text.as_bytes()) else { return };
     let Ok(stanza) = Stanza::parse(packet.bytes(), &Limits::AFTER_LOGIN) else { return };
-    let Some(Ok(header)) = find(&stanza).map(Header::read) else { return };
+    let Some(Ok(header)) = find(&stanza).map(MulticastHeader::read) else { return };
     let groups = Groups::new(&header, |jid| match jid.domain() {
         "here" => Hop::Here,
         _ => Hop::Away,

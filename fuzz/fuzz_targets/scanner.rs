@@ -27,7 +27,9 @@ fuzz_target!(|input: (u16, &[u8])| {
     }
 
     if let Ok(Scan::Stanza(len)) = answer {
-        let oracle::Verdict::Element(seen) = oracle::read(&bytes[..len]) else { panic!("only the scanner accepts it") };
+        let oracle::OracleVerdict::Element(seen) = oracle::read(&bytes[..len]) else {
+            panic!("only the scanner accepts it")
+        };
         let stanza = whole.stanza(bytes);
         let read = Element::read(&stanza);
         // The other parser forgets to normalise a carriage return behind a bracket in CDATA.

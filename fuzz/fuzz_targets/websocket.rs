@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rookery_stream::websocket::{FrameFault, Frames, Kept, framing};
+use rookery_stream::websocket::{FrameFault, Frames, KeptFrame, framing};
 use rookery_xml::Limits;
 
 fuzz_target!(|input: (u16, &[u8])| {
@@ -13,14 +13,14 @@ fuzz_target!(|input: (u16, &[u8])| {
     let whole = read(&[bytes]);
     assert_eq!(whole, read(&[&bytes[..split], &bytes[split..]]));
     for kept in whole.into_iter().flatten() {
-        if let Kept::Message(message) = kept {
+        if let KeptFrame::Message(message) = kept {
             let _ = framing::read(&message, &Limits::BEFORE_LOGIN);
             framing::write(&message, |_| {});
         }
     }
 });
 
-fn read(pieces: &[&[u8]]) -> Result<Vec<Kept>, FrameFault> {
+fn read(pieces: &[&[u8]]) -> Result<Vec<KeptFrame>, FrameFault> {
     let (mut frames, mut found) = (Frames::default(), Vec::new());
     for piece in pieces {
         frames.keep(piece);

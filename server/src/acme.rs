@@ -19,24 +19,24 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use rookery_stream::tls::certificate::{Inspection, inspect};
-use rookery_web::acme::{Authority, Challenges, Client};
+use rookery_web::acme::{AcmeAuthority, AcmeClient, Challenges};
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
 use crate::clock;
-use crate::config::{Config, DomainConfig};
-use crate::failure::Failure;
+use crate::config::{DomainConfig, ServerConfig};
+use crate::failure::CommandFailure;
 use crate::folder::{self, Folder};
 
 /// The thread that gets certificates. It ends some time after this is dropped.
 pub struct Renewal {
-    plans: mpsc::Sender<Option<Plan>>,
+    plans: mpsc::Sender<Option<AcmePlan>>,
 }
 
 /// The certificates to get, the authority and the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
-    authority: Authority,
+pub struct AcmePlan {
+    authority: AcmeAuthority,
     certificates: Vec<WantedNames>,
     folder: Folder,
 }
@@ -50,22 +50,22 @@ pub struct WantedNames {
     pub names: Vec<String>,
 }
 
-impl Plan {
+impl AcmePlan {
     /// Returns the plan of a configuration; `None` if it wants no certificates.
-    pub fn of(config: &Config, folder: &Folder) -> Option<Plan> {
+    pub fn of(config: &ServerConfig, folder: &Folder) -> Option<AcmePlan> {
         let certificates = wanted(config);
         let acme = &config.acme;
-        let authority = Authority {
+        let authority = AcmeAuthority {
             directory: acme.directory.clone(),
             contacts: acme.contacts.clone(),
             trusted: acme.trusted.clone(),
         };
-        (!certificates.is_empty()).then(|| Plan { authority, certificates, folder: folder.clone() })
+        (!certificates.is_empty()).then(|| AcmePlan { authority, certificates, folder: folder.clone() })
     }
 }
 
 /// Returns the certificates that a configuration wants.
-pub fn wanted(config: &Config) -> Vec<WantedNames> {
+pub fn wanted(config: &ServerConfig) -> Vec<WantedNames> {
     let domains = config.domains.iter().filter(|domain| covers(config, domain));
     let wanted = domains.filter_map(|domain| {
         let services = config.acme.services.iter().filter_map(|module| ascii(&domain.service(module)?));
@@ -77,7 +77,7 @@ pub fn wanted(config: &Config) -> Vec<WantedNames> {
 
 /// Returns the file of a domain's certificate and key, if the configuration wants one by ACME and
 /// there is one.
-pub fn issued(config: &Config, folder: &Folder, domain: &DomainConfig) -> Option<PathBuf> {
+pub fn issued(config: &ServerConfig, folder: &Folder, domain: &DomainConfig) -> Option<PathBuf> {
     let file = folder.issued(&ascii(&domain.name).filter(|_| covers(config, domain))?);
     file.is_file().then_some(file)
 }
@@ -88,14 +88,15 @@ impl Renewal {
     /// # Errors
     /// The system gives no thread.
     pub fn start(
-        plan: Option<Plan>,
+        plan: Option<AcmePlan>,
         challenges: Challenges,
         renewed: impl Fn() + Send + 'static,
-    ) -> Result<Renewal, Failure> {
+    ) -> Result<Renewal, CommandFailure> {
         let (plans, changes) = mpsc::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let failed =
-            |error: std::io::Error| Failure::Failed(format!("no thread for certificates can be started: {error}"));
+        let failed = |error: std::io::Error| {
+            CommandFailure::Failed(format!("no thread for certificates can be started: {error}"))
+        };
         let runtime = runtime.map_err(failed)?;
         let work = move || follow(plan, &changes, &runtime, &challenges, &renewed);
         std::thread::Builder::new().name("acme".into()).spawn(|| rookery_observe::vital(work)).map_err(failed)?;
@@ -103,7 +104,7 @@ impl Renewal {
     }
 
     /// Follows another plan from now on. What has failed is tried again at once.
-    pub fn change(&self, plan: Option<Plan>) {
+    pub fn change(&self, plan: Option<AcmePlan>) {
         // A thread that has ended follows no plan.
         let _ = self.plans.send(plan);
     }
@@ -112,8 +113,8 @@ impl Renewal {
 /// Gets what is due, and sleeps until something is, until there is nobody any more who could change
 /// the plan.
 fn follow(
-    mut plan: Option<Plan>,
-    changes: &mpsc::Receiver<Option<Plan>>,
+    mut plan: Option<AcmePlan>,
+    changes: &mpsc::Receiver<Option<AcmePlan>>,
     runtime: &tokio::runtime::Runtime,
     challenges: &Challenges,
     renewed: &impl Fn(),
@@ -144,7 +145,7 @@ fn follow(
 type Failures = HashMap<String, (u32, i64)>;
 
 /// Gets all certificates that are due; whether there were any.
-async fn get_due(plan: &Plan, challenges: &Challenges, failures: &mut Failures) -> bool {
+async fn get_due(plan: &AcmePlan, challenges: &Challenges, failures: &mut Failures) -> bool {
     let now = clock::now() as i64;
     let due = plan.certificates.iter().filter(|wanted| next_try(plan, wanted, failures) <= now);
     let due: Vec<&WantedNames> = due.collect();
@@ -176,7 +177,12 @@ async fn get_due(plan: &Plan, challenges: &Challenges, failures: &mut Failures) 
     any
 }
 
-async fn get(plan: &Plan, client: &Client, wanted: &WantedNames, challenges: &Challenges) -> Result<(), String> {
+async fn get(
+    plan: &AcmePlan,
+    client: &AcmeClient,
+    wanted: &WantedNames,
+    challenges: &Challenges,
+) -> Result<(), String> {
     let issued = client.certificate(&wanted.names, challenges).await?;
     let text = format!("{}\n{}", issued.chain.trim_end(), issued.key);
     write(&plan.folder.issued(&wanted.domain), &text)
@@ -184,19 +190,19 @@ async fn get(plan: &Plan, client: &Client, wanted: &WantedNames, challenges: &Ch
 
 /// An account with the authority that made it: another one doesn't know it.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct KeptAccount {
     directory: String,
     account: String,
 }
 
 /// Opens the account at the authority: the one that was kept, or a new one.
-async fn open(plan: &Plan) -> Result<Client, String> {
+async fn open(plan: &AcmePlan) -> Result<AcmeClient, String> {
     let file = plan.folder.account();
-    let kept = fs::read_to_string(&file).ok().and_then(|text| toml::from_str::<Kept>(&text).ok());
+    let kept = fs::read_to_string(&file).ok().and_then(|text| toml::from_str::<KeptAccount>(&text).ok());
     let kept = kept.filter(|kept| kept.directory == plan.authority.directory);
-    let (client, made) = Client::open(&plan.authority, kept.as_ref().map(|kept| kept.account.as_str())).await?;
+    let (client, made) = AcmeClient::open(&plan.authority, kept.as_ref().map(|kept| kept.account.as_str())).await?;
     if let Some(account) = made {
-        let kept = Kept { directory: plan.authority.directory.clone(), account };
+        let kept = KeptAccount { directory: plan.authority.directory.clone(), account };
         write(&file, &toml::to_string(&kept).map_err(|error| error.to_string())?)?;
     }
     Ok(client)
@@ -211,7 +217,7 @@ fn write(file: &Path, text: &str) -> Result<(), String> {
 
 /// Returns when a domain's certificate is to be got, in seconds since 1970: when the last third of
 /// its life begins, at once if there is none, later if that has failed.
-fn next_try(plan: &Plan, wanted: &WantedNames, failures: &Failures) -> i64 {
+fn next_try(plan: &AcmePlan, wanted: &WantedNames, failures: &Failures) -> i64 {
     let seen = fs::read(plan.folder.issued(&wanted.domain)).ok().and_then(|pem| inspect(&pem).ok());
     let seen = seen.filter(|seen| wanted.names.iter().all(|name| seen.covers(name)));
     let due = seen.map_or(0, |seen| due(&seen));
@@ -224,7 +230,7 @@ fn due(seen: &Inspection) -> i64 {
 
 /// Returns whether a domain is to have a certificate by ACME: it has no files of its own, and is
 /// among those that were named, if any were.
-fn covers(config: &Config, domain: &DomainConfig) -> bool {
+fn covers(config: &ServerConfig, domain: &DomainConfig) -> bool {
     let acme = &config.acme;
     let is_named = acme.domains.is_empty() || acme.domains.contains(&domain.name);
     acme.enabled && is_named && config.files_of(domain).is_none()
@@ -246,9 +252,9 @@ const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
 mod tests {
     use super::*;
 
-    fn plan(folder: &Path) -> Plan {
-        let authority = Authority { directory: "https://a.example/".into(), contacts: vec![], trusted: None };
-        Plan { authority, certificates: vec![names(&[])], folder: Folder::new(folder.to_owned()) }
+    fn plan(folder: &Path) -> AcmePlan {
+        let authority = AcmeAuthority { directory: "https://a.example/".into(), contacts: vec![], trusted: None };
+        AcmePlan { authority, certificates: vec![names(&[])], folder: Folder::new(folder.to_owned()) }
     }
 
     fn names(services: &[&str]) -> WantedNames {

@@ -7,14 +7,14 @@ use rookery_operations::rights::{self, Administrators};
 use rookery_store::wait;
 use serde_json::json;
 
-use crate::arguments::{AdminCommand, Shown};
+use crate::arguments::{AdminCommand, ShownAs};
 use crate::columns;
-use crate::config::Config;
+use crate::config::ServerConfig;
 use crate::control::note;
-use crate::database::Database;
-use crate::failure::Failure;
-use crate::loaded::Source;
-use crate::logins::Logins;
+use crate::database::OpenedDatabase;
+use crate::failure::CommandFailure;
+use crate::loaded::ConfigSource;
+use crate::logins::LoginSources;
 use crate::settings;
 use crate::welcome::say;
 
@@ -22,18 +22,20 @@ use crate::welcome::say;
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] if the configuration is wrong, [`Failure::Failed`] if there is no such
-/// account or domain, or the store failed.
-pub fn run(source: &Source, command: AdminCommand) -> Result<(), Failure> {
+/// [`CommandFailure::Config`] if the configuration is wrong, [`CommandFailure::Failed`] if there is
+/// no such account or domain, or the store failed.
+pub fn run(source: &ConfigSource, command: AdminCommand) -> Result<(), CommandFailure> {
     let config = source.read()?;
-    let database = Database::open_patiently(&source.folder, &config.store)?;
+    let database = OpenedDatabase::open_patiently(&source.folder, &config.store)?;
     let domains = administrators(&config, &database)?;
     match command {
         AdminCommand::Add { jid, domain } => {
             let (jid, at) = administered(&jid, domain.as_deref(), &domains)?;
             // The next account of a name must not find rights there.
             if !wait(database.stores.accounts.exists(jid.as_ref()))? {
-                return Err(Failure::Failed(format!("there is no account {jid}; `rookery user add {jid}` makes it")));
+                return Err(CommandFailure::Failed(format!(
+                    "there is no account {jid}; `rookery user add {jid}` makes it"
+                )));
             }
             wait(rights::name(&database.stores, &at.domain, &jid))?;
             note(source, &at.domain, &format!("made an administrator: {jid}"));
@@ -43,19 +45,19 @@ pub fn run(source: &Source, command: AdminCommand) -> Result<(), Failure> {
             let (jid, at) = administered(&jid, domain.as_deref(), &domains)?;
             let was_named = wait(rights::unname(&database.stores, &at.domain, &jid))?;
             if at.configured.contains(&jid) {
-                return Err(Failure::Failed(format!(
+                return Err(CommandFailure::Failed(format!(
                     "the configuration names {jid} as an administrator of {}: take it out of `admins` of \
                      [modules.administration]",
                     at.domain
                 )));
             }
             if !was_named {
-                return Err(Failure::Failed(format!("{jid} doesn't administer {}", at.domain)));
+                return Err(CommandFailure::Failed(format!("{jid} doesn't administer {}", at.domain)));
             }
             note(source, &at.domain, &format!("took the rights of an administrator: {jid}"));
             say(&format!("{jid} doesn't administer {} any more\n", at.domain));
         }
-        AdminCommand::List { shown: Shown { json: true } } => {
+        AdminCommand::List { shown: ShownAs { json: true } } => {
             let all = domains.into_iter().flat_map(|Administrators { domain, configured, named }| {
                 let named: Vec<_> = named.into_iter().filter(|jid| !configured.contains(jid)).collect();
                 let of = |jids: Vec<Jid>, by_configuration: bool| {
@@ -85,9 +87,9 @@ pub fn run(source: &Source, command: AdminCommand) -> Result<(), Failure> {
 /// # Errors
 ///
 /// The error of the store.
-pub fn administrators(config: &Config, database: &Database) -> Result<Vec<Administrators>, Failure> {
+pub fn administrators(config: &ServerConfig, database: &OpenedDatabase) -> Result<Vec<Administrators>, CommandFailure> {
     let table = rookery_modules::table(&rookery_modules::Shared::default());
-    Ok(wait(rights::administrators(&database.stores, &settings::settings(config, &table, &Logins::default())))?)
+    Ok(wait(rights::administrators(&database.stores, &settings::settings(config, &table, &LoginSources::default())))?)
 }
 
 /// Reads an account, and finds the domain: the one that was named, or the account's own.
@@ -95,19 +97,22 @@ fn administered<'a>(
     jid: &str,
     domain: Option<&str>,
     domains: &'a [Administrators],
-) -> Result<(Jid, &'a Administrators), Failure> {
-    let jid = crate::user::address(jid).map_err(Failure::Failed)?;
+) -> Result<(Jid, &'a Administrators), CommandFailure> {
+    let jid = crate::user::address(jid).map_err(CommandFailure::Failed)?;
     let name = match domain {
         None => jid.domain().to_owned(),
         Some(name) => {
             let prepared = rookery_jid::prepare_domain(name);
-            prepared.map_err(|error| Failure::Failed(format!("{name}: {error}")))?.into_owned()
+            prepared.map_err(|error| CommandFailure::Failed(format!("{name}: {error}")))?.into_owned()
         }
     };
     let found = domains.iter().find(|at| at.domain == name);
     let at = found.ok_or_else(|| {
         let names: Vec<_> = domains.iter().map(|at| at.domain.as_str()).collect();
-        Failure::Failed(format!("{name:?} has no administrators here; those that have are: {}", names.join(", ")))
+        CommandFailure::Failed(format!(
+            "{name:?} has no administrators here; those that have are: {}",
+            names.join(", ")
+        ))
     })?;
     Ok((jid, at))
 }

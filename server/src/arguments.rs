@@ -20,23 +20,23 @@ pub struct Arguments {
     pub data_dir: PathBuf,
     /// The command; `serve` if there is none
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Option<ServerCommand>,
 }
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum ServerCommand {
     /// Run the server until it is told to stop (the default)
     #[command(after_help = examples::SERVE)]
     Serve,
     /// Set a server up: configuration, administrator, records of DNS, the first invitation
     #[command(after_help = examples::SETUP)]
-    Setup(crate::setup::Wishes),
+    Setup(crate::setup::SetupWishes),
     /// Show the running server: version, domains, who is there, certificates
     #[command(after_help = examples::STATUS)]
     Status {
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
     /// Have the running server read its configuration and certificates again
     #[command(after_help = examples::RELOAD)]
@@ -52,28 +52,28 @@ pub enum Command {
     },
     /// Show what the running server does, again each second
     #[command(after_help = examples::TOP)]
-    Top(crate::top::Wishes),
+    Top(crate::top::TopWishes),
     /// Sample where the CPU time of the running server goes, and draw it; or compare two profiles
     #[command(after_help = examples::PROFILE)]
-    Profile(crate::profile::Wishes),
+    Profile(crate::profile::ProfileWishes),
     /// Say what is wrong with the running server, in sentences with numbers: why it matters and
     /// what to do
     #[command(after_help = examples::DOCTOR)]
     Doctor {
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
     /// Show what has taken the running server longer than it should: work of its threads, waits,
     /// operations of the database, logins, streams to other servers
     #[command(after_help = examples::SLOW)]
     Slow {
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
     /// Show the way of the stanzas of one address through the running server, with what was decided
     /// about each and why: "why did this message not arrive?"
     #[command(after_help = examples::TRACE)]
-    Trace(crate::trace::Wishes),
+    Trace(crate::trace::TraceWishes),
     /// Look at sessions of the running server, or end them
     #[command(after_help = examples::SESSION)]
     Session {
@@ -144,7 +144,7 @@ pub enum Command {
         #[arg(long, value_name = "DOMAIN")]
         from: Option<String>,
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
     /// Look at the nodes of a cluster, or remove one that is away for good
     Node {
@@ -203,7 +203,7 @@ pub enum NodeCommand {
     /// List the nodes of the cluster, and whether they are up
     List {
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
     /// Remove a node that is away for good: the others take its accounts and rooms
     Remove {
@@ -226,12 +226,12 @@ pub struct Wishes {
     pub quiet: bool,
     /// The form.
     #[command(flatten)]
-    pub shown: Shown,
+    pub shown: ShownAs,
 }
 
 /// The form in which something is shown.
 #[derive(Debug, Clone, Copy, clap::Args)]
-pub struct Shown {
+pub struct ShownAs {
     /// Print JSON: an object, or for a list one on each line
     #[arg(long)]
     pub json: bool,
@@ -250,7 +250,7 @@ pub struct LogWishes {
     #[arg(long, value_name = "JID")]
     pub account: Option<String>,
     #[command(flatten)]
-    pub shown: Shown,
+    pub shown: ShownAs,
 }
 
 /// The commands for the log.
@@ -277,7 +277,7 @@ pub enum SessionCommand {
         #[arg(value_name = "JID|DOMAIN")]
         whose: Option<String>,
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
     /// End the sessions of an account, or one of them
     End {
@@ -296,14 +296,14 @@ pub enum RoomCommand {
         #[arg(value_name = "DOMAIN")]
         domain: Option<String>,
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
     /// Show a room and who is there
     Show {
         /// Its address, such as garden@conference.example.org
         room: String,
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
     /// Destroy a room with everything that is kept of it; its occupants are told
     Destroy {
@@ -345,7 +345,7 @@ pub enum UserCommand {
         /// Its address
         jid: String,
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
     /// Keep an account from logging in, and end its sessions
     Disable {
@@ -364,7 +364,7 @@ pub enum UserCommand {
         #[arg(value_name = "DOMAIN")]
         domain: Option<String>,
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
     /// Add the accounts of a file: `jid,password` lines, or an export of this or another server
     /// (XEP-0227); says what is wrong in it and adds the rest
@@ -386,7 +386,7 @@ pub enum UserCommand {
         #[command(flatten)]
         valid: Valid,
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
     /// Make a link with which the password of an account can be set, once
     #[command(after_help = examples::INVITE)]
@@ -396,7 +396,7 @@ pub enum UserCommand {
         #[command(flatten)]
         valid: Valid,
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
     /// Write an account, or all of a domain, to a file that this and other servers can import
     /// (XEP-0227)
@@ -431,7 +431,7 @@ pub enum StoreCommand {
         #[command(flatten)]
         ends: Ends,
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
     /// Bring the schema of the database up to date, as a start does unless `migrate` in `[store]`
     /// is "never"
@@ -444,7 +444,7 @@ pub enum StoreCommand {
         #[arg(long)]
         sql: bool,
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
 }
 
@@ -509,7 +509,7 @@ pub enum AdminCommand {
     /// List account, domain, and whether the configuration names it
     List {
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
 }
 
@@ -529,12 +529,12 @@ pub enum TokenCommand {
         #[arg(long, value_name = "DOMAIN")]
         domain: Option<String>,
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
     /// List the tokens, without their secrets
     List {
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
     /// Revoke a token, from now on
     Revoke {
@@ -589,18 +589,18 @@ pub enum ConfigCommand {
         #[arg(long)]
         given: bool,
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
     /// Compare the running server with its configuration file: what a reload or a restart would
     /// change
     #[command(after_help = examples::CONFIG_DIFF)]
     Diff {
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
     /// Print every bound on what anybody can make the server keep or do, with the values in force
     Limits {
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
 }

@@ -25,7 +25,7 @@ use crate::folder::Folder;
 /// The place of the file, found before any session is touched: a folder that takes nothing more is
 /// known by then, and the sessions end as those of a server that doesn't come back.
 #[derive(Debug)]
-pub struct Place {
+pub struct CardPlace {
     file: File,
     /// The name until the file is whole.
     unfinished: PathBuf,
@@ -35,9 +35,9 @@ pub struct Place {
 
 /// Makes room for what a server leaves that has so many sessions, for which so many bytes wait.
 /// `None` if there is no room: then the server has to stop without leaving any.
-pub fn make_room(folder: &Folder, sessions: usize, unread_bytes: usize) -> Option<Place> {
+pub fn make_room(folder: &Folder, sessions: usize, unread_bytes: usize) -> Option<CardPlace> {
     let path = folder.sessions();
-    match Place::make(&path, (sessions * SESSION_BYTES + 2 * unread_bytes).clamp(SESSION_BYTES, MOST_BYTES)) {
+    match CardPlace::make(&path, (sessions * SESSION_BYTES + 2 * unread_bytes).clamp(SESSION_BYTES, MOST_BYTES)) {
         Ok(place) => Some(place),
         Err(error) => {
             warn!(file = %path.display(), %error, "sessions can't be kept for the next start, and end");
@@ -46,12 +46,12 @@ pub fn make_room(folder: &Folder, sessions: usize, unread_bytes: usize) -> Optio
     }
 }
 
-impl Place {
-    fn make(path: &Path, bytes: usize) -> io::Result<Place> {
+impl CardPlace {
+    fn make(path: &Path, bytes: usize) -> io::Result<CardPlace> {
         let unfinished = unfinished(path);
         let _ = fs::remove_file(&unfinished);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
-        let place = Place { file, unfinished, path: path.to_owned(), is_kept: false };
+        let place = CardPlace { file, unfinished, path: path.to_owned(), is_kept: false };
         match fallocate(&place.file, FallocateFlags::KEEP_SIZE, 0, bytes as u64) {
             // A file system that knows no such promise tells when it is written to.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
@@ -87,7 +87,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for CardPlace {
     fn drop(&mut self) {
         // What isn't written must not fill the disk.
         if !self.is_kept {

@@ -16,13 +16,13 @@ use rookery_stream::tls::certificate::{Inspection, inspect, self_signed};
 
 use crate::acme;
 use crate::clock;
-use crate::config::{Config, ConfigError};
-use crate::failure::Failure;
+use crate::config::{ConfigError, ServerConfig};
+use crate::failure::CommandFailure;
 use crate::folder::{self, Folder};
 
 /// A certificate that the server shows, and for whom.
 #[derive(Debug)]
-pub struct Certificate {
+pub struct ServerCertificate {
     /// Chain, key and domains.
     pub identity: Identity,
     /// The domains it is shown for.
@@ -53,7 +53,7 @@ pub struct WantedCertificate {
 }
 
 /// Returns the certificates that a configuration asks for, that of the default domain first.
-pub fn wanted(config: &Config, folder: &Folder) -> Vec<WantedCertificate> {
+pub fn wanted(config: &ServerConfig, folder: &Folder) -> Vec<WantedCertificate> {
     let mut all: Vec<WantedCertificate> = Vec::new();
     for domain in &config.domains {
         let (certificate, key, own) = match config.files_of(domain) {
@@ -81,9 +81,9 @@ pub fn wanted(config: &Config, folder: &Folder) -> Vec<WantedCertificate> {
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] for files of the operator that can't be used, [`Failure::Failed`] if the
-/// self-signed one can't be written.
-pub fn load(config: &Config, folder: &Folder) -> Result<Vec<Certificate>, Failure> {
+/// [`CommandFailure::Config`] for files of the operator that can't be used,
+/// [`CommandFailure::Failed`] if the self-signed one can't be written.
+pub fn load(config: &ServerConfig, folder: &Folder) -> Result<Vec<ServerCertificate>, CommandFailure> {
     wanted(config, folder).into_iter().map(|wanted| read_or_make(wanted, folder)).collect()
 }
 
@@ -92,7 +92,7 @@ pub fn load(config: &Config, folder: &Folder) -> Result<Vec<Certificate>, Failur
 /// # Errors
 ///
 /// Which file is wrong, and why.
-pub fn read(wanted: &WantedCertificate) -> Result<Certificate, ConfigError> {
+pub fn read(wanted: &WantedCertificate) -> Result<ServerCertificate, ConfigError> {
     let because = |error: String| ConfigError::because(format!("the certificate can't be used: {error}"));
     let named = |error: &dyn std::fmt::Display| because(format!("{}: {error}", wanted.certificate.display()));
     let seen = fs::read(&wanted.certificate).ok().and_then(|pem| inspect(&pem).ok());
@@ -101,7 +101,7 @@ pub fn read(wanted: &WantedCertificate) -> Result<Certificate, ConfigError> {
     let identity = Identity::load(&names, &wanted.certificate, &wanted.key, |path| std::fs::read(path));
     let identity = identity.map_err(|error| because(error.to_string()))?;
     let pem = fs::read(&wanted.certificate).map_err(|error| named(&error))?;
-    Ok(Certificate {
+    Ok(ServerCertificate {
         identity,
         domains: wanted.domains.clone(),
         file: wanted.certificate.clone(),
@@ -113,7 +113,7 @@ pub fn read(wanted: &WantedCertificate) -> Result<Certificate, ConfigError> {
 
 /// Returns whether the self-signed certificate has to be made again: it isn't there, is for other
 /// domains, or ends soon.
-pub fn is_due(certificate: &Certificate) -> bool {
+pub fn is_due(certificate: &ServerCertificate) -> bool {
     let names = &certificate.inspection.names;
     let covered = certificate.domains.iter().all(|domain| certificate.inspection.covers(domain));
     !covered || names.len() != certificate.domains.len() || ends_soon(&certificate.inspection)
@@ -124,7 +124,7 @@ pub fn ends_soon(inspection: &Inspection) -> bool {
     clock::days_until(inspection.not_after) < WARN_DAYS
 }
 
-fn read_or_make(wanted: WantedCertificate, folder: &Folder) -> Result<Certificate, Failure> {
+fn read_or_make(wanted: WantedCertificate, folder: &Folder) -> Result<ServerCertificate, CommandFailure> {
     if !wanted.own {
         return Ok(read(&wanted)?);
     }
@@ -132,19 +132,19 @@ fn read_or_make(wanted: WantedCertificate, folder: &Folder) -> Result<Certificat
         Ok(certificate) if !is_due(&certificate) => Ok(certificate),
         _ => {
             make(&wanted, folder)?;
-            Ok(Certificate { made: true, ..read(&wanted)? })
+            Ok(ServerCertificate { made: true, ..read(&wanted)? })
         }
     }
 }
 
-fn make(wanted: &WantedCertificate, folder: &Folder) -> Result<(), Failure> {
+fn make(wanted: &WantedCertificate, folder: &Folder) -> Result<(), CommandFailure> {
     let made = self_signed(&wanted.domains, clock::now()).map_err(|error| {
-        Failure::Failed(format!("no certificate can be made for {}: {error}", wanted.domains.join(", ")))
+        CommandFailure::Failed(format!("no certificate can be made for {}: {error}", wanted.domains.join(", ")))
     })?;
     let place = folder.certificate();
     let certs = place.parent().unwrap_or(Path::new("."));
     let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(certs);
-    created.map_err(|error| Failure::file(certs, &error))?;
+    created.map_err(|error| CommandFailure::file(certs, &error))?;
     // The key first: a certificate without its key would look finished, a key without its
     // certificate doesn't.
     folder::write(&folder.key(), &made.key, 0o600)?;

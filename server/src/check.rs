@@ -16,27 +16,27 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use rookery_web::chat::package::{self, NAME, VERSION};
-use rookery_web::health::{Fill, Space};
+use rookery_web::health::{DiskFill, Space};
 use rustix::fs::{Access, access};
 use rustix::process::{Resource, getrlimit};
 use tracing::warn;
 
 pub use report::WARNINGS;
-use report::{Finding, Report};
+use report::{CheckFinding, CheckReport};
 
 use crate::acme;
 use crate::arguments::Wishes;
 use crate::certificate::{self, WantedCertificate};
 use crate::clock;
 use crate::columns;
-use crate::config::{Config, Environment, Store};
+use crate::config::{Environment, ServerConfig, Store};
 use crate::control::Running;
 use crate::database;
 use crate::dpm;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::folder::Folder;
 use crate::listener;
-use crate::loaded::Source;
+use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// Checks everything and says what it found; with `dns` also of the records that there should be,
@@ -44,8 +44,8 @@ use crate::welcome::say;
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if standard output can't be written.
-pub fn run(source: &Source, wishes: Wishes) -> Result<ExitCode, Failure> {
+/// [`CommandFailure::Failed`] if standard output can't be written.
+pub fn run(source: &ConfigSource, wishes: Wishes) -> Result<ExitCode, CommandFailure> {
     let mut report = if wishes.live { live(source) } else { look(source) };
     if let (true, Ok(config)) = (wishes.dns, source.read()) {
         records::look(&mut report, &config);
@@ -58,10 +58,10 @@ pub fn run(source: &Source, wishes: Wishes) -> Result<ExitCode, Failure> {
     Ok(report.exit_code())
 }
 
-/// Has the log tell what a start or a reload goes on in spite of: the warnings of a check, as far
-/// as nothing else logs them.
-pub fn tell(source: &Source, config: &Config) {
-    let mut report = Report::default();
+/// Logs what a start or a reload goes on in spite of: the warnings of a check, as far as nothing
+/// else logs them.
+pub fn tell(source: &ConfigSource, config: &ServerConfig) {
+    let mut report = CheckReport::default();
     settled(&mut report, source, config);
     for finding in report.warnings() {
         warn!(about = finding.about, "{}", finding.text);
@@ -70,8 +70,8 @@ pub fn tell(source: &Source, config: &Config) {
 
 /// Asks the server that runs in the folder. Nothing else is looked at, so that a supervisor may ask
 /// every few seconds.
-fn live(source: &Source) -> Report {
-    let mut report = Report::default();
+fn live(source: &ConfigSource) -> CheckReport {
+    let mut report = CheckReport::default();
     match Running::in_folder(&source.folder).and_then(|running| running.get("/readiness")) {
         Ok(found) => {
             let words = columns::cell(&found, "state");
@@ -85,8 +85,8 @@ fn live(source: &Source) -> Report {
     report
 }
 
-fn look(source: &Source) -> Report {
-    let mut report = Report::default();
+fn look(source: &ConfigSource) -> CheckReport {
+    let mut report = CheckReport::default();
     let config = source.read();
     match &config {
         Ok(config) => {
@@ -109,7 +109,7 @@ fn look(source: &Source) -> Report {
 
 /// Looks at what the configuration and the machine settle for as long as the server runs. A start
 /// does this, too: what is a warning here lets it go on, and a fault doesn't.
-fn settled(report: &mut Report, source: &Source, config: &Config) {
+fn settled(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfig) {
     configuration(report, source, config);
     services::look(report, config);
     certificates(report, config, &source.folder);
@@ -122,7 +122,7 @@ fn settled(report: &mut Report, source: &Source, config: &Config) {
     open_files(report);
 }
 
-fn configuration(report: &mut Report, source: &Source, config: &Config) {
+fn configuration(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfig) {
     let domains: Vec<_> = config.domains.iter().map(|domain| domain.name.as_str()).collect();
     let from = match &source.config {
         Some(file) => file.display().to_string(),
@@ -137,7 +137,7 @@ fn configuration(report: &mut Report, source: &Source, config: &Config) {
     }
 }
 
-fn certificates(report: &mut Report, config: &Config, folder: &Folder) {
+fn certificates(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
     for wanted in certificate::wanted(config, folder) {
         match certificate::read(&wanted) {
             Ok(certificate) if wanted.own && certificate::is_due(&certificate) => due(report, &wanted),
@@ -149,7 +149,7 @@ fn certificates(report: &mut Report, config: &Config, folder: &Folder) {
 }
 
 /// Reports what can be seen from here of whether an authority will give certificates out (ACME).
-fn authority(report: &mut Report, config: &Config, folder: &Folder) {
+fn authority(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
     let acme = &config.acme;
     if !acme.enabled {
         return report.note(ACME, "off: see [tls.acme]".to_owned());
@@ -176,7 +176,7 @@ fn authority(report: &mut Report, config: &Config, folder: &Folder) {
     }
 }
 
-fn chat_page(report: &mut Report, config: &Config, folder: &Folder) {
+fn chat_page(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
     let is_served = !(config.listen.web.is_empty() && config.listen.web_tls.is_empty());
     let text = match (config.web.chat && is_served, package::folder(folder.path()).is_dir()) {
         (false, _) if !is_served => "off: no port is for browsers, see `web` and `web_tls` in [listen]".to_owned(),
@@ -187,7 +187,7 @@ fn chat_page(report: &mut Report, config: &Config, folder: &Folder) {
     report.note(CHAT, text);
 }
 
-fn due(report: &mut Report, wanted: &WantedCertificate) {
+fn due(report: &mut CheckReport, wanted: &WantedCertificate) {
     let domains = wanted.domains.join(", ");
     report.note(
         CERTIFICATE,
@@ -195,7 +195,7 @@ fn due(report: &mut Report, wanted: &WantedCertificate) {
     );
 }
 
-fn usable(report: &mut Report, wanted: &WantedCertificate, certificate: &certificate::Certificate) {
+fn usable(report: &mut CheckReport, wanted: &WantedCertificate, certificate: &certificate::ServerCertificate) {
     let (file, seen) = (wanted.certificate.display(), &certificate.inspection);
     let until = clock::date(seen.not_after);
     let mend = "renew it, then reload the server";
@@ -225,7 +225,7 @@ fn usable(report: &mut Report, wanted: &WantedCertificate, certificate: &certifi
     }
 }
 
-fn ports(report: &mut Report, config: &Config, folder: &Folder) {
+fn ports(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
     if let Some(pid) = folder.running() {
         report.note(PORTS, format!("the server is running (process {pid}), so they were not tried"));
         return;
@@ -262,7 +262,7 @@ fn ports(report: &mut Report, config: &Config, folder: &Folder) {
 }
 
 /// Reports an address that can't be had.
-fn port(report: &mut Report, error: &io::Error, text: String) {
+fn port(report: &mut CheckReport, error: &io::Error, text: String) {
     match listener::may_pass(error) {
         true => report.blocked(PORTS, text),
         false => report.fault(PORTS, text),
@@ -270,15 +270,19 @@ fn port(report: &mut Report, error: &io::Error, text: String) {
 }
 
 /// Reports on the Redis of a cluster.
-fn cluster(report: &mut Report, config: &Config) {
+fn cluster(report: &mut CheckReport, config: &ServerConfig) {
     if let (Some(_), Some(redis)) = (&config.cluster.node, &config.cluster.redis) {
         let found = rookery_cluster::check(redis).into_iter();
-        report.findings.extend(found.map(|found| Finding { severity: found.severity, about: REDIS, text: found.text }));
+        report.findings.extend(found.map(|found| CheckFinding {
+            severity: found.severity,
+            about: REDIS,
+            text: found.text,
+        }));
     }
 }
 
 /// Reports on the device database.
-fn devices(report: &mut Report, config: &Config) {
+fn devices(report: &mut CheckReport, config: &ServerConfig) {
     if !config.dpm.enabled {
         return;
     }
@@ -291,7 +295,7 @@ fn devices(report: &mut Report, config: &Config) {
     }
 }
 
-fn storage(report: &mut Report, folder: &Folder, store: Store) {
+fn storage(report: &mut CheckReport, folder: &Folder, store: Store) {
     let path = folder.path();
     if fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
         let path = path.display();
@@ -314,11 +318,15 @@ fn storage(report: &mut Report, folder: &Folder, store: Store) {
         Err(error) => return report.fault(STORAGE, error.to_string()),
     };
     let found = database.check().into_iter();
-    report.findings.extend(found.map(|found| Finding { severity: found.severity, about: STORAGE, text: found.text }));
+    report.findings.extend(found.map(|found| CheckFinding {
+        severity: found.severity,
+        about: STORAGE,
+        text: found.text,
+    }));
 }
 
 /// Warns of what others can read.
-fn exposed(report: &mut Report, source: &Source, config: &Config) {
+fn exposed(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfig) {
     let path = source.folder.path();
     if let Ok(found) = fs::metadata(path)
         && found.permissions().mode() & 0o007 != 0
@@ -332,14 +340,14 @@ fn exposed(report: &mut Report, source: &Source, config: &Config) {
 }
 
 /// Reports on the room that the disk of a folder has, which a running server watches.
-fn room(report: &mut Report, folder: &Path) {
+fn room(report: &mut CheckReport, folder: &Path) {
     let Ok(space) = Space::of(folder) else { return };
     match space.fill() {
-        Fill::Fine => report.note(STORAGE, format!("the disk has {space}")),
-        Fill::Low => {
+        DiskFill::Fine => report.note(STORAGE, format!("the disk has {space}")),
+        DiskFill::Low => {
             report.warn(STORAGE, format!("the disk is nearly full ({space}): make room, or move the data folder"))
         }
-        Fill::Full => {
+        DiskFill::Full => {
             report.warn(
                 STORAGE,
                 format!("the disk is full ({space}): nothing can be stored; make room, or move the data folder"),
@@ -349,7 +357,7 @@ fn room(report: &mut Report, folder: &Path) {
 }
 
 /// Reports on the limit of open files: a connection is one.
-fn open_files(report: &mut Report) {
+fn open_files(report: &mut CheckReport) {
     // The server raises its own to what it may have.
     match getrlimit(Resource::Nofile).maximum {
         Some(files) if files < FEW_FILES => report.warn(

@@ -2,33 +2,33 @@
 
 use std::time::Duration;
 
-use rookery_cluster::{Failed, Joined, Settings};
+use rookery_cluster::{ClusterSettings, JoinFailure, Joined};
 use serde_json::json;
 
-use crate::arguments::{NodeCommand, Shown};
+use crate::arguments::{NodeCommand, ShownAs};
 use crate::columns;
 use crate::config::Cluster;
-use crate::database::Database;
-use crate::failure::Failure;
-use crate::loaded::Source;
+use crate::database::OpenedDatabase;
+use crate::failure::CommandFailure;
+use crate::loaded::ConfigSource;
 
 /// Makes this process the node that the configuration names; `None` if it names none.
 ///
 /// # Errors
 ///
-/// [`Failure::Unfit`] if another process is this node, or Redis can't be used as it is;
-/// [`Failure::Blocked`] if it, or the database, can't be reached now.
-pub fn join(config: &Cluster, shards: usize, database: &Database) -> Result<Option<Joined>, Failure> {
+/// [`CommandFailure::Unfit`] if another process is this node, or Redis can't be used as it is;
+/// [`CommandFailure::Blocked`] if it, or the database, can't be reached now.
+pub fn join(config: &Cluster, shards: usize, database: &OpenedDatabase) -> Result<Option<Joined>, CommandFailure> {
     let Some(settings) = settings(config) else { return Ok(None) };
     match rookery_cluster::join(&settings, shards, database.members()) {
         Ok(joined) => Ok(Some(joined)),
-        Err(failed) if failed.may_pass() => Err(Failure::Blocked(failed.to_string())),
-        Err(failed) => Err(Failure::Unfit(failed.to_string())),
+        Err(failed) if failed.may_pass() => Err(CommandFailure::Blocked(failed.to_string())),
+        Err(failed) => Err(CommandFailure::Unfit(failed.to_string())),
     }
 }
 
-fn settings(config: &Cluster) -> Option<Settings> {
-    Some(Settings {
+fn settings(config: &Cluster) -> Option<ClusterSettings> {
+    Some(ClusterSettings {
         node: config.node.clone()?,
         redis: config.redis.clone()?,
         public_host: config.public_host.clone(),
@@ -41,9 +41,9 @@ fn settings(config: &Cluster) -> Option<Settings> {
 /// # Errors
 ///
 /// The error of the configuration, the database or Redis.
-pub fn run(source: &Source, command: NodeCommand) -> Result<(), Failure> {
+pub fn run(source: &ConfigSource, command: NodeCommand) -> Result<(), CommandFailure> {
     let config = source.read()?;
-    let database = Database::open_patiently(&source.folder, &config.store)?;
+    let database = OpenedDatabase::open_patiently(&source.folder, &config.store)?;
     let done = match command {
         NodeCommand::List { shown } => list(&config.cluster, &database, shown),
         NodeCommand::Remove { name } => remove(&config.cluster, &database, &name),
@@ -57,10 +57,10 @@ pub fn run(source: &Source, command: NodeCommand) -> Result<(), Failure> {
 /// # Errors
 ///
 /// There is no cluster; the database or Redis can't be used.
-fn list(config: &Cluster, database: &Database, shown: Shown) -> Result<(), Failure> {
+fn list(config: &Cluster, database: &OpenedDatabase, shown: ShownAs) -> Result<(), CommandFailure> {
     let settings = settings(config).ok_or_else(no_cluster)?;
     let nodes = rookery_cluster::nodes(&settings, &*database.stores.meta)
-        .map_err(|failed| Failure::Failed(failed.to_string()))?;
+        .map_err(|failed| CommandFailure::Failed(failed.to_string()))?;
     if shown.json {
         return columns::objects(nodes.into_iter().map(|node| {
             json!({
@@ -88,13 +88,13 @@ fn list(config: &Cluster, database: &Database, shown: Shown) -> Result<(), Failu
 /// # Errors
 ///
 /// There is no cluster, no such node, or it is up; the database or Redis can't be used.
-fn remove(config: &Cluster, database: &Database, name: &str) -> Result<(), Failure> {
+fn remove(config: &Cluster, database: &OpenedDatabase, name: &str) -> Result<(), CommandFailure> {
     let settings = settings(config).ok_or_else(no_cluster)?;
-    let failed = |failed: Failed| Failure::Failed(failed.to_string());
+    let failed = |failed: JoinFailure| CommandFailure::Failed(failed.to_string());
     let nodes = rookery_cluster::nodes(&settings, &*database.stores.meta).map_err(failed)?;
     match nodes.iter().find(|node| node.name == name) {
-        None => Err(Failure::Failed(format!("the cluster has no node \"{name}\": see `rookery node list`"))),
-        Some(node) if node.is_up => Err(Failure::Failed(format!(
+        None => Err(CommandFailure::Failed(format!("the cluster has no node \"{name}\": see `rookery node list`"))),
+        Some(node) if node.is_up => Err(CommandFailure::Failed(format!(
             "node \"{name}\" is up: stop it first, and wait until `rookery node list` says away"
         ))),
         Some(_) => {
@@ -103,11 +103,11 @@ fn remove(config: &Cluster, database: &Database, name: &str) -> Result<(), Failu
                 return Ok(());
             }
             let text = "has started again in this moment, or others have removed it: see `rookery node list`";
-            Err(Failure::Failed(format!("node \"{name}\" {text}")))
+            Err(CommandFailure::Failed(format!("node \"{name}\" {text}")))
         }
     }
 }
 
-fn no_cluster() -> Failure {
-    Failure::Failed("the configuration has no [cluster]".into())
+fn no_cluster() -> CommandFailure {
+    CommandFailure::Failed("the configuration has no [cluster]".into())
 }

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write};
 
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// Prints rows below a head, each column as wide as its longest entry.
 pub struct Columns {
@@ -46,8 +46,8 @@ impl std::fmt::Display for Columns {
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if standard output can't be written.
-pub fn objects(list: impl IntoIterator<Item = Value>) -> Result<(), Failure> {
+/// [`CommandFailure::Failed`] if standard output can't be written.
+pub fn objects(list: impl IntoIterator<Item = Value>) -> Result<(), CommandFailure> {
     for object in list {
         if !line(&object.to_string())? {
             break;
@@ -60,13 +60,13 @@ pub fn objects(list: impl IntoIterator<Item = Value>) -> Result<(), Failure> {
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if standard output can't be written.
-pub fn line(text: &str) -> Result<bool, Failure> {
+/// [`CommandFailure::Failed`] if standard output can't be written.
+pub fn line(text: &str) -> Result<bool, CommandFailure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")) {
         // `| head` has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        written => written.map(|()| true).map_err(|error| Failure::Failed(format!("standard output: {error}"))),
+        written => written.map(|()| true).map_err(|error| CommandFailure::Failed(format!("standard output: {error}"))),
     }
 }
 

@@ -8,14 +8,14 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::arguments::Arguments;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// Prints the completions for a shell.
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if standard output can't be written.
-pub fn print(shell: Shell) -> Result<(), Failure> {
+/// [`CommandFailure::Failed`] if standard output can't be written.
+pub fn print(shell: Shell) -> Result<(), CommandFailure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut commands(), NAME, &mut script);
     crate::columns::line(String::from_utf8_lossy(&script).trim_end()).map(drop)
@@ -26,16 +26,16 @@ pub fn print(shell: Shell) -> Result<(), Failure> {
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if a file can't be written.
-pub fn manual(folder: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, &error))?;
+/// [`CommandFailure::Failed`] if a file can't be written.
+pub fn manual(folder: &Path) -> Result<(), CommandFailure> {
+    std::fs::create_dir_all(folder).map_err(|error| CommandFailure::file(folder, &error))?;
     let mut commands = commands();
     commands.build();
     commands.get_subcommands().try_for_each(|command| pages(folder, command))
 }
 
 /// Writes the page of a command and of those below it.
-fn pages(folder: &Path, command: &Command) -> Result<(), Failure> {
+fn pages(folder: &Path, command: &Command) -> Result<(), CommandFailure> {
     if command.is_hide_set() || command.get_name() == "help" {
         return Ok(());
     }
@@ -44,7 +44,9 @@ fn pages(folder: &Path, command: &Command) -> Result<(), Failure> {
     let mut page = Vec::new();
     let man =
         Man::new(command.clone()).title(name.to_uppercase()).section(SECTION).source("Rookery").manual("User commands");
-    man.render(&mut page).and_then(|()| std::fs::write(&file, page)).map_err(|error| Failure::file(&file, &error))?;
+    man.render(&mut page)
+        .and_then(|()| std::fs::write(&file, page))
+        .map_err(|error| CommandFailure::file(&file, &error))?;
     command.get_subcommands().try_for_each(|below| pages(folder, below))
 }
 

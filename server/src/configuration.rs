@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::arguments::Shown;
+use crate::arguments::ShownAs;
 use crate::columns::{self, Columns, cell};
 use crate::config::Environment;
 use crate::config::effective::{lines, masked, settings};
-use crate::control::Running;
-use crate::failure::Failure;
-use crate::loaded::Source;
+use crate::control::RunningServer;
+use crate::failure::CommandFailure;
+use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// Prints every value of the configuration as TOML, with the line of the file, or the variable,
@@ -19,14 +19,14 @@ use crate::welcome::say;
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] if the configuration is wrong, [`Failure::Failed`] if standard output can't
-/// be written.
-pub fn show(source: &Source, given: bool, shown: Shown) -> Result<(), Failure> {
+/// [`CommandFailure::Config`] if the configuration is wrong, [`CommandFailure::Failed`] if standard
+/// output can't be written.
+pub fn show(source: &ConfigSource, given: bool, shown: ShownAs) -> Result<(), CommandFailure> {
     let config = source.read()?;
     let (file, lines) = match &source.config {
         None => (String::new(), BTreeMap::new()),
         Some(file) => {
-            let text = std::fs::read_to_string(file).map_err(|error| Failure::file(file, &error))?;
+            let text = std::fs::read_to_string(file).map_err(|error| CommandFailure::file(file, &error))?;
             (file.display().to_string(), lines(&text))
         }
     };
@@ -64,9 +64,9 @@ fn as_json(value: &str) -> Value {
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if no server runs, or its file is wrong.
-pub fn diff(source: &Source, shown: Shown) -> Result<(), Failure> {
-    let found = Running::in_folder(&source.folder)?.get("/configuration/changes")?;
+/// [`CommandFailure::Failed`] if no server runs, or its file is wrong.
+pub fn diff(source: &ConfigSource, shown: ShownAs) -> Result<(), CommandFailure> {
+    let found = RunningServer::in_folder(&source.folder)?.get("/configuration/changes")?;
     let changes: &[Value] = found["changes"].as_array().map_or(&[], Vec::as_slice);
     if shown.json {
         changes.iter().try_for_each(|change| columns::line(&change.to_string()).map(drop))?;

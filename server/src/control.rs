@@ -7,13 +7,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
-use rookery_web::control::client::{self, Answer};
+use rookery_web::control::client::{self, ControlAnswer};
 use serde_json::{Value, json};
 use tracing::warn;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::folder::Folder;
-use crate::loaded::Source;
+use crate::loaded::ConfigSource;
 
 /// Makes the socket. A server that can't be reached is told in the log, and runs all the same.
 pub fn bind(folder: &Folder) -> Option<UnixListener> {
@@ -28,33 +28,33 @@ pub fn bind(folder: &Folder) -> Option<UnixListener> {
 
 /// The server that runs in a data folder.
 #[derive(Debug, Clone, Copy)]
-pub struct Running<'a> {
+pub struct RunningServer<'a> {
     folder: &'a Folder,
 }
 
-impl<'a> Running<'a> {
+impl<'a> RunningServer<'a> {
     /// Returns the server that runs in a folder; `None` if none does, or it has no socket.
-    pub fn find(folder: &'a Folder) -> Option<Running<'a>> {
+    pub fn find(folder: &'a Folder) -> Option<RunningServer<'a>> {
         let can_be_asked = folder.control().exists() && folder.running().is_some();
-        can_be_asked.then_some(Running { folder })
+        can_be_asked.then_some(RunningServer { folder })
     }
 
     /// Returns the server that has to run in a folder.
     ///
     /// # Errors
     ///
-    /// [`Failure::Failed`] if none does.
-    pub fn in_folder(folder: &'a Folder) -> Result<Running<'a>, Failure> {
+    /// [`CommandFailure::Failed`] if none does.
+    pub fn in_folder(folder: &'a Folder) -> Result<RunningServer<'a>, CommandFailure> {
         folder.find()?;
-        Running::find(folder).ok_or_else(|| nobody(folder))
+        RunningServer::find(folder).ok_or_else(|| nobody(folder))
     }
 
     /// Returns what the server has at a path of its API.
     ///
     /// # Errors
     ///
-    /// [`Failure::Failed`] with the server's words, or if it doesn't answer.
-    pub fn get(self, path: &str) -> Result<Value, Failure> {
+    /// [`CommandFailure::Failed`] with the server's words, or if it doesn't answer.
+    pub fn get(self, path: &str) -> Result<Value, CommandFailure> {
         self.ask("GET", path, None)
     }
 
@@ -63,8 +63,12 @@ impl<'a> Running<'a> {
     ///
     /// # Errors
     ///
-    /// As [`Running::get`], and what `each` returns.
-    pub fn list(self, path: &str, mut each: impl FnMut(&Value) -> Result<(), Failure>) -> Result<(), Failure> {
+    /// As [`RunningServer::get`], and what `each` returns.
+    pub fn list(
+        self,
+        path: &str,
+        mut each: impl FnMut(&Value) -> Result<(), CommandFailure>,
+    ) -> Result<(), CommandFailure> {
         let mut after = String::new();
         loop {
             let query = if path.ends_with('?') { format!("limit={PART}{after}") } else { String::new() };
@@ -82,25 +86,31 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Has the server do something.
+    /// Asks the running server to do something.
     ///
     /// # Errors
     ///
-    /// As [`Running::get`].
-    pub fn ask(self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+    /// As [`RunningServer::get`].
+    pub fn ask(self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, CommandFailure> {
         self.ask_for(client::PATIENCE, method, path, body)
     }
 
-    /// Has the server do something that takes a while.
+    /// Asks the running server to do something that takes a while.
     ///
     /// # Errors
     ///
-    /// As [`Running::get`].
-    pub fn ask_for(self, patience: Duration, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
-        let Answer { status, body } = self.exchange(patience, method, path, body)?;
+    /// As [`RunningServer::get`].
+    pub fn ask_for(
+        self,
+        patience: Duration,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, CommandFailure> {
+        let ControlAnswer { status, body } = self.exchange(patience, method, path, body)?;
         match status {
             200..=299 => Ok(body),
-            _ => Err(Failure::Failed(words(&body))),
+            _ => Err(CommandFailure::Failed(words(&body))),
         }
     }
 
@@ -109,8 +119,12 @@ impl<'a> Running<'a> {
     ///
     /// # Errors
     ///
-    /// As [`Running::get`], and what `each` returns.
-    pub fn follow(self, path: &str, mut each: impl FnMut(&Value) -> Result<bool, Failure>) -> Result<(), Failure> {
+    /// As [`RunningServer::get`], and what `each` returns.
+    pub fn follow(
+        self,
+        path: &str,
+        mut each: impl FnMut(&Value) -> Result<bool, CommandFailure>,
+    ) -> Result<(), CommandFailure> {
         let socket = self.folder.control();
         let mut failed = None;
         let mut one = |line: &Value| {
@@ -138,32 +152,38 @@ impl<'a> Running<'a> {
         }
     }
 
-    fn exchange(self, patience: Duration, method: &str, path: &str, body: Option<&Value>) -> Result<Answer, Failure> {
+    fn exchange(
+        self,
+        patience: Duration,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<ControlAnswer, CommandFailure> {
         let asked = client::ask(&self.folder.control(), patience, method, path, body);
         asked.map_err(|error| self.unreached(&error))
     }
 
     /// Says why the server wasn't reached.
-    fn unreached(self, error: &io::Error) -> Failure {
+    fn unreached(self, error: &io::Error) -> CommandFailure {
         let socket = self.folder.control();
         match error.kind() {
             ErrorKind::NotFound | ErrorKind::ConnectionRefused => nobody(self.folder),
-            ErrorKind::PermissionDenied => Failure::Failed(format!(
+            ErrorKind::PermissionDenied => CommandFailure::Failed(format!(
                 "{}: {error}; commands beside a running server are for its user, and for root",
                 socket.display()
             )),
             ErrorKind::TimedOut => {
-                Failure::Failed("the server that runs here doesn't answer; what does its log say?".into())
+                CommandFailure::Failed("the server that runs here doesn't answer; what does its log say?".into())
             }
-            ErrorKind::Other => Failure::Failed(error.to_string()),
-            _ => Failure::file(&socket, error),
+            ErrorKind::Other => CommandFailure::Failed(error.to_string()),
+            _ => CommandFailure::file(&socket, error),
         }
     }
 }
 
 /// Notes an act in the journal of the server that runs in the folder, if one does.
-pub fn note(source: &Source, domain: &str, act: &str) {
-    if let Some(server) = Running::find(&source.folder) {
+pub fn note(source: &ConfigSource, domain: &str, act: &str) {
+    if let Some(server) = RunningServer::find(&source.folder) {
         server.note(domain, act);
     }
 }
@@ -178,8 +198,8 @@ fn words(problem: &Value) -> String {
     problem["detail"].as_str().unwrap_or("the server refused, and didn't say why").to_owned()
 }
 
-fn nobody(folder: &Folder) -> Failure {
-    Failure::Failed(format!("no server runs in {}; name its folder with --data-dir", folder.path().display()))
+fn nobody(folder: &Folder) -> CommandFailure {
+    CommandFailure::Failed(format!("no server runs in {}; name its folder with --data-dir", folder.path().display()))
 }
 
 /// Entries of a part of a list.

@@ -17,12 +17,12 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::abort;
-use crate::config::{Place, Store};
-use crate::failure::Failure;
+use crate::config::{DatabasePlace, Store};
+use crate::failure::CommandFailure;
 use crate::folder::Folder;
 
-/// The opened database.
-pub struct Database {
+/// A store that is open for a command, and what it takes to close it well.
+pub struct OpenedDatabase {
     /// Its contents.
     pub stores: Stores,
     store: Arc<SqlStore>,
@@ -37,19 +37,19 @@ pub struct Decoys {
     pub counts: Vec<(u32, u64)>,
 }
 
-impl Database {
+impl OpenedDatabase {
     /// Opens the database for a server; makes a file if there is none.
     ///
     /// # Errors
     ///
     /// The error of the store, with what mends it.
-    pub fn open(folder: &Folder, store: &Store) -> Result<Database, Failure> {
+    pub fn open(folder: &Folder, store: &Store) -> Result<OpenedDatabase, CommandFailure> {
         match &store.place {
-            Place::Folder => Database::embedded(folder, &options(store)),
-            Place::Server(server) => {
+            DatabasePlace::Folder => OpenedDatabase::embedded(folder, &options(store)),
+            DatabasePlace::Server(server) => {
                 let store = served(server, store)?.open()?;
                 abort::means_a_fault();
-                Ok(Database::of(store))
+                Ok(OpenedDatabase::of(store))
             }
         }
     }
@@ -60,25 +60,25 @@ impl Database {
     /// # Errors
     ///
     /// The same; and that there is no data folder, if the database would be in it.
-    pub fn open_patiently(folder: &Folder, store: &Store) -> Result<Database, Failure> {
+    pub fn open_patiently(folder: &Folder, store: &Store) -> Result<OpenedDatabase, CommandFailure> {
         match &store.place {
-            Place::Folder => {
+            DatabasePlace::Folder => {
                 folder.find()?;
                 let lock_wait = sqlite::Options::of_commands().lock_wait;
-                Database::embedded(folder, &sqlite::Options { lock_wait, ..options(store) })
+                OpenedDatabase::embedded(folder, &sqlite::Options { lock_wait, ..options(store) })
             }
             // A command does one thing at a time, and a few of those at most.
-            Place::Server(server) => {
+            DatabasePlace::Server(server) => {
                 let address = served(server, &Store { connections: 1, ..store.clone() })?;
                 let name = address.to_string();
-                let database = Database::of(address.with_patience(Patience::of_commands()).open()?);
+                let database = OpenedDatabase::of(address.with_patience(Patience::of_commands()).open()?);
                 database.tell_waits(name);
                 Ok(database)
             }
         }
     }
 
-    /// Has the database look at what an import has written. Otherwise it may read whole tables
+    /// Lets the database look at what an import has written. Otherwise it may read whole tables
     /// until it does so by itself, since it doesn't know yet how many rows there are.
     pub fn look_over(&self) {
         if let Err(error) = wait(self.stores.meta.look_over()) {
@@ -102,13 +102,13 @@ impl Database {
         });
     }
 
-    fn embedded(folder: &Folder, options: &sqlite::Options) -> Result<Database, Failure> {
-        Ok(Database::of(sqlite::open(&folder.database(), options)?))
+    fn embedded(folder: &Folder, options: &sqlite::Options) -> Result<OpenedDatabase, CommandFailure> {
+        Ok(OpenedDatabase::of(sqlite::open(&folder.database(), options)?))
     }
 
-    fn of(store: SqlStore) -> Database {
+    fn of(store: SqlStore) -> OpenedDatabase {
         let store = Arc::new(store);
-        Database { stores: Stores::of(store.clone()), store }
+        OpenedDatabase { stores: Stores::of(store.clone()), store }
     }
 
     /// Returns what accounts that don't exist answer with: the same as those that do, as far as
@@ -117,13 +117,13 @@ impl Database {
     /// # Errors
     ///
     /// The error of the store, or that the operating system has no random bytes.
-    pub fn decoys(&self) -> Result<Decoys, Failure> {
+    pub fn decoys(&self) -> Result<Decoys, CommandFailure> {
         Ok(Decoys { secret: self.decoy_secret()?, counts: wait(self.stores.accounts.iterations())? })
     }
 
     /// Returns the secret behind the salts: made once, then kept, since real salts don't change
     /// either.
-    fn decoy_secret(&self) -> Result<[u8; 32], Failure> {
+    fn decoy_secret(&self) -> Result<[u8; 32], CommandFailure> {
         let found = wait(self.stores.meta.get(DECOY_SECRET))?;
         if let Some(secret) = found.and_then(|bytes| bytes.try_into().ok()) {
             return Ok(secret);
@@ -144,10 +144,10 @@ impl Database {
 /// # Errors
 ///
 /// As [`served`].
-pub fn address(folder: &Folder, store: &Store) -> Result<Address, Failure> {
+pub fn address(folder: &Folder, store: &Store) -> Result<Address, CommandFailure> {
     match &store.place {
-        Place::Folder => Ok(Address::Sqlite(folder.database())),
-        Place::Server(server) => served(server, store),
+        DatabasePlace::Folder => Ok(Address::Sqlite(folder.database())),
+        DatabasePlace::Server(server) => served(server, store),
     }
 }
 
@@ -156,17 +156,17 @@ pub fn address(folder: &Folder, store: &Store) -> Result<Address, Failure> {
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if it is no address; as [`served`].
-pub fn named(text: &str, store: &Store) -> Result<Address, Failure> {
-    served(&Address::parse(text).map_err(Failure::Failed)?, store)
+/// [`CommandFailure::Failed`] if it is no address; as [`served`].
+pub fn named(text: &str, store: &Store) -> Result<Address, CommandFailure> {
+    served(&Address::parse(text).map_err(CommandFailure::Failed)?, store)
 }
 
 /// Returns an address with what the configuration says of the way to a server of databases.
 ///
 /// # Errors
 ///
-/// [`Failure::Unfit`] if a file that the configuration names can't be read, with its key.
-pub fn served(address: &Address, store: &Store) -> Result<Address, Failure> {
+/// [`CommandFailure::Unfit`] if a file that the configuration names can't be read, with its key.
+pub fn served(address: &Address, store: &Store) -> Result<Address, CommandFailure> {
     let Store { connections, trusts_durability, migrations, months, has_index, .. } = *store;
     let terms_of: Option<TermsOf> = if has_index { Some(rookery_archive::terms) } else { None };
     let is_encrypted = |is_local: bool| store.encrypted.unwrap_or(!is_local);
@@ -182,7 +182,7 @@ pub fn served(address: &Address, store: &Store) -> Result<Address, Failure> {
             Address::Postgres(Box::new(options))
         }
         Address::Mysql(options) => {
-            abort::means_unfit().map_err(|error| Failure::Failed(error.to_string()))?;
+            abort::means_unfit().map_err(|error| CommandFailure::Failed(error.to_string()))?;
             let roots = if is_encrypted(options.address.is_local()) { Some(authorities()?) } else { None };
             let password = password(store.password.as_deref())?;
             let options = mysql::Options { password, roots, ..mysql::Options::at(options.address.clone()) };
@@ -198,7 +198,7 @@ fn options(store: &Store) -> sqlite::Options {
 
 /// Reads the password from the file that is named, else from the one that the service manager has
 /// made, if it has.
-fn password(named: Option<&Path>) -> Result<Option<String>, Failure> {
+fn password(named: Option<&Path>) -> Result<Option<String>, CommandFailure> {
     let credential = || Some(PathBuf::from(env::var_os("CREDENTIALS_DIRECTORY")?).join("store-password"));
     let file = named.map(Path::to_owned).or_else(|| credential().filter(|file| file.exists()));
     let Some(file) = file else { return Ok(None) };
@@ -209,7 +209,7 @@ fn password(named: Option<&Path>) -> Result<Option<String>, Failure> {
 }
 
 /// Returns the authorities of a PEM file, or those that the machine trusts.
-fn authorities(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, Failure> {
+fn authorities(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, CommandFailure> {
     // What can't be read of the machine's is missing when a connection is tried, and told then.
     let Some(file) = file else { return Ok(rustls_native_certs::load_native_certs().certs) };
     let wrong = |error: &dyn std::fmt::Display| unreadable("tls_authorities", file, error);
@@ -225,26 +225,27 @@ fn authorities(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, Fail
 }
 
 /// Returns a TLS that trusts authorities.
-fn trusting(authorities: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>, Failure> {
+fn trusting(authorities: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>, CommandFailure> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(authorities);
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
-    let config = config.with_safe_default_protocol_versions().map_err(|error| Failure::Failed(error.to_string()))?;
+    let config =
+        config.with_safe_default_protocol_versions().map_err(|error| CommandFailure::Failed(error.to_string()))?;
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
 
-fn unreadable(key: &str, file: &Path, error: &dyn std::fmt::Display) -> Failure {
-    Failure::Unfit(format!("{key} under [store] names {}, which can't be read: {error}", file.display()))
+fn unreadable(key: &str, file: &Path, error: &dyn std::fmt::Display) -> CommandFailure {
+    CommandFailure::Unfit(format!("{key} under [store] names {}, which can't be read: {error}", file.display()))
 }
 
 /// Returns random bytes of the operating system.
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if it has none.
-pub fn random<const N: usize>() -> Result<[u8; N], Failure> {
+/// [`CommandFailure::Failed`] if it has none.
+pub fn random<const N: usize>() -> Result<[u8; N], CommandFailure> {
     let mut bytes = [0; N];
-    chance::fill(&mut bytes).map_err(|error| Failure::Failed(error.to_string()))?;
+    chance::fill(&mut bytes).map_err(|error| CommandFailure::Failed(error.to_string()))?;
     Ok(bytes)
 }
 
@@ -294,7 +295,7 @@ mod tests {
         let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
         let secret = |folder: &tempfile::TempDir| {
             let store = sqlite::open(&folder.path().join("database"), &sqlite::Options::default());
-            let database = Database::of(store.expect("a database"));
+            let database = OpenedDatabase::of(store.expect("a database"));
             let secret = database.decoys().expect("a secret").secret;
             database.close();
             secret

@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use crate::arguments::Shown;
+use crate::arguments::ShownAs;
 use crate::check::WARNINGS;
 use crate::columns::{self, cell};
-use crate::control::Running;
-use crate::failure::Failure;
-use crate::loaded::Source;
+use crate::control::RunningServer;
+use crate::failure::CommandFailure;
+use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// Prints what the server finds of itself. Returns the exit code of a check: that of one with
@@ -17,9 +17,9 @@ use crate::welcome::say;
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if no server runs, or it doesn't answer.
-pub fn run(source: &Source, shown: Shown) -> Result<ExitCode, Failure> {
-    let found = Running::in_folder(&source.folder)?.get("/doctor")?;
+/// [`CommandFailure::Failed`] if no server runs, or it doesn't answer.
+pub fn run(source: &ConfigSource, shown: ShownAs) -> Result<ExitCode, CommandFailure> {
+    let found = RunningServer::in_folder(&source.folder)?.get("/doctor")?;
     match shown.json {
         true => drop(columns::line(&found.to_string())?),
         false => say(&text(&found)),

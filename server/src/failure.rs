@@ -11,7 +11,7 @@ use crate::config::ConfigError;
 
 /// The reason why a command failed, in words for the operator.
 #[derive(Debug)]
-pub enum Failure {
+pub enum CommandFailure {
     /// Something went wrong: exit code 1.
     Failed(String),
     /// The reason has been told already: exit code 1.
@@ -30,47 +30,49 @@ pub enum Failure {
     Config(ConfigError),
 }
 
-impl Failure {
+impl CommandFailure {
     /// Returns the failure of something that went wrong with a file.
-    pub fn file(path: &Path, error: &io::Error) -> Failure {
-        Failure::Failed(format!("{}: {error}", path.display()))
+    pub fn file(path: &Path, error: &io::Error) -> CommandFailure {
+        CommandFailure::Failed(format!("{}: {error}", path.display()))
     }
 
     /// Returns the exit code that tells it to scripts. Code 2, for wrong arguments, comes from the
     /// parser of the command line.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Failure::Failed(_) | Failure::Told => ExitCode::FAILURE,
-            Failure::Config(_) | Failure::Unfit(_) => ExitCode::from(EX_CONFIG),
-            Failure::Blocked(_) | Failure::TakenOver => ExitCode::from(EX_TEMPFAIL),
+            CommandFailure::Failed(_) | CommandFailure::Told => ExitCode::FAILURE,
+            CommandFailure::Config(_) | CommandFailure::Unfit(_) => ExitCode::from(EX_CONFIG),
+            CommandFailure::Blocked(_) | CommandFailure::TakenOver => ExitCode::from(EX_TEMPFAIL),
         }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CommandFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Failed(reason) | Failure::Unfit(reason) | Failure::Blocked(reason) => f.write_str(reason),
-            Failure::Told => Ok(()),
-            Failure::TakenOver => f.write_str(
+            CommandFailure::Failed(reason) | CommandFailure::Unfit(reason) | CommandFailure::Blocked(reason) => {
+                f.write_str(reason)
+            }
+            CommandFailure::Told => Ok(()),
+            CommandFailure::TakenOver => f.write_str(
                 "other nodes of the cluster have taken over from this process, which stood still or was cut off; \
                  start it again",
             ),
-            Failure::Config(error) => write!(f, "{error}"),
+            CommandFailure::Config(error) => write!(f, "{error}"),
         }
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for CommandFailure {}
 
-impl From<ConfigError> for Failure {
-    fn from(error: ConfigError) -> Failure {
-        Failure::Config(error)
+impl From<ConfigError> for CommandFailure {
+    fn from(error: ConfigError) -> CommandFailure {
+        CommandFailure::Config(error)
     }
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Failure {
+impl From<StoreError> for CommandFailure {
+    fn from(error: StoreError) -> CommandFailure {
         match error {
             StoreError::OldSchema { .. }
             | StoreError::TooNew { .. }
@@ -79,9 +81,9 @@ impl From<StoreError> for Failure {
             | StoreError::Unfit(_)
             | StoreError::Corrupt(_)
             | StoreError::Directory { .. }
-            | StoreError::Other(_) => Failure::Unfit(error.to_string()),
-            error if error.is_temporary() => Failure::Blocked(error.to_string()),
-            error => Failure::Failed(error.to_string()),
+            | StoreError::Other(_) => CommandFailure::Unfit(error.to_string()),
+            error if error.is_temporary() => CommandFailure::Blocked(error.to_string()),
+            error => CommandFailure::Failed(error.to_string()),
         }
     }
 }

@@ -4,27 +4,27 @@ use std::fs;
 use std::sync::Arc;
 
 use rookery_federation::{Component, ComponentSecret, Found, NotFound, Own, Policy, Rules, Secret, Settings};
-use rookery_resolver::{Dns, Web};
-use rookery_shard::{Federation, Resolver};
+use rookery_resolver::{Dns, DocumentWeb};
+use rookery_shard::{FederationTerms, Resolver};
 use rookery_stream::tls::Identity;
 use rookery_stream::tls::peer::PeerSettings;
 use rookery_stream::tls::trust::Trust;
 use tracing::warn;
 
-use crate::certificate::Certificate;
-use crate::config::{self, ComponentConfig, Config, ConfigError, DomainConfig, OwnFederation};
+use crate::certificate::ServerCertificate;
+use crate::config::{self, ComponentConfig, ConfigError, DomainConfig, OwnFederation, ServerConfig};
 use crate::database::Decoys;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// One generation of what streams with other servers go by, with the thread that asks DNS.
 #[derive(Clone)]
 pub struct Federated {
     /// For the shards.
-    pub terms: Arc<Federation>,
+    pub terms: Arc<FederationTerms>,
     /// `None` if there are components only.
     dns: Option<Arc<Dns>>,
     /// The settings with which DNS is asked.
-    pub asked: rookery_resolver::Settings,
+    pub asked: rookery_resolver::ResolverSettings,
 }
 
 impl std::fmt::Debug for Federated {
@@ -38,14 +38,14 @@ impl std::fmt::Debug for Federated {
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] for a file of an authority or of a secret that can't be used,
-/// [`Failure::Failed`] if DNS can't be asked at all.
+/// [`CommandFailure::Config`] for a file of an authority or of a secret that can't be used,
+/// [`CommandFailure::Failed`] if DNS can't be asked at all.
 pub fn load(
-    config: &Config,
-    certificates: &[Certificate],
+    config: &ServerConfig,
+    certificates: &[ServerCertificate],
     decoys: &Decoys,
     old: Option<&Federated>,
-) -> Result<Option<Federated>, Failure> {
+) -> Result<Option<Federated>, CommandFailure> {
     let has_others = config.federates();
     if !has_others && config.components.is_empty() {
         return Ok(None);
@@ -57,7 +57,7 @@ pub fn load(
         Some(dns) => Some(dns),
         None => {
             let started = Dns::start(asked.clone());
-            Some(Arc::new(started.map_err(|error| Failure::Failed(format!("DNS can't be asked: {error}")))?))
+            Some(Arc::new(started.map_err(|error| CommandFailure::Failed(format!("DNS can't be asked: {error}")))?))
         }
     };
     let identities: Vec<Identity> = certificates.iter().map(|certificate| certificate.identity.clone()).collect();
@@ -76,15 +76,16 @@ pub fn load(
             warn!(%domain, "there is no certificate for this domain but the self-signed one, so it calls no other servers; get one");
         }
     }
-    let terms = Federation { settings: Arc::new(settings), tls: Arc::new(tls), trust, resolver };
+    let terms = FederationTerms { settings: Arc::new(settings), tls: Arc::new(tls), trust, resolver };
     Ok(Some(Federated { terms: Arc::new(terms), dns, asked }))
 }
 
 /// Returns those of some domains for which there is no certificate but one that the server has made
 /// itself, by the rule of [`PeerSettings::new`].
-fn uncertified(certificates: &[Certificate], domains: &[String]) -> Vec<Box<str>> {
+fn uncertified(certificates: &[ServerCertificate], domains: &[String]) -> Vec<Box<str>> {
     let is_own = |domain: &&String| {
-        let is_for = |found: &&Certificate| found.inspection.covers(domain.as_str()) || found.domains.contains(*domain);
+        let is_for =
+            |found: &&ServerCertificate| found.inspection.covers(domain.as_str()) || found.domains.contains(*domain);
         certificates.iter().find(is_for).or(certificates.first()).is_some_and(|shown| shown.own)
     };
     domains.iter().filter(is_own).map(|domain| domain.as_str().into()).collect()
@@ -92,10 +93,10 @@ fn uncertified(certificates: &[Certificate], domains: &[String]) -> Vec<Box<str>
 
 /// Returns what DNS is asked by, and the web where the operator wants it and it is known whom to
 /// believe there.
-pub fn asked(config: &Config, trust: Option<&Arc<Trust>>) -> rookery_resolver::Settings {
+pub fn asked(config: &ServerConfig, trust: Option<&Arc<Trust>>) -> rookery_resolver::ResolverSettings {
     let given = &config.federation;
-    let web = |trust: &Arc<Trust>| Web::new(trust.clone(), given.allow_private_addresses);
-    rookery_resolver::Settings {
+    let web = |trust: &Arc<Trust>| DocumentWeb::new(trust.clone(), given.allow_private_addresses);
+    rookery_resolver::ResolverSettings {
         servers: given.dns.clone(),
         dnssec: given.dnssec,
         routes: given.routes.clone(),
@@ -112,7 +113,7 @@ impl Resolver for Nowhere {
     }
 }
 
-fn settings(config: &Config, decoys: &Decoys) -> Result<Settings, ConfigError> {
+fn settings(config: &ServerConfig, decoys: &Decoys) -> Result<Settings, ConfigError> {
     let given = &config.federation;
     let own = config.domains.iter().filter(|domain| domain.federation != OwnFederation::default());
     // The secret is kept already, for another purpose: a key made with one tells nothing about the
@@ -134,12 +135,12 @@ fn settings(config: &Config, decoys: &Decoys) -> Result<Settings, ConfigError> {
     })
 }
 
-fn of_its_own(config: &Config, domain: &DomainConfig) -> Own {
+fn of_its_own(config: &ServerConfig, domain: &DomainConfig) -> Own {
     let hosts = config.hosts_of(domain).into_iter().map(String::into_boxed_str).collect();
     Own { hosts, rules: rules(&config.federation_of(domain)) }
 }
 
-fn rules(given: &config::Federation) -> Rules {
+fn rules(given: &config::FederationConfig) -> Rules {
     Rules {
         enabled: given.enabled,
         policy: given.policy,
@@ -179,7 +180,7 @@ pub fn component(config: &ComponentConfig) -> Result<Component, ConfigError> {
 /// # Errors
 ///
 /// A file of `federation.trusted` can't be used.
-pub fn trust(config: &Config) -> Result<Trust, ConfigError> {
+pub fn trust(config: &ServerConfig) -> Result<Trust, ConfigError> {
     let system = rustls_native_certs::load_native_certs().certs;
     let mut authorities: Vec<Vec<u8>> = system.into_iter().map(|der| der.to_vec()).collect();
     for file in &config.federation.trusted {
@@ -199,14 +200,14 @@ mod tests {
     use super::*;
 
     /// Returns a certificate for these names, to be shown for these domains.
-    fn certificate(names: &[&str], domains: &[&str], own: bool) -> Certificate {
+    fn certificate(names: &[&str], domains: &[&str], own: bool) -> ServerCertificate {
         let [names, domains] =
             [names, domains].map(|names| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
         let made = self_signed(&names, 1_700_000_000).expect("a certificate");
         let pem = made.certificate.as_bytes();
         let identity = Identity::from_pem(&domains, pem, made.key.as_bytes()).expect("an identity");
         let inspection = inspect(pem).expect("a certificate");
-        Certificate { identity, domains, file: PathBuf::new(), inspection, own, made: false }
+        ServerCertificate { identity, domains, file: PathBuf::new(), inspection, own, made: false }
     }
 
     #[test]

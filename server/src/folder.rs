@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// The data folder and the names in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,15 +23,15 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// [`Failure::Unfit`] with what to do about it.
-    pub fn create(&self) -> Result<(), Failure> {
+    /// [`CommandFailure::Unfit`] with what to do about it.
+    pub fn create(&self) -> Result<(), CommandFailure> {
         if self.path.is_dir() {
             return Ok(());
         }
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
         made.map_err(|error| {
             let path = self.path.display();
-            Failure::Unfit(format!(
+            CommandFailure::Unfit(format!(
                 "the data folder {path} can't be made: {error}; name another one with --data-dir, or make it and give it to the \
                  server's user"
             ))
@@ -44,13 +44,13 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// [`Failure::Failed`] with where it was looked for.
-    pub fn find(&self) -> Result<(), Failure> {
+    /// [`CommandFailure::Failed`] with where it was looked for.
+    pub fn find(&self) -> Result<(), CommandFailure> {
         if self.path.is_dir() {
             return Ok(());
         }
         let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
-        Err(Failure::Failed(format!(
+        Err(CommandFailure::Failed(format!(
             "there is no data folder {}: name the server's with --data-dir or ROOKERY_DATA_DIR; if there is no server yet, \
              `rookery` makes the folder at its first start, and an administrator",
             path.display()
@@ -61,25 +61,28 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// [`Failure::Failed`] if one does, or if the lock can't be made; [`Failure::Unfit`] if nothing
-    /// can be written there.
-    pub fn lock(&self) -> Result<Lock, Failure> {
+    /// [`CommandFailure::Failed`] if one does, or if the lock can't be made;
+    /// [`CommandFailure::Unfit`] if nothing can be written there.
+    pub fn lock(&self) -> Result<Lock, CommandFailure> {
         let path = self.path.join(LOCK);
-        let failed = |error| Failure::file(&path, &error);
+        let failed = |error| CommandFailure::file(&path, &error);
         let mut file =
             fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = file.as_mut().map_err(|error| match error.kind() {
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
                 let path = path.display();
-                Failure::Unfit(format!("{path}: {error}; give the data folder to the server's user"))
+                CommandFailure::Unfit(format!("{path}: {error}; give the data folder to the server's user"))
             }
-            _ => Failure::file(&path, error),
+            _ => CommandFailure::file(&path, error),
         })?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let holder = self.running().map_or(String::new(), |pid| format!(" (process {pid})"));
-                return Err(Failure::Failed(format!("a server{holder} runs in {} already", self.path.display())));
+                return Err(CommandFailure::Failed(format!(
+                    "a server{holder} runs in {} already",
+                    self.path.display()
+                )));
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
@@ -204,12 +207,12 @@ pub struct Lock {
     _file: File,
 }
 
-/// Writes a file whole or not at all: beside its place first, then over it.
+/// Writes a file whole or not at all: next to its place first, then over it.
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] with the file's name.
-pub fn write(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
+/// [`CommandFailure::Failed`] with the file's name.
+pub fn write(path: &Path, text: &str, mode: u32) -> Result<(), CommandFailure> {
     let beside = path.with_extension("new");
     let written = (|| {
         // A left-over of a crash may have other permissions.
@@ -222,7 +225,7 @@ pub fn write(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
         file.sync_all()?;
         fs::rename(&beside, path)
     })();
-    written.map_err(|error| Failure::file(path, &error))
+    written.map_err(|error| CommandFailure::file(path, &error))
 }
 
 const LOCK: &str = "rookery.lock";

@@ -12,16 +12,16 @@ use std::process::{Command, Stdio};
 use rookery_web::chat::download::{address, download};
 use rookery_web::chat::package::{self, NAME, VERSION};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::folder::Folder;
-use crate::loaded::Source;
+use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// Gets the package and unpacks it, unless that was done before.
 ///
 /// # Errors
-/// [`Failure::Failed`]: the package can't be had, is another one, or can't be written.
-pub fn run(source: &Source, from: Option<&str>) -> Result<(), Failure> {
+/// [`CommandFailure::Failed`]: the package can't be had, is another one, or can't be written.
+pub fn run(source: &ConfigSource, from: Option<&str>) -> Result<(), CommandFailure> {
     let folder = &source.folder;
     folder.find()?;
     let target = package::folder(folder.path());
@@ -33,13 +33,13 @@ pub fn run(source: &Source, from: Option<&str>) -> Result<(), Failure> {
         Some(file) if file.is_file() => read(file)?,
         _ => get(from, folder)?,
     };
-    let count = package::install(&package, folder.path()).map_err(Failure::Failed)?;
+    let count = package::install(&package, folder.path()).map_err(CommandFailure::Failed)?;
     say(&format!("installed {NAME} {VERSION}, {count} files: {}\n", target.display()));
     Ok(())
 }
 
 /// Gets the package by npm, or without it: the pinned one, or what is at an address.
-fn get(from: Option<&str>, folder: &Folder) -> Result<Vec<u8>, Failure> {
+fn get(from: Option<&str>, folder: &Folder) -> Result<Vec<u8>, CommandFailure> {
     if let Some(package) = fetch(from.unwrap_or(&format!("{NAME}@{VERSION}")), folder)? {
         return Ok(package);
     }
@@ -47,47 +47,47 @@ fn get(from: Option<&str>, folder: &Folder) -> Result<Vec<u8>, Failure> {
         Some(url) if url.starts_with("https://") => url.to_owned(),
         Some(what) => {
             let what = format!("npm isn't here, which would get {what}: name a file, or an address with https://");
-            return Err(Failure::Failed(what));
+            return Err(CommandFailure::Failed(what));
         }
         // npm's own variable, for a mirror.
         None => address(std::env::var("npm_config_registry").ok().as_deref()),
     };
     download(&url, MOST_BYTES as usize)
-        .map_err(|error| Failure::Failed(format!("{error}; name the package with --from FILE, if you have it")))
+        .map_err(|error| CommandFailure::Failed(format!("{error}; name the package with --from FILE, if you have it")))
 }
 
 /// Lets npm get a package, by name or address; `None` if there is no npm.
-fn fetch(what: &str, folder: &Folder) -> Result<Option<Vec<u8>>, Failure> {
+fn fetch(what: &str, folder: &Folder) -> Result<Option<Vec<u8>>, CommandFailure> {
     let place = folder.path().join(PLACE);
-    fs::create_dir_all(&place).map_err(|error| Failure::file(&place, &error))?;
+    fs::create_dir_all(&place).map_err(|error| CommandFailure::file(&place, &error))?;
     let package = pack(what, &place);
     // It holds nothing that is needed again.
     let _ = fs::remove_dir_all(&place);
     package
 }
 
-fn pack(what: &str, place: &Path) -> Result<Option<Vec<u8>>, Failure> {
+fn pack(what: &str, place: &Path) -> Result<Option<Vec<u8>>, CommandFailure> {
     let mut npm = Command::new("npm");
     npm.args(["pack", "--silent", "--ignore-scripts", "--pack-destination"]).arg(place).arg("--").arg(what);
     let output = match npm.stdin(Stdio::null()).output() {
         Ok(output) => output,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Failure::Failed(format!("npm can't be run: {error}"))),
+        Err(error) => return Err(CommandFailure::Failed(format!("npm can't be run: {error}"))),
     };
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(Failure::Failed(format!("npm can't get {what}: {}", said.trim())));
+        return Err(CommandFailure::Failed(format!("npm can't get {what}: {}", said.trim())));
     }
-    let found = fs::read_dir(place).map_err(|error| Failure::file(place, &error))?.flatten();
+    let found = fs::read_dir(place).map_err(|error| CommandFailure::file(place, &error))?.flatten();
     let file = found.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|end| end == "tgz"));
-    let file = file.ok_or_else(|| Failure::Failed(format!("npm said that it got {what}, but it didn't")))?;
+    let file = file.ok_or_else(|| CommandFailure::Failed(format!("npm said that it got {what}, but it didn't")))?;
     read(&file).map(Some)
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, Failure> {
-    let failed = |error| Failure::file(file, &error);
+fn read(file: &Path) -> Result<Vec<u8>, CommandFailure> {
+    let failed = |error| CommandFailure::file(file, &error);
     if fs::metadata(file).map_err(failed)?.len() > MOST_BYTES {
-        return Err(Failure::Failed(format!("{} is too large to be {NAME} {VERSION}", file.display())));
+        return Err(CommandFailure::Failed(format!("{} is too large to be {NAME} {VERSION}", file.display())));
     }
     fs::read(file).map_err(failed)
 }

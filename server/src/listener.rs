@@ -8,24 +8,24 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
-use crate::config::Config;
-use crate::failure::Failure;
+use crate::config::ServerConfig;
+use crate::failure::CommandFailure;
 use crate::sockets::Inherited;
 
 /// A bound, listening, non-blocking socket.
 #[derive(Debug)]
-pub struct Listener {
+pub struct BoundListener {
     /// The socket.
     pub socket: TcpListener,
     /// Its address as bound: port 0 has become a port, `[::]` may have become `0.0.0.0`.
     pub address: SocketAddr,
     /// The protocol of its connections.
-    pub kind: Kind,
+    pub kind: PortKind,
 }
 
 /// The protocol of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum PortKind {
     /// Client streams that start in the clear.
     C2s,
     /// Client streams under TLS from their first byte.
@@ -46,54 +46,54 @@ pub enum Kind {
     Components,
 }
 
-impl Kind {
+impl PortKind {
     /// Returns the key that names its addresses: in `[listen]`, or that of DPM in its own table.
     pub fn key(self) -> &'static str {
         match self {
-            Kind::C2s => "c2s",
-            Kind::C2sTls => "c2s_tls",
-            Kind::Web => "web",
-            Kind::WebTls => "web_tls",
-            Kind::Dpm => "listen",
-            Kind::Bytestreams => "bytestreams",
-            Kind::S2s => "s2s",
-            Kind::S2sTls => "s2s_tls",
-            Kind::Components => "components",
+            PortKind::C2s => "c2s",
+            PortKind::C2sTls => "c2s_tls",
+            PortKind::Web => "web",
+            PortKind::WebTls => "web_tls",
+            PortKind::Dpm => "listen",
+            PortKind::Bytestreams => "bytestreams",
+            PortKind::S2s => "s2s",
+            PortKind::S2sTls => "s2s_tls",
+            PortKind::Components => "components",
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for PortKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::C2s => "STARTTLS",
-            Kind::C2sTls => "direct TLS",
-            Kind::Web => "HTTP",
-            Kind::WebTls => "HTTPS",
-            Kind::Dpm => "DPM",
-            Kind::Bytestreams => "bytestreams",
-            Kind::S2s => "other servers, STARTTLS",
-            Kind::S2sTls => "other servers, direct TLS",
-            Kind::Components => "components",
+            PortKind::C2s => "STARTTLS",
+            PortKind::C2sTls => "direct TLS",
+            PortKind::Web => "HTTP",
+            PortKind::WebTls => "HTTPS",
+            PortKind::Dpm => "DPM",
+            PortKind::Bytestreams => "bytestreams",
+            PortKind::S2s => "other servers, STARTTLS",
+            PortKind::S2sTls => "other servers, direct TLS",
+            PortKind::Components => "components",
         })
     }
 }
 
 /// Returns the configured addresses with what is spoken there.
-pub fn wanted(config: &Config) -> impl Iterator<Item = (SocketAddr, Kind)> {
+pub fn wanted(config: &ServerConfig) -> impl Iterator<Item = (SocketAddr, PortKind)> {
     let has_others = config.federates();
     let has_components = !config.components.is_empty();
     let config = &config.listen;
-    let c2s = config.c2s.iter().map(|address| (*address, Kind::C2s));
-    let c2s_tls = config.c2s_tls.iter().map(|address| (*address, Kind::C2sTls));
-    let web = config.web.iter().map(|address| (*address, Kind::Web));
-    let web_tls = config.web_tls.iter().map(|address| (*address, Kind::WebTls));
-    let bytestreams = config.bytestreams.iter().map(|address| (*address, Kind::Bytestreams));
-    let s2s = config.s2s.iter().map(|address| (*address, Kind::S2s));
-    let s2s_tls = config.s2s_tls.iter().map(|address| (*address, Kind::S2sTls));
+    let c2s = config.c2s.iter().map(|address| (*address, PortKind::C2s));
+    let c2s_tls = config.c2s_tls.iter().map(|address| (*address, PortKind::C2sTls));
+    let web = config.web.iter().map(|address| (*address, PortKind::Web));
+    let web_tls = config.web_tls.iter().map(|address| (*address, PortKind::WebTls));
+    let bytestreams = config.bytestreams.iter().map(|address| (*address, PortKind::Bytestreams));
+    let s2s = config.s2s.iter().map(|address| (*address, PortKind::S2s));
+    let s2s_tls = config.s2s_tls.iter().map(|address| (*address, PortKind::S2sTls));
     let others = s2s.chain(s2s_tls).filter(move |_| has_others);
     let components = config.components.iter().filter(move |_| has_components);
-    let components = components.map(|address| (*address, Kind::Components));
+    let components = components.map(|address| (*address, PortKind::Components));
     c2s.chain(c2s_tls).chain(web).chain(web_tls).chain(bytestreams).chain(others).chain(components)
 }
 
@@ -103,14 +103,14 @@ pub fn wanted(config: &Config) -> impl Iterator<Item = (SocketAddr, Kind)> {
 /// # Errors
 ///
 /// As [`failure`], with the first that can't be.
-pub fn bind_all(config: &Config, inherited: Inherited) -> Result<Vec<Listener>, Failure> {
+pub fn bind_all(config: &ServerConfig, inherited: Inherited) -> Result<Vec<BoundListener>, CommandFailure> {
     bind_these(wanted(config), inherited)
 }
 
 fn bind_these(
-    wanted: impl Iterator<Item = (SocketAddr, Kind)>,
+    wanted: impl Iterator<Item = (SocketAddr, PortKind)>,
     mut inherited: Inherited,
-) -> Result<Vec<Listener>, Failure> {
+) -> Result<Vec<BoundListener>, CommandFailure> {
     let found: Vec<_> = wanted.map(|(address, kind)| (address, kind, inherited.find(bindable(address)))).collect();
     inherited.close_rest();
     let opened = found.into_iter().map(|(address, kind, socket)| {
@@ -124,10 +124,10 @@ fn bind_these(
 }
 
 /// Listens on a socket that another process has bound.
-fn listen_again(socket: TcpListener, kind: Kind) -> io::Result<Listener> {
+fn listen_again(socket: TcpListener, kind: PortKind) -> io::Result<BoundListener> {
     socket.set_nonblocking(true)?;
     listen(&socket, BACKLOG)?;
-    Ok(Listener { address: socket.local_addr()?, socket, kind })
+    Ok(BoundListener { address: socket.local_addr()?, socket, kind })
 }
 
 /// Binds one address. `[::]` accepts IPv4 too, and is `0.0.0.0` on a machine without IPv6.
@@ -135,9 +135,9 @@ fn listen_again(socket: TcpListener, kind: Kind) -> io::Result<Listener> {
 /// # Errors
 ///
 /// The operating system's reason.
-pub fn bind_one(address: SocketAddr, kind: Kind) -> io::Result<Listener> {
+pub fn bind_one(address: SocketAddr, kind: PortKind) -> io::Result<BoundListener> {
     let socket = TcpListener::from(open(bindable(address))?);
-    Ok(Listener { address: socket.local_addr()?, socket, kind })
+    Ok(BoundListener { address: socket.local_addr()?, socket, kind })
 }
 
 /// Returns the address that is bound for one: `0.0.0.0` for `[::]` on a machine without IPv6.
@@ -151,8 +151,8 @@ fn bindable(address: SocketAddr) -> SocketAddr {
 }
 
 /// Returns why a server doesn't start without an address.
-pub fn failure(error: &io::Error, text: String) -> Failure {
-    if may_pass(error) { Failure::Blocked(text) } else { Failure::Unfit(text) }
+pub fn failure(error: &io::Error, text: String) -> CommandFailure {
+    if may_pass(error) { CommandFailure::Blocked(text) } else { CommandFailure::Unfit(text) }
 }
 
 /// Returns whether an address may be had later although nobody changes the configuration: another
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     fn bound(address: SocketAddr) -> (Inherited, SocketAddr) {
-        let socket = bind_one(address, Kind::C2s).expect("a port");
+        let socket = bind_one(address, PortKind::C2s).expect("a port");
         (Inherited::of(vec![socket.socket]), socket.address)
     }
 
@@ -215,7 +215,7 @@ mod tests {
         // Systemd keeps a copy for a while.
         let kept = inherited.copies();
         let new = SocketAddr::from((Ipv4Addr::LOCALHOST, old.port()));
-        let opened = bind_these([(new, Kind::C2s)].into_iter(), inherited).expect("the port is free again");
+        let opened = bind_these([(new, PortKind::C2s)].into_iter(), inherited).expect("the port is free again");
         assert_eq!(opened[0].address, new);
         drop(kept);
     }
@@ -223,8 +223,8 @@ mod tests {
     #[test]
     fn an_inherited_socket_is_listened_on_again() {
         let (inherited, address) = bound(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        let opened = bind_these([(address, Kind::Web)].into_iter(), inherited).expect("the socket");
-        assert_eq!((opened[0].address, opened[0].kind), (address, Kind::Web));
+        let opened = bind_these([(address, PortKind::Web)].into_iter(), inherited).expect("the socket");
+        assert_eq!((opened[0].address, opened[0].kind), (address, PortKind::Web));
         assert!(std::net::TcpStream::connect(address).is_ok());
     }
 

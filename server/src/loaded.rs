@@ -8,21 +8,21 @@ use rookery_hub::{Registry, Settings};
 use rookery_modules::Shared;
 use rookery_stream::c2s::Policy;
 use rookery_stream::tls::{Identity, TlsSettings};
-use rookery_web::comparison::{Change, Compared};
+use rookery_web::comparison::{ChangedValue, ComparedValues};
 
-use crate::certificate::{self, Certificate};
+use crate::certificate::{self, ServerCertificate};
 use crate::config::effective::{masked, settings as settings_of};
-use crate::config::{Config, ConfigError, Environment};
+use crate::config::{ConfigError, Environment, ServerConfig};
 use crate::database::Decoys;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::federation::{self, Federated};
 use crate::folder::Folder;
-use crate::logins::Logins;
+use crate::logins::LoginSources;
 use crate::settings;
 
 /// The places of configuration and data.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct ConfigSource {
     /// The configuration file; without one, the defaults hold.
     pub config: Option<PathBuf>,
     /// The data folder.
@@ -36,24 +36,24 @@ pub const SERVICE_DATA: &str = "/var/lib/rookery";
 /// The configuration of such a server.
 pub const SERVICE_CONFIG: &str = "/etc/rookery/rookery.toml";
 
-impl Source {
-    /// Finds them from the command line as [`Source::new`], for a command that works on a server
-    /// which is there already. Where nothing is named and nothing is here, it is the one that
-    /// systemd runs.
-    pub fn find(config: Option<PathBuf>, data_dir: PathBuf) -> Source {
+impl ConfigSource {
+    /// Finds them from the command line as [`ConfigSource::new`], for a command that works on a
+    /// server which is there already. Where nothing is named and nothing is here, it is the one
+    /// that systemd runs.
+    pub fn find(config: Option<PathBuf>, data_dir: PathBuf) -> ConfigSource {
         let service = Path::new(SERVICE_CONFIG);
         match config.is_none() && data_dir == Path::new(DATA_DIR) && !data_dir.exists() && service.is_file() {
-            true => Source { config: Some(service.to_owned()), folder: Folder::new(SERVICE_DATA.into()) },
-            false => Source::new(config, data_dir),
+            true => ConfigSource { config: Some(service.to_owned()), folder: Folder::new(SERVICE_DATA.into()) },
+            false => ConfigSource::new(config, data_dir),
         }
     }
 
     /// Finds them from the command line: a configuration file that is named has to exist, the one
     /// in the data folder need not.
-    pub fn new(config: Option<PathBuf>, data_dir: PathBuf) -> Source {
+    pub fn new(config: Option<PathBuf>, data_dir: PathBuf) -> ConfigSource {
         let folder = Folder::new(data_dir);
         let config = config.or_else(|| Some(folder.config()).filter(|file| file.exists()));
-        Source { config, folder }
+        ConfigSource { config, folder }
     }
 
     /// Reads the configuration, with what the environment says instead of the file.
@@ -61,9 +61,9 @@ impl Source {
     /// # Errors
     ///
     /// All that is wrong in it.
-    pub fn read(&self) -> Result<Config, ConfigError> {
+    pub fn read(&self) -> Result<ServerConfig, ConfigError> {
         let modules = rookery_modules::table(&Shared::default());
-        Config::load(self.config.as_deref(), &Environment::of_process(), &modules)
+        ServerConfig::load(self.config.as_deref(), &Environment::of_process(), &modules)
     }
 }
 
@@ -72,9 +72,9 @@ impl Source {
 #[derive(Debug)]
 pub struct Loaded {
     /// The place that it came from.
-    pub source: Source,
+    pub source: ConfigSource,
     /// The configuration.
-    pub config: Config,
+    pub config: ServerConfig,
     /// The same for the hubs.
     pub settings: Arc<Settings>,
     /// The same for client streams.
@@ -82,20 +82,20 @@ pub struct Loaded {
     /// TLS with all certificates.
     pub tls: TlsSettings,
     /// The certificates, that of the default domain first.
-    pub certificates: Vec<Certificate>,
+    pub certificates: Vec<ServerCertificate>,
     /// The terms of streams with other servers, if there are any.
     pub federation: Option<Federated>,
     /// Changes since the start that need a restart to count, a line each.
     pub restart: Vec<String>,
-    logins: Logins,
+    logins: LoginSources,
     decoys: Decoys,
     /// The configuration of the start: what can't change since is as it says.
-    started: Option<Arc<Config>>,
+    started: Option<Arc<ServerConfig>>,
 }
 
 /// The result of a reload.
 #[derive(Debug)]
-pub struct Reloaded {
+pub struct ReloadOutcome {
     /// The generation that holds from now on.
     pub loaded: Loaded,
     /// Changes in the configuration that need a restart, a line each.
@@ -108,8 +108,8 @@ impl Loaded {
     ///
     /// # Errors
     ///
-    /// [`Failure::Config`] if the configuration or a certificate that it names is wrong.
-    pub fn load(source: Source, decoys: Decoys, old: Option<&Loaded>) -> Result<Loaded, Failure> {
+    /// [`CommandFailure::Config`] if the configuration or a certificate that it names is wrong.
+    pub fn load(source: ConfigSource, decoys: Decoys, old: Option<&Loaded>) -> Result<Loaded, CommandFailure> {
         let config = source.read()?;
         Loaded::with(source, config, decoys, old)
     }
@@ -119,13 +119,18 @@ impl Loaded {
     /// # Errors
     ///
     /// The same.
-    pub fn with(source: Source, config: Config, decoys: Decoys, old: Option<&Loaded>) -> Result<Loaded, Failure> {
+    pub fn with(
+        source: ConfigSource,
+        config: ServerConfig,
+        decoys: Decoys,
+        old: Option<&Loaded>,
+    ) -> Result<Loaded, CommandFailure> {
         let certificates = certificate::load(&config, &source.folder)?;
         let tls = tls(&config, &certificates)?;
         // Only what the modules declare is asked of these; the tables that run belong to the
         // shards.
         let table = rookery_modules::table(&Shared::default());
-        let logins = Logins::start(&config, old.map(|old| &old.logins))?;
+        let logins = LoginSources::start(&config, old.map(|old| &old.logins))?;
         let settings = settings::settings(&config, &table, &logins);
         let policy = settings::policy(&config, &settings, &Registry::new(table), &decoys);
         let federation =
@@ -140,8 +145,8 @@ impl Loaded {
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] if a certificate can't be used.
-pub fn new_certificates(old: &Loaded) -> Result<Loaded, Failure> {
+/// [`CommandFailure::Config`] if a certificate can't be used.
+pub fn new_certificates(old: &Loaded) -> Result<Loaded, CommandFailure> {
     let loaded = Loaded::with(old.source.clone(), old.config.clone(), old.decoys.clone(), Some(old))?;
     Ok(Loaded { restart: old.restart.clone(), started: old.started.clone(), ..loaded })
 }
@@ -150,9 +155,9 @@ pub fn new_certificates(old: &Loaded) -> Result<Loaded, Failure> {
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] if the configuration or a certificate that it names is wrong.
-pub fn reload(old: &Loaded, decoys: Decoys) -> Result<Reloaded, Failure> {
-    let source = Source::new(old.source.config.clone(), old.source.folder.path().to_owned());
+/// [`CommandFailure::Config`] if the configuration or a certificate that it names is wrong.
+pub fn reload(old: &Loaded, decoys: Decoys) -> Result<ReloadOutcome, CommandFailure> {
+    let source = ConfigSource::new(old.source.config.clone(), old.source.folder.path().to_owned());
     let mut loaded = Loaded::load(source, decoys, Some(old))?;
     if loaded.federation.is_some() && old.federation.is_none() {
         // Nobody listens for other servers yet.
@@ -162,11 +167,11 @@ pub fn reload(old: &Loaded, decoys: Decoys) -> Result<Reloaded, Failure> {
     let restart = needs_restart(&loaded.config, &started);
     loaded.started = Some(started);
     loaded.restart.clone_from(&restart);
-    Ok(Reloaded { loaded, restart })
+    Ok(ReloadOutcome { loaded, restart })
 }
 
-/// Returns what of a configuration counts after a restart only, beside the one of the start.
-fn needs_restart(new: &Config, started: &Config) -> Vec<String> {
+/// Returns what of a configuration counts after a restart only, compared with the one of the start.
+fn needs_restart(new: &ServerConfig, started: &ServerConfig) -> Vec<String> {
     let changed = FIXED.iter().filter(|(_, differ)| differ(new, started));
     changed.map(|(key, _)| format!("{key} has changed: restart the server to make it count")).collect()
 }
@@ -185,7 +190,7 @@ const FIXED: [(&str, Differs); 9] = [
     ("log.format", |new, started| new.log.format != started.log.format),
 ];
 /// Returns true if two configurations differ in a part.
-type Differs = fn(&Config, &Config) -> bool;
+type Differs = fn(&ServerConfig, &ServerConfig) -> bool;
 
 /// Returns whether a key is the one of that name, for the server or for one of its domains, or
 /// stands in the table `[NAME]`.
@@ -201,8 +206,8 @@ fn is_of(name: &str, key: &str) -> bool {
 ///
 /// # Errors
 /// The file can't be read, or its text is no valid configuration.
-pub fn compare(running: &Loaded) -> Result<Compared, ConfigError> {
-    let source = Source::new(running.source.config.clone(), running.source.folder.path().to_owned());
+pub fn compare(running: &Loaded) -> Result<ComparedValues, ConfigError> {
+    let source = ConfigSource::new(running.source.config.clone(), running.source.folder.path().to_owned());
     let new = source.read()?;
     let started = running.started.as_deref().unwrap_or(&running.config);
     let fixed: Vec<&str> = FIXED.iter().filter(|(_, differ)| differ(&new, started)).map(|(name, _)| *name).collect();
@@ -217,17 +222,17 @@ pub fn compare(running: &Loaded) -> Result<Compared, ConfigError> {
         let of = |all: &BTreeMap<String, Option<String>>| all.get(key).cloned().flatten();
         let (running, file) = (of(running), of(&new));
         let mask = |value: String| masked(key, &value);
-        (running != file).then(|| Change {
+        (running != file).then(|| ChangedValue {
             key: key.clone(),
             running: running.map(mask),
             file: file.map(mask),
             needs_restart,
         })
     });
-    Ok(Compared { changes: changes.collect(), file: source.config })
+    Ok(ComparedValues { changes: changes.collect(), file: source.config })
 }
 
-fn tls(config: &Config, certificates: &[Certificate]) -> Result<TlsSettings, ConfigError> {
+fn tls(config: &ServerConfig, certificates: &[ServerCertificate]) -> Result<TlsSettings, ConfigError> {
     let identities: Vec<Identity> = certificates.iter().map(|certificate| certificate.identity.clone()).collect();
     TlsSettings::speaking(identities, config.tls.minimum).map_err(|error| ConfigError::because(error.to_string()))
 }
@@ -242,7 +247,7 @@ mod tests {
     fn a_reload_takes_what_it_can_and_names_the_rest() {
         let directory = tempfile::tempdir().expect("a folder");
         let path = directory.path().to_owned();
-        let first = Loaded::load(Source::new(None, path.clone()), Decoys::default(), None).expect("the defaults");
+        let first = Loaded::load(ConfigSource::new(None, path.clone()), Decoys::default(), None).expect("the defaults");
         assert!(first.certificates[0].made);
         assert!(reload(&first, Decoys::default()).expect("the same").restart.is_empty());
 
@@ -262,7 +267,7 @@ mod tests {
         assert!(reload(&third.loaded, Decoys::default()).expect("as at the start").restart.is_empty());
 
         fs::write(&file, "shard = 3").expect("written");
-        assert!(matches!(reload(&second.loaded, Decoys::default()), Err(Failure::Config(_))));
+        assert!(matches!(reload(&second.loaded, Decoys::default()), Err(CommandFailure::Config(_))));
     }
 
     #[test]
@@ -271,11 +276,11 @@ mod tests {
         let (path, file) = (directory.path().to_owned(), directory.path().join("rookery.toml"));
         let secret = |text: &str| format!("[component.\"b.example\"]\nsecret = \"{text}\"\n");
         fs::write(&file, secret("a long secret")).expect("written");
-        let first = Loaded::load(Source::new(None, path), Decoys::default(), None).expect("loaded");
+        let first = Loaded::load(ConfigSource::new(None, path), Decoys::default(), None).expect("loaded");
         assert_eq!(compare(&first).expect("the same").changes, []);
         let text = format!("shards = 3\n[limits]\nlogin_seconds = 9\n{}", secret("another secret"));
         fs::write(&file, text).expect("written");
-        let change = |key: &str, running: &str, file: &str, needs_restart| Change {
+        let change = |key: &str, running: &str, file: &str, needs_restart| ChangedValue {
             key: key.into(),
             running: Some(running.into()),
             file: Some(file.into()),
@@ -295,7 +300,8 @@ mod tests {
     #[test]
     fn all_that_stays_until_a_restart_has_keys() {
         let modules = rookery_modules::table(&Shared::default());
-        let config = Config::parse("[component.\"b.example\"]\nsecret = \"a long secret\"\n", &modules).expect("read");
+        let config =
+            ServerConfig::parse("[component.\"b.example\"]\nsecret = \"a long secret\"\n", &modules).expect("read");
         for (name, _) in FIXED {
             assert!(settings_of(&config).iter().any(|(key, _)| is_of(name, key)), "{name}");
         }
@@ -310,7 +316,7 @@ mod tests {
         let text =
             "domains = [\"a.example\", \"b.example\"]\n[domain.\"b.example\".modules.register]\nenabled = true\n";
         fs::write(&file, text).expect("written");
-        let loaded = Loaded::load(Source::new(Some(file), directory.path().to_owned()), Decoys::default(), None)
+        let loaded = Loaded::load(ConfigSource::new(Some(file), directory.path().to_owned()), Decoys::default(), None)
             .expect("loaded");
         let [a, b] = loaded.policy.hosts.as_slice() else { panic!("two hosts") };
         let announces = |features: &[u8]| String::from_utf8_lossy(features).contains("<register");

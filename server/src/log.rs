@@ -9,18 +9,18 @@ use serde_json::{Value, json};
 
 use crate::arguments::{LogCommand, LogWishes};
 use crate::columns::{self, cell};
-use crate::control::{Running, encoded};
-use crate::failure::Failure;
-use crate::loaded::Source;
+use crate::control::{RunningServer, encoded};
+use crate::failure::CommandFailure;
+use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// Runs one command.
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if no server runs, it refuses, or standard output can't be written.
-pub fn run(source: &Source, wishes: &LogWishes, command: Option<&LogCommand>) -> Result<(), Failure> {
-    let server = Running::in_folder(&source.folder)?;
+/// [`CommandFailure::Failed`] if no server runs, it refuses, or standard output can't be written.
+pub fn run(source: &ConfigSource, wishes: &LogWishes, command: Option<&LogCommand>) -> Result<(), CommandFailure> {
+    let server = RunningServer::in_folder(&source.folder)?;
     if let Some(LogCommand::Level { module, level, lasts }) = command {
         let body = json!({ "module": module, "level": level, "seconds": lasts.as_secs() });
         server.ask("POST", LEVEL, Some(&body))?;
@@ -29,8 +29,8 @@ pub fn run(source: &Source, wishes: &LogWishes, command: Option<&LogCommand>) ->
     }
     let mut path = format!("{LOG}?level={}", encoded(wishes.level.as_deref().unwrap_or("trace")));
     if let Some(account) = &wishes.account {
-        let jid =
-            Jid::parse(account).map_err(|error| Failure::Failed(format!("{account:?} is no address: {error}")))?;
+        let jid = Jid::parse(account)
+            .map_err(|error| CommandFailure::Failed(format!("{account:?} is no address: {error}")))?;
         path += &format!("&account={}", encoded(jid.bare_str()));
     }
     if wishes.follow {

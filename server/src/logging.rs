@@ -23,8 +23,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::config::{Log, LogFormat};
-use levels::Wanted;
+use crate::config::{LogConfig, LogFormat};
+use levels::WantedFilter;
 use recent::Keep;
 
 /// Makes lines of one format the log, with a filter that can be replaced. A macro, since each
@@ -41,7 +41,7 @@ macro_rules! install {
 }
 
 /// Starts logging, for the rest of the process.
-pub fn start(log: &Log) {
+pub fn start(log: &LogConfig) {
     // The filter was tried when the configuration was read; it is applied before there is a log.
     let _ = WANTED.configure(&log.level);
     let filter = EnvFilter::try_new(&log.level).unwrap_or_default();
@@ -90,7 +90,7 @@ fn priority(level: Level) -> u8 {
 }
 
 /// Logs other lines from now on. The format stays: it is a part of what was installed.
-pub fn reload(log: &Log) {
+pub fn reload(log: &LogConfig) {
     if let Err(error) = WANTED.configure(&log.level) {
         tracing::warn!(error, "the level of the log was not changed");
     }
@@ -117,7 +117,7 @@ impl Levels for ByCommand {
     }
 }
 
-/// Has the process log by a filter.
+/// Replaces the filter of the log.
 ///
 /// # Errors
 ///
@@ -147,7 +147,7 @@ fn coloured() -> bool {
 }
 
 /// The lines that are wanted.
-static WANTED: LazyLock<Wanted> = LazyLock::new(Wanted::default);
+static WANTED: LazyLock<WantedFilter> = LazyLock::new(WantedFilter::default);
 
 /// Replaces the filter of the process's log.
 static SET_FILTER: OnceLock<SetFilter> = OnceLock::new();
@@ -166,9 +166,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
+    struct LogLines(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Lines {
+    impl Write for LogLines {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             lock(&self.0).write(bytes)
         }
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn lines_for_the_journal_begin_with_their_priority() {
-        let lines = Lines::default();
+        let lines = LogLines::default();
         let written = lines.clone();
         let told = tracing_subscriber::fmt().with_writer(move || written.clone()).with_ansi(false).without_time();
         let told = told.with_max_level(Level::TRACE).map_event_format(ForJournal).finish();

@@ -1,5 +1,5 @@
-//! From the configuration to who vouches for logins. A source whose settings stay goes on over a
-//! reload, with what it knows.
+//! Makes the sources of logins that the configuration names. A source whose settings stay goes on
+//! over a reload, with what it knows.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,20 +11,20 @@ use rookery_logins::{
     Believed, Call, Client, Directory, Entry, Issuer, Outside, OwnEntry, Passwords, Terms, Web, groups,
 };
 
-use crate::config::{Config, ConfigError, DomainLogin, Groups};
-use crate::failure::Failure;
+use crate::config::{ConfigError, DirectoryGroups, DomainLogin, ServerConfig};
+use crate::failure::CommandFailure;
 
 /// The sources of all domains that have one.
 #[derive(Debug, Clone, Default)]
-pub struct Logins(BTreeMap<String, (DomainLogin, Arc<dyn Source>)>);
+pub struct LoginSources(BTreeMap<String, (DomainLogin, Arc<dyn Source>)>);
 
-impl Logins {
+impl LoginSources {
     /// Starts those that a configuration wants, but for those that go on.
     ///
     /// # Errors
-    /// [`Failure::Config`] for a file that can't be used, [`Failure::Failed`] if the system gives
-    /// no thread.
-    pub fn start(config: &Config, old: Option<&Logins>) -> Result<Logins, Failure> {
+    /// [`CommandFailure::Config`] for a file that can't be used, [`CommandFailure::Failed`] if the
+    /// system gives no thread.
+    pub fn start(config: &ServerConfig, old: Option<&LoginSources>) -> Result<LoginSources, CommandFailure> {
         let mut sources = BTreeMap::new();
         for domain in &config.domains {
             let login = &domain.login;
@@ -38,7 +38,7 @@ impl Logins {
             };
             sources.insert(domain.name.clone(), (login.clone(), source));
         }
-        Ok(Logins(sources))
+        Ok(LoginSources(sources))
     }
 
     /// Returns how clients log in to a domain.
@@ -51,8 +51,8 @@ impl Logins {
     }
 }
 
-fn source(domain: &str, login: &DomainLogin) -> Result<Outside, Failure> {
-    let failed = |error: std::io::Error| Failure::Failed(format!("nobody can be asked about logins: {error}"));
+fn source(domain: &str, login: &DomainLogin) -> Result<Outside, CommandFailure> {
+    let failed = |error: std::io::Error| CommandFailure::Failed(format!("nobody can be asked about logins: {error}"));
     let web = web(login)?;
     let terms = Terms { patience: Duration::from_secs(login.seconds), at_once: login.at_once };
     let mut source = Outside::new(login.create, Duration::from_secs(login.cache_seconds)).map_err(failed)?;
@@ -114,8 +114,8 @@ fn secret(file: &Path) -> Result<String, ConfigError> {
 }
 
 /// Returns the groups of a directory that become groups of contacts, if that is wanted.
-fn groups(domain: &str, groups: &Groups) -> Option<groups::Wanted> {
-    let Groups { base, filter, name, members, user, seconds } = groups.clone();
+fn groups(domain: &str, groups: &DirectoryGroups) -> Option<groups::Wanted> {
+    let DirectoryGroups { base, filter, name, members, user, seconds } = groups.clone();
     let every = Duration::from_secs(seconds);
     Some(groups::Wanted { domain: domain.to_owned(), base: base?, filter, name, members, user, every })
 }

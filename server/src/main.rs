@@ -13,7 +13,8 @@
 //! - [`supervisor`] is what systemd is told meanwhile, [`cards`] what one process leaves to the
 //!   next.
 //! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`], [`listener`], [`sockets`] and
-//!   [`open_files`] are the things that a server needs from its machine.
+//!   [`open_files`] are the things that a server needs from its machine;
+//!   [`abort`] gives a start that was aborted its exit code.
 //! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
 //! - [`cluster`] makes the process a node, and shows nodes.
 //! - [`clock`] writes dates for people, [`logging`] the log; [`completions`] is for shells and
@@ -84,10 +85,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, Command, ConfigCommand, WebCommand};
-use failure::Failure;
-use loaded::Source;
-use serve::Ending;
+use arguments::{Arguments, ConfigCommand, ServerCommand, WebCommand};
+use failure::CommandFailure;
+use loaded::ConfigSource;
+use serve::ServerEnding;
 
 /// Gives memory back some seconds after a wave of logins, on threads of its own, and can tell where
 /// it went.
@@ -111,7 +112,7 @@ fn main() -> ExitCode {
 
 /// Becomes this server again, as an administrator wishes: the same command in the same process.
 /// Returns only if that fails.
-fn again(sockets: &[TcpListener]) -> Failure {
+fn again(sockets: &[TcpListener]) -> CommandFailure {
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();
     let mut command = std::process::Command::new(&name);
@@ -120,65 +121,65 @@ fn again(sockets: &[TcpListener]) -> Failure {
         tracing::warn!(%error, "the ports can't be handed over; connections are refused for a moment");
     }
     let error = command.args(arguments).exec();
-    Failure::Failed(format!("{} can't be started again: {error}", name.display()))
+    CommandFailure::Failed(format!("{} can't be started again: {error}", name.display()))
 }
 
-fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
-    let command = arguments.command.unwrap_or(Command::Serve);
+fn run(arguments: Arguments) -> Result<ExitCode, CommandFailure> {
+    let command = arguments.command.unwrap_or(ServerCommand::Serve);
     let source = match command {
         // These make a server where there is none.
-        Command::Serve | Command::Setup(_) => Source::new(arguments.config, arguments.data_dir),
-        _ => Source::find(arguments.config, arguments.data_dir),
+        ServerCommand::Serve | ServerCommand::Setup(_) => ConfigSource::new(arguments.config, arguments.data_dir),
+        _ => ConfigSource::find(arguments.config, arguments.data_dir),
     };
     match command {
-        Command::Bench(bench) => return Ok(bench.run()),
-        Command::Dpm(dpm) => return Ok(dpm.run()),
-        Command::Serve => {
+        ServerCommand::Bench(bench) => return Ok(bench.run()),
+        ServerCommand::Dpm(dpm) => return Ok(dpm.run()),
+        ServerCommand::Serve => {
             rookery_observe::vital::tell_panics();
-            if let Ending::Restart(sockets) = serve::run(start::start(source)?)? {
+            if let ServerEnding::Restart(sockets) = serve::run(start::start(source)?)? {
                 return Err(again(&sockets));
             }
         }
-        Command::Setup(wishes) => setup::run(&source, &wishes)?,
-        Command::Status { shown } => status::status(&source, shown)?,
-        Command::Log { command, wishes } => log::run(&source, &wishes, command.as_ref())?,
-        Command::Completions { shell } => completions::print(shell)?,
-        Command::Manual { folder } => completions::manual(&folder)?,
-        Command::Reload => status::reload(&source)?,
-        Command::Top(wishes) => top::run(&source, &wishes)?,
-        Command::Profile(wishes) => profile::run(&source, wishes)?,
-        Command::Doctor { shown } => return doctor::run(&source, shown),
-        Command::Slow { shown } => slow::run(&source, shown)?,
-        Command::Trace(wishes) => trace::run(&source, &wishes)?,
-        Command::Session { command } => session::run(&source, command)?,
-        Command::Room { command } => session::rooms(&source, command)?,
-        Command::User { command } => user::run(&source, command)?,
-        Command::Admin { command } => admin::run(&source, command)?,
-        Command::Backup { file } => backup::backup(&source, &file)?,
-        Command::Restore { file, to, replace } => backup::restore(&source, &file, to.as_deref(), replace)?,
-        Command::Store { command } => store::run(&source, command)?,
-        Command::S2s { what, domain, from, shown } => {
+        ServerCommand::Setup(wishes) => setup::run(&source, &wishes)?,
+        ServerCommand::Status { shown } => status::status(&source, shown)?,
+        ServerCommand::Log { command, wishes } => log::run(&source, &wishes, command.as_ref())?,
+        ServerCommand::Completions { shell } => completions::print(shell)?,
+        ServerCommand::Manual { folder } => completions::manual(&folder)?,
+        ServerCommand::Reload => status::reload(&source)?,
+        ServerCommand::Top(wishes) => top::run(&source, &wishes)?,
+        ServerCommand::Profile(wishes) => profile::run(&source, wishes)?,
+        ServerCommand::Doctor { shown } => return doctor::run(&source, shown),
+        ServerCommand::Slow { shown } => slow::run(&source, shown)?,
+        ServerCommand::Trace(wishes) => trace::run(&source, &wishes)?,
+        ServerCommand::Session { command } => session::run(&source, command)?,
+        ServerCommand::Room { command } => session::rooms(&source, command)?,
+        ServerCommand::User { command } => user::run(&source, command)?,
+        ServerCommand::Admin { command } => admin::run(&source, command)?,
+        ServerCommand::Backup { file } => backup::backup(&source, &file)?,
+        ServerCommand::Restore { file, to, replace } => backup::restore(&source, &file, to.as_deref(), replace)?,
+        ServerCommand::Store { command } => store::run(&source, command)?,
+        ServerCommand::S2s { what, domain, from, shown } => {
             s2s::run(&source, &what, domain.as_deref(), from.as_deref(), shown)?;
         }
-        Command::Token { command } => token::run(&source, command)?,
-        Command::Web { command: WebCommand::Install { from } } => install::run(&source, from.as_deref())?,
-        Command::Node { command } => cluster::run(&source, command)?,
-        Command::Config { command: ConfigCommand::Example { short } } => {
+        ServerCommand::Token { command } => token::run(&source, command)?,
+        ServerCommand::Web { command: WebCommand::Install { from } } => install::run(&source, from.as_deref())?,
+        ServerCommand::Node { command } => cluster::run(&source, command)?,
+        ServerCommand::Config { command: ConfigCommand::Example { short } } => {
             let table = rookery_modules::table(&rookery_modules::Shared::default());
             welcome::say(&if short { config::short_example(&table) } else { config::example(&table) });
         }
-        Command::Config { command: ConfigCommand::Show { given, shown } } => {
+        ServerCommand::Config { command: ConfigCommand::Show { given, shown } } => {
             configuration::show(&source, given, shown)?
         }
-        Command::Config { command: ConfigCommand::Diff { shown } } => configuration::diff(&source, shown)?,
-        Command::Config { command: ConfigCommand::Limits { shown } } => {
+        ServerCommand::Config { command: ConfigCommand::Diff { shown } } => configuration::diff(&source, shown)?,
+        ServerCommand::Config { command: ConfigCommand::Limits { shown } } => {
             let table = rookery_modules::table(&rookery_modules::Shared::default());
             match shown.json {
                 true => bounds::json(&source.read()?, &table)?,
                 false => welcome::say(&bounds::page(&source.read()?, &table)),
             }
         }
-        Command::Check(wishes) => return check::run(&source, wishes),
+        ServerCommand::Check(wishes) => return check::run(&source, wishes),
     }
     Ok(ExitCode::SUCCESS)
 }

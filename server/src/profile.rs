@@ -14,19 +14,19 @@ use rookery_profile::{Profile, Sampled, compare, flamegraph, protobuf};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::arguments::Shown;
+use crate::arguments::ShownAs;
 use crate::columns::{self, Columns};
-use crate::control::Running;
-use crate::failure::Failure;
-use crate::loaded::Source;
+use crate::control::RunningServer;
+use crate::failure::CommandFailure;
+use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// The wishes of somebody who wants a profile.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Wishes {
+pub struct ProfileWishes {
     #[command(subcommand)]
-    command: Option<Compare>,
+    command: Option<CompareCommand>,
     /// Seconds for which stacks are sampled
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=120))]
     seconds: u64,
@@ -55,7 +55,7 @@ enum Format {
 
 /// The command for two profiles.
 #[derive(Debug, Subcommand)]
-enum Compare {
+enum CompareCommand {
     /// Compare two profiles, as files of folded text or of pprof: whose share of the CPU has
     /// changed
     Compare {
@@ -70,7 +70,7 @@ enum Compare {
         #[arg(long, short, value_name = "FILE.svg")]
         output: Option<PathBuf>,
         #[command(flatten)]
-        shown: Shown,
+        shown: ShownAs,
     },
 }
 
@@ -96,21 +96,21 @@ impl Format {
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if no server runs, another profile is being taken, or a file can't be read
-/// or written.
-pub fn run(source: &Source, wishes: Wishes) -> Result<(), Failure> {
-    if let Some(Compare::Compare { before, after, output, shown }) = wishes.command {
+/// [`CommandFailure::Failed`] if no server runs, another profile is being taken, or a file can't be
+/// read or written.
+pub fn run(source: &ConfigSource, wishes: ProfileWishes) -> Result<(), CommandFailure> {
+    if let Some(CompareCommand::Compare { before, after, output, shown }) = wishes.command {
         return compare(&before, &after, output.as_deref(), shown);
     }
     let format = wishes.format.or_else(|| wishes.output.as_deref().and_then(Format::of)).unwrap_or(Format::Svg);
     let file = wishes.output.unwrap_or_else(|| format.file());
-    let server = Running::in_folder(&source.folder)?;
+    let server = RunningServer::in_folder(&source.folder)?;
     let body = json!({ "seconds": wishes.seconds, "rate": wishes.rate });
     let patience = Duration::from_secs(wishes.seconds) + MORE;
     let sampled = server.ask_for(patience, "POST", "/profile", Some(&body))?;
     let sampled = Sampled::deserialize(&sampled)
-        .map_err(|error| Failure::Failed(format!("the server's answer can't be read: {error}")))?;
-    let named = names::find(&sampled).map_err(|error| Failure::Failed(format!("/proc/self/maps: {error}")))?;
+        .map_err(|error| CommandFailure::Failed(format!("the server's answer can't be read: {error}")))?;
+    let named = names::find(&sampled).map_err(|error| CommandFailure::Failed(format!("/proc/self/maps: {error}")))?;
     let title = format!("rookery, {} s of CPU in {} s", cpu(&sampled), wishes.seconds);
     let bytes = match format {
         Format::Svg => flamegraph::draw(&named.profile, &title).into_bytes(),
@@ -122,9 +122,9 @@ pub fn run(source: &Source, wishes: Wishes) -> Result<(), Failure> {
         return out
             .write_all(&bytes)
             .and_then(|()| out.flush())
-            .map_err(|error| Failure::Failed(format!("standard output: {error}")));
+            .map_err(|error| CommandFailure::Failed(format!("standard output: {error}")));
     }
-    fs::write(&file, bytes).map_err(|error| Failure::file(&file, &error))?;
+    fs::write(&file, bytes).map_err(|error| CommandFailure::file(&file, &error))?;
     say(&summary(&sampled, &named, server, &file));
     Ok(())
 }
@@ -135,7 +135,7 @@ fn cpu(sampled: &Sampled) -> String {
 }
 
 /// Returns what was found, in a few lines.
-fn summary(sampled: &Sampled, named: &Named, server: Running<'_>, file: &Path) -> String {
+fn summary(sampled: &Sampled, named: &Named, server: RunningServer<'_>, file: &Path) -> String {
     let mut functions: Vec<_> = named.profile.functions().into_iter().collect();
     functions.sort_by(|(a, some), (b, others)| others.own.cmp(&some.own).then(a.cmp(b)));
     let mut columns = Columns::new(&["OWN %", "WITH CALLED %", "FUNCTION"]);
@@ -180,7 +180,7 @@ fn threads(sampled: &Sampled) -> usize {
     names.len()
 }
 
-fn compare(before: &Path, after: &Path, output: Option<&Path>, shown: Shown) -> Result<(), Failure> {
+fn compare(before: &Path, after: &Path, output: Option<&Path>, shown: ShownAs) -> Result<(), CommandFailure> {
     let (old, new) = (read(before)?, read(after)?);
     let mut columns = Columns::new(&["OWN %", "BEFORE", "POINTS", "WITH CALLED %", "BEFORE", "FUNCTION"]);
     let percent = |share: f64| format!("{:.1}", 100.0 * share);
@@ -190,7 +190,7 @@ fn compare(before: &Path, after: &Path, output: Option<&Path>, shown: Shown) -> 
         difference.growth().abs() >= LEAST || within >= LEAST
     };
     if shown.json {
-        let shares = |of: &compare::Shares| json!({ "own": of.own, "with_called": of.within });
+        let shares = |of: &compare::SampleShares| json!({ "own": of.own, "with_called": of.within });
         columns::objects(differences.iter().map(|difference| {
             let compare::Difference { name, before, after } = difference;
             json!({ "function": name, "before": shares(before), "after": shares(after) })
@@ -218,18 +218,24 @@ fn compare(before: &Path, after: &Path, output: Option<&Path>, shown: Shown) -> 
 }
 
 /// Draws the profile afterwards, if that is wanted.
-fn draw(old: &Profile, new: &Profile, before: &Path, after: &Path, output: Option<&Path>) -> Result<(), Failure> {
+fn draw(
+    old: &Profile,
+    new: &Profile,
+    before: &Path,
+    after: &Path,
+    output: Option<&Path>,
+) -> Result<(), CommandFailure> {
     let Some(file) = output else { return Ok(()) };
     let title = format!("{} compared with {}", after.display(), before.display());
     let picture = flamegraph::draw_difference(old, new, &title);
-    fs::write(file, picture).map_err(|error| Failure::file(file, &error))
+    fs::write(file, picture).map_err(|error| CommandFailure::file(file, &error))
 }
 
 /// Reads a profile in one of the forms that say all.
-fn read(file: &Path) -> Result<Profile, Failure> {
-    let bytes = fs::read(file).map_err(|error| Failure::file(file, &error))?;
+fn read(file: &Path) -> Result<Profile, CommandFailure> {
+    let bytes = fs::read(file).map_err(|error| CommandFailure::file(file, &error))?;
     let wrong = |words: String| {
-        Failure::Failed(format!(
+        CommandFailure::Failed(format!(
             "{}: {words}; a profile is expected that was written with --format folded or pprof",
             file.display()
         ))

@@ -12,38 +12,38 @@ use rookery_cluster::Joined;
 use rookery_fanout::View;
 use rookery_hub::Registry;
 use rookery_operations::process::{Reloaded, Wish};
-use rookery_shard::{Census, Door, Generation, Port, Running};
+use rookery_shard::{Door, Generation, Port, RunningShards, ShardCensus};
 use rookery_store::Background;
 use rookery_web::ServedCertificate;
-use rookery_web::comparison::{Compared, Comparer};
+use rookery_web::comparison::{ComparedValues, Comparer};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use tracing::{error, info, warn};
 
-use crate::acme::{self, Plan, Renewal};
-use crate::cards::{self, Place};
-use crate::certificate::Certificate;
+use crate::acme::{self, AcmePlan, Renewal};
+use crate::cards::{self, CardPlace};
+use crate::certificate::ServerCertificate;
 use crate::check;
 use crate::clock;
-use crate::config::{Config, WrittenNetwork};
+use crate::config::{ServerConfig, WrittenNetwork};
 use crate::control;
 use crate::database;
 use crate::dpm;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::folder::Folder;
-use crate::listener::{Kind, Listener};
+use crate::listener::{BoundListener, PortKind};
 use crate::loaded::{Loaded, compare, new_certificates, reload};
 use crate::logging;
 use crate::open_files;
 use crate::setup::records;
 use crate::sockets;
-use crate::start::Start;
-use crate::supervisor::{self, State, Watchdog};
+use crate::start::ServerStart;
+use crate::supervisor::{self, SupervisorState, Watchdog};
 use crate::watch::Watch;
 
 /// The next thing to do when the server has stopped.
 #[derive(Debug)]
-pub enum Ending {
+pub enum ServerEnding {
     /// Nothing.
     Exit,
     /// To start it again, with these listening sockets: an administrator wishes it.
@@ -51,7 +51,7 @@ pub enum Ending {
 }
 
 /// The calls that wake the thread which waits here.
-enum Call {
+enum WakeCall {
     /// The process got a signal.
     Signal(i32),
     /// An administrator wishes the server to end.
@@ -59,7 +59,7 @@ enum Call {
     /// An administrator wants configuration and certificates to be read again.
     Reload(Completer<Reloaded>),
     /// Somebody wants to know what a reload would change.
-    Compare(Completer<Result<Compared, String>>),
+    Compare(Completer<Result<ComparedValues, String>>),
     /// Certificates were issued, or files of the operator's were changed.
     Certificates,
     /// Others of the cluster have taken over from this process.
@@ -71,16 +71,16 @@ enum Call {
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if the operating system refuses signals or threads.
-pub fn run(mut start: Start) -> Result<Ending, Failure> {
+/// [`CommandFailure::Failed`] if the operating system refuses signals or threads.
+pub fn run(mut start: ServerStart) -> Result<ServerEnding, CommandFailure> {
     let (caller, calls) = mpsc::channel();
     hear_signals(caller.clone())?;
     let wishes = caller.clone();
     // Nobody hears a wish any more when the server stops already.
-    start.shared.process.listen(move |wish| drop(wishes.send(Call::Wish(wish))));
+    start.shared.process.listen(move |wish| drop(wishes.send(WakeCall::Wish(wish))));
     let reloads = caller.clone();
     // The one who asks is told that nobody reloads any more when the call is dropped.
-    start.shared.process.reload_by(move |answer| drop(reloads.send(Call::Reload(answer))));
+    start.shared.process.reload_by(move |answer| drop(reloads.send(WakeCall::Reload(answer))));
     let sockets = copies(&start.listeners);
     let running = Threads::start(&mut start, &caller)?;
     let watchdog = match Watchdog::start(running.shards.door(), start.shards) {
@@ -91,41 +91,41 @@ pub fn run(mut start: Start) -> Result<Ending, Failure> {
         }
     };
     start.announce();
-    supervisor::tell(State::Ready);
+    supervisor::tell(SupervisorState::Ready);
     sockets::keep(&sockets);
     for call in &calls {
         match call {
-            Call::Signal(SIGHUP) => drop(load_again(&mut start, &running)),
-            Call::Reload(answer) => answer.complete(load_again(&mut start, &running)),
-            Call::Compare(answer) => answer.complete(compare(&start.loaded).map_err(|error| error.to_string())),
-            Call::Signal(SIGUSR1) => tell(&start, &running),
-            Call::Certificates => take_certificates(&mut start, &running),
-            Call::Wish(Wish::Restart) => {
+            WakeCall::Signal(SIGHUP) => drop(load_again(&mut start, &running)),
+            WakeCall::Reload(answer) => answer.complete(load_again(&mut start, &running)),
+            WakeCall::Compare(answer) => answer.complete(compare(&start.loaded).map_err(|error| error.to_string())),
+            WakeCall::Signal(SIGUSR1) => tell(&start, &running),
+            WakeCall::Certificates => take_certificates(&mut start, &running),
+            WakeCall::Wish(Wish::Restart) => {
                 // The process stays, which a stop would not be.
-                supervisor::tell(State::Reloading);
+                supervisor::tell(SupervisorState::Reloading);
                 stop(start, running, &calls)?;
-                return Ok(Ending::Restart(sockets));
+                return Ok(ServerEnding::Restart(sockets));
             }
-            Call::Signal(_) | Call::Wish(Wish::Stop) => break,
-            Call::TakenOver => {
-                supervisor::tell(State::Stopping);
+            WakeCall::Signal(_) | WakeCall::Wish(Wish::Stop) => break,
+            WakeCall::TakenOver => {
+                supervisor::tell(SupervisorState::Stopping);
                 if let Err(failure) = stop(start, running, &calls) {
                     error!("{failure}");
                 }
-                return Err(Failure::TakenOver);
+                return Err(CommandFailure::TakenOver);
             }
         }
     }
-    supervisor::tell(State::Stopping);
+    supervisor::tell(SupervisorState::Stopping);
     // Connections are refused from now on, unless systemd keeps the sockets.
     drop(sockets);
     stop(start, running, &calls)?;
     drop(watchdog);
-    Ok(Ending::Exit)
+    Ok(ServerEnding::Exit)
 }
 
 /// Returns copies of the listening sockets, in which connections wait while nobody accepts them.
-fn copies(listeners: &[Listener]) -> Vec<TcpListener> {
+fn copies(listeners: &[BoundListener]) -> Vec<TcpListener> {
     let copies = listeners.iter().map(|listener| listener.socket.try_clone());
     copies.collect::<Result<_, _>>().unwrap_or_else(|error| {
         warn!(%error, "the ports can't be kept over a restart; raise the limit of open files");
@@ -134,17 +134,17 @@ fn copies(listeners: &[Listener]) -> Vec<TcpListener> {
 }
 
 /// Passes the signals on that a server knows, from a thread of its own.
-fn hear_signals(caller: Sender<Call>) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::Failed(format!("no signals can be received: {error}"));
+fn hear_signals(caller: Sender<WakeCall>) -> Result<(), CommandFailure> {
+    let failed = |error: std::io::Error| CommandFailure::Failed(format!("no signals can be received: {error}"));
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]).map_err(failed)?;
-    let hear = move || signals.forever().try_for_each(|signal| caller.send(Call::Signal(signal)));
+    let hear = move || signals.forever().try_for_each(|signal| caller.send(WakeCall::Signal(signal)));
     std::thread::Builder::new().name("signals".into()).spawn(|| rookery_observe::vital(hear)).map_err(failed)?;
     Ok(())
 }
 
 /// The parts that run besides this thread.
 struct Threads {
-    shards: Running,
+    shards: RunningShards,
     /// `None` if no port is for it.
     relay: Option<rookery_relay::Running>,
     beside: Beside,
@@ -153,24 +153,24 @@ struct Threads {
 /// The parts that reach the shards by their door.
 struct Beside {
     /// Serves browsers, if ports are for them, and commands.
-    web: rookery_web::Running,
+    web: rookery_web::RunningWeb,
     /// Carries what nodes of a cluster tell each other.
-    cluster: Option<rookery_cluster::Running>,
+    cluster: Option<rookery_cluster::RunningCluster>,
     /// Gets certificates; only where a port is there to prove who we are.
     renewal: Option<Renewal>,
     /// Sees when the operator's are changed.
     watch: Watch,
     /// Serves readings of devices, if that is wanted.
-    dpm: Option<dpm::Running>,
+    dpm: Option<dpm::RunningDpm>,
 }
 
 impl Threads {
-    fn start(start: &mut Start, caller: &Sender<Call>) -> Result<Threads, Failure> {
+    fn start(start: &mut ServerStart, caller: &Sender<WakeCall>) -> Result<Threads, CommandFailure> {
         let listeners = std::mem::take(&mut start.listeners);
         let (web, others): (Vec<_>, Vec<_>) =
-            listeners.into_iter().partition(|listener| matches!(listener.kind, Kind::Web | Kind::WebTls));
+            listeners.into_iter().partition(|listener| matches!(listener.kind, PortKind::Web | PortKind::WebTls));
         let (bytestreams, streams): (Vec<_>, Vec<_>) =
-            others.into_iter().partition(|listener| listener.kind == Kind::Bytestreams);
+            others.into_iter().partition(|listener| listener.kind == PortKind::Bytestreams);
         let relay = start_relay(start, bytestreams)?;
         let joined = start.joined.take();
         let shards = start_shards(start, streams, joined.as_ref())?;
@@ -210,61 +210,66 @@ impl Threads {
 
 impl Beside {
     fn start(
-        start: &mut Start,
-        caller: &Sender<Call>,
+        start: &mut ServerStart,
+        caller: &Sender<WakeCall>,
         door: Door,
-        web: Vec<Listener>,
+        web: Vec<BoundListener>,
         joined: Option<Joined>,
-    ) -> Result<Beside, Failure> {
+    ) -> Result<Beside, CommandFailure> {
         let ends = caller.clone();
         let cluster = joined.map(|joined| {
             // Nobody hears it any more when the server stops already.
-            joined.run(door.clone(), move || drop(ends.send(Call::TakenOver)))
+            joined.run(door.clone(), move || drop(ends.send(WakeCall::TakenOver)))
         });
-        let cluster = cluster.transpose().map_err(|failed| Failure::Failed(failed.to_string()))?;
-        let web = web
-            .into_iter()
-            .map(|listener| rookery_web::Listener { tls: listener.kind == Kind::WebTls, socket: listener.socket });
+        let cluster = cluster.transpose().map_err(|failed| CommandFailure::Failed(failed.to_string()))?;
+        let web = web.into_iter().map(|listener| rookery_web::WebListener {
+            tls: listener.kind == PortKind::WebTls,
+            socket: listener.socket,
+        });
         let web: Vec<_> = web.collect();
         let challenges = rookery_web::acme::Challenges::default();
         let renewal =
             if web.is_empty() { None } else { Some(renew(&start.loaded, challenges.clone(), caller.clone())?) };
         let comparisons = caller.clone();
         // The one who asks is told that nobody compares any more when the call is dropped.
-        let comparer = Comparer::new(move |answer| drop(comparisons.send(Call::Compare(answer))));
+        let comparer = Comparer::new(move |answer| drop(comparisons.send(WakeCall::Compare(answer))));
         let web = start_web(start, web, door.clone(), challenges, comparer)?;
         let changes = caller.clone();
         // Nobody hears it any more when the server stops already.
-        let watch = Watch::start(&start.loaded.config, move || drop(changes.send(Call::Certificates)))?;
+        let watch = Watch::start(&start.loaded.config, move || drop(changes.send(WakeCall::Certificates)))?;
         let dpm = start.dpm.take().map(|opened| opened.start(door)).transpose()?;
         Ok(Beside { web, cluster, renewal, watch, dpm })
     }
 }
 
 /// Gets certificates, and has the thread that waits for calls read them.
-fn renew(loaded: &Loaded, challenges: rookery_web::acme::Challenges, caller: Sender<Call>) -> Result<Renewal, Failure> {
+fn renew(
+    loaded: &Loaded,
+    challenges: rookery_web::acme::Challenges,
+    caller: Sender<WakeCall>,
+) -> Result<Renewal, CommandFailure> {
     // Nobody hears it any more when the server stops already.
-    Renewal::start(plan(loaded), challenges, move || drop(caller.send(Call::Certificates)))
+    Renewal::start(plan(loaded), challenges, move || drop(caller.send(WakeCall::Certificates)))
 }
 
-fn plan(loaded: &Loaded) -> Option<Plan> {
-    Plan::of(&loaded.config, &loaded.source.folder)
+fn plan(loaded: &Loaded) -> Option<AcmePlan> {
+    AcmePlan::of(&loaded.config, &loaded.source.folder)
 }
 
 /// Starts the front for browsers and commands.
 fn start_web(
-    start: &Start,
-    listeners: Vec<rookery_web::Listener>,
+    start: &ServerStart,
+    listeners: Vec<rookery_web::WebListener>,
     door: Door,
     challenges: rookery_web::acme::Challenges,
     comparer: Comparer,
-) -> Result<rookery_web::Running, Failure> {
+) -> Result<rookery_web::RunningWeb, CommandFailure> {
     let (folder, stores) = (&start.loaded.source.folder, &start.database.stores);
     let reach = rookery_web::Reach {
         door,
-        files: rookery_web::upload::Files::new(folder.uploads(), stores.slots.clone()),
+        files: rookery_web::upload::UploadFiles::new(folder.uploads(), stores.slots.clone()),
         challenges,
-        chat: rookery_web::chat::Files::new(folder.path()),
+        chat: rookery_web::chat::ChatFiles::new(folder.path()),
         stores: stores.clone(),
         journal: start.shared.journal.clone(),
         logins: start.shared.logins.clone(),
@@ -284,26 +289,35 @@ fn start_web(
         control: control::bind(folder),
     };
     let front = rookery_web::start(listeners, web_settings(&start.loaded), reach);
-    front.map_err(|error| Failure::Failed(format!("the web front can't be started: {error}")))
+    front.map_err(|error| CommandFailure::Failed(format!("the web front can't be started: {error}")))
 }
 
 /// Starts the relay; `None` if no port is for it: then the modules have nobody to ask.
-fn start_relay(start: &Start, listeners: Vec<Listener>) -> Result<Option<rookery_relay::Running>, Failure> {
+fn start_relay(
+    start: &ServerStart,
+    listeners: Vec<BoundListener>,
+) -> Result<Option<rookery_relay::Running>, CommandFailure> {
     if listeners.is_empty() {
         return Ok(None);
     }
     let sockets = listeners.into_iter().map(|listener| listener.socket).collect();
     let running = rookery_relay::start(sockets, &start.shared.relay);
-    running.map(Some).map_err(|error| Failure::Failed(format!("the relay of bytestreams can't be started: {error}")))
+    running
+        .map(Some)
+        .map_err(|error| CommandFailure::Failed(format!("the relay of bytestreams can't be started: {error}")))
 }
 
-fn start_shards(start: &Start, listeners: Vec<Listener>, joined: Option<&Joined>) -> Result<Running, Failure> {
+fn start_shards(
+    start: &ServerStart,
+    listeners: Vec<BoundListener>,
+    joined: Option<&Joined>,
+) -> Result<RunningShards, CommandFailure> {
     let background = Background::new(start.shards.min(4))
-        .map_err(|error| Failure::Failed(format!("no threads can be started: {error}")))?;
+        .map_err(|error| CommandFailure::Failed(format!("no threads can be started: {error}")))?;
     let shared = start.shared.clone();
     let listeners = listeners
         .into_iter()
-        .map(|listener| rookery_shard::Listener { port: port(listener.kind), socket: listener.socket });
+        .map(|listener| rookery_shard::ShardListener { port: port(listener.kind), socket: listener.socket });
     let key: [u8; 8] = database::random()?;
     let keys = RandomState::new();
     let keys = [1, 2, 3, 4].map(|part| keys.hash_one((key, part)));
@@ -331,16 +345,16 @@ fn start_shards(start: &Start, listeners: Vec<Listener>, joined: Option<&Joined>
         }
     };
     let running = rookery_shard::start(shards, cards);
-    running.map_err(|error| Failure::Failed(format!("the shards can't be started: {error}")))
+    running.map_err(|error| CommandFailure::Failed(format!("the shards can't be started: {error}")))
 }
 
 /// Returns what the shards speak on a port of theirs.
-fn port(kind: Kind) -> Port {
+fn port(kind: PortKind) -> Port {
     match kind {
-        Kind::C2sTls => Port::ClientsTls,
-        Kind::S2s => Port::Servers,
-        Kind::S2sTls => Port::ServersTls,
-        Kind::Components => Port::Components,
+        PortKind::C2sTls => Port::ClientsTls,
+        PortKind::S2s => Port::Servers,
+        PortKind::S2sTls => Port::ServersTls,
+        PortKind::Components => Port::Components,
         _ => Port::Clients,
     }
 }
@@ -363,10 +377,10 @@ fn generation(loaded: &Loaded) -> Generation {
 }
 
 /// Returns the part of one that the web front needs.
-fn web_settings(loaded: &Loaded) -> rookery_web::Settings {
+fn web_settings(loaded: &Loaded) -> rookery_web::WebSettings {
     let config = &loaded.config;
     let networks = |written: &[WrittenNetwork]| written.iter().map(|network| network.network).collect();
-    rookery_web::Settings {
+    rookery_web::WebSettings {
         domains: config.domains.iter().map(|domain| domain.name.clone()).collect(),
         tls: loaded.tls.clone(),
         trusted_proxies: networks(&config.web.trusted_proxies),
@@ -386,7 +400,7 @@ fn web_settings(loaded: &Loaded) -> rookery_web::Settings {
         connections: config.web.connections,
         connections_per_address: config.limits.connections_per_address,
         names: names(config),
-        bosh: config.web.bosh.then_some(rookery_web::bosh::Settings {
+        bosh: config.web.bosh.then_some(rookery_web::bosh::BoshSettings {
             compression: config.web.bosh_compression,
             most_bytes: config.limits.after_login.bytes,
         }),
@@ -396,7 +410,7 @@ fn web_settings(loaded: &Loaded) -> rookery_web::Settings {
     }
 }
 
-fn served(certificate: &Certificate) -> ServedCertificate {
+fn served(certificate: &ServerCertificate) -> ServedCertificate {
     ServedCertificate {
         file: certificate.file.clone(),
         names: certificate.domains.clone(),
@@ -405,22 +419,22 @@ fn served(certificate: &Certificate) -> ServedCertificate {
 }
 
 /// Returns the names under which browsers may come, and the sites whose pages may speak to us.
-fn names(config: &Config) -> rookery_web::site::KnownNames {
+fn names(config: &ServerConfig) -> rookery_web::site::KnownNames {
     let domains = config.domains.iter().map(|domain| acme::ascii(&domain.name).unwrap_or_else(|| domain.name.clone()));
     let public = config.web.public_host.as_deref().and_then(rookery_web::site::name).map(str::to_owned);
     let hosts = domains.chain(public).chain(config.web.hosts.iter().cloned()).collect();
     rookery_web::site::KnownNames { hosts, origins: config.web.origins.clone() }
 }
 
-fn load_again(start: &mut Start, running: &Threads) -> Reloaded {
-    supervisor::tell(State::Reloading);
+fn load_again(start: &mut ServerStart, running: &Threads) -> Reloaded {
+    supervisor::tell(SupervisorState::Reloading);
     let reloaded = load_all_again(start, running);
     // Also if nothing was changed: the old configuration goes on.
-    supervisor::tell(State::Ready);
+    supervisor::tell(SupervisorState::Ready);
     reloaded
 }
 
-fn load_all_again(start: &mut Start, running: &Threads) -> Reloaded {
+fn load_all_again(start: &mut ServerStart, running: &Threads) -> Reloaded {
     match start.database.decoys().and_then(|decoys| reload(&start.loaded, decoys)) {
         Ok(reloaded) => {
             for reason in &reloaded.restart {
@@ -441,7 +455,7 @@ fn load_all_again(start: &mut Start, running: &Threads) -> Reloaded {
     }
 }
 
-fn take_certificates(start: &mut Start, running: &Threads) {
+fn take_certificates(start: &mut ServerStart, running: &Threads) {
     match new_certificates(&start.loaded) {
         Ok(loaded) => {
             start.loaded = loaded;
@@ -453,8 +467,8 @@ fn take_certificates(start: &mut Start, running: &Threads) {
 }
 
 /// Logs what the shards have counted since the start.
-fn tell(start: &Start, running: &Threads) {
-    let Census { counters, sessions, .. } = running.shards.census();
+fn tell(start: &ServerStart, running: &Threads) {
+    let ShardCensus { counters, sessions, .. } = running.shards.census();
     let rookery_observe::Counters {
         messages_in,
         presence_in,
@@ -488,12 +502,12 @@ fn tell(start: &Start, running: &Threads) {
 }
 
 /// Ends all streams, gives their clients a few seconds, and closes the database last.
-fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Failure> {
+fn stop(start: ServerStart, threads: Threads, calls: &Receiver<WakeCall>) -> Result<(), CommandFailure> {
     let Threads { shards: running, relay, beside: Beside { web, cluster, renewal, watch, dpm } } = threads;
     drop((renewal, watch));
-    let Census { sessions, .. } = running.census();
+    let ShardCensus { sessions, .. } = running.census();
     info!(sessions, "stopping; a second signal stops at once");
-    let dpm_ended = dpm.is_none_or(dpm::Running::stop);
+    let dpm_ended = dpm.is_none_or(dpm::RunningDpm::stop);
     if let Some(cluster) = &cluster {
         cluster.stop_reading();
     }
@@ -503,7 +517,7 @@ fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Fa
     running.stop(place.is_some());
     let web_ended = web.stop();
     let relay_ended = relay.is_none_or(rookery_relay::Running::stop);
-    let is_over = || calls.try_iter().any(|call| matches!(call, Call::Signal(SIGTERM | SIGINT)));
+    let is_over = || calls.try_iter().any(|call| matches!(call, WakeCall::Signal(SIGTERM | SIGINT)));
     let shards_ended = finish(running, place, is_over)?;
     let clean = web_ended && dpm_ended && relay_ended && shards_ended;
     if let Some(cluster) = cluster {
@@ -513,13 +527,13 @@ fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Fa
     if clean {
         Ok(())
     } else {
-        Err(Failure::Failed("a part of it had failed; please report what the log says as a bug".into()))
+        Err(CommandFailure::Failed("a part of it had failed; please report what the log says as a bug".into()))
     }
 }
 
 /// Makes room for the sessions that wait for the next start; `None` if there is none.
-fn make_room(folder: &Folder, running: &Running) -> Option<Place> {
-    let Census { sessions, unread, .. } = running.census();
+fn make_room(folder: &Folder, running: &RunningShards) -> Option<CardPlace> {
+    let ShardCensus { sessions, unread, .. } = running.census();
     cards::make_room(folder, sessions, unread.bytes)
 }
 
@@ -529,8 +543,12 @@ fn make_room(folder: &Folder, running: &Running) -> Option<Place> {
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if the operator doesn't wait for that: `is_over` is true.
-fn finish(running: Running, mut place: Option<Place>, is_over: impl Fn() -> bool) -> Result<bool, Failure> {
+/// [`CommandFailure::Failed`] if the operator doesn't wait for that: `is_over` is true.
+fn finish(
+    running: RunningShards,
+    mut place: Option<CardPlace>,
+    is_over: impl Fn() -> bool,
+) -> Result<bool, CommandFailure> {
     let deadline = Instant::now() + PATIENCE;
     let mut handed_on = None;
     while !running.is_finished() {
@@ -546,7 +564,7 @@ fn finish(running: Running, mut place: Option<Place>, is_over: impl Fn() -> bool
             break;
         }
         if is_over() {
-            return Err(Failure::Failed("stopped at once by a second signal".into()));
+            return Err(CommandFailure::Failed("stopped at once by a second signal".into()));
         }
         std::thread::sleep(Duration::from_millis(20));
     }

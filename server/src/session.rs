@@ -3,29 +3,29 @@
 use rookery_jid::Jid;
 use serde_json::Value;
 
-use crate::arguments::{RoomCommand, SessionCommand, Shown};
+use crate::arguments::{RoomCommand, SessionCommand, ShownAs};
 use crate::columns::{self, Columns, cell};
-use crate::config::Config;
-use crate::control::{Running, encoded};
-use crate::failure::Failure;
-use crate::loaded::Source;
+use crate::config::ServerConfig;
+use crate::control::{RunningServer, encoded};
+use crate::failure::CommandFailure;
+use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// Runs a command for sessions.
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] if the configuration is wrong, [`Failure::Failed`] if no server runs or it
-/// refuses.
-pub fn run(source: &Source, command: SessionCommand) -> Result<(), Failure> {
-    let server = Running::in_folder(&source.folder)?;
+/// [`CommandFailure::Config`] if the configuration is wrong, [`CommandFailure::Failed`] if no
+/// server runs or it refuses.
+pub fn run(source: &ConfigSource, command: SessionCommand) -> Result<(), CommandFailure> {
+    let server = RunningServer::in_folder(&source.folder)?;
     match command {
         SessionCommand::List { whose, shown } => {
             let lists = match whose.as_deref().map(Jid::parse) {
                 None => paths(&source.read()?, |domain| format!("/domains/{domain}/sessions?")),
                 Some(Ok(jid)) if jid.is_domain() => vec![format!("/domains/{}/sessions?", encoded(jid.domain()))],
                 Some(Ok(jid)) => vec![format!("/users/{}/sessions", encoded(jid.bare_str()))],
-                Some(Err(error)) => return Err(Failure::Failed(format!("that is no address: {error}"))),
+                Some(Err(error)) => return Err(CommandFailure::Failed(format!("that is no address: {error}"))),
             };
             let row = |item: &Value| {
                 ["jid", "address", "transport", "tls", "connected", "available", "priority", "waiting_bytes"]
@@ -34,7 +34,8 @@ pub fn run(source: &Source, command: SessionCommand) -> Result<(), Failure> {
             list(server, &lists, &SESSION, row, shown)
         }
         SessionCommand::End { jid } => {
-            let jid = Jid::parse(&jid).map_err(|error| Failure::Failed(format!("{jid:?} is no address: {error}")))?;
+            let jid =
+                Jid::parse(&jid).map_err(|error| CommandFailure::Failed(format!("{jid:?} is no address: {error}")))?;
             let account = format!("/users/{}/sessions", encoded(jid.bare_str()));
             match jid.resource() {
                 Some(resource) => {
@@ -60,8 +61,8 @@ const SESSION: [&str; 8] =
 /// # Errors
 ///
 /// As [`run`].
-pub fn rooms(source: &Source, command: RoomCommand) -> Result<(), Failure> {
-    let server = Running::in_folder(&source.folder)?;
+pub fn rooms(source: &ConfigSource, command: RoomCommand) -> Result<(), CommandFailure> {
+    let server = RunningServer::in_folder(&source.folder)?;
     let of = |room: &str| format!("/rooms/{}", encoded(room));
     match command {
         RoomCommand::List { domain, shown } => {
@@ -110,18 +111,18 @@ pub fn rooms(source: &Source, command: RoomCommand) -> Result<(), Failure> {
 }
 
 /// Returns a path for each domain.
-fn paths(config: &Config, path: impl Fn(&str) -> String) -> Vec<String> {
+fn paths(config: &ServerConfig, path: impl Fn(&str) -> String) -> Vec<String> {
     config.domains.iter().map(|domain| path(&encoded(&domain.name))).collect()
 }
 
 /// Prints the entries of lists.
 fn list<const N: usize>(
-    server: Running<'_>,
+    server: RunningServer<'_>,
     lists: &[String],
     names: &[&str; N],
     row: impl Fn(&Value) -> [String; N],
-    shown: Shown,
-) -> Result<(), Failure> {
+    shown: ShownAs,
+) -> Result<(), CommandFailure> {
     let mut columns = Columns::new(names);
     for path in lists {
         server.list(path, |item| {

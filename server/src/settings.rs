@@ -6,12 +6,12 @@ use rookery_modules::sasl2;
 use rookery_sasl::server::Decoy;
 use rookery_stream::c2s::Policy;
 
-use crate::config::{ComponentConfig, Config, DomainConfig};
+use crate::config::{ComponentConfig, DomainConfig, ServerConfig};
 use crate::database::Decoys;
-use crate::logins::Logins;
+use crate::logins::LoginSources;
 
 /// Returns the hub's settings, with those who vouch for logins.
-pub fn settings(config: &Config, table: &[Box<dyn Module>], logins: &Logins) -> Settings {
+pub fn settings(config: &ServerConfig, table: &[Box<dyn Module>], logins: &LoginSources) -> Settings {
     let limits = &config.limits;
     Settings {
         domains: config.domains.iter().map(|domain| hub_domain(domain, table, logins)).collect(),
@@ -31,7 +31,7 @@ pub fn settings(config: &Config, table: &[Box<dyn Module>], logins: &Logins) -> 
 
 /// Returns the address at which browsers reach the web front over TLS, with `@` for a domain;
 /// `None` if they don't, or by a port that only the system knows.
-pub fn pages(config: &Config) -> Option<String> {
+pub fn pages(config: &ServerConfig) -> Option<String> {
     let listen = &config.listen;
     if let Some(host) = &config.web.public_host {
         let serves = !listen.web.is_empty() || !listen.web_tls.is_empty();
@@ -48,7 +48,7 @@ fn component(config: &ComponentConfig) -> Component {
 }
 
 /// Returns what client streams are negotiated by.
-pub fn policy(config: &Config, settings: &Settings, registry: &Registry, decoys: &Decoys) -> Policy {
+pub fn policy(config: &ServerConfig, settings: &Settings, registry: &Registry, decoys: &Decoys) -> Policy {
     Policy {
         hosts: settings.domains.iter().map(|domain| sasl2::host(domain, registry)).collect(),
         limits_before: config.limits.before_login,
@@ -62,7 +62,7 @@ pub fn policy(config: &Config, settings: &Settings, registry: &Registry, decoys:
     }
 }
 
-fn hub_domain(domain: &DomainConfig, table: &[Box<dyn Module>], logins: &Logins) -> Domain {
+fn hub_domain(domain: &DomainConfig, table: &[Box<dyn Module>], logins: &LoginSources) -> Domain {
     let on = table.iter().filter_map(|module| {
         let config = domain.modules.get(module.name()).filter(|config| config.enabled)?;
         let mut options = Options::defaults(module.options());
@@ -81,9 +81,9 @@ fn hub_domain(domain: &DomainConfig, table: &[Box<dyn Module>], logins: &Logins)
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Config {
+    fn read(text: &str) -> ServerConfig {
         let modules = rookery_modules::table(&rookery_modules::Shared::default());
-        Config::parse(text, &modules).expect("a configuration")
+        ServerConfig::parse(text, &modules).expect("a configuration")
     }
 
     #[test]

@@ -2,20 +2,20 @@
 
 use serde_json::Value;
 
-use crate::arguments::Shown;
+use crate::arguments::ShownAs;
 use crate::columns::{self, Columns, cell};
-use crate::control::Running;
-use crate::failure::Failure;
-use crate::loaded::Source;
+use crate::control::RunningServer;
+use crate::failure::CommandFailure;
+use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// Prints the newest slow events.
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if no server runs, or it doesn't answer.
-pub fn run(source: &Source, shown: Shown) -> Result<(), Failure> {
-    let found = Running::in_folder(&source.folder)?.get("/slow")?;
+/// [`CommandFailure::Failed`] if no server runs, or it doesn't answer.
+pub fn run(source: &ConfigSource, shown: ShownAs) -> Result<(), CommandFailure> {
+    let found = RunningServer::in_folder(&source.folder)?.get("/slow")?;
     if shown.json {
         return columns::line(&found.to_string()).map(drop);
     }

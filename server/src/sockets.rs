@@ -75,7 +75,7 @@ fn name(address: SocketAddr) -> String {
     format!("listen-{}", address.to_string().replace(':', "_"))
 }
 
-/// Has a program that takes the place of this process inherit the sockets. They stay open for as
+/// Lets a program that takes the place of this process inherit the sockets. They stay open for as
 /// long as what is returned.
 ///
 /// # Errors

@@ -14,26 +14,26 @@ use rookery_store::wait;
 use crate::admin;
 use crate::check;
 use crate::cluster;
-use crate::database::Database;
+use crate::database::OpenedDatabase;
 use crate::dpm::Opened;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::folder::Lock;
-use crate::listener::{self, Kind, Listener};
-use crate::loaded::{Loaded, Source};
+use crate::listener::{self, BoundListener, PortKind};
+use crate::loaded::{ConfigSource, Loaded};
 use crate::logging;
 use crate::open_files;
 use crate::sockets::Inherited;
 use crate::state::LastStart;
-use crate::welcome::{self, Admin, Secret};
+use crate::welcome::{self, FirstAdmin, FirstSecret};
 
 /// Everything that the server runs on, opened.
-pub struct Start {
+pub struct ServerStart {
     /// Configuration, settings, policy, certificates, and where they came from.
     pub loaded: Loaded,
     /// The stores.
-    pub database: Database,
+    pub database: OpenedDatabase,
     /// Bound sockets, listening already: connections wait in them from now on.
-    pub listeners: Vec<Listener>,
+    pub listeners: Vec<BoundListener>,
     /// The number of shards to run, at least one: the configured number, or that of the cores.
     pub shards: usize,
     /// The state that modules share across shards, for [`rookery_modules::table`].
@@ -42,9 +42,9 @@ pub struct Start {
     pub joined: Option<Joined>,
     /// The service for readings of devices, until it runs.
     pub dpm: Option<Opened>,
-    bound: Vec<(SocketAddr, Kind)>,
+    bound: Vec<(SocketAddr, PortKind)>,
     /// The first account, if this is the first start.
-    admin: Option<Admin>,
+    admin: Option<FirstAdmin>,
     /// Keeps other servers out of the data folder until the process ends.
     _lock: Lock,
 }
@@ -53,10 +53,11 @@ pub struct Start {
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] if the configuration is wrong, [`Failure::Unfit`] if the machine or the
-/// database has to be put right, [`Failure::Blocked`] if another start may do better: the grades of
-/// a check, with the same exit codes. [`Failure::Failed`] for all else that the machine refuses.
-pub fn start(source: Source) -> Result<Start, Failure> {
+/// [`CommandFailure::Config`] if the configuration is wrong, [`CommandFailure::Unfit`] if the
+/// machine or the database has to be put right, [`CommandFailure::Blocked`] if another start may do
+/// better: the grades of a check, with the same exit codes. [`CommandFailure::Failed`] for all else
+/// that the machine refuses.
+pub fn start(source: ConfigSource) -> Result<ServerStart, CommandFailure> {
     // Nothing is made for a configuration that is wrong.
     let config = source.read()?;
     logging::start(&config.log);
@@ -66,12 +67,12 @@ pub fn start(source: Source) -> Result<Start, Failure> {
     folder.create()?;
     let lock = folder.lock()?;
     if folder.restoring().exists() {
-        return Err(Failure::Unfit(folder.half_restored()));
+        return Err(CommandFailure::Unfit(folder.half_restored()));
     }
     let listeners = listener::bind_all(&config, Inherited::take())?;
     let shared = Shared::default();
     let dpm = Opened::open(&config, &folder, &shared.data)?;
-    let database = Database::open(&folder, &config.store)?;
+    let database = OpenedDatabase::open(&folder, &config.store)?;
     let loaded = Loaded::with(source, config, database.decoys()?, None)?;
     let shards = match loaded.config.shards {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -79,7 +80,7 @@ pub fn start(source: Source) -> Result<Start, Failure> {
     };
     let joined = cluster::join(&loaded.config.cluster, shards, &database)?;
     let mut bound: Vec<_> = listeners.iter().map(|listener| (listener.address, listener.kind)).collect();
-    bound.extend(dpm.iter().flat_map(|dpm| &dpm.addresses).map(|address| (*address, Kind::Dpm)));
+    bound.extend(dpm.iter().flat_map(|dpm| &dpm.addresses).map(|address| (*address, PortKind::Dpm)));
     // Last of all, so that no password is made that nobody gets to see, and before anybody is
     // served: who connects first finds the account.
     let admin = match LastStart::read(&loaded.source.folder) {
@@ -88,11 +89,11 @@ pub fn start(source: Source) -> Result<Start, Failure> {
     };
     tell_of_nobody(&loaded, &database)?;
     check::tell(&loaded.source, &loaded.config);
-    Ok(Start { loaded, database, listeners, shards, shared, joined, dpm, bound, admin, _lock: lock })
+    Ok(ServerStart { loaded, database, listeners, shards, shared, joined, dpm, bound, admin, _lock: lock })
 }
 
 /// Logs that nobody administers the server, if the first domain could have administrators.
-fn tell_of_nobody(loaded: &Loaded, database: &Database) -> Result<(), Failure> {
+fn tell_of_nobody(loaded: &Loaded, database: &OpenedDatabase) -> Result<(), CommandFailure> {
     let domains = admin::administrators(&loaded.config, database)?;
     let first = domains.into_iter().find(|at| loaded.config.domains.first().is_some_and(|own| own.name == at.domain));
     if let Some(Administrators { domain, configured, named }) = first
@@ -104,7 +105,7 @@ fn tell_of_nobody(loaded: &Loaded, database: &Database) -> Result<(), Failure> {
     Ok(())
 }
 
-impl Start {
+impl ServerStart {
     /// Tells on standard output what the operator doesn't know yet, and that the server runs; to be
     /// called when it does, signals included. What can't be remembered for the next start is told
     /// again there.
@@ -124,39 +125,39 @@ impl Start {
 
 /// Makes the first account, unless there are accounts already: somebody lost the state file, not
 /// the users.
-fn make_admin(loaded: &Loaded, database: &Database) -> Result<Admin, Failure> {
+fn make_admin(loaded: &Loaded, database: &OpenedDatabase) -> Result<FirstAdmin, CommandFailure> {
     let accounts = &database.stores.accounts;
     if wait(accounts.count(None))? > 0 {
-        return Ok(Admin::Others);
+        return Ok(FirstAdmin::Others);
     }
-    let Some(domain) = loaded.config.domains.first() else { return Ok(Admin::Others) };
-    let jid = Jid::new(Some("admin"), &domain.name, None).map_err(|error| Failure::Failed(error.to_string()))?;
+    let Some(domain) = loaded.config.domains.first() else { return Ok(FirstAdmin::Others) };
+    let jid = Jid::new(Some("admin"), &domain.name, None).map_err(|error| CommandFailure::Failed(error.to_string()))?;
     let password = random_password()?;
     let credentials = Credentials::derive(&password, loaded.config.login.scram_iterations);
-    let credentials = credentials.map_err(|error| Failure::Failed(error.to_string()))?;
-    create_admin(database, jid, credentials, || Secret::keep(password, &loaded.source.folder))
+    let credentials = credentials.map_err(|error| CommandFailure::Failed(error.to_string()))?;
+    create_admin(database, jid, credentials, || FirstSecret::keep(password, &loaded.source.folder))
 }
 
 /// Makes the account and gives it its right. Somebody may have made one of that name meanwhile, by
 /// `rookery user add`: then that is the first account, as its maker wanted it.
 fn create_admin(
-    database: &Database,
+    database: &OpenedDatabase,
     jid: Jid,
     credentials: Credentials,
-    keep: impl FnOnce() -> Result<Secret, Failure>,
-) -> Result<Admin, Failure> {
+    keep: impl FnOnce() -> Result<FirstSecret, CommandFailure>,
+) -> Result<FirstAdmin, CommandFailure> {
     match wait(users::create(&database.stores, jid.as_ref(), credentials))? {
         Ok(()) => {}
-        Err(Refusal::Exists(_)) => return Ok(Admin::Others),
-        Err(refusal) => return Err(Failure::Failed(refusal.to_string())),
+        Err(Refusal::Exists(_)) => return Ok(FirstAdmin::Others),
+        Err(refusal) => return Err(CommandFailure::Failed(refusal.to_string())),
     }
     wait(rookery_operations::rights::set_named(&database.stores, jid.domain(), std::slice::from_ref(&jid)))?;
-    Ok(Admin::Made { jid, password: keep()? })
+    Ok(FirstAdmin::Made { jid, password: keep()? })
 }
 
 /// Returns a password of 100 bits, without letters that are taken for others.
-fn random_password() -> Result<String, Failure> {
-    chance::text(20).map_err(|error| Failure::Failed(error.to_string()))
+fn random_password() -> Result<String, CommandFailure> {
+    chance::text(20).map_err(|error| CommandFailure::Failed(error.to_string()))
 }
 
 #[cfg(test)]
@@ -168,12 +169,12 @@ mod tests {
     fn an_account_that_was_made_meanwhile_is_the_first_one() {
         let directory = tempfile::tempdir().expect("a directory");
         let folder = Folder::new(directory.path().to_owned());
-        let database = Database::open(&folder, &Default::default()).expect("a database");
+        let database = OpenedDatabase::open(&folder, &Default::default()).expect("a database");
         let jid = Jid::parse("admin@localhost").expect("an address");
         let keys = |password: &str| Credentials::derive(password, 4096).expect("keys");
         wait(users::create(&database.stores, jid.as_ref(), keys("theirs"))).expect("kept").expect("made");
         let made = create_admin(&database, jid.clone(), keys("ours"), || panic!("there is no password to keep"));
-        assert!(matches!(made, Ok(Admin::Others)));
+        assert!(matches!(made, Ok(FirstAdmin::Others)));
         let kept = wait(database.stores.accounts.credentials(jid.as_ref())).expect("read").expect("an account");
         assert!(kept.verify("theirs"), "their password counts");
     }

@@ -6,7 +6,7 @@ use std::fs;
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::folder::{self, Folder};
 use crate::loaded::Loaded;
 
@@ -69,9 +69,9 @@ impl LastStart {
     ///
     /// # Errors
     ///
-    /// [`Failure::Failed`] if the file can't be written.
-    pub fn write(&self, folder: &Folder) -> Result<(), Failure> {
-        let text = toml::to_string(self).map_err(|error| Failure::Failed(error.to_string()))?;
+    /// [`CommandFailure::Failed`] if the file can't be written.
+    pub fn write(&self, folder: &Folder) -> Result<(), CommandFailure> {
+        let text = toml::to_string(self).map_err(|error| CommandFailure::Failed(error.to_string()))?;
         folder::write(&folder.state(), &format!("{HEAD}{text}"), 0o600)
     }
 

@@ -1,22 +1,22 @@
 //! `rookery status` and `rookery reload`: the running server, in a few lines.
 
-use rookery_web::health::{Fill, Space};
+use rookery_web::health::{DiskFill, Space};
 use serde_json::Value;
 
-use crate::arguments::Shown;
+use crate::arguments::ShownAs;
 use crate::columns::{self, cell};
-use crate::control::Running;
-use crate::failure::Failure;
-use crate::loaded::Source;
+use crate::control::RunningServer;
+use crate::failure::CommandFailure;
+use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// Prints the state of the server.
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if none runs, or it doesn't answer.
-pub fn status(source: &Source, shown: Shown) -> Result<(), Failure> {
-    let found = Running::in_folder(&source.folder)?.get("/status")?;
+/// [`CommandFailure::Failed`] if none runs, or it doesn't answer.
+pub fn status(source: &ConfigSource, shown: ShownAs) -> Result<(), CommandFailure> {
+    let found = RunningServer::in_folder(&source.folder)?.get("/status")?;
     if shown.json {
         return columns::line(&found.to_string()).map(drop);
     }
@@ -24,13 +24,14 @@ pub fn status(source: &Source, shown: Shown) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Has the server read configuration and certificates again.
+/// Asks the server to read configuration and certificates again.
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if they are wrong, in which case nothing has changed; if no server runs.
-pub fn reload(source: &Source) -> Result<(), Failure> {
-    let reloaded = Running::in_folder(&source.folder)?.ask("POST", "/reload", None)?;
+/// [`CommandFailure::Failed`] if they are wrong, in which case nothing has changed; if no server
+/// runs.
+pub fn reload(source: &ConfigSource) -> Result<(), CommandFailure> {
+    let reloaded = RunningServer::in_folder(&source.folder)?.ask("POST", "/reload", None)?;
     say("configuration and certificates were read again\n");
     for words in texts(&reloaded["restart"]) {
         say(&format!("{words}\n"));
@@ -57,9 +58,9 @@ fn text(found: &Value) -> String {
     if let (Some(free), Some(total)) = (found["disk"]["free_bytes"].as_u64(), found["disk"]["total_bytes"].as_u64()) {
         let space = Space { free, total };
         let words = match space.fill() {
-            Fill::Fine => format!("{space}"),
-            Fill::Low => format!("{space}: nearly full"),
-            Fill::Full => format!("{space}: full, nothing can be stored"),
+            DiskFill::Fine => format!("{space}"),
+            DiskFill::Low => format!("{space}: nearly full"),
+            DiskFill::Full => format!("{space}: full, nothing can be stored"),
         };
         lines.push(("disk", words));
     }

@@ -20,15 +20,15 @@ use rookery_shard::Door;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tracing::warn;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// The state of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum SupervisorState {
     /// All ports listen, and the configuration counts.
     Ready,
-    /// It reads its configuration again, or starts again in the same process; [`State::Ready`]
-    /// follows.
+    /// It reads its configuration again, or starts again in the same process;
+    /// [`SupervisorState::Ready`] follows.
     Reloading,
     /// It ends.
     Stopping,
@@ -37,7 +37,7 @@ pub enum State {
 }
 
 /// Tells systemd, if it asked for that.
-pub fn tell(state: State) {
+pub fn tell(state: SupervisorState) {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
     if let Err(error) = send(socket.as_bytes(), state.words().as_bytes()) {
         warn!(?state, %error, "systemd can't be told");
@@ -55,7 +55,7 @@ pub fn keep(name: &str, socket: BorrowedFd<'_>) {
     }
 }
 
-/// Has systemd forget a socket that it keeps.
+/// Lets systemd forget a socket that it keeps.
 pub fn forget(name: &str) {
     let Some(to) = std::env::var_os("NOTIFY_SOCKET").filter(|_| std::env::var_os("FDSTORE").is_some()) else { return };
     if let Err(error) = send(to.as_bytes(), format!("FDSTOREREMOVE=1\nFDNAME={name}").as_bytes()) {
@@ -63,16 +63,16 @@ pub fn forget(name: &str) {
     }
 }
 
-impl State {
+impl SupervisorState {
     fn words(self) -> String {
         match self {
-            State::Ready => "READY=1".to_owned(),
-            State::Reloading => {
+            SupervisorState::Ready => "READY=1".to_owned(),
+            SupervisorState::Reloading => {
                 let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
                 format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1000)
             }
-            State::Stopping => "STOPPING=1".to_owned(),
-            State::Alive => "WATCHDOG=1".to_owned(),
+            SupervisorState::Stopping => "STOPPING=1".to_owned(),
+            SupervisorState::Alive => "WATCHDOG=1".to_owned(),
         }
     }
 }
@@ -112,14 +112,15 @@ impl Watchdog {
     ///
     /// # Errors
     ///
-    /// [`Failure::Failed`] if the system gives no thread.
-    pub fn start(door: Door, shards: usize) -> Result<Option<Watchdog>, Failure> {
+    /// [`CommandFailure::Failed`] if the system gives no thread.
+    pub fn start(door: Door, shards: usize) -> Result<Option<Watchdog>, CommandFailure> {
         let Some(patience) = patience() else { return Ok(None) };
         let (stop, stopped) = mpsc::channel();
         let ask = move |shard, work: Box<dyn FnOnce() + Send>| door.run_at(shard, |_| work());
-        let work = move || feed(patience / 3, &stopped, shards, ask, || tell(State::Alive));
+        let work = move || feed(patience / 3, &stopped, shards, ask, || tell(SupervisorState::Alive));
         let thread = std::thread::Builder::new().name("watchdog".into()).spawn(|| rookery_observe::vital(work));
-        thread.map_err(|error| Failure::Failed(format!("no thread for the watchdog can be started: {error}")))?;
+        thread
+            .map_err(|error| CommandFailure::Failed(format!("no thread for the watchdog can be started: {error}")))?;
         Ok(Some(Watchdog { _stop: stop }))
     }
 }
@@ -131,7 +132,7 @@ fn patience() -> Option<Duration> {
     number("WATCHDOG_USEC").filter(|usec| *usec > 0 && is_ours).map(Duration::from_micros)
 }
 
-/// Has every shard do a piece of work, calls `alive` when all have, and does it again after the
+/// Gives every shard a piece of work, calls `alive` when all have, and does it again after the
 /// `period`; until it is stopped, or a shard has ended.
 fn feed(
     period: Duration,

@@ -6,40 +6,40 @@ use rookery_operations::api_tokens::{self, Scope};
 use rookery_store::wait;
 use serde_json::json;
 
-use crate::arguments::{Shown, TokenCommand};
+use crate::arguments::{ShownAs, TokenCommand};
 use crate::clock;
 use crate::columns;
 use crate::control::note;
-use crate::database::Database;
-use crate::failure::Failure;
-use crate::loaded::Source;
+use crate::database::OpenedDatabase;
+use crate::failure::CommandFailure;
+use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// Runs one command.
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] if the configuration is wrong, [`Failure::Failed`] if there is no such
-/// scope, domain or token, or the store failed.
-pub fn run(source: &Source, command: TokenCommand) -> Result<(), Failure> {
+/// [`CommandFailure::Config`] if the configuration is wrong, [`CommandFailure::Failed`] if there is
+/// no such scope, domain or token, or the store failed.
+pub fn run(source: &ConfigSource, command: TokenCommand) -> Result<(), CommandFailure> {
     let config = source.read()?;
-    let database = Database::open_patiently(&source.folder, &config.store)?;
+    let database = OpenedDatabase::open_patiently(&source.folder, &config.store)?;
     match command {
         TokenCommand::Add { name, scopes, domain, shown } => {
             if let Some(domain) = domain.as_deref().filter(|domain| config.domain(domain).is_none()) {
-                return Err(Failure::Failed(format!("{domain} is not a domain of this server")));
+                return Err(CommandFailure::Failed(format!("{domain} is not a domain of this server")));
             }
             let scopes = scopes.iter().map(|name| scope(name)).collect::<Result<_, _>>()?;
             let of = domain.clone().unwrap_or_default();
             let made = wait(api_tokens::add(&database.stores, &name, scopes, domain, clock::now() * 1000))?;
-            let secret = made.map_err(|refusal: Refusal| Failure::Failed(refusal.to_string()))?;
+            let secret = made.map_err(|refusal: Refusal| CommandFailure::Failed(refusal.to_string()))?;
             note(source, &of, &format!("made a token: {name}"));
             match shown.json {
                 true => columns::objects([json!({ "name": name, "secret": secret })])?,
                 false => say(&format!("{secret}\n")),
             }
         }
-        TokenCommand::List { shown: Shown { json: true } } => {
+        TokenCommand::List { shown: ShownAs { json: true } } => {
             let tokens = wait(api_tokens::list(&database.stores))?;
             columns::objects(tokens.into_iter().map(|token| {
                 let scopes: Vec<_> = token.scopes.iter().map(|scope| scope.name()).collect();
@@ -57,7 +57,7 @@ pub fn run(source: &Source, command: TokenCommand) -> Result<(), Failure> {
         }
         TokenCommand::Revoke { name } => {
             if !wait(api_tokens::revoke(&database.stores, &name))? {
-                return Err(Failure::Failed(format!(
+                return Err(CommandFailure::Failed(format!(
                     "there is no token {name}; `rookery token list` shows those that there are"
                 )));
             }
@@ -68,8 +68,8 @@ pub fn run(source: &Source, command: TokenCommand) -> Result<(), Failure> {
     Ok(())
 }
 
-fn scope(name: &str) -> Result<Scope, Failure> {
+fn scope(name: &str) -> Result<Scope, CommandFailure> {
     let known: Vec<_> = Scope::ALL.iter().map(|scope| scope.name()).collect();
     Scope::named(name)
-        .ok_or_else(|| Failure::Failed(format!("there is no scope {name:?}; known are: {}", known.join(", "))))
+        .ok_or_else(|| CommandFailure::Failed(format!("there is no scope {name:?}; known are: {}", known.join(", "))))
 }

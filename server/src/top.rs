@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
-use crate::arguments::Shown;
+use crate::arguments::ShownAs;
 use crate::columns::{self, Columns};
-use crate::control::Running;
-use crate::failure::Failure;
-use crate::loaded::Source;
+use crate::control::RunningServer;
+use crate::failure::CommandFailure;
+use crate::loaded::ConfigSource;
 
 /// The wishes of somebody who watches.
 #[derive(Debug, clap::Args)]
-pub struct Wishes {
+pub struct TopWishes {
     /// The list below the overview
     #[arg(long, value_enum, default_value = "threads")]
     by: By,
@@ -28,7 +28,7 @@ pub struct Wishes {
     #[arg(long)]
     once: bool,
     #[command(flatten)]
-    shown: Shown,
+    shown: ShownAs,
 }
 
 /// The parts of the server that are listed.
@@ -65,16 +65,16 @@ impl By {
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if none runs, it ends, or standard output can't be written.
-pub fn run(source: &Source, wishes: &Wishes) -> Result<(), Failure> {
-    let server = Running::in_folder(&source.folder)?;
+/// [`CommandFailure::Failed`] if none runs, it ends, or standard output can't be written.
+pub fn run(source: &ConfigSource, wishes: &TopWishes) -> Result<(), CommandFailure> {
+    let server = RunningServer::in_folder(&source.folder)?;
     let path = format!("/top?by={}&limit={}", wishes.by.name(), wishes.limit);
     let is_drawn = std::io::stdout().is_terminal() && !wishes.once && !wishes.shown.json;
     let (mut before, mut since) = (server.get(&path)?, Instant::now());
     loop {
         std::thread::sleep(PERIOD);
         let (now, moment) = (server.get(&path)?, Instant::now());
-        let page = Page::new(&before, &now, (moment - since).as_secs_f64());
+        let page = TopPage::new(&before, &now, (moment - since).as_secs_f64());
         let text = match (wishes.shown.json, is_drawn) {
             (true, _) => page.json().to_string(),
             // To the upper left, and away with what was there.
@@ -89,15 +89,15 @@ pub fn run(source: &Source, wishes: &Wishes) -> Result<(), Failure> {
 }
 
 /// Two answers of the server, and the seconds between them.
-struct Page<'a> {
+struct TopPage<'a> {
     before: &'a Value,
     now: &'a Value,
     seconds: f64,
 }
 
-impl Page<'_> {
-    fn new<'a>(before: &'a Value, now: &'a Value, seconds: f64) -> Page<'a> {
-        Page { before, now, seconds: seconds.max(0.001) }
+impl TopPage<'_> {
+    fn new<'a>(before: &'a Value, now: &'a Value, seconds: f64) -> TopPage<'a> {
+        TopPage { before, now, seconds: seconds.max(0.001) }
     }
 
     /// Returns what the counts of something have grown by in a second. What wasn't there before has
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn rates_are_differences_by_time() {
         let (before, now) = (answer(100, 10), answer(300, 60));
-        let page = Page::new(&before, &now, 2.0);
+        let page = TopPage::new(&before, &now, 2.0);
         let json = page.json();
         assert_eq!((json["rates"]["messages"].as_f64(), json["totals"]["messages"].as_u64()), (Some(100.0), Some(300)));
         assert_eq!(json["rows"][0]["rates"]["messages"].as_f64(), Some(25.0));
@@ -284,6 +284,6 @@ mod tests {
     fn what_was_not_there_before_has_no_rate() {
         let (mut before, now) = (answer(100, 10), answer(300, 60));
         before["rows"] = json!([]);
-        assert_eq!(Page::new(&before, &now, 1.0).json()["rows"][0]["rates"], json!({}));
+        assert_eq!(TopPage::new(&before, &now, 1.0).json()["rows"][0]["rates"], json!({}));
     }
 }

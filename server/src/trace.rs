@@ -6,15 +6,15 @@ use rookery_hub::trace::{MOST_SECONDS, MOST_STANZAS};
 use rookery_web::control::trace::TRACE;
 use serde_json::Value;
 
-use crate::arguments::Shown;
+use crate::arguments::ShownAs;
 use crate::columns::{self, cell};
-use crate::control::{Running, encoded};
-use crate::failure::Failure;
-use crate::loaded::Source;
+use crate::control::{RunningServer, encoded};
+use crate::failure::CommandFailure;
+use crate::loaded::ConfigSource;
 
 /// The wishes of somebody who traces.
 #[derive(Debug, clap::Args)]
-pub struct Wishes {
+pub struct TraceWishes {
     /// The account, room or session whose stanzas are shown, from there and to there; or the domain
     /// of another server
     #[arg(value_name = "JID|DOMAIN")]
@@ -29,16 +29,16 @@ pub struct Wishes {
     #[arg(long)]
     contents: bool,
     #[command(flatten)]
-    shown: Shown,
+    shown: ShownAs,
 }
 
 /// Shows what happens until the trace ends.
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if no server runs, it refuses, or standard output can't be written.
-pub fn run(source: &Source, wishes: &Wishes) -> Result<(), Failure> {
-    Subject::parse(&wishes.subject).map_err(Failure::Failed)?;
+/// [`CommandFailure::Failed`] if no server runs, it refuses, or standard output can't be written.
+pub fn run(source: &ConfigSource, wishes: &TraceWishes) -> Result<(), CommandFailure> {
+    Subject::parse(&wishes.subject).map_err(CommandFailure::Failed)?;
     let contents = if wishes.contents { "yes" } else { "no" };
     let path = format!(
         "{TRACE}?jid={}&stanzas={}&seconds={}&contents={contents}",
@@ -47,7 +47,7 @@ pub fn run(source: &Source, wishes: &Wishes) -> Result<(), Failure> {
         wishes.seconds
     );
     let mut last = String::new();
-    Running::in_folder(&source.folder)?.follow(&path, |line| match wishes.shown.json {
+    RunningServer::in_folder(&source.folder)?.follow(&path, |line| match wishes.shown.json {
         true => columns::line(&line.to_string()),
         false => columns::line(&text(line, &mut last)),
     })

@@ -11,26 +11,26 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use crate::config::Config;
-use crate::failure::Failure;
+use crate::config::ServerConfig;
+use crate::failure::CommandFailure;
 use rookery_base::lock::lock;
 
 /// Somebody who looks. Ends some time after this is dropped.
 #[derive(Debug)]
-pub struct Watch(Arc<Mutex<Seen>>);
+pub struct Watch(Arc<Mutex<SeenFiles>>);
 
 #[derive(Debug)]
-struct Seen {
+struct SeenFiles {
     files: Vec<PathBuf>,
     /// The state of the files when they were read.
-    read: Look,
+    read: FileLook,
     /// The state of the files at the last look.
-    last: Look,
+    last: FileLook,
 }
 
 /// The facts that tell one state of files from another: where each lies, when it was written, its
 /// length; `None` for one that isn't there.
-type Look = Vec<Option<(u64, i64, i64, u64)>>;
+type FileLook = Vec<Option<(u64, i64, i64, u64)>>;
 
 impl Watch {
     /// Begins to watch the files of a configuration, which were just read. `changed` is called, on
@@ -38,8 +38,8 @@ impl Watch {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub fn start(config: &Config, changed: impl Fn() + Send + 'static) -> Result<Watch, Failure> {
-        let seen = Arc::new(Mutex::new(Seen::of(files(config))));
+    pub fn start(config: &ServerConfig, changed: impl Fn() + Send + 'static) -> Result<Watch, CommandFailure> {
+        let seen = Arc::new(Mutex::new(SeenFiles::of(files(config))));
         let watched = Arc::downgrade(&seen);
         let work = move || {
             while let Some(is_changed) = look(&watched) {
@@ -50,17 +50,19 @@ impl Watch {
             }
         };
         let thread = std::thread::Builder::new().name("watch".into()).spawn(|| rookery_observe::vital(work));
-        thread.map_err(|error| Failure::Failed(format!("no thread to watch certificates can be started: {error}")))?;
+        thread.map_err(|error| {
+            CommandFailure::Failed(format!("no thread to watch certificates can be started: {error}"))
+        })?;
         Ok(Watch(seen))
     }
 
     /// Watches the files of another configuration from now on, which were just read.
-    pub fn change(&self, config: &Config) {
-        *lock(&self.0) = Seen::of(files(config));
+    pub fn change(&self, config: &ServerConfig) {
+        *lock(&self.0) = SeenFiles::of(files(config));
     }
 }
 
-impl Seen {
+impl SeenFiles {
     fn of(files: Vec<PathBuf>) -> Self {
         let look = look_at(&files);
         Self { files, read: look.clone(), last: look }
@@ -79,14 +81,14 @@ impl Seen {
 }
 
 /// Looks once; `None` if nobody wants to know any more.
-fn look(watched: &Weak<Mutex<Seen>>) -> Option<bool> {
+fn look(watched: &Weak<Mutex<SeenFiles>>) -> Option<bool> {
     let seen = watched.upgrade()?;
     let settled = lock(&seen).has_settled();
     Some(settled)
 }
 
 /// Returns the files of certificates that the operator named.
-fn files(config: &Config) -> Vec<PathBuf> {
+fn files(config: &ServerConfig) -> Vec<PathBuf> {
     let named = config.domains.iter().filter_map(|domain| config.files_of(domain));
     let mut files: Vec<PathBuf> =
         named.flat_map(|(certificate, key)| [certificate.to_owned(), key.to_owned()]).collect();
@@ -95,7 +97,7 @@ fn files(config: &Config) -> Vec<PathBuf> {
     files
 }
 
-fn look_at(files: &[PathBuf]) -> Look {
+fn look_at(files: &[PathBuf]) -> FileLook {
     let look = |file: &PathBuf| {
         let found = fs::metadata(file).ok()?;
         Some((found.ino(), found.mtime(), found.mtime_nsec(), found.size()))
@@ -115,7 +117,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (one, other) = (folder.path().join("one"), folder.path().join("other"));
         fs::write(&one, "old").unwrap();
-        let mut seen = Seen::of(vec![one.clone(), other.clone()]);
+        let mut seen = SeenFiles::of(vec![one.clone(), other.clone()]);
         assert!(!seen.has_settled() && !seen.has_settled());
         fs::write(&one, "new, and longer").unwrap();
         assert!(!seen.has_settled(), "the other may follow");

@@ -7,54 +7,54 @@ use std::path::{Path, PathBuf};
 
 use rookery_jid::Jid;
 
-use crate::certificate::Certificate;
+use crate::certificate::ServerCertificate;
 use crate::clock;
 use crate::config::Environment;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::folder::{self, Folder};
-use crate::listener::Kind;
+use crate::listener::PortKind;
 use crate::loaded::{DATA_DIR, Loaded, SERVICE_CONFIG, SERVICE_DATA};
 
 /// The first account.
-pub enum Admin {
+pub enum FirstAdmin {
     /// It was made now; its password is kept nowhere else.
     Made {
         /// Its address.
         jid: Jid,
         /// Its password.
-        password: Secret,
+        password: FirstSecret,
     },
     /// There were accounts already.
     Others,
 }
 
 /// The place where the password of the first account is told, once.
-pub enum Secret {
+pub enum FirstSecret {
     /// On the terminal.
     Shown(String),
     /// In this file. What isn't a terminal may be a journal, which others read and which is kept.
     Kept(PathBuf),
 }
 
-impl Secret {
-    /// Keeps a password for who starts this server: for the terminal, or in a file of the data
-    /// folder that its owner alone can read.
+impl FirstSecret {
+    /// Keeps a password for the person who starts this server: for the terminal, or in a file of
+    /// the data folder that its owner alone can read.
     ///
     /// # Errors
     ///
-    /// [`Failure::Failed`] if the file can't be written.
-    pub fn keep(password: String, folder: &Folder) -> Result<Secret, Failure> {
+    /// [`CommandFailure::Failed`] if the file can't be written.
+    pub fn keep(password: String, folder: &Folder) -> Result<FirstSecret, CommandFailure> {
         if std::io::stdout().is_terminal() {
-            return Ok(Secret::Shown(password));
+            return Ok(FirstSecret::Shown(password));
         }
         let file = folder.first_password();
         folder::write(&file, &format!("{password}\n"), 0o600)?;
-        Ok(Secret::Kept(file))
+        Ok(FirstSecret::Kept(file))
     }
 }
 
 /// Says everything, for a first start.
-pub fn first(loaded: &Loaded, bound: &[(SocketAddr, Kind)], admin: &Admin) {
+pub fn first(loaded: &Loaded, bound: &[(SocketAddr, PortKind)], admin: &FirstAdmin) {
     let mut text = format!("Rookery {VERSION}, first start\n\n");
     let mut row = |name: &str, value: String| {
         // Writing to a string can't fail.
@@ -69,15 +69,15 @@ pub fn first(loaded: &Loaded, bound: &[(SocketAddr, Kind)], admin: &Admin) {
     for certificate in &loaded.certificates {
         row("Certificate", certificate_words(certificate));
     }
-    if let Admin::Made { jid, password } = admin {
+    if let FirstAdmin::Made { jid, password } = admin {
         row("Account", jid.to_string());
         row(
             "Password",
             match password {
-                Secret::Shown(password) => {
+                FirstSecret::Shown(password) => {
                     format!("{password}   (shown this once; change it with `rookery user passwd {jid}`)")
                 }
-                Secret::Kept(file) => {
+                FirstSecret::Kept(file) => {
                     format!("{}   (delete the file when you have read it)", file.display())
                 }
             },
@@ -91,13 +91,13 @@ pub fn first(loaded: &Loaded, bound: &[(SocketAddr, Kind)], admin: &Admin) {
 }
 
 /// Returns the address of the admin page, as seen from this machine; `None` where it is off.
-fn admin_page(loaded: &Loaded, bound: &[(SocketAddr, Kind)]) -> Option<String> {
+fn admin_page(loaded: &Loaded, bound: &[(SocketAddr, PortKind)]) -> Option<String> {
     if loaded.config.web.admin_networks.is_empty() {
         return None;
     }
-    let of = |kind: Kind| bound.iter().find(|(_, found)| *found == kind).map(|(address, _)| *address);
+    let of = |kind: PortKind| bound.iter().find(|(_, found)| *found == kind).map(|(address, _)| *address);
     let (scheme, address) =
-        of(Kind::Web).map(|address| ("http", address)).or(of(Kind::WebTls).map(|address| ("https", address)))?;
+        of(PortKind::Web).map(|address| ("http", address)).or(of(PortKind::WebTls).map(|address| ("https", address)))?;
     let is_here = address.ip().is_loopback() || address.ip().is_unspecified();
     Some(match is_here {
         true => format!("{scheme}://localhost:{}/admin", address.port()),
@@ -115,7 +115,7 @@ pub fn again(changes: &[String], loaded: &Loaded) {
 }
 
 /// Says that the server runs, and where.
-pub fn running(bound: &[(SocketAddr, Kind)]) {
+pub fn running(bound: &[(SocketAddr, PortKind)]) {
     say(&format!("Rookery {VERSION} is running: {}\n", listening(bound)));
 }
 
@@ -125,7 +125,7 @@ pub fn say(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-fn listening(bound: &[(SocketAddr, Kind)]) -> String {
+fn listening(bound: &[(SocketAddr, PortKind)]) -> String {
     let all: Vec<_> = bound.iter().map(|(address, kind)| format!("{address} ({kind})")).collect();
     all.join(", ")
 }
@@ -146,7 +146,7 @@ fn config_words(loaded: &Loaded) -> String {
     }
 }
 
-fn certificate_words(certificate: &Certificate) -> String {
+fn certificate_words(certificate: &ServerCertificate) -> String {
     let until = clock::date(certificate.inspection.not_after);
     let domains = certificate.domains.join(", ");
     match certificate.own {
@@ -158,10 +158,10 @@ fn certificate_words(certificate: &Certificate) -> String {
     }
 }
 
-fn next_steps(loaded: &Loaded, bound: &[(SocketAddr, Kind)], admin: &Admin) -> String {
+fn next_steps(loaded: &Loaded, bound: &[(SocketAddr, PortKind)], admin: &FirstAdmin) -> String {
     let mut steps = String::new();
-    let port = bound.iter().find(|(_, kind)| *kind == Kind::C2s).or(bound.first());
-    if let (Admin::Made { jid, .. }, Some((address, _))) = (admin, port) {
+    let port = bound.iter().find(|(_, kind)| *kind == PortKind::C2s).or(bound.first());
+    if let (FirstAdmin::Made { jid, .. }, Some((address, _))) = (admin, port) {
         let domain = jid.domain();
         let _ =
             writeln!(steps, "  connect a client as {jid} with the password above to {domain}, port {}", address.port());
@@ -169,7 +169,7 @@ fn next_steps(loaded: &Loaded, bound: &[(SocketAddr, Kind)], admin: &Admin) -> S
     let options = options(loaded);
     let domain = loaded.config.domains.first().map_or("localhost", |domain| domain.name.as_str());
     let _ = writeln!(steps, "  rookery user add alice@{domain}{options}");
-    let page = bound.iter().find(|(_, kind)| *kind == Kind::WebTls).filter(|_| loaded.config.web.chat);
+    let page = bound.iter().find(|(_, kind)| *kind == PortKind::WebTls).filter(|_| loaded.config.web.chat);
     if let Some((address, _)) = page {
         let _ = writeln!(
             steps,

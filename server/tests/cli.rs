@@ -15,6 +15,7 @@ mod cli {
     pub mod control;
     pub mod databases;
     pub mod dpm;
+    pub mod examples;
     pub mod export;
     pub mod fail2ban;
     pub mod foreign;

@@ -144,6 +144,7 @@ scenarios! {
         xmppjs_chats_over_websocket
         strophe_chats_over_websocket
         stanza_chats_over_websocket
+        the_bot_in_javascript_tells_the_time
         people_in_browsers_reach_people_who_are_not
         clients_find_the_websocket
         the_port_for_browsers_serves_xmpp_by_alpn

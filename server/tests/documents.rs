@@ -1,6 +1,6 @@
 //! Documents and comments tell the truth of the tree: the lists of modules in heads are complete,
-//! every path and link leads somewhere, programs that documents show are in the tree, and comments
-//! have the words of STYLE.md.
+//! every path and link leads somewhere, programs that documents show are in the tree, comments have
+//! the words of STYLE.md, and a word alone names one type.
 
 mod documents {
     mod book;
@@ -10,5 +10,6 @@ mod documents {
     mod paths;
     mod structs;
     mod tree;
+    mod types;
     mod words;
 }

@@ -16,6 +16,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("dpm", "gssapi observe tokens"),
     ("xml", "jid"),
     ("stream", "jid xml sasl"),
+    ("client", "jid xml sasl stream"),
     ("fanout", "jid xml"),
     ("store", "jid sasl observe"),
     ("hub", "jid xml sasl stream fanout store observe"),
@@ -29,7 +30,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("shard", "jid xml sasl stream fanout store observe hub federation"),
     (
         "testkit",
-        "jid xml sasl stream fanout store observe hub federation archive pubsub operations modules shard needs",
+        "jid xml sasl stream client fanout store observe hub federation archive pubsub operations modules shard needs",
     ),
     ("simulator", "jid xml sasl store hub shard testkit"),
     ("behaviour", ""),
@@ -40,7 +41,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("logins", "jid hub tokens"),
     ("resolver", "stream observe federation shard"),
     ("cluster", "fanout store observe hub shard"),
-    ("bench", "jid xml sasl stream fanout store observe profile hub modules shard"),
+    ("bench", "jid xml sasl stream client fanout store observe profile hub modules shard"),
     ("fuzz", "jid xml stream fanout hub federation modules resolver cluster dpm"),
     ("xtask", ""),
 ];
@@ -120,6 +121,7 @@ const BY_HANDLE: &[&str] = &[
     "xml",
     "sasl",
     "stream",
+    "client",
     "fanout",
     "hub",
     "federation",

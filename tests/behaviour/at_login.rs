@@ -16,11 +16,11 @@ const ROSTER: &str = "<iq type='get' id='roster'><query xmlns='jabber:iq:roster'
 const NODES: usize = 10;
 
 /// Something that waits for romeo.
-struct Source {
+struct AtLoginSource {
     name: &'static str,
     /// Puts as much there as is allowed, or more than an outbox takes.
     fill: fn(&Server),
-    /// The request that a client sends for it beside its presence, and how many of them.
+    /// The request that a client sends for it besides its presence, and how many of them.
     ask: (&'static str, usize),
     /// Tells whether a stanza is one of these.
     is_of: fn(&Element) -> bool,
@@ -28,8 +28,8 @@ struct Source {
     count: usize,
 }
 
-const SOURCES: [Source; 10] = [
-    Source {
+const SOURCES: [AtLoginSource; 10] = [
+    AtLoginSource {
         name: "requests of strangers",
         fill: |server| {
             let status = "x".repeat(240_000);
@@ -44,7 +44,7 @@ const SOURCES: [Source; 10] = [
         is_of: |stanza| stanza.name() == "presence" && stanza.attr("type") == Some("subscribe"),
         count: 500,
     },
-    Source {
+    AtLoginSource {
         name: "requests that an earlier version kept whole",
         fill: |server| {
             for number in 0..20 {
@@ -57,7 +57,7 @@ const SOURCES: [Source; 10] = [
         is_of: |stanza| stanza.name() == "presence" && stanza.attr("type") == Some("subscribe"),
         count: 20,
     },
-    Source {
+    AtLoginSource {
         name: "last items of contacts",
         fill: |server| {
             for name in ["juliet", "nurse"] {
@@ -79,7 +79,7 @@ const SOURCES: [Source; 10] = [
         is_of: |stanza| stanza.child("event", ns::PUBSUB_EVENT).is_some(),
         count: 2 * NODES,
     },
-    Source {
+    AtLoginSource {
         name: "messages while away",
         fill: |server| {
             server.account("romeo");
@@ -94,14 +94,14 @@ const SOURCES: [Source; 10] = [
         is_of: |stanza| stanza.name() == "message" && stanza.child("delay", ns::DELAY).is_some(),
         count: 40,
     },
-    Source {
+    AtLoginSource {
         name: "the roster, again and again",
         fill: full_roster,
         ask: (ROSTER, 5),
         is_of: |stanza| stanza.attr("id") == Some("roster") && stanza.child("query", ns::ROSTER).is_some(),
         count: 5,
     },
-    Source {
+    AtLoginSource {
         name: "presence of contacts",
         fill: |server| {
             for number in 0..12 {
@@ -119,7 +119,7 @@ const SOURCES: [Source; 10] = [
         },
         count: 12,
     },
-    Source {
+    AtLoginSource {
         name: "the last presence of contacts who are away",
         fill: |server| {
             for number in 0..20 {
@@ -137,7 +137,7 @@ const SOURCES: [Source; 10] = [
         },
         count: 20,
     },
-    Source {
+    AtLoginSource {
         name: "the archive, many pages at once",
         fill: |server| {
             server.account("romeo");
@@ -153,7 +153,7 @@ const SOURCES: [Source; 10] = [
         is_of: |stanza| stanza.attr("id") == Some("page") && stanza.attr("type") == Some("result"),
         count: 8,
     },
-    Source {
+    AtLoginSource {
         name: "the message of the day",
         fill: |server| {
             let mut admin = server.login("bard/globe");
@@ -165,7 +165,7 @@ const SOURCES: [Source; 10] = [
         is_of: |stanza| stanza.name() == "message" && stanza.attr("from") == Some("example.org"),
         count: 1,
     },
-    Source {
+    AtLoginSource {
         name: "a room that clients join at login",
         fill: |server| {
             let mut juliet = server.login("juliet/balcony");
@@ -234,7 +234,7 @@ fn full_roster(server: &Server) {
 }
 
 /// Logs in, becomes available, and takes all that comes; a slow client takes it in small pieces.
-fn everything(server: &Server, source: &Source, is_slow: bool, resource: &str) -> (Client, Vec<Element>) {
+fn everything(server: &Server, source: &AtLoginSource, is_slow: bool, resource: &str) -> (Client, Vec<Element>) {
     let mut client = server.login(&format!("romeo/{resource}"));
     if is_slow {
         client.wire.peer.set_window(20_000);
@@ -291,7 +291,7 @@ fn nor_does_all_of_it_together() {
     server.account("romeo");
     SOURCES.iter().filter(|source| source.ask.1 == 0).for_each(|source| (source.fill)(&server));
     full_roster(&server);
-    let asks = Source { ask: (ROSTER, 5), ..Source { ..SOURCES[4] } };
+    let asks = AtLoginSource { ask: (ROSTER, 5), ..AtLoginSource { ..SOURCES[4] } };
     for (is_slow, resource) in [(true, "orchard"), (false, "tomb")] {
         let (mut client, stanzas) = everything(&server, &asks, is_slow, resource);
         for source in SOURCES.iter().filter(|source| source.ask.1 == 0) {

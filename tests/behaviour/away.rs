@@ -19,12 +19,12 @@ use rookery_xml::ns;
 
 /// Stores that are waited for, as long as that is asked for: the server has nothing left to wait
 /// for when it has settled.
-struct Awaited {
+struct AwaitedStores {
     stores: Stores,
     is_awaited: Arc<AtomicBool>,
 }
 
-impl Forward for Awaited {
+impl Forward for AwaitedStores {
     fn inner(&self) -> &Stores {
         &self.stores
     }
@@ -39,7 +39,7 @@ impl Forward for Awaited {
     }
 }
 
-struct Scene<D> {
+struct AwayScene<D> {
     server: Server,
     is_awaited: Arc<AtomicBool>,
     stores: Stores,
@@ -52,10 +52,10 @@ struct Behind {
     _databases: Box<dyn Any>,
 }
 
-impl Scene<Behind> {
+impl AwayScene<Behind> {
     /// Returns a server whose database is a PostgreSQL behind a proxy; `None` if that is to be left
     /// out here.
-    fn on_postgres() -> Option<Scene<Behind>> {
+    fn on_postgres() -> Option<AwayScene<Behind>> {
         if rookery_needs::skips("behaviour.postgres") {
             return None;
         }
@@ -63,11 +63,11 @@ impl Scene<Behind> {
         let proxy = Proxy::start(&cluster.socket());
         let address = cluster.address_by(&proxy, name_of(&cluster.database()));
         let stores = stores_at(&address);
-        Some(Scene::over(stores, Behind { proxy, _databases: Box::new(cluster) }))
+        Some(AwayScene::over(stores, Behind { proxy, _databases: Box::new(cluster) }))
     }
 
     /// Returns one whose database is a MariaDB.
-    fn on_mariadb() -> Option<Scene<Behind>> {
+    fn on_mariadb() -> Option<AwayScene<Behind>> {
         if rookery_needs::skips("behaviour.mariadb") {
             return None;
         }
@@ -77,7 +77,7 @@ impl Scene<Behind> {
         let address = mysql::Address::parse(&address).expect("an address");
         let options = mysql::Options { connections: 2, ..mysql::Options::at(address) };
         let stores = Stores::of(Arc::new(mysql::open(&options).expect("a database")));
-        Some(Scene::over(stores, Behind { proxy, _databases: Box::new(server) }))
+        Some(AwayScene::over(stores, Behind { proxy, _databases: Box::new(server) }))
     }
 
     fn take_away(&self) {
@@ -86,14 +86,14 @@ impl Scene<Behind> {
     }
 }
 
-impl<D> Scene<D> {
+impl<D> AwayScene<D> {
     /// Returns a server over a database's stores.
-    fn over(stores: Stores, database: D) -> Scene<D> {
+    fn over(stores: Stores, database: D) -> AwayScene<D> {
         let is_awaited = Arc::new(AtomicBool::new(true));
-        let awaited = Awaited { stores: stores.clone(), is_awaited: is_awaited.clone() };
+        let awaited = AwaitedStores { stores: stores.clone(), is_awaited: is_awaited.clone() };
         let stores_of_server = Stores::of(Arc::new(awaited));
         let server = Server::with(Config { stores: stores_of_server, shards: 2, ..Config::default() });
-        Scene { server, is_awaited, stores, database }
+        AwayScene { server, is_awaited, stores, database }
     }
 
     /// Lets nobody wait for the database from now on but those who need it.
@@ -138,15 +138,15 @@ fn send(from: &mut Client, to: &str, body: &str) {
 
 #[test]
 fn chat_goes_on_while_postgres_is_away() {
-    Scene::on_postgres().into_iter().for_each(chat_goes_on_while_the_database_is_away);
+    AwayScene::on_postgres().into_iter().for_each(chat_goes_on_while_the_database_is_away);
 }
 
 #[test]
 fn chat_goes_on_while_mariadb_is_away() {
-    Scene::on_mariadb().into_iter().for_each(chat_goes_on_while_the_database_is_away);
+    AwayScene::on_mariadb().into_iter().for_each(chat_goes_on_while_the_database_is_away);
 }
 
-fn chat_goes_on_while_the_database_is_away(scene: Scene<Behind>) {
+fn chat_goes_on_while_the_database_is_away(scene: AwayScene<Behind>) {
     let (mut romeo, mut juliet) = (scene.server.online("romeo/orchard"), scene.server.online("juliet/balcony"));
     befriend(&mut romeo, &mut juliet);
     scene.let_go();
@@ -197,13 +197,13 @@ fn chat_goes_on_while_a_standby_takes_over() {
         return;
     }
     let pair = Pair::start();
-    let mut scene = Scene::over(stores_at(&pair.database()), pair);
+    let mut scene = AwayScene::over(stores_at(&pair.database()), pair);
     let (mut romeo, mut juliet) = (scene.server.online("romeo/orchard"), scene.server.online("juliet/balcony"));
     befriend(&mut romeo, &mut juliet);
     scene.let_go();
     let mut bodies = Vec::new();
     for round in 0..2 {
-        let mut chat = |scene: &Scene<Pair>, when: &str| {
+        let mut chat = |scene: &AwayScene<Pair>, when: &str| {
             for number in 0..20 {
                 let body = format!("{when} of round {round}, word {number}");
                 send(&mut romeo, "juliet@example.org", &body);
@@ -234,15 +234,15 @@ fn chat_goes_on_while_a_standby_takes_over() {
 
 #[test]
 fn a_thousand_who_come_back_with_postgres_are_all_let_in() {
-    Scene::on_postgres().into_iter().for_each(a_thousand_who_come_back_with_the_database_are_all_let_in);
+    AwayScene::on_postgres().into_iter().for_each(a_thousand_who_come_back_with_the_database_are_all_let_in);
 }
 
 #[test]
 fn a_thousand_who_come_back_with_mariadb_are_all_let_in() {
-    Scene::on_mariadb().into_iter().for_each(a_thousand_who_come_back_with_the_database_are_all_let_in);
+    AwayScene::on_mariadb().into_iter().for_each(a_thousand_who_come_back_with_the_database_are_all_let_in);
 }
 
-fn a_thousand_who_come_back_with_the_database_are_all_let_in(scene: Scene<Behind>) {
+fn a_thousand_who_come_back_with_the_database_are_all_let_in(scene: AwayScene<Behind>) {
     let clients = (0..1000).map(|number| {
         let account = scene.server.account(&format!("user{number}"));
         let address = std::net::Ipv4Addr::new(198, 51, (number / 250) as u8, (number % 250) as u8);

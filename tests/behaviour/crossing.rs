@@ -24,7 +24,7 @@ pub(crate) fn server(internet: &Internet, domain: &str, components: &[&str]) -> 
 }
 
 /// Two servers that can reach each other, with a user on each.
-pub struct Scene {
+pub struct CrossingScene {
     pub internet: Internet,
     pub a: Server,
     pub b: Server,
@@ -32,7 +32,7 @@ pub struct Scene {
     pub juliet: Client,
 }
 
-impl Scene {
+impl CrossingScene {
     /// Starts both, and logs both users in.
     pub fn new() -> Self {
         let internet = Internet::default();
@@ -52,7 +52,7 @@ impl Scene {
         self.juliet.all();
     }
 
-    /// Has the presence of these roles broadcast in Juliet's room.
+    /// Configures Juliet's room to broadcast the presence of these roles.
     fn configure(&mut self, roles: &str) {
         self.juliet.send(&format!(
             "<iq type='set' id='c' to='verona@conference.b.example'><query xmlns='http://jabber.org/protocol/muc#owner'>\
@@ -112,7 +112,7 @@ fn domains_of_any_letters_meet() {
 #[test]
 fn occupants_of_a_server_that_is_gone_are_removed_in_one_pass() {
     const OCCUPANTS: usize = 1000;
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.room();
     // While they enter nobody hears of it, which would take a million stanzas.
     scene.configure("<value>moderator</value>");
@@ -150,7 +150,7 @@ fn occupants_of_a_server_that_is_gone_are_removed_in_one_pass() {
 /// A nick stays all that is known, also when a message for it comes back.
 #[test]
 fn a_whisper_that_comes_back_names_no_server() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.room();
     let mut nurse = scene.b.online("nurse@b.example/hall");
     join(&mut nurse, "nurse");
@@ -171,7 +171,7 @@ fn a_whisper_that_comes_back_names_no_server() {
 /// An occupant that comes back in the moment in which errors are counted isn't taken for gone.
 #[test]
 fn who_enters_again_behind_an_error_stays() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.room();
     join(&mut scene.romeo, "romeo");
     scene.romeo.all();
@@ -191,7 +191,7 @@ fn who_enters_again_behind_an_error_stays() {
 #[test]
 fn a_quiet_room_finds_out_who_is_gone() {
     for is_back in [false, true] {
-        let mut scene = Scene::new();
+        let mut scene = CrossingScene::new();
         scene.room();
         join(&mut scene.romeo, "romeo");
         scene.romeo.all();
@@ -217,7 +217,7 @@ fn a_quiet_room_finds_out_who_is_gone() {
 /// A stream that breaks shows nothing of who is in a room, and those who are see nothing of it.
 #[test]
 fn a_lost_stream_removes_nobody_who_is_there() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.room();
     join(&mut scene.romeo, "romeo");
     scene.romeo.all();
@@ -234,7 +234,7 @@ fn a_lost_stream_removes_nobody_who_is_there() {
 
 #[test]
 fn an_error_about_something_else_removes_nobody() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.room();
     join(&mut scene.romeo, "romeo");
     scene.romeo.all();
@@ -259,7 +259,7 @@ fn an_error_about_something_else_removes_nobody() {
 
 #[test]
 fn occupants_of_other_servers_read_the_archive_of_a_room_and_no_account_s() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.room();
     join(&mut scene.romeo, "romeo");
     scene.romeo.all();
@@ -277,7 +277,7 @@ fn occupants_of_other_servers_read_the_archive_of_a_room_and_no_account_s() {
 
 #[test]
 fn cards_are_read_across_servers_and_changed_by_their_owner_alone() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.juliet.ask("<iq type='set' id='v'><vCard xmlns='vcard-temp'><FN>Juliet Capulet</FN></vCard></iq>");
     scene.romeo.send("<iq type='get' id='v' to='juliet@b.example'><vCard xmlns='vcard-temp'/></iq>");
     assert!(seen(&mut scene.romeo).contains("<FN>Juliet Capulet</FN>"));
@@ -289,7 +289,7 @@ fn cards_are_read_across_servers_and_changed_by_their_owner_alone() {
 
 #[test]
 fn who_is_blocked_on_another_server_gets_nothing_through() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.juliet.ask("<iq type='set' id='b'><block xmlns='urn:xmpp:blocking'><item jid='a.example'/></block></iq>");
     scene.juliet.all();
     scene.romeo.send("<message to='juliet@b.example' id='1' type='chat'><body>hi</body></message>");
@@ -299,7 +299,7 @@ fn who_is_blocked_on_another_server_gets_nothing_through() {
 
 #[test]
 fn copies_are_made_of_what_comes_from_another_server_and_of_what_goes_there() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     let mut phone = scene.b.online("juliet@b.example/phone");
     phone.ask("<iq type='set' id='e'><enable xmlns='urn:xmpp:carbons:2'/></iq>");
     phone.all();
@@ -313,7 +313,7 @@ fn copies_are_made_of_what_comes_from_another_server_and_of_what_goes_there() {
 
 #[test]
 fn invitations_cross() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.room();
     scene.juliet.send(
         "<message to='verona@conference.b.example'><x xmlns='http://jabber.org/protocol/muc#user'>\
@@ -325,7 +325,7 @@ fn invitations_cross() {
 
 #[test]
 fn nobody_from_elsewhere_gets_a_slot_for_a_file() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.romeo.send(
         "<iq type='get' id='u' to='upload.b.example'><request xmlns='urn:xmpp:http:upload:0' filename='a.png' size='10'/></iq>",
     );
@@ -355,7 +355,7 @@ fn push_services_are_on_other_servers() {
 
 #[test]
 fn multicast_reaches_many_of_another_server() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     let mut nurse = scene.b.online("nurse@b.example/hall");
     let one = "<address type='to' jid='juliet@b.example/balcony'/>";
     let other = "<address type='bcc' jid='nurse@b.example/hall'/>";
@@ -374,7 +374,7 @@ fn multicast_reaches_many_of_another_server() {
 
 #[test]
 fn nodes_have_subscribers_of_other_servers() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.juliet.ask("<iq type='set' id='c' to='pubsub.b.example'><pubsub xmlns='http://jabber.org/protocol/pubsub'><create node='news'/></pubsub></iq>");
     scene.romeo.send(
         "<iq type='set' id='s' to='pubsub.b.example'><pubsub xmlns='http://jabber.org/protocol/pubsub'>\
@@ -397,7 +397,7 @@ fn nodes_have_subscribers_of_other_servers() {
 
 #[test]
 fn contacts_of_a_server_that_is_gone_are_not_told_to_have_left() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.romeo.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>");
     scene.romeo.send("<presence type='subscribe' to='juliet@b.example'/>");
     scene.juliet.all();
@@ -419,7 +419,7 @@ fn contacts_of_a_server_that_is_gone_are_not_told_to_have_left() {
 /// CVE-2021-37601: lists of a room are for those who manage it.
 #[test]
 fn strangers_of_other_servers_learn_nothing_of_a_room_s_lists() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.room();
     let admin = "http://jabber.org/protocol/muc#admin";
     scene.juliet.send(&format!(
@@ -457,7 +457,7 @@ fn strangers_of_other_servers_learn_nothing_of_a_room_s_lists() {
 /// Nobody takes a nick by writing it in another way (XEP-0045 §7.2.9, RFC 8266).
 #[test]
 fn nicks_are_compared_across_servers_as_people_read_them() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.room();
     for nick in ["JULIET", "Ｊuliet", "  juliet ", "juliet"] {
         join(&mut scene.romeo, nick);
@@ -484,7 +484,7 @@ fn an_occupant_is_removed_for_errors_that_say_so() {
         ("not-acceptable", false),
     ];
     for (condition, is_gone) in errors {
-        let mut scene = Scene::new();
+        let mut scene = CrossingScene::new();
         scene.room();
         join(&mut scene.romeo, "romeo");
         scene.romeo.all();

@@ -5,7 +5,7 @@ use rookery_testkit::{Client, Config, Server, play};
 
 /// The fate of a stanza, in a row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum MessageFate {
     /// Delivered to that session, or those sessions, and nothing else.
     To(&'static [usize]),
     /// The sender gets this error, of that type.
@@ -14,12 +14,12 @@ enum Fate {
     Silence,
 }
 
-use Fate::{Error, Silence, To};
+use MessageFate::{Error, Silence, To};
 
-const UNAVAILABLE: Fate = Error("cancel", "service-unavailable");
+const UNAVAILABLE: MessageFate = Error("cancel", "service-unavailable");
 
 /// Sends one stanza to `to` and checks what becomes of it. The sender's name is `sender`.
-fn row(sender: &mut Client, receivers: &mut [Client], stanza: &str, to: &str, fate: Fate) {
+fn row(sender: &mut Client, receivers: &mut [Client], stanza: &str, to: &str, fate: MessageFate) {
     let stanza = stanza.replace("TO", to);
     sender.send(&stanza);
     let delivered: &[usize] = match fate {

@@ -7,7 +7,7 @@ use rookery_federation::Address;
 use rookery_testkit::{Client, Config, Internet, Server, client};
 use sha1::{Digest, Sha1};
 
-use crate::crossing::{Scene, server};
+use crate::crossing::{CrossingScene, server};
 
 const DISCO: &str = "http://jabber.org/protocol/disco#info";
 const PUBSUB: &str = "http://jabber.org/protocol/pubsub";
@@ -15,8 +15,8 @@ const TUNE: &str = "http://jabber.org/protocol/tune";
 const AVATAR: &str = "urn:xmpp:avatar:metadata";
 const ROOM: &str = "verona@conference.b.example";
 
-impl Scene {
-    /// Juliet's room, which she keeps, with her and Romeo in it.
+impl CrossingScene {
+    /// Makes Juliet's room, which she keeps, with her and Romeo in it.
     fn meet(&mut self) {
         join(&mut self.juliet, "juliet");
         self.juliet.send(&format!(
@@ -31,7 +31,7 @@ impl Scene {
         self.juliet.all();
     }
 
-    /// DNS says from now on that nobody listens where the servers of B are. One that is killed
+    /// Lets DNS say from now on that nobody listens where the servers of B are. One that is killed
     /// starts again before that.
     fn lose_b(&self) {
         for name in ["b.example", "conference.b.example"] {
@@ -40,7 +40,7 @@ impl Scene {
         }
     }
 
-    /// The two see each other's presence.
+    /// Makes the two see each other's presence.
     fn befriend(&mut self) {
         for client in [&mut self.romeo, &mut self.juliet] {
             client.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>");
@@ -65,7 +65,8 @@ fn seen(client: &mut Client) -> String {
     client.all().iter().map(client::xml).collect()
 }
 
-/// Presence with capabilities that want these nodes, and what answers a question about them.
+/// Returns presence with capabilities that want these nodes, and what answers a question about
+/// them.
 fn caps(nodes: &[&str]) -> (String, String) {
     let mut features: Vec<_> = nodes.iter().map(|node| format!("{node}+notify")).collect();
     features.sort();
@@ -102,7 +103,7 @@ fn publish(client: &mut Client, node: &str, id: &str) {
     request(client, &format!("<pubsub xmlns='{PUBSUB}'>{item}</pubsub>"));
 }
 
-/// A set that succeeds, whatever else the client hears.
+/// Sends a request to set something, which succeeds, whatever else the client hears.
 fn request(client: &mut Client, payload: &str) {
     client.send(&format!("<iq type='set' id='p'>{payload}</iq>"));
     let answered = client.all().into_iter().find(|answer| answer.attr("id") == Some("p")).expect("an answer");
@@ -114,7 +115,7 @@ fn retract(client: &mut Client, node: &str, id: &str) {
     request(client, &format!("<pubsub xmlns='{PUBSUB}'>{retract}</pubsub>"));
 }
 
-/// The ids of the items that a client is told of.
+/// Returns the ids of the items that a client is told of.
 fn news(client: &mut Client) -> Vec<String> {
     let told: Vec<_> = client.all().into_iter().filter(|element| element.name() == "message").collect();
     let lists = told.iter().flat_map(rookery_xml::Element::children).flat_map(rookery_xml::Element::children);
@@ -124,7 +125,7 @@ fn news(client: &mut Client) -> Vec<String> {
 
 #[test]
 fn occupants_of_a_room_whose_server_dies_are_told() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.meet();
     scene.b.kill();
     scene.lose_b();
@@ -141,7 +142,7 @@ fn occupants_of_a_room_whose_server_dies_are_told() {
 
 #[test]
 fn a_room_s_server_that_restarts_is_asked_who_is_there() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.meet();
     scene.b.restart();
     scene.a.advance(60_000);
@@ -154,7 +155,7 @@ fn a_room_s_server_that_restarts_is_asked_who_is_there() {
 
 #[test]
 fn who_is_still_in_the_room_hears_nothing() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.meet();
     // A stream breaks, and nothing else happens.
     scene.a.run_at(scene.a.home_of_domain("conference.b.example"), |world| world.lost("conference.b.example"));
@@ -172,7 +173,7 @@ fn who_is_still_in_the_room_hears_nothing() {
 
 #[test]
 fn contacts_of_another_server_hear_of_the_nodes_that_they_want() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.befriend();
     publish(&mut scene.juliet, TUNE, "before");
     scene.juliet.all();
@@ -201,7 +202,7 @@ fn contacts_of_another_server_hear_of_the_nodes_that_they_want() {
 /// (XEP-0402) are kept for itself.
 #[test]
 fn pictures_are_fetched_from_another_server_and_bookmarks_are_not() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.befriend();
     publish(&mut scene.juliet, "urn:xmpp:avatar:data", "picture");
     let private = "<publish-options><x xmlns='jabber:x:data' type='submit'>\
@@ -237,7 +238,7 @@ fn pictures_are_fetched_from_another_server_and_bookmarks_are_not() {
 /// The first contact that shows a hash is asked what it stands for (XEP-0115 §6.2), and no other.
 #[test]
 fn a_hash_is_asked_for_once_however_many_contacts_show_it() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.befriend();
     want(&mut scene.romeo, &[TUNE]);
     for number in 0..5 {
@@ -260,7 +261,7 @@ fn a_hash_is_asked_for_once_however_many_contacts_show_it() {
 
 #[test]
 fn contacts_of_another_server_hear_of_no_node_that_is_not_for_them() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.befriend();
     want(&mut scene.romeo, &[TUNE, "urn:xmpp:bookmarks:1"]);
     let options = "<publish-options><x xmlns='jabber:x:data' type='submit'>\
@@ -285,7 +286,7 @@ fn contacts_of_another_server_hear_of_no_node_that_is_not_for_them() {
 /// XEP-0115 §9.1: who lies about a hash is not believed of others.
 #[test]
 fn lies_of_other_servers_stay_with_the_liar() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     scene.befriend();
     let (presence, _) = caps(&[TUNE]);
     let (_, other_info) = caps(&[AVATAR]);
@@ -317,7 +318,7 @@ fn lies_of_other_servers_stay_with_the_liar() {
 /// XEP-0166: sessions are negotiated between clients, whatever servers they are on.
 #[test]
 fn clients_of_two_servers_negotiate_a_call() {
-    let mut scene = Scene::new();
+    let mut scene = CrossingScene::new();
     let jingle = "<jingle xmlns='urn:xmpp:jingle:1' action='session-initiate' sid='s'/>";
     scene.romeo.send(&format!("<iq type='set' id='j' to='juliet@b.example/balcony'>{jingle}</iq>"));
     scene.juliet.expect(&format!("<iq type='set' id='j' from='romeo@a.example/orchard'>{jingle}</iq>"));

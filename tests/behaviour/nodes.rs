@@ -303,8 +303,8 @@ fn a_component_is_reached_at_whichever_node_it_has_called() {
     }
 }
 
-/// A room at home on the first node, in which Romeo, who is at home there, and Juliet, who is not,
-/// know each other by their nicks. Romeo's stanzas are counted.
+/// Makes a room at home on the first node, in which Romeo, who is at home there, and Juliet, who is
+/// not, know each other by their nicks. Romeo's stanzas are counted.
 fn two_in_a_room(server: &Server) -> (Client, Client, String) {
     let (mut romeo, mut juliet) = (at_home(server, "romeo", 0, 0), at_home(server, "juliet", 2, 2));
     let room = (0..).map(|number| format!("room{number}@conference.example.org"));

@@ -225,7 +225,7 @@ fn what_comes_back_keeps_its_place() {
 #[test]
 fn more_than_fits_comes_in_portions() {
     let mut config = Config::default();
-    config.settings.outbox = rookery_fanout::Limits { soft: 8 * 1024, hard: 32 * 1024, ..Default::default() };
+    config.settings.outbox = rookery_fanout::OutboxLimits { soft: 8 * 1024, hard: 32 * 1024, ..Default::default() };
     let server = Server::with(config);
     server.account("romeo");
     let mut juliet = server.login("juliet/balcony");

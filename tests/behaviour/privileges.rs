@@ -1,7 +1,7 @@
 //! Components that act for accounts (XEP-0356), and in the place of the server (XEP-0355).
 
 use rookery_federation::Address;
-use rookery_hub::{Privileges, Requests};
+use rookery_hub::{Privileges, RequestTypes};
 use rookery_testkit::{Client, Config, Internet, Server, client};
 use rookery_xml::Element;
 
@@ -12,23 +12,26 @@ const OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
 
 fn all() -> Privileges {
     Privileges {
-        roster: Requests::BOTH,
+        roster: RequestTypes::BOTH,
         roster_pushes: false,
         messages: true,
         presence: true,
         roster_presence: false,
-        requests: vec![(PUBSUB.to_owned(), Requests::BOTH), (OWNER.to_owned(), Requests { get: false, set: true })],
+        requests: vec![
+            (PUBSUB.to_owned(), RequestTypes::BOTH),
+            (OWNER.to_owned(), RequestTypes { get: false, set: true }),
+        ],
         delegated: vec!["urn:example:service".to_owned()],
     }
 }
 
-struct Scene {
+struct PrivilegeScene {
     server: Server,
     bridge: Client,
     romeo: Client,
 }
 
-impl Scene {
+impl PrivilegeScene {
     fn with(privileges: Privileges) -> Self {
         let server = Server::with(Config {
             shards: 3,
@@ -64,7 +67,7 @@ fn privileged_iq(to: &str, type_: &str, inner: &str) -> String {
 
 #[test]
 fn a_component_is_told_what_it_may() {
-    let mut scene = Scene::with(all());
+    let mut scene = PrivilegeScene::with(all());
     let mut bridge = scene.server.component(BRIDGE);
     // Another connection may be the one that hears of it.
     let told = seen(&mut bridge) + &seen(&mut scene.bridge);
@@ -84,7 +87,7 @@ fn a_component_is_told_what_it_may() {
 
 #[test]
 fn a_bridge_keeps_its_users_in_the_roster() {
-    let mut scene = Scene::with(all());
+    let mut scene = PrivilegeScene::with(all());
     let romeo = scene.romeo.bare().to_owned();
     scene.romeo.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>");
     let set = |from: &str, item: &str| {
@@ -119,7 +122,7 @@ fn a_bridge_keeps_its_users_in_the_roster() {
 /// A client that says who sees whom is not believed.
 #[test]
 fn a_client_subscribes_nobody_by_its_roster() {
-    let mut scene = Scene::with(all());
+    let mut scene = PrivilegeScene::with(all());
     scene.romeo.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>");
     scene.romeo.send(
         "<iq type='set' id='s'><query xmlns='jabber:iq:roster'>\
@@ -131,7 +134,8 @@ fn a_client_subscribes_nobody_by_its_roster() {
 
 #[test]
 fn roster_access_is_as_wide_as_it_was_given() {
-    let mut scene = Scene::with(Privileges { roster: Requests { get: true, set: false }, ..Privileges::default() });
+    let mut scene =
+        PrivilegeScene::with(Privileges { roster: RequestTypes { get: true, set: false }, ..Privileges::default() });
     let romeo = scene.romeo.bare().to_owned();
     for (type_, expected) in [("get", "type='result'"), ("set", "<forbidden")] {
         let item = if type_ == "set" { "<item jid='a@bridge.example.org'/>" } else { "" };
@@ -148,15 +152,17 @@ fn roster_access_is_as_wide_as_it_was_given() {
 #[test]
 fn a_component_hears_of_changes_of_rosters() {
     let item = |rest: &str| format!("<query xmlns='jabber:iq:roster'><item jid='juliet@example.org'{rest}/></query>");
-    for (roster, is_told) in [(Requests::BOTH, true), (Requests { get: false, set: true }, false)] {
+    for (roster, is_told) in [(RequestTypes::BOTH, true), (RequestTypes { get: false, set: true }, false)] {
         let privileges = Privileges { roster, roster_pushes: true, ..Privileges::default() };
-        let mut scene = Scene::with(privileges.clone());
+        let mut scene = PrivilegeScene::with(privileges.clone());
         let mut again = scene.server.component(BRIDGE);
         let told = seen(&mut again) + &seen(&mut scene.bridge);
         assert!(told.contains(&format!("push='{is_told}'")), "{told}");
         let owner = scene.romeo.bare().to_owned();
         scene.romeo.send(&format!("<iq type='set' id='s'>{}</iq>", item(" name='Juliet'")));
-        let heard = |scene: &mut Scene, again: &mut Client| scene.bridge.all().into_iter().chain(again.all()).collect();
+        let heard = |scene: &mut PrivilegeScene, again: &mut Client| {
+            scene.bridge.all().into_iter().chain(again.all()).collect()
+        };
         let pushes: Vec<Element> = heard(&mut scene, &mut again);
         assert_eq!(pushes.len(), usize::from(is_told), "{pushes:?}");
         for push in &pushes {
@@ -191,7 +197,7 @@ fn a_component_hears_of_changes_of_rosters() {
 /// Messages that a bridge sends for an account are in its archive, and its other clients see them.
 #[test]
 fn messages_in_the_name_of_an_account_are_its_own() {
-    let mut scene = Scene::with(all());
+    let mut scene = PrivilegeScene::with(all());
     let mut juliet = scene.server.online("juliet/balcony");
     let (romeo, to) = (scene.romeo.bare().to_owned(), juliet.bare().to_owned());
     scene.romeo.ask("<iq type='set' id='e'><enable xmlns='urn:xmpp:carbons:2'/></iq>");
@@ -210,7 +216,7 @@ fn messages_in_the_name_of_an_account_are_its_own() {
 /// A bare address of the domain that it turns to, and nobody else's (XEP-0356 §6.1).
 #[test]
 fn messages_in_other_names_are_forbidden() {
-    let mut scene = Scene::with(all());
+    let mut scene = PrivilegeScene::with(all());
     let mut juliet = scene.server.online("juliet/balcony");
     let (romeo, to) = (scene.romeo.full().to_owned(), juliet.bare().to_owned());
     for from in [&*romeo, "romeo@elsewhere.example", "a@conference.example.org", "example.org", "@@"] {
@@ -235,7 +241,7 @@ fn messages_in_other_names_are_forbidden() {
 
 #[test]
 fn requests_in_the_name_of_an_account_are_its_own() {
-    let mut scene = Scene::with(all());
+    let mut scene = PrivilegeScene::with(all());
     let romeo = scene.romeo.bare().to_owned();
     let publish = format!(
         "<iq xmlns='jabber:client' type='set' id='i' from='{romeo}'><pubsub xmlns='{PUBSUB}'><publish node='urn:n'>\
@@ -261,7 +267,7 @@ fn requests_in_the_name_of_an_account_are_its_own() {
 /// The six refusals of XEP-0356 §5.
 #[test]
 fn requests_that_were_not_granted_are_forbidden() {
-    let mut scene = Scene::with(all());
+    let mut scene = PrivilegeScene::with(all());
     let romeo = scene.romeo.bare().to_owned();
     let iq = |type_: &str, from: &str, ns: &str| {
         format!("<iq xmlns='jabber:client' type='{type_}' id='i' from='{from}'><pubsub xmlns='{ns}'/></iq>")
@@ -292,7 +298,7 @@ fn requests_that_were_not_granted_are_forbidden() {
 
 #[test]
 fn a_component_sees_who_is_available() {
-    let mut scene = Scene::with(all());
+    let mut scene = PrivilegeScene::with(all());
     let mut juliet = scene.server.online("juliet/balcony");
     let full = juliet.full().to_owned();
     assert!(seen(&mut scene.bridge).contains(&format!("from='{full}'")));
@@ -310,7 +316,7 @@ fn a_component_sees_who_is_available() {
     other.expect_nothing();
 }
 
-/// Two servers, of which the first has components, and a user of each who see each other.
+/// Returns two servers, of which the first has components, and a user of each who see each other.
 fn neighbours(privileges: Privileges) -> (Server, Server, Client, Client) {
     neighbours_on(&Internet::default(), privileges)
 }
@@ -342,7 +348,7 @@ fn neighbours_on(internet: &Internet, privileges: Privileges) -> (Server, Server
 /// XEP-0356 §7.2: also while the account is away, once, and when the component comes later.
 #[test]
 fn a_component_sees_contacts_elsewhere() {
-    let reader = Privileges { roster: Requests::BOTH, roster_presence: true, ..Privileges::default() };
+    let reader = Privileges { roster: RequestTypes::BOTH, roster_presence: true, ..Privileges::default() };
     let (a, b, mut romeo, mut juliet) = neighbours(reader);
     let mut bridge = a.component(BRIDGE);
     let told = seen(&mut bridge);
@@ -380,7 +386,7 @@ fn a_component_sees_contacts_elsewhere() {
 /// nobody knows more.
 #[test]
 fn a_component_sees_contacts_that_answer_a_session() {
-    let reader = Privileges { roster: Requests::BOTH, roster_presence: true, ..Privileges::default() };
+    let reader = Privileges { roster: RequestTypes::BOTH, roster_presence: true, ..Privileges::default() };
     let (a, _b, romeo, _juliet) = neighbours(reader);
     drop(romeo);
     a.restart();
@@ -397,7 +403,7 @@ fn a_component_sees_contacts_that_answer_a_session() {
 #[test]
 fn contacts_whose_server_has_died_are_forgotten() {
     const DAY_MS: u64 = 24 * 3_600_000;
-    let reader = || Privileges { roster: Requests::BOTH, roster_presence: true, ..Privileges::default() };
+    let reader = || Privileges { roster: RequestTypes::BOTH, roster_presence: true, ..Privileges::default() };
     for is_back in [false, true] {
         let internet = Internet::default();
         let (a, b, _romeo, juliet) = neighbours_on(&internet, reader());
@@ -435,7 +441,7 @@ fn a_component_sees_no_contacts_that_are_not_for_it() {
         let told = seen(&mut bridge);
         assert!(told.contains("type='managed_entity'") && !told.contains("juliet"), "{told}");
     }
-    let reader = Privileges { roster: Requests::BOTH, roster_presence: true, ..Privileges::default() };
+    let reader = Privileges { roster: RequestTypes::BOTH, roster_presence: true, ..Privileges::default() };
     let (a, b, _romeo, _juliet) = neighbours(reader);
     let (mut bridge, mut other) = (a.component(BRIDGE), a.component(OTHER));
     seen(&mut bridge);
@@ -454,7 +460,7 @@ fn ask_service(client: &mut Client, to: &str) {
 
 #[test]
 fn a_component_answers_in_the_place_of_the_server() {
-    let mut scene = Scene::with(all());
+    let mut scene = PrivilegeScene::with(all());
     scene.bridge.all();
     let (romeo, full) = (scene.romeo.bare().to_owned(), scene.romeo.full().to_owned());
     for to in [&*romeo, "example.org"] {
@@ -485,7 +491,7 @@ fn a_component_answers_in_the_place_of_the_server() {
 /// An answer for somebody else, or to something else, counts for nothing (XEP-0355 §4.3).
 #[test]
 fn answers_that_do_not_fit_the_request_are_not_passed_on() {
-    let mut scene = Scene::with(all());
+    let mut scene = PrivilegeScene::with(all());
     let mut juliet = scene.server.online("juliet/balcony");
     scene.bridge.all();
     let (full, victim) = (scene.romeo.full().to_owned(), juliet.full().to_owned());

@@ -16,13 +16,13 @@ use rookery_testkit::{Client, Config, Server, befriend};
 use rookery_xml::{Element, ns};
 
 /// Alice, whose home is the shard of that number, with Bob, who is her contact.
-struct Scene {
+struct RemovalScene {
     server: Server,
     alice: Client,
     bob: Client,
 }
 
-impl Scene {
+impl RemovalScene {
     fn at(shard: usize) -> Self {
         Self::with(shard, Memory::stores())
     }
@@ -56,16 +56,16 @@ impl Scene {
         self.server.done(held.inner().accounts.exists(self.account().as_ref())).expect("a store")
     }
 
-    fn remove(&mut self, way: Way) {
+    fn remove(&mut self, way: RemovalWay) {
         match way {
-            Way::Itself => {
+            RemovalWay::Itself => {
                 self.alice.send(REMOVE);
             }
-            Way::Operator => {
+            RemovalWay::Operator => {
                 let account = self.account();
                 self.server.run_at(1, |world| users::remove(world, account, |_, removed| removed.expect("an account")));
             }
-            Way::Command => {
+            RemovalWay::Command => {
                 let mut admin = self.server.login("bard/globe");
                 let node = "http://jabber.org/protocol/admin#delete-user";
                 let form = format!(
@@ -97,13 +97,13 @@ impl Scene {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum RemovalWay {
     Itself,
     Operator,
     Command,
 }
 
-const WAYS: [Way; 3] = [Way::Itself, Way::Operator, Way::Command];
+const WAYS: [RemovalWay; 3] = [RemovalWay::Itself, RemovalWay::Operator, RemovalWay::Command];
 
 fn is_result(answer: &Element) {
     assert_eq!(answer.attr("type"), Some("result"), "{answer:?}");
@@ -142,7 +142,7 @@ fn archived(client: &mut Client) -> usize {
 #[test]
 fn whoever_has_the_name_next_finds_nothing() {
     for (shard, way) in [0, 1].into_iter().flat_map(|shard| WAYS.map(|way| (shard, way))) {
-        let mut scene = Scene::at(shard);
+        let mut scene = RemovalScene::at(shard);
         set(&mut scene.alice, "<vCard xmlns='vcard-temp'><FN>Alice</FN></vCard>");
         set(&mut scene.alice, "<query xmlns='jabber:iq:private'><n xmlns='urn:n'>mine</n></query>");
         set(&mut scene.alice, "<block xmlns='urn:xmpp:blocking'><item jid='mallory@example.org'/></block>");
@@ -201,7 +201,7 @@ fn whoever_has_the_name_next_finds_nothing() {
 #[test]
 fn who_is_logging_in_has_to_begin_again() {
     for shard in [0, 1] {
-        let mut scene = Scene::at(shard);
+        let mut scene = RemovalScene::at(shard);
         let name = scene.alice.bare().split('@').next().expect("a name").to_owned();
         let mut unbound = scene.alice.again();
         let mut proving = [0, 1].map(|at| {
@@ -217,7 +217,7 @@ fn who_is_logging_in_has_to_begin_again() {
         });
         let mut other = scene.server.connect();
         other.log_in(&Jid::parse(scene.bob.bare()).expect("an address"), rookery_testkit::Security::Plain);
-        scene.remove(Way::Operator);
+        scene.remove(RemovalWay::Operator);
         scene.server.account(&name);
         unbound.expect_stream_error("not-authorized");
         for (mut client, _) in proving.into_iter().zip(exchanges) {
@@ -232,7 +232,7 @@ fn who_is_logging_in_has_to_begin_again() {
 /// the name.
 #[test]
 fn an_account_stays_whose_contacts_are_unknown() {
-    let (scene, held) = Scene::held(1);
+    let (scene, held) = RemovalScene::held(1);
     let (account, contact) = (scene.account(), scene.bob.jid.clone().expect("bound").to_bare());
     for (fault, expected) in [(Some(StoreError::Busy), Err(StoreError::Busy)), (None, Ok(true))] {
         if let Some(fault) = fault {
@@ -256,7 +256,7 @@ fn an_account_stays_whose_contacts_are_unknown() {
 /// itself to the next owner of the name, and the operator has to know.
 #[test]
 fn a_second_look_at_the_roster_that_fails_is_reported() {
-    let (scene, held) = Scene::held(1);
+    let (scene, held) = RemovalScene::held(1);
     let account = scene.account();
     let home = scene.server.home_of(account.as_str());
     let before = scene.server.counters().store_errors;
@@ -273,7 +273,7 @@ fn a_second_look_at_the_roster_that_fails_is_reported() {
 #[test]
 fn who_removes_the_account_asks_nobody_behind_that() {
     for shard in [0, 1] {
-        let mut scene = Scene::at(shard);
+        let mut scene = RemovalScene::at(shard);
         let mut nurse = scene.server.online("nurse/n");
         // The first one waits for the store, and the others behind it.
         let first = "<presence type='subscribe' to='romeo@example.org'/>";
@@ -290,7 +290,7 @@ fn who_removes_the_account_asks_nobody_behind_that() {
 #[test]
 fn a_session_that_was_ended_asks_nobody() {
     for shard in [0, 1] {
-        let mut scene = Scene::at(shard);
+        let mut scene = RemovalScene::at(shard);
         let mut nurse = scene.server.online("nurse/n");
         let name = scene.alice.bare().split('@').next().expect("a name").to_owned();
         let tablet = scene.server.login(&format!("{name}/tablet"));
@@ -317,7 +317,7 @@ fn told(client: &mut Client, held: &Held) -> Element {
 #[test]
 fn a_removal_is_confirmed_when_the_account_is_gone() {
     for shard in [0, 1] {
-        let (mut scene, held) = Scene::held(shard);
+        let (mut scene, held) = RemovalScene::held(shard);
         scene.alice.all();
         scene.bob.all();
         held.set_flowing(false);
@@ -338,7 +338,7 @@ fn a_removal_is_confirmed_when_the_account_is_gone() {
 #[test]
 fn a_removal_that_fails_is_refused() {
     for shard in [0, 1] {
-        let (mut scene, held) = Scene::held(shard);
+        let (mut scene, held) = RemovalScene::held(shard);
         scene.alice.all();
         held.set_fault(Some(StoreError::Busy));
         scene.alice.send(REMOVE);
@@ -347,7 +347,7 @@ fn a_removal_that_fails_is_refused() {
         scene.alice.expect_stream_error("not-authorized");
         held.set_fault(None);
         scene.alice = scene.server.online(scene.alice.full());
-        scene.remove(Way::Itself);
+        scene.remove(RemovalWay::Itself);
     }
 }
 
@@ -355,7 +355,7 @@ fn a_removal_that_fails_is_refused() {
 #[test]
 fn what_nobody_has_read_is_not_for_the_next_of_the_name() {
     for shard in [0, 1] {
-        let (mut scene, held) = Scene::held(shard);
+        let (mut scene, held) = RemovalScene::held(shard);
         let account = scene.account();
         scene.alice.all();
         scene.alice.set_reading(false);

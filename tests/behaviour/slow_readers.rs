@@ -1,12 +1,12 @@
 //! Clients that don't read what they are sent: a sender never waits for them, and what they missed
 //! is not lost.
 
-use rookery_fanout::Limits;
+use rookery_fanout::OutboxLimits;
 use rookery_testkit::{Client, Config, Security, Server};
 
 fn small_outboxes() -> Server {
     let mut config = Config { tls: true, ..Config::default() };
-    config.settings.outbox = Limits { soft: 8 * 1024, hard: 64 * 1024, ..Limits::default() };
+    config.settings.outbox = OutboxLimits { soft: 8 * 1024, hard: 64 * 1024, ..OutboxLimits::default() };
     Server::with(config)
 }
 
@@ -155,7 +155,8 @@ fn a_request_that_was_not_read_is_answered() {
 #[test]
 fn the_shard_is_relieved_by_those_who_fill_it() {
     let mut config = Config { shards: 1, ..Config::default() };
-    config.settings.outbox = Limits { soft: 4 * 1024, hard: 64 * 1024, total: 300 * 1024, ..Limits::default() };
+    config.settings.outbox =
+        OutboxLimits { soft: 4 * 1024, hard: 64 * 1024, total: 300 * 1024, ..OutboxLimits::default() };
     let server = Server::with(config);
     let mut juliet = server.login("juliet/balcony");
     let silent = |name: &str| {
@@ -192,7 +193,8 @@ fn the_shard_is_relieved_by_those_who_fill_it() {
 #[test]
 fn many_sessions_of_one_account_hold_no_more_than_it_may() {
     let mut config = Config { shards: 1, ..Config::default() };
-    config.settings.outbox = Limits { soft: 4 * 1024, hard: 64 * 1024, account: 150 * 1024, ..Limits::default() };
+    config.settings.outbox =
+        OutboxLimits { soft: 4 * 1024, hard: 64 * 1024, account: 150 * 1024, ..OutboxLimits::default() };
     let server = Server::with(config);
     let mut juliet = server.login("juliet/balcony");
     let mut clients: Vec<Client> = (0..10).map(|number| server.login(&format!("romeo/{number}"))).collect();

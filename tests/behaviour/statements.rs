@@ -16,13 +16,13 @@ use rookery_testkit::engine::at_once;
 use rookery_testkit::{Server, config::Config};
 
 /// A database in a folder that goes with it.
-struct Database {
+struct StatementDatabase {
     store: Arc<SqlStore>,
     stores: Stores,
     _folder: tempfile::TempDir,
 }
 
-impl Database {
+impl StatementDatabase {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let path = folder.path().join("rookery.db");
@@ -59,10 +59,11 @@ fn credentials() -> Credentials {
     Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("credentials")
 }
 
-/// The statements of a login of somebody with so many contacts, who are all away, until what it
-/// asks for has come: keys, roster, last presence, requests, offline messages and announcements.
+/// Returns the statements of a login of somebody with so many contacts, who are all away, until
+/// what it asks for has come: keys, roster, last presence, requests, offline messages and
+/// announcements.
 fn login(contacts: usize, shards: usize) -> u64 {
-    let database = Database::new();
+    let database = StatementDatabase::new();
     let server = Server::with(Config { stores: database.stores.clone(), shards, ..Config::default() });
     let romeo = server.account("romeo");
     for number in 0..contacts {
@@ -99,7 +100,7 @@ fn a_login_takes_few_statements_whatever_the_roster() {
 
 /// Operations as the server calls them, each with the statements that it takes.
 fn operations() -> Vec<(&'static str, u64)> {
-    let database = Database::new();
+    let database = StatementDatabase::new();
     let (stores, romeo, host) = (&database.stores, database.account("romeo"), jid("pubsub.example.org"));
     let owner = romeo.as_ref();
     let contacts: Vec<Jid> = (0..300).map(|number| database.account(&format!("contact{number}"))).collect();

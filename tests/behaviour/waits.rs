@@ -1,5 +1,5 @@
-//! Waits for the store are counted by who waits. Operators' graphs go by these names, so they stay
-//! when code moves.
+//! Waits for the store are counted by the module that waits. Operators' graphs go by these names,
+//! so they stay when code moves.
 
 use std::collections::BTreeSet;
 

@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 import xml.etree.ElementTree as ElementTree
 
-from person import Person
+from person import PATIENCE, Person
 from rookery import Rookery
 
 BOSH = "http://jabber.org/protocol/httpbind"
@@ -31,6 +31,26 @@ async def strophe_chats_over_websocket():
 
 async def stanza_chats_over_websocket():
     await _chat("stanza")
+
+
+async def the_bot_in_javascript_tells_the_time():
+    async with Rookery("alice", "clock") as server:
+        service = f"wss://localhost:{server.web_tls_port}/ws"
+        environment = dict(os.environ, NODE_EXTRA_CA_CERTS=str(server.certificate), PASSWORD="secret", SERVICE=service)
+        bot = await asyncio.create_subprocess_exec(
+            "node", "bot.mjs", "clock@localhost", "garden@conference.localhost", cwd=os.environ["ROOKERY_NODE"], env=environment,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        try:
+            said = await asyncio.wait_for(bot.stdout.readline(), PATIENCE)
+            assert b"is there" in said, said
+            async with Person(server, "alice@localhost") as alice:
+                alice.write("clock@localhost", "what time is it?")
+                message = await alice.take("message", lambda it: it["from"].bare == "clock@localhost")
+                assert re.fullmatch(r"\d\d:\d\d UTC", message["body"]), message
+        finally:
+            bot.terminate()
+            await bot.wait()
 
 
 async def people_in_browsers_reach_people_who_are_not():

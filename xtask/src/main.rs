@@ -16,7 +16,7 @@ cargo xtask compare REVISION BENCH [ARGUMENT…]
                                   run a benchmark of crates/bench as it was and as it is, in turn
 ";
 
-type Outcome = Result<(), String>;
+type XtaskOutcome = Result<(), String>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 }
 
 /// Prints the lines of Rust in the sources and tests of each crate, and the size of the binary.
-fn sizes() -> Outcome {
+fn sizes() -> XtaskOutcome {
     println!("{:<12} {:>8} {:>8}", "crate", "source", "tests");
     let mut folders = vec![root().join("server"), root().join("tests/behaviour")];
     folders.extend(entries(&root().join("crates"))?);
@@ -69,7 +69,7 @@ fn sizes() -> Outcome {
 
 /// Runs a benchmark at another revision and here, three times each in turn: what disturbs one
 /// disturbs the other.
-fn compare(revision: &str, bench: &str, more: &[&str]) -> Outcome {
+fn compare(revision: &str, bench: &str, more: &[&str]) -> XtaskOutcome {
     let before = root().join("target/compare").join(revision.replace('/', "-"));
     if !before.exists() {
         let add = ["worktree", "add", "--detach"];
@@ -115,7 +115,7 @@ fn cargo(folder: &Path) -> Command {
     command
 }
 
-fn run(command: &mut Command) -> Outcome {
+fn run(command: &mut Command) -> XtaskOutcome {
     let program = command.get_program().to_string_lossy().into_owned();
     let status = command.status().map_err(|error| format!("{program}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{program}: {status}")) }

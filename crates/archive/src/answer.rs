@@ -3,7 +3,7 @@
 //!
 //! The messages of a page go to the asker, in order and before the result of the IQ: all of them
 //! are routed like any other stanza. A page is bounded in messages and in bytes, so that it fits
-//! into the outbox of a session beside what else there is.
+//! into the outbox of a session besides what else there is.
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
@@ -12,15 +12,15 @@ use rookery_xml::ns;
 
 use super::id;
 use super::options::PAGE;
-use super::page::{Found, failed, option, send_page, stamp, wait};
-use super::query::{PageLimits, Query, View, form};
+use super::page::{FoundPage, failed, option, send_page, stamp, wait};
+use super::query::{ArchiveView, PageLimits, Query, form};
 use super::recorder::write;
 use super::search::Search;
 
 /// Answers a request to the archive of `iq.to`, an account or room whose home this shard is. That
 /// the asker may see it is the caller's business: an account's owner may, a room decides by its
 /// configuration.
-pub fn answer(world: &mut World, iq: Iq, view: View) {
+pub fn answer(world: &mut World, iq: Iq, view: ArchiveView) {
     match (iq.payload.name(), iq.set) {
         ("query", true) => query(world, iq, view),
         ("query", false) => {
@@ -33,7 +33,7 @@ pub fn answer(world: &mut World, iq: Iq, view: View) {
     }
 }
 
-fn query(world: &mut World, iq: Iq, view: View) {
+fn query(world: &mut World, iq: Iq, view: ArchiveView) {
     let query = match Query::read(&iq.payload, &iq.to, view, limits(world, &iq.to)) {
         Ok(query) => query,
         Err(error) => return world.reply_error(&iq, error),
@@ -44,7 +44,7 @@ fn query(world: &mut World, iq: Iq, view: View) {
     }
     let page = world.stores.archive.page(iq.to.as_ref(), query.wanted.clone());
     wait(world, iq, page, move |world, iq, page| match page {
-        Ok(Some(page)) => send_page(world, iq, &query, view, Found { page, reached: None }),
+        Ok(Some(page)) => send_page(world, iq, &query, view, FoundPage { page, reached: None }),
         Ok(None) => world.reply_error(iq, Condition::ItemNotFound),
         Err(error) => failed(world, iq, &error),
     });

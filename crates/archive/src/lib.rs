@@ -56,8 +56,8 @@ mod terms;
 pub use answer::answer;
 pub use options::NAME;
 pub use purge::Purge;
-pub use query::View;
-pub use recorder::{Archives, Record, record, refusal, write};
+pub use query::ArchiveView;
+pub use recorder::{ArchiveRecord, ArchiveRecorder, record, refusal, write};
 pub use retract::{Retracted, retract, tombstone_mark};
 pub use sweep::{PERIOD_MS, expire};
 pub use terms::terms;
@@ -75,13 +75,13 @@ use rookery_xml::{Child, Kind, Namespaces, ns};
 
 use options::{BYTES, DAY_BYTES, EXPIRE_DAYS, PAGE, ROOM_BYTES, ROOM_EXPIRE_DAYS, SEARCH};
 pub use own::stanza_id;
-use prefs::{DEFAULT, Policy, Preferences};
+use prefs::{ArchivePolicy, DEFAULT, Preferences};
 
 /// Keeps what users say and are told, for their other devices and for later.
 #[derive(Debug)]
-pub struct Archive;
+pub struct ArchiveModule;
 
-impl Module for Archive {
+impl Module for ArchiveModule {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -123,9 +123,9 @@ impl Module for Archive {
         hooks.feature(Target::Account, GROUPCHAT_FIELD);
         hooks.feature(Target::Server, ns::HINTS);
         hooks.document::<Preferences>();
-        hooks.state(Archives::default());
+        hooks.state(ArchiveRecorder::default());
         hooks.state(own::LastClaims::default());
-        hooks.state(search::Searches::default());
+        hooks.state(search::ArchiveSearches::default());
         hooks.state(retract::UnderWay::default());
         hooks.state(sweep::Sweeps::default());
         hooks.question::<Purge>();
@@ -196,8 +196,8 @@ fn asked(world: &mut World, iq: Iq) {
         _ => match iq.origin {
             // Pages are large, others fill them, and clients ask for several ahead: each comes when
             // the last was read.
-            Some(session) => world.when_room_in_lane(session, move |world| answer(world, iq, View::Account)),
-            None => answer(world, iq, View::Account),
+            Some(session) => world.when_room_in_lane(session, move |world| answer(world, iq, ArchiveView::Account)),
+            None => answer(world, iq, ArchiveView::Account),
         },
     }
 }
@@ -257,14 +257,14 @@ fn is_refused(world: &mut World, owner: JidRef<'_>, from: JidRef<'_>, to: JidRef
     // Nearly always there is room, which is found out sooner than what the owner wants.
     let Some(error) = recorder::refusal(world, from, packet.bytes().len()) else { return false };
     let with = if owner.bare() == from.bare() { to } else { from };
-    if prefs::wanted(world, owner, with) == Policy::Never {
+    if prefs::wanted(world, owner, with) == ArchivePolicy::Never {
         return false;
     }
     world.bounce(packet, to, error);
     true
 }
 
-/// Tells whether a message goes to somebody, now or later.
+/// Returns whether a message goes to somebody, now or later.
 fn is_accepted(world: &World, packet: &Packet, to: JidRef<'_>) -> bool {
     matches!(world.destination(packet, to), Destination::Session(_) | Destination::Account)
 }
@@ -272,11 +272,11 @@ fn is_accepted(world: &World, packet: &Packet, to: JidRef<'_>) -> bool {
 /// Records a message in an account's archive, if the account wants it there.
 fn keep(world: &mut World, owner: JidRef<'_>, by: JidRef<'_>, with: Jid, stanza: Vec<u8>) -> Option<String> {
     let policy = prefs::wanted(world, owner, with.as_ref());
-    if policy == Policy::Never {
+    if policy == ArchivePolicy::Never {
         return None;
     }
-    let contacts_only = policy == Policy::Roster;
-    record(world, Record { owner, of: ArchiveOf::Account, by, with, contacts_only, stanza })
+    let contacts_only = policy == ArchivePolicy::Roster;
+    record(world, ArchiveRecord { owner, of: ArchiveOf::Account, by, with, contacts_only, stanza })
 }
 
 /// Tells traces whether the archive of an account, the first of the two, has a message of its
@@ -284,11 +284,13 @@ fn keep(world: &mut World, owner: JidRef<'_>, by: JidRef<'_>, with: Jid, stanza:
 #[cold]
 fn explain(world: &World, packet: &Packet, to: JidRef<'_>, (owner, with): (JidRef<'_>, JidRef<'_>), id: Option<&str>) {
     let (step, why) = match (id, prefs::wanted(world, owner, with)) {
-        (Some(id), Policy::Roster) => {
+        (Some(id), ArchivePolicy::Roster) => {
             (Step::Kept, format!("in the archive of {owner} as {id}, if {with} is in its roster"))
         }
         (Some(id), _) => (Step::Kept, format!("in the archive of {owner} as {id} (XEP-0313)")),
-        (None, Policy::Never) => (Step::Noted, format!("{owner} wants nothing of {with} in its archive (XEP-0441)")),
+        (None, ArchivePolicy::Never) => {
+            (Step::Noted, format!("{owner} wants nothing of {with} in its archive (XEP-0441)"))
+        }
         (None, _) => (
             Step::Noted,
             format!("the archive of {owner} lacks it: the store is too far behind, or the sender has spent its day"),
@@ -297,7 +299,7 @@ fn explain(world: &World, packet: &Packet, to: JidRef<'_>, (owner, with): (JidRe
     world.sight(packet, to, step, || why);
 }
 
-/// Tells whether a message of a conversation means something later.
+/// Returns whether a message of a conversation means something later.
 fn is_worth_keeping(packet: &Packet) -> bool {
     if packet.has_body() && !packet.namespaces().may_have(SPECIAL) {
         return true;
@@ -311,8 +313,8 @@ fn is_worth_keeping(packet: &Packet) -> bool {
     is_kept && !is_excluded
 }
 
-/// Tells whether an element keeps a message out of archives: hints (XEP-0334 §4), and that it is a
-/// copy itself.
+/// Returns whether an element keeps a message out of archives: hints (XEP-0334 §4), and that it is
+/// a copy itself.
 fn is_excluding(child: &Child<'_>) -> bool {
     match &*child.ns() {
         ns::HINTS => matches!(child.name(), "no-store" | "no-permanent-store" | "no-storage" | "no-permanent-storage"),

@@ -30,14 +30,14 @@ pub(super) const PAGE: OptionSpec = OptionSpec {
 pub(super) const SEARCH: OptionSpec = OptionSpec {
     key: "search",
     default: || Value::Number(100_000),
-    doc: "messages that one search for words looks into before it answers; it goes on from there when it is asked again",
+    doc: "messages that one search for words looks into before it replies; the next request goes on from there",
     check: option::at_least_one,
 };
 
 pub(super) const BYTES: OptionSpec = OptionSpec {
     key: "account_bytes",
     default: || Value::Number(256 << 20),
-    doc: "bytes that the archive of one user may take; then the oldest messages go, of the conversation that takes too much; 0: any number",
+    doc: "bytes that the archive of one user may take; above that the oldest messages of the largest conversations go; 0: any number",
     check: option::any,
 };
 

@@ -6,14 +6,14 @@ use rookery_fanout::Packet;
 use rookery_hub::failure::condition;
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
-use rookery_modkit::rsm::Answer;
+use rookery_modkit::rsm::RsmAnswer;
 use rookery_store::{ArchivePage, StoreError};
 use rookery_xml::{Limits, Stanza, Writer, ns};
 use tracing::warn;
 
 use super::id;
 use super::options::NAME;
-use super::query::{Query, View};
+use super::query::{ArchiveView, Query};
 
 /// Waits for the store, in the lane of the session that asked: who asks for the next page meanwhile
 /// gets it next.
@@ -30,14 +30,14 @@ pub(super) fn wait<P: Future + Unpin + 'static>(
 }
 
 /// Holds a page that is sent.
-pub(super) struct Found {
+pub(super) struct FoundPage {
     pub(super) page: ArchivePage,
     /// The id of the message up to which a search came that ended before the page was full.
     pub(super) reached: Option<u64>,
 }
 
 /// Sends a page with the result of the query.
-pub(super) fn send_page(world: &mut World, iq: &Iq, query: &Query, view: View, found: Found) {
+pub(super) fn send_page(world: &mut World, iq: &Iq, query: &Query, view: ArchiveView, found: FoundPage) {
     let messages = &found.page.messages;
     let order: Box<dyn Iterator<Item = &(u64, Vec<u8>)>> =
         if query.flip { Box::new(messages.iter().rev()) } else { Box::new(messages.iter()) };
@@ -49,15 +49,15 @@ pub(super) fn send_page(world: &mut World, iq: &Iq, query: &Query, view: View, f
 
 /// Sends one message of a page (§4.2). A message that its wrapping makes too deep for the scanner
 /// is left out, as §3.2 allows for messages that are gone.
-fn send_message(world: &mut World, iq: &Iq, query: &Query, view: View, id: u64, stanza: &[u8]) {
+fn send_message(world: &mut World, iq: &Iq, query: &Query, view: ArchiveView, id: u64, stanza: &[u8]) {
     let whole = result(iq, query, id, |writer| match (scanned(stanza), view) {
-        (Some(stanza), View::Account | View::Room) => {
+        (Some(stanza), ArchiveView::Account | ArchiveView::Room) => {
             writer.stanza(&stanza);
         }
-        (Some(stanza), View::OpenRoom) if was_open(&stanza) => {
+        (Some(stanza), ArchiveView::OpenRoom) if was_open(&stanza) => {
             writer.stanza(&stanza);
         }
-        (Some(stanza), View::OpenRoom | View::WithoutJids) => {
+        (Some(stanza), ArchiveView::OpenRoom | ArchiveView::WithoutJids) => {
             let without = stanza.without_children(|child| child.is("x", ns::MUC_USER));
             if let Some(stanza) = scanned(without.bytes()) {
                 writer.stanza(&stanza);
@@ -72,8 +72,8 @@ fn send_message(world: &mut World, iq: &Iq, query: &Query, view: View, id: u64, 
     }
 }
 
-/// Tells whether everybody in the room could see who had sent this message: the room has noted code
-/// 100 with it.
+/// Returns whether everybody in the room could see who had sent this message: the room has noted
+/// code 100 with it.
 pub(super) fn was_open(stanza: &Stanza<'_>) -> bool {
     let noted = stanza.child("x", ns::MUC_USER).map(|x| x.element());
     noted.is_some_and(|x| x.children().any(|child| child.name() == "status" && child.attr("code") == Some("100")))
@@ -89,7 +89,7 @@ fn result(iq: &Iq, query: &Query, id: u64, stanza: impl FnOnce(&mut Writer)) -> 
 }
 
 /// Sends the result of the query, behind its messages (§4.3).
-fn finish(world: &mut World, iq: &Iq, query: &Query, Found { page, reached }: &Found) {
+fn finish(world: &mut World, iq: &Iq, query: &Query, FoundPage { page, reached }: &FoundPage) {
     let mut reply = iq.result();
     reply.start_ns("fin", ns::MAM);
     if !page.more {
@@ -105,7 +105,7 @@ fn finish(world: &mut World, iq: &Iq, query: &Query, Found { page, reached }: &F
     // Not for the last page: clients that count on from there take it for the only one.
     let index = page.count.filter(|_| !query.wanted.last).map(|_| 0);
     let ends = first.zip(last).map(|(first, last)| (id::text(first), id::text(last)));
-    Answer { ends, index, count: page.count }.write(&mut reply);
+    RsmAnswer { ends, index, count: page.count }.write(&mut reply);
     reply.end();
     world.reply(iq, reply);
 }

@@ -16,7 +16,7 @@ use super::options::NAME;
 
 /// The choice of what is archived where no address says otherwise (§2.1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Policy {
+pub(super) enum ArchivePolicy {
     /// Everything.
     #[default]
     Always,
@@ -32,7 +32,7 @@ pub(super) const DEFAULT: OptionSpec = OptionSpec {
     default: || Value::Text("always".into()),
     doc: "what is archived for users who set nothing: \"always\", \"roster\" (of contacts only) or \"never\"",
     check: |value| match value {
-        Value::Text(word) if Policy::read(word).is_none() => {
+        Value::Text(word) if ArchivePolicy::read(word).is_none() => {
             Err("must be \"always\", \"roster\" or \"never\"".to_owned())
         }
         _ => Ok(()),
@@ -42,12 +42,12 @@ pub(super) const DEFAULT: OptionSpec = OptionSpec {
 /// The preferences of an account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Preferences {
-    default: Policy,
+    default: ArchivePolicy,
     always: BTreeSet<Jid>,
     never: BTreeSet<Jid>,
 }
 
-impl Policy {
+impl ArchivePolicy {
     pub(super) fn read(word: &str) -> Option<Self> {
         WORDS.iter().find(|(known, _)| *known == word).map(|(_, default)| *default)
     }
@@ -62,7 +62,7 @@ impl Document for Preferences {
 
     fn read(bytes: &[u8]) -> Option<Self> {
         let mut lines = std::str::from_utf8(bytes).ok()?.lines();
-        let mut read = Self { default: Policy::read(lines.next()?)?, ..Self::default() };
+        let mut read = Self { default: ArchivePolicy::read(lines.next()?)?, ..Self::default() };
         for line in lines {
             let (list, address) = match line.split_at_checked(1)? {
                 ("+", address) => (&mut read.always, address),
@@ -77,12 +77,12 @@ impl Document for Preferences {
 
 impl Preferences {
     /// Returns the policy for a conversation (§2.2).
-    fn of(&self, with: JidRef<'_>) -> Policy {
+    fn of(&self, with: JidRef<'_>) -> ArchivePolicy {
         // An entry with a resource means that one alone.
         let has = |list: &BTreeSet<Jid>| list.contains(with.as_str()) || list.contains(with.bare_str());
         match (has(&self.never), has(&self.always)) {
-            (true, _) => Policy::Never,
-            (_, true) => Policy::Always,
+            (true, _) => ArchivePolicy::Never,
+            (_, true) => ArchivePolicy::Always,
             _ => self.default,
         }
     }
@@ -96,7 +96,7 @@ impl Preferences {
 
     /// Reads the payload of a request to set them.
     fn of_request(prefs: &Element) -> Result<Self, Condition> {
-        let default = prefs.attr("default").and_then(Policy::read).ok_or(Condition::BadRequest)?;
+        let default = prefs.attr("default").and_then(ArchivePolicy::read).ok_or(Condition::BadRequest)?;
         let list = |name| -> Result<BTreeSet<Jid>, Condition> {
             let jids = prefs.child(name, ns::MAM).into_iter().flat_map(Element::children);
             let jids = jids.filter(|child| child.is("jid", ns::MAM));
@@ -143,7 +143,7 @@ pub(super) fn answer(world: &mut World, iq: Iq) {
 }
 
 /// Returns the user's policy for a conversation.
-pub(super) fn wanted(world: &World, account: JidRef<'_>, with: JidRef<'_>) -> Policy {
+pub(super) fn wanted(world: &World, account: JidRef<'_>, with: JidRef<'_>) -> ArchivePolicy {
     match world.document::<Preferences>(account) {
         Some(preferences) => preferences.of(with),
         None => default(world, account),
@@ -156,9 +156,9 @@ fn preferences(world: &World, account: JidRef<'_>) -> Preferences {
 }
 
 /// Returns the operator's policy for those who have set nothing.
-fn default(world: &World, account: JidRef<'_>) -> Policy {
+fn default(world: &World, account: JidRef<'_>) -> ArchivePolicy {
     let options = world.domain(account.domain()).and_then(|domain| domain.module(NAME));
-    options.and_then(|options| Policy::read(options.text(DEFAULT.key))).unwrap_or_default()
+    options.and_then(|options| ArchivePolicy::read(options.text(DEFAULT.key))).unwrap_or_default()
 }
 
 fn reply(world: &mut World, iq: &Iq, preferences: &Preferences) {
@@ -169,7 +169,8 @@ fn reply(world: &mut World, iq: &Iq, preferences: &Preferences) {
 
 /// Addresses in both lists together.
 const MAX_ADDRESSES: usize = 500;
-const WORDS: [(&str, Policy); 3] = [("always", Policy::Always), ("never", Policy::Never), ("roster", Policy::Roster)];
+const WORDS: [(&str, ArchivePolicy); 3] =
+    [("always", ArchivePolicy::Always), ("never", ArchivePolicy::Never), ("roster", ArchivePolicy::Roster)];
 
 #[cfg(test)]
 mod tests {
@@ -188,11 +189,11 @@ mod tests {
         .unwrap();
         assert_eq!(Preferences::read(&set.write()), Some(set.clone()));
         for (with, expected) in [
-            ("romeo@montague.lit/desk", Policy::Always),
-            ("romeo@montague.lit", Policy::Always),
-            ("romeo@montague.lit/phone", Policy::Never),
-            ("montague@montague.lit/x", Policy::Never),
-            ("nurse@capulet.lit", Policy::Roster),
+            ("romeo@montague.lit/desk", ArchivePolicy::Always),
+            ("romeo@montague.lit", ArchivePolicy::Always),
+            ("romeo@montague.lit/phone", ArchivePolicy::Never),
+            ("montague@montague.lit/x", ArchivePolicy::Never),
+            ("nurse@capulet.lit", ArchivePolicy::Roster),
         ] {
             assert_eq!(set.of(Jid::parse(with).unwrap().as_ref()), expected, "{with}");
         }

@@ -1,7 +1,7 @@
 //! An archive that is emptied because an operator wants it. The home of its owner is asked to,
 //! since messages may wait there to be written: they go too.
 
-use rookery_hub::{Question, Reply, World};
+use rookery_hub::{Question, QuestionReply, World};
 use rookery_jid::Jid;
 use rookery_store::StoreError;
 use serde::{Deserialize, Serialize};
@@ -21,10 +21,10 @@ impl Question for Purge {
     const PATIENCE_MS: u64 = 60_000;
     type Answer = Result<(), StoreError>;
 
-    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
+    fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>) {
         write(world);
         let purged = world.stores.archive.purge(self.owner.as_ref());
-        world.wait(purged, move |world, purged| reply.give(world, purged));
+        world.wait(purged, move |world, purged| reply.answer(world, purged));
         sweep::clear(world);
     }
 }

@@ -4,7 +4,7 @@
 use rookery_base::date;
 use rookery_jid::Jid;
 use rookery_modkit::form::{Field, Form};
-use rookery_modkit::rsm::{Part, Request};
+use rookery_modkit::rsm::{Part, RsmRequest};
 use rookery_store::ArchiveQuery;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, ns};
@@ -13,20 +13,20 @@ use super::id;
 
 /// The form in which an archive is shown to a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum View {
+pub enum ArchiveView {
     /// That of an account, as it is.
     Account,
     /// That of a room, by somebody who may know who the occupants are: they can be asked for by
     /// their real JIDs (XEP-0313 §4.1.1).
     Room,
     /// The archive of a room, for somebody who may know real JIDs as far as everybody could see
-    /// them when the occupant spoke: elsewhere as [`View::WithoutJids`].
+    /// them when the occupant spoke: elsewhere as [`ArchiveView::WithoutJids`].
     OpenRoom,
     /// The same without what tells the real JIDs of occupants: the `<x/>` of `muc#user` (§5.1.2).
     WithoutJids,
 }
 
-/// A query.
+/// A request for messages of an archive, as it was read (§4.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Query {
     /// The messages that are asked for.
@@ -58,7 +58,12 @@ impl Query {
     /// (XEP-0059 §2.6), `item-not-found` for what can't be an id of an archive (§4.1.4, §4.3.2),
     /// `resource-constraint` for too many ids, `policy-violation` for too many or too long words
     /// and too long an id, `bad-request` for the rest.
-    pub(super) fn read(payload: &Element, owner: &Jid, view: View, limits: PageLimits) -> Result<Self, Condition> {
+    pub(super) fn read(
+        payload: &Element,
+        owner: &Jid,
+        view: ArchiveView,
+        limits: PageLimits,
+    ) -> Result<Self, Condition> {
         let wanted = ArchiveQuery { limit: limits.messages, max_bytes: limits.bytes, ..ArchiveQuery::default() };
         let query_id = payload.attr("queryid").map(str::to_owned);
         if query_id.as_ref().is_some_and(|id| id.len() > MAX_QUERY_ID) {
@@ -69,21 +74,21 @@ impl Query {
         if let Some(x) = payload.child("x", ns::DATA_FORMS) {
             query.read_form(&Form::read(x).ok_or(Condition::BadRequest)?, view)?;
         }
-        if matches!(view, View::Room | View::OpenRoom) {
+        if matches!(view, ArchiveView::Room | ArchiveView::OpenRoom) {
             query.by = query.wanted.with.take_if(|with| with.bare() != owner.bare());
         }
-        query.read_page(&Request::read(payload)?.unwrap_or_default())?;
+        query.read_page(&RsmRequest::read(payload)?.unwrap_or_default())?;
         Ok(query)
     }
 
-    fn read_form(&mut self, form: &Form, view: View) -> Result<(), Condition> {
+    fn read_form(&mut self, form: &Form, view: ArchiveView) -> Result<(), Condition> {
         if form.type_() != "submit" || form.form_type() != Some(ns::MAM) {
             return Err(Condition::BadRequest);
         }
         for field in form.fields() {
             match field.var() {
                 // There is no groupchat in the archives of accounts, whatever is asked for.
-                GROUPCHAT if view == View::Account => {
+                GROUPCHAT if view == ArchiveView::Account => {
                     form.boolean(GROUPCHAT).transpose().map_err(|_| Condition::BadRequest)?;
                 }
                 var => self.read_field(var, field.all())?,
@@ -121,7 +126,7 @@ impl Query {
         Ok(())
     }
 
-    fn read_page(&mut self, page: &Request) -> Result<(), Condition> {
+    fn read_page(&mut self, page: &RsmRequest) -> Result<(), Condition> {
         let is_count = page.max == Some(0);
         self.wanted.limit = self.wanted.limit.min(page.max.unwrap_or(usize::MAX));
         match &page.part {
@@ -165,11 +170,11 @@ impl Query {
 }
 
 /// Returns the form with the fields that a query can have (§4.1.6).
-pub(super) fn form(view: View) -> Element {
+pub(super) fn form(view: ArchiveView) -> Element {
     let form = Form::new("form").hidden("FORM_TYPE", ns::MAM).field(Field::jid_single(WITH));
     let texts = [START, END, BEFORE_ID, AFTER_ID, TEXT].map(Field::text_single);
     let form = texts.into_iter().fold(form, Form::field);
-    let groupchat = (view == View::Account).then(|| Field::boolean(GROUPCHAT, false));
+    let groupchat = (view == ArchiveView::Account).then(|| Field::boolean(GROUPCHAT, false));
     let mut form = groupchat.into_iter().fold(form, Form::field).element();
     // Any value goes, not only those of a list (XEP-0122 §3.2.2).
     let open = Element::new("open", ns::DATA_VALIDATE);
@@ -238,10 +243,10 @@ mod tests {
         let mut payload =
             Element::parse(format!("<query xmlns='urn:xmpp:mam:2' queryid='f27'>{set}</query>").as_bytes()).unwrap();
         payload.push_child(form.element());
-        Query::read(&payload, &Jid::parse("coven@chat.example").unwrap(), View::Account, LIMITS)
+        Query::read(&payload, &Jid::parse("coven@chat.example").unwrap(), ArchiveView::Account, LIMITS)
     }
 
-    fn by(view: View, with: &str) -> (Option<Jid>, Option<Jid>) {
+    fn by(view: ArchiveView, with: &str) -> (Option<Jid>, Option<Jid>) {
         let form = Form::new("submit").hidden("FORM_TYPE", ns::MAM).field(Field::plain(WITH).value(with)).element();
         let payload = Element::new("query", ns::MAM).with_child(form);
         let query = Query::read(&payload, &Jid::parse("coven@chat.example").unwrap(), view, LIMITS).unwrap();
@@ -252,11 +257,11 @@ mod tests {
     fn occupants_are_asked_for_by_their_addresses_where_those_are_known() {
         let (occupant, real) = ("coven@chat.example/hag", "hag66@shakespeare.example");
         let jid = |text| Some(Jid::parse(text).unwrap());
-        for view in [View::Account, View::WithoutJids] {
+        for view in [ArchiveView::Account, ArchiveView::WithoutJids] {
             assert_eq!(by(view, real), (jid(real), None));
         }
-        assert_eq!(by(View::Room, real), (None, jid(real)));
-        assert_eq!(by(View::Room, occupant), (jid(occupant), None));
+        assert_eq!(by(ArchiveView::Room, real), (None, jid(real)));
+        assert_eq!(by(ArchiveView::Room, occupant), (jid(occupant), None));
     }
 
     #[test]
@@ -334,7 +339,7 @@ mod tests {
         for (len, is_taken) in [(MAX_QUERY_ID, true), (MAX_QUERY_ID + 1, false)] {
             let payload = Element::new("query", ns::MAM).with_attr("queryid", "x".repeat(len));
             let owner = Jid::parse("juliet@example.org").unwrap();
-            assert_eq!(Query::read(&payload, &owner, View::Account, LIMITS).is_ok(), is_taken);
+            assert_eq!(Query::read(&payload, &owner, ArchiveView::Account, LIMITS).is_ok(), is_taken);
         }
     }
 }

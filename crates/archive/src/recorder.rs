@@ -1,9 +1,9 @@
-//! The way of messages into the archives.
+//! Records messages in the archives.
 //!
-//! Messages are delivered at once; they go to the store in groups. In a busy server a message of
-//! every user touches pages of the database of its own: written one by one, it is pages that cost,
-//! not messages. A query of an archive sees what waits, since it is written before the question is
-//! put.
+//! Messages are delivered at once; they go to the store in groups. On a busy server the messages of
+//! each user touch pages of the database that no other message does: written one by one, the pages
+//! cost more than the messages. A query of an archive sees what still waits, since that is written
+//! before the query runs.
 //!
 //! # Invariants
 //!
@@ -42,10 +42,10 @@ use super::options::{BYTES, DAY_BYTES, NAME, ROOM_BYTES};
 
 /// Holds the messages that a shard has to write into archives.
 #[derive(Default)]
-pub struct Archives {
+pub struct ArchiveRecorder {
     ids: Ids,
     keys: Keyed,
-    waiting: Waiting,
+    waiting: WaitingGroup,
     /// Bytes that the store has not confirmed.
     unconfirmed: usize,
     /// Bytes that wait or are not confirmed, by cause: see [`cause`].
@@ -55,13 +55,13 @@ pub struct Archives {
     /// while, and what is older and still waits is dropped.
     removed: Vec<(Jid, u64)>,
     /// Groups that a store which is away has not taken.
-    again: Vec<Group>,
+    again: Vec<RecordGroup>,
     /// The last wait before the store was asked again, in milliseconds; 0 while it is not away.
     away_ms: u64,
 }
 
 /// A message with what belongs to it here.
-struct Recorded {
+struct RecordedMessage {
     /// The cause of the message: see [`cause`].
     cause: u8,
     /// Set if its sender gets an acknowledgement.
@@ -70,7 +70,7 @@ struct Recorded {
 }
 
 /// Messages that are written together.
-struct Group {
+struct RecordGroup {
     messages: Arc<[ArchivedMessage]>,
     /// Cause, and whether it is in custody, of each.
     notes: Vec<(u8, bool)>,
@@ -82,8 +82,8 @@ struct Group {
 
 /// A group in the making. The messages of one owner are in one heap.
 #[derive(Default)]
-struct Waiting {
-    heaps: [Vec<Recorded>; HEAPS],
+struct WaitingGroup {
+    heaps: [Vec<RecordedMessage>; HEAPS],
     count: usize,
     bytes: usize,
     /// The latest moment at which it is written.
@@ -119,7 +119,7 @@ struct Day {
 
 /// Tells what a day has left for a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Left {
+enum LeftToday {
     Enough,
     /// Nothing from now on.
     JustSpent,
@@ -128,26 +128,26 @@ enum Left {
 
 impl Day {
     /// Counts bytes for the sender with this hash; `most`: the bytes that a day may have.
-    fn spend(&mut self, hash: u64, bytes: usize, most: u64, now_ms: u64) -> Left {
+    fn spend(&mut self, hash: u64, bytes: usize, most: u64, now_ms: u64) -> LeftToday {
         let today = now_ms / DAY_MS;
         if self.number != today || self.spent.is_empty() {
             self.number = today;
             self.spent.clear();
             self.spent.resize(DAY_PLACES, 0);
         }
-        let Some(spent) = self.spent.get_mut((hash >> 8) as usize % DAY_PLACES) else { return Left::Enough };
+        let Some(spent) = self.spent.get_mut((hash >> 8) as usize % DAY_PLACES) else { return LeftToday::Enough };
         if *spent == u32::MAX {
-            return Left::Nothing;
+            return LeftToday::Nothing;
         }
         let after = u64::from(*spent) + (bytes as u64).div_ceil(DAY_UNIT);
         let is_allowed = after * DAY_UNIT <= most;
         *spent = u32::try_from(after).ok().filter(|_| is_allowed).unwrap_or(u32::MAX);
-        if is_allowed { Left::Enough } else { Left::JustSpent }
+        if is_allowed { LeftToday::Enough } else { LeftToday::JustSpent }
     }
 }
 
-impl Archives {
-    /// Tells whether so many bytes more of this cause may wait.
+impl ArchiveRecorder {
+    /// Returns whether so many bytes more of this cause may wait.
     fn has_room(&mut self, cause: u8, bytes: usize) -> bool {
         let all = self.unconfirmed + self.waiting.bytes + bytes;
         let own = *self.caused.of(cause) + bytes;
@@ -161,7 +161,7 @@ impl Archives {
             return true;
         }
         let left = self.today.spend(hash, bytes, a_day, now_ms);
-        if left == Left::JustSpent {
+        if left == LeftToday::JustSpent {
             let account = by.bare_str();
             warn!(
                 account,
@@ -169,7 +169,7 @@ impl Archives {
                 "archives have taken of this sender what they take in a day; what it sends is delivered only"
             );
         }
-        left == Left::Enough
+        left == LeftToday::Enough
     }
 
     fn is_removed(&mut self, now_ms: u64, owner: JidRef<'_>) -> bool {
@@ -190,7 +190,7 @@ fn cause(hash: u64) -> u8 {
 
 /// A message to be recorded.
 #[derive(Debug)]
-pub struct Record<'a> {
+pub struct ArchiveRecord<'a> {
     /// The owner of the archive: the bare JID of an account or room whose home this shard is.
     pub owner: JidRef<'a>,
     /// The kind of owner.
@@ -207,7 +207,7 @@ pub struct Record<'a> {
 
 /// Records a message, and returns the id for its `<stanza-id/>` (XEP-0313 §3.4). `None`: the store
 /// is too far behind, and the archive lacks it.
-pub fn record(world: &mut World, record: Record<'_>) -> Option<String> {
+pub fn record(world: &mut World, record: ArchiveRecord<'_>) -> Option<String> {
     let options = world.domain_of(record.owner.domain()).and_then(|domain| domain.module(NAME));
     let number = |key| options.map_or(0, |options| options.number(key));
     let most = match record.of {
@@ -216,7 +216,7 @@ pub fn record(world: &mut World, record: Record<'_>) -> Option<String> {
     };
     let a_day = number(DAY_BYTES.key);
     let (now_ms, is_stopping, custody) = (world.time(), world.is_stopping(), world.custody());
-    let archives = world.state_mut::<Archives>();
+    let archives = world.state_mut::<ArchiveRecorder>();
     let bytes = record.stanza.len() + BYTES_PER_MESSAGE;
     let hash = archives.keys.hash_one(record.by.bare_str());
     let cause = cause(hash);
@@ -225,10 +225,10 @@ pub fn record(world: &mut World, record: Record<'_>) -> Option<String> {
         return None;
     }
     let id = archives.ids.next(now_ms);
-    let Record { owner, of, with, contacts_only, stanza, .. } = record;
+    let ArchiveRecord { owner, of, with, contacts_only, stanza, .. } = record;
     let message = ArchivedMessage { owner: owner.bare().to_jid(), of, id, with, contacts_only, stanza, most };
     let heap = archives.keys.hash_one(message.owner.as_str()) as usize % HEAPS;
-    let recorded = Recorded { cause, is_in_custody: custody.is_some(), message };
+    let recorded = RecordedMessage { cause, is_in_custody: custody.is_some(), message };
     *archives.caused.of(cause) += bytes;
     let (count, bytes) = archives.waiting.put(heap, recorded, bytes);
     let is_urgent = custody.is_some_and(|custody| archives.waiting.keep(custody));
@@ -245,7 +245,7 @@ pub fn record(world: &mut World, record: Record<'_>) -> Option<String> {
 /// the store at once, before that can be.
 pub(super) fn forget(world: &mut World, owner: JidRef<'_>) {
     let now_ms = world.time();
-    let archives = world.state_mut::<Archives>();
+    let archives = world.state_mut::<ArchiveRecorder>();
     archives.waiting.forget(owner, &mut archives.caused);
     archives.removed.push((owner.bare().to_jid(), now_ms));
 }
@@ -253,7 +253,7 @@ pub(super) fn forget(world: &mut World, owner: JidRef<'_>) {
 /// Sets the time when what waits is written.
 fn write_in(world: &mut World, delay_ms: u64) {
     let timer = world.after(delay_ms, write);
-    if let Some(later) = world.state_mut::<Archives>().waiting.timer.replace(timer) {
+    if let Some(later) = world.state_mut::<ArchiveRecorder>().waiting.timer.replace(timer) {
         world.cancel(later);
     }
 }
@@ -261,7 +261,7 @@ fn write_in(world: &mut World, delay_ms: u64) {
 /// Writes what waits: what is of one owner together, since it lies side by side in the store, and
 /// in portions, so that others get their turn at the store in between.
 pub fn write(world: &mut World) {
-    let Waiting { heaps, timer, custody, .. } = std::mem::take(&mut world.state_mut::<Archives>().waiting);
+    let WaitingGroup { heaps, timer, custody, .. } = std::mem::take(&mut world.state_mut::<ArchiveRecorder>().waiting);
     if let Some(timer) = timer {
         world.cancel(timer);
     }
@@ -278,16 +278,16 @@ pub fn write(world: &mut World) {
     }
 }
 
-fn append(world: &mut World, portion: Vec<Recorded>, custody: Rc<[Custody]>) {
+fn append(world: &mut World, portion: Vec<RecordedMessage>, custody: Rc<[Custody]>) {
     let notes = portion.iter().map(|recorded| (recorded.cause, recorded.is_in_custody)).collect();
     let messages: Arc<[_]> = portion.into_iter().map(|recorded| recorded.message).collect();
-    world.state_mut::<Archives>().unconfirmed += messages.iter().map(size).sum::<usize>();
+    world.state_mut::<ArchiveRecorder>().unconfirmed += messages.iter().map(size).sum::<usize>();
     let since_ms = world.time();
-    ask(world, Group { messages, notes, custody, since_ms });
+    ask(world, RecordGroup { messages, notes, custody, since_ms });
 }
 
 /// Asks the store to take a group.
-fn ask(world: &mut World, group: Group) {
+fn ask(world: &mut World, group: RecordGroup) {
     let appended = world.stores.archive.append(group.messages.clone());
     world.wait(appended, move |world, appended| match appended {
         Ok(()) => {
@@ -300,8 +300,8 @@ fn ask(world: &mut World, group: Group) {
 }
 
 /// Stops counting a group that the store has answered for.
-fn done(world: &mut World, group: &Group) {
-    let archives = world.state_mut::<Archives>();
+fn done(world: &mut World, group: &RecordGroup) {
+    let archives = world.state_mut::<ArchiveRecorder>();
     for (message, (cause, _)) in group.messages.iter().zip(&group.notes) {
         debug_assert!(archives.unconfirmed >= size(message), "what the store was given was counted");
         archives.unconfirmed = archives.unconfirmed.saturating_sub(size(message));
@@ -311,9 +311,9 @@ fn done(world: &mut World, group: &Group) {
 }
 
 /// Keeps a group until the store is back.
-fn wait_for_store(world: &mut World, group: Group, error: &StoreError) {
+fn wait_for_store(world: &mut World, group: RecordGroup, error: &StoreError) {
     world.counters.store_errors += 1;
-    let archives = world.state_mut::<Archives>();
+    let archives = world.state_mut::<ArchiveRecorder>();
     let is_first = archives.again.is_empty();
     archives.again.push(group);
     if !is_first {
@@ -329,9 +329,9 @@ fn wait_for_store(world: &mut World, group: Group, error: &StoreError) {
 
 /// Asks the store again for what it has not taken, without what was of accounts that are removed.
 fn ask_again(world: &mut World) {
-    let again = std::mem::take(&mut world.state_mut::<Archives>().again);
+    let again = std::mem::take(&mut world.state_mut::<ArchiveRecorder>().again);
     for group in again {
-        let removed = &world.state::<Archives>().removed;
+        let removed = &world.state::<ArchiveRecorder>().removed;
         let is_gone = |message: &ArchivedMessage| {
             removed.iter().any(|(account, at_ms)| *at_ms >= group.since_ms && *account == message.owner)
         };
@@ -342,7 +342,7 @@ fn ask_again(world: &mut World) {
         let split = |gone: bool| {
             let all = group.messages.iter().zip(&group.notes).filter(|(message, _)| is_gone(message) == gone);
             let (messages, notes): (Vec<_>, Vec<_>) = all.map(|(message, note)| (message.clone(), *note)).unzip();
-            Group { messages: messages.into(), notes, custody: group.custody.clone(), since_ms: group.since_ms }
+            RecordGroup { messages: messages.into(), notes, custody: group.custody.clone(), since_ms: group.since_ms }
         };
         let (gone, rest) = (split(true), split(false));
         done(world, &gone);
@@ -352,14 +352,14 @@ fn ask_again(world: &mut World) {
 
 /// Notes that the store has taken something, so that it is not away any more.
 fn back(world: &mut World) {
-    if std::mem::take(&mut world.state_mut::<Archives>().away_ms) > 0 {
+    if std::mem::take(&mut world.state_mut::<ArchiveRecorder>().away_ms) > 0 {
         info!("the store is back: archives take what has waited for it");
     }
 }
 
 /// Tells of a group that the archives will lack. Those whose stanzas are acknowledged now hear of
 /// it before.
-fn refused(world: &mut World, group: &Group, error: &StoreError) {
+fn refused(world: &mut World, group: &RecordGroup, error: &StoreError) {
     done(world, group);
     let count = group.messages.len();
     world.counters.store_errors += 1;
@@ -398,7 +398,7 @@ fn tell_sender(world: &mut World, message: &ArchivedMessage, condition: Conditio
             let mut reply = Writer::new("message");
             reply.attr("type", "error").opt_attr("id", packet.id().as_deref()).attr("from", message.owner.as_str());
             error.write(&mut reply);
-            world.send(&reply.finish(), &who);
+            world.route_built(&reply.finish(), &who);
         }
     }
 }
@@ -407,15 +407,15 @@ fn tell_sender(world: &mut World, message: &ArchivedMessage, condition: Conditio
 /// behind to keep it in an archive.
 pub fn refusal(world: &mut World, by: JidRef<'_>, bytes: usize) -> Option<StanzaError> {
     world.custody()?;
-    let archives = world.state_mut::<Archives>();
+    let archives = world.state_mut::<ArchiveRecorder>();
     let cause = cause(archives.keys.hash_one(by.bare_str()));
     let is_full = !archives.has_room(cause, bytes + BYTES_PER_MESSAGE);
     is_full.then(|| StanzaError::new(Condition::ResourceConstraint).with_text("archives can't take it at present"))
 }
 
-impl Waiting {
+impl WaitingGroup {
     /// Adds a message; how many wait now, and how many bytes.
-    fn put(&mut self, heap: usize, message: Recorded, bytes: usize) -> (usize, usize) {
+    fn put(&mut self, heap: usize, message: RecordedMessage, bytes: usize) -> (usize, usize) {
         if let Some(heap) = self.heaps.get_mut(heap) {
             heap.push(message);
         }
@@ -428,7 +428,7 @@ impl Waiting {
     /// Drops the messages of an owner.
     fn forget(&mut self, owner: JidRef<'_>, caused: &mut Caused) {
         for heap in &mut self.heaps {
-            heap.retain(|Recorded { cause, message, .. }| {
+            heap.retain(|RecordedMessage { cause, message, .. }| {
                 let is_kept = message.owner.as_ref() != owner.bare();
                 if !is_kept {
                     debug_assert!(self.count > 0 && self.bytes >= size(message), "what waits is counted");
@@ -471,7 +471,7 @@ const MOST_AGAIN_MS: u64 = 30_000;
 const GATHER_IN_CUSTODY_MS: u64 = 100;
 /// Messages of a group.
 const GROUP: usize = 20_000;
-/// Bytes of a group.
+/// The most that is written in one go.
 const GROUP_BYTES: usize = 8 << 20;
 /// Into how many heaps its messages go.
 const HEAPS: usize = 32;

@@ -27,13 +27,13 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Stanza, ns};
 
 use super::options::SEARCH;
-use super::page::{Found, failed, option, scanned, send_page, wait, was_open};
-use super::query::{Query, View};
+use super::page::{FoundPage, failed, option, scanned, send_page, wait, was_open};
+use super::query::{ArchiveView, Query};
 use super::terms;
 
 /// Counts the searches of a shard, and gives them their turns.
 #[derive(Default)]
-pub(super) struct Searches {
+pub(super) struct ArchiveSearches {
     /// The number of searches of each account.
     of: Map<Jid, usize>,
     /// Set while one of them has its turn.
@@ -42,7 +42,7 @@ pub(super) struct Searches {
     waiting: VecDeque<Completer<()>>,
 }
 
-impl Searches {
+impl ArchiveSearches {
     /// Counts one more search of an account. Returns `false` if there are too many.
     fn enter(&mut self, account: JidRef<'_>) -> bool {
         let all: usize = self.of.values().sum();
@@ -62,7 +62,7 @@ impl Searches {
         }
     }
 
-    /// Waits for a turn, which lasts until [`Searches::pass`].
+    /// Waits for a turn, which lasts until [`ArchiveSearches::pass`].
     fn turn(&mut self) -> Awaited<()> {
         let (completer, turn) = one_shot();
         self.waiting.push_back(completer);
@@ -89,7 +89,7 @@ impl Searches {
 /// A search on its way through an archive, which counts as one of its asker's until it ends.
 pub(super) struct Search {
     query: Query,
-    view: View,
+    view: ArchiveView,
     /// The messages found so far.
     page: ArchivePage,
     bytes: usize,
@@ -100,8 +100,8 @@ pub(super) struct Search {
 }
 
 impl Search {
-    pub(super) fn begin(world: &mut World, iq: Iq, mut query: Query, view: View) {
-        if !world.state_mut::<Searches>().enter(iq.from.as_ref()) {
+    pub(super) fn begin(world: &mut World, iq: Iq, mut query: Query, view: ArchiveView) {
+        if !world.state_mut::<ArchiveSearches>().enter(iq.from.as_ref()) {
             let error = StanzaError::new(Condition::ResourceConstraint);
             return world.reply_error(&iq, error.with_text("too many searches at a time"));
         }
@@ -112,7 +112,7 @@ impl Search {
 
     /// Waits for its turn, and loads the next portion.
     fn next(self, world: &mut World, iq: Iq) {
-        let turn = world.state_mut::<Searches>().turn();
+        let turn = world.state_mut::<ArchiveSearches>().turn();
         wait(world, iq, turn, move |world, iq, _| {
             let wanted = &self.query.wanted;
             let limit = PORTION.min(self.most.saturating_sub(self.examined.0).max(1));
@@ -124,7 +124,7 @@ impl Search {
                     Ok(None) => None,
                     Err(error) => Some(error),
                 };
-                let searches = world.state_mut::<Searches>();
+                let searches = world.state_mut::<ArchiveSearches>();
                 searches.pass();
                 searches.leave(iq.from.as_ref());
                 match error {
@@ -155,11 +155,11 @@ impl Search {
             messages
         });
         wait(world, iq, found, move |world, iq, found| {
-            world.state_mut::<Searches>().pass();
+            world.state_mut::<ArchiveSearches>().pass();
             match found {
                 Ok(found) => self.take(world, iq, found, more),
                 Err(error) => {
-                    world.state_mut::<Searches>().leave(iq.from.as_ref());
+                    world.state_mut::<ArchiveSearches>().leave(iq.from.as_ref());
                     world.work_failed("searching an archive", &iq.to, error);
                     world.reply_error(iq, work_condition(error));
                 }
@@ -188,18 +188,18 @@ impl Search {
             self.page.messages.reverse();
         }
         self.page.more = is_full || more;
-        world.state_mut::<Searches>().leave(iq.from.as_ref());
+        world.state_mut::<ArchiveSearches>().leave(iq.from.as_ref());
         // A full page ends with its last message; the messages behind that are looked into again.
         let reached = if last { self.query.wanted.before } else { self.query.wanted.after };
-        let found = Found { page: self.page, reached: (!is_full && more).then_some(reached) };
+        let found = FoundPage { page: self.page, reached: (!is_full && more).then_some(reached) };
         send_page(world, iq, &self.query, self.view, found);
     }
 }
 
 /// Returns whether a message has a body with all of these words, and is by this occupant.
-fn matches(stanza: &[u8], words: &[String], by: Option<&Jid>, view: View) -> bool {
+fn matches(stanza: &[u8], words: &[String], by: Option<&Jid>, view: ArchiveView) -> bool {
     let Some(stanza) = scanned(stanza) else { return false };
-    let may_know = || view != View::OpenRoom || was_open(&stanza);
+    let may_know = || view != ArchiveView::OpenRoom || was_open(&stanza);
     by.is_none_or(|by| is_by(&stanza, by) && may_know()) && (words.is_empty() || has_words(&stanza, words))
 }
 
@@ -240,14 +240,14 @@ mod tests {
             [("bist", true), ("ärger wo", true), ("& co", true), ("verona", false), ("bist nicht", false)]
         {
             let words: Vec<_> = words.split(' ').map(str::to_lowercase).collect();
-            assert_eq!(matches(stanza.as_bytes(), &words, None, View::Account), expected, "{words:?}");
+            assert_eq!(matches(stanza.as_bytes(), &words, None, ArchiveView::Account), expected, "{words:?}");
         }
-        assert!(!matches(b"damaged", &["damaged".into()], None, View::Account));
+        assert!(!matches(b"damaged", &["damaged".into()], None, ArchiveView::Account));
     }
 
     #[test]
     fn searches_are_few_and_a_refused_one_leaves_nothing() {
-        let mut searches = Searches::default();
+        let mut searches = ArchiveSearches::default();
         let jid = |number: usize| Jid::parse(&format!("u{number}@x")).unwrap();
         for number in 0..MOST_SEARCHES / MOST_SEARCHES_OF_ONE {
             (0..MOST_SEARCHES_OF_ONE).for_each(|_| assert!(searches.enter(jid(number).as_ref())));
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn searches_have_their_turns_one_after_the_other() {
-        let mut searches = Searches::default();
+        let mut searches = ArchiveSearches::default();
         let turns = [searches.turn(), searches.turn(), searches.turn()];
         for waiting in [2, 1, 0] {
             assert!(searches.is_busy);
@@ -287,9 +287,12 @@ mod tests {
             ("coven@chat.example/hag", false),
         ] {
             let by = Jid::parse(by).unwrap();
-            assert_eq!(matches(stanza.as_bytes(), &[], Some(&by), View::Room), expected, "{by}");
-            assert!(!matches(stanza.as_bytes(), &["bye".into()], Some(&by), View::Room));
-            assert!(!matches(stanza.as_bytes(), &[], Some(&by), View::OpenRoom), "nobody but moderators knew then");
+            assert_eq!(matches(stanza.as_bytes(), &[], Some(&by), ArchiveView::Room), expected, "{by}");
+            assert!(!matches(stanza.as_bytes(), &["bye".into()], Some(&by), ArchiveView::Room));
+            assert!(
+                !matches(stanza.as_bytes(), &[], Some(&by), ArchiveView::OpenRoom),
+                "nobody but moderators knew then"
+            );
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Chance, as a thread has it: random bytes, and the keys of hash tables.
+//! Each thread's source of chance: random bytes, and the keys of hash tables.
 //!
-//! Both come from the operating system, unless the thread was given a seed. Then all that is drawn
-//! in it follows from that seed, so that a simulation, which runs a whole server in one thread,
-//! does the same again for the same seed. This is the one door through which chance comes in: what
-//! lies below `shard` draws nothing by itself (`clippy.toml` forbids it).
+//! Both come from the operating system, unless the thread was given a seed. Then everything drawn
+//! on it follows from the seed, so that a simulation, which runs a whole server on one thread, does
+//! the same again for the same seed. Chance comes in here and nowhere else: crates below `shard`
+//! draw nothing by themselves (`clippy.toml` forbids it).
 
 use std::cell::Cell;
 use std::fmt;

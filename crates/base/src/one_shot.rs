@@ -19,7 +19,7 @@ use crate::lock::lock;
 
 /// Makes an answer to wait for, and what gives it.
 pub fn one_shot<T>() -> (Completer<T>, Awaited<T>) {
-    let cell = Arc::new(Mutex::new(Cell::Empty(None)));
+    let cell = Arc::new(Mutex::new(OneShotCell::Empty(None)));
     (Completer { cell: Some(cell.clone()) }, Awaited { cell })
 }
 
@@ -50,7 +50,7 @@ impl std::error::Error for Abandoned {}
 
 /// Gives one answer.
 pub struct Completer<T> {
-    cell: Option<Arc<Mutex<Cell<T>>>>,
+    cell: Option<Arc<Mutex<OneShotCell<T>>>>,
 }
 
 impl<T> Completer<T> {
@@ -61,9 +61,9 @@ impl<T> Completer<T> {
 
     fn set(&mut self, answer: Result<T, Abandoned>) {
         let Some(cell) = self.cell.take() else { return };
-        let before = std::mem::replace(&mut *lock(&cell), Cell::Done(answer));
+        let before = std::mem::replace(&mut *lock(&cell), OneShotCell::Done(answer));
         // The lock is released: the waker may poll at once.
-        if let Cell::Empty(Some(waker)) = before {
+        if let OneShotCell::Empty(Some(waker)) = before {
             waker.wake();
         }
     }
@@ -83,7 +83,7 @@ impl<T> fmt::Debug for Completer<T> {
 
 /// The future of one answer. Dropping it cancels nothing.
 pub struct Awaited<T> {
-    cell: Arc<Mutex<Cell<T>>>,
+    cell: Arc<Mutex<OneShotCell<T>>>,
 }
 
 impl<T> Future for Awaited<T> {
@@ -91,15 +91,15 @@ impl<T> Future for Awaited<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut cell = lock(&self.cell);
-        match std::mem::replace(&mut *cell, Cell::Taken) {
-            Cell::Done(answer) => Poll::Ready(answer),
-            Cell::Empty(waker) => {
+        match std::mem::replace(&mut *cell, OneShotCell::Taken) {
+            OneShotCell::Done(answer) => Poll::Ready(answer),
+            OneShotCell::Empty(waker) => {
                 let waker = waker.filter(|waker| waker.will_wake(context.waker()));
-                *cell = Cell::Empty(Some(waker.unwrap_or_else(|| context.waker().clone())));
+                *cell = OneShotCell::Empty(Some(waker.unwrap_or_else(|| context.waker().clone())));
                 Poll::Pending
             }
             // Polled again after it was done, which futures allow to answer anything.
-            Cell::Taken => Poll::Ready(Err(Abandoned)),
+            OneShotCell::Taken => Poll::Ready(Err(Abandoned)),
         }
     }
 }
@@ -110,7 +110,7 @@ impl<T> fmt::Debug for Awaited<T> {
     }
 }
 
-enum Cell<T> {
+enum OneShotCell<T> {
     Empty(Option<Waker>),
     Done(Result<T, Abandoned>),
     Taken,

@@ -24,14 +24,14 @@ impl Transport {
         }
     }
 
-    /// Tells whether stream management (XEP-0198) acknowledges and resumes what it carries. BOSH
+    /// Returns whether stream management (XEP-0198) acknowledges and resumes what it carries. BOSH
     /// does both by itself: its sessions outlive connections, and requests acknowledge answers.
     pub const fn is_managed(self) -> bool {
         !matches!(self, Self::Bosh)
     }
 
-    /// Tells whether each stanza declares its namespace: there is no header of a stream that would
-    /// (RFC 7395 §3.3, XEP-0206 §2).
+    /// Returns whether each stanza declares its namespace: there is no header of a stream that
+    /// would (RFC 7395 §3.3, XEP-0206 §2).
     pub const fn declares(self) -> bool {
         !matches!(self, Self::Tcp)
     }

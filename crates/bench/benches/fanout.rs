@@ -8,7 +8,7 @@ use divan::counter::ItemsCount;
 use divan::{AllocProfiler, Bencher, black_box};
 use rookery_bench::chat;
 use rookery_bench::network::{DOMAIN, Parts};
-use rookery_fanout::{Link, Outboxes, Packet, Pushed, To};
+use rookery_fanout::{Link, Outboxes, Packet, PushOutcome, To};
 use rookery_hub::{Event, World};
 use rookery_jid::Jid;
 use rookery_xml::{Limits, Stanza};
@@ -97,7 +97,7 @@ fn give(world: &mut World, link: Link, text: &str) {
 }
 
 fn outboxes(recipients: u32) -> Outboxes {
-    let mut outboxes = Outboxes::new(rookery_fanout::Limits::default());
+    let mut outboxes = Outboxes::new(rookery_fanout::OutboxLimits::default());
     for number in 0..recipients {
         let jid = Jid::parse(&(chat::account(number as usize, DOMAIN) + "/bench")).expect("an address");
         outboxes.open(Link(number), jid);
@@ -112,7 +112,7 @@ fn packet() -> Packet {
 
 fn push(outboxes: &mut Outboxes, packet: &Packet, recipients: u32) {
     for number in 0..recipients {
-        assert_eq!(outboxes.push(Link(number), black_box(packet), To::Full), Pushed::Queued);
+        assert_eq!(outboxes.push(Link(number), black_box(packet), To::Full), PushOutcome::Queued);
     }
 }
 

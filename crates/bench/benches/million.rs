@@ -10,13 +10,15 @@
 //! `ROOKERY_BENCH_SESSIONS` (1 000 000): how many. `ROOKERY_BENCH_TLS_SESSIONS` (20 000): how many
 //! with TLS; the million is extrapolated.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use rookery_bench::engine::login::Target;
-use rookery_bench::network::{DOMAIN, Network, PASSWORD, Parts};
+use rookery_bench::engine::LoadTarget;
+use rookery_bench::network::{BenchNetwork, DOMAIN, PASSWORD, Parts};
 use rookery_bench::process::{Cpu, private_bytes, slope};
-use rookery_bench::report::{Report, setting};
-use rookery_bench::{Outcome, chat};
+use rookery_bench::report::{FigureReport, setting};
+use rookery_bench::{BenchOutcome, chat};
+use rookery_client::SessionTerms;
 use rookery_sasl::Mechanism;
 use rookery_sasl::client::SaltedPasswords;
 use rookery_stream::tls::client::{ClientSettings, Newest};
@@ -25,8 +27,8 @@ use rookery_stream::tls::client::{ClientSettings, Newest};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-fn main() -> Outcome<()> {
-    let mut report = Report::new("million");
+fn main() -> BenchOutcome<()> {
+    let mut report = FigureReport::new("million");
     let tls_sessions = setting("ROOKERY_BENCH_TLS_SESSIONS", 20_000);
     let tls = ClientSettings::trusting_anyone(Newest::Tls13, &[], false)?;
     // Small things first: what they leave behind in the allocator is reused by the large ones, not
@@ -57,20 +59,22 @@ struct Measured {
     deliveries: f64,
 }
 
-fn measure(sessions: usize, contacts: usize, tls: Option<ClientSettings>) -> Outcome<Measured> {
+fn measure(sessions: usize, contacts: usize, tls: Option<ClientSettings>) -> BenchOutcome<Measured> {
     let parts = Parts::new(sessions, contacts)?;
-    let target = Target {
+    let target = LoadTarget {
         transport: rookery_bench::engine::Transport::Tcp,
-        domain: DOMAIN.to_owned(),
-        tls,
-        mechanism: Some(Mechanism::ScramSha1),
-        password: PASSWORD.to_owned(),
-        resource: "phone-3f9a1c7e".to_owned(),
-        register: false,
-        cache: SaltedPasswords::new(),
+        terms: Arc::new(SessionTerms {
+            domain: DOMAIN.to_owned(),
+            tls,
+            mechanism: Some(Mechanism::ScramSha1),
+            password: PASSWORD.to_owned(),
+            resource: Some("phone-3f9a1c7e".to_owned()),
+            register: false,
+            cache: SaltedPasswords::new(),
+        }),
     };
     let (pid, start) = (std::process::id(), Instant::now());
-    let mut network = Network::new(&parts, target)?;
+    let mut network = BenchNetwork::new(&parts, target)?;
     let before = Cpu::of(pid)?;
     let mut points = Vec::new();
     for step in 1..=STEPS {

@@ -4,10 +4,13 @@
 //! Scan, look up, stamp, queue, render. The kernel's part, which is many times more, is in
 //! `sockets`.
 
+use std::sync::Arc;
+
 use divan::{AllocProfiler, Bencher, black_box};
-use rookery_bench::engine::login::Target;
-use rookery_bench::network::{DOMAIN, Network, PASSWORD, Parts};
-use rookery_bench::{Outcome, chat};
+use rookery_bench::engine::LoadTarget;
+use rookery_bench::network::{BenchNetwork, DOMAIN, PASSWORD, Parts};
+use rookery_bench::{BenchOutcome, chat};
+use rookery_client::SessionTerms;
 use rookery_fanout::Link;
 use rookery_hub::{Event, World};
 use rookery_jid::Jid;
@@ -87,17 +90,19 @@ fn tick_tls(bencher: Bencher<'_, '_>, messages: usize) {
 /// Measures ticks in which `messages` connections get a message each, from as many others.
 fn ticks(bencher: Bencher<'_, '_>, messages: usize, tls: Option<ClientSettings>) {
     let parts = Parts::new(1000, 0).expect("a thread");
-    let target = Target {
+    let target = LoadTarget {
         transport: rookery_bench::engine::Transport::Tcp,
-        domain: DOMAIN.to_owned(),
-        tls,
-        mechanism: Some(Mechanism::ScramSha1),
-        password: PASSWORD.to_owned(),
-        resource: "bench".to_owned(),
-        register: false,
-        cache: SaltedPasswords::new(),
+        terms: Arc::new(SessionTerms {
+            domain: DOMAIN.to_owned(),
+            tls,
+            mechanism: Some(Mechanism::ScramSha1),
+            password: PASSWORD.to_owned(),
+            resource: Some("bench".to_owned()),
+            register: false,
+            cache: SaltedPasswords::new(),
+        }),
     };
-    let mut network = Network::new(&parts, target).expect("a network");
+    let mut network = BenchNetwork::new(&parts, target).expect("a network");
     let mut clients = network.log_in_and_keep(2 * messages, chat::PRESENCE).expect("logins");
     let jid = |number: u32| chat::account(number as usize, DOMAIN) + "/bench";
     let plain: Vec<String> =
@@ -123,7 +128,7 @@ fn ticks(bencher: Bencher<'_, '_>, messages: usize, tls: Option<ClientSettings>)
 }
 
 fn world(shard: usize, shards: usize) -> World {
-    let parts = || -> Outcome<Parts> { Parts::new(1000, 0) };
+    let parts = || -> BenchOutcome<Parts> { Parts::new(1000, 0) };
     parts().expect("a thread").world(shard, shards)
 }
 

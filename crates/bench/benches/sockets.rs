@@ -18,27 +18,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rookery_bench::Outcome;
+use rookery_bench::BenchOutcome;
 use rookery_bench::bare_relay::{self, BareRelay};
-use rookery_bench::engine::login::Target;
+use rookery_bench::engine::LoadTarget;
 use rookery_bench::idle::{self, most_sessions};
 use rookery_bench::pairs::{Cost, Pairs};
 use rookery_bench::process::median_and_min;
-use rookery_bench::report::{Report, setting};
-use rookery_bench::rookery::{Rookery, Server, binary};
+use rookery_bench::report::{FigureReport, setting};
+use rookery_bench::rookery::{MeasuredServer, Rookery, binary};
+use rookery_client::SessionTerms;
 use rookery_sasl::Mechanism;
 use rookery_sasl::client::SaltedPasswords;
 use rookery_stream::tls::client::{ClientSettings, Newest};
 
-fn main() -> Outcome<()> {
+fn main() -> BenchOutcome<()> {
     if bare_relay::be_one_if_told()? {
         return Ok(());
     }
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let wanted = |word: &str| words.is_empty() || words.iter().any(|given| given == word);
-    let subject = match Server::from_environment()? {
-        Some(server) => Subject::Given(server),
-        None => Subject::Ours(binary()?),
+    let subject = match MeasuredServer::from_environment()? {
+        Some(server) => SocketSubject::Given(server),
+        None => SocketSubject::Ours(binary()?),
     };
     if wanted("pairs") {
         pairs(&subject)?;
@@ -50,18 +51,18 @@ fn main() -> Outcome<()> {
 }
 
 /// The server that is measured.
-enum Subject {
+enum SocketSubject {
     /// A server that somebody else has started.
-    Given(Server),
+    Given(MeasuredServer),
     /// Our own: a fresh one for each measurement.
     Ours(std::path::PathBuf),
 }
 
-impl Subject {
-    fn start(&self, accounts: usize) -> Outcome<(Server, Option<Rookery>)> {
+impl SocketSubject {
+    fn start(&self, accounts: usize) -> BenchOutcome<(MeasuredServer, Option<Rookery>)> {
         match self {
-            Subject::Given(server) => Ok((server.clone(), None)),
-            Subject::Ours(binary) => {
+            SocketSubject::Given(server) => Ok((server.clone(), None)),
+            SocketSubject::Ours(binary) => {
                 let rookery = Rookery::start(binary, accounts)?;
                 Ok((rookery.server.clone(), Some(rookery)))
             }
@@ -69,22 +70,24 @@ impl Subject {
     }
 }
 
-fn target(server: &Server, mechanism: Mechanism, tls: bool) -> Outcome<Arc<Target>> {
+fn target(server: &MeasuredServer, mechanism: Mechanism, tls: bool) -> BenchOutcome<Arc<LoadTarget>> {
     let tls = tls.then(|| ClientSettings::trusting_anyone(Newest::Tls13, &[], false)).transpose()?;
-    Ok(Arc::new(Target {
+    Ok(Arc::new(LoadTarget {
         transport: rookery_bench::engine::Transport::Tcp,
-        domain: server.domain.clone(),
-        tls,
-        mechanism: Some(mechanism),
-        password: server.password.clone(),
-        resource: "bench".to_owned(),
-        register: false,
-        cache: SaltedPasswords::new(),
+        terms: Arc::new(SessionTerms {
+            domain: server.domain.clone(),
+            tls,
+            mechanism: Some(mechanism),
+            password: server.password.clone(),
+            resource: Some("bench".to_owned()),
+            register: false,
+            cache: SaltedPasswords::new(),
+        }),
     }))
 }
 
-fn pairs(subject: &Subject) -> Outcome<()> {
-    let mut report = Report::new("pairs");
+fn pairs(subject: &SocketSubject) -> BenchOutcome<()> {
+    let mut report = FigureReport::new("pairs");
     let pairs = setting("ROOKERY_BENCH_PAIRS", 1000);
     let time = Duration::from_secs(setting("ROOKERY_BENCH_SECONDS", 5) as u64);
     let (server, rookery) = subject.start(2 * pairs)?;
@@ -123,7 +126,7 @@ fn pairs(subject: &Subject) -> Outcome<()> {
 }
 
 /// Adds a row; returns median and minimum.
-fn tell(report: &mut Report, what: &str, costs: &[Cost]) -> (f64, f64) {
+fn tell(report: &mut FigureReport, what: &str, costs: &[Cost]) -> (f64, f64) {
     let (median, min) = median_and_min(&costs.iter().map(|cost| cost.us_per_message).collect::<Vec<_>>());
     let (user, _) = median_and_min(&costs.iter().map(|cost| cost.us_per_message * cost.user_share).collect::<Vec<_>>());
     let (rate, _) = median_and_min(&costs.iter().map(|cost| cost.rate).collect::<Vec<_>>());
@@ -132,8 +135,8 @@ fn tell(report: &mut Report, what: &str, costs: &[Cost]) -> (f64, f64) {
     (median, min)
 }
 
-fn idle(subject: &Subject) -> Outcome<()> {
-    let mut report = Report::new("idle");
+fn idle(subject: &SocketSubject) -> BenchOutcome<()> {
+    let mut report = FigureReport::new("idle");
     let all = setting("ROOKERY_BENCH_IDLE", 18_000).min(most_sessions());
     let few = all.min(4_000);
     let cases = [

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, epoll, poll};
 
-use crate::Outcome;
+use crate::BenchOutcome;
 
 /// The first argument of an executable that shall be a relay; the second is the number of pairs.
 pub const ARGUMENT: &str = "--relay";
@@ -32,7 +32,7 @@ impl BareRelay {
     ///
     /// # Errors
     /// The error of the system.
-    pub fn start(pairs: usize) -> Outcome<BareRelay> {
+    pub fn start(pairs: usize) -> BenchOutcome<BareRelay> {
         let mut command = Command::new(env::current_exe()?);
         let mut child = command.args([ARGUMENT, &pairs.to_string()]).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
@@ -59,7 +59,7 @@ impl Drop for BareRelay {
 ///
 /// # Errors
 /// The error of the system.
-pub fn be_one_if_told() -> Outcome<bool> {
+pub fn be_one_if_told() -> BenchOutcome<bool> {
     let arguments: Vec<String> = env::args().collect();
     let [_, argument, pairs, ..] = arguments.as_slice() else { return Ok(false) };
     if argument != ARGUMENT {
@@ -69,7 +69,7 @@ pub fn be_one_if_told() -> Outcome<bool> {
     Ok(true)
 }
 
-struct End {
+struct RelayEnd {
     socket: Arc<TcpStream>,
     peer: Arc<TcpStream>,
     /// The beginning of a line.
@@ -81,7 +81,7 @@ struct End {
 ///
 /// # Errors
 /// The error of the system.
-pub fn run(pairs: usize) -> Outcome<()> {
+pub fn run(pairs: usize) -> BenchOutcome<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     println!("{}", listener.local_addr()?);
     let mut threads = [Vec::new(), Vec::new()];
@@ -89,7 +89,7 @@ pub fn run(pairs: usize) -> Outcome<()> {
         let one = Arc::new(accept(&listener)?);
         let other = Arc::new(accept(&listener)?);
         let [first, second] = &mut threads;
-        let (one_end, other_end) = (End::new(&one, &other), End::new(&other, &one));
+        let (one_end, other_end) = (RelayEnd::new(&one, &other), RelayEnd::new(&other, &one));
         match pair % 4 {
             0 => first.extend([one_end, other_end]),
             1 => second.extend([one_end, other_end]),
@@ -110,14 +110,14 @@ pub fn run(pairs: usize) -> Outcome<()> {
     Ok(())
 }
 
-fn accept(listener: &TcpListener) -> Outcome<TcpStream> {
+fn accept(listener: &TcpListener) -> BenchOutcome<TcpStream> {
     let (socket, _) = listener.accept()?;
     socket.set_nonblocking(true)?;
     socket.set_nodelay(true)?;
     Ok(socket)
 }
 
-fn serve(mut ends: Vec<End>) -> Outcome<()> {
+fn serve(mut ends: Vec<RelayEnd>) -> BenchOutcome<()> {
     let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     for (number, end) in ends.iter().enumerate() {
         epoll::add(&set, &end.socket, epoll::EventData::new_u64(number as u64), epoll::EventFlags::IN)?;
@@ -143,13 +143,13 @@ fn serve(mut ends: Vec<End>) -> Outcome<()> {
     }
 }
 
-impl End {
-    fn new(socket: &Arc<TcpStream>, peer: &Arc<TcpStream>) -> End {
-        End { socket: socket.clone(), peer: peer.clone(), carry: Vec::new() }
+impl RelayEnd {
+    fn new(socket: &Arc<TcpStream>, peer: &Arc<TcpStream>) -> RelayEnd {
+        RelayEnd { socket: socket.clone(), peer: peer.clone(), carry: Vec::new() }
     }
 
     /// Writes whole lines to the peer.
-    fn pass_on(&mut self, bytes: &[u8]) -> Outcome<()> {
+    fn pass_on(&mut self, bytes: &[u8]) -> BenchOutcome<()> {
         let whole = memchr::memrchr(b'\n', bytes).map_or(0, |end| end + 1);
         let (lines, rest) = bytes.split_at_checked(whole).unwrap_or((bytes, &[]));
         if self.carry.is_empty() {
@@ -166,7 +166,7 @@ impl End {
 }
 
 /// Writes everything; waits, which doesn't happen with the few messages that a pair has on its way.
-fn write(mut socket: &TcpStream, mut bytes: &[u8]) -> Outcome<()> {
+fn write(mut socket: &TcpStream, mut bytes: &[u8]) -> BenchOutcome<()> {
     while !bytes.is_empty() {
         match socket.write(bytes) {
             Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
-use crate::engine::client::{Client, Item};
-use crate::engine::login::Target;
-use crate::{Outcome, chat};
+use crate::engine::LoadTarget;
+use crate::engine::client::{ClientItem, LoadClient};
+use crate::{BenchOutcome, chat};
 
 /// Called with the number of a client and a stanza that it got; appends what it sends because of
 /// it.
@@ -27,8 +27,8 @@ pub type React<'a> = dyn FnMut(usize, &[u8], &mut Vec<u8>) + 'a;
 pub struct Fleet {
     set: OwnedFd,
     server: SocketAddr,
-    target: Arc<Target>,
-    seats: Vec<Seat>,
+    target: Arc<LoadTarget>,
+    seats: Vec<FleetSeat>,
     bound: usize,
     buffer: Vec<u8>,
     replies: Vec<u8>,
@@ -36,9 +36,9 @@ pub struct Fleet {
 }
 
 #[derive(Debug)]
-struct Seat {
+struct FleetSeat {
     socket: TcpStream,
-    client: Client,
+    client: LoadClient,
     unsent: Vec<u8>,
 }
 
@@ -47,7 +47,7 @@ impl Fleet {
     ///
     /// # Errors
     /// The error of the system.
-    pub fn new(server: SocketAddr, target: Arc<Target>) -> Outcome<Fleet> {
+    pub fn new(server: SocketAddr, target: Arc<LoadTarget>) -> BenchOutcome<Fleet> {
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let buffer = vec![0; BUFFER];
         Ok(Fleet { set, server, target, seats: Vec::new(), bound: 0, buffer, replies: Vec::new(), out: Vec::new() })
@@ -67,7 +67,7 @@ impl Fleet {
     ///
     /// # Errors
     /// The first login that fails, or none succeeding for a minute.
-    pub fn log_in(&mut self, accounts: Range<usize>, at_once: usize, first: &str) -> Outcome<()> {
+    pub fn log_in(&mut self, accounts: Range<usize>, at_once: usize, first: &str) -> BenchOutcome<()> {
         let (mut accounts, all) = (accounts.clone(), self.seats.len() + accounts.len());
         let (mut patience, mut before) = (Instant::now() + PATIENCE, self.bound);
         while self.bound < all {
@@ -75,7 +75,7 @@ impl Fleet {
                 && let Some(account) = accounts.next()
             {
                 let mut out = Vec::new();
-                let client = Client::start(&self.target, chat::local(account), false, &mut out)?;
+                let client = LoadClient::start(&self.target, chat::local(account), false, &mut out)?;
                 self.seat(client, &out)?;
             }
             self.poll(Duration::from_secs(1), first, &mut |_, _, _| {})?;
@@ -92,9 +92,9 @@ impl Fleet {
     ///
     /// # Errors
     /// The error of the system.
-    pub fn connect_lines(&mut self, count: usize) -> Outcome<()> {
+    pub fn connect_lines(&mut self, count: usize) -> BenchOutcome<()> {
         for _ in 0..count {
-            self.seat(Client::lines(), &[])?;
+            self.seat(LoadClient::lines(), &[])?;
             self.bound += 1;
         }
         Ok(())
@@ -105,7 +105,7 @@ impl Fleet {
     ///
     /// # Errors
     /// The first connection that breaks.
-    pub fn run(&mut self, until: Instant, react: &mut React<'_>) -> Outcome<u64> {
+    pub fn run(&mut self, until: Instant, react: &mut React<'_>) -> BenchOutcome<u64> {
         let mut count = 0;
         while let Some(left) = until.checked_duration_since(Instant::now()) {
             self.poll(left, "", &mut |seat, stanza, replies| {
@@ -120,7 +120,7 @@ impl Fleet {
     ///
     /// # Errors
     /// If the connection is broken.
-    pub fn send(&mut self, seat: usize, plain: &[u8]) -> Outcome<()> {
+    pub fn send(&mut self, seat: usize, plain: &[u8]) -> BenchOutcome<()> {
         let seat_data = self.seats.get_mut(seat).ok_or("no such client")?;
         self.out.clear();
         seat_data.client.write(plain, &mut self.out)?;
@@ -130,16 +130,16 @@ impl Fleet {
         sent
     }
 
-    fn seat(&mut self, client: Client, first: &[u8]) -> Outcome<()> {
+    fn seat(&mut self, client: LoadClient, first: &[u8]) -> BenchOutcome<()> {
         let number = self.seats.len();
         let socket = open(self.server, number)?;
         epoll::add(&self.set, &socket, epoll::EventData::new_u64(number as u64), epoll::EventFlags::IN)?;
-        self.seats.push(Seat { socket, client, unsent: Vec::new() });
+        self.seats.push(FleetSeat { socket, client, unsent: Vec::new() });
         self.push(number, first)
     }
 
     /// Waits once and works off what is ready.
-    fn poll(&mut self, timeout: Duration, first: &str, react: &mut React<'_>) -> Outcome<()> {
+    fn poll(&mut self, timeout: Duration, first: &str, react: &mut React<'_>) -> BenchOutcome<()> {
         let mut events = Vec::with_capacity(EVENTS);
         let timeout = Timespec::try_from(timeout)?;
         match epoll::wait(&self.set, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
@@ -158,7 +158,7 @@ impl Fleet {
         Ok(())
     }
 
-    fn readable(&mut self, number: usize, first: &str, react: &mut React<'_>) -> Outcome<()> {
+    fn readable(&mut self, number: usize, first: &str, react: &mut React<'_>) -> BenchOutcome<()> {
         let Some(seat) = self.seats.get_mut(number) else { return Ok(()) };
         let len = match seat.socket.read(&mut self.buffer) {
             Ok(0) => return Err("the server closed the connection".into()),
@@ -170,10 +170,10 @@ impl Fleet {
         self.replies.clear();
         let (wire, replies) = (self.buffer.get_mut(..len).unwrap_or_default(), &mut self.replies);
         let was_bound = seat.client.is_bound();
-        seat.client.read(&self.target, wire, &mut self.out, &mut |item| {
+        seat.client.read(wire, &mut self.out, &mut |item| {
             let bytes = match &item {
-                Item::Stanza(stanza) => stanza.bytes(),
-                Item::Line(line) => line,
+                ClientItem::Stanza(stanza) => stanza.bytes(),
+                ClientItem::Line(line) => line,
             };
             react(number, bytes, replies);
         })?;
@@ -191,7 +191,7 @@ impl Fleet {
     }
 
     /// Writes, behind what waits already.
-    fn push(&mut self, number: usize, bytes: &[u8]) -> Outcome<()> {
+    fn push(&mut self, number: usize, bytes: &[u8]) -> BenchOutcome<()> {
         let Some(seat) = self.seats.get_mut(number) else { return Ok(()) };
         let waited = !seat.unsent.is_empty();
         if waited {
@@ -219,7 +219,7 @@ impl Fleet {
 
 /// Connects from an address of its own range: on this machine every 20 000 connections come from
 /// another 127.0.0.x, since there are no more ports than that for one address.
-fn open(server: SocketAddr, number: usize) -> Outcome<TcpStream> {
+fn open(server: SocketAddr, number: usize) -> BenchOutcome<TcpStream> {
     let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     if let IpAddr::V4(address) = server.ip()

@@ -4,11 +4,11 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::engine::login::Target;
+use crate::engine::LoadTarget;
 use crate::fleet::Fleet;
 use crate::process::{Cpu, private_bytes, slope};
-use crate::rookery::Server;
-use crate::{Outcome, chat};
+use crate::rookery::MeasuredServer;
+use crate::{BenchOutcome, chat};
 
 /// The figures of a measurement.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +26,11 @@ pub struct Idle {
 ///
 /// # Errors
 /// A login that fails.
-pub fn measure(server: &Server, target: Arc<Target>, sessions: RangeInclusive<usize>) -> Outcome<Idle> {
+pub fn measure(
+    server: &MeasuredServer,
+    target: Arc<LoadTarget>,
+    sessions: RangeInclusive<usize>,
+) -> BenchOutcome<Idle> {
     let (first, last) = sessions.into_inner();
     let mut fleet = Fleet::new(server.address, target)?;
     let mut points = Vec::new();

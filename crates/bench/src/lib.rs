@@ -50,4 +50,4 @@ pub mod scenario;
 
 /// Everything that a benchmark can fail with ends the benchmark: the text is for the person who
 /// runs it.
-pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+pub type BenchOutcome<T> = Result<T, Box<dyn std::error::Error>>;

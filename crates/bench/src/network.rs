@@ -1,7 +1,7 @@
 //! A shard over a network in memory: all of the server but the kernel.
 //!
-//! [`Network`] logs clients in as sockets would, byte for byte through stream, TLS and SASL, and
-//! then drops them: what remains is what the server holds for an idle session. Nothing of the
+//! [`BenchNetwork`] logs clients in as sockets would, byte for byte through stream, TLS and SASL,
+//! and then drops them: what remains is what the server holds for an idle session. Nothing of the
 //! network itself remains for a session that nobody looks at.
 
 use std::collections::HashMap;
@@ -12,15 +12,15 @@ use std::sync::Arc;
 use rookery_hub::{Domain, LoginBy, Module, Options, Place, Registry, Settings, Wakeups, World};
 use rookery_sasl::server::Decoy;
 use rookery_sasl::{Credentials, Mechanism};
-use rookery_shard::{Driver, Gate, Generation, LoginTerms, Port, Post, Ready, Setup, Shard};
+use rookery_shard::{Driver, Gate, Generation, LoginTerms, Port, Post, ReadySocket, Shard, ShardSetup};
 use rookery_store::{Background, Stores};
 use rookery_stream::c2s::{Host, Policy};
 use rookery_stream::tls::{Identity, TlsSettings, certificate};
 use rookery_xml::Limits;
 
-use crate::Outcome;
-use crate::engine::client::Client;
-use crate::engine::login::Target;
+use crate::BenchOutcome;
+use crate::engine::LoadTarget;
+use crate::engine::client::LoadClient;
 use crate::everyone::Everyone;
 
 /// The password of all accounts.
@@ -32,7 +32,7 @@ pub const DOMAIN: &str = "example.org";
 ///
 /// # Errors
 /// None for this password.
-pub fn credentials() -> Outcome<Credentials> {
+pub fn credentials() -> BenchOutcome<Credentials> {
     Ok(Credentials::derive_with(PASSWORD, 4096, [[7; 16]; 3])?)
 }
 
@@ -51,7 +51,7 @@ impl Parts {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn new(accounts: usize, contacts: usize) -> Outcome<Parts> {
+    pub fn new(accounts: usize, contacts: usize) -> BenchOutcome<Parts> {
         let modules = modules().into_iter().filter(|module| module.name() != "archive");
         let modules = modules.map(|module| (module.name(), Options::defaults(module.options())));
         let domain = Domain { name: DOMAIN.to_owned(), modules: modules.collect(), login: LoginBy::Own };
@@ -80,24 +80,24 @@ fn modules() -> Vec<Box<dyn Module>> {
 }
 
 /// A shard and the clients that are connected to it.
-pub struct Network {
+pub struct BenchNetwork {
     shard: Shard<Wires>,
-    target: Arc<Target>,
+    target: Arc<LoadTarget>,
     next: u32,
     now_ms: u64,
-    ready: Vec<Ready>,
+    ready: Vec<ReadySocket>,
 }
 
 /// The wires of those connections that somebody looks at.
 #[derive(Debug, Default)]
 pub struct Wires {
-    open: HashMap<u32, Wire>,
+    open: HashMap<u32, NetworkWire>,
     /// Bytes that went to connections that nobody looks at.
     pub discarded: u64,
 }
 
 #[derive(Debug, Default)]
-struct Wire {
+struct NetworkWire {
     key: u32,
     to_server: Vec<u8>,
     to_client: Vec<u8>,
@@ -149,12 +149,12 @@ impl Driver for Wires {
     fn shutdown(&mut self, _socket: &u32) {}
 }
 
-impl Network {
+impl BenchNetwork {
     /// Returns a shard for these accounts; clients log in as `target` says.
     ///
     /// # Errors
     /// When TLS or threads can't be had.
-    pub fn new(parts: &Parts, target: Target) -> Outcome<Network> {
+    pub fn new(parts: &Parts, target: LoadTarget) -> BenchOutcome<BenchNetwork> {
         let domains = [DOMAIN.to_owned()];
         let made = certificate::self_signed(&domains, 1_800_000_000)?;
         let identity = Identity::from_pem(&domains, made.certificate.as_bytes(), made.key.as_bytes())?;
@@ -170,7 +170,7 @@ impl Network {
             bosh: rookery_stream::bosh::Terms::default(),
             federation: None,
         };
-        let shard = Shard::new(Setup {
+        let shard = Shard::new(ShardSetup {
             driver: Wires::default(),
             world: parts.world(0, 1),
             index: 0,
@@ -179,7 +179,7 @@ impl Network {
             generation: Arc::new(generation),
             ids: Arc::new(|| 7),
         });
-        Ok(Network { shard, target: Arc::new(target), next: 0, now_ms: 0, ready: Vec::new() })
+        Ok(BenchNetwork { shard, target: Arc::new(target), next: 0, now_ms: 0, ready: Vec::new() })
     }
 
     /// Logs the next `count` accounts in, all at the same time, has each send `first`, and looks
@@ -187,7 +187,7 @@ impl Network {
     ///
     /// # Errors
     /// The cause of a failed login.
-    pub fn log_in(&mut self, count: usize, first: &str) -> Outcome<()> {
+    pub fn log_in(&mut self, count: usize, first: &str) -> BenchOutcome<()> {
         for (socket, _) in self.log_in_and_keep(count, first)? {
             self.shard.driver().open.remove(&socket);
         }
@@ -198,11 +198,11 @@ impl Network {
     ///
     /// # Errors
     /// The cause of a failed login.
-    pub fn log_in_and_keep(&mut self, count: usize, first: &str) -> Outcome<Vec<(u32, Client)>> {
+    pub fn log_in_and_keep(&mut self, count: usize, first: &str) -> BenchOutcome<Vec<(u32, LoadClient)>> {
         let mut clients = Vec::with_capacity(count);
         for _ in 0..count {
             let (socket, mut out) = (self.next, Vec::new());
-            let client = Client::start(&self.target, crate::chat::local(socket as usize), false, &mut out)?;
+            let client = LoadClient::start(&self.target, crate::chat::local(socket as usize), false, &mut out)?;
             self.next += 1;
             self.shard.accept(socket, SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), Port::Clients, self.now_ms);
             self.send(socket, &out);
@@ -216,7 +216,7 @@ impl Network {
                 };
                 let (mut came, mut out) = (std::mem::take(&mut wire.to_client), Vec::new());
                 let was_bound = client.is_bound();
-                client.read(&self.target, &mut came, &mut out, &mut |_| {})?;
+                client.read(&mut came, &mut out, &mut |_| {})?;
                 if !was_bound && client.is_bound() {
                     client.write(first.as_bytes(), &mut out)?;
                 }
@@ -248,7 +248,7 @@ impl Network {
         self.ready.clear();
         for socket in sockets {
             if let Some(wire) = self.shard.driver().open.get(&socket) {
-                self.ready.push(Ready { key: wire.key, read: true, write: false });
+                self.ready.push(ReadySocket { key: wire.key, read: true, write: false });
             }
         }
         self.now_ms += 1;
@@ -277,7 +277,7 @@ impl Network {
     }
 }
 
-impl std::fmt::Debug for Network {
+impl std::fmt::Debug for BenchNetwork {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Network").field("connections", &self.next).finish_non_exhaustive()
     }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::bare_relay::BareRelay;
-use crate::engine::login::Target;
+use crate::engine::LoadTarget;
 use crate::fleet::Fleet;
 use crate::process::Cpu;
-use crate::rookery::Server;
-use crate::{Outcome, chat};
+use crate::rookery::MeasuredServer;
+use crate::{BenchOutcome, chat};
 
 /// The two ends of many pairs, at one server.
 #[derive(Debug)]
@@ -39,8 +39,8 @@ impl Pairs {
     ///
     /// # Errors
     /// A login that fails.
-    pub fn of_accounts(server: &Server, target: Arc<Target>, pairs: usize) -> Outcome<Pairs> {
-        let jid = |number| format!("{}/{}", chat::account(number, &target.domain), target.resource);
+    pub fn of_accounts(server: &MeasuredServer, target: Arc<LoadTarget>, pairs: usize) -> BenchOutcome<Pairs> {
+        let jid = |number| format!("{}/{}", chat::account(number, target.domain()), target.resource());
         let messages =
             (0..2 * pairs).map(|number| chat::message(&jid(number), &jid(number ^ 1)).into_bytes()).collect();
         let mut fleet = Fleet::new(server.address, target)?;
@@ -54,7 +54,7 @@ impl Pairs {
     ///
     /// # Errors
     /// The error of the system.
-    pub fn of_lines(relay: &BareRelay, target: Arc<Target>, pairs: usize) -> Outcome<Pairs> {
+    pub fn of_lines(relay: &BareRelay, target: Arc<LoadTarget>, pairs: usize) -> BenchOutcome<Pairs> {
         let mut fleet = Fleet::new(relay.address, target)?;
         fleet.connect_lines(2 * pairs)?;
         let mut line = vec![b'x'; chat::BYTES - 1];
@@ -66,7 +66,7 @@ impl Pairs {
     ///
     /// # Errors
     /// A connection that breaks.
-    pub fn pause(&mut self) -> Outcome<()> {
+    pub fn pause(&mut self) -> BenchOutcome<()> {
         self.fleet.run(Instant::now() + Duration::from_millis(500), &mut |_, _, _| {})?;
         self.in_flight = 0;
         Ok(())
@@ -78,7 +78,7 @@ impl Pairs {
     ///
     /// # Errors
     /// A connection that breaks.
-    pub fn play(&mut self, in_flight: usize, time: Duration) -> Outcome<Cost> {
+    pub fn play(&mut self, in_flight: usize, time: Duration) -> BenchOutcome<Cost> {
         while self.in_flight < in_flight {
             for seat in (0..self.fleet.len()).step_by(2) {
                 let message = self.messages.get(seat).map(Vec::as_slice).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use rookery_base::chance;
 
-use crate::Outcome;
+use crate::BenchOutcome;
 
 /// Returns an address of the loopback interface with a port that nobody listens on.
 ///
@@ -14,7 +14,7 @@ use crate::Outcome;
 ///
 /// # Errors
 /// No port is free, or the system gives no random numbers.
-pub fn free_port() -> Outcome<SocketAddr> {
+pub fn free_port() -> BenchOutcome<SocketAddr> {
     for _ in 0..TRIES {
         let mut bytes = [0; 2];
         chance::fill(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! Use of CPU and memory by a process, out of `/proc`.
+//! The CPU time and the memory of a process, read from `/proc`.
 
 use std::fs;
 use std::io;

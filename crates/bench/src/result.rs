@@ -37,11 +37,11 @@ pub struct RunResult {
     /// The scenario's flags, as they were.
     pub settings: BTreeMap<String, String>,
     /// The machine on which it ran.
-    pub machine: Machine,
+    pub machine: RunMachine,
     /// Sessions that were logged in when the measurement began.
     pub sessions: u64,
     /// The logins before, or in, the measurement.
-    pub login: Option<Logins>,
+    pub login: Option<LoginSeries>,
     /// Stanzas that the generator sent.
     pub sent: u64,
     /// Stanzas that arrived, without repetitions.
@@ -61,17 +61,17 @@ pub struct RunResult {
     /// From sending, for open loops from the intended time of sending, to arrival.
     pub latency: Option<Latency>,
     /// The CPU time of the server in the measured part.
-    pub server_cpu: Option<Cpu>,
+    pub server_cpu: Option<ServerCpu>,
     /// The CPU time of the generator in the measured part.
-    pub generator_cpu: Cpu,
+    pub generator_cpu: ServerCpu,
     /// The reason why the generator, and not the server, was the limit.
     pub generator_limit: Option<String>,
     /// The server's resident memory.
-    pub memory: Option<Memory>,
+    pub memory: Option<ServerMemory>,
     /// The course over time.
-    pub series: Vec<Sample>,
+    pub series: Vec<RunSample>,
     /// The points of a sweep.
-    pub parts: Vec<Part>,
+    pub parts: Vec<SweepPoint>,
     /// The other facts that a reader should know.
     pub notes: Vec<String>,
     /// [`DONE`], or what went wrong.
@@ -81,7 +81,7 @@ pub struct RunResult {
 /// The machine on which a run was made.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Machine {
+pub struct RunMachine {
     /// Cores that the generator may use.
     pub cores: u32,
     /// The processor.
@@ -93,7 +93,7 @@ pub struct Machine {
 /// A series of logins, each from connecting to a bound resource.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Logins {
+pub struct LoginSeries {
     /// Those that succeeded.
     pub count: u64,
     /// Those that did not.
@@ -129,7 +129,7 @@ pub struct Latency {
 /// CPU time of a process.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Cpu {
+pub struct ServerCpu {
     /// The seconds that all of it took.
     pub total_s: f64,
     /// The part outside of the kernel.
@@ -141,7 +141,7 @@ pub struct Cpu {
 /// Resident memory of the server.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Memory {
+pub struct ServerMemory {
     /// Before the first login.
     pub start: u64,
     /// At the end of the measurement.
@@ -155,7 +155,7 @@ pub struct Memory {
 /// One moment of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Sample {
+pub struct RunSample {
     /// Seconds since the measurement began; negative in the preparation.
     pub t_s: f64,
     /// Deliveries per second since the sample before.
@@ -174,10 +174,10 @@ pub struct Sample {
     pub p99_us: Option<f64>,
 }
 
-/// A point of a sweep.
+/// The result of one step of a sweep, such as one number of recipients.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Part {
+pub struct SweepPoint {
     /// The curve that it belongs to, such as `bcc`.
     pub curve: String,
     /// The point with its curve, such as `bcc 101`.
@@ -230,14 +230,14 @@ impl RunResult {
     }
 }
 
-impl Machine {
+impl RunMachine {
     /// Returns the machine that this process runs on.
-    pub fn this() -> Machine {
+    pub fn this() -> RunMachine {
         let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model =
             cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':')).map(|(_, name)| name);
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        Machine {
+        RunMachine {
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
             model: model.unwrap_or("unknown").trim().to_owned(),
             kernel: kernel.trim().to_owned(),
@@ -254,13 +254,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.json");
         let latency = Latency { p50_us: 1.5, histogram: vec![(2.0, 7)], ..Latency::default() };
-        let part = Part { label: "bcc 101".into(), n: 101, us_cpu_per_destination: Some(0.25), ..Part::default() };
+        let part =
+            SweepPoint { label: "bcc 101".into(), n: 101, us_cpu_per_destination: Some(0.25), ..SweepPoint::default() };
         let mut result = RunResult {
             format: FORMAT,
             scenario: "chat".into(),
             settings: BTreeMap::from([("pairs".to_owned(), "1000".to_owned())]),
             latency: Some(latency),
-            series: vec![Sample { t_s: -1.0, ..Sample::default() }],
+            series: vec![RunSample { t_s: -1.0, ..RunSample::default() }],
             parts: vec![part],
             ended: DONE.into(),
             ..RunResult::default()
@@ -276,6 +277,6 @@ mod tests {
 
     #[test]
     fn this_machine_has_cores() {
-        assert!(Machine::this().cores > 0);
+        assert!(RunMachine::this().cores > 0);
     }
 }

@@ -14,11 +14,11 @@ use tempfile::TempDir;
 
 use crate::network::{PASSWORD, credentials};
 use crate::report::{setting, target_folder};
-use crate::{Outcome, chat};
+use crate::{BenchOutcome, chat};
 
 /// A server to be measured, ours or another.
 #[derive(Debug, Clone)]
-pub struct Server {
+pub struct MeasuredServer {
     /// The address that clients connect to, in the clear or by STARTTLS.
     pub address: SocketAddr,
     /// The process whose CPU time and memory count.
@@ -29,16 +29,16 @@ pub struct Server {
     pub password: String,
 }
 
-impl Server {
+impl MeasuredServer {
     /// Returns the server that `ROOKERY_BENCH_SERVER` (address and port) names, with
     /// `ROOKERY_BENCH_PID`, `ROOKERY_BENCH_DOMAIN` and `ROOKERY_BENCH_PASSWORD`; `None` if the
     /// first isn't set.
     ///
     /// # Errors
     /// When only a part of it is there.
-    pub fn from_environment() -> Outcome<Option<Server>> {
+    pub fn from_environment() -> BenchOutcome<Option<MeasuredServer>> {
         let Ok(address) = env::var("ROOKERY_BENCH_SERVER") else { return Ok(None) };
-        Ok(Some(Server {
+        Ok(Some(MeasuredServer {
             address: address.parse()?,
             pid: env::var("ROOKERY_BENCH_PID")?.parse()?,
             domain: env::var("ROOKERY_BENCH_DOMAIN")?,
@@ -53,7 +53,7 @@ pub struct Rookery {
     child: Child,
     folder: TempDir,
     /// The address and the process.
-    pub server: Server,
+    pub server: MeasuredServer,
     /// Accounts imported per second of wall time by `rookery user import`, in the course of the
     /// preparation.
     pub imports_per_second: f64,
@@ -61,7 +61,7 @@ pub struct Rookery {
 
 /// The settings in which a server differs from the usual one.
 #[derive(Debug, Clone)]
-pub struct Setup {
+pub struct RookerySetup {
     /// The domain of the accounts.
     pub domain: String,
     /// All domains, as the configuration lists them: in quotes, with commas.
@@ -72,10 +72,10 @@ pub struct Setup {
     pub tables: String,
 }
 
-impl Default for Setup {
-    fn default() -> Setup {
+impl Default for RookerySetup {
+    fn default() -> RookerySetup {
         let domains = format!("\"{DOMAIN}\"");
-        Setup { domain: DOMAIN.to_owned(), domains, listen: String::new(), tables: String::new() }
+        RookerySetup { domain: DOMAIN.to_owned(), domains, listen: String::new(), tables: String::new() }
     }
 }
 
@@ -88,15 +88,15 @@ impl Rookery {
     ///
     /// # Errors
     /// The error of the system or the server.
-    pub fn start(binary: &Path, accounts: usize) -> Outcome<Rookery> {
-        Rookery::start_as(binary, accounts, &Setup::default())
+    pub fn start(binary: &Path, accounts: usize) -> BenchOutcome<Rookery> {
+        Rookery::start_as(binary, accounts, &RookerySetup::default())
     }
 
     /// Starts one that differs, likewise.
     ///
     /// # Errors
     /// The error of the system or the server.
-    pub fn start_as(binary: &Path, accounts: usize, setup: &Setup) -> Outcome<Rookery> {
+    pub fn start_as(binary: &Path, accounts: usize, setup: &RookerySetup) -> BenchOutcome<Rookery> {
         let folder = tempfile::tempdir()?;
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let data = folder.path().join("data");
@@ -108,7 +108,7 @@ impl Rookery {
         fill(&data, IMPORTED..accounts.max(IMPORTED), &setup.domain)?;
         let child = serve(binary, folder.path())?;
         let (domain, password) = (setup.domain.clone(), PASSWORD.to_owned());
-        let server = Server { address, pid: child.id(), domain, password };
+        let server = MeasuredServer { address, pid: child.id(), domain, password };
         let mut rookery = Rookery { child, folder, server, imports_per_second };
         rookery.wait_until_it_listens()?;
         Ok(rookery)
@@ -123,7 +123,7 @@ impl Rookery {
     ///
     /// # Errors
     /// The error of the system or the server.
-    pub fn start_again(&mut self, binary: &Path) -> Outcome<()> {
+    pub fn start_again(&mut self, binary: &Path) -> BenchOutcome<()> {
         self.child.kill()?;
         self.child.wait()?;
         self.child = serve(binary, self.folder.path())?;
@@ -131,7 +131,7 @@ impl Rookery {
         self.wait_until_it_listens()
     }
 
-    fn wait_until_it_listens(&mut self) -> Outcome<()> {
+    fn wait_until_it_listens(&mut self) -> BenchOutcome<()> {
         let patience = Instant::now() + Duration::from_secs(20);
         while TcpStream::connect(self.server.address).is_err() {
             if self.child.try_wait()?.is_some() || Instant::now() > patience {
@@ -157,7 +157,7 @@ impl Drop for Rookery {
 ///
 /// # Errors
 /// The error of cargo.
-pub fn binary() -> Outcome<PathBuf> {
+pub fn binary() -> BenchOutcome<PathBuf> {
     if let Some(binary) = env::var_os("ROOKERY_BIN") {
         return Ok(binary.into());
     }
@@ -177,15 +177,15 @@ pub fn binary() -> Outcome<PathBuf> {
 }
 
 /// Starts a server on the data of a folder.
-fn serve(binary: &Path, folder: &Path) -> Outcome<Child> {
+fn serve(binary: &Path, folder: &Path) -> BenchOutcome<Child> {
     let log = fs::File::create(folder.join("log"))?;
     let mut command = Command::new(binary);
     command.arg("serve").arg("--data-dir").arg(folder.join("data"));
     Ok(command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?)
 }
 
-fn config(address: SocketAddr, setup: &Setup) -> String {
-    let Setup { domains, listen, tables, .. } = setup;
+fn config(address: SocketAddr, setup: &RookerySetup) -> String {
+    let RookerySetup { domains, listen, tables, .. } = setup;
     let archive = setting("ROOKERY_BENCH_ARCHIVE", 0) > 0;
     format!(
         "domains = [{domains}]\nshards = 2\n\
@@ -195,7 +195,7 @@ fn config(address: SocketAddr, setup: &Setup) -> String {
     )
 }
 
-fn import(binary: &Path, data: &Path, accounts: usize, domain: &str) -> Outcome<()> {
+fn import(binary: &Path, data: &Path, accounts: usize, domain: &str) -> BenchOutcome<()> {
     let mut lines = String::new();
     for number in 0..accounts {
         writeln!(lines, "{},{PASSWORD}", chat::account(number, domain))?;
@@ -210,7 +210,7 @@ fn import(binary: &Path, data: &Path, accounts: usize, domain: &str) -> Outcome<
     Ok(())
 }
 
-fn fill(data: &Path, accounts: std::ops::Range<usize>, domain: &str) -> Outcome<()> {
+fn fill(data: &Path, accounts: std::ops::Range<usize>, domain: &str) -> BenchOutcome<()> {
     let stores = Stores::of(std::sync::Arc::new(sqlite::open(&data.join("rookery.db"), &sqlite::Options::default())?));
     let credentials = credentials()?;
     let mut rows = Vec::new();

@@ -1,24 +1,28 @@
 //! The load client against the server's own negotiation, byte for byte, without sockets.
 
+use std::sync::Arc;
+
 use rookery_bench::chat;
-use rookery_bench::engine::login::Target;
-use rookery_bench::network::{DOMAIN, Network, PASSWORD, Parts};
+use rookery_bench::engine::LoadTarget;
+use rookery_bench::network::{BenchNetwork, DOMAIN, PASSWORD, Parts};
+use rookery_client::SessionTerms;
 use rookery_sasl::Mechanism;
 use rookery_sasl::client::SaltedPasswords;
 use rookery_stream::tls::client::{ClientSettings, Newest};
 
-fn target(mechanism: Option<Mechanism>, tls: bool, password: &str) -> Target {
+fn target(mechanism: Option<Mechanism>, tls: bool, password: &str) -> LoadTarget {
     let tls = tls.then(|| ClientSettings::trusting_anyone(Newest::Tls13, &[], false).unwrap());
-    let (domain, resource) = (DOMAIN.to_owned(), "r".to_owned());
-    Target {
+    LoadTarget {
         transport: rookery_bench::engine::Transport::Tcp,
-        domain,
-        tls,
-        mechanism,
-        password: password.to_owned(),
-        resource,
-        register: false,
-        cache: SaltedPasswords::new(),
+        terms: Arc::new(SessionTerms {
+            domain: DOMAIN.to_owned(),
+            tls,
+            mechanism,
+            password: password.to_owned(),
+            resource: Some("r".to_owned()),
+            register: false,
+            cache: SaltedPasswords::new(),
+        }),
     }
 }
 
@@ -29,7 +33,7 @@ fn clients_log_in_by_every_mechanism_and_a_message_arrives() {
     let cases = plain.map(|m| (m, false)).into_iter().chain(plain.into_iter().chain(bound).map(|m| (m, true)));
     for (mechanism, tls) in cases {
         let parts = Parts::new(3, 2).unwrap();
-        let mut network = Network::new(&parts, target(mechanism, tls, PASSWORD)).unwrap();
+        let mut network = BenchNetwork::new(&parts, target(mechanism, tls, PASSWORD)).unwrap();
         let mut clients = network.log_in_and_keep(3, chat::PRESENCE).unwrap();
         assert_eq!(network.sessions(), 3, "{mechanism:?}, TLS: {tls}");
         // Each sees all three: its own presence, and those of its two contacts. One of them is
@@ -49,7 +53,7 @@ fn clients_log_in_by_every_mechanism_and_a_message_arrives() {
 #[test]
 fn a_wrong_password_ends_the_load() {
     let parts = Parts::new(1, 0).unwrap();
-    let mut network = Network::new(&parts, target(Some(Mechanism::ScramSha1), false, "wrong")).unwrap();
+    let mut network = BenchNetwork::new(&parts, target(Some(Mechanism::ScramSha1), false, "wrong")).unwrap();
     let error = network.log_in(1, "").unwrap_err().to_string();
     assert!(error.contains("not-authorized"), "{error}");
     assert_eq!(network.sessions(), 0);
@@ -58,7 +62,7 @@ fn a_wrong_password_ends_the_load() {
 #[test]
 fn sessions_stay_when_nobody_looks_at_them() {
     let parts = Parts::new(20, 4).unwrap();
-    let mut network = Network::new(&parts, target(Some(Mechanism::ScramSha1), false, PASSWORD)).unwrap();
+    let mut network = BenchNetwork::new(&parts, target(Some(Mechanism::ScramSha1), false, PASSWORD)).unwrap();
     network.log_in(10, chat::PRESENCE).unwrap();
     network.log_in(10, chat::PRESENCE).unwrap();
     network.pass_time();

@@ -7,20 +7,20 @@
 
 use std::time::{Duration, Instant};
 
-use rookery_cluster::courier::{Arrived, Courier, Letter, Outcome};
-use rookery_cluster::engine::{Connection, Engine, START};
-use rookery_cluster::wire::Process;
+use rookery_cluster::courier::{AppendOutcome, ArrivedPart, Courier, CourierLetter};
+use rookery_cluster::engine::{RedisConnection, RedisEngine, START};
+use rookery_cluster::wire::NodeProcess;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::{Builder, Runtime};
 
-const WRITER: Process = Process { node: 1, incarnation: 1 };
-const READER: Process = Process { node: 2, incarnation: 1 };
+const WRITER: NodeProcess = NodeProcess { node: 1, incarnation: 1 };
+const READER: NodeProcess = NodeProcess { node: 2, incarnation: 1 };
 
-type Error = Box<dyn std::error::Error + Send + Sync>;
+type LetterError = Box<dyn std::error::Error + Send + Sync>;
 
-fn main() -> Result<(), Error> {
+fn main() -> Result<(), LetterError> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "redis://127.0.0.1:6379".into());
-    let engine = Engine::new(&url, "measured")?;
+    let engine = RedisEngine::new(&url, "measured")?;
     println!("{BYTES} B a letter, {SECONDS} s each; µs of CPU a letter");
     println!("{:>9} {:>12} {:>8} {:>8} {:>8}", "an entry", "letters/s", "writer", "reader", "Redis");
     for batch in [1, 10, 20, 100] {
@@ -32,7 +32,7 @@ fn main() -> Result<(), Error> {
 }
 
 /// Writes and reads for a while, so many letters an entry, and prints what it has cost.
-fn measure(engine: &Engine, batch: usize) -> Result<(), Error> {
+fn measure(engine: &RedisEngine, batch: usize) -> Result<(), LetterError> {
     let mut connection = runtime()?.block_on(prepared(engine))?;
     drop(connection.1.take());
     let until = Instant::now() + Duration::from_secs(SECONDS);
@@ -55,15 +55,15 @@ fn measure(engine: &Engine, batch: usize) -> Result<(), Error> {
     Ok(())
 }
 
-async fn prepared(engine: &Engine) -> Result<(Connection, Option<Connection>), Error> {
+async fn prepared(engine: &RedisEngine) -> Result<(RedisConnection, Option<RedisConnection>), LetterError> {
     let mut connection = engine.connect().await?;
     connection.remove_inbox(READER).await?;
     connection.create_inbox(READER).await?;
     Ok((connection.clone(), Some(connection)))
 }
 
-/// One append at a time, as the courier does it.
-async fn write(engine: &Engine, batch: usize, until: Instant) -> Result<(u64, Duration), Error> {
+/// Writes, one append at a time, as the courier does it.
+async fn write(engine: &RedisEngine, batch: usize, until: Instant) -> Result<(u64, Duration), LetterError> {
     let mut connection = engine.connect().await?;
     let (mut count, since) = (0, cpu());
     while Instant::now() < until {
@@ -74,7 +74,7 @@ async fn write(engine: &Engine, batch: usize, until: Instant) -> Result<(u64, Du
             drop(courier.post(READER, letter()));
         }
         for append in courier.appends(0, 0) {
-            if connection.append(append.to, &append.entry).await? != Outcome::Taken {
+            if connection.append(append.to, &append.entry).await? != AppendOutcome::Taken {
                 return Err("the inbox is gone".into());
             }
         }
@@ -83,7 +83,7 @@ async fn write(engine: &Engine, batch: usize, until: Instant) -> Result<(u64, Du
     Ok((count, cpu().saturating_sub(since)))
 }
 
-async fn read(engine: &Engine, until: Instant) -> Result<(u64, Duration), Error> {
+async fn read(engine: &RedisEngine, until: Instant) -> Result<(u64, Duration), LetterError> {
     let mut connection = engine.connect().await?;
     let (mut count, mut position, since, mut trimmed) = (0, START.to_owned(), cpu(), Instant::now());
     while Instant::now() < until {
@@ -91,7 +91,7 @@ async fn read(engine: &Engine, until: Instant) -> Result<(u64, Duration), Error>
             let mut courier = Courier::<()>::new(READER);
             courier.meet(WRITER, 1);
             let arrived = courier.arrived(&entry).map_err(|error| error.to_string())?;
-            count += arrived.map_or(0, |arrived: Arrived| arrived.letters.len()) as u64;
+            count += arrived.map_or(0, |arrived: ArrivedPart| arrived.letters.len()) as u64;
             position = at;
         }
         if trimmed.elapsed() > Duration::from_millis(200) {
@@ -103,7 +103,7 @@ async fn read(engine: &Engine, until: Instant) -> Result<(u64, Duration), Error>
 }
 
 /// Returns the time of a letter there and back, in microseconds: median and 99th percentile.
-fn alone(engine: &Engine) -> Result<(u128, u128), Error> {
+fn alone(engine: &RedisEngine) -> Result<(u128, u128), LetterError> {
     runtime()?.block_on(async {
         prepared(engine).await?;
         let (mut writer, mut reader) = (engine.connect().await?, engine.connect().await?);
@@ -126,11 +126,11 @@ fn alone(engine: &Engine) -> Result<(u128, u128), Error> {
     })
 }
 
-fn letter() -> Letter<()> {
-    Letter { kind: 1, from: 0, to: 0, body: vec![b'x'; BYTES], outlives: true, share: None }
+fn letter() -> CourierLetter<()> {
+    CourierLetter { kind: 1, from: 0, to: 0, body: vec![b'x'; BYTES], outlives: true, share: None }
 }
 
-fn runtime() -> Result<Runtime, Error> {
+fn runtime() -> Result<Runtime, LetterError> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }
 
@@ -141,7 +141,7 @@ fn cpu() -> Duration {
 }
 
 /// Returns the processor time of Redis.
-fn redis_cpu(engine: &Engine) -> Result<Duration, Error> {
+fn redis_cpu(engine: &RedisEngine) -> Result<Duration, LetterError> {
     let text = runtime()?.block_on(async { engine.connect().await?.information("cpu").await })?.unwrap_or_default();
     let seconds = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<f64>().ok());
     let all = ["used_cpu_user:", "used_cpu_sys:"].into_iter().filter_map(seconds).sum();

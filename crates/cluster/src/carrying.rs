@@ -1,4 +1,4 @@
-//! The loop of the thread that carries letters: it drives the [`Courier`] over the [`Engine`].
+//! The loop of the thread that carries letters: it drives the [`Courier`] over the [`RedisEngine`].
 //!
 //! # Invariants
 //!
@@ -20,37 +20,37 @@ use redis::RedisError;
 use rookery_base::lock::lock;
 use rookery_fanout::Station;
 use rookery_hub::Custody;
-use rookery_shard::{Door, Kind};
+use rookery_shard::{Door, MailboxKind};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
-use crate::courier::{Append, Arrived, Courier, Letter, Outcome, Unposted};
+use crate::courier::{Append, AppendOutcome, ArrivedPart, Courier, CourierLetter, Unposted};
 use crate::death::Deaths;
-use crate::engine::{Connection, Engine, START, lease_prefix};
+use crate::engine::{RedisConnection, RedisEngine, START, lease_prefix};
 use crate::members;
-use crate::service::{Ends, Event, Members, Posted};
-use crate::table::{Table, Update};
-use crate::wire::Process;
+use crate::service::{Members, PostedLetters, ServiceEnds, ServiceEvent};
+use crate::table::{NodeTable, Update};
+use crate::wire::NodeProcess;
 
 /// That which the loop reaches.
 pub(crate) struct Outer {
-    pub engine: Engine,
+    pub engine: RedisEngine,
     pub members: Members,
     pub lease: Duration,
     pub door: Door,
-    pub ends: Option<Ends>,
+    pub ends: Option<ServiceEnds>,
 }
 
 /// The loop and its state.
-pub(crate) struct Service {
+pub(crate) struct CarryingLoop {
     pub(crate) outer: Outer,
-    pub(crate) table: Table,
-    pub(crate) posted: Arc<Posted>,
+    pub(crate) table: NodeTable,
+    pub(crate) posted: Arc<PostedLetters>,
     pub(crate) courier: Courier<Custody>,
     epoch: Instant,
     /// The connection for everything but reading, and its number.
-    pub(crate) connection: Option<Connection>,
+    pub(crate) connection: Option<RedisConnection>,
     turn: u64,
     /// Tasks of the connection.
     tasks: Vec<JoinHandle<()>>,
@@ -73,18 +73,18 @@ pub(crate) struct Service {
 /// The leases that the task beside the loop keeps and looks at.
 struct Leases {
     text: String,
-    others: Vec<Process>,
+    others: Vec<NodeProcess>,
 }
 
 impl Leases {
-    fn of(table: &Table) -> Self {
+    fn of(table: &NodeTable) -> Self {
         let others = table.others().into_iter().map(|(_, process)| process).collect();
         Self { text: table.lease(), others }
     }
 }
 
-impl Service {
-    pub(crate) fn new(outer: Outer, table: Table, posted: Arc<Posted>, joining: JoinHandle<()>) -> Self {
+impl CarryingLoop {
+    pub(crate) fn new(outer: Outer, table: NodeTable, posted: Arc<PostedLetters>, joining: JoinHandle<()>) -> Self {
         let mut courier = Courier::new(table.me());
         for (_, process) in table.others() {
             courier.meet(process, table.shards_of(process));
@@ -108,7 +108,7 @@ impl Service {
         }
     }
 
-    pub(crate) async fn run(mut self, mut events: UnboundedReceiver<Event>) {
+    pub(crate) async fn run(mut self, mut events: UnboundedReceiver<ServiceEvent>) {
         self.connect();
         self.watch_rows();
         let mut stops_at = None;
@@ -117,7 +117,7 @@ impl Service {
                 self.courier.next_ms().map_or(IDLE, |due| Duration::from_millis(due.saturating_sub(self.now_ms())));
             let event = tokio::time::timeout(wait.min(IDLE), events.recv()).await;
             match event {
-                Ok(Some(Event::Stop)) => stops_at = Some(Instant::now() + LAST_WORDS),
+                Ok(Some(ServiceEvent::Stop)) => stops_at = Some(Instant::now() + LAST_WORDS),
                 Ok(Some(event)) => self.heard(event).await,
                 Ok(None) => return,
                 Err(_) => {}
@@ -125,7 +125,7 @@ impl Service {
             // What else there is comes into the same entries.
             while let Ok(event) = events.try_recv() {
                 match event {
-                    Event::Stop => stops_at = Some(Instant::now() + LAST_WORDS),
+                    ServiceEvent::Stop => stops_at = Some(Instant::now() + LAST_WORDS),
                     event => self.heard(event).await,
                 }
             }
@@ -142,10 +142,10 @@ impl Service {
         self.epoch.elapsed().as_millis() as u64
     }
 
-    async fn heard(&mut self, event: Event) {
+    async fn heard(&mut self, event: ServiceEvent) {
         match event {
-            Event::Posted | Event::Stop => {}
-            Event::Appended(turn, to, outcome) => {
+            ServiceEvent::Posted | ServiceEvent::Stop => {}
+            ServiceEvent::Appended(turn, to, outcome) => {
                 let now_ms = self.now_ms();
                 match outcome {
                     Ok(outcome) if turn == self.turn => self.courier.appended(to, outcome, now_ms),
@@ -157,30 +157,30 @@ impl Service {
                         let events = self.posted.events.clone();
                         tokio::spawn(async move {
                             tokio::time::sleep(RETRY).await;
-                            _ = events.send(Event::Appended(turn, to, Ok(Outcome::Unsure)));
+                            _ = events.send(ServiceEvent::Appended(turn, to, Ok(AppendOutcome::Unsure)));
                         });
                     }
                 }
             }
-            Event::Read(entries) => entries.iter().for_each(|entry| self.read(entry)),
-            Event::Lost(turn, error) if turn == self.turn => self.lost(&error),
-            Event::Lost(..) => {}
-            Event::Connected(connection) => self.connected(connection).await,
-            Event::Handled(process, seq) => self.courier.handled(process, seq),
-            Event::Leases(found) => self.leases(&found),
-            Event::Superseded => self.updated(Update::Superseded),
-            Event::Rows(rows) => self.rows(rows),
-            Event::FencedOff(gone, rows) => self.fenced_off(gone, rows),
-            Event::TakenOver(process, outcome) => self.taken_over(process, outcome),
-            Event::Deaf => self.is_deaf = true,
-            Event::NotFenced(error) => self.tell("fence", || {
+            ServiceEvent::Read(entries) => entries.iter().for_each(|entry| self.read(entry)),
+            ServiceEvent::Lost(turn, error) if turn == self.turn => self.lost(&error),
+            ServiceEvent::Lost(..) => {}
+            ServiceEvent::Connected(connection) => self.connected(connection).await,
+            ServiceEvent::Handled(process, seq) => self.courier.handled(process, seq),
+            ServiceEvent::Leases(found) => self.leases(&found),
+            ServiceEvent::Superseded => self.updated(Update::Superseded),
+            ServiceEvent::Rows(rows) => self.rows(rows),
+            ServiceEvent::FencedOff(gone, rows) => self.fenced_off(gone, rows),
+            ServiceEvent::TakenOver(process, outcome) => self.taken_over(process, outcome),
+            ServiceEvent::Deaf => self.is_deaf = true,
+            ServiceEvent::NotFenced(error) => self.tell("fence", || {
                 warn!(
                     ?error,
                     "a process of the cluster that is gone can't be fenced off: the database does not let it; until \
                      it does, no other node is taken note of"
                 );
             }),
-            Event::NoRows(error) => self.tell("rows", || {
+            ServiceEvent::NoRows(error) => self.tell("rows", || {
                 warn!(?error, "the database does not tell the nodes of the cluster; they stay as they are");
             }),
         }
@@ -198,10 +198,11 @@ impl Service {
     fn take_posted(&mut self) {
         let letters = std::mem::take(&mut *lock(&self.posted.letters));
         for (from, letter) in letters {
-            let rookery_shard::Letter { to, kind, bytes, custody } = letter;
-            let outlives = kind == Kind::Mail;
-            let letter = Letter { kind: number(kind), from, to: to.shard, body: bytes, outlives, share: custody };
-            match self.courier.post(Process::of(to), letter) {
+            let rookery_shard::NodeLetter { to, kind, bytes, custody } = letter;
+            let outlives = kind == MailboxKind::Mail;
+            let letter =
+                CourierLetter { kind: number(kind), from, to: to.shard, body: bytes, outlives, share: custody };
+            match self.courier.post(NodeProcess::of(to), letter) {
                 Ok(()) => {}
                 Err(Unposted::Full(letter)) => {
                     self.refuse(vec![letter], "letters for another node are refused: too many wait for it");
@@ -220,10 +221,10 @@ impl Service {
     }
 
     /// Hands letters back to the shards that have written them, for their senders to hear of it.
-    pub(crate) fn refuse(&mut self, letters: Vec<Letter<Custody>>, why: &'static str) {
+    pub(crate) fn refuse(&mut self, letters: Vec<CourierLetter<Custody>>, why: &'static str) {
         let count = letters.len();
         self.tell(why, || warn!(count, "{why}"));
-        for letter in letters.into_iter().filter(|letter| letter.kind == number(Kind::Mail)) {
+        for letter in letters.into_iter().filter(|letter| letter.kind == number(MailboxKind::Mail)) {
             self.outer.door.refused(usize::from(letter.from), letter.body, letter.share);
         }
     }
@@ -235,7 +236,7 @@ impl Service {
             let (mut connection, events, turn) = (connection.clone(), self.posted.events.clone(), self.turn);
             tokio::spawn(async move {
                 let outcome = connection.append(to, &entry).await;
-                _ = events.send(Event::Appended(turn, to, outcome));
+                _ = events.send(ServiceEvent::Appended(turn, to, outcome));
             });
         }
     }
@@ -246,7 +247,7 @@ impl Service {
             _ = self.courier.only_confirmed(entry);
             return;
         }
-        let Arrived { from, letters, is_torn, waits } = match self.courier.arrived(entry) {
+        let ArrivedPart { from, letters, is_torn, waits } = match self.courier.arrived(entry) {
             Ok(Some(arrived)) => arrived,
             Ok(None) => return,
             Err(error) => {
@@ -270,12 +271,12 @@ impl Service {
     }
 
     /// Returns the first share in the custody of an entry's letters.
-    fn custody(&self, from: Process, seq: u64) -> Custody {
+    fn custody(&self, from: NodeProcess, seq: u64) -> Custody {
         let (custody, settled) = Custody::apart();
         let events = self.posted.events.clone();
         tokio::spawn(async move {
             if settled.await.is_ok() {
-                _ = events.send(Event::Handled(from, seq));
+                _ = events.send(ServiceEvent::Handled(from, seq));
             }
         });
         custody
@@ -324,17 +325,17 @@ impl Service {
             loop {
                 match engine.connect().await {
                     Ok(connection) => {
-                        _ = events.send(Event::Connected(connection));
+                        _ = events.send(ServiceEvent::Connected(connection));
                         return;
                     }
-                    Err(error) => _ = events.send(Event::Lost(turn, error)),
+                    Err(error) => _ = events.send(ServiceEvent::Lost(turn, error)),
                 }
                 tokio::time::sleep(RETRY).await;
             }
         });
     }
 
-    async fn connected(&mut self, mut connection: Connection) {
+    async fn connected(&mut self, mut connection: RedisConnection) {
         self.turn += 1;
         self.connection = Some(connection.clone());
         let me = self.table.me();
@@ -384,7 +385,7 @@ impl Service {
                     if let Some((last, _)) = entries.last() {
                         position.clone_from(last);
                         let entries = entries.into_iter().map(|(_, entry)| entry).collect();
-                        if events.send(Event::Read(entries)).is_err() {
+                        if events.send(ServiceEvent::Read(entries)).is_err() {
                             return Ok::<_, RedisError>(());
                         }
                     }
@@ -395,13 +396,13 @@ impl Service {
                 }
             };
             if let Err(error) = read.await {
-                _ = events.send(Event::Lost(turn, error));
+                _ = events.send(ServiceEvent::Lost(turn, error));
             }
         })
     }
 
     /// Renews the lease each second, and looks at those of others.
-    fn keep_lease(&self, mut connection: Connection) -> JoinHandle<()> {
+    fn keep_lease(&self, mut connection: RedisConnection) -> JoinHandle<()> {
         let (events, turn) = (self.posted.events.clone(), self.turn);
         let (lease, leases, me) = (self.outer.lease, self.leases.clone(), self.table.me());
         tokio::spawn(async move {
@@ -412,7 +413,7 @@ impl Service {
                         (wanted.text.clone(), wanted.others.clone())
                     };
                     if !connection.renew_lease(me, &text, lease).await? {
-                        _ = events.send(Event::Superseded);
+                        _ = events.send(ServiceEvent::Superseded);
                         return Ok::<_, RedisError>(());
                     }
                     if !connection.has_inbox(me).await? {
@@ -424,14 +425,14 @@ impl Service {
                         let has = text.is_some_and(|text| text.starts_with(&lease_prefix(process)));
                         found.push((process, has));
                     }
-                    if events.send(Event::Leases(found)).is_err() {
+                    if events.send(ServiceEvent::Leases(found)).is_err() {
                         return Ok::<_, RedisError>(());
                     }
                     tokio::time::sleep(SECOND).await;
                 }
             };
             if let Err(error) = keep.await {
-                _ = events.send(Event::Lost(turn, error));
+                _ = events.send(ServiceEvent::Lost(turn, error));
             }
         })
     }
@@ -443,8 +444,8 @@ impl Service {
             loop {
                 tokio::time::sleep(SECOND).await;
                 let event = match members::all(&*meta).await {
-                    Ok(rows) => Event::Rows(rows),
-                    Err(error) => Event::NoRows(error),
+                    Ok(rows) => ServiceEvent::Rows(rows),
+                    Err(error) => ServiceEvent::NoRows(error),
                 };
                 if events.send(event).is_err() {
                     return;
@@ -471,18 +472,18 @@ fn is_broken(error: &RedisError) -> bool {
 }
 
 /// Returns the number of a kind of letter. Others follow; none is ever used again.
-pub(crate) fn number(kind: Kind) -> u8 {
+pub(crate) fn number(kind: MailboxKind) -> u8 {
     match kind {
-        Kind::Mail => 1,
-        Kind::Line => 2,
+        MailboxKind::Mail => 1,
+        MailboxKind::Line => 2,
     }
 }
 
 /// Returns the kind of a number; `None` if this version doesn't know it, and skips it.
-fn kind_of(number: u8) -> Option<Kind> {
+fn kind_of(number: u8) -> Option<MailboxKind> {
     match number {
-        1 => Some(Kind::Mail),
-        2 => Some(Kind::Line),
+        1 => Some(MailboxKind::Mail),
+        2 => Some(MailboxKind::Line),
         _ => None,
     }
 }

@@ -6,10 +6,10 @@ use redis::{ErrorKind, RedisError};
 use rookery_store::sql::{Finding, Severity};
 use tokio::runtime::Builder;
 
-use crate::engine::{Connection, Engine};
-use crate::service::Failed;
+use crate::engine::{RedisConnection, RedisEngine};
+use crate::service::JoinFailure;
 
-impl Failed {
+impl JoinFailure {
     /// Returns whether another start may do better although nobody changes anything.
     pub fn may_pass(&self) -> bool {
         match self {
@@ -27,7 +27,7 @@ pub fn check(address: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let looked = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(look(address, &mut findings)),
-        Err(error) => Err(Failed::System(error)),
+        Err(error) => Err(JoinFailure::System(error)),
     };
     if let Err(failed) = looked {
         let severity = if failed.may_pass() { Severity::Blocked } else { Severity::Fault };
@@ -37,9 +37,9 @@ pub fn check(address: &str) -> Vec<Finding> {
 }
 
 /// Stops at the first thing that makes further looks pointless.
-async fn look(address: &str, findings: &mut Vec<Finding>) -> Result<(), Failed> {
+async fn look(address: &str, findings: &mut Vec<Finding>) -> Result<(), JoinFailure> {
     let mut note = |severity, text| findings.push(Finding { severity, text });
-    let engine = Engine::new(address, "")?;
+    let engine = RedisEngine::new(address, "")?;
     let mut connection = engine.connect().await?;
     match is_new_enough(&mut connection).await? {
         Some(version) => {
@@ -73,13 +73,13 @@ async fn look(address: &str, findings: &mut Vec<Finding>) -> Result<(), Failed> 
 ///
 /// # Errors
 /// The words of the system or of Redis; its version is too old.
-pub(crate) async fn is_new_enough(connection: &mut Connection) -> Result<Option<String>, Failed> {
+pub(crate) async fn is_new_enough(connection: &mut RedisConnection) -> Result<Option<String>, JoinFailure> {
     let Some(information) = connection.information("server").await? else { return Ok(None) };
     let version = member(&information, "redis_version").unwrap_or("unknown").to_owned();
     let numbers: Vec<u32> = version.split('.').map_while(|number| number.parse().ok()).collect();
     // One that doesn't tell is tried.
     match numbers.as_slice() {
-        [major, minor, ..] if (*major, *minor) < OLDEST => Err(Failed::TooOld(version)),
+        [major, minor, ..] if (*major, *minor) < OLDEST => Err(JoinFailure::TooOld(version)),
         _ => Ok(Some(version)),
     }
 }

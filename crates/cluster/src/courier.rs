@@ -26,11 +26,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::wire::{self, Carried, Header, Malformed, Process};
+use crate::wire::{self, CarriedMail, EntryHeader, Malformed, NodeProcess};
 
 /// A letter for a shard of another node. `S` is what is kept until it has been handled.
 #[derive(Debug)]
-pub struct Letter<S> {
+pub struct CourierLetter<S> {
     /// The kind of what it says.
     pub kind: u8,
     /// The writer's shard.
@@ -49,7 +49,7 @@ pub struct Letter<S> {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Append {
     /// The process whose inbox it is.
-    pub to: Process,
+    pub to: NodeProcess,
     /// The entry.
     pub entry: Vec<u8>,
 }
@@ -58,15 +58,15 @@ pub struct Append {
 #[derive(Debug)]
 pub enum Unposted<S> {
     /// Too many wait for the node.
-    Full(Letter<S>),
+    Full(CourierLetter<S>),
     /// The shard is gone: the node is not known, or has a process that numbers its shards
     /// otherwise. For a letter that doesn't outlive a process, that one is gone.
-    Gone(Letter<S>),
+    Gone(CourierLetter<S>),
 }
 
-/// The outcome of an append.
+/// The engine's answer about an entry that was to be appended to an inbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AppendOutcome {
     /// The engine has it.
     Taken,
     /// There is no such inbox.
@@ -77,9 +77,9 @@ pub enum Outcome {
 
 /// The part of an entry that was not read before.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Arrived {
+pub struct ArrivedPart {
     /// The process that has written it.
-    pub from: Process,
+    pub from: NodeProcess,
     /// The letters in their order: for each its kind, the writer's shard, the reader's, and what it
     /// says.
     pub letters: Vec<(u8, u16, u16, Vec<u8>)>,
@@ -93,28 +93,28 @@ pub struct Arrived {
 /// The state towards all other nodes.
 #[derive(Debug)]
 pub struct Courier<S> {
-    me: Process,
+    me: NodeProcess,
     /// True once others have taken over from this process.
     is_over: bool,
-    peers: BTreeMap<u16, Peer<S>>,
+    peers: BTreeMap<u16, CourierPeer<S>>,
 }
 
 /// The state towards one node.
 #[derive(Debug)]
-struct Peer<S> {
-    process: Process,
+struct CourierPeer<S> {
+    process: NodeProcess,
     /// The number of its shards.
     shards: u16,
     /// The first of the node's processes in a row that have as many.
     first_alike: u32,
     /// Since when nothing can be appended, in milliseconds.
     away_since: Option<u64>,
-    queue: VecDeque<Letter<S>>,
+    queue: VecDeque<CourierLetter<S>>,
     /// Entries that the other side is not known to have read, oldest first and without a gap.
-    unread: VecDeque<Sent<S>>,
+    unread: VecDeque<CourierSent<S>>,
     /// That which is left of those that it has read and not handled, oldest first: letters that go
     /// to a new home if it dies.
-    unhandled: VecDeque<Sent<S>>,
+    unhandled: VecDeque<CourierSent<S>>,
     /// The number of the next entry to be appended.
     cursor: u64,
     /// The last entry that the other side is known to have read.
@@ -143,27 +143,27 @@ enum Appending {
 }
 
 #[derive(Debug)]
-struct Sent<S> {
+struct CourierSent<S> {
     seq: u64,
-    letters: Vec<Letter<S>>,
+    letters: Vec<CourierLetter<S>>,
     at_ms: u64,
 }
 
 impl<S> Courier<S> {
     /// Returns the courier of a process that knows of no other.
-    pub fn new(me: Process) -> Self {
+    pub fn new(me: NodeProcess) -> Self {
         Self { me, is_over: false, peers: BTreeMap::new() }
     }
 
     /// Takes note of the process that a node has now, and of the number of its shards. Of what its
     /// last one had not handled, letters that outlive it go to this one; the others are lost with
     /// it. Where this one has other shards, all of it is returned instead.
-    pub fn meet(&mut self, process: Process, shards: u16) -> Vec<Letter<S>> {
-        let peer = self.peers.entry(process.node).or_insert_with(|| Peer::new(process, shards));
+    pub fn meet(&mut self, process: NodeProcess, shards: u16) -> Vec<CourierLetter<S>> {
+        let peer = self.peers.entry(process.node).or_insert_with(|| CourierPeer::new(process, shards));
         if peer.process == process {
             return Vec::new();
         }
-        let last = std::mem::replace(peer, Peer::new(process, shards));
+        let last = std::mem::replace(peer, CourierPeer::new(process, shards));
         if last.shards != shards {
             return last.into_letters();
         }
@@ -174,8 +174,8 @@ impl<S> Courier<S> {
     }
 
     /// Forgets a node. Returns what waited for it.
-    pub fn forget(&mut self, node: u16) -> Vec<Letter<S>> {
-        self.peers.remove(&node).map(Peer::into_letters).unwrap_or_default()
+    pub fn forget(&mut self, node: u16) -> Vec<CourierLetter<S>> {
+        self.peers.remove(&node).map(CourierPeer::into_letters).unwrap_or_default()
     }
 
     /// Returns the numbers of the nodes that it knows.
@@ -184,7 +184,7 @@ impl<S> Courier<S> {
     }
 
     /// Takes note of whether a process is known to live.
-    pub fn set_present(&mut self, process: Process, is_present: bool, now_ms: u64) {
+    pub fn set_present(&mut self, process: NodeProcess, is_present: bool, now_ms: u64) {
         if let Some(peer) = self.peers.get_mut(&process.node).filter(|peer| peer.process == process) {
             match is_present {
                 true => peer.away_since = None,
@@ -197,8 +197,8 @@ impl<S> Courier<S> {
     ///
     /// # Errors
     /// The letter, if there is no room or no such shard.
-    pub fn post(&mut self, to: Process, letter: Letter<S>) -> Result<(), Unposted<S>> {
-        let is_there = |peer: &&mut Peer<S>| match letter.outlives {
+    pub fn post(&mut self, to: NodeProcess, letter: CourierLetter<S>) -> Result<(), Unposted<S>> {
+        let is_there = |peer: &&mut CourierPeer<S>| match letter.outlives {
             true => to.incarnation >= peer.first_alike,
             false => to == peer.process,
         };
@@ -214,16 +214,16 @@ impl<S> Courier<S> {
     }
 
     /// Returns what has waited for too long for nodes that are away.
-    pub fn expired(&mut self, now_ms: u64) -> Vec<Letter<S>> {
+    pub fn expired(&mut self, now_ms: u64) -> Vec<CourierLetter<S>> {
         if self.is_over {
             return Vec::new();
         }
-        let is_late = |peer: &&mut Peer<S>| peer.away_since.is_some_and(|since| now_ms >= since + PATIENCE_MS);
+        let is_late = |peer: &&mut CourierPeer<S>| peer.away_since.is_some_and(|since| now_ms >= since + PATIENCE_MS);
         let over = self.peers.values_mut().filter(is_late);
         over.flat_map(|peer| {
             let away_since = peer.away_since;
             // Its numbers go on: the same process may come back.
-            let next = Peer {
+            let next = CourierPeer {
                 away_since,
                 last_seq: peer.last_seq,
                 received: peer.last_seq,
@@ -231,7 +231,7 @@ impl<S> Courier<S> {
                 at_work: std::mem::take(&mut peer.at_work),
                 told: peer.told,
                 first_alike: peer.first_alike,
-                ..Peer::new(peer.process, peer.shards)
+                ..CourierPeer::new(peer.process, peer.shards)
             };
             std::mem::replace(peer, next).into_letters()
         })
@@ -240,7 +240,7 @@ impl<S> Courier<S> {
 
     /// Takes note that others have taken over from this process: it says nothing more, not even
     /// that it has handled something, and takes no letters. Those who have written them send them
-    /// to the new homes; the own ones are kept, so that nobody takes them for handled.
+    /// to the new homes; its own ones are kept, so that nobody takes them for handled.
     pub fn end(&mut self) {
         self.is_over = true;
     }
@@ -259,15 +259,15 @@ impl<S> Courier<S> {
         if self.is_over {
             return None;
         }
-        self.peers.values().filter_map(Peer::due).min()
+        self.peers.values().filter_map(CourierPeer::due).min()
     }
 
     /// Takes the outcome of an append.
-    pub fn appended(&mut self, to: Process, outcome: Outcome, now_ms: u64) {
+    pub fn appended(&mut self, to: NodeProcess, outcome: AppendOutcome, now_ms: u64) {
         let Some(peer) = self.peers.get_mut(&to.node).filter(|peer| peer.process == to) else { return };
         match (peer.is_appending.take(), outcome) {
-            (Some(Appending::Letters(seq)), Outcome::Taken) => peer.cursor = seq + 1,
-            (_, Outcome::NoInbox) => _ = peer.away_since.get_or_insert(now_ms),
+            (Some(Appending::Letters(seq)), AppendOutcome::Taken) => peer.cursor = seq + 1,
+            (_, AppendOutcome::NoInbox) => _ = peer.away_since.get_or_insert(now_ms),
             _ => {}
         }
     }
@@ -279,12 +279,12 @@ impl<S> Courier<S> {
         }
     }
 
-    /// Takes an entry out of the own inbox. Returns what was not read before, if there is any;
+    /// Takes an entry out of its own inbox. Returns what was not read before, if there is any;
     /// shares of what its writer has handled are dropped.
     ///
     /// # Errors
     /// It is none.
-    pub fn arrived(&mut self, entry: &[u8]) -> Result<Option<Arrived>, Malformed> {
+    pub fn arrived(&mut self, entry: &[u8]) -> Result<Option<ArrivedPart>, Malformed> {
         let (header, letters) = wire::read(entry)?;
         let peer = self.peers.get_mut(&header.from.node).filter(|peer| peer.process == header.from);
         let Some(peer) = peer.filter(|_| !self.is_over) else { return Ok(None) };
@@ -298,7 +298,7 @@ impl<S> Courier<S> {
         if header.seq != peer.read.saturating_add(1) {
             // It was read before, or comes again in its order.
             peer.is_urgent |= header.seq != 0;
-            return Ok(is_torn.then(|| Arrived { from: header.from, letters: Vec::new(), is_torn, waits: None }));
+            return Ok(is_torn.then(|| ArrivedPart { from: header.from, letters: Vec::new(), is_torn, waits: None }));
         }
         peer.read = header.seq;
         let waits = header.is_urgent.then_some(header.seq);
@@ -307,10 +307,10 @@ impl<S> Courier<S> {
             .iter()
             .filter(|letter| letter.kind < AT_WORK)
             .map(|letter| (letter.kind, letter.from, letter.to, letter.body.to_vec()));
-        Ok(Some(Arrived { from: header.from, letters: letters.collect(), is_torn, waits }))
+        Ok(Some(ArrivedPart { from: header.from, letters: letters.collect(), is_torn, waits }))
     }
 
-    /// Takes what an entry says of the own ones, and none of its letters: nobody is there for them.
+    /// Takes what an entry says of our own ones, and none of its letters: nobody is there for them.
     ///
     /// # Errors
     /// It is none.
@@ -323,7 +323,7 @@ impl<S> Courier<S> {
     }
 
     /// Takes note that the letters of an entry have been handled, for which its writer waits.
-    pub fn handled(&mut self, from: Process, seq: u64) {
+    pub fn handled(&mut self, from: NodeProcess, seq: u64) {
         if let Some(peer) = self.peers.get_mut(&from.node).filter(|peer| peer.process == from) {
             // So far as it can be told.
             peer.is_urgent |= peer.at_work.iter().take(MOST_NAMED).any(|at_work| *at_work == seq);
@@ -342,8 +342,8 @@ impl<S> Courier<S> {
     }
 }
 
-impl<S> Peer<S> {
-    fn new(process: Process, shards: u16) -> Self {
+impl<S> CourierPeer<S> {
+    fn new(process: NodeProcess, shards: u16) -> Self {
         Self {
             process,
             shards,
@@ -365,7 +365,7 @@ impl<S> Peer<S> {
         }
     }
 
-    fn into_letters(self) -> Vec<Letter<S>> {
+    fn into_letters(self) -> Vec<CourierLetter<S>> {
         let sent = self.unhandled.into_iter().chain(self.unread);
         sent.flat_map(|sent| sent.letters).chain(self.queue).collect()
     }
@@ -375,15 +375,15 @@ impl<S> Peer<S> {
         self.at_work.first().map_or(self.read, |first| first.saturating_sub(1))
     }
 
-    /// Takes what the other side says of the own entries.
-    fn heard(&mut self, header: &Header, letters: &[Carried<'_>]) {
+    /// Takes what the other side says of our own entries.
+    fn heard(&mut self, header: &EntryHeader, letters: &[CarriedMail<'_>]) {
         let received = letters.iter().filter(|letter| letter.kind == RECEIVED);
         let received = received.filter_map(|letter| Some(u64::from_le_bytes(letter.body.try_into().ok()?))).max();
         let known = received.unwrap_or_default().max(header.read).min(self.last_seq);
         self.received = self.received.max(known);
         while let Some(mut sent) = self.unread.pop_front_if(|sent| sent.seq <= self.received) {
             self.bytes -= size(&sent.letters);
-            sent.letters.retain(Letter::is_awaited);
+            sent.letters.retain(CourierLetter::is_awaited);
             if sent.seq > header.read && !sent.letters.is_empty() {
                 self.bytes += size(&sent.letters);
                 self.unhandled.push_back(sent);
@@ -393,7 +393,7 @@ impl<S> Peer<S> {
             self.bytes -= size(&sent.letters);
         }
         let named = letters.iter().find(|letter| letter.kind == AT_WORK);
-        if let Some((upto, at_work)) = named.and_then(|letter| postcard::from_bytes::<Named>(letter.body).ok()) {
+        if let Some((upto, at_work)) = named.and_then(|letter| postcard::from_bytes::<NamedEntries>(letter.body).ok()) {
             let from_here = |seq: u64| seq - header.read - 1;
             self.unhandled.retain(|sent| {
                 let is_handled = from_here(sent.seq) <= upto && !at_work.contains(&from_here(sent.seq));
@@ -409,7 +409,7 @@ impl<S> Peer<S> {
             return;
         }
         let note = |kind, body: &[u8], entry: &mut Vec<u8>| {
-            wire::push(&Carried { kind, from: 0, to: 0, body }, entry);
+            wire::push(&CarriedMail { kind, from: 0, to: 0, body }, entry);
         };
         note(RECEIVED, &self.read.to_le_bytes(), entry);
         // The first of them is the one behind what is confirmed.
@@ -417,22 +417,22 @@ impl<S> Peer<S> {
         let named: Vec<u64> = self.at_work.iter().take(MOST_NAMED).copied().map(from_here).collect();
         let is_all = named.len() == self.at_work.len();
         let upto = named.last().copied().filter(|_| !is_all).unwrap_or(from_here(self.read));
-        if let Ok(body) = postcard::to_allocvec::<Named>(&(upto, named)) {
+        if let Ok(body) = postcard::to_allocvec::<NamedEntries>(&(upto, named)) {
             note(AT_WORK, &body, entry);
         }
     }
 
     /// Returns the next entry to be appended.
-    fn next_entry(&self) -> Option<&Sent<S>> {
+    fn next_entry(&self) -> Option<&CourierSent<S>> {
         let first = self.unread.front()?.seq;
         self.unread.get(usize::try_from(self.cursor.saturating_sub(first)).ok()?)
     }
 
-    fn append(&mut self, me: Process, now_ms: u64, unix_ms: u64) -> Option<Append> {
+    fn append(&mut self, me: NodeProcess, now_ms: u64, unix_ms: u64) -> Option<Append> {
         if self.is_appending.is_some() || self.away_since.is_some() {
             return None;
         }
-        let is_late = |sent: &Sent<S>| now_ms >= sent.at_ms + AGAIN_MS;
+        let is_late = |sent: &CourierSent<S>| now_ms >= sent.at_ms + AGAIN_MS;
         if self.next_entry().is_none() && self.unread.front().is_some_and(is_late) {
             self.cursor = 0;
             self.unread.iter_mut().for_each(|sent| sent.at_ms = now_ms);
@@ -443,7 +443,7 @@ impl<S> Peer<S> {
         let oldest = self.unhandled.front().or(self.unread.front());
         let first = oldest.map_or(self.last_seq + 1, |sent| sent.seq);
         let (read, received) = (self.confirmed(), self.read);
-        let header = |seq, is_urgent| Header { from: me, seq, first, read, is_urgent, unix_ms };
+        let header = |seq, is_urgent| EntryHeader { from: me, seq, first, read, is_urgent, unix_ms };
         let mut entry = Vec::new();
         let next = match self.next_entry() {
             Some(sent) => {
@@ -472,7 +472,7 @@ impl<S> Peer<S> {
             letters.push(letter);
         }
         self.last_seq += 1;
-        self.unread.push_back(Sent { seq: self.last_seq, letters, at_ms });
+        self.unread.push_back(CourierSent { seq: self.last_seq, letters, at_ms });
     }
 
     fn due(&self) -> Option<u64> {
@@ -483,7 +483,7 @@ impl<S> Peer<S> {
     }
 }
 
-impl<S> Letter<S> {
+impl<S> CourierLetter<S> {
     fn size(&self) -> usize {
         self.body.len() + OVERHEAD
     }
@@ -493,14 +493,14 @@ impl<S> Letter<S> {
         self.outlives && self.share.is_some()
     }
 
-    fn carried(&self) -> Carried<'_> {
-        Carried { kind: self.kind, from: self.from, to: self.to, body: &self.body }
+    fn carried(&self) -> CarriedMail<'_> {
+        CarriedMail { kind: self.kind, from: self.from, to: self.to, body: &self.body }
     }
 }
 
 /// Returns the bytes that letters take.
-fn size<'a, S: 'a>(letters: impl IntoIterator<Item = &'a Letter<S>>) -> usize {
-    letters.into_iter().map(Letter::size).sum()
+fn size<'a, S: 'a>(letters: impl IntoIterator<Item = &'a CourierLetter<S>>) -> usize {
+    letters.into_iter().map(CourierLetter::size).sum()
 }
 
 /// Bytes of letters in one entry, unless it is one letter that is larger.
@@ -510,12 +510,12 @@ const MOST_UNREAD: u64 = 4096;
 /// The kind of a letter between couriers: the last entry that was read, where that is more than
 /// what was handled. Versions that don't know it skip it.
 const RECEIVED: u8 = 255;
-/// The kind of a letter between couriers: [`Named`]. Versions that don't know it skip it; what
-/// shards tell each other has lower numbers.
+/// The kind of a letter between couriers: [`NamedEntries`]. Versions that don't know it skip it;
+/// what shards tell each other has lower numbers.
 const AT_WORK: u8 = 254;
 /// Up to which entry all were handled but those that follow: numbers from the first one on that
 /// the header doesn't confirm.
-type Named = (u64, Vec<u64>);
+type NamedEntries = (u64, Vec<u64>);
 /// Entries that are named so: most are done in their order, and few stay behind.
 const MOST_NAMED: usize = 32;
 /// Bytes that may wait for one node, or be on their way to it.

@@ -17,22 +17,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use rookery_hub::Custody;
-use rookery_shard::Kind;
+use rookery_shard::MailboxKind;
 use tracing::{info, warn};
 
-use crate::carrying::{SECOND, Service, number};
-use crate::courier::Letter;
-use crate::members::{self, NotJoined, Row};
-use crate::service::{Event, fence_off};
-use crate::wire::Process;
+use crate::carrying::{CarryingLoop, SECOND, number};
+use crate::courier::CourierLetter;
+use crate::members::{self, MemberRow, NotJoined};
+use crate::service::{ServiceEvent, fence_off};
+use crate::wire::NodeProcess;
 
 /// The processes that may be gone.
 #[derive(Default)]
 pub(crate) struct Deaths {
     /// Those that have no lease, and since when.
-    silent: BTreeMap<Process, Instant>,
+    silent: BTreeMap<NodeProcess, Instant>,
     /// Those that are being taken over from.
-    under_way: BTreeSet<Process>,
+    under_way: BTreeSet<NodeProcess>,
     /// True while processes are fenced off that have no row any more.
     is_fencing: bool,
 }
@@ -44,9 +44,9 @@ impl Deaths {
     }
 }
 
-impl Service {
-    /// Takes note of who has a lease.
-    pub(crate) fn leases(&mut self, found: &[(Process, bool)]) {
+impl CarryingLoop {
+    /// Notes who has a lease.
+    pub(crate) fn leases(&mut self, found: &[(NodeProcess, bool)]) {
         let (now, now_ms) = (Instant::now(), self.now_ms());
         for &(process, has_lease) in found {
             if has_lease {
@@ -73,7 +73,7 @@ impl Service {
     }
 
     /// Takes the homes of a silent process away, unless that is under way.
-    fn take_over(&mut self, process: Process) {
+    fn take_over(&mut self, process: NodeProcess) {
         if !self.deaths.under_way.insert(process) {
             return;
         }
@@ -81,16 +81,16 @@ impl Service {
         tokio::spawn(async move {
             let outcome = members::take_over(&*members.meta, &*members.fencing, process).await;
             if let Ok(rows) = members::all(&*members.meta).await {
-                _ = events.send(Event::Rows(rows));
+                _ = events.send(ServiceEvent::Rows(rows));
             }
             if outcome.is_err() {
                 tokio::time::sleep(SECOND).await;
             }
-            _ = events.send(Event::TakenOver(process, outcome));
+            _ = events.send(ServiceEvent::TakenOver(process, outcome));
         });
     }
 
-    pub(crate) fn taken_over(&mut self, process: Process, outcome: Result<bool, NotJoined>) {
+    pub(crate) fn taken_over(&mut self, process: NodeProcess, outcome: Result<bool, NotJoined>) {
         self.deaths.under_way.remove(&process);
         match outcome {
             Ok(false) => {}
@@ -106,7 +106,7 @@ impl Service {
     }
 
     /// Removes what a process has left in Redis.
-    fn clear_away(&self, process: Process) {
+    fn clear_away(&self, process: NodeProcess) {
         if let Some(mut connection) = self.connection.clone() {
             tokio::spawn(async move {
                 // What stays is removed when the node comes back.
@@ -117,7 +117,7 @@ impl Service {
     }
 
     /// Takes the rows of the database, once those are fenced off that are gone by them.
-    pub(crate) fn rows(&mut self, rows: Vec<(String, Row)>) {
+    pub(crate) fn rows(&mut self, rows: Vec<(String, MemberRow)>) {
         let gone = self.table.gone(&rows);
         if gone.is_empty() {
             let update = self.table.update(rows);
@@ -129,18 +129,18 @@ impl Service {
         let (members, events) = (self.outer.members.clone(), self.posted.events.clone());
         tokio::spawn(async move {
             let event = match fence_off(&*members.fencing, &gone).await {
-                Ok(()) => Event::FencedOff(gone, rows),
+                Ok(()) => ServiceEvent::FencedOff(gone, rows),
                 Err(error) => {
-                    _ = events.send(Event::NotFenced(error));
+                    _ = events.send(ServiceEvent::NotFenced(error));
                     // They come again.
-                    Event::FencedOff(Vec::new(), Vec::new())
+                    ServiceEvent::FencedOff(Vec::new(), Vec::new())
                 }
             };
             _ = events.send(event);
         });
     }
 
-    pub(crate) fn fenced_off(&mut self, gone: Vec<Process>, rows: Vec<(String, Row)>) {
+    pub(crate) fn fenced_off(&mut self, gone: Vec<NodeProcess>, rows: Vec<(String, MemberRow)>) {
         self.deaths.is_fencing = false;
         if !gone.is_empty() {
             let update = self.table.update(rows);
@@ -148,7 +148,7 @@ impl Service {
         }
     }
 
-    pub(crate) fn departed(&mut self, process: Process) {
+    pub(crate) fn departed(&mut self, process: NodeProcess) {
         info!(%process, "a process of the cluster is gone");
         self.deaths.silent.remove(&process);
         self.outer.door.departed(process.node, process.incarnation);
@@ -156,8 +156,8 @@ impl Service {
 
     /// Hands letters back to the shards that have written them, for them to go to the homes that
     /// there are now.
-    pub(crate) fn send_again(&mut self, letters: Vec<Letter<Custody>>) {
-        for letter in letters.into_iter().filter(|letter| letter.kind == number(Kind::Mail)) {
+    pub(crate) fn send_again(&mut self, letters: Vec<CourierLetter<Custody>>) {
+        for letter in letters.into_iter().filter(|letter| letter.kind == number(MailboxKind::Mail)) {
             self.outer.door.again(usize::from(letter.from), letter.body, letter.share);
         }
     }

@@ -13,33 +13,33 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, RedisError, Value, cmd, pipe};
 
-use crate::courier::Outcome;
-use crate::wire::Process;
+use crate::courier::AppendOutcome;
+use crate::wire::NodeProcess;
 
 /// A Redis and the names of a cluster's keys in it.
 #[derive(Debug, Clone)]
-pub struct Engine {
+pub struct RedisEngine {
     client: Client,
     prefix: String,
 }
 
 /// A connection. Clones mean the same one, and what is asked of it goes out at once.
 #[derive(Clone)]
-pub struct Connection {
+pub struct RedisConnection {
     connection: MultiplexedConnection,
     prefix: String,
 }
 
-impl std::fmt::Debug for Connection {
+impl std::fmt::Debug for RedisConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connection").field("prefix", &self.prefix).finish_non_exhaustive()
     }
 }
 
 /// Entries of an inbox with their positions, oldest first.
-pub type Entries = Vec<(String, Vec<u8>)>;
+pub type InboxEntries = Vec<(String, Vec<u8>)>;
 
-impl Engine {
+impl RedisEngine {
     /// Takes the address of a Redis, `redis://…` or `rediss://…`, for the cluster with this id.
     ///
     /// # Errors
@@ -52,32 +52,32 @@ impl Engine {
     ///
     /// # Errors
     /// The words of the system or of Redis.
-    pub async fn connect(&self) -> Result<Connection, RedisError> {
+    pub async fn connect(&self) -> Result<RedisConnection, RedisError> {
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(PATIENCE)).set_response_timeout(Some(PATIENCE));
         let connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
-        Ok(Connection { connection, prefix: self.prefix.clone() })
+        Ok(RedisConnection { connection, prefix: self.prefix.clone() })
     }
 }
 
-impl Connection {
+impl RedisConnection {
     /// Appends an entry to the inbox of a process.
     ///
     /// # Errors
     /// The words of the system or of Redis; the entry may have been appended.
-    pub async fn append(&mut self, to: Process, entry: &[u8]) -> Result<Outcome, RedisError> {
+    pub async fn append(&mut self, to: NodeProcess, entry: &[u8]) -> Result<AppendOutcome, RedisError> {
         let mut append = cmd("XADD");
         append.arg(self.inbox(to)).arg("NOMKSTREAM").arg("*").arg("e").arg(entry);
         let answer: Value = append.query_async(&mut self.connection).await?;
-        Ok(if answer == Value::Nil { Outcome::NoInbox } else { Outcome::Taken })
+        Ok(if answer == Value::Nil { AppendOutcome::NoInbox } else { AppendOutcome::Taken })
     }
 
     /// Makes the inbox of this process, if it isn't there, and removes that of the one before it.
     ///
     /// # Errors
     /// The words of the system or of Redis.
-    pub async fn create_inbox(&mut self, own: Process) -> Result<(), RedisError> {
-        let before = Process { incarnation: own.incarnation.saturating_sub(1), ..own };
+    pub async fn create_inbox(&mut self, own: NodeProcess) -> Result<(), RedisError> {
+        let before = NodeProcess { incarnation: own.incarnation.saturating_sub(1), ..own };
         let mut create = pipe();
         // An entry that nobody reads: a stream without any exists as well.
         create.cmd("XADD").arg(self.inbox(own)).arg("MAXLEN").arg(0).arg("*").arg("e").arg("").ignore();
@@ -89,7 +89,7 @@ impl Connection {
     ///
     /// # Errors
     /// The words of the system or of Redis.
-    pub async fn has_inbox(&mut self, own: Process) -> Result<bool, RedisError> {
+    pub async fn has_inbox(&mut self, own: NodeProcess) -> Result<bool, RedisError> {
         cmd("EXISTS").arg(self.inbox(own)).query_async(&mut self.connection).await
     }
 
@@ -97,7 +97,7 @@ impl Connection {
     ///
     /// # Errors
     /// The words of the system or of Redis.
-    pub async fn remove_inbox(&mut self, own: Process) -> Result<(), RedisError> {
+    pub async fn remove_inbox(&mut self, own: NodeProcess) -> Result<(), RedisError> {
         cmd("UNLINK").arg(self.inbox(own)).query_async::<()>(&mut self.connection).await
     }
 
@@ -105,7 +105,7 @@ impl Connection {
     ///
     /// # Errors
     /// The words of the system or of Redis.
-    pub async fn read(&mut self, own: Process, after: &str) -> Result<Entries, RedisError> {
+    pub async fn read(&mut self, own: NodeProcess, after: &str) -> Result<InboxEntries, RedisError> {
         let mut read = cmd("XREAD");
         read.arg("COUNT").arg(AT_ONCE).arg("BLOCK").arg(BLOCK_MS).arg("STREAMS").arg(self.inbox(own)).arg(after);
         let answer: Value = read.query_async(&mut self.connection).await?;
@@ -116,7 +116,7 @@ impl Connection {
     ///
     /// # Errors
     /// The words of the system or of Redis.
-    pub async fn trim(&mut self, own: Process, upto: &str) -> Result<(), RedisError> {
+    pub async fn trim(&mut self, own: NodeProcess, upto: &str) -> Result<(), RedisError> {
         // What is at the position itself stays until the next time.
         let mut trim = cmd("XTRIM");
         trim.arg(self.inbox(own)).arg("MINID").arg(upto);
@@ -139,7 +139,7 @@ impl Connection {
     ///
     /// # Errors
     /// The words of the system or of Redis.
-    pub async fn renew_lease(&mut self, own: Process, text: &str, lasts: Duration) -> Result<bool, RedisError> {
+    pub async fn renew_lease(&mut self, own: NodeProcess, text: &str, lasts: Duration) -> Result<bool, RedisError> {
         let mut renew = cmd("EVAL");
         renew.arg(RENEW).arg(1).arg(self.lease(own.node)).arg(lease_prefix(own));
         renew.arg(text).arg(lasts.as_millis() as u64).query_async(&mut self.connection).await
@@ -149,7 +149,7 @@ impl Connection {
     ///
     /// # Errors
     /// The words of the system or of Redis.
-    pub async fn end_lease(&mut self, own: Process) -> Result<(), RedisError> {
+    pub async fn end_lease(&mut self, own: NodeProcess) -> Result<(), RedisError> {
         let mut end = cmd("EVAL");
         end.arg(END).arg(1).arg(self.lease(own.node)).arg(lease_prefix(own));
         end.query_async::<()>(&mut self.connection).await
@@ -190,7 +190,7 @@ impl Connection {
         answer.into_iter().nth(1)
     }
 
-    fn inbox(&self, of: Process) -> String {
+    fn inbox(&self, of: NodeProcess) -> String {
         format!("{}:in:{{{of}}}", self.prefix)
     }
 
@@ -200,12 +200,12 @@ impl Connection {
 }
 
 /// Returns how the text of a lease begins that a process has.
-pub(crate) fn lease_prefix(own: Process) -> String {
+pub(crate) fn lease_prefix(own: NodeProcess) -> String {
     format!("{}:", own.incarnation)
 }
 
 /// Reads the answer to XREAD of one stream; `None` if it has nothing.
-fn entries(answer: Value) -> Option<Entries> {
+fn entries(answer: Value) -> Option<InboxEntries> {
     let stream = match answer {
         Value::Array(streams) => match streams.into_iter().next()? {
             Value::Array(named) => named.into_iter().nth(1)?,
@@ -232,14 +232,14 @@ fn entries(answer: Value) -> Option<Entries> {
     Some(found.into_iter().filter_map(entry).collect())
 }
 
-/// Renews a lease. The key; how the own lease begins, its text, the milliseconds that it lasts.
+/// Renews a lease. The key; how our lease begins, its text, the milliseconds that it lasts.
 const RENEW: &str = "\
     local found = redis.call('GET', KEYS[1]) \
     if found and string.sub(found, 1, #ARGV[1]) ~= ARGV[1] then return 0 end \
     redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) \
     return 1";
 
-/// Ends a lease. The key; how the own lease begins.
+/// Ends a lease. The key; how our lease begins.
 const END: &str = "\
     local found = redis.call('GET', KEYS[1]) \
     if found and string.sub(found, 1, #ARGV[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end \

@@ -26,4 +26,4 @@ pub mod table;
 pub mod wire;
 
 pub use check::check;
-pub use service::{Failed, Joined, Members, Node, Running, Settings, join, nodes, remove};
+pub use service::{ClusterSettings, JoinFailure, Joined, ListedNode, Members, RunningCluster, join, nodes, remove};

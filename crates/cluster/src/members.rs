@@ -18,11 +18,11 @@ use rookery_store::meta::{Added, Meta};
 use rookery_store::{Fencing, StoreError, Writer};
 use serde::{Deserialize, Serialize};
 
-use crate::wire::Process;
+use crate::wire::NodeProcess;
 
 /// That which the cluster knows of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Row {
+pub struct MemberRow {
     /// Its number: in this cluster no node of another name ever has it.
     pub number: u16,
     /// The number of its processes so far.
@@ -70,12 +70,12 @@ pub async fn key(meta: &dyn Meta) -> Result<[u8; 16], NotJoined> {
 ///
 /// # Errors
 /// The error of the database; a row of another version.
-pub async fn all(meta: &dyn Meta) -> Result<Vec<(String, Row)>, NotJoined> {
+pub async fn all(meta: &dyn Meta) -> Result<Vec<(String, MemberRow)>, NotJoined> {
     Ok(found(meta).await?.into_iter().map(|(name, row, _)| (name, row)).collect())
 }
 
 /// Returns all members by name, with the bytes of their rows.
-async fn found(meta: &dyn Meta) -> Result<Vec<(String, Row, Vec<u8>)>, NotJoined> {
+async fn found(meta: &dyn Meta) -> Result<Vec<(String, MemberRow, Vec<u8>)>, NotJoined> {
     let mut rows = Vec::new();
     for (name, bytes) in meta.entries(NODES).await? {
         let row = postcard::from_bytes(&bytes).map_err(|_| NotJoined::Unreadable(name.clone()))?;
@@ -96,7 +96,7 @@ pub async fn join(
     name: &str,
     shards: u16,
     public_host: Option<String>,
-) -> Result<Row, NotJoined> {
+) -> Result<MemberRow, NotJoined> {
     let before = all(meta).await?.into_iter().find(|(other, _)| other == name).map(|(_, row)| row);
     let number = match &before {
         Some(row) => row.number,
@@ -114,7 +114,7 @@ pub async fn join(
     }
     // Before others know of it: they fence off what has rows.
     fencing.enlist(Writer { node: number, incarnation }).await?;
-    let row = Row { number, incarnation, shards, public_host };
+    let row = MemberRow { number, incarnation, shards, public_host };
     write(meta, name, &row).await?;
     for incarnation in earlier {
         meta.remove_entry(PROCESSES, &self::claim(number, incarnation)).await?;
@@ -126,7 +126,7 @@ pub async fn join(
 ///
 /// # Errors
 /// The error of the database; a later process has its row there.
-async fn write(meta: &dyn Meta, name: &str, row: &Row) -> Result<(), NotJoined> {
+async fn write(meta: &dyn Meta, name: &str, row: &MemberRow) -> Result<(), NotJoined> {
     let bytes = postcard::to_allocvec(row).map_err(|_| NotJoined::Unreadable(name.to_owned()))?;
     for _ in 0..ATTEMPTS {
         let before = found(meta).await?.into_iter().find(|(other, ..)| other == name);
@@ -162,8 +162,8 @@ fn claim(number: u16, incarnation: u32) -> String {
 ///
 /// # Errors
 /// The error of the database; this process was fenced off itself.
-pub async fn take_over(meta: &dyn Meta, fencing: &dyn Fencing, process: Process) -> Result<bool, NotJoined> {
-    let Process { node, incarnation } = process;
+pub async fn take_over(meta: &dyn Meta, fencing: &dyn Fencing, process: NodeProcess) -> Result<bool, NotJoined> {
+    let NodeProcess { node, incarnation } = process;
     fencing.fence(Writer { node, incarnation }).await?;
     let rows = found(meta).await?;
     let row = rows.into_iter().find(|(_, row, _)| (row.number, row.incarnation) == (node, incarnation));
@@ -180,7 +180,7 @@ pub async fn take_over(meta: &dyn Meta, fencing: &dyn Fencing, process: Process)
 /// The error of the database.
 pub async fn remove(meta: &dyn Meta, fencing: &dyn Fencing, name: &str) -> Result<bool, NotJoined> {
     let Some((_, row)) = all(meta).await?.into_iter().find(|(other, _)| other == name) else { return Ok(false) };
-    take_over(meta, fencing, Process { node: row.number, incarnation: row.incarnation }).await
+    take_over(meta, fencing, NodeProcess { node: row.number, incarnation: row.incarnation }).await
 }
 
 /// Returns the number that a node of this name has had, or takes one that none has had.
@@ -226,9 +226,9 @@ mod tests {
 
     /// Writes down what is asked of it.
     #[derive(Default)]
-    struct Noted(Mutex<Vec<String>>);
+    struct NotedMembers(Mutex<Vec<String>>);
 
-    impl Fencing for Noted {
+    impl Fencing for NotedMembers {
         fn enlist(&self, own: Writer) -> Pending<()> {
             self.0.lock().unwrap().push(format!("enlist {own}"));
             Box::pin(async { Ok(()) })
@@ -242,7 +242,7 @@ mod tests {
         fn when_fenced(&self, _: Box<dyn FnOnce() + Send>) {}
     }
 
-    impl Noted {
+    impl NotedMembers {
         fn take(&self) -> Vec<String> {
             std::mem::take(&mut *self.0.lock().unwrap())
         }
@@ -254,10 +254,10 @@ mod tests {
 
     #[test]
     fn nodes_keep_their_numbers_and_processes_get_new_ones() {
-        let (stores, noted) = (Memory::stores(), Noted::default());
+        let (stores, noted) = (Memory::stores(), NotedMembers::default());
         let meta = &*stores.meta;
         let joined = |name: &str| wait(join(meta, &noted, name, 2, None)).unwrap();
-        let numbers = |row: Row| (row.number, row.incarnation);
+        let numbers = |row: MemberRow| (row.number, row.incarnation);
         assert_eq!(["n1", "n2", "n1"].map(joined).map(numbers), [(1, 1), (2, 1), (1, 2)]);
         assert_eq!(noted.take(), ["enlist 1.1", "enlist 2.1", "fence 1.1", "enlist 1.2"]);
         assert!(wait(remove(meta, &noted, "n1")).unwrap());
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_process_that_ended_while_it_joined_is_in_nobodys_way() {
-        let (stores, noted) = (Memory::stores(), Noted::default());
+        let (stores, noted) = (Memory::stores(), NotedMembers::default());
         let meta = &*stores.meta;
         wait(join(meta, &noted, "n1", 2, None)).unwrap();
         wait(meta.add_entry(PROCESSES, "1.2", b"n1".to_vec(), MOST)).unwrap();
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(wait(processes(meta, 1)).unwrap(), [3].into());
     }
 
-    /// Does something once, between the look at the rows and what follows from it.
+    /// Runs an action once, between the look at the rows and what follows from it.
     struct Between<F>(Arc<dyn Meta>, Mutex<Option<F>>);
 
     impl<F: FnOnce(&dyn Meta) + Send> Meta for Between<F> {
@@ -326,12 +326,12 @@ mod tests {
 
     #[test]
     fn a_row_of_the_next_process_stays_when_the_last_is_taken_over_from() {
-        let (stores, noted) = (Memory::stores(), Noted::default());
+        let (stores, noted) = (Memory::stores(), NotedMembers::default());
         wait(join(&*stores.meta, &noted, "n1", 2, None)).unwrap();
         let meta = between(&stores.meta, |meta| {
-            wait(join(meta, &Noted::default(), "n1", 2, None)).unwrap();
+            wait(join(meta, &NotedMembers::default(), "n1", 2, None)).unwrap();
         });
-        assert!(!wait(take_over(&meta, &noted, Process { node: 1, incarnation: 1 })).unwrap());
+        assert!(!wait(take_over(&meta, &noted, NodeProcess { node: 1, incarnation: 1 })).unwrap());
         let rows = wait(all(&*stores.meta)).unwrap();
         assert_eq!(rows.iter().map(|(_, row)| row.incarnation).collect::<Vec<_>>(), [2]);
     }
@@ -339,11 +339,11 @@ mod tests {
     #[test]
     fn a_process_that_is_slow_to_join_leaves_the_row_of_a_later_one_alone() {
         let stores = Memory::stores();
-        wait(join(&*stores.meta, &Noted::default(), "n1", 2, None)).unwrap();
-        let late = Row { number: 1, incarnation: 2, shards: 2, public_host: None };
+        wait(join(&*stores.meta, &NotedMembers::default(), "n1", 2, None)).unwrap();
+        let late = MemberRow { number: 1, incarnation: 2, shards: 2, public_host: None };
         wait(stores.meta.add_entry(PROCESSES, "1.2", b"n1".to_vec(), MOST)).unwrap();
         let meta = between(&stores.meta, |meta| {
-            assert_eq!(wait(join(meta, &Noted::default(), "n1", 2, None)).unwrap().incarnation, 3);
+            assert_eq!(wait(join(meta, &NotedMembers::default(), "n1", 2, None)).unwrap().incarnation, 3);
         });
         assert!(matches!(wait(write(&meta, "n1", &late)), Err(NotJoined::Taken)));
         let rows = wait(all(&*stores.meta)).unwrap();
@@ -352,12 +352,12 @@ mod tests {
 
     #[test]
     fn a_process_joins_although_the_row_before_it_is_removed_meanwhile() {
-        let (stores, noted) = (Memory::stores(), Noted::default());
+        let (stores, noted) = (Memory::stores(), NotedMembers::default());
         let meta = &*stores.meta;
         let first = wait(join(meta, &noted, "n1", 2, None)).unwrap();
-        let next = Row { incarnation: 2, ..first };
+        let next = MemberRow { incarnation: 2, ..first };
         let slow = between(&stores.meta, |meta| {
-            assert!(wait(take_over(meta, &Noted::default(), Process { node: 1, incarnation: 1 })).unwrap());
+            assert!(wait(take_over(meta, &NotedMembers::default(), NodeProcess { node: 1, incarnation: 1 })).unwrap());
         });
         wait(write(&slow, "n1", &next)).unwrap();
         assert_eq!(wait(all(meta)).unwrap(), [("n1".to_owned(), next)]);
@@ -365,13 +365,13 @@ mod tests {
 
     #[test]
     fn a_process_is_fenced_off_before_others_have_its_homes() {
-        let (stores, noted) = (Memory::stores(), Noted::default());
+        let (stores, noted) = (Memory::stores(), NotedMembers::default());
         let meta = &*stores.meta;
         for name in ["n1", "n2", "n1"] {
             wait(join(meta, &noted, name, 2, None)).unwrap();
         }
         noted.take();
-        let over = |node, incarnation| wait(take_over(meta, &noted, Process { node, incarnation })).unwrap();
+        let over = |node, incarnation| wait(take_over(meta, &noted, NodeProcess { node, incarnation })).unwrap();
         assert!(!over(1, 1), "it has a successor, which keeps its homes");
         assert_eq!(names(meta), ["n1", "n2"]);
         assert!(over(1, 2));

@@ -25,17 +25,17 @@ use tokio::sync::oneshot;
 use tokio::task;
 use tracing::warn;
 
-use crate::carrying::{Outer, SECOND, Service};
+use crate::carrying::{CarryingLoop, Outer, SECOND};
 use crate::check::is_new_enough;
-use crate::courier::Outcome;
-use crate::engine::{Connection, Engine};
-use crate::members::{self, NotJoined, Row};
-use crate::table::{Table, Update};
-use crate::wire::Process;
+use crate::courier::AppendOutcome;
+use crate::engine::{RedisConnection, RedisEngine};
+use crate::members::{self, MemberRow, NotJoined};
+use crate::table::{NodeTable, Update};
+use crate::wire::NodeProcess;
 
 /// A process's part in a cluster, as its operator wants it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct ClusterSettings {
     /// The name of the node: no other process of the cluster has it at the same time.
     pub node: String,
     /// The address of the Redis.
@@ -48,7 +48,7 @@ pub struct Settings {
 
 /// Says why a process can't join.
 #[derive(Debug)]
-pub enum Failed {
+pub enum JoinFailure {
     /// That which the database says, or what is in it.
     Members(NotJoined),
     /// Redis can't be asked.
@@ -63,7 +63,7 @@ pub enum Failed {
     System(std::io::Error),
 }
 
-impl std::fmt::Display for Failed {
+impl std::fmt::Display for JoinFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Members(NotJoined::Store(error)) => write!(f, "the database does not let this node join: {error}"),
@@ -91,13 +91,13 @@ impl std::fmt::Display for Failed {
     }
 }
 
-impl From<NotJoined> for Failed {
+impl From<NotJoined> for JoinFailure {
     fn from(error: NotJoined) -> Self {
         Self::Members(error)
     }
 }
 
-impl From<RedisError> for Failed {
+impl From<RedisError> for JoinFailure {
     fn from(error: RedisError) -> Self {
         Self::Redis(error)
     }
@@ -110,14 +110,14 @@ pub struct Joined {
     /// The hash that names them.
     pub addresses: AddressHash,
     fencing: Arc<dyn Fencing>,
-    posted: Arc<Posted>,
+    posted: Arc<PostedLetters>,
     /// Lets the thread go on.
-    begins: oneshot::Sender<(Door, Ends)>,
+    begins: oneshot::Sender<(Door, ServiceEnds)>,
     thread: JoinHandle<()>,
 }
 
 /// Ends the process.
-pub(crate) type Ends = Box<dyn FnOnce() + Send>;
+pub(crate) type ServiceEnds = Box<dyn FnOnce() + Send>;
 
 impl std::fmt::Debug for Joined {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -126,13 +126,13 @@ impl std::fmt::Debug for Joined {
 }
 
 /// Letters that shards have handed over.
-pub(crate) struct Posted {
-    pub letters: Mutex<Vec<(u16, rookery_shard::Letter)>>,
-    pub events: UnboundedSender<Event>,
+pub(crate) struct PostedLetters {
+    pub letters: Mutex<Vec<(u16, rookery_shard::NodeLetter)>>,
+    pub events: UnboundedSender<ServiceEvent>,
 }
 
-impl Outlet for Posted {
-    fn post(&self, from: usize, letters: Vec<rookery_shard::Letter>) {
+impl Outlet for PostedLetters {
+    fn post(&self, from: usize, letters: Vec<rookery_shard::NodeLetter>) {
         let from = u16::try_from(from).unwrap_or_default();
         let mut waiting = lock(&self.letters);
         let is_first = waiting.is_empty();
@@ -140,34 +140,34 @@ impl Outlet for Posted {
         drop(waiting);
         if is_first {
             // Nobody hears it when the thread has ended: then the process ends, too.
-            _ = self.events.send(Event::Posted);
+            _ = self.events.send(ServiceEvent::Posted);
         }
     }
 }
 
 /// The running thread.
-pub struct Running {
-    posted: Arc<Posted>,
+pub struct RunningCluster {
+    posted: Arc<PostedLetters>,
     thread: JoinHandle<()>,
 }
 
-impl std::fmt::Debug for Running {
+impl std::fmt::Debug for RunningCluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Running").finish_non_exhaustive()
     }
 }
 
-impl Running {
+impl RunningCluster {
     /// Takes no more letters of others, before the shards end: who writes them keeps them for those
     /// who have the homes then.
     pub fn stop_reading(&self) {
-        _ = self.posted.events.send(Event::Deaf);
+        _ = self.posted.events.send(ServiceEvent::Deaf);
     }
 
     /// Ends the node's part, when the shards have ended: what they have said last still leaves, if
     /// that is possible within two seconds.
     pub fn stop(self) {
-        _ = self.posted.events.send(Event::Stop);
+        _ = self.posted.events.send(ServiceEvent::Stop);
         _ = self.thread.join();
     }
 }
@@ -191,13 +191,13 @@ impl std::fmt::Debug for Members {
 /// here, so that the lease is renewed from the moment on at which it is taken.
 ///
 /// # Errors
-/// See [`Failed`].
-pub fn join(settings: &Settings, shards: usize, members: Members) -> Result<Joined, Failed> {
-    let runtime = Builder::new_current_thread().enable_all().build().map_err(Failed::System)?;
+/// See [`JoinFailure`].
+pub fn join(settings: &ClusterSettings, shards: usize, members: Members) -> Result<Joined, JoinFailure> {
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(JoinFailure::System)?;
     let (settings, fencing) = (settings.clone(), members.fencing.clone());
     let shards = u16::try_from(shards).unwrap_or(u16::MAX);
     let (sender, events) = unbounded_channel();
-    let posted = Arc::new(Posted { letters: Mutex::default(), events: sender });
+    let posted = Arc::new(PostedLetters { letters: Mutex::default(), events: sender });
     let (tell, told) = std::sync::mpsc::sync_channel(1);
     let (begins, begun) = oneshot::channel();
     let of_thread = posted.clone();
@@ -210,25 +210,25 @@ pub fn join(settings: &Settings, shards: usize, members: Members) -> Result<Join
         // If nothing comes, the process doesn't start after all.
         let Ok((door, ends)) = begun.await else { return };
         let outer = Outer { engine, members, lease: settings.lease, door, ends: Some(ends) };
-        Service::new(outer, table, of_thread, joining).run(events).await;
+        CarryingLoop::new(outer, table, of_thread, joining).run(events).await;
     };
     let run = move || vital(|| runtime.block_on(live));
-    let thread = std::thread::Builder::new().name("cluster".into()).spawn(run).map_err(Failed::System)?;
-    let gone = || Failed::System(std::io::Error::other("it has ended"));
+    let thread = std::thread::Builder::new().name("cluster".into()).spawn(run).map_err(JoinFailure::System)?;
+    let gone = || JoinFailure::System(std::io::Error::other("it has ended"));
     let (view, addresses) = told.recv().map_err(|_| gone())??;
     Ok(Joined { view, addresses, fencing, posted, begins, thread })
 }
 
 /// That which a process has when it has joined.
 struct Entered {
-    engine: Engine,
-    table: Table,
+    engine: RedisEngine,
+    table: NodeTable,
     addresses: AddressHash,
     /// Renews the lease.
     joining: task::JoinHandle<()>,
 }
 
-async fn enter(settings: &Settings, shards: u16, members: &Members) -> Result<Entered, Failed> {
+async fn enter(settings: &ClusterSettings, shards: u16, members: &Members) -> Result<Entered, JoinFailure> {
     let (meta, fencing) = (&*members.meta, &*members.fencing);
     let (engine, addresses) = engine(settings, meta).await?;
     let mut connection = engine.connect().await?;
@@ -244,11 +244,11 @@ async fn enter(settings: &Settings, shards: u16, members: &Members) -> Result<En
         wait_for_lease(&mut connection, row.number, settings).await?;
     }
     let row = members::join(meta, fencing, &settings.node, shards, settings.public_host.clone()).await?;
-    let me = Process { node: row.number, incarnation: row.incarnation };
-    let mut table = Table::new(settings.node.clone(), row);
+    let me = NodeProcess { node: row.number, incarnation: row.incarnation };
+    let mut table = NodeTable::new(settings.node.clone(), row);
     table.update(members::all(meta).await?);
     if !connection.take_lease(me.node, &table.lease(), settings.lease).await? {
-        return Err(Failed::NameTaken(settings.node.clone()));
+        return Err(JoinFailure::NameTaken(settings.node.clone()));
     }
     let text = Arc::new(Mutex::new(table.lease()));
     let joining = task::spawn(renew(engine.clone(), me, text.clone(), settings.lease));
@@ -265,7 +265,7 @@ async fn enter(settings: &Settings, shards: u16, members: &Members) -> Result<En
 
 /// Renews the lease of a process that joins, whatever that waits for meanwhile. Ends when another
 /// process has it.
-async fn renew(engine: Engine, me: Process, text: Arc<Mutex<String>>, lease: Duration) {
+async fn renew(engine: RedisEngine, me: NodeProcess, text: Arc<Mutex<String>>, lease: Duration) {
     loop {
         // Redis may be away for a moment.
         if let Ok(mut connection) = engine.connect().await {
@@ -283,11 +283,15 @@ async fn renew(engine: Engine, me: Process, text: Arc<Mutex<String>>, lease: Dur
 }
 
 /// Waits until the lease of a node's last process is over.
-async fn wait_for_lease(connection: &mut Connection, node: u16, settings: &Settings) -> Result<(), Failed> {
+async fn wait_for_lease(
+    connection: &mut RedisConnection,
+    node: u16,
+    settings: &ClusterSettings,
+) -> Result<(), JoinFailure> {
     let until = Instant::now() + settings.lease + GRACE;
     while connection.find_lease(node).await?.is_some() {
         if Instant::now() >= until {
-            return Err(Failed::NameTaken(settings.node.clone()));
+            return Err(JoinFailure::NameTaken(settings.node.clone()));
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -298,12 +302,12 @@ async fn wait_for_lease(connection: &mut Connection, node: u16, settings: &Setti
 /// homes; for a node that doesn't answer not longer than until its lease is over. Those that join
 /// at the same time are in the table as soon as the database has them.
 async fn wait_for_others(
-    connection: &mut Connection,
+    connection: &mut RedisConnection,
     members: &Members,
-    table: &mut Table,
+    table: &mut NodeTable,
     text: &Mutex<String>,
-    settings: &Settings,
-) -> Result<(), Failed> {
+    settings: &ClusterSettings,
+) -> Result<(), JoinFailure> {
     let until = Instant::now() + settings.lease + GRACE;
     loop {
         let rows = members::all(&*members.meta).await?;
@@ -315,7 +319,7 @@ async fn wait_for_others(
         lock(text).clone_from(&table.lease());
         // Renewed at once, so that they see this one and by what it goes.
         if !connection.renew_lease(table.me(), &table.lease(), settings.lease).await? {
-            return Err(Failed::NameTaken(settings.node.clone()));
+            return Err(JoinFailure::NameTaken(settings.node.clone()));
         }
         let Some(name) = behind(connection, table).await? else { return Ok(()) };
         if Instant::now() >= until {
@@ -327,24 +331,24 @@ async fn wait_for_others(
 }
 
 /// Says why a process can't go on whose row is gone: another one may have its own there.
-fn superseded(node: &str, has_successor: bool) -> Failed {
+fn superseded(node: &str, has_successor: bool) -> JoinFailure {
     match has_successor {
-        true => Failed::NameTaken(node.to_owned()),
-        false => Failed::TakenOver(node.to_owned()),
+        true => JoinFailure::NameTaken(node.to_owned()),
+        false => JoinFailure::TakenOver(node.to_owned()),
     }
 }
 
 /// Fences processes off that are gone by the rows of the database. Most were when they were
 /// removed.
-pub(crate) async fn fence_off(fencing: &dyn Fencing, gone: &[Process]) -> Result<(), NotJoined> {
-    for Process { node, incarnation } in gone {
+pub(crate) async fn fence_off(fencing: &dyn Fencing, gone: &[NodeProcess]) -> Result<(), NotJoined> {
+    for NodeProcess { node, incarnation } in gone {
         fencing.fence(Writer { node: *node, incarnation: *incarnation }).await?;
     }
     Ok(())
 }
 
 /// Returns the name of a node that lives and goes by another table.
-async fn behind(connection: &mut Connection, table: &Table) -> Result<Option<String>, RedisError> {
+async fn behind(connection: &mut RedisConnection, table: &NodeTable) -> Result<Option<String>, RedisError> {
     let digest = table.digest();
     for (name, process) in table.others() {
         if connection.find_lease(process.node).await?.is_some_and(|found| !found.ends_with(&digest)) {
@@ -356,11 +360,11 @@ async fn behind(connection: &mut Connection, table: &Table) -> Result<Option<Str
 
 /// A node, and whether it lives.
 #[derive(Debug)]
-pub struct Node {
+pub struct ListedNode {
     /// Its name.
     pub name: String,
     /// That which the database has of it.
-    pub row: Row,
+    pub row: MemberRow,
     /// True if its process has a lease.
     pub is_up: bool,
 }
@@ -368,15 +372,15 @@ pub struct Node {
 /// Returns all nodes of the cluster of a database, by name.
 ///
 /// # Errors
-/// See [`Failed`].
-pub fn nodes(settings: &Settings, meta: &dyn Meta) -> Result<Vec<Node>, Failed> {
-    let runtime = Builder::new_current_thread().enable_all().build().map_err(Failed::System)?;
+/// See [`JoinFailure`].
+pub fn nodes(settings: &ClusterSettings, meta: &dyn Meta) -> Result<Vec<ListedNode>, JoinFailure> {
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(JoinFailure::System)?;
     runtime.block_on(async {
         let mut connection = engine(settings, meta).await?.0.connect().await?;
         let mut nodes = Vec::new();
         for (name, row) in members::all(meta).await? {
             let is_up = connection.find_lease(row.number).await?.is_some();
-            nodes.push(Node { name, row, is_up });
+            nodes.push(ListedNode { name, row, is_up });
         }
         Ok(nodes)
     })
@@ -386,16 +390,16 @@ pub fn nodes(settings: &Settings, meta: &dyn Meta) -> Result<Vec<Node>, Failed> 
 /// on. `false` if there is none of that name.
 ///
 /// # Errors
-/// See [`Failed`].
-pub fn remove(of: &Members, name: &str) -> Result<bool, Failed> {
+/// See [`JoinFailure`].
+pub fn remove(of: &Members, name: &str) -> Result<bool, JoinFailure> {
     Ok(wait(members::remove(&*of.meta, &*of.fencing, name))?)
 }
 
 /// Returns the engine of the cluster of a database, and its address hash.
-async fn engine(settings: &Settings, meta: &dyn Meta) -> Result<(Engine, AddressHash), Failed> {
+async fn engine(settings: &ClusterSettings, meta: &dyn Meta) -> Result<(RedisEngine, AddressHash), JoinFailure> {
     let addresses = AddressHash::of_cluster(members::key(meta).await?);
     // Nothing of the key can be told from it.
-    let engine = Engine::new(&settings.redis, &format!("{:016x}", addresses.of("the cluster's id")))?;
+    let engine = RedisEngine::new(&settings.redis, &format!("{:016x}", addresses.of("the cluster's id")))?;
     Ok((engine, addresses))
 }
 
@@ -410,42 +414,42 @@ impl Joined {
     ///
     /// # Errors
     /// The thread has ended.
-    pub fn run(self, door: Door, ends: impl FnOnce() + Send + 'static) -> Result<Running, Failed> {
+    pub fn run(self, door: Door, ends: impl FnOnce() + Send + 'static) -> Result<RunningCluster, JoinFailure> {
         let Self { fencing, posted, begins, thread, .. } = self;
         let fenced = posted.events.clone();
-        fencing.when_fenced(Box::new(move || drop(fenced.send(Event::Superseded))));
-        let gone = |_| Failed::System(std::io::Error::other("it has ended"));
+        fencing.when_fenced(Box::new(move || drop(fenced.send(ServiceEvent::Superseded))));
+        let gone = |_| JoinFailure::System(std::io::Error::other("it has ended"));
         begins.send((door, Box::new(ends))).map_err(gone)?;
-        Ok(Running { posted, thread })
+        Ok(RunningCluster { posted, thread })
     }
 }
 
 /// The news that the loop lives on.
-pub(crate) enum Event {
+pub(crate) enum ServiceEvent {
     /// Shards have handed letters over.
     Posted,
     /// An append to the inbox of a process has come to its end, over a connection of this number.
-    Appended(u64, Process, Result<Outcome, RedisError>),
-    /// Entries of the own inbox.
+    Appended(u64, NodeProcess, Result<AppendOutcome, RedisError>),
+    /// Entries of our own inbox.
     Read(Vec<Vec<u8>>),
     /// A connection of this number can't be used.
     Lost(u64, RedisError),
     /// There is a connection.
-    Connected(Connection),
+    Connected(RedisConnection),
     /// Of these processes it is known whether they have leases.
-    Leases(Vec<(Process, bool)>),
+    Leases(Vec<(NodeProcess, bool)>),
     /// The letters of an entry of this process and number were handled.
-    Handled(Process, u64),
+    Handled(NodeProcess, u64),
     /// Others have taken over: another process has the lease of this node, or the database takes
     /// nothing more of this one.
     Superseded,
     /// The rows of the database.
-    Rows(Vec<(String, Row)>),
+    Rows(Vec<(String, MemberRow)>),
     /// These processes write nothing any more, and are not in these rows of the database.
-    FencedOff(Vec<Process>, Vec<(String, Row)>),
+    FencedOff(Vec<NodeProcess>, Vec<(String, MemberRow)>),
     /// A process that was silent has no homes any more: this node has taken them away, or found
     /// that another one has.
-    TakenOver(Process, Result<bool, NotJoined>),
+    TakenOver(NodeProcess, Result<bool, NotJoined>),
     /// The rows can't be read.
     NoRows(NotJoined),
     /// Processes that are gone can't be fenced off.

@@ -7,21 +7,21 @@ use rookery_fanout::view::SLOTS;
 use rookery_fanout::{Member, View};
 use siphasher::sip::SipHasher13;
 
-use crate::members::Row;
+use crate::members::MemberRow;
 use crate::placement;
-use crate::wire::Process;
+use crate::wire::NodeProcess;
 
 /// The nodes, this one first. A node that was there keeps its place, so that hops stay what they
 /// are ([`View`]).
 #[derive(Debug)]
-pub struct Table {
-    places: Vec<Place>,
+pub struct NodeTable {
+    places: Vec<NodePlace>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct NodePlace {
     name: String,
-    row: Row,
+    row: MemberRow,
     /// False once the node is removed, or has come back with other shards.
     is_member: bool,
 }
@@ -32,50 +32,50 @@ pub enum Update {
     /// Nothing.
     Same,
     /// Nodes or their processes. These processes are gone.
-    Changed(Vec<Process>),
+    Changed(Vec<NodeProcess>),
     /// Another process is this node, or nobody is.
     Superseded,
 }
 
-impl Place {
-    fn process(&self) -> Process {
-        Process { node: self.row.number, incarnation: self.row.incarnation }
+impl NodePlace {
+    fn process(&self) -> NodeProcess {
+        NodeProcess { node: self.row.number, incarnation: self.row.incarnation }
     }
 }
 
-impl Table {
+impl NodeTable {
     /// Returns the table of a node that knows of no other.
-    pub fn new(name: String, row: Row) -> Self {
-        Self { places: vec![Place { name, row, is_member: true }] }
+    pub fn new(name: String, row: MemberRow) -> Self {
+        Self { places: vec![NodePlace { name, row, is_member: true }] }
     }
 
     /// Returns this process.
-    pub fn me(&self) -> Process {
-        self.places.first().map_or(Process { node: 0, incarnation: 0 }, Place::process)
+    pub fn me(&self) -> NodeProcess {
+        self.places.first().map_or(NodeProcess { node: 0, incarnation: 0 }, NodePlace::process)
     }
 
     /// Returns the other nodes' processes, with the names of the nodes.
-    pub fn others(&self) -> Vec<(String, Process)> {
+    pub fn others(&self) -> Vec<(String, NodeProcess)> {
         let others = self.places.iter().skip(1).filter(|place| place.is_member);
         others.map(|place| (place.name.clone(), place.process())).collect()
     }
 
     /// Returns the number of the shards of a process; 0 if there is no such process.
-    pub fn shards_of(&self, process: Process) -> u16 {
+    pub fn shards_of(&self, process: NodeProcess) -> u16 {
         let place = self.places.iter().find(|place| place.is_member && place.process() == process);
         place.map_or(0, |place| place.row.shards)
     }
 
     /// Returns the processes of other nodes that are gone by the rows of the database.
-    pub fn gone(&self, rows: &[(String, Row)]) -> Vec<Process> {
-        let is_there = |process: Process| {
+    pub fn gone(&self, rows: &[(String, MemberRow)]) -> Vec<NodeProcess> {
+        let is_there = |process: NodeProcess| {
             rows.iter().any(|(_, row)| (row.number, row.incarnation) == (process.node, process.incarnation))
         };
         self.others().into_iter().map(|(_, process)| process).filter(|process| !is_there(*process)).collect()
     }
 
     /// Takes the rows of the database.
-    pub fn update(&mut self, rows: Vec<(String, Row)>) -> Update {
+    pub fn update(&mut self, rows: Vec<(String, MemberRow)>) -> Update {
         let own = self.places.first().map(|own| (own.name.clone(), own.row.clone()));
         if !rows
             .iter()
@@ -101,13 +101,13 @@ impl Table {
                 continue;
             }
             is_same = false;
-            let was_there = |place: &&mut Place| {
+            let was_there = |place: &&mut NodePlace| {
                 let (old, new) = (&place.row, &row);
                 place.name == name && (old.number, old.shards) == (new.number, new.shards)
             };
             match self.places.iter_mut().find(was_there) {
                 Some(place) => (place.row, place.is_member) = (row, true),
-                None => self.places.push(Place { name, row, is_member: true }),
+                None => self.places.push(NodePlace { name, row, is_member: true }),
             }
         }
         if is_same { Update::Same } else { Update::Changed(gone) }
@@ -115,7 +115,7 @@ impl Table {
 
     /// Returns the homes of all addresses.
     pub fn view(&self) -> Arc<View> {
-        let member = |place: &Place| Member {
+        let member = |place: &NodePlace| Member {
             node: place.row.number,
             incarnation: place.row.incarnation,
             shards: place.row.shards.max(1),
@@ -159,21 +159,21 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn row(number: u16, incarnation: u32, shards: u16) -> Row {
-        Row { number, incarnation, shards, public_host: None }
+    fn row(number: u16, incarnation: u32, shards: u16) -> MemberRow {
+        MemberRow { number, incarnation, shards, public_host: None }
     }
 
-    fn rows(rows: &[(&str, Row)]) -> Vec<(String, Row)> {
+    fn rows(rows: &[(&str, MemberRow)]) -> Vec<(String, MemberRow)> {
         rows.iter().map(|(name, row)| ((*name).to_owned(), row.clone())).collect()
     }
 
     #[test]
     fn nodes_keep_their_hops_through_deaths_and_departures() {
-        let mut table = Table::new("n2".into(), row(2, 5, 2));
+        let mut table = NodeTable::new("n2".into(), row(2, 5, 2));
         let update = table.update(rows(&[("n1", row(1, 3, 2)), ("n2", row(2, 5, 2)), ("n3", row(3, 1, 4))]));
         assert_eq!(update, Update::Changed(vec![]));
         let before = table.view();
-        let dead = Process { node: 1, incarnation: 3 };
+        let dead = NodeProcess { node: 1, incarnation: 3 };
         let again = rows(&[("n1", row(1, 4, 2)), ("n2", row(2, 5, 2)), ("n3", row(3, 1, 4))]);
         assert_eq!(table.update(again.clone()), Update::Changed(vec![dead]));
         assert_eq!(table.update(again), Update::Same);
@@ -182,7 +182,7 @@ mod tests {
             assert_eq!(before.hop(slot << 32), after.hop(slot << 32), "no home has moved");
         }
         let without = rows(&[("n2", row(2, 5, 2)), ("n3", row(3, 1, 8))]);
-        let gone = vec![Process { node: 1, incarnation: 4 }, Process { node: 3, incarnation: 1 }];
+        let gone = vec![NodeProcess { node: 1, incarnation: 4 }, NodeProcess { node: 3, incarnation: 1 }];
         assert_eq!(table.update(without), Update::Changed(gone));
         let last = table.view();
         assert_eq!((after.hops(), last.hops()), (8, 16), "n3 has other shards now: they have new hops");
@@ -190,7 +190,7 @@ mod tests {
             let hop = last.hop(slot << 32);
             assert!(!(2..8).contains(&hop), "nobody has a home on a node that is removed: {hop}");
         }
-        assert_eq!(table.others(), [("n3".to_owned(), Process { node: 3, incarnation: 1 })]);
+        assert_eq!(table.others(), [("n3".to_owned(), NodeProcess { node: 3, incarnation: 1 })]);
         let back = rows(&[("n1", row(1, 6, 2)), ("n2", row(2, 5, 2)), ("n3", row(3, 1, 8))]);
         assert_eq!(table.gone(&back), []);
         assert_eq!(table.update(back), Update::Changed(vec![]));
@@ -198,14 +198,14 @@ mod tests {
         let none = rows(&[("n1", row(1, 7, 2)), ("n2", row(2, 5, 2))]);
         assert_eq!(
             table.gone(&none),
-            [Process { node: 1, incarnation: 6 }, Process { node: 3, incarnation: 1 }],
+            [NodeProcess { node: 1, incarnation: 6 }, NodeProcess { node: 3, incarnation: 1 }],
             "one has a successor, the other was removed"
         );
     }
 
     #[test]
     fn a_process_whose_place_is_taken_is_told() {
-        let mut table = Table::new("n1".into(), row(1, 1, 1));
+        let mut table = NodeTable::new("n1".into(), row(1, 1, 1));
         assert_eq!(table.update(rows(&[("n1", row(1, 2, 1))])), Update::Superseded);
         assert_eq!(table.update(rows(&[("n2", row(2, 2, 1))])), Update::Superseded);
     }
@@ -215,11 +215,11 @@ mod tests {
         let all = rows(&[("a", row(1, 1, 2)), ("b", row(2, 1, 3)), ("c", row(3, 1, 1))]);
         let tables = ["a", "b", "c"].map(|name| {
             let own = all.iter().find(|(other, _)| other == name).unwrap().1.clone();
-            let mut table = Table::new(name.to_owned(), own);
+            let mut table = NodeTable::new(name.to_owned(), own);
             table.update(all.clone());
             table
         });
-        let views = tables.each_ref().map(Table::view);
+        let views = tables.each_ref().map(NodeTable::view);
         for slot in 0..SLOTS as u64 {
             let homes = views.each_ref().map(|view| view.station(view.hop(slot << 32)).unwrap());
             assert!(homes.iter().all(|home| *home == homes[0]), "slot {slot}: {homes:?}");

@@ -11,22 +11,22 @@
 
 use rookery_fanout::Station;
 
-/// A process of a node.
+/// A process by the number of its node and the count of the node's starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Process {
+pub struct NodeProcess {
     /// The number of the node.
     pub node: u16,
     /// The number of the node's processes so far.
     pub incarnation: u32,
 }
 
-impl std::fmt::Display for Process {
+impl std::fmt::Display for NodeProcess {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{}", self.node, self.incarnation)
     }
 }
 
-impl Process {
+impl NodeProcess {
     /// Returns the process that a shard is in.
     pub fn of(station: Station) -> Self {
         Self { node: station.node, incarnation: station.incarnation }
@@ -35,9 +35,9 @@ impl Process {
 
 /// The beginning of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
+pub struct EntryHeader {
     /// The process that has written it.
-    pub from: Process,
+    pub from: NodeProcess,
     /// The number of the entry among those of this writer for this reader, from 1; 0 for one
     /// without letters, which has none.
     pub seq: u64,
@@ -55,7 +55,7 @@ pub struct Header {
 
 /// A letter within an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Carried<'a> {
+pub struct CarriedMail<'a> {
     /// The kind, of which others may be added.
     pub kind: u8,
     /// The writer's shard.
@@ -88,7 +88,7 @@ impl std::fmt::Display for Malformed {
 }
 
 /// Appends the header of an entry.
-pub fn begin(header: &Header, out: &mut Vec<u8>) {
+pub fn begin(header: &EntryHeader, out: &mut Vec<u8>) {
     out.extend_from_slice(MAGIC);
     out.push(VERSION);
     out.push(u8::from(header.is_urgent));
@@ -101,7 +101,7 @@ pub fn begin(header: &Header, out: &mut Vec<u8>) {
 }
 
 /// Appends a letter.
-pub fn push(letter: &Carried<'_>, out: &mut Vec<u8>) {
+pub fn push(letter: &CarriedMail<'_>, out: &mut Vec<u8>) {
     let mut rest = letter.body.len() + FIXED;
     while rest >= 0x80 {
         out.push((rest & 0x7f) as u8 | 0x80);
@@ -118,7 +118,7 @@ pub fn push(letter: &Carried<'_>, out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// It is of another version, or isn't one.
-pub fn read(bytes: &[u8]) -> Result<(Header, Vec<Carried<'_>>), Malformed> {
+pub fn read(bytes: &[u8]) -> Result<(EntryHeader, Vec<CarriedMail<'_>>), Malformed> {
     let rest = bytes.strip_prefix(MAGIC).ok_or(Malformed::Magic)?;
     let (version, rest) = rest.split_first().ok_or(Malformed::Short)?;
     if *version != VERSION {
@@ -131,8 +131,8 @@ pub fn read(bytes: &[u8]) -> Result<(Header, Vec<Carried<'_>>), Malformed> {
     let (first, rest) = take(rest)?;
     let (read, rest) = take(rest)?;
     let (unix_ms, mut rest) = take(rest)?;
-    let header = Header {
-        from: Process { node: u16::from_le_bytes(node), incarnation: u32::from_le_bytes(incarnation) },
+    let header = EntryHeader {
+        from: NodeProcess { node: u16::from_le_bytes(node), incarnation: u32::from_le_bytes(incarnation) },
         seq: u64::from_le_bytes(seq),
         first: u64::from_le_bytes(first),
         read: u64::from_le_bytes(read),
@@ -148,14 +148,14 @@ pub fn read(bytes: &[u8]) -> Result<(Header, Vec<Carried<'_>>), Malformed> {
     Ok((header, letters))
 }
 
-fn letter(bytes: &[u8]) -> Result<(Carried<'_>, &[u8]), Malformed> {
+fn letter(bytes: &[u8]) -> Result<(CarriedMail<'_>, &[u8]), Malformed> {
     let (len, rest) = length(bytes)?;
     let (whole, behind) = rest.split_at_checked(len).ok_or(Malformed::Short)?;
     let (kind, whole) = whole.split_first().ok_or(Malformed::Short)?;
     let (from, whole) = take(whole)?;
     let (to, body) = take(whole)?;
     let (from, to) = (u16::from_le_bytes(from), u16::from_le_bytes(to));
-    Ok((Carried { kind: *kind, from, to, body }, behind))
+    Ok((CarriedMail { kind: *kind, from, to, body }, behind))
 }
 
 fn length(bytes: &[u8]) -> Result<(usize, &[u8]), Malformed> {
@@ -187,9 +187,9 @@ mod tests {
 
     use super::*;
 
-    fn header(seq: u64) -> Header {
-        let from = Process { node: 3, incarnation: 7 };
-        Header { from, seq, first: 2, read: 5, is_urgent: seq & 1 == 1, unix_ms: 1_767_225_600_000 }
+    fn header(seq: u64) -> EntryHeader {
+        let from = NodeProcess { node: 3, incarnation: 7 };
+        EntryHeader { from, seq, first: 2, read: 5, is_urgent: seq & 1 == 1, unix_ms: 1_767_225_600_000 }
     }
 
     proptest! {
@@ -198,7 +198,7 @@ mod tests {
             seq: u64,
             letters in prop::collection::vec((any::<u8>(), any::<u16>(), any::<u16>(), prop::collection::vec(any::<u8>(), 0..300)), 0..20),
         ) {
-            let letters: Vec<_> = letters.iter().map(|(kind, from, to, body)| Carried { kind: *kind, from: *from, to: *to, body }).collect();
+            let letters: Vec<_> = letters.iter().map(|(kind, from, to, body)| CarriedMail { kind: *kind, from: *from, to: *to, body }).collect();
             let mut bytes = Vec::new();
             begin(&header(seq), &mut bytes);
             letters.iter().for_each(|letter| push(letter, &mut bytes));

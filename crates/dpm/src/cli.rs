@@ -218,7 +218,7 @@ struct Top {
 }
 
 impl Dpm {
-    /// Does what the command says. Exit code 1: failed; 78: the database cannot be used.
+    /// Runs the command. Exit code 1: failed; 78: the database cannot be used.
     pub fn run(self) -> ExitCode {
         let done = match self.command {
             Some(Command::Simulate(simulate)) => simulate.run(),

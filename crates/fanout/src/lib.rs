@@ -33,10 +33,10 @@ pub mod view;
 mod wire;
 
 pub use audience::{Addresses, Audience};
-pub use link::{Link, Places};
+pub use link::{Link, LinkPlaces};
 pub use outbox::carried::{Carried, CarriedStanza};
 pub use outbox::framing::begin_message;
 pub use outbox::managed::TooHigh;
-pub use outbox::{Asking, Attention, Bounds, Limits, Outboxes, Pushed, To, Unsent};
+pub use outbox::{Asking, Attention, OutboxLimits, Outboxes, PushOutcome, To, UnackedBounds, Unsent};
 pub use packet::{Packet, StanzaType};
 pub use view::{Member, Station, View};

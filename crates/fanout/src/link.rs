@@ -23,15 +23,15 @@ impl Link {
 
 /// A list with a place for each link: plain data, as long as the highest link has ever been.
 #[derive(Debug)]
-pub struct Places<T>(Vec<T>);
+pub struct LinkPlaces<T>(Vec<T>);
 
-impl<T> Default for Places<T> {
+impl<T> Default for LinkPlaces<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<T> Places<T> {
+impl<T> LinkPlaces<T> {
     /// Returns what is at a link; `None` for a link that never had a place.
     pub fn get(&self, link: Link) -> Option<&T> {
         self.0.get(link.index())
@@ -53,7 +53,7 @@ impl<T> Places<T> {
     }
 }
 
-impl<T: Default> Places<T> {
+impl<T: Default> LinkPlaces<T> {
     /// Returns the place of a link, which is made if there is none yet.
     pub fn open(&mut self, link: Link) -> Option<&mut T> {
         if self.0.len() <= link.index() {
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_place_is_made_with_those_before_it_and_stays() {
-        let mut places = Places::<u8>::default();
+        let mut places = LinkPlaces::<u8>::default();
         assert!(places.get(Link(0)).is_none() && places.get_mut(Link(2)).is_none());
         *places.open(Link(2)).unwrap() = 7;
         *places.open(Link(0)).unwrap() = 1;

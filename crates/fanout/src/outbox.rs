@@ -12,7 +12,7 @@
 //! Limits: above the soft one a presence replaces the older one of the same
 //! sender that still waits; above the hard one the packet is refused and the caller ends the
 //! session. All sessions of an account together have a limit too, and so has the shard as a whole:
-//! above that one, sessions of those accounts end that hold most ([`Pushed::Crowded`]).
+//! above that one, sessions of those accounts end that hold most ([`PushOutcome::Crowded`]).
 //!
 //! A client isn't to blame for stanzas that the server sends of its own accord, at login above all:
 //! see [`paced`].
@@ -47,18 +47,18 @@ use rookery_base::{Map, Transport};
 use rookery_jid::Jid;
 use rookery_xml::Kind;
 
-use crate::link::{Link, Places};
+use crate::link::{Link, LinkPlaces};
 use crate::packet::{Packet, StanzaType};
-use item::{Item, is_state, rendered_len};
-use queue::{Drained, Queue, Roomy};
+use item::{OutboxItem, is_state, rendered_len};
+use queue::{Drained, OutboxQueue, Roomy};
 use quiet::Urgency;
 
 pub use item::{To, Unsent};
-pub use unacked::{Asking, Bounds};
+pub use unacked::{Asking, UnackedBounds};
 
 /// Bounds of one outbox in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct OutboxLimits {
     /// Above it, superseded presence is replaced in place.
     pub soft: usize,
     /// Above it, nothing more is taken and the session must end. What is [`paced`] doesn't count.
@@ -72,7 +72,7 @@ pub struct Limits {
     pub total: usize,
 }
 
-impl Default for Limits {
+impl Default for OutboxLimits {
     fn default() -> Self {
         let mib = 1024 * 1024;
         Self { soft: mib / 16, hard: mib, paced: 64 * mib, account: 128 * mib, total: 512 * mib }
@@ -82,7 +82,7 @@ impl Default for Limits {
 /// The fate of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Pushed {
+pub enum PushOutcome {
     /// It waits for the next flush.
     Queued,
     /// The same, or it waits for its client; and it is of some urgency, while nobody looks at the
@@ -101,12 +101,12 @@ pub enum Pushed {
 /// All outboxes of a shard.
 #[derive(Debug, Default)]
 pub struct Outboxes {
-    slots: Places<Slot>,
+    slots: LinkPlaces<OutboxSlot>,
     dirty: Vec<Link>,
     // Boxed as the slots hold them, so that a queue moves between both without a copy.
     #[expect(clippy::vec_box)]
-    pool: Vec<Box<Queue>>,
-    limits: Limits,
+    pool: Vec<Box<OutboxQueue>>,
+    limits: OutboxLimits,
     waiting: usize,
     /// The bytes that accounts hold in sessions above the soft limit, by bare JID.
     held: Map<Box<str>, usize>,
@@ -118,9 +118,9 @@ pub struct Outboxes {
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct OutboxSlot {
     address: Option<Jid>,
-    queue: Option<Box<Queue>>,
+    queue: Option<Box<OutboxQueue>>,
     dirty: bool,
     /// See [`Outboxes::abandon`].
     abandoned: bool,
@@ -142,17 +142,17 @@ pub enum Attention {
 
 impl Outboxes {
     /// Outboxes with these limits.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: OutboxLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 
     /// Replaces the limits, for sessions of now and later.
-    pub fn set_limits(&mut self, limits: Limits) {
+    pub fn set_limits(&mut self, limits: OutboxLimits) {
         self.limits = limits;
     }
 
     /// Returns the limits in force.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> OutboxLimits {
         self.limits
     }
 
@@ -189,26 +189,26 @@ impl Outboxes {
     }
 
     /// Appends a copy of `packet` for one session.
-    pub fn push(&mut self, link: Link, packet: &Packet, to: To) -> Pushed {
+    pub fn push(&mut self, link: Link, packet: &Packet, to: To) -> PushOutcome {
         self.append(link, packet, to, false)
     }
 
     /// Appends a copy. `paced`: see [`paced`].
     #[inline]
-    fn append(&mut self, link: Link, packet: &Packet, to: To, mut paced: bool) -> Pushed {
-        let Some(slot) = self.slots.get_mut(link) else { return Pushed::Gone };
-        let Some(address) = slot.address.as_ref().filter(|_| !slot.abandoned) else { return Pushed::Gone };
+    fn append(&mut self, link: Link, packet: &Packet, to: To, mut paced: bool) -> PushOutcome {
+        let Some(slot) = self.slots.get_mut(link) else { return PushOutcome::Gone };
+        let Some(address) = slot.address.as_ref().filter(|_| !slot.abandoned) else { return PushOutcome::Gone };
         let size = rendered_len(packet, address, to);
         debug_assert!(size > 0 && to != To::Nobody, "stanzas have addresses; elements come by push_element");
         let queue = slot.queue.get_or_insert_with(|| self.pool.pop().unwrap_or_default());
         if !paced && queue.is_full(size) {
             if !is_state(packet) {
-                return Pushed::Overflow;
+                return PushOutcome::Overflow;
             }
             paced = true;
         }
-        let mut item = Item { packet: packet.clone(), to, paced, tag: 0, number: self.pushed };
-        let (mut waits, mut pushed) = (false, Pushed::Queued);
+        let mut item = OutboxItem { packet: packet.clone(), to, paced, tag: 0, number: self.pushed };
+        let (mut waits, mut pushed) = (false, PushOutcome::Queued);
         if slot.attention != Attention::Active {
             let urgency = quiet::urgency(packet);
             if let Urgency::Latest(tag) = urgency {
@@ -218,7 +218,7 @@ impl Outboxes {
                 self.waiting = self.waiting.saturating_sub(freed);
             }
             if urgency == Urgency::Now {
-                pushed = Pushed::Unattended;
+                pushed = PushOutcome::Unattended;
             }
             let is_late = urgency != Urgency::Now && queue.bytes + size <= self.limits.soft;
             waits = slot.attention == Attention::Detached || is_late;
@@ -227,11 +227,11 @@ impl Outboxes {
             if let Some(freed) = queue.replace_superseded(packet, to, address, slot.transport) {
                 debug_assert!(self.waiting >= freed, "what is replaced was counted");
                 self.waiting = self.waiting.saturating_sub(freed);
-                return Pushed::Queued;
+                return PushOutcome::Queued;
             }
             if !paced && queue.bytes + size > self.limits.hard {
                 if !is_state(packet) {
-                    return Pushed::Overflow;
+                    return PushOutcome::Overflow;
                 }
                 item.paced = true;
             }
@@ -252,7 +252,7 @@ impl Outboxes {
         if is_much {
             self.weigh(link);
             if self.waiting > self.limits.total {
-                return Pushed::Crowded;
+                return PushOutcome::Crowded;
             }
         }
         pushed
@@ -440,7 +440,7 @@ impl Outboxes {
             self.weigh(link);
         }
         let slot = self.slots.get_mut(link);
-        let is_done = |queue: &mut Box<Queue>| queue.items.is_empty() && queue.managed.is_none();
+        let is_done = |queue: &mut Box<OutboxQueue>| queue.items.is_empty() && queue.managed.is_none();
         if let Some(queue) = slot.and_then(|slot| slot.queue.take_if(is_done)) {
             self.reuse(queue);
         }
@@ -468,9 +468,9 @@ impl Outboxes {
         queue.leave_account(&mut self.held, address);
         let managed = queue.managed.take();
         self.waiting = self.waiting.saturating_sub(managed.as_ref().map_or(0, |managed| managed.bytes));
-        let sent = managed.into_iter().flat_map(|managed| managed.unacked).filter_map(Item::given_back);
+        let sent = managed.into_iter().flat_map(|managed| managed.unacked).filter_map(OutboxItem::given_back);
         let mut given_back: Vec<_> = sent.collect();
-        given_back.extend(queue.items.iter().cloned().filter_map(Item::given_back));
+        given_back.extend(queue.items.iter().cloned().filter_map(OutboxItem::given_back));
         // Presence that waits takes the place of older presence, and keeps no order with others.
         let messages = || given_back.iter().filter(|unsent| !is_state(&unsent.packet)).map(|unsent| unsent.number);
         debug_assert!(messages().is_sorted(), "what is given back is in its order");
@@ -532,7 +532,7 @@ impl Outboxes {
     }
 
     /// Keeps a few small drained queues for the next sessions; larger ones give their memory back.
-    fn reuse(&mut self, mut queue: Box<Queue>) {
+    fn reuse(&mut self, mut queue: Box<OutboxQueue>) {
         debug_assert!(queue.items.is_empty() && queue.bytes == 0, "a queue that is reused has nothing");
         debug_assert!(queue.managed.is_none() && queue.drained.is_none(), "a queue that is reused is nobody's");
         if self.pool.len() < POOL && queue.items.capacity() <= POOLED_ITEMS {

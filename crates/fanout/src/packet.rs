@@ -76,10 +76,10 @@ impl StanzaType {
 
 /// A stanza in canonical form. Cloning counts a reference.
 #[derive(Debug, Clone)]
-pub struct Packet(ThinArc<Head, u8>);
+pub struct Packet(ThinArc<PacketHead, u8>);
 
 #[derive(Debug, Clone)]
-struct Head {
+struct PacketHead {
     kind: Kind,
     type_: StanzaType,
     body: bool,
@@ -140,7 +140,7 @@ impl Packet {
     /// Returns an element that is no stanza, such as those of stream management (XEP-0198): it has
     /// neither sender nor recipient.
     pub fn element(built: &Built) -> Self {
-        let head = Head {
+        let head = PacketHead {
             kind: Kind::Other,
             type_: StanzaType::Normal,
             body: false,
@@ -154,7 +154,7 @@ impl Packet {
 
     fn canonical(stanza: Stanza<'_>, type_: StanzaType, from: Option<&str>, lang: Option<&str>, local: bool) -> Self {
         let built = stanza.canonical(from, lang);
-        let head = Head {
+        let head = PacketHead {
             kind: stanza.kind(),
             type_,
             body: stanza.has_body(),

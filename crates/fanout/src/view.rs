@@ -118,8 +118,8 @@ impl View {
         }
     }
 
-    /// Returns the own shard that stands for an address with this keyed hash: its home, if that is
-    /// in this process.
+    /// Returns the shard of this process that stands for an address with this keyed hash: its home,
+    /// if that is in this process.
     pub fn own_hop(&self, hash: u64) -> usize {
         let upper = (hash >> 32) as usize;
         if self.slots.is_some() { upper % SLOTS % self.own } else { upper % self.own }

@@ -38,7 +38,8 @@ struct Agreement {
 }
 
 impl Servers {
-    /// A stream is ready: what waits leaves, and before it what has left once and not arrived.
+    /// Takes a stream as ready: what waits leaves, and before it what has left once and not
+    /// arrived.
     pub(crate) fn ready(&mut self, key: Key, start: Start) {
         let serial = self.next_serial();
         let (now_ms, idle_ms) = (self.now_ms, self.rests_after_ms(key));
@@ -131,7 +132,7 @@ impl Servers {
         }
     }
 
-    /// So many stanzas of a stream were handled.
+    /// Notes how many stanzas of a stream were handled.
     pub(crate) fn acknowledged(&mut self, key: Key, handled: u32) {
         let now_ms = self.now_ms;
         let Some(at) = self.route_of(key) else { return };
@@ -163,7 +164,8 @@ impl Servers {
         }
     }
 
-    /// Such a server is believed nothing that it has said of this stream.
+    /// Handles a server that acknowledges too much: nothing that it has said of this stream is
+    /// believed.
     fn acknowledges_too_much(&mut self, at: usize, key: Key, TooHigh { h, sent }: &TooHigh) {
         let error = StreamError::HandledCountTooHigh { h: *h, sent: *sent };
         if let Some((_, sent)) = self.sent_mut(key) {

@@ -13,8 +13,8 @@ use crate::strangers::block;
 use crate::timers::Timer;
 
 impl Servers {
-    /// Another server has connected. `None` if there are too many of that address, or in all, that
-    /// have proven nothing, or if the address connects too often.
+    /// Accepts the connection of another server. Returns `None` if there are too many of that
+    /// address, or in all, that have proven nothing, or if the address connects too often.
     pub fn accept(&mut self, peer: SocketAddr, direct_tls: bool) -> Option<Key> {
         let peer = self.admit_stranger(peer)?;
         let machine = Box::new(Inbound::new(self.settings.clone(), direct_tls));
@@ -47,8 +47,8 @@ impl Servers {
         Some(peer)
     }
 
-    /// A stream that came in at another shard, and belongs here. Call [`Servers::received`] with
-    /// nothing behind it.
+    /// Adopts a stream that came in at another shard, and belongs here. Call [`Servers::received`]
+    /// with nothing behind it.
     pub fn adopt(&mut self, arrival: Arrival, home: &dyn Home) -> Key {
         let Arrival { arriving, carry } = arrival;
         let (mut machine, peer, event, deadline_ms) = match arriving {
@@ -284,7 +284,7 @@ impl Servers {
         self.speakers.get(&pair(machine, domain)).is_none_or(|streams| *streams < MOST_SPEAKERS)
     }
 
-    /// Has a key verified by the server of its domain, over a stream that is for nothing else.
+    /// Asks the server of a key's domain to verify the key, over a stream that is for nothing else.
     fn ask(&mut self, question: Question, arrived: Arrived) {
         let at = self.way(&question.to, &question.from, Purpose::Questions);
         let room = at.and_then(|at| Some((at, self.routes.get(at)?.questions.len())));

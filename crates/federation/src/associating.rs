@@ -1,5 +1,5 @@
-//! Servers that call and show a certificate that no authority stands for: DNS may name it (DANE,
-//! RFC 7673), as it does for servers that are called.
+//! Servers that call and show a certificate that no trusted authority has issued: DNS may name it
+//! (DANE, RFC 7673), as it does for servers that we call.
 //!
 //! Such a caller is offered no SASL, and sends a key of dialback, which names its domain
 //! (XEP-0220). Where DNS is believed, the domain is looked up then, as to have the key verified. If

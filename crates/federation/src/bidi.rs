@@ -36,8 +36,8 @@ pub(crate) struct Carriers {
 }
 
 impl Servers {
-    /// An incoming stream may be ready to carry stanzas of ours: its server has agreed on
-    /// acknowledgements, sends stanzas, or has had time for both.
+    /// Notes that an incoming stream may be ready to carry stanzas of ours: its server has agreed
+    /// on acknowledgements, sends stanzas, or has had time for both.
     pub(crate) fn may_carry(&mut self, key: Key) {
         let Some(stream) = self.streams.get_mut(key.0 as usize).filter(|stream| !stream.ended) else { return };
         let Machine::In { machine, is_home: true, is_carrier, .. } = &mut stream.machine else { return };
@@ -52,7 +52,7 @@ impl Servers {
         }
     }
 
-    /// An incoming stream has been there for a while.
+    /// Looks at an incoming stream that has been there for a while.
     pub(crate) fn carries_by_now(&mut self, key: Key, serial: u32) {
         if self.is_at(key, serial) {
             self.may_carry(key);
@@ -70,7 +70,7 @@ impl Servers {
         self.attach_way(at, key, Start::Fresh)
     }
 
-    /// A stream was resumed that has carried a way: it goes on, if no stream of ours is about to.
+    /// Takes a resumed stream that has carried a way: it goes on, if no stream of ours is about to.
     pub(crate) fn answers_resumed(&mut self, key: Key, id: &str, answered: u32) {
         let pair = self.inbound(key).and_then(|machine| machine.reverse_pair());
         let pair = pair.map(|(local, remote)| (Box::<str>::from(local), Box::<str>::from(remote)));
@@ -91,8 +91,8 @@ impl Servers {
         self.may_carry(key);
     }
 
-    /// A stream that may carry a way already has acknowledgements from now on. If something is
-    /// under way, nobody could tell whether it counts, and the way goes on without.
+    /// Notes that a stream that may carry a way already has acknowledgements from now on. If
+    /// something is under way, nobody could tell whether it counts, and the way goes on without.
     pub(crate) fn answers_managed(&mut self, key: Key) {
         let id = self.inbound(key).and_then(|machine| machine.managed_id()).map(Box::<str>::from);
         let Some(at) = self.route_of(key) else { return };
@@ -131,7 +131,7 @@ impl Servers {
         }
     }
 
-    /// An incoming stream carries nothing more.
+    /// Notes that an incoming stream carries nothing more.
     pub(crate) fn carries_no_more(&mut self, key: Key, reason: &str) {
         let Some(stream) = self.streams.get_mut(key.0 as usize) else { return };
         let Machine::In { machine, is_carrier, .. } = &mut stream.machine else { return };

@@ -62,7 +62,7 @@ impl Calls {
 }
 
 impl Servers {
-    /// A stream is ready: another one may be opened at its address.
+    /// Notes that a stream is ready: another one may be opened at its address.
     pub(crate) fn has_called(&mut self, key: Key) {
         if let Some(Machine::Out { calls, .. }) = self.streams.get_mut(key.0 as usize).map(|stream| &mut stream.machine)
             && let Some(address) = calls.take()

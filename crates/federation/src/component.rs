@@ -78,7 +78,7 @@ pub struct Read {
 }
 
 impl Component {
-    /// A machine for a new connection.
+    /// Returns a machine for a new connection.
     pub fn new(settings: Arc<Settings>) -> Self {
         Self {
             settings,
@@ -144,7 +144,8 @@ impl Component {
         }
     }
 
-    /// The stream is where its name belongs: the component hears that its handshake was right.
+    /// Notes that the stream is where its name belongs: the component hears that its handshake was
+    /// right.
     pub fn attached(&mut self, out: &mut Vec<u8>) {
         if self.phase == Phase::Proven {
             self.phase = Phase::Open;

@@ -32,8 +32,8 @@ pub(crate) struct Attached {
 }
 
 impl Servers {
-    /// A component has connected. `None` if there are too many of that address, or in all, that
-    /// have proven nothing.
+    /// Accepts the connection of a component. Returns `None` if there are too many of that address,
+    /// or in all, that have proven nothing.
     pub fn accept_component(&mut self, peer: SocketAddr) -> Option<Key> {
         let peer = self.admit_stranger(peer)?;
         let login_ms = self.settings.login_ms;
@@ -88,7 +88,8 @@ impl Servers {
         }
     }
 
-    /// A connection of a component has taken all that was to be written. `false` if it is none.
+    /// Notes that a connection of a component has taken all that was to be written. Returns `false`
+    /// if it is none.
     pub(crate) fn component_drained(&mut self, key: Key) -> bool {
         let Some(attached) = self.attached_mut(key) else { return false };
         attached.written.clear();
@@ -135,7 +136,7 @@ impl Servers {
         false
     }
 
-    /// A connection of a component that has come in at another shard, and belongs here.
+    /// Adopts a connection of a component that has come in at another shard, and belongs here.
     pub(crate) fn adopt_component(&mut self, mut attached: Box<Attached>, carry: Option<Box<Carry>>) -> Key {
         attached.counts = false;
         attached.machine.apply(self.settings.clone());
@@ -176,8 +177,8 @@ impl Servers {
         self.components.entry(name).or_default().push(key);
     }
 
-    /// A connection of a component is gone, or about to be: others get what was not written, or it
-    /// comes back.
+    /// Detaches a connection of a component that is gone, or about to be: others get what was not
+    /// written, or it comes back.
     pub(crate) fn detach(&mut self, key: Key) {
         let Some(attached) = self.attached_mut(key) else { return };
         let name = Box::<str>::from(attached.machine.name());

@@ -15,7 +15,7 @@ use crate::targets::{Address, Found, is_public};
 use crate::timers::Timer;
 
 impl Servers {
-    /// DNS has told where a domain's server is.
+    /// Takes the answer of DNS about a domain's server.
     pub fn resolved(&mut self, domain: &str, found: &Found) {
         for at in self.by_remote.get(domain).cloned().unwrap_or_default() {
             if !matches!(self.routes.get(at), Some(Route { state: State::Resolving, .. })) {
@@ -55,7 +55,7 @@ impl Servers {
         }
     }
 
-    /// A connection that was asked for is there.
+    /// Takes a connection that was asked for.
     pub fn connected(&mut self, key: Key) {
         let Some(at) = self.route_of(key) else { return };
         let Some(Route { state: State::Connecting { untried, trying }, .. }) = self.routes.get_mut(at) else { return };
@@ -76,7 +76,7 @@ impl Servers {
         }
     }
 
-    /// A machine that takes connections and says nothing doesn't keep us from the others.
+    /// Gives up a machine that takes connections and says nothing, and goes on to the others.
     pub(crate) fn handshake_timed_out(&mut self, key: Key) {
         let is_secured = self.outbound_mut(key).is_some_and(|(machine, _)| machine.is_secured());
         let state = self.route_of(key).and_then(|at| self.routes.get(at)).map(|route| &route.state);
@@ -108,7 +108,7 @@ impl Servers {
         }
     }
 
-    /// An attempt has come to nothing, or a stream that was in use has broken. `reason` is for the
+    /// Handles an attempt that has failed, or a stream in use that has broken. `reason` is for the
     /// operator.
     pub(crate) fn attempt_failed(&mut self, key: Key, reason: &str) {
         let Some(at) = self.route_of(key) else { return };
@@ -149,8 +149,8 @@ impl Servers {
         }
     }
 
-    /// Another server of that domain has proven that it is alive: what has failed may be tried
-    /// again.
+    /// Notes that another server of that domain has proven that it is alive: what has failed may be
+    /// tried again.
     pub(crate) fn is_alive(&mut self, domain: &str) {
         for at in self.by_remote.get(domain).cloned().unwrap_or_default() {
             if let Some(route) = self.routes.get_mut(at)
@@ -162,7 +162,7 @@ impl Servers {
         }
     }
 
-    /// Has a key verified.
+    /// Asks for the verification of a key.
     pub(crate) fn question(&mut self, at: usize, question: Question, arrived: Arrived) {
         let Some(route) = self.routes.get_mut(at) else { return };
         if let State::Failed { until_ms, cause } = &route.state
@@ -262,7 +262,7 @@ impl Servers {
         }
     }
 
-    /// An address that still doesn't answer is given up.
+    /// Gives up an address that still doesn't answer.
     pub(crate) fn connect_timed_out(&mut self, key: Key) {
         let state = self.route_of(key).and_then(|at| self.routes.get(at)).map(|route| &route.state);
         if matches!(state, Some(State::Connecting { .. })) {
@@ -282,7 +282,7 @@ impl Servers {
         self.actions.push_back(Action::StartTls(key, handshake));
     }
 
-    /// An answer to a question. One that nobody has asked of this server is dropped.
+    /// Takes the answer to a question. One that nobody has asked of this server is dropped.
     fn answered(&mut self, key: Key, from: &str, to: &str, id: &str, outcome: Option<bool>) {
         let Some(at) = self.route_of(key) else { return };
         let Some(route) = self.routes.get_mut(at) else { return };
@@ -301,7 +301,7 @@ impl Servers {
         }
     }
 
-    /// A stream of ours is over: the peer has ended it, or its machine did.
+    /// Handles the end of a stream of ours: the peer has ended it, or its machine did.
     fn ended(&mut self, key: Key) {
         let Some(at) = self.route_of(key) else { return };
         let Some((machine, direct_tls)) = self.outbound_mut(key) else { return };

@@ -12,8 +12,8 @@ use crate::servers::{Key, LAST_WORDS_MS, Machine, Servers, release};
 use crate::timers::Timer;
 
 impl Servers {
-    /// A stream that was in use is gone. What isn't acknowledged waits for the next one, or comes
-    /// back; what wasn't written tries again.
+    /// Handles the loss of a stream that was in use. What isn't acknowledged waits for the next
+    /// one, or comes back; what wasn't written tries again.
     pub(crate) fn broken(&mut self, at: usize, reason: &str) {
         let until_ms = self.now_ms + self.settings.patience_ms;
         let Some(route) = self.routes.get_mut(at) else { return };
@@ -63,7 +63,7 @@ impl Servers {
         }
     }
 
-    /// Has all that waits wait for a while, for a stream that is to be resumed.
+    /// Lets all that waits wait for a while, for a stream that is to be resumed.
     fn pause(&mut self, at: usize, delay_ms: u64) {
         self.drop_streams(at);
         self.set_state(at, State::Paused);
@@ -116,7 +116,7 @@ impl Servers {
         true
     }
 
-    /// The incoming stream of a way that nobody needs for now is about to end.
+    /// Notes that the incoming stream of a way that nobody needs for now is about to end.
     pub(crate) fn is_carried_no_more(&mut self, at: usize) {
         if let Some(route) = self.routes.get_mut(at) {
             if let State::Ready { sent, .. } = std::mem::replace(&mut route.state, State::Idle) {

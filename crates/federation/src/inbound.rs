@@ -155,7 +155,7 @@ pub struct Read {
 type Refusal = (StreamError, Cow<'static, str>);
 
 impl Inbound {
-    /// A machine for a new connection. With `direct_tls` the handshake comes first.
+    /// Returns a machine for a new connection. With `direct_tls` the handshake comes first.
     pub fn new(settings: Arc<Settings>, direct_tls: bool) -> Self {
         Self {
             settings,
@@ -277,8 +277,8 @@ impl Inbound {
         }
     }
 
-    /// The handshake is complete: the stream begins again, and what the peer said before doesn't
-    /// count.
+    /// Takes the end of the handshake: the stream begins again, and what the peer said before
+    /// doesn't count.
     pub fn secured(&mut self, shown: Result<Names, Untrusted>) {
         if self.phase == Phase::Tls {
             self.tls = Some(shown);

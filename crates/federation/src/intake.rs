@@ -66,7 +66,7 @@ impl Servers {
         }
     }
 
-    /// A stream that was too fast is read from again.
+    /// Reads again from a stream that was too fast.
     pub(crate) fn read_again(&mut self, key: Key) {
         self.actions.push_back(Action::Pause(key, false));
     }

@@ -168,7 +168,7 @@ pub struct Read {
 }
 
 impl Outbound {
-    /// A machine for a connection to be, in the name of `local`, to the server of `remote`.
+    /// Returns a machine for a connection to be, in the name of `local`, to the server of `remote`.
     pub fn new(settings: Arc<Settings>, local: &str, remote: &str, purpose: Purpose) -> Self {
         Self {
             settings,
@@ -485,7 +485,7 @@ impl Outbound {
         }
     }
 
-    /// A stanza of the peer. It counts if both directions were asked for.
+    /// Takes a stanza of the peer. It counts if both directions were asked for.
     fn stanza(&mut self, stanza: Stanza<'_>, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
         if !self.is_bidi {
             return None;
@@ -513,8 +513,8 @@ impl Outbound {
         }
     }
 
-    /// A question of dialback from a peer that may send, too: about our keys it gets an answer. For
-    /// other pairs of domains it needs streams of its own.
+    /// Takes a question of dialback from a peer that may send, too: about our keys it gets an
+    /// answer. For other pairs of domains it needs streams of its own.
     fn asked(&mut self, name: &str, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
         if element.attr("type").is_some() {
             return None;
@@ -530,7 +530,7 @@ impl Outbound {
         None
     }
 
-    /// The peer ends the stream with an error.
+    /// Handles a stream error of the peer, which ends the stream.
     fn told(&mut self, error: &Element, out: &mut Vec<u8>) -> Event {
         self.was_told_off = true;
         let condition = error.children().find(|child| child.ns() == ns::STREAM_ERRORS && child.name() != "text");

@@ -77,7 +77,7 @@ impl Servers {
         true
     }
 
-    /// The answer to a ping has not come.
+    /// Handles a ping that was not answered.
     pub(crate) fn gives_no_answer(&mut self, at: usize) {
         let Some(route) = self.routes.get_mut(at) else { return };
         if let State::Ready { sent, .. } = &mut route.state {
@@ -87,7 +87,7 @@ impl Servers {
         }
     }
 
-    /// The other server has ended the stream of a way in good order.
+    /// Notes that the other server has ended the stream of a way in good order.
     pub(crate) fn has_read_all(&mut self, at: usize) {
         if let Some(Route { state: State::Ready { sent, .. }, .. }) = self.routes.get_mut(at) {
             let before = sent.bytes();

@@ -50,13 +50,13 @@ impl Queue {
         Ok(())
     }
 
-    /// A connection is there: what waits is on its way.
+    /// Notes that a connection is there: what waits is on its way.
     pub(crate) fn connected(&mut self) {
         self.share = None;
     }
 
-    /// The connection is gone, and another one is looked for: what waits goes on waiting, and what
-    /// comes has its bounds beside that.
+    /// Notes that the connection is gone and another one is looked for: what waits goes on waiting,
+    /// and what comes has its bounds besides that.
     pub(crate) fn disconnected(&mut self) {
         self.share = Some(Share::new(self.most));
         self.copies = 0;

@@ -65,7 +65,7 @@ impl Reading {
         }
     }
 
-    /// The header was taken: elements follow.
+    /// Notes that the header was taken: elements follow.
     pub(crate) fn open(&mut self, header: &mut Header) {
         self.opening = None;
         self.prefix = header.prefix.take().unwrap_or_default();
@@ -121,8 +121,8 @@ impl Reading {
         Ok(item)
     }
 
-    /// A second header, which to the scanner would be an element that never ends (RFC 6120
-    /// §4.9.3.1).
+    /// Returns whether a second header has begun, which to the scanner would be an element that
+    /// never ends (RFC 6120 §4.9.3.1).
     fn opens_again(&self, input: &[u8]) -> bool {
         let name = input.strip_prefix(b"<").and_then(|rest| rest.strip_prefix(self.prefix.as_bytes()));
         let behind = name.and_then(|rest| rest.strip_prefix(b":stream"));

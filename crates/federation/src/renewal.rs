@@ -20,8 +20,8 @@ impl Servers {
         }
     }
 
-    /// The authorities that are believed have changed: a server that was proven by a certificate
-    /// has to prove itself again.
+    /// Judges streams again when the believed authorities have changed: a server that was proven by
+    /// a certificate has to prove itself again.
     pub fn judge_again(&mut self) {
         let certified = self.streams.iter().filter(|(_, stream)| stream.certified_until_ms.is_some());
         let keys: Vec<Key> = certified.map(|(key, _)| Key(key as u32)).collect();

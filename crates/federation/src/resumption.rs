@@ -96,8 +96,8 @@ impl Servers {
         }
     }
 
-    /// A stream of ours is to go on where another one was: tells its server how many of its own
-    /// stanzas were handled there.
+    /// Goes on where another stream of ours was: tells its server how many of its own stanzas were
+    /// handled there.
     pub(crate) fn resumes(&mut self, key: Key) {
         let Some(at) = self.route_of(key) else { return };
         let Some(route) = self.routes.get(at) else { return };
@@ -164,7 +164,8 @@ impl Servers {
         }
     }
 
-    /// A stream that we have opened is ready, and can be resumed in the peer's direction.
+    /// Watches a stream that we have opened: it is ready, and can be resumed in the peer's
+    /// direction.
     pub(crate) fn watch_reverse(&mut self, key: Key) {
         let Some((machine, _)) = self.outbound_mut(key) else { return };
         let id = machine.managed_id().filter(|_| machine.may_be_resumed());
@@ -173,7 +174,7 @@ impl Servers {
         }
     }
 
-    /// A stream is gone: keeps what it takes to go on with it.
+    /// Keeps what it takes to go on with a stream that is gone.
     pub(crate) fn keep(&mut self, machine: &mut Machine) {
         if let Some(named) = named(machine) {
             self.resumable.live.remove(&named);

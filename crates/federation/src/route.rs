@@ -69,7 +69,7 @@ pub(crate) struct Writing {
 }
 
 impl Default for Writing {
-    /// Nothing was written, and nothing is looked for.
+    /// Returns a way on which nothing was written, and nothing is looked for.
     fn default() -> Self {
         Self { since_ms: 0, watched_ms: u64::MAX }
     }

@@ -93,34 +93,35 @@ pub(crate) struct TooHigh {
 }
 
 impl Sent {
-    /// From now on the other server acknowledges; it has handled so many stanzas on the stream
-    /// before. With an id the stream can be resumed.
+    /// Notes that the other server acknowledges from now on; it has handled so many stanzas on the
+    /// stream before. With an id the stream can be resumed.
     pub(crate) fn manage(&mut self, id: Option<Box<str>>, acked: u32, sharing: Sharing) {
         self.acks = Some(Box::new(Acks { id, acked, sharing, ..Acks::default() }));
     }
 
-    /// The other server doesn't acknowledge: pings find out what it has handled.
+    /// Notes that the other server doesn't acknowledge: pings find out what it has handled.
     pub(crate) fn watch(&mut self) {
         self.acks = Some(Box::new(Acks { ping: Some(Ping::default()), ..Acks::default() }));
     }
 
-    /// The other server answers no pings: what the connection has taken counts as arrived.
+    /// Notes that the other server answers no pings: what the connection has taken counts as
+    /// arrived.
     pub(crate) fn watch_no_more(&mut self) {
         let taken = self.stanzas.len() - self.untaken;
         self.stanzas.drain(..taken);
         self.acks = None;
     }
 
-    /// The other server has ended the stream in good order, and has read what was on its way: what
-    /// only a ping would have told counts as arrived.
+    /// Notes that the other server has ended the stream in good order, and has read what was on its
+    /// way: what only a ping would have told counts as arrived.
     pub(crate) fn is_read(&mut self) {
         if self.is_watched() {
             self.watch_no_more();
         }
     }
 
-    /// A ping was answered, with this id. Returns the bytes of the stanzas that were not known to
-    /// be handled; `None` if it is none of this stream.
+    /// Takes the answer to the ping with this id. Returns the bytes of the stanzas that were not
+    /// known to be handled; `None` if it is none of this stream.
     pub(crate) fn answered(&mut self, id: &str) -> Option<usize> {
         let acks = self.acks.as_mut()?;
         let (_, count) = acks.ping.as_mut()?.asked.take_if(|(asked, _)| **asked == *id)?;
@@ -130,7 +131,7 @@ impl Sent {
         if is_known { Some(0) } else { self.acknowledge(count).ok() }
     }
 
-    /// The stream goes on where a broken one was, of which so many stanzas were handled.
+    /// Goes on where a broken stream was, of which so many stanzas were handled.
     pub(crate) fn resume(&mut self, broken: &Broken, handled: u32, sharing: Sharing) -> Result<(), TooHigh> {
         broken.known(handled).ok_or(TooHigh { h: handled, sent: broken.sent() })?;
         let resumptions = if handled == broken.acked { broken.resumptions + 1 } else { 0 };
@@ -139,7 +140,7 @@ impl Sent {
         Ok(())
     }
 
-    /// The stream won't be resumed.
+    /// Notes that the stream won't be resumed.
     pub(crate) fn is_final(&mut self) {
         if let Some(acks) = &mut self.acks {
             acks.id = None;
@@ -150,7 +151,7 @@ impl Sent {
         self.acks.is_some()
     }
 
-    /// A stanza leaves.
+    /// Adds a stanza that leaves.
     pub(crate) fn push(&mut self, stanza: Outgoing) {
         if let Some(acks) = &mut self.acks {
             let bytes = size(stanza.packet());
@@ -180,8 +181,8 @@ impl Sent {
         }
     }
 
-    /// The connection has taken all that has left. What only a ping can tell about is kept if there
-    /// is room, and if somebody is waiting for it.
+    /// Notes that the connection has taken all that has left. What only a ping can tell about is
+    /// kept if there is room, and if somebody is waiting for it.
     pub(crate) fn taken(&mut self, has_room: bool) {
         self.untaken = 0;
         let is_kept = self.acks.is_some() && (!self.is_watched() || has_room && self.is_worth_asking());
@@ -200,8 +201,8 @@ impl Sent {
         if self.is_watched() { !self.is_taken() } else { !self.is_empty() }
     }
 
-    /// So many stanzas were handled since the stream began, modulo 2^32. Returns the bytes of those
-    /// that were not known to be.
+    /// Notes how many stanzas were handled since the stream began, modulo 2^32. Returns the bytes
+    /// of those that were not known to be.
     pub(crate) fn acknowledge(&mut self, h: u32) -> Result<usize, TooHigh> {
         let Some(acks) = &mut self.acks else { return Ok(0) };
         let more = h.wrapping_sub(acks.acked) as usize;
@@ -285,8 +286,8 @@ impl Sent {
         self.acks.as_ref().map_or(0, |acks| acks.bytes)
     }
 
-    /// The connection is gone. What is not acknowledged waits for another one if the stream can be
-    /// resumed; otherwise it comes back.
+    /// Handles the loss of the connection. What is not acknowledged waits for another one if the
+    /// stream can be resumed; otherwise it comes back.
     pub(crate) fn breaks(self, until_ms: u64) -> Result<Broken, VecDeque<Outgoing>> {
         let Self { stanzas, acks, .. } = self;
         match acks.map(|acks| *acks) {
@@ -305,8 +306,8 @@ impl Sent {
         self.stanzas
     }
 
-    /// The stream has been closed in good order: only what the connection has not taken can't have
-    /// arrived.
+    /// Returns what is left of a stream that was closed in good order: only what the connection has
+    /// not taken can't have arrived.
     pub(crate) fn untaken(mut self) -> VecDeque<Outgoing> {
         let taken = self.stanzas.len() - self.untaken;
         self.stanzas.split_off(taken)
@@ -314,8 +315,8 @@ impl Sent {
 }
 
 impl Broken {
-    /// It can't be resumed. Of its stanzas so many were handled, if that is known: then the others
-    /// may leave again, first; otherwise they come back as second.
+    /// Gives up a stream that can't be resumed. Of its stanzas so many were handled, if that is
+    /// known: then the others may leave again, first; otherwise they come back as second.
     pub(crate) fn give_up(mut self, handled: Option<u32>) -> (VecDeque<Outgoing>, VecDeque<Outgoing>) {
         match handled.and_then(|handled| self.known(handled)) {
             Some(known) => (self.stanzas.split_off(known), VecDeque::new()),

@@ -225,7 +225,7 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// No streams yet.
+    /// Returns a shard's servers without streams.
     pub fn new(settings: Arc<Settings>) -> Self {
         Self {
             settings,
@@ -288,7 +288,7 @@ impl Servers {
 
     // --- what the shard tells ---
 
-    /// Bytes of a connection, decrypted.
+    /// Takes bytes of a connection, decrypted.
     pub fn received(&mut self, key: Key, bytes: &[u8], home: &dyn Home) {
         let Some(stream) = self.streams.get_mut(key.0 as usize) else { return };
         let (input, mut scanner) = match stream.carry.take() {
@@ -355,7 +355,7 @@ impl Servers {
         }
     }
 
-    /// A handshake is complete, and the certificates of the peer were judged.
+    /// Takes the end of a handshake, when the certificates of the peer were judged.
     pub fn secured(&mut self, key: Key, shown: Result<Names, Untrusted>) {
         self.holds_until(key, &shown);
         let mut out = Vec::new();
@@ -373,7 +373,8 @@ impl Servers {
         }
     }
 
-    /// A connection is closed, by the peer or because we ended it. `reason` is for the operator.
+    /// Handles a connection that is closed, by the peer or because we ended it. `reason` is for the
+    /// operator.
     pub fn closed(&mut self, key: Key, reason: &str) {
         let Some(stream) = self.streams.get(key.0 as usize) else { return };
         match &stream.machine {

@@ -135,7 +135,7 @@ pub struct Rules {
 }
 
 impl Default for Rules {
-    /// Everybody who has a certificate.
+    /// Returns rules that let in everybody who has a certificate.
     fn default() -> Self {
         Self { enabled: true, policy: Policy::Certificate, exceptions: Vec::new(), allow: Vec::new(), deny: Vec::new() }
     }

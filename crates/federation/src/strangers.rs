@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use rookery_base::Map;
 use rookery_base::bucket::Bucket;
 
-/// Addresses that have connected of late.
+/// Addresses that have connected recently.
 #[derive(Debug, Default)]
 pub(crate) struct Strangers {
     addresses: Map<IpAddr, Stranger>,
@@ -50,7 +50,7 @@ impl Strangers {
         true
     }
 
-    /// A connection is gone, or has proven something.
+    /// Forgets a connection that is gone, or has proven something.
     pub(crate) fn leave(&mut self, address: IpAddr) {
         if let Some(stranger) = self.addresses.get_mut(&address) {
             stranger.connections = stranger.connections.saturating_sub(1);
@@ -58,8 +58,8 @@ impl Strangers {
         }
     }
 
-    /// A connection has proven something: it counts no more, and as a tenth of a call, so that a
-    /// server of many domains is let in.
+    /// Notes that a connection has proven something: it counts no more, and as a tenth of a call,
+    /// so that a server of many domains is let in.
     pub(crate) fn prove(&mut self, address: IpAddr) {
         self.leave(address);
         if let Some(stranger) = self.addresses.get_mut(&address) {
@@ -80,14 +80,14 @@ impl Strangers {
         true
     }
 
-    /// A key of an address was verified, or could not be.
+    /// Notes that a key of an address was verified, or could not be.
     pub(crate) fn answered(&mut self, address: IpAddr) {
         if let Some(stranger) = self.addresses.get_mut(&address) {
             stranger.questions = stranger.questions.saturating_sub(1);
         }
     }
 
-    /// Forgets addresses that have nothing here and were not here of late, when there are many.
+    /// Forgets addresses that have nothing here and were not here recently, when there are many.
     fn clear(&mut self, now_ms: u64) {
         if self.addresses.len() >= MOST_REMEMBERED {
             self.addresses.retain(|_, stranger| {

@@ -20,7 +20,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// An address of which DNS says nothing else.
+    /// Returns an address of which DNS says nothing else.
     pub fn new(socket: SocketAddr, direct_tls: bool) -> Self {
         Self { socket, direct_tls, tlsa: None, sni: None }
     }
@@ -56,7 +56,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// A target that nothing is known of but its place.
+    /// Returns a target that nothing is known of but its place.
     pub fn at(host: &str, port: u16, direct_tls: bool) -> Self {
         Self { priority: 0, weight: 0, host: host.to_owned(), port, direct_tls, is_signed: false }
     }

@@ -117,7 +117,7 @@ impl Servers {
         }
     }
 
-    /// A connection has taken all that was to be written.
+    /// Notes that a connection has taken all that was to be written.
     pub fn drained(&mut self, key: Key) {
         if self.component_drained(key) {
             return;

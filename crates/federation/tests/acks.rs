@@ -14,7 +14,7 @@ fn ack(h: u32) -> String {
     format!("<a xmlns='urn:xmpp:sm:3' h='{h}'/>")
 }
 
-/// A server that calls `a.example`, which acknowledges; `1` to `3` have left.
+/// Returns a server that calls `a.example`, which acknowledges; `1` to `3` have left.
 fn scene(enabled: &str) -> (Server, Key) {
     let mut server = Server::new(Policy::Certificate);
     server.dns.insert("a.example".into(), at(1));

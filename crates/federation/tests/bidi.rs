@@ -12,7 +12,7 @@ const OFFER: &str = "<stream:features><mechanisms xmlns='urn:ietf:params:xml:ns:
                      </mechanisms><bidi xmlns='urn:xmpp:features:bidi'/></stream:features>";
 const ENABLE: &str = "<enable xmlns='urn:xmpp:sm:3' resume='true'/>";
 
-/// A server that has called as `a.example`, asks for both directions and has proven itself.
+/// Returns a server that has called as `a.example`, asks for both directions and has proven itself.
 fn called(request: &str) -> (Server, Key) {
     let mut server = Server::new(Policy::Certificate);
     let key = server.secured(address(1), "a.example", Ok(Names::of(&["a.example"])));
@@ -22,7 +22,7 @@ fn called(request: &str) -> (Server, Key) {
     (server, key)
 }
 
-/// A server that was called as `a.example`, offers both directions and is asked for them.
+/// Returns a server that was called as `a.example`, offers both directions and is asked for them.
 fn calling() -> (Server, Key, String) {
     let mut server = Server::new(Policy::Certificate);
     server.dns.insert("a.example".into(), at(1));

@@ -7,7 +7,8 @@ mod hostile;
 use hostile::{Server, address, at};
 use rookery_federation::{Key, Policy};
 
-/// A server that calls `a.example`, which knows no acknowledgements, and has sent `1` to `3`.
+/// Returns a server that calls `a.example`, which knows no acknowledgements, and has sent `1` to
+/// `3`.
 fn scene() -> (Server, Key) {
     let mut server = Server::new(Policy::Certificate);
     server.dns.insert("a.example".into(), at(1));

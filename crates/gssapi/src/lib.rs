@@ -17,11 +17,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use library::{Credential, Handle, Library};
+use library::{Credential, Library, LibraryHandle};
 
 /// An error in words for a log, which may tell more than a peer should learn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Error(String);
+pub struct GssapiError(String);
 
 /// A service's own identity, with which it accepts clients.
 #[derive(Debug, Clone)]
@@ -34,14 +34,14 @@ pub struct Acceptor {
 #[derive(Debug)]
 pub struct Context {
     acceptor: Acceptor,
-    handle: Handle,
-    peer: Option<Peer>,
+    handle: LibraryHandle,
+    peer: Option<GssapiPeer>,
     is_over: bool,
 }
 
 /// A client that proved who it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
+pub struct GssapiPeer {
     /// Its principal, such as `operator@FNAL.GOV`.
     pub name: String,
     /// The time for which its ticket was good when it came; `None` if for ever.
@@ -53,25 +53,25 @@ impl Acceptor {
     /// keytab.
     ///
     /// Fails without the library, without the file and without the principal's key in it.
-    pub fn open(keytab: &Path, principal: &str) -> Result<Self, Error> {
+    pub fn open(keytab: &Path, principal: &str) -> Result<Self, GssapiError> {
         let library = Library::get()?;
-        let keytab = keytab.to_str().ok_or_else(|| Error("the keytab's path is no UTF-8".into()))?;
+        let keytab = keytab.to_str().ok_or_else(|| GssapiError("the keytab's path is no UTF-8".into()))?;
         let credential = library.acquire(principal, keytab)?;
         Ok(Self { library, credential: Arc::new(credential) })
     }
 
     /// Returns the start of a conversation.
     pub fn context(&self) -> Context {
-        Context { acceptor: self.clone(), handle: Handle::none(), peer: None, is_over: false }
+        Context { acceptor: self.clone(), handle: LibraryHandle::none(), peer: None, is_over: false }
     }
 }
 
 impl Context {
     /// Takes a client's token (`GSS_Accept_sec_context`) and gives what is to be sent back, if
     /// anything.
-    pub fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    pub fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, GssapiError> {
         if self.is_over || self.peer.is_some() {
-            return Err(Error("the conversation is over".into()));
+            return Err(GssapiError("the conversation is over".into()));
         }
         let stepped = self.acceptor.library.accept(&mut self.handle, &self.acceptor.credential, token);
         self.is_over = stepped.is_err();
@@ -86,15 +86,15 @@ impl Context {
     }
 
     /// Returns the client's identity, once it is proved.
-    pub fn peer(&self) -> Option<&Peer> {
+    pub fn peer(&self) -> Option<&GssapiPeer> {
         self.peer.as_ref().filter(|_| !self.is_over)
     }
 
     /// Checks that the client signed a message (`GSS_VerifyMIC`). A signature that comes again or
     /// out of order is refused, too.
-    pub fn verify_mic(&mut self, message: &[u8], mic: &[u8]) -> Result<(), Error> {
+    pub fn verify_mic(&mut self, message: &[u8], mic: &[u8]) -> Result<(), GssapiError> {
         if !self.is_complete() {
-            return Err(Error("the client did not prove who it is".into()));
+            return Err(GssapiError("the client did not prove who it is".into()));
         }
         let verified = self.acceptor.library.verify(&mut self.handle, message, mic);
         self.is_over = verified.is_err();
@@ -102,10 +102,10 @@ impl Context {
     }
 }
 
-impl std::fmt::Display for Error {
+impl std::fmt::Display for GssapiError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for GssapiError {}

@@ -15,7 +15,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::{Error, Peer};
+use crate::{GssapiError, GssapiPeer};
 
 /// The loaded library.
 #[derive(Debug)]
@@ -32,16 +32,16 @@ pub(crate) struct Credential {
 
 /// A security context; none at first.
 #[derive(Debug)]
-pub(crate) struct Handle {
+pub(crate) struct LibraryHandle {
     library: Option<&'static Library>,
     context: *mut c_void,
 }
 
 /// The result of a step of the acceptor.
-pub(crate) struct Step {
+pub(crate) struct LibraryStep {
     pub(crate) answer: Option<Vec<u8>>,
     /// The client, if this step was the last.
-    pub(crate) peer: Option<Peer>,
+    pub(crate) peer: Option<GssapiPeer>,
 }
 
 // SAFETY: MIT's library lets any thread use a credential; it locks what it changes inside.
@@ -49,32 +49,32 @@ unsafe impl Send for Credential {}
 // SAFETY: as above: several threads may use one credential at once. Nothing but the library reads
 // through the pointer.
 unsafe impl Sync for Credential {}
-// SAFETY: MIT's library lets any thread use a context, one at a time. `Handle` is no `Sync`, and is
-// changed through `&mut` alone.
-unsafe impl Send for Handle {}
+// SAFETY: MIT's library lets any thread use a context, one at a time. `LibraryHandle` is no `Sync`,
+// and is changed through `&mut` alone.
+unsafe impl Send for LibraryHandle {}
 
 impl Library {
     /// Returns the library, loaded when it is asked for first.
-    pub(crate) fn get() -> Result<&'static Self, Error> {
-        static LOADED: OnceLock<Result<Library, Error>> = OnceLock::new();
+    pub(crate) fn get() -> Result<&'static Self, GssapiError> {
+        static LOADED: OnceLock<Result<Library, GssapiError>> = OnceLock::new();
         LOADED.get_or_init(Self::load).as_ref().map_err(Clone::clone)
     }
 
-    fn load() -> Result<Self, Error> {
+    fn load() -> Result<Self, GssapiError> {
         // SAFETY: what the library does when it is loaded is the system's, which other programs
         // load as well.
         let loaded = unsafe { libloading::Library::new(NAME) };
         let loaded = loaded.map_err(|error| {
-            Error(format!("{NAME} cannot be loaded ({error}); on Debian it is in the package libgssapi-krb5-2"))
+            GssapiError(format!("{NAME} cannot be loaded ({error}); on Debian it is in the package libgssapi-krb5-2"))
         })?;
         // It lives as long as the process: what was copied out of it stays good.
         Functions::find(Box::leak(Box::new(loaded))).map(|functions| Self { functions })
     }
 
     /// Returns the credential of a principal whose key is in a keytab.
-    pub(crate) fn acquire(&'static self, principal: &str, keytab: &str) -> Result<Credential, Error> {
+    pub(crate) fn acquire(&'static self, principal: &str, keytab: &str) -> Result<Credential, GssapiError> {
         let name = self.import(principal)?;
-        let no_zeros = |text: &str| CString::new(text).map_err(|_| Error("a zero in a path".into()));
+        let no_zeros = |text: &str| CString::new(text).map_err(|_| GssapiError("a zero in a path".into()));
         let (key, value) = (no_zeros("keytab")?, no_zeros(keytab)?);
         let mut element = KeyValue { key: key.as_ptr(), value: value.as_ptr() };
         let store = KeyValueSet { count: 1, elements: &mut element };
@@ -103,14 +103,14 @@ impl Library {
     /// Takes a token of a client.
     pub(crate) fn accept(
         &'static self,
-        context: &mut Handle,
+        context: &mut LibraryHandle,
         credential: &Credential,
         token: &[u8],
-    ) -> Result<Step, Error> {
+    ) -> Result<LibraryStep, GssapiError> {
         context.library = Some(self);
         let mut input = Buffer::of(token);
         let mut output = Owned::new(self);
-        let mut source = Name { library: self, handle: ptr::null_mut() };
+        let mut source = LibraryName { library: self, handle: ptr::null_mut() };
         let (mut minor, mut seconds) = (0, 0);
         // SAFETY: the context is null or one of this library, and nobody else has it; the other
         // pointers are to locals that outlive the call, or null where the header says "may be
@@ -133,16 +133,21 @@ impl Library {
         self.check(major, minor)?;
         let answer = Some(output.bytes()).filter(|bytes| !bytes.is_empty());
         if major & CONTINUE_NEEDED != 0 {
-            return Ok(Step { answer, peer: None });
+            return Ok(LibraryStep { answer, peer: None });
         }
         let good_for = (seconds != INDEFINITE).then(|| Duration::from_secs(seconds.into()));
-        Ok(Step { answer, peer: Some(Peer { name: self.display(&source)?, good_for }) })
+        Ok(LibraryStep { answer, peer: Some(GssapiPeer { name: self.display(&source)?, good_for }) })
     }
 
     /// Checks a signature. Warnings (a repeated or late one) count as errors.
-    pub(crate) fn verify(&'static self, context: &mut Handle, message: &[u8], mic: &[u8]) -> Result<(), Error> {
+    pub(crate) fn verify(
+        &'static self,
+        context: &mut LibraryHandle,
+        message: &[u8],
+        mic: &[u8],
+    ) -> Result<(), GssapiError> {
         if context.context.is_null() {
-            return Err(Error("there is no context".into()));
+            return Err(GssapiError("there is no context".into()));
         }
         let (mut message, mut mic) = (Buffer::of(message), Buffer::of(mic));
         let mut minor = 0;
@@ -154,17 +159,17 @@ impl Library {
         if major == 0 { Ok(()) } else { Err(self.error(major, minor)) }
     }
 
-    fn import(&'static self, principal: &str) -> Result<Name, Error> {
+    fn import(&'static self, principal: &str) -> Result<LibraryName, GssapiError> {
         let mut text = Buffer::of(principal.as_bytes());
         let mut oid = Oid::of(PRINCIPAL);
-        let mut name = Name { library: self, handle: ptr::null_mut() };
+        let mut name = LibraryName { library: self, handle: ptr::null_mut() };
         let mut minor = 0;
         // SAFETY: the pointers are to locals that outlive the call; the library copies the text.
         let major = unsafe { (self.functions.import_name)(&mut minor, &mut text, &mut oid, &mut name.handle) };
         self.check(major, minor).map(|()| name)
     }
 
-    fn display(&'static self, name: &Name) -> Result<String, Error> {
+    fn display(&'static self, name: &LibraryName) -> Result<String, GssapiError> {
         let mut text = Owned::new(self);
         let mut minor = 0;
         // SAFETY: `name` is a live name of this library (it refuses a null one); the other pointers
@@ -172,19 +177,19 @@ impl Library {
         let major =
             unsafe { (self.functions.display_name)(&mut minor, name.handle, &mut text.buffer, ptr::null_mut()) };
         self.check(major, minor)?;
-        String::from_utf8(text.bytes()).map_err(|_| Error("the client's name is no UTF-8".into()))
+        String::from_utf8(text.bytes()).map_err(|_| GssapiError("the client's name is no UTF-8".into()))
     }
 
-    fn check(&'static self, major: u32, minor: u32) -> Result<(), Error> {
+    fn check(&'static self, major: u32, minor: u32) -> Result<(), GssapiError> {
         if major & ERRORS == 0 { Ok(()) } else { Err(self.error(major, minor)) }
     }
 
     /// Returns the error that a pair of codes means: in the mechanism's words if it has some, else
     /// in the general ones.
-    fn error(&'static self, major: u32, minor: u32) -> Error {
+    fn error(&'static self, major: u32, minor: u32) -> GssapiError {
         let specific = if minor == 0 { String::new() } else { self.words(minor, BY_MECHANISM) };
         let general = self.words(major, BY_GSS);
-        Error(if specific.is_empty() { general } else { format!("{general} ({specific})") })
+        GssapiError(if specific.is_empty() { general } else { format!("{general} ({specific})") })
     }
 
     fn words(&'static self, code: u32, kind: c_int) -> String {
@@ -203,13 +208,13 @@ impl Library {
     }
 }
 
-impl Handle {
+impl LibraryHandle {
     pub(crate) fn none() -> Self {
         Self { library: None, context: ptr::null_mut() }
     }
 }
 
-impl Drop for Handle {
+impl Drop for LibraryHandle {
     fn drop(&mut self) {
         if let Some(library) = self.library.filter(|_| !self.context.is_null()) {
             let mut minor = 0;
@@ -230,12 +235,12 @@ impl Drop for Credential {
 }
 
 /// A name that the library made.
-struct Name {
+struct LibraryName {
     library: &'static Library,
     handle: *mut c_void,
 }
 
-impl Drop for Name {
+impl Drop for LibraryName {
     fn drop(&mut self) {
         if !self.handle.is_null() {
             let mut minor = 0;
@@ -333,8 +338,8 @@ macro_rules! functions {
         }
 
         impl Functions {
-            fn find(library: &'static libloading::Library) -> Result<Self, Error> {
-                let missing = |symbol: &str| Error(format!("{NAME} has no {symbol}: it is too old"));
+            fn find(library: &'static libloading::Library) -> Result<Self, GssapiError> {
+                let missing = |symbol: &str| GssapiError(format!("{NAME} has no {symbol}: it is too old"));
                 Ok(Self {
                     $($field: {
                         // SAFETY: the type is that of the function of this name in the library's

@@ -1,4 +1,4 @@
-//! Lets clients in whom somebody outside vouches for: asks the [`Source`] of their domain, and
+//! Logs in clients that an outside source vouches for: asks the [`Source`] of their domain, and
 //! finds or makes the account.
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl World {
         domains.flat_map(move |domain| of(&domain.login).into_iter().map(|seen| (domain.name.as_str(), seen)))
     }
 
-    /// Has a password judged by a source. Answered with [`Event::Login`].
+    /// Asks a source to judge a password. The verdict comes as [`Event::Login`].
     pub(crate) fn verify_elsewhere(
         &mut self,
         connection: u64,
@@ -54,7 +54,7 @@ impl World {
         });
     }
 
-    /// Has a token judged by the source of a domain, and finds the account that it is good for,
+    /// Asks the source of a domain to judge a token, and finds the account that it is good for,
     /// which has to be the wanted one if there is one. Answered with [`Event::Login`].
     pub fn identify(&mut self, connection: u64, domain: &str, token: String, wanted: Option<Jid>) {
         let Some(source) = self.source_of(domain) else {

@@ -14,7 +14,7 @@ use crate::trace::Step;
 impl World {
     /// Sends a reply to the sender of a request.
     pub fn reply(&mut self, iq: &Iq, reply: Writer) {
-        self.send(&reply.finish(), &iq.from);
+        self.route_built(&reply.finish(), &iq.from);
     }
 
     /// Answers a request with success and nothing else.
@@ -42,7 +42,7 @@ impl World {
     }
 
     /// Sends a stanza that the server wrote, in the name that its `from` says.
-    pub fn send(&mut self, built: &Built, to: &Jid) {
+    pub fn route_built(&mut self, built: &Built, to: &Jid) {
         match Packet::built(built) {
             Ok(packet) => self.route(&packet, to.as_ref()),
             Err(fault) => warn!(?fault, "the server wrote a stanza that its own scanner refuses"),

@@ -54,7 +54,7 @@ impl World {
                 then(world, None);
             }
         });
-        self.send(&request.finish(), to);
+        self.route_built(&request.finish(), to);
     }
 
     /// Takes a result or an error that came for an account or a session, if it answers what was

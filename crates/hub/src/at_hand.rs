@@ -14,14 +14,14 @@ use crate::passage::Notes;
 use crate::share::{Bounds, Share};
 
 /// The items of a roster by contact.
-pub(crate) type Known = Map<Jid, RosterItem>;
+pub(crate) type KnownItems = Map<Jid, RosterItem>;
 
 /// The documents of one account.
 #[derive(Default)]
 pub(crate) struct AtHand {
-    pub(crate) documents: Vec<Kept>,
+    pub(crate) documents: Vec<KeptDocument>,
     /// Only where a document asks for it.
-    pub(crate) roster: Option<Box<Known>>,
+    pub(crate) roster: Option<Box<KnownItems>>,
     /// Set if modules decide for each session what it gets of what is for the account.
     pub(crate) is_screened: bool,
     /// The store has not told yet what there is.
@@ -29,7 +29,7 @@ pub(crate) struct AtHand {
 }
 
 /// A document: what counts, and what the store is known to have.
-pub(crate) struct Kept {
+pub(crate) struct KeptDocument {
     pub(crate) name: &'static str,
     pub(crate) now: Option<Rc<dyn AnyDocument>>,
     pub(crate) stored: Option<Rc<dyn AnyDocument>>,
@@ -56,11 +56,11 @@ impl Default for Absent {
 
 pub(crate) enum AbsentState {
     Loading(VecDeque<(Packet, Jid, Notes, Option<Custody>)>),
-    Loaded(Loaded),
+    Loaded(LoadedDocuments),
 }
 
 /// The documents of an account without session, loaded.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedDocuments {
     pub(crate) since: u64,
     pub(crate) at_hand: AtHand,
     /// The bytes that it adds to [`Absent::bytes`].
@@ -72,7 +72,7 @@ impl Absent {
         self.forget(account);
         let bytes = at_hand.bytes();
         self.bytes += bytes;
-        self.accounts.insert(account.into(), AbsentState::Loaded(Loaded { since, at_hand, bytes }));
+        self.accounts.insert(account.into(), AbsentState::Loaded(LoadedDocuments { since, at_hand, bytes }));
         self.loaded.push_back((account.into(), since));
     }
 
@@ -112,7 +112,7 @@ impl AtHand {
         self.documents.iter().find(|kept| kept.name == name)?.now.as_ref()
     }
 
-    /// Tells whether any document needs the roster.
+    /// Returns whether any document needs the roster.
     pub(crate) fn needs_roster(&self) -> bool {
         self.now().any(|document| document.needs_roster())
     }
@@ -147,10 +147,10 @@ impl AtHand {
         self.documents.retain(|kept| kept.now.is_some() || kept.stored.is_some());
     }
 
-    pub(crate) fn change(&mut self, name: &'static str, change: impl FnOnce(&mut Kept)) {
+    pub(crate) fn change(&mut self, name: &'static str, change: impl FnOnce(&mut KeptDocument)) {
         let known = self.documents.iter().position(|kept| kept.name == name);
         let known = known.map(|at| self.documents.swap_remove(at));
-        let mut kept = known.unwrap_or(Kept { name, now: None, stored: None, bytes: 0 });
+        let mut kept = known.unwrap_or(KeptDocument { name, now: None, stored: None, bytes: 0 });
         change(&mut kept);
         self.documents.push(kept);
     }

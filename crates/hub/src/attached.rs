@@ -10,21 +10,12 @@
 //! * A home keeps none but the components that are configured, and processes that are in the view.
 //! * A process that has components says so again whenever homes have moved.
 
-use rookery_base::{Map, Set};
 use rookery_fanout::Station;
 use serde::{Deserialize, Serialize};
 
 use crate::World;
 use crate::letter::Letter;
-
-/// The components that are connected, as far as a shard has to know.
-#[derive(Debug, Default)]
-pub(crate) struct Attached {
-    /// Those that are connected here.
-    here: Set<Box<str>>,
-    /// Those whose home is here, with the shards of other processes that they are connected to.
-    elsewhere: Map<Box<str>, Vec<Station>>,
-}
+use crate::parts::Attached;
 
 /// Tells the home of a component's name whether it is connected to a shard of another process.
 #[derive(Debug, Serialize, Deserialize)]
@@ -80,8 +71,8 @@ impl World {
         }
     }
 
-    /// Returns the shard that what is for a domain elsewhere, or a component, goes to next; this one
-    /// if it leaves here.
+    /// Returns the shard that what is for a domain elsewhere, or a component, goes to next; this
+    /// one if it leaves here.
     pub(crate) fn way_to(&self, domain: &str) -> usize {
         let Attached { here, elsewhere } = &self.out.attached;
         let home = self.home_of_text(domain);

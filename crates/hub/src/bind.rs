@@ -13,7 +13,7 @@ pub use crate::event::BindError;
 use crate::event::Event;
 use crate::parts::User;
 use crate::passage::Notes;
-use crate::session::{Contact, Session, SessionRef};
+use crate::session::{Session, SessionContact, SessionRef};
 use crate::settings::Conflict;
 use crate::trace::Step;
 use crate::{World, delay};
@@ -177,11 +177,11 @@ impl World {
 
     /// Replaces what the shard knows of a user's subscriptions.
     pub(crate) fn set_contacts(&mut self, user: u32, contacts: &[(Jid, rookery_store::Subscription)]) {
-        let mut cached: Vec<Contact> = Vec::with_capacity(contacts.len());
+        let mut cached: Vec<SessionContact> = Vec::with_capacity(contacts.len());
         for (jid, subscription) in contacts {
             let hash = self.hash(jid.bare_str());
             let name = self.people.names.intern(hash, jid.bare_str());
-            cached.push(Contact::new(name, subscription.to(), subscription.from()));
+            cached.push(SessionContact::new(name, subscription.to(), subscription.from()));
         }
         cached.sort_unstable();
         let Some(user) = self.people.users.get_mut(user as usize) else { return };
@@ -201,7 +201,7 @@ impl World {
         let known = contacts.iter().position(|contact| contact.name() == name);
         let had = known.map(|at| contacts.remove(at)).is_some();
         if to || from {
-            let new = Contact::new(name, to, from);
+            let new = SessionContact::new(name, to, from);
             let at = contacts.partition_point(|contact| *contact < new);
             contacts.insert(at, new);
         }

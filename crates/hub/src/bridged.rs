@@ -1,5 +1,6 @@
-//! To whom the users of components have shown themselves, so that those hear of it when the
-//! component goes (XEP-0114 says nothing of that; RFC 6121 §4.5.2 has the server of a user do it).
+//! Remembers to whom the users of components have shown themselves, so that those people hear of it
+//! when the component goes away (XEP-0114 says nothing about that; by RFC 6121 §4.5.2 the server of
+//! a user does it).
 //!
 //! A component's users have no sessions here, so nobody else could send unavailable presence in
 //! their name. The home shard of the component's name remembers who has sent available presence to
@@ -21,15 +22,15 @@ use rookery_observe::bound::{Bound, Most, Per, Unit};
 use rookery_xml::Kind;
 
 /// Senders that have shown themselves, each with a recipient.
-type Pairs = BTreeSet<(Jid, Jid)>;
+type BridgedPairs = BTreeSet<(Jid, Jid)>;
 
 /// The presence of components whose home a shard is.
 #[derive(Debug, Default)]
 pub(crate) struct Bridged {
     /// By the component.
-    shown: Map<Box<str>, Pairs>,
+    shown: Map<Box<str>, BridgedPairs>,
     /// Of components that are gone, and still to be told.
-    farewells: Pairs,
+    farewells: BridgedPairs,
     /// Pairs of all components.
     number: usize,
 }
@@ -67,7 +68,7 @@ impl Bridged {
         Some(pair)
     }
 
-    /// Tells whether somebody has still to be told.
+    /// Returns whether somebody has still to be told.
     pub(crate) fn has_more(&self) -> bool {
         !self.farewells.is_empty()
     }

@@ -15,7 +15,7 @@ use crate::iq::Iq;
 use crate::module::{Carry, Guest, LoginSeen, Registry, Verdict};
 use crate::passage::{Delivery, Passage};
 use crate::remote::RemoteService;
-use crate::reply::Asker;
+use crate::reply::AnswerPlace;
 use crate::roll::Roll;
 use crate::settings::Domain;
 
@@ -28,7 +28,7 @@ pub(crate) type ToDomain = fn(&mut World, &Packet, JidRef<'_>) -> Verdict;
 /// Sees a message that nobody took.
 pub(crate) type Undelivered = fn(&mut World, Passage<'_>) -> Verdict;
 /// Gets every stanza for a service of a domain.
-pub(crate) type Serve = fn(&mut World, &Packet, JidRef<'_>, &Domain);
+pub(crate) type CallServe = fn(&mut World, &Packet, JidRef<'_>, &Domain);
 /// Tells the multicast service of a remote domain for one of ours, if one is known: our domain, the
 /// remote one.
 pub(crate) type FindRemote = fn(&mut World, &str, &str) -> Option<RemoteService>;
@@ -51,7 +51,7 @@ pub(crate) type Carrying = (fn(&World, Link) -> Carry, fn(&mut World, Link, Opti
 /// Hears of a stanza that a session gets while nobody looks.
 pub(crate) type Unattended = fn(&mut World, &Packet, Link);
 /// Adds to the stream features of a domain; the registry tells what else is there.
-pub(crate) type Features = fn(&Registry, &Domain) -> Vec<Built>;
+pub(crate) type FeaturesCall = fn(&Registry, &Domain) -> Vec<Built>;
 /// Hears of a login.
 pub(crate) type OfLogin = fn(&World, &LoginSeen<'_>);
 /// Sees a stanza that passes.
@@ -74,7 +74,7 @@ pub(crate) type DecodeLetter = fn(&[u8]) -> Result<Box<dyn CarriedLetter>, postc
 /// A question of any kind.
 pub(crate) trait CarriedQuestion: fmt::Debug + Send {
     fn name(&self) -> &'static str;
-    fn ask(self: Box<Self>, world: &mut World, asker: Asker);
+    fn ask(self: Box<Self>, world: &mut World, asker: AnswerPlace);
     fn encode(&self) -> Result<Vec<u8>, postcard::Error>;
 }
 

@@ -50,7 +50,7 @@ pub struct SessionCard {
     pub(crate) until_ms: u64,
     /// The stanzas that the client was sent and has not acknowledged, then those that waited.
     pub(crate) stanzas: Vec<CardStanza>,
-    /// A [`State`] behind the version of its form.
+    /// A [`CardState`] behind the version of its form.
     state: ByteBuf,
 }
 
@@ -76,9 +76,9 @@ enum CardTo {
 
 /// The state of a session.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct State {
-    pub stream: Counts,
-    pub shown: Shown,
+pub(crate) struct CardState {
+    pub stream: CardCounts,
+    pub shown: CardShown,
     pub lang: Option<String>,
     pub interested: bool,
     pub carbons: bool,
@@ -93,7 +93,7 @@ pub(crate) struct State {
 
 /// The state of a session's stream management.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Counts {
+pub(crate) struct CardCounts {
     pub id: IdDigest,
     /// The seconds that the client was promised.
     pub seconds: u32,
@@ -109,7 +109,7 @@ pub(crate) struct Counts {
 
 /// The part of a session that others see.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Shown {
+pub(crate) struct CardShown {
     pub presence: Option<Packet>,
     pub priority: i8,
     /// The number in the order of stanzas from which it took messages to the bare JID.
@@ -171,7 +171,7 @@ impl SessionCard {
         jid: Jid,
         until_ms: u64,
         carried: Carried,
-        mut state: State,
+        mut state: CardState,
         came: impl Fn(u64) -> Option<u64>,
     ) -> Result<Self, CardError> {
         state.stream.acknowledged = carried.acknowledged;
@@ -203,8 +203,8 @@ impl SessionCard {
     ///
     /// # Errors
     /// It is of another version, or damaged, or says what no session can say.
-    pub(crate) fn state(&self) -> Result<State, CardError> {
-        let state: State = match self.state.split_first() {
+    pub(crate) fn state(&self) -> Result<CardState, CardError> {
+        let state: CardState = match self.state.split_first() {
             Some((&STATE_VERSION, state)) => {
                 postcard::from_bytes(state).map_err(|why| CardError::Malformed(why.to_string()))?
             }
@@ -248,11 +248,11 @@ fn is_escaped(text: &str) -> bool {
 }
 
 /// The times at which stanzas came: a number in the order, and the time of day.
-pub(crate) type Times = Vec<(u64, u64)>;
+pub(crate) type CardTimes = Vec<(u64, u64)>;
 
 /// Gives the stanzas of cards numbers in the order of this process, from `first` on. Those of one
 /// account keep their order, among all of its sessions, which were on one shard.
-pub(crate) fn renumber(cards: &mut [(SessionCard, Option<State>)], first: u64) -> Times {
+pub(crate) fn renumber(cards: &mut [(SessionCard, Option<CardState>)], first: u64) -> CardTimes {
     let mut order = Vec::new();
     for (index, (card, _)) in cards.iter_mut().enumerate() {
         let mut latest = 0;
@@ -263,7 +263,7 @@ pub(crate) fn renumber(cards: &mut [(SessionCard, Option<State>)], first: u64) -
         }
     }
     order.sort_unstable();
-    let (mut times, mut numbers) = (Times::new(), Map::<String, Vec<(u64, u64)>>::default());
+    let (mut times, mut numbers) = (CardTimes::new(), Map::<String, Vec<(u64, u64)>>::default());
     for (number, (came_ms, old, index, at)) in (first..).zip(order) {
         let Some((card, _)) = cards.get_mut(index) else { continue };
         numbers.entry(card.jid.bare_str().to_owned()).or_default().push((old, number));
@@ -285,7 +285,7 @@ pub(crate) fn renumber(cards: &mut [(SessionCard, Option<State>)], first: u64) -
 
 /// Lets the cards of one account share what several of its sessions got of one message to the bare
 /// JID, as they did in the process before: so it is seen to be the same.
-pub(crate) fn share(cards: &mut [(SessionCard, Option<State>)]) {
+pub(crate) fn share(cards: &mut [(SessionCard, Option<CardState>)]) {
     let mut known = Map::<Box<[u8]>, Vec<Packet>>::default();
     for (card, _) in cards {
         // A session may have got two that look alike.
@@ -305,7 +305,7 @@ pub(crate) fn share(cards: &mut [(SessionCard, Option<State>)]) {
 
 /// The version of the outer layer: the first byte of a card.
 const VERSION: u8 = 1;
-/// The version of [`State`]: its first byte.
+/// The version of [`CardState`]: its first byte.
 const STATE_VERSION: u8 = 1;
 
 #[cfg(test)]
@@ -318,9 +318,9 @@ mod tests {
         Packet::scanned(format!("<message from='a@x/r'><body>{body}</body></message>").as_bytes()).unwrap()
     }
 
-    fn state() -> State {
-        State {
-            stream: Counts {
+    fn state() -> CardState {
+        CardState {
+            stream: CardCounts {
                 id: digest("secret"),
                 seconds: 300,
                 handled: 7,
@@ -328,7 +328,7 @@ mod tests {
                 acknowledged: 0,
                 sent: 0,
             },
-            shown: Shown {
+            shown: CardShown {
                 presence: Some(Packet::scanned(b"<presence from='u@x/r'><priority>3</priority></presence>").unwrap()),
                 priority: 3,
                 reachable_since: 11,
@@ -423,7 +423,7 @@ mod tests {
 
     #[test]
     fn a_card_can_not_speak_for_others() {
-        let read = |change: &dyn Fn(&mut State)| {
+        let read = |change: &dyn Fn(&mut CardState)| {
             let mut state = state();
             change(&mut state);
             SessionCard::new(Jid::parse("u@x/r").unwrap(), 0, Carried::default(), state, Some).unwrap().state()

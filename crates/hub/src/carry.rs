@@ -22,7 +22,7 @@ use serde_bytes::ByteBuf;
 use tracing::warn;
 
 use crate::World;
-use crate::card::{Card, Counts, SessionCard, Shown, State};
+use crate::card::{Card, CardCounts, CardShown, CardState, SessionCard};
 use crate::letter::Letter;
 
 impl World {
@@ -67,7 +67,7 @@ impl World {
 
     /// Returns what another process goes on with: the sessions that wait for their clients, as far
     /// as so many bytes hold them, what modules add, and what has still to go on here from the
-    /// process before. The sessions stay until [`World::give_away`].
+    /// process before. The sessions stay until [`World::forget_carried`].
     pub fn cards(&mut self, most_bytes: usize, peer_of: impl Fn(Link) -> Option<SocketAddr>) -> Vec<Vec<u8>> {
         let (mut cards, mut bytes) = (Vec::new(), 0);
         for link in self.people.sessions.links().collect::<Vec<_>>() {
@@ -97,7 +97,7 @@ impl World {
     /// Forgets the sessions that have [cards](World::cards), which are no longer of this process;
     /// unless nobody has taken these. All others end. Returns the links of those that are
     /// forgotten.
-    pub fn give_away(&mut self, are_taken: bool) -> Vec<Link> {
+    pub fn forget_carried(&mut self, are_taken: bool) -> Vec<Link> {
         let mut carried = std::mem::take(&mut self.out.carried);
         carried.retain(|_| are_taken);
         for &link in &carried {
@@ -132,7 +132,7 @@ impl World {
         let (handled, doubtful) = (ledger.sure(), ledger.doubt());
         let managed = self.managed(link)?;
         let (id, seconds) = (**managed.id.as_ref()?, managed.seconds);
-        let stream = Counts { id, seconds, handled, doubtful, acknowledged: 0, sent: 0 };
+        let stream = CardCounts { id, seconds, handled, doubtful, acknowledged: 0, sent: 0 };
         let session = self.session_at(link)?;
         let rare = session.rare.as_ref()?;
         // It may be about to go on here from the process before.
@@ -140,7 +140,7 @@ impl World {
         let (shown, until_ms, modules, is_uncalled) = match back {
             Some(back) => (back.shown.clone(), back.until_ms, back.modules.clone(), back.is_uncalled),
             None => {
-                let shown = Shown {
+                let shown = CardShown {
                     presence: session.presence.clone(),
                     priority: session.priority,
                     reachable_since: session.reachable_since,
@@ -149,7 +149,7 @@ impl World {
                 (shown, until_ms, self.luggage(link)?, session.is_uncalled)
             }
         };
-        let state = State {
+        let state = CardState {
             stream,
             shown,
             lang: rare.lang.as_deref().map(str::to_owned),

@@ -1,5 +1,5 @@
-//! From whom an account conceals its presence: those whom it blocks, or shuts out of what it shows
-//! (XEP-0191 §3.3, XEP-0016 §2.12).
+//! The addresses that an account conceals its presence from: those that it blocks, or that a
+//! privacy list shuts out (XEP-0191 §3.3, XEP-0016 §2.12).
 //!
 //! One module decides, by a document of the account that is in memory
 //! ([`Document::conceals`](crate::Document::conceals)). Broadcasts, directed presence at its end,

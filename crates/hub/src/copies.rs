@@ -59,15 +59,15 @@ impl World {
                 away(jid);
             }
         }
-        self.hand_out(packet, audience);
+        self.fan_out_sorted(packet, audience);
         elsewhere
     }
 
     /// Gives a packet to an audience that is sorted by shard already.
-    pub(crate) fn hand_out(&mut self, packet: &Packet, audience: Audience) {
+    pub(crate) fn fan_out_sorted(&mut self, packet: &Packet, audience: Audience) {
         for (shard, names) in audience.into_groups() {
             if shard == self.shard() {
-                self.give(packet, &names);
+                self.deliver_copies(packet, &names);
             } else {
                 self.post(shard, Mail::Copies { to: Arc::new(names), packet: packet.clone() });
             }
@@ -75,7 +75,7 @@ impl World {
     }
 
     /// Delivers a packet to addresses whose home this is.
-    pub(crate) fn give(&mut self, packet: &Packet, to: &Addresses) {
+    pub(crate) fn deliver_copies(&mut self, packet: &Packet, to: &Addresses) {
         if self.is_tracing() {
             self.sight_copies(packet, to);
         }

@@ -95,7 +95,7 @@ pub struct Ledger {
     /// The custody of what has come since the last [`Ledger::close`]; kept for the next stanza when
     /// nobody has a share any more.
     open: Option<Custody>,
-    closing: Option<Closing>,
+    closing: Option<ClosedCustody>,
     /// True if a message that is not sure yet was refused, perhaps.
     has_refused: Arc<AtomicBool>,
     /// The number that was sure before the first refusal that the client may not have heard of.
@@ -104,7 +104,7 @@ pub struct Ledger {
 
 /// A custody that was closed, and the count that is reached when its last share is given up.
 #[derive(Debug)]
-struct Closing {
+struct ClosedCustody {
     /// So many stanzas will be sure then.
     count: u32,
     /// The client has asked for it.
@@ -146,7 +146,7 @@ impl Ledger {
             && self.closing.is_none()
             && let Some(open) = self.open.take()
         {
-            self.closing = Some(Closing { count: self.handled, asked: false, charge: Arc::downgrade(&open.0) });
+            self.closing = Some(ClosedCustody { count: self.handled, asked: false, charge: Arc::downgrade(&open.0) });
         }
         self.sure
     }
@@ -201,7 +201,7 @@ impl Ledger {
         // A custody is closed once.
         let _ = open.0.settled.set(completer);
         let asked = std::mem::take(&mut self.asked);
-        self.closing = Some(Closing { count: self.handled, asked, charge: Arc::downgrade(&open.0) });
+        self.closing = Some(ClosedCustody { count: self.handled, asked, charge: Arc::downgrade(&open.0) });
         Some(settled)
     }
 

@@ -1,4 +1,4 @@
-//! Stamps of late delivery (XEP-0203), and when it was that a copy was taken.
+//! Stamps of delayed delivery (XEP-0203), and when it was that a copy was taken.
 
 use std::collections::VecDeque;
 
@@ -15,9 +15,9 @@ pub fn element(from: &str, unix_ms: u64) -> Built {
 /// The times at which the outboxes of a shard took copies, to a second, so that a copy need not
 /// carry its own.
 #[derive(Debug, Default)]
-pub(crate) struct Taken(VecDeque<(u64, u64)>);
+pub(crate) struct TakenTimes(VecDeque<(u64, u64)>);
 
-impl Taken {
+impl TakenTimes {
     /// Notes that `number` copies have been taken until now.
     pub fn note(&mut self, number: u64, unix_ms: u64) {
         match self.0.back_mut() {
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn copies_have_their_time() {
-        let mut taken = Taken::default();
+        let mut taken = TakenTimes::default();
         assert_eq!(taken.when(0), None);
         for (number, at) in [(0, 1000), (0, 5000), (7, 5500), (9, 6100), (9, 9000)] {
             taken.note(number, at);

@@ -27,7 +27,7 @@ use rookery_stream::error::Condition;
 use tracing::warn;
 
 use crate::World;
-use crate::at_hand::{AbsentState, AtHand, Kept, MAX_ABSENT_BYTES, WAITING};
+use crate::at_hand::{AbsentState, AtHand, KeptDocument, MAX_ABSENT_BYTES, WAITING};
 use crate::calls::AnyDocument;
 use crate::event::Event;
 use crate::failure::condition;
@@ -47,12 +47,12 @@ impl AtHand {
                 warn!(account = %owner, document = document.name, "a document in the store is damaged; it counts as missing");
             }
             value.as_ref()?;
-            Some(Kept { name, now: value.clone(), stored: value, bytes: document.bytes.len() })
+            Some(KeptDocument { name, now: value.clone(), stored: value, bytes: document.bytes.len() })
         });
         Self { documents: found.collect(), ..Self::default() }
     }
 
-    /// Tells whether all documents let a session have a stanza that is for the bare JID.
+    /// Returns whether all documents let a session have a stanza that is for the bare JID.
     fn may_reach(&self, world: &World, link: Link, packet: &Packet) -> bool {
         self.now().all(|document| document.may_reach(world, link, packet))
     }

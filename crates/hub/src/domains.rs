@@ -2,10 +2,10 @@
 
 use crate::World;
 use crate::module::Registry;
-use crate::served::{Filters, Served};
+use crate::served::{Filters, ServedDomains};
 use crate::settings::{Domain, Options, Settings};
 
-impl Served {
+impl ServedDomains {
     pub(crate) fn new(settings: &Settings, registry: &Registry) -> Self {
         let places = settings.domains.iter().enumerate();
         let filters: Vec<_> = settings.domains.iter().map(|domain| Filters::of(domain, registry)).collect();
@@ -36,7 +36,7 @@ impl Filters {
 }
 
 impl World {
-    /// Tells whether accounts of a domain are here: it is one of this server's, and no service.
+    /// Returns whether accounts of a domain are here: it is one of this server's, and no service.
     pub(crate) fn is_domain(&self, name: &str) -> bool {
         self.place_of(name).is_some()
     }

@@ -24,9 +24,9 @@ pub(crate) mod showing;
 
 /// The contacts elsewhere whose home a shard is, by their full addresses.
 #[derive(Debug, Default)]
-pub(crate) struct Elsewhere {
+pub(crate) struct ElsewhereContacts {
     /// Those that are available.
-    seen: BTreeMap<Box<str>, Seen>,
+    seen: BTreeMap<Box<str>, SeenResource>,
     /// The bytes of all presence that is kept.
     bytes: usize,
     /// True if somebody will look for those who are silent.
@@ -35,7 +35,7 @@ pub(crate) struct Elsewhere {
 
 /// A resource of a contact that is available.
 #[derive(Debug)]
-struct Seen {
+struct SeenResource {
     /// Its last presence; `None` for one that there is no room for.
     presence: Option<Packet>,
     /// The account that got it last, in whose name it may be asked for.
@@ -45,13 +45,13 @@ struct Seen {
     is_asked: bool,
 }
 
-impl Seen {
+impl SeenResource {
     fn bytes(&self) -> usize {
         self.presence.as_ref().map_or(0, |packet| packet.bytes().len())
     }
 }
 
-impl Elsewhere {
+impl ElsewhereContacts {
     /// Takes presence of a contact that is for an account, and tells whether a component hasn't
     /// seen it yet.
     fn is_new(&mut self, from: &Jid, packet: &Packet, account: Jid, now_ms: u64) -> bool {
@@ -67,7 +67,7 @@ impl Elsewhere {
         let presence = has_room.then(|| packet.clone());
         let last = known.and_then(|known| known.presence);
         let is_same = last.zip(presence.as_ref()).is_some_and(|(last, new)| last.bytes() == new.bytes());
-        let seen = Seen { presence, account, heard_ms: now_ms, is_asked: false };
+        let seen = SeenResource { presence, account, heard_ms: now_ms, is_asked: false };
         self.bytes += seen.bytes();
         self.seen.insert(from.as_str().into(), seen);
         !is_same
@@ -87,7 +87,7 @@ impl Elsewhere {
         !all.is_empty()
     }
 
-    fn forget(&mut self, full: &str) -> Option<Seen> {
+    fn forget(&mut self, full: &str) -> Option<SeenResource> {
         let seen = self.seen.remove(full)?;
         self.bytes -= seen.bytes();
         Some(seen)
@@ -107,8 +107,8 @@ impl Elsewhere {
     /// Forgets those who were asked for in vain, and returns some that are to be asked for: the
     /// address of each, with the account in whose name.
     fn silent(&mut self, now_ms: u64) -> Vec<(Jid, Jid)> {
-        let is_older = |seen: &Seen, age_ms| now_ms.saturating_sub(seen.heard_ms) >= age_ms;
-        let is_lost = |seen: &Seen| seen.is_asked && is_older(seen, QUIET_MS + ANSWER_MS);
+        let is_older = |seen: &SeenResource, age_ms| now_ms.saturating_sub(seen.heard_ms) >= age_ms;
+        let is_lost = |seen: &SeenResource| seen.is_asked && is_older(seen, QUIET_MS + ANSWER_MS);
         let lost = self.seen.iter().filter(|(_, seen)| is_lost(seen)).map(|(full, _)| full.clone());
         lost.collect::<Vec<_>>().iter().for_each(|full| _ = self.forget(full));
         let quiet = self.seen.iter_mut().filter(|(_, seen)| !seen.is_asked && is_older(seen, QUIET_MS));
@@ -171,11 +171,11 @@ mod tests {
         Jid::parse(text).unwrap()
     }
 
-    fn is_new(elsewhere: &mut Elsewhere, from: &str, packet: &Packet) -> bool {
+    fn is_new(elsewhere: &mut ElsewhereContacts, from: &str, packet: &Packet) -> bool {
         is_new_at(elsewhere, from, packet, 0)
     }
 
-    fn is_new_at(elsewhere: &mut Elsewhere, from: &str, packet: &Packet, now_ms: u64) -> bool {
+    fn is_new_at(elsewhere: &mut ElsewhereContacts, from: &str, packet: &Packet, now_ms: u64) -> bool {
         let is_new = elsewhere.is_new(&jid(from), packet, jid("romeo@a.example"), now_ms);
         let bytes: usize = elsewhere.shown().map(|packet| packet.bytes().len()).sum();
         assert_eq!(elsewhere.bytes, bytes, "{from}");
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_was_seen_is_not_new() {
-        let mut elsewhere = Elsewhere::default();
+        let mut elsewhere = ElsewhereContacts::default();
         let (here, away) = (presence("", "here"), presence("", "away"));
         let seen = [&here, &here, &away, &away, &here].map(|packet| is_new(&mut elsewhere, "a@b.example/c", packet));
         assert_eq!(seen, [true, false, true, false, true]);
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_bare_address_says_that_all_resources_are_gone() {
-        let mut elsewhere = Elsewhere::default();
+        let mut elsewhere = ElsewhereContacts::default();
         let here = presence("", "here");
         for full in ["a@b.example/c", "a@b.example/d", "a@b.example.org/c", "a@b.exampl/c", "aa@b.example/c"] {
             is_new(&mut elsewhere, full, &here);
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded_and_all_is_shown() {
-        let mut elsewhere = Elsewhere::default();
+        let mut elsewhere = ElsewhereContacts::default();
         let long = presence("", &"x".repeat(MOST_BYTES));
         assert!([(); 2].iter().all(|()| is_new(&mut elsewhere, "long@b.example/c", &long)));
         assert_eq!(elsewhere.shown().count(), 0);
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_bytes_of_all_are_bounded() {
-        let mut elsewhere = Elsewhere::default();
+        let mut elsewhere = ElsewhereContacts::default();
         let large = presence("", &"x".repeat(MOST_BYTES - 100));
         for number in 0..MOST_BYTES_OF_ALL / (MOST_BYTES - 100) + 10 {
             elsewhere.is_new(&jid(&format!("{number}@b.example/c")), &large, jid("romeo@a.example"), 0);
@@ -237,7 +237,7 @@ mod tests {
     /// Somebody who is there and has nothing to say stays, and who isn't there any more doesn't.
     #[test]
     fn who_is_silent_for_a_day_is_asked_for_once_and_forgotten_without_an_answer() {
-        let mut elsewhere = Elsewhere::default();
+        let mut elsewhere = ElsewhereContacts::default();
         let here = presence("", "here");
         for full in ["a@b.example/c", "a@b.example/d", "z@b.example/c"] {
             is_new_at(&mut elsewhere, full, &here, 1000);
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn few_are_asked_for_at_a_time_and_all_in_the_end() {
-        let mut elsewhere = Elsewhere::default();
+        let mut elsewhere = ElsewhereContacts::default();
         let here = presence("", "here");
         for number in 0..ASKED_AT_ONCE * 5 / 2 {
             is_new(&mut elsewhere, &format!("{number}@b.example/c"), &here);

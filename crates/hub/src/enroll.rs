@@ -51,7 +51,7 @@ impl World {
             for chunk in chunks {
                 let to = without(chunk, &except);
                 if shard == self.shard() {
-                    self.give(packet, &to);
+                    self.deliver_copies(packet, &to);
                 } else {
                     self.post(shard, Mail::Copies { to, packet: packet.clone() });
                 }
@@ -89,14 +89,14 @@ impl World {
         }
         let link = to.resource().and_then(|resource| self.find_resource(user, resource));
         match link {
-            Some(link) if self.is_account(to.as_ref()) => self.give_bundle(link, packets),
+            Some(link) if self.is_account(to.as_ref()) => self.bundle_ahead(link, packets),
             _ => packets.iter().for_each(|packet| self.route(packet, to.as_ref())),
         }
     }
 
     /// Gives a session of this shard many packets, as [`World::bundle`] does, but before what waits
     /// for its account.
-    pub fn give_bundle(&mut self, link: Link, packets: Vec<Packet>) {
+    pub fn bundle_ahead(&mut self, link: Link, packets: Vec<Packet>) {
         let (Some(session), Some(to)) = (self.reference(link), self.outboxes.address(link).cloned()) else { return };
         for packet in packets {
             let packet = self.let_through(packet, to.as_ref());

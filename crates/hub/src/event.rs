@@ -10,7 +10,7 @@ use rookery_stream::c2s::{Issued, StoredToken};
 use rookery_stream::error::{Condition, StanzaError, StreamError};
 use serde::{Deserialize, Serialize};
 
-use crate::reply::Reply;
+use crate::reply::QuestionReply;
 
 /// The connection of a client, as the driver knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ pub enum Event {
     GuestReply(u64, rookery_xml::Built),
     /// Tell from where and how the client of this session is connected, see
     /// [`World::with_peer`](crate::World::with_peer).
-    Peer(Link, Reply<Option<Peer>>),
+    Peer(Link, QuestionReply<Option<Peer>>),
     /// The answer to [`World::look_up`](crate::World::look_up) or
     /// [`World::verify`](crate::World::verify).
     Login(u64, LoginAnswer),

@@ -1,5 +1,5 @@
-//! The conditions that a sender is told when something of the server failed: the one place that
-//! decides whether trying again makes sense.
+//! The error conditions for senders when something of the server has failed: the one place that
+//! decides whether it makes sense to try again.
 
 use rookery_store::{StoreError, WorkError};
 use rookery_stream::error::Condition;

@@ -16,7 +16,7 @@ use rookery_jid::Jid;
 use rookery_sasl::token::new_token;
 use rookery_sasl::{Credentials, Hash, TokenKey, TokenMechanism};
 use rookery_store::Document;
-use rookery_stream::c2s::{Issued, Slot, StoredToken};
+use rookery_stream::c2s::{FastSlot, Issued, StoredToken};
 use tracing::warn;
 
 use crate::event::{Event, LoginAnswer};
@@ -39,7 +39,7 @@ pub struct TokenChange {
     /// The identifier of the client's installation.
     pub client: String,
     /// The token that it has used.
-    pub used: Option<Slot>,
+    pub used: Option<FastSlot>,
     /// That token is to become invalid.
     pub invalidate: bool,
     /// It wants a token for this mechanism.
@@ -128,15 +128,15 @@ impl World {
         });
     }
 
-    /// Applies a change; answers with the token that the client gets.
+    /// Applies a change; returns the token that the client gets.
     fn issue(&self, tokens: &mut Tokens, change: &TokenChange, now: u64) -> Option<Issued> {
         let options = self.domain(change.account.domain())?.module(MODULE)?;
         let mut due = None;
         if let Some(used) = change.used {
             let current = tokens.tokens.iter().find(|token| token.slot == used).cloned();
-            if used == Slot::New {
+            if used == FastSlot::New {
                 tokens.tokens.clear();
-                tokens.tokens.extend(current.clone().map(|token| StoredToken { slot: Slot::Current, ..token }));
+                tokens.tokens.extend(current.clone().map(|token| StoredToken { slot: FastSlot::Current, ..token }));
             }
             let age = current.as_ref().map_or(0, |token| now.saturating_sub(token.issued));
             due = current.filter(|_| age >= options.number(ROTATE_HOURS) * 3600).map(|token| token.mechanism);
@@ -150,9 +150,9 @@ impl World {
         let mechanism = change.issue.or(due)?;
         let token = new_token().ok()?;
         let expires = now + options.number(DAYS) * 24 * 3600;
-        tokens.tokens.retain(|token| token.slot == Slot::Current);
+        tokens.tokens.retain(|token| token.slot == FastSlot::Current);
         let key = TokenKey::of(&token);
-        tokens.tokens.push(StoredToken { slot: Slot::New, mechanism, key, issued: now, expires });
+        tokens.tokens.push(StoredToken { slot: FastSlot::New, mechanism, key, issued: now, expires });
         Some(Issued { token, expiry: date::timestamp(expires * 1000) })
     }
 
@@ -200,7 +200,7 @@ impl Tokens {
     fn write(&self) -> Option<Vec<u8>> {
         let mut text = self.password.clone();
         for token in &self.tokens {
-            let slot = if token.slot == Slot::New { "new" } else { "current" };
+            let slot = if token.slot == FastSlot::New { "new" } else { "current" };
             let (mechanism, key) = (token.mechanism.name(), hex::encode(token.key.bytes()));
             text.push_str(&format!("\n{slot} {mechanism} {key} {} {}", token.issued, token.expires));
         }
@@ -211,8 +211,8 @@ impl Tokens {
 fn read_token(line: &str) -> Option<StoredToken> {
     let mut words = line.split(' ');
     let slot = match words.next()? {
-        "new" => Slot::New,
-        "current" => Slot::Current,
+        "new" => FastSlot::New,
+        "current" => FastSlot::Current,
         other => {
             warn!(other, "a token in the store is damaged");
             return None;
@@ -258,9 +258,11 @@ mod tests {
     #[test]
     fn documents_come_back_under_the_same_password_only() {
         let key = TokenKey::of("token");
-        let token = StoredToken { slot: Slot::New, mechanism: TokenMechanism::Unbound, key, issued: 1, expires: 2 };
-        let tokens =
-            Tokens { password: "p".into(), tokens: vec![StoredToken { slot: Slot::Current, ..token.clone() }, token] };
+        let token = StoredToken { slot: FastSlot::New, mechanism: TokenMechanism::Unbound, key, issued: 1, expires: 2 };
+        let tokens = Tokens {
+            password: "p".into(),
+            tokens: vec![StoredToken { slot: FastSlot::Current, ..token.clone() }, token],
+        };
         let bytes = tokens.write().unwrap();
         assert_eq!(Tokens::read(&bytes, "p"), tokens);
         assert_eq!(Tokens::read(&bytes, "q").tokens, []);

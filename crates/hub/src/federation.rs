@@ -34,8 +34,8 @@ impl World {
         self.out.federation.is_some()
     }
 
-    /// Takes a stanza that came in from another server, on the home shard of that server's domain or
-    /// the one that stands for it.
+    /// Takes a stanza that came in from another server, on the home shard of that server's domain
+    /// or the one that stands for it.
     pub fn incoming(&mut self, packet: &Packet, to: JidRef<'_>) {
         self.sight(packet, to, Step::Received, || "from its server".into());
         // Without other nodes it is at home.
@@ -108,7 +108,7 @@ impl World {
             } else {
                 presence.attr("type", "unavailable").attr("from", from.as_str());
             }
-            self.send(&presence.finish(), &to);
+            self.route_built(&presence.finish(), &to);
         }
         if self.out.bridged.has_more() {
             self.after(FAREWELL_MS, Self::bid_farewell);
@@ -165,7 +165,7 @@ impl World {
         self.leave(Outgoing::plain(to.to_jid(), packet.clone()));
     }
 
-    /// Tells whether modules let what an account of this shard sends go to another server.
+    /// Returns whether modules let what an account of this shard sends go to another server.
     fn may_go_abroad(&mut self, packet: &Packet, to: JidRef<'_>) -> bool {
         for at in 0..self.catalogue.registry.passing.abroad.len() {
             let Some(hook) = self.catalogue.registry.passing.abroad.get(at) else { return true };

@@ -7,8 +7,8 @@ use rookery_jid::JidRef;
 
 use crate::World;
 use crate::calls::Filter;
-use crate::module::{Call, Phase, Registry};
-use crate::passage::{Delivery, Notes, Passage, Passages, Wanted, Wish};
+use crate::module::{ModuleCall, Phase, Registry};
+use crate::passage::{Delivery, Notes, Passage, PassageWish, Passages, Wanted};
 use crate::trace::Step;
 
 /// One of the passages of a registry.
@@ -22,7 +22,7 @@ pub(crate) const DELIVERY: Which = |registry| &registry.passing.before_delivery;
 pub(crate) const SERVICE: Which = |registry| &registry.passing.before_service;
 
 impl World {
-    /// Tells whether the guards that are `on` and go by a document of the account let a stanza
+    /// Returns whether the guards that are `on` and go by a document of the account let a stanza
     /// pass. One that doesn't has replied to it.
     pub(crate) fn pass_guards(
         &mut self,
@@ -37,7 +37,7 @@ impl World {
         while wanting != 0 {
             let at = wanting.trailing_zeros() as usize;
             wanting &= wanting - 1;
-            let Some(Call { phase: Phase::Guard, call: Wish { wanted, call }, module }) =
+            let Some(ModuleCall { phase: Phase::Guard, call: PassageWish { wanted, call }, module }) =
                 which(self.registry()).hooks.get(at)
             else {
                 continue;
@@ -67,7 +67,9 @@ impl World {
         while wanting != 0 {
             let at = wanting.trailing_zeros() as usize;
             wanting &= wanting - 1;
-            let Some(Call { call: Wish { wanted, call }, module, .. }) = which(self.registry()).hooks.get(at) else {
+            let Some(ModuleCall { call: PassageWish { wanted, call }, module, .. }) =
+                which(self.registry()).hooks.get(at)
+            else {
                 break;
             };
             if !wanted.is_met(self, &passing, account) {

@@ -17,7 +17,7 @@
 
 use std::collections::BTreeMap;
 
-use rookery_fanout::{Bounds, Link, Packet};
+use rookery_fanout::{Link, Packet, UnackedBounds};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::StoreError;
 use rookery_stream::error::StreamError;
@@ -26,11 +26,11 @@ use serde_bytes::ByteBuf;
 use tracing::warn;
 
 use crate::World;
-use crate::card::{Counts, SessionCard, Shown, State, renumber, share};
+use crate::card::{CardCounts, CardShown, CardState, SessionCard, renumber, share};
 use crate::custody::{Custody, Ledger};
-use crate::managed::Managed;
+use crate::managed::ManagedSession;
 use crate::management::{self, bounds_of};
-use crate::returning::{Account, Back, Job};
+use crate::returning::{Back, ReturningAccount, ReturningJob};
 use crate::session::SessionRef;
 
 impl World {
@@ -61,8 +61,8 @@ impl World {
             let sessions = links.into_iter().zip(cards).map(|(link, (card, state))| self.go_on_with(link, card, state));
             let sessions = sessions.collect();
             let (loading, custody) = (self.begin_loading(jid.as_ref()), self.custody());
-            let account = Account { jid, sessions, loading, custody, failures: 0 };
-            self.people.returning.add(Job::Account(Box::new(account)));
+            let account = ReturningAccount { jid, sessions, loading, custody, failures: 0 };
+            self.people.returning.add(ReturningJob::Account(Box::new(account)));
         }
         for (home, kind, bytes) in letters {
             self.open_handed_on(home, kind, bytes);
@@ -82,11 +82,11 @@ impl World {
         self.wait(settled, move |world, _| drop(world.people.returning.letters.try_remove(letter)));
     }
 
-    /// Does some work for what goes on from another process when its turn has come, behind what was
+    /// Runs work for what goes on from another process when its turn has come, behind what was
     /// to go on before. All that comes of it belongs to it.
     pub fn in_turn(&mut self, work: impl FnOnce(&mut World) + 'static) {
         let custody = self.custody();
-        self.people.returning.add(Job::Work(Some(Box::new(work)), custody));
+        self.people.returning.add(ReturningJob::Work(Some(Box::new(work)), custody));
     }
 
     /// Returns whether there is a session with this full JID that goes on, as far as its home,
@@ -98,18 +98,18 @@ impl World {
         reference.is_some_and(|found| self.people.returning.session(found).is_none_or(|back| !back.ends))
     }
 
-    fn go_on_with(&mut self, link: Link, mut card: SessionCard, state: Option<State>) -> SessionRef {
+    fn go_on_with(&mut self, link: Link, mut card: SessionCard, state: Option<CardState>) -> SessionRef {
         let session = self.open_session(link, &card.jid);
         let bounds = self.module_of(link, management::MODULE).map(bounds_of);
         let ends = state.is_none() || bounds.is_none() || card.jid.resource().is_none();
         let sent = state.as_ref().map_or((0, 0), |state| (state.stream.acknowledged, state.stream.sent));
         let carried = card.carried(sent.0, sent.1);
-        self.outboxes.carry_on(link, carried, bounds.unwrap_or(Bounds { stanzas: 0, bytes: 0 }));
+        self.outboxes.carry_on(link, carried, bounds.unwrap_or(UnackedBounds { stanzas: 0, bytes: 0 }));
         let back = match state {
             Some(state) => self.set_state(link, card.until_ms, state, ends),
             // Others may have seen it, whatever it was.
             None => Back {
-                shown: Shown { presence: plain_presence(&card.jid), priority: -1, reachable_since: 0 },
+                shown: CardShown { presence: plain_presence(&card.jid), priority: -1, reachable_since: 0 },
                 until_ms: 0,
                 modules: Vec::new(),
                 is_uncalled: false,
@@ -121,16 +121,16 @@ impl World {
         session
     }
 
-    fn set_state(&mut self, link: Link, until_ms: u64, state: State, ends: bool) -> Back {
-        let State { stream, shown, lang, interested, carbons, directed, modules, is_uncalled, .. } = state;
+    fn set_state(&mut self, link: Link, until_ms: u64, state: CardState, ends: bool) -> Back {
+        let CardState { stream, shown, lang, interested, carbons, directed, modules, is_uncalled, .. } = state;
         if let Some(found) = self.at_mut(link) {
             (found.interested, found.carbons) = (interested, carbons);
             let rare = found.rare();
             rare.lang = lang.map(String::into_boxed_str);
             rare.directed = directed.into_iter().collect();
-            let Counts { id, seconds, handled, doubtful, .. } = stream;
+            let CardCounts { id, seconds, handled, doubtful, .. } = stream;
             let (ledger, id) = (Ledger::carried(handled, doubtful), (!ends).then(|| Box::new(id)));
-            let managed = Managed { ledger, id, seconds, turn: 0, until_ms: 0 };
+            let managed = ManagedSession { ledger, id, seconds, turn: 0, until_ms: 0 };
             rare.managed = Some(Box::new(managed));
         }
         Back { shown, until_ms, modules, is_uncalled, ends }
@@ -144,7 +144,7 @@ impl World {
         {
             self.people.returning.under_way += 1;
             let work = match self.people.returning.jobs.get_mut(job) {
-                Some(Job::Work(work, custody)) => work.take().map(|work| (work, custody.take())),
+                Some(ReturningJob::Work(work, custody)) => work.take().map(|work| (work, custody.take())),
                 _ => None,
             };
             match work {
@@ -162,7 +162,7 @@ impl World {
     /// Ends the work on something, for good.
     fn has_returned(&mut self, job: usize) {
         let returning = &mut self.people.returning;
-        if let Some(Job::Work(..)) = returning.jobs.try_remove(job) {
+        if let Some(ReturningJob::Work(..)) = returning.jobs.try_remove(job) {
             returning.works = returning.works.saturating_sub(1);
         }
         debug_assert!(returning.under_way > 0, "somebody was at work on it");
@@ -226,7 +226,7 @@ impl World {
 
     /// Asks the store again in a while, for as long as it is only away.
     fn ask_again(&mut self, job: usize, error: &StoreError) {
-        let Some(Job::Account(account)) = self.people.returning.jobs.get_mut(job) else { return };
+        let Some(ReturningJob::Account(account)) = self.people.returning.jobs.get_mut(job) else { return };
         let (jid, custody) = (account.jid.clone(), account.custody.clone());
         let (failures, delay_ms) = (account.failures, AGAIN_MS << account.failures.min(MOST_DOUBLINGS));
         account.failures += 1;
@@ -268,7 +268,7 @@ impl World {
             self.is_here_again(session, back);
         }
         self.end_those(&ending);
-        if let Some(Job::Account(account)) = self.people.returning.jobs.get_mut(job) {
+        if let Some(ReturningJob::Account(account)) = self.people.returning.jobs.get_mut(job) {
             let (jid, loading) = (account.jid.clone(), account.loading.take());
             if let Some(loading) = loading {
                 self.end_loading(loading);
@@ -283,7 +283,8 @@ impl World {
     /// it ends now they are to hear that.
     fn is_here_again(&mut self, session: SessionRef, back: Back) {
         let Some(found) = self.session_mut(session) else { return };
-        let Back { shown: Shown { presence, priority, reachable_since }, until_ms, modules, is_uncalled, ends } = back;
+        let Back { shown: CardShown { presence, priority, reachable_since }, until_ms, modules, is_uncalled, ends } =
+            back;
         (found.presence, found.priority, found.reachable_since) = (presence, priority, reachable_since);
         let is_over = found.ending || ends;
         self.unpack(session.link, &modules);

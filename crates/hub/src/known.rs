@@ -9,7 +9,7 @@ use rookery_jid::{Jid, JidRef};
 use rookery_store::{Roster, RosterItem, StoreError};
 
 use crate::World;
-use crate::at_hand::{AtHand, Known};
+use crate::at_hand::{AtHand, KnownItems};
 use crate::session::SessionRef;
 
 impl World {
@@ -88,7 +88,7 @@ impl World {
     }
 }
 
-fn known(roster: Roster) -> Known {
+fn known(roster: Roster) -> KnownItems {
     roster.items.into_iter().map(|item| (item.jid.clone(), slim(item))).collect()
 }
 

@@ -22,7 +22,7 @@ pub trait Letter: Serialize + DeserializeOwned + fmt::Debug + Send + 'static {
     /// The name of the kind, which no other has: the module's, and what the letter says.
     const NAME: &'static str;
 
-    /// Does what the letter says.
+    /// Carries the letter out.
     fn open(self, world: &mut World);
 
     /// Returns the address whose home reads the letter; `None` if it is for a shard, as it concerns

@@ -29,7 +29,7 @@
 //!   domain, `domains`: where that is looked up.
 //! * [`failure`]: what a sender is told when the store failed.
 //! * [`hold`]: stanzas for an account that wait for earlier ones, `held`: those; [`delay`]: stamps
-//!   of late delivery.
+//!   of delayed delivery.
 //! * [`documents`]: what modules need of an account with every stanza, `at_hand`: where it is kept;
 //!   `known`: its roster, where they need that.
 //! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their
@@ -155,13 +155,13 @@ pub use parts::Place;
 pub use passage::{Delivery, Notes, Passage, Stanzas, Wanted};
 pub use question::Question;
 pub use remote::{Federation, RemoteService};
-pub use reply::Reply;
+pub use reply::QuestionReply;
 pub use roll::Roll;
 pub use rookery_observe::bound::{Bound, Most, Per, Unit};
 pub use rookery_observe::{Slow, slow};
 pub use session::{Session, SessionRef};
 pub use settings::{
-    Component, Conflict, Domain, OptionSpec, Options, Privileges, Requests, RosterLimits, Settings, Value,
+    Component, Conflict, Domain, OptionSpec, Options, Privileges, RequestTypes, RosterLimits, Settings, Value,
 };
 pub use share::{Bounds, Share};
 pub use source::{Entrance, Group, Judgement, Judging, LoginBy, Proof, SignIn, Source, SourceSeen, Takes};

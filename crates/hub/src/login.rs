@@ -10,7 +10,7 @@ use crate::World;
 use crate::event::Event;
 pub use crate::event::LoginAnswer;
 use crate::module::LoginSeen;
-use crate::waiting::{Login, WithCredentials};
+use crate::waiting::{WaitingLogin, WithCredentials};
 
 impl World {
     /// Tells modules that a login has succeeded or failed.
@@ -67,7 +67,7 @@ impl World {
     ) {
         let custody = self.waiting.custody.clone();
         let since_ms = self.time();
-        self.waiting.logins.queue.push_back(Login { account, since_ms, custody, then: Box::new(then) });
+        self.waiting.logins.queue.push_back(WaitingLogin { account, since_ms, custody, then: Box::new(then) });
         self.admit_logins();
     }
 
@@ -77,7 +77,7 @@ impl World {
         while self.waiting.logins.under_way < most
             && let Some(login) = self.waiting.logins.queue.pop_front()
         {
-            let Login { account, since_ms, custody, then } = login;
+            let WaitingLogin { account, since_ms, custody, then } = login;
             if self.time().saturating_sub(since_ms) >= PATIENCE_MS {
                 self.in_custody(custody, |world| {
                     world.store_failed("loading the credentials", &account, &StoreError::Busy);

@@ -24,11 +24,11 @@ use serde_bytes::Bytes;
 
 use crate::calls::{CarriedLetter, CarriedQuestion};
 use crate::custody::Custody;
-use crate::reply::Asker;
+use crate::reply::AnswerPlace;
 
 /// Carries what one shard tells another.
 ///
-/// [`Read`] has the same variants in the same order: that is the wire form.
+/// [`ReadMail`] has the same variants in the same order: that is the wire form.
 #[derive(Debug, Serialize)]
 pub(crate) enum Mail {
     /// A stanza for an address whose home is the receiving shard.
@@ -54,11 +54,11 @@ pub(crate) enum Mail {
     Question {
         #[serde(serialize_with = "asked")]
         question: Box<dyn CarriedQuestion>,
-        asker: Asker,
+        asker: AnswerPlace,
     },
     /// The answer to a question of the receiving shard, encoded.
     Reply {
-        asker: Asker,
+        asker: AnswerPlace,
         #[serde(with = "serde_bytes")]
         answer: Vec<u8>,
     },
@@ -72,7 +72,7 @@ pub(crate) enum Mail {
 /// [`Mail`] as its reader finds it: kinds of letters and questions are names until the registry
 /// tells them.
 #[derive(Deserialize)]
-pub(crate) enum Read<'a> {
+pub(crate) enum ReadMail<'a> {
     Route {
         to: Jid,
         packet: Packet,
@@ -95,14 +95,14 @@ pub(crate) enum Read<'a> {
         to: Addresses,
     },
     #[serde(borrow)]
-    Letter(Named<'a>),
+    Letter(NamedValue<'a>),
     Question {
         #[serde(borrow)]
-        question: Named<'a>,
-        asker: Asker,
+        question: NamedValue<'a>,
+        asker: AnswerPlace,
     },
     Reply {
-        asker: Asker,
+        asker: AnswerPlace,
         #[serde(with = "serde_bytes")]
         answer: Vec<u8>,
     },
@@ -117,7 +117,7 @@ pub(crate) enum Read<'a> {
 
 /// A value of some kind: its name, and its bytes.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Named<'a>(pub(crate) &'a str, #[serde(borrow)] pub(crate) &'a Bytes);
+pub(crate) struct NamedValue<'a>(pub(crate) &'a str, #[serde(borrow)] pub(crate) &'a Bytes);
 
 fn shared<S: Serializer>(names: &Arc<Addresses>, serializer: S) -> Result<S::Ok, S::Error> {
     names.serialize(serializer)
@@ -133,7 +133,7 @@ fn asked<S: Serializer>(question: &impl AsRef<dyn CarriedQuestion>, serializer: 
 
 fn named<S: Serializer>(name: &str, bytes: Result<Vec<u8>, Malformed>, serializer: S) -> Result<S::Ok, S::Error> {
     let bytes = bytes.map_err(serde::ser::Error::custom)?;
-    Named(name, Bytes::new(&bytes)).serialize(serializer)
+    NamedValue(name, Bytes::new(&bytes)).serialize(serializer)
 }
 
 /// Mail, and in whose custody it was posted.
@@ -185,8 +185,8 @@ impl Parcel {
         if bytes.len() > MAX_BYTES { Err(MailError::TooLarge(bytes.len())) } else { Ok(bytes) }
     }
 
-    /// Takes the parcel's share in the custody that it was posted in: for who keeps it until the
-    /// parcel has been read elsewhere.
+    /// Takes the parcel's share in the custody that it was posted in, for the one who keeps it
+    /// until the parcel has been read elsewhere.
     pub fn take_custody(&mut self) -> Option<Custody> {
         self.custody.take()
     }

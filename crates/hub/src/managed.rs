@@ -9,7 +9,7 @@ use crate::custody::{Balance, Ledger};
 
 /// The additional data of a session with stream management.
 #[derive(Debug)]
-pub(crate) struct Managed {
+pub(crate) struct ManagedSession {
     /// Counts what the client has sent, and how much of it is acknowledged.
     pub(crate) ledger: Ledger,
     /// The digest of the id by which the client can come back; `None` if it can't.
@@ -26,9 +26,9 @@ pub(crate) struct Managed {
 /// Sessions that could have been resumed a while ago: what they had handled, so that their clients
 /// know what to send again.
 #[derive(Debug, Default)]
-pub(crate) struct Ended(VecDeque<(Box<IdDigest>, Jid, Balance)>);
+pub(crate) struct EndedSessions(VecDeque<(Box<IdDigest>, Jid, Balance)>);
 
-impl Ended {
+impl EndedSessions {
     /// Remembers what a session had handled; the oldest is forgotten for it.
     pub(crate) fn push(&mut self, id: Box<IdDigest>, owner: Jid, balance: Balance) {
         if self.0.len() >= MOST_ENDED {

@@ -29,7 +29,7 @@
 //! * What leaves a session is counted, kept and bounded by its outbox
 //!   ([`rookery_fanout::outbox::managed`]).
 
-use rookery_fanout::{Asking, Attention, Bounds, Link, Packet, TooHigh};
+use rookery_fanout::{Asking, Attention, Link, Packet, TooHigh, UnackedBounds};
 use rookery_jid::Jid;
 use rookery_stream::c2s::{Enable, Features, failed};
 use rookery_stream::error::{Condition, StreamError};
@@ -39,7 +39,7 @@ use crate::World;
 use crate::card::digest;
 use crate::custody::Ledger;
 use crate::event::Event;
-use crate::managed::Managed;
+use crate::managed::ManagedSession;
 use crate::session::SessionRef;
 use crate::settings::Options;
 
@@ -106,7 +106,7 @@ impl World {
         }
     }
 
-    /// Begins stream management on a session; answers with the element that says so. `inline`: the
+    /// Begins stream management on a session; returns the element that says so. `inline`: the
     /// client hears of it before anything that waits for it already (XEP-0386).
     ///
     /// # Errors
@@ -126,7 +126,7 @@ impl World {
         }
         let session = self.at_mut(link).ok_or(Condition::UnexpectedRequest)?;
         let id = id.map(|id| Box::new(digest(&id)));
-        let managed = Managed { ledger: Ledger::default(), id, seconds, turn: 0, until_ms: 0 };
+        let managed = ManagedSession { ledger: Ledger::default(), id, seconds, turn: 0, until_ms: 0 };
         session.rare().managed = Some(Box::new(managed));
         self.outboxes.manage(link, bounds, inline);
         Ok(answer.finish())
@@ -359,11 +359,11 @@ impl World {
         links.iter().copied().find(|&link| self.is_detached(link))
     }
 
-    pub(crate) fn managed(&self, link: Link) -> Option<&Managed> {
+    pub(crate) fn managed(&self, link: Link) -> Option<&ManagedSession> {
         self.session_at(link)?.rare.as_ref()?.managed.as_deref()
     }
 
-    pub(crate) fn managed_mut(&mut self, link: Link) -> Option<&mut Managed> {
+    pub(crate) fn managed_mut(&mut self, link: Link) -> Option<&mut ManagedSession> {
         self.at_mut(link)?.rare.as_mut()?.managed.as_deref_mut()
     }
 
@@ -377,8 +377,8 @@ impl World {
 }
 
 /// Returns the bounds of sessions that acknowledge what they get.
-pub(crate) fn bounds_of(options: &Options) -> Bounds {
-    Bounds { stanzas: bounded(options, MAX_STANZAS), bytes: bounded(options, MAX_BYTES) }
+pub(crate) fn bounds_of(options: &Options) -> UnackedBounds {
+    UnackedBounds { stanzas: bounded(options, MAX_STANZAS), bytes: bounded(options, MAX_BYTES) }
 }
 
 fn bounded(options: &Options, key: &str) -> u32 {

@@ -20,12 +20,12 @@ impl NameId {
 #[derive(Debug, Default)]
 pub struct NameTable {
     table: HashTable<u32>,
-    entries: Vec<Entry>,
+    entries: Vec<NameEntry>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct NameEntry {
     text: Box<str>,
     hash: u64,
     references: u32,
@@ -49,7 +49,7 @@ impl NameTable {
             }
             return id;
         }
-        let entry = Entry { text: text.into(), hash, references: 1, user: NOBODY };
+        let entry = NameEntry { text: text.into(), hash, references: 1, user: NOBODY };
         let at = match self.free.pop() {
             Some(at) => {
                 if let Some(slot) = self.entries.get_mut(at as usize) {

@@ -7,7 +7,7 @@
 //!   the last. Meanwhile nothing else waits for it, but for those who ask for that (a lane).
 
 use rookery_base::one_shot;
-use rookery_fanout::{Link, Packet, Pushed, To};
+use rookery_fanout::{Link, Packet, PushOutcome, To};
 use rookery_stream::error::StreamError;
 use tracing::warn;
 
@@ -53,19 +53,19 @@ impl World {
     }
 
     /// Draws the consequences of a push. `false` if the stanza was not taken.
-    pub(crate) fn was_pushed(&mut self, link: Link, packet: &Packet, pushed: Pushed) -> bool {
+    pub(crate) fn was_pushed(&mut self, link: Link, packet: &Packet, pushed: PushOutcome) -> bool {
         match pushed {
-            Pushed::Queued => true,
-            Pushed::Unattended => {
+            PushOutcome::Queued => true,
+            PushOutcome::Unattended => {
                 self.call_unattended(packet, link);
                 true
             }
-            Pushed::Crowded => {
+            PushOutcome::Crowded => {
                 self.relieve();
                 true
             }
-            Pushed::Gone => false,
-            Pushed::Overflow => {
+            PushOutcome::Gone => false,
+            PushOutcome::Overflow => {
                 self.end_reader(link);
                 false
             }

@@ -5,32 +5,31 @@
 //! files that keep them: [`crate::bind`] for people, [`crate::task`] and [`crate::timer`] for what
 //! waits, [`crate::post`] for what goes out.
 
-use rookery_base::{AddressHash, Keyed, Map};
+use rookery_base::{AddressHash, Keyed, Map, Set};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rookery_fanout::{Link, Packet, Places, Station, View};
+use rookery_fanout::{Link, LinkPlaces, Packet, Station, View};
 use rookery_jid::Jid;
 use slab::Slab;
 
 use crate::at_hand::{Absent, AtHand};
-use crate::attached::Attached;
 use crate::bridged::Bridged;
 use crate::card::Card;
-use crate::delay::Taken;
-use crate::elsewhere::Elsewhere;
+use crate::delay::TakenTimes;
+use crate::elsewhere::ElsewhereContacts;
 use crate::event::Event;
 use crate::held::HeldStanzas;
 use crate::mail::Parcel;
-use crate::managed::Ended;
+use crate::managed::EndedSessions;
 use crate::module::Registry;
 use crate::names::{NameId, NameTable};
 use crate::rate::Paid;
 use crate::remote::Federation;
 use crate::returning::Returning;
-use crate::served::{Served, Service};
-use crate::session::{Contact, Session};
+use crate::served::{HostService, ServedDomains};
+use crate::session::{Session, SessionContact};
 use crate::settings::Settings;
 use crate::state::States;
 
@@ -58,21 +57,21 @@ impl Place {
 
 /// Knows what time it is.
 #[derive(Default)]
-pub(crate) struct Clock {
+pub(crate) struct WorldClock {
     /// The time by which timers go, in milliseconds; it never goes back.
     pub(crate) now_ms: u64,
     /// The same when the shard started.
     pub(crate) started_ms: Option<u64>,
     /// The time of day since 1970, in milliseconds.
     pub(crate) unix_ms: u64,
-    pub(crate) taken: Taken,
+    pub(crate) taken: TakenTimes,
     pub(crate) is_stopping: bool,
     /// The server stops, and its sessions go on in another process.
     pub(crate) hands_on: bool,
 }
 
 /// The identity of this shard, and the sources of its numbers and hashes.
-pub(crate) struct Here {
+pub(crate) struct WorldIdentity {
     pub(crate) shard: usize,
     /// The name of this shard for others.
     pub(crate) station: Station,
@@ -87,7 +86,7 @@ pub(crate) struct Here {
     pub(crate) unique: u64,
 }
 
-impl Here {
+impl WorldIdentity {
     pub(crate) fn new(place: Place) -> Self {
         let Place { shard, view, addresses, secrets } = place;
         let station = view.station(shard).unwrap_or_default();
@@ -98,8 +97,8 @@ impl Here {
 /// Holds what the operator decides and what the modules declare.
 pub(crate) struct Catalogue {
     pub(crate) settings: Arc<Settings>,
-    pub(crate) served: Served,
-    pub(crate) services: Map<String, Service>,
+    pub(crate) served: ServedDomains,
+    pub(crate) services: Map<String, HostService>,
     pub(crate) registry: Registry,
     pub(crate) states: States,
     /// The components that see presence of accounts (XEP-0356 §7.1).
@@ -111,7 +110,7 @@ pub(crate) struct Catalogue {
 impl Catalogue {
     pub(crate) fn new(mut registry: Registry, settings: Arc<Settings>) -> Self {
         let states = std::mem::take(&mut registry.states);
-        let (served, services) = (Served::default(), Map::default());
+        let (served, services) = (ServedDomains::default(), Map::default());
         let (onlookers, onlookers_elsewhere) = (Arc::default(), Arc::default());
         Self { settings, served, services, registry, states, onlookers, onlookers_elsewhere }
     }
@@ -119,12 +118,12 @@ impl Catalogue {
 
 /// Holds the users who are here, and what is known of those who are away.
 #[derive(Default)]
-pub(crate) struct People {
+pub(crate) struct WorldPeople {
     pub(crate) names: NameTable,
     pub(crate) users: Slab<User>,
-    pub(crate) sessions: Places<Option<Session>>,
+    pub(crate) sessions: LinkPlaces<Option<Session>>,
     pub(crate) absent: Absent,
-    pub(crate) ended: Ended,
+    pub(crate) ended: EndedSessions,
     pub(crate) paid: Paid,
     pub(crate) returning: Returning,
 }
@@ -135,8 +134,8 @@ pub struct User {
     pub(crate) name: NameId,
     /// Its sessions, oldest first.
     pub(crate) links: Vec<Link>,
-    /// Contacts with a subscription, sorted: see [`Contact`].
-    pub(crate) contacts: Box<[Contact]>,
+    /// Contacts with a subscription, sorted: see [`SessionContact`].
+    pub(crate) contacts: Box<[SessionContact]>,
     /// Stanzas that wait until those from the store have been delivered.
     pub(crate) held: Option<Box<HeldStanzas>>,
     /// The documents that modules need of the account, if there are any.
@@ -145,14 +144,23 @@ pub struct User {
 
 impl User {
     /// Returns the subscription with a contact, if there is one.
-    pub(crate) fn contact(&self, name: NameId) -> Option<Contact> {
+    pub(crate) fn contact(&self, name: NameId) -> Option<SessionContact> {
         let at = self.contacts.partition_point(|contact| contact.name() < name);
         self.contacts.get(at).copied().filter(|contact| contact.name() == name)
     }
 }
 
+/// The components that are connected, as far as a shard has to know.
+#[derive(Debug, Default)]
+pub(crate) struct Attached {
+    /// Those that are connected here.
+    pub(crate) here: Set<Box<str>>,
+    /// Those whose home is here, with the shards of other processes that they are connected to.
+    pub(crate) elsewhere: Map<Box<str>, Vec<Station>>,
+}
+
 /// Holds what leaves the world by another way than the outboxes.
-pub(crate) struct Out {
+pub(crate) struct WorldOut {
     pub(crate) events: VecDeque<Event>,
     /// Mail for each hop.
     pub(crate) mail: Vec<Vec<Parcel>>,
@@ -164,7 +172,7 @@ pub(crate) struct Out {
     /// To whom users of components have shown themselves.
     pub(crate) bridged: Bridged,
     /// The presence of contacts elsewhere, for components.
-    pub(crate) elsewhere: Elsewhere,
+    pub(crate) elsewhere: ElsewhereContacts,
     /// Stanzas of sessions that ended, while they are being sent on their way again.
     pub(crate) given_back: Option<VecDeque<(Packet, Jid, Option<u64>)>>,
     /// The sessions that have cards.
@@ -177,7 +185,7 @@ pub(crate) struct Out {
     pub(crate) untold_errors: u64,
 }
 
-impl Out {
+impl WorldOut {
     pub(crate) fn new(hops: usize) -> Self {
         Self {
             events: VecDeque::new(),
@@ -186,7 +194,7 @@ impl Out {
             federation: None,
             attached: Attached::default(),
             bridged: Bridged::default(),
-            elsewhere: Elsewhere::default(),
+            elsewhere: ElsewhereContacts::default(),
             given_back: None,
             carried: Vec::new(),
             handed_on: Vec::new(),
@@ -198,7 +206,7 @@ impl Out {
 
 /// Watches the calls of modules.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct ModuleTally {
     /// The time until which somebody watches, on the clock that never goes back.
     pub(crate) until_ms: u64,
     pub(crate) turn: u64,

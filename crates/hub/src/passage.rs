@@ -18,7 +18,7 @@ use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::JidRef;
 use rookery_xml::{Kind, Namespaces};
 
-use crate::module::{Call, Hook};
+use crate::module::{Hook, ModuleCall};
 use crate::settings::{Domain, Options};
 
 /// The stanza as a filter leaves it at its delivery.
@@ -168,14 +168,14 @@ pub(crate) struct Traits {
 
 /// A filter with what it wants to see.
 #[derive(Clone, Copy)]
-pub(crate) struct Wish<F> {
+pub(crate) struct PassageWish<F> {
     pub(crate) wanted: Wanted,
     pub(crate) call: F,
 }
 
 /// The filters of one passage, and sets of them: a bit each, by their places.
 pub(crate) struct Passages<F> {
-    pub(crate) hooks: Hook<Wish<F>>,
+    pub(crate) hooks: Hook<PassageWish<F>>,
     /// By kind and type.
     by_slot: [u64; SLOTS],
     /// The filters that ask for documents, copies, namespaces and other senders, in this order.
@@ -202,9 +202,8 @@ impl<F> Default for Passages<F> {
 }
 
 impl<F: Copy> Passages<F> {
-    /// # Panics
-    /// There are more than 64, at the start of the server.
-    pub(crate) fn add(&mut self, wish: Call<Wish<F>>) {
+    /// Adds a filter.
+    pub(crate) fn add(&mut self, wish: ModuleCall<PassageWish<F>>) {
         self.hooks.add(wish);
         assert!(self.hooks.len() <= u64::BITS as usize, "a passage has room for 64 filters");
         let hooks = &self.hooks;
@@ -223,8 +222,9 @@ impl<F: Copy> Passages<F> {
 
     /// Returns the filters that are on in a domain.
     pub(crate) fn on(&self, domain: &Domain) -> u64 {
-        let is_on =
-            |hook: Call<Wish<F>>| domain.module(hook.module).is_some_and(|options| (hook.call.wanted.applies)(options));
+        let is_on = |hook: ModuleCall<PassageWish<F>>| {
+            domain.module(hook.module).is_some_and(|options| (hook.call.wanted.applies)(options))
+        };
         self.hooks.all().enumerate().fold(0, |set, (at, hook)| set | u64::from(is_on(hook)) << at)
     }
 

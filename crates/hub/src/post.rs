@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::World;
 use crate::custody::Custody;
-use crate::mail::{MAX_BYTES, Mail, MailError, Named, Parcel, Read, VERSION};
+use crate::mail::{MAX_BYTES, Mail, MailError, NamedValue, Parcel, ReadMail, VERSION};
 use crate::module::Registry;
 use crate::passage::Notes;
 use rookery_fanout::{Audience, StanzaType};
@@ -25,28 +25,28 @@ impl Parcel {
         let Some((&VERSION, body)) = bytes.split_first() else {
             return Err(MailError::Version(bytes.first().copied()));
         };
-        let (read, rest) = postcard::take_from_bytes::<Read<'_>>(body)?;
+        let (read, rest) = postcard::take_from_bytes::<ReadMail<'_>>(body)?;
         if !rest.is_empty() {
             return Err(MailError::Malformed(format!("{} bytes behind its end", rest.len())));
         }
         let mail = match read {
-            Read::Route { to, packet } => Mail::Route { to, packet },
-            Read::Copies { to, packet } => Mail::Copies { to: Arc::new(to), packet },
-            Read::Bundle { to, packets } => Mail::Bundle { to, packets },
-            Read::Service { to, packet } => Mail::Service { to, packet },
-            Read::Distant(distant) => Mail::Distant(distant),
-            Read::Probe { from, to } => Mail::Probe { from, to },
-            Read::Letter(Named(name, bytes)) => {
+            ReadMail::Route { to, packet } => Mail::Route { to, packet },
+            ReadMail::Copies { to, packet } => Mail::Copies { to: Arc::new(to), packet },
+            ReadMail::Bundle { to, packets } => Mail::Bundle { to, packets },
+            ReadMail::Service { to, packet } => Mail::Service { to, packet },
+            ReadMail::Distant(distant) => Mail::Distant(distant),
+            ReadMail::Probe { from, to } => Mail::Probe { from, to },
+            ReadMail::Letter(NamedValue(name, bytes)) => {
                 let decode = registry.letter_kind(name).ok_or_else(|| MailError::UnknownKind(name.to_owned()))?;
                 Mail::Letter(decode(bytes)?)
             }
-            Read::Question { question: Named(name, bytes), asker } => {
+            ReadMail::Question { question: NamedValue(name, bytes), asker } => {
                 let decode = registry.question_kind(name).ok_or_else(|| MailError::UnknownKind(name.to_owned()))?;
                 Mail::Question { question: decode(bytes)?, asker }
             }
-            Read::Reply { asker, answer } => Mail::Reply { asker, answer },
-            Read::Incoming { to, packet } => Mail::Incoming { to, packet },
-            Read::Lost { domain } => Mail::Lost { domain },
+            ReadMail::Reply { asker, answer } => Mail::Reply { asker, answer },
+            ReadMail::Incoming { to, packet } => Mail::Incoming { to, packet },
+            ReadMail::Lost { domain } => Mail::Lost { domain },
         };
         Ok(Self { mail, custody: None })
     }
@@ -107,7 +107,7 @@ impl World {
             Mail::Copies { to, packet } => {
                 let mut audience = Audience::new(world.shards());
                 to.iter().for_each(|(hash, name)| audience.add(world.hop(hash), hash, name));
-                world.hand_out(&packet, audience);
+                world.fan_out_sorted(&packet, audience);
             }
             Mail::Distant(distant) => world.multicast_away(*distant),
             Mail::Letter(letter) => letter.again(world),
@@ -164,7 +164,7 @@ impl World {
                 }
                 self.deliver(hash, &packet, to.as_ref(), Notes::default());
             }
-            Mail::Copies { to, packet } => self.give(&packet, &to),
+            Mail::Copies { to, packet } => self.deliver_copies(&packet, &to),
             Mail::Bundle { to, packets } => self.bundle(packets, &to),
             Mail::Service { to, packet } => drop(self.serve(&packet, to.as_ref())),
             Mail::Distant(distant) => self.multicast_away(*distant),

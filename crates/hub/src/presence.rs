@@ -12,7 +12,7 @@ use rookery_xml::{Element, Stanza, Writer, ns};
 use crate::World;
 use crate::mail::Mail;
 use crate::parts::User;
-use crate::session::Contact;
+use crate::session::SessionContact;
 use crate::subscribe::short_text;
 use crate::trace::Step;
 
@@ -138,7 +138,7 @@ impl World {
         let Some(user) = self.session_at(link).map(|session| session.user) else { return };
         let mut left_out = self.concealed_from(link);
         self.show_to_circle(link, packet, &mut left_out);
-        let audience = self.audience(user, Contact::from, &left_out);
+        let audience = self.audience(user, SessionContact::from, &left_out);
         if self.is_tracing()
             && let Some(address) = self.outboxes.address(link)
         {
@@ -147,8 +147,8 @@ impl World {
                 format!("to the contacts who are subscribed, but {concealed} from whom it is concealed, and to the account's own resources")
             });
         }
-        self.hand_out(packet, audience);
-        for (domain, contacts) in self.contacts_away(user, Contact::from, &left_out) {
+        self.fan_out_sorted(packet, audience);
+        for (domain, contacts) in self.contacts_away(user, SessionContact::from, &left_out) {
             self.fan_out_away(packet, domain, contacts);
         }
         self.show_to(user, packet);
@@ -162,10 +162,10 @@ impl World {
         let Some(probe) = probe(&from) else { return };
         let shunned = self.shunned(link, &probe);
         if self.federates() {
-            let away = self.contacts_away(user, Contact::to, &shunned);
+            let away = self.contacts_away(user, SessionContact::to, &shunned);
             away.into_values().flatten().for_each(|contact| self.route_away(&probe, contact.as_ref()));
         }
-        for (shard, names) in self.audience(user, Contact::to, &shunned).into_groups() {
+        for (shard, names) in self.audience(user, SessionContact::to, &shunned).into_groups() {
             if shard == self.shard() {
                 self.answer_probes(&from, &names);
             } else {
@@ -185,7 +185,7 @@ impl World {
         let Some((link, user)) = found.map(|(link, session)| (link, session.user)) else { return 0 };
         let Some(probe) = probe(account) else { return 0 };
         let shunned = self.shunned(link, &probe);
-        let away: Vec<_> = self.contacts_away(user, Contact::to, &shunned).into_values().flatten().collect();
+        let away: Vec<_> = self.contacts_away(user, SessionContact::to, &shunned).into_values().flatten().collect();
         away.iter().for_each(|contact| self.route_away(&probe, contact.as_ref()));
         away.len()
     }
@@ -194,7 +194,7 @@ impl World {
     fn contacts_away(
         &self,
         user: u32,
-        wanted: impl Fn(Contact) -> bool,
+        wanted: impl Fn(SessionContact) -> bool,
         left_out: &BTreeSet<Box<str>>,
     ) -> BTreeMap<String, Vec<Jid>> {
         let mut away = BTreeMap::<String, Vec<Jid>>::new();
@@ -212,7 +212,7 @@ impl World {
     }
 
     /// Returns the contacts of this server and of others, without those that are left out.
-    fn audience(&self, user: u32, wanted: impl Fn(Contact) -> bool, left_out: &BTreeSet<Box<str>>) -> Audience {
+    fn audience(&self, user: u32, wanted: impl Fn(SessionContact) -> bool, left_out: &BTreeSet<Box<str>>) -> Audience {
         let mut audience = Audience::new(self.shards());
         let contacts = self.people.users.get(user as usize).map(|user| &*user.contacts).unwrap_or_default();
         for contact in contacts.iter().filter(|&&contact| wanted(contact)) {
@@ -302,7 +302,7 @@ impl World {
         self.sight_probe(from, bare, Step::Stopped, "the asker is not subscribed to the presence of the account");
         let mut refusal = Writer::new("presence");
         refusal.attr("type", "unsubscribed").attr("from", bare);
-        self.send(&refusal.finish(), &from.to_bare());
+        self.route_built(&refusal.finish(), &from.to_bare());
     }
 
     /// Answers the probe of anybody for one account, which may be away or not exist: an asker who
@@ -330,7 +330,7 @@ impl World {
 
     pub(crate) fn may_see(&self, user: &User, asker: JidRef<'_>) -> bool {
         let name = self.people.names.find(self.hash(asker.bare_str()), asker.bare_str());
-        name.is_some_and(|name| name == user.name || user.contact(name).is_some_and(Contact::from))
+        name.is_some_and(|name| name == user.name || user.contact(name).is_some_and(SessionContact::from))
             || self.people.names.get(user.name).is_some_and(|(_, owner)| self.shows_by_group(owner, asker))
     }
 

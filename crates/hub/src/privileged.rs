@@ -22,7 +22,7 @@ use crate::letter::Letter;
 use crate::passage::Notes;
 use crate::settings::Privileges;
 
-/// Does something in the name of an account, at the home of that.
+/// Acts in the name of an account, at its home.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Deputy {
     /// A message of the account to an address.
@@ -84,7 +84,7 @@ impl World {
             let mut message = Writer::new("message");
             message.attr("from", &domain).attr("id", &self.unique_text());
             write_privileges(&mut message, &privileges);
-            self.send(&message.finish(), &component);
+            self.route_built(&message.finish(), &component);
         }
         if privileges.sees_accounts() {
             for shard in 0..self.shards() {
@@ -240,7 +240,7 @@ impl World {
                 Some(_) => {}
                 None => rookery_stream::error::StanzaError::from(Condition::RemoteServerTimeout).write(&mut reply),
             }
-            world.send(&reply.finish(), &component);
+            world.route_built(&reply.finish(), &component);
         });
     }
 
@@ -254,7 +254,7 @@ impl World {
         Jid::parse(&delegate.name).ok()
     }
 
-    /// Has a component answer a request.
+    /// Passes a request to the component that answers it.
     pub(crate) fn delegate(&mut self, component: &Jid, iq: Iq) {
         let inner = Element::new("iq", ns::CLIENT)
             .with_attr("type", if iq.set { "set" } else { "get" })
@@ -287,7 +287,7 @@ impl World {
     }
 }
 
-/// Tells whether an element is the answer to a request (XEP-0355 §4.3).
+/// Returns whether an element is the answer to a request (XEP-0355 §4.3).
 fn answers(inner: &Element, iq: &Iq) -> bool {
     let is = |name: &str, jid: &Jid| inner.attr(name).and_then(|found| Jid::parse(found).ok()).as_ref() == Some(jid);
     inner.name() == "iq"
@@ -336,7 +336,7 @@ fn write_privileges(message: &mut Writer, privileges: &Privileges) {
         Element::new("perm", ns::PRIVILEGE).with_attr("access", access).with_attr("type", type_)
     };
     let mut granted = Element::new("privilege", ns::PRIVILEGE);
-    if privileges.roster != crate::settings::Requests::default() {
+    if privileges.roster != crate::settings::RequestTypes::default() {
         let pushes = if privileges.hears_of_rosters() { "true" } else { "false" };
         granted.push_child(perm("roster", privileges.roster.name()).with_attr("push", pushes));
     }

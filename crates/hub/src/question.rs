@@ -26,9 +26,9 @@ use crate::World;
 use crate::calls::CarriedQuestion;
 use crate::event::{Event, Peer};
 use crate::mail::Mail;
-use crate::reply::Asker;
-pub use crate::reply::Reply;
-use crate::waiting::{Gathered, Gathering};
+use crate::reply::AnswerPlace;
+pub use crate::reply::QuestionReply;
+use crate::waiting::{Gathering, OnGathered};
 
 /// A kind of question, which is answered on the shard that it is put to.
 ///
@@ -44,9 +44,9 @@ pub trait Question: Serialize + DeserializeOwned + fmt::Debug + Clone + Send + '
     /// The type of the answer.
     type Answer: Serialize + DeserializeOwned + 'static;
 
-    /// Answers, now or later, by [`Reply::give`]. A reply that is dropped is an answer that doesn't
-    /// come.
-    fn ask(self, world: &mut World, reply: Reply<Self::Answer>);
+    /// Answers, now or later, by [`QuestionReply::answer`]. A reply that is dropped is an answer
+    /// that doesn't come.
+    fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>);
 }
 
 impl<Q: Question> CarriedQuestion for Q {
@@ -54,8 +54,8 @@ impl<Q: Question> CarriedQuestion for Q {
         Q::NAME
     }
 
-    fn ask(self: Box<Self>, world: &mut World, asker: Asker) {
-        let reply = Reply { asker, custody: world.custody(), answer: PhantomData };
+    fn ask(self: Box<Self>, world: &mut World, asker: AnswerPlace) {
+        let reply = QuestionReply { asker, custody: world.custody(), answer: PhantomData };
         Q::ask(*self, world, reply);
     }
 
@@ -68,9 +68,9 @@ pub(crate) fn decode<Q: Question>(bytes: &[u8]) -> Result<Box<dyn CarriedQuestio
     Ok(Box::new(postcard::from_bytes::<Q>(bytes)?))
 }
 
-impl<T: Serialize> Reply<T> {
-    /// Answers.
-    pub fn give(self, world: &mut World, answer: T) {
+impl<T: Serialize> QuestionReply<T> {
+    /// Completes the question with its answer.
+    pub fn answer(self, world: &mut World, answer: T) {
         let Self { asker, custody, .. } = self;
         let Ok(answer) = postcard::to_allocvec(&answer) else { return };
         world.in_custody(custody, |world| {
@@ -129,7 +129,9 @@ impl World {
         };
         let gathering = self.await_answers(1, PEER_PATIENCE_MS, "a client's address", first);
         let asker = self.asker(gathering, 0);
-        self.out.events.push_back(Event::Peer(link, Reply { asker, custody: self.custody(), answer: PhantomData }));
+        self.out
+            .events
+            .push_back(Event::Peer(link, QuestionReply { asker, custody: self.custody(), answer: PhantomData }));
     }
 
     fn put<Q: Question>(&mut self, shard: usize, gathering: u64, at: usize, question: Q) {
@@ -147,8 +149,8 @@ impl World {
         }
     }
 
-    fn asker(&self, gathering: u64, at: usize) -> Asker {
-        Asker { station: self.station(), gathering, at: at as u32 }
+    fn asker(&self, gathering: u64, at: usize) -> AnswerPlace {
+        AnswerPlace { station: self.station(), gathering, at: at as u32 }
     }
 
     fn await_answers<T: DeserializeOwned>(
@@ -167,7 +169,7 @@ impl World {
                 (gathering.then)(world, gathering.answers);
             }
         });
-        let then: Gathered = Box::new(move |world, answers| {
+        let then: OnGathered = Box::new(move |world, answers| {
             let answers = answers.into_iter().map(|answer| {
                 let read = postcard::from_bytes(&answer?);
                 read.inspect_err(|error| warn!(what, %error, "a shard's answer can't be read")).ok()
@@ -179,7 +181,7 @@ impl World {
         number
     }
 
-    pub(crate) fn gather(&mut self, asker: Asker, answer: Vec<u8>) {
+    pub(crate) fn gather(&mut self, asker: AnswerPlace, answer: Vec<u8>) {
         let Some(found) = self.waiting.gatherings.waiting.get_mut(&asker.gathering) else { return };
         if let Some(place) = found.answers.get_mut(asker.at as usize) {
             *place = Some(answer);

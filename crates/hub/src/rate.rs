@@ -6,7 +6,7 @@
 //! reading pauses until it doesn't.
 
 use rookery_base::Bucket;
-use rookery_fanout::{Link, Places};
+use rookery_fanout::{Link, LinkPlaces};
 
 /// The rate at which one session may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Rate {
 
 /// The buckets of links, in microseconds of the shard's clock.
 #[derive(Debug, Default)]
-pub(crate) struct Paid(pub(crate) Places<Bucket>);
+pub(crate) struct Paid(pub(crate) LinkPlaces<Bucket>);
 
 impl Paid {
     /// Gives a new session an empty bucket.

@@ -19,7 +19,7 @@ use tracing::warn;
 use crate::World;
 use crate::event::Event;
 use crate::iq::Iq;
-use crate::question::{Question, Reply};
+use crate::question::{Question, QuestionReply};
 
 impl World {
     /// Removes an account whose home this is: its sessions end with `not-authorized`, its contacts
@@ -164,8 +164,8 @@ impl Question for EndLogins {
     const NAME: &'static str = "hub end logins";
     type Answer = ();
 
-    fn ask(self, world: &mut World, reply: Reply<()>) {
+    fn ask(self, world: &mut World, reply: QuestionReply<()>) {
         world.out.events.push_back(Event::NoLogin(self.account));
-        reply.give(world, ());
+        reply.answer(world, ());
     }
 }

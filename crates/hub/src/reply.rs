@@ -9,7 +9,7 @@ use crate::custody::Custody;
 
 /// The place that an answer belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Asker {
+pub(crate) struct AnswerPlace {
     pub(crate) station: Station,
     /// The gathering of that shard, followed by the place in it.
     pub(crate) gathering: u64,
@@ -19,8 +19,8 @@ pub(crate) struct Asker {
 /// The right to answer a question, once.
 #[derive(Debug)]
 #[must_use = "the shard that asked waits for it"]
-pub struct Reply<T> {
-    pub(crate) asker: Asker,
+pub struct QuestionReply<T> {
+    pub(crate) asker: AnswerPlace,
     pub(crate) custody: Option<Custody>,
     pub(crate) answer: PhantomData<fn(T)>,
 }

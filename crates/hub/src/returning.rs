@@ -9,7 +9,7 @@ use serde_bytes::ByteBuf;
 use slab::Slab;
 
 use crate::World;
-use crate::card::{Card, Shown};
+use crate::card::{Card, CardShown};
 use crate::custody::Custody;
 use crate::held::Loading;
 use crate::session::SessionRef;
@@ -17,7 +17,7 @@ use crate::session::SessionRef;
 /// The accounts and letters of the process before that have still to go on.
 #[derive(Default)]
 pub(crate) struct Returning {
-    pub(crate) jobs: Slab<Job>,
+    pub(crate) jobs: Slab<ReturningJob>,
     /// Those that nobody is at work on.
     pub(crate) waiting: VecDeque<usize>,
     /// The number of the others.
@@ -32,18 +32,18 @@ pub(crate) struct Returning {
 }
 
 /// Something that goes on when its turn has come.
-pub(crate) enum Job {
-    Account(Box<Account>),
+pub(crate) enum ReturningJob {
+    Account(Box<ReturningAccount>),
     /// Work of a module, until it is begun.
-    Work(Option<Work>, Option<Custody>),
+    Work(Option<ReturningWork>, Option<Custody>),
 }
 
 /// The beginning of a module's work.
-pub(crate) type Work = Box<dyn FnOnce(&mut World)>;
+pub(crate) type ReturningWork = Box<dyn FnOnce(&mut World)>;
 
 /// An account with sessions that go on.
 #[derive(Debug)]
-pub(crate) struct Account {
+pub(crate) struct ReturningAccount {
     pub(crate) jid: Jid,
     pub(crate) sessions: Vec<SessionRef>,
     pub(crate) loading: Option<Loading>,
@@ -55,7 +55,7 @@ pub(crate) struct Account {
 /// A session that is there and not available yet.
 #[derive(Debug)]
 pub(crate) struct Back {
-    pub(crate) shown: Shown,
+    pub(crate) shown: CardShown,
     /// The time of day until which it can be resumed, in milliseconds since 1970.
     pub(crate) until_ms: u64,
     pub(crate) modules: Vec<(String, ByteBuf)>,
@@ -82,15 +82,15 @@ impl Returning {
         self.works + self.letters.len()
     }
 
-    pub(crate) fn add(&mut self, job: Job) {
+    pub(crate) fn add(&mut self, job: ReturningJob) {
         let job = self.jobs.insert(job);
         self.waiting.push_back(job);
     }
 
-    pub(crate) fn account(&self, job: usize) -> Option<&Account> {
+    pub(crate) fn account(&self, job: usize) -> Option<&ReturningAccount> {
         match self.jobs.get(job)? {
-            Job::Account(account) => Some(account),
-            Job::Work(..) => None,
+            ReturningJob::Account(account) => Some(account),
+            ReturningJob::Work(..) => None,
         }
     }
 }

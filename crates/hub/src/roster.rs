@@ -251,7 +251,7 @@ impl World {
         }
         for component in onlookers {
             let push = write_push(Some(owner), &self.unique_text(), None, &change);
-            self.send(&push.finish(), &component);
+            self.route_built(&push.finish(), &component);
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use rookery_fanout::{Link, Packet, Pushed, StanzaType, To};
+use rookery_fanout::{Link, Packet, PushOutcome, StanzaType, To};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Kind, Namespaces, Writer, ns};
@@ -220,7 +220,7 @@ impl World {
     /// session.
     pub fn push(&mut self, link: Link, packet: &Packet, to: To) -> bool {
         let pushed = self.outboxes.push(link, packet, to);
-        if pushed == Pushed::Queued { true } else { self.was_pushed(link, packet, pushed) }
+        if pushed == PushOutcome::Queued { true } else { self.was_pushed(link, packet, pushed) }
     }
 
     /// Tells the sender of a stanza what went wrong, in the name of the address that it went to.
@@ -245,7 +245,7 @@ impl World {
         let mut reply = Writer::new(kind);
         reply.attr("type", "error").opt_attr("id", packet.id().as_deref()).attr("from", to.as_str());
         error.write(&mut reply);
-        self.send(&reply.finish(), &sender);
+        self.route_built(&reply.finish(), &sender);
     }
 }
 

@@ -4,7 +4,7 @@ use rookery_base::Map;
 
 /// The domains of the settings in force.
 #[derive(Debug, Default)]
-pub(crate) struct Served {
+pub(crate) struct ServedDomains {
     /// Places in the settings.
     pub(crate) by_name: Map<String, usize>,
     /// By place.
@@ -21,9 +21,9 @@ pub(crate) struct Filters {
     pub(crate) service: u64,
 }
 
-/// The service of a host.
+/// The module that serves a host, and the domain that the host belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Service {
+pub(crate) struct HostService {
     /// Index of the domain in the settings.
     pub domain: usize,
     /// The place of the service in the module table.

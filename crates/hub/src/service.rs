@@ -3,7 +3,7 @@
 //!
 //! Which service has which host follows from the settings. A stanza for one is given to its module
 //! on the shard that it came in on; what it is about, such as a room, may have its home on another,
-//! to which the module hands it ([`World::hand_to_service`]).
+//! to which the module hands it ([`World::route_to_service`]).
 
 use rookery_base::Map;
 use rookery_fanout::Packet;
@@ -15,13 +15,13 @@ use crate::filter::SERVICE;
 use crate::mail::Mail;
 use crate::module::Registry;
 use crate::passage::{Notes, Traits};
-use crate::served::Service;
+use crate::served::HostService;
 use crate::settings::{Domain, Settings};
 use crate::trace::Step;
 
 /// A service of a domain, as service discovery lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedService {
     /// Its address.
     pub host: String,
     /// Its name for people, from the module's option `name`.
@@ -42,7 +42,7 @@ fn is_below(host: &str, domain: &str) -> bool {
 impl Registry {
     /// Returns the hosts of all services. One that is a domain, or is taken already, is left out:
     /// each shard does so, and the server's check of the configuration tells the operator.
-    pub(crate) fn hosts(&self, settings: &Settings) -> Map<String, Service> {
+    pub(crate) fn hosts(&self, settings: &Settings) -> Map<String, HostService> {
         let mut hosts = Map::default();
         for (domain, found) in settings.domains.iter().enumerate() {
             for (hook, module) in self.services() {
@@ -51,7 +51,7 @@ impl Registry {
                     debug!(%host, module, domain = found.name, "the host of the service is taken already");
                     continue;
                 }
-                hosts.insert(host, Service { domain, hook });
+                hosts.insert(host, HostService { domain, hook });
             }
         }
         hosts
@@ -64,13 +64,13 @@ impl World {
         self.is_domain(host) || self.catalogue.services.contains_key(host)
     }
 
-    /// Tells whether a host is a component (XEP-0114). Its addresses are reached as those of other
-    /// servers are, but they are trusted as this server's own.
+    /// Returns whether a host is a component (XEP-0114). Its addresses are reached as those of
+    /// other servers are, but they are trusted as this server's own.
     pub fn is_component(&self, host: &str) -> bool {
         self.catalogue.settings.components.iter().any(|component| component.name == host)
     }
 
-    /// Tells whether a host is of this server in the eyes of others: a domain, a service or a
+    /// Returns whether a host is of this server in the eyes of others: a domain, a service or a
     /// component.
     pub fn is_ours(&self, host: &str) -> bool {
         self.is_here(host) || self.is_component(host)
@@ -104,12 +104,12 @@ impl World {
     }
 
     /// Returns the services of a domain, in the order of the module table.
-    pub fn services_of(&self, domain: &str) -> Vec<Listed> {
+    pub fn services_of(&self, domain: &str) -> Vec<ListedService> {
         let Some(domain) = self.domain(domain) else { return Vec::new() };
         let hosts = self.catalogue.registry.services().filter_map(|(hook, module)| {
             let host = host_of(domain, module)?;
             let is_it = self.catalogue.services.get(&host).is_some_and(|service| service.hook == hook);
-            is_it.then(|| Listed {
+            is_it.then(|| ListedService {
                 host,
                 name: domain.module(module).map_or("", |options| options.text("name")).to_owned(),
             })
@@ -119,7 +119,7 @@ impl World {
 
     /// Hands a stanza for a service to the same service on another shard, which has what is needed
     /// for it.
-    pub fn hand_to_service(&mut self, shard: usize, packet: &Packet, to: JidRef<'_>) {
+    pub fn route_to_service(&mut self, shard: usize, packet: &Packet, to: JidRef<'_>) {
         self.sight(packet, to, Step::Goes, || self.place_of_hop(shard, "which has what the service needs"));
         self.post(shard, Mail::Service { to: to.to_jid(), packet: packet.clone() });
     }

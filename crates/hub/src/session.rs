@@ -56,9 +56,9 @@ pub(crate) struct Rare {
     /// The addresses that were sent directed presence (RFC 6121 §4.6.3).
     pub directed: BTreeSet<Jid>,
     /// Stanzas that wait behind one that is not finished.
-    pub lane: Lane,
+    pub lane: SessionLane,
     /// Stream management, where it is on.
-    pub managed: Option<Box<crate::managed::Managed>>,
+    pub managed: Option<Box<crate::managed::ManagedSession>>,
 }
 
 impl Rare {
@@ -71,7 +71,7 @@ impl Rare {
 /// Rule five: nothing overtakes. While `waiting` is not zero, later stanzas of the session queue
 /// here.
 #[derive(Debug, Default)]
-pub(crate) struct Lane {
+pub(crate) struct SessionLane {
     pub waiting: u32,
     pub queue: VecDeque<(Box<[u8]>, Option<Custody>)>,
     pub bytes: usize,
@@ -102,9 +102,9 @@ impl Session {
 
 /// A contact in four bytes: the number of the bare JID and the two directions of the subscription.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Contact(u32);
+pub(crate) struct SessionContact(u32);
 
-impl Contact {
+impl SessionContact {
     /// Returns the state of a subscription. `to`: the user sees the contact; `from`: the contact
     /// sees the user.
     pub fn new(name: NameId, to: bool, from: bool) -> Self {
@@ -131,8 +131,8 @@ mod tests {
     #[test]
     fn idle_data_is_small() {
         assert!(size_of::<Session>() <= 48, "{}", size_of::<Session>());
-        assert_eq!(size_of::<Contact>(), 4);
-        let managed = size_of::<Rare>() + size_of::<crate::managed::Managed>();
+        assert_eq!(size_of::<SessionContact>(), 4);
+        let managed = size_of::<Rare>() + size_of::<crate::managed::ManagedSession>();
         assert!(managed <= 176, "{managed}");
     }
 }

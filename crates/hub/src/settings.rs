@@ -4,7 +4,7 @@
 //! whole on reload.
 
 use rookery_base::Map;
-use rookery_fanout::Limits;
+use rookery_fanout::OutboxLimits;
 use rookery_jid::Jid;
 use rookery_sasl::DEFAULT_ITERATIONS;
 use rookery_store::RosterSize;
@@ -26,7 +26,7 @@ pub struct Settings {
     /// Limits of a roster.
     pub roster: RosterLimits,
     /// Bounds of a session's outbox.
-    pub outbox: Limits,
+    pub outbox: OutboxLimits,
     /// Bytes of stanzas that may wait behind one that is not finished, before reading pauses.
     pub lane_bytes: usize,
     /// True if the stages of a multicast are measured.
@@ -57,7 +57,7 @@ pub struct Component {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Privileges {
     /// The requests that it may make about the rosters of accounts.
-    pub roster: Requests,
+    pub roster: RequestTypes,
     /// True if it hears of changes of the rosters that it may read.
     pub roster_pushes: bool,
     /// True if it may send messages in the name of accounts.
@@ -67,14 +67,14 @@ pub struct Privileges {
     /// True if it sees that of their contacts elsewhere as well, where it may read rosters.
     pub roster_presence: bool,
     /// The requests that it may make in the name of accounts, by their namespaces.
-    pub requests: Vec<(String, Requests)>,
+    pub requests: Vec<(String, RequestTypes)>,
     /// The namespaces of requests to domains and accounts that it answers.
     pub delegated: Vec<String>,
 }
 
-/// Types of requests.
+/// Says whether requests of type get, set or both are meant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Requests {
+pub struct RequestTypes {
     /// Those that ask.
     pub get: bool,
     /// Those that change something.
@@ -82,28 +82,28 @@ pub struct Requests {
 }
 
 impl Privileges {
-    /// Tells whether the component sees the presence of accounts.
+    /// Returns whether the component sees the presence of accounts.
     pub fn sees_accounts(&self) -> bool {
         self.presence || self.sees_contacts()
     }
 
-    /// Tells whether the component sees the presence of accounts and of all their contacts. Only
+    /// Returns whether the component sees the presence of accounts and of all their contacts. Only
     /// one that may read rosters can be allowed that (XEP-0356 §7.2).
     pub fn sees_contacts(&self) -> bool {
         self.roster_presence && self.roster.get
     }
 
-    /// Tells whether the component hears of changes of rosters.
+    /// Returns whether the component hears of changes of rosters.
     pub fn hears_of_rosters(&self) -> bool {
         self.roster_pushes && self.roster.get
     }
 }
 
-impl Requests {
+impl RequestTypes {
     /// Both types.
     pub const BOTH: Self = Self { get: true, set: true };
 
-    /// Tells whether a request that changes something, or not, is among them.
+    /// Returns whether a request that changes something, or not, is among them.
     pub fn allow(self, set: bool) -> bool {
         if set { self.set } else { self.get }
     }
@@ -127,7 +127,7 @@ impl Default for Settings {
             max_resources: 10,
             conflict: Conflict::EndOlder,
             roster: RosterLimits::default(),
-            outbox: Limits::default(),
+            outbox: OutboxLimits::default(),
             lane_bytes: 256 * 1024,
             profile: false,
             max_directed: 1000,
@@ -207,7 +207,7 @@ pub struct RosterLimits {
 }
 
 impl RosterLimits {
-    /// Tells whether a roster of this size takes one more contact of so many bytes.
+    /// Returns whether a roster of this size takes one more contact of so many bytes.
     pub fn take(&self, size: &RosterSize, bytes: usize) -> bool {
         size.items < self.items && size.bytes.saturating_add(bytes) <= self.bytes
     }

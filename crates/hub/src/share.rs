@@ -28,12 +28,12 @@ pub struct Bounds {
 #[derive(Debug)]
 pub struct Share {
     bounds: Bounds,
-    all: Taken,
-    senders: Map<Box<str>, Taken>,
+    all: TakenShares,
+    senders: Map<Box<str>, TakenShares>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Taken {
+struct TakenShares {
     number: usize,
     bytes: usize,
 }
@@ -41,7 +41,7 @@ struct Taken {
 impl Share {
     /// Counts nothing yet.
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, all: Taken::default(), senders: Map::default() }
+        Self { bounds, all: TakenShares::default(), senders: Map::default() }
     }
 
     /// Counts a stanza that is about to wait. Returns `false` if it may not: the line is full, or
@@ -77,7 +77,7 @@ impl Share {
         }
     }
 
-    /// Tells whether nothing waits.
+    /// Returns whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.all.number == 0
     }
@@ -111,7 +111,7 @@ impl Share {
     }
 }
 
-impl Taken {
+impl TakenShares {
     fn with(self, bytes: usize) -> Self {
         Self { number: self.number + 1, bytes: self.bytes.saturating_add(bytes) }
     }

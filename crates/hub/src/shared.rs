@@ -1,5 +1,5 @@
-//! Contacts that accounts have by the will of the operator: groups whose members see each other
-//! without asking (shared roster groups).
+//! Contacts that the operator gives to accounts: groups whose members see each other without asking
+//! (shared roster groups).
 //!
 //! One module says who they are ([`Hooks::shared_contacts`](crate::Hooks::shared_contacts)). They
 //! stand in the roster with the account's own contacts, and see its presence. Nothing of it is in
@@ -59,7 +59,7 @@ impl Letter for Everybody {
             }
         }
         match self.what {
-            ForEverybody::Show(packet) => world.give(&packet, &to),
+            ForEverybody::Show(packet) => world.deliver_copies(&packet, &to),
             ForEverybody::Probe(from) => world.answer_shared_probes(&from, &to),
         }
     }
@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    /// Tells whether an account shows its presence to somebody by group.
+    /// Returns whether an account shows its presence to somebody by group.
     pub(crate) fn shows_by_group(&self, owner: &str, asker: JidRef<'_>) -> bool {
         if !self.catalogue.registry.has_shared_contacts() {
             return false;
@@ -147,7 +147,7 @@ impl World {
         };
         let pushes: Vec<Packet> = items.into_iter().filter_map(|item| push(self, item)).collect();
         for link in interested {
-            self.give_bundle(link, pushes.clone());
+            self.bundle_ahead(link, pushes.clone());
         }
     }
 
@@ -188,7 +188,7 @@ impl World {
         members
     }
 
-    /// Tells whether an account has any contact by group.
+    /// Returns whether an account has any contact by group.
     pub(crate) fn has_shared(&self, owner: &Jid) -> bool {
         self.shared_contacts(owner.as_ref()).is_some_and(|shared| (shared.has_watched)(self, owner.bare()))
     }

@@ -1,4 +1,4 @@
-//! Tells traces of stanzas: the world does, and modules do.
+//! Reports stanzas to traces, for the world and for modules.
 //!
 //! Each place on the way of a stanza where something is decided calls one of these with its reason.
 //! They do nothing unless somebody traces.
@@ -17,7 +17,7 @@ use crate::iq::Iq;
 use crate::trace::{First, MOST_CONTENT, MOST_TRACES, Sighting, Step, Trace};
 
 /// A stanza as a trace looks at it.
-struct Seen<'a> {
+struct SightedStanza<'a> {
     kind: &'a str,
     type_: Cow<'a, str>,
     id: Option<Cow<'a, str>>,
@@ -29,7 +29,7 @@ struct Seen<'a> {
     mark: Cow<'a, [u8]>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> SightedStanza<'a> {
     fn stanza(stanza: Stanza<'a>, from: Option<Jid>, to: JidRef<'a>) -> Self {
         let mark = stanza.first_child().map(|child| Cow::Borrowed(child.bytes())).unwrap_or_default();
         let type_ = stanza.type_().unwrap_or_default();
@@ -100,7 +100,7 @@ impl World {
     fn sight_packet(&self, packet: &Packet, to: JidRef<'_>, step: Step, why: impl FnOnce() -> String) {
         let from = packet.sender();
         if self.is_traced(from.as_ref(), to) {
-            self.write_down(&Seen::stanza(packet.stanza(), from, to), step, &why());
+            self.write_down(&SightedStanza::stanza(packet.stanza(), from, to), step, &why());
         }
     }
 
@@ -108,7 +108,7 @@ impl World {
     #[inline]
     pub fn sight_iq(&self, iq: &Iq, step: Step, why: impl FnOnce() -> String) {
         if self.is_tracing() && self.is_traced(Some(&iq.from), iq.to.as_ref()) {
-            self.write_down(&Seen::iq(iq), step, &why());
+            self.write_down(&SightedStanza::iq(iq), step, &why());
         }
     }
 
@@ -118,7 +118,7 @@ impl World {
         let Some(from) = self.outboxes.address(link) else { return };
         let to = stanza.to().and_then(|to| Jid::parse(&to).ok()).unwrap_or_else(|| from.to_bare());
         if self.is_traced(Some(from), to.as_ref()) && stanza.kind() != Kind::Other {
-            self.write_down(&Seen::stanza(stanza, Some(from.clone()), to.as_ref()), step, &why());
+            self.write_down(&SightedStanza::stanza(stanza, Some(from.clone()), to.as_ref()), step, &why());
         }
     }
 
@@ -142,7 +142,7 @@ impl World {
         {
             let (type_, mark) = (Cow::Borrowed("probe"), Cow::default());
             let from = Some(from.clone());
-            let seen = Seen { kind: "presence", type_, id: None, from, to: to.as_ref(), stanza: None, mark };
+            let seen = SightedStanza { kind: "presence", type_, id: None, from, to: to.as_ref(), stanza: None, mark };
             self.write_down(&seen, step, why);
         }
     }
@@ -310,7 +310,7 @@ impl World {
         self.traces.iter().any(|trace| trace.until_ms() > now_ms && trace.concerns(from.map(Jid::as_ref), to))
     }
 
-    fn write_down(&self, seen: &Seen<'_>, step: Step, why: &str) {
+    fn write_down(&self, seen: &SightedStanza<'_>, step: Step, why: &str) {
         let number = self.hash(&seen.text()) as u32;
         let now_ms = self.clock.now_ms;
         for trace in self.traces.iter().filter(|trace| trace.until_ms() > now_ms) {

@@ -73,17 +73,17 @@ mod tests {
     use super::*;
 
     #[derive(Debug, PartialEq)]
-    struct One(u8);
+    struct StateSlot(u8);
     #[derive(Debug, PartialEq)]
     struct Other(u8);
 
     #[test]
     fn each_type_has_a_value_of_its_own() {
         let mut states = States::default();
-        states.declare(One(1));
+        states.declare(StateSlot(1));
         states.declare(Other(2));
-        states.get_mut::<One>().unwrap().0 = 3;
-        assert_eq!((states.get(), states.get()), (Some(&One(3)), Some(&Other(2))));
+        states.get_mut::<StateSlot>().unwrap().0 = 3;
+        assert_eq!((states.get(), states.get()), (Some(&StateSlot(3)), Some(&Other(2))));
         assert_eq!(states.get::<u8>(), None);
     }
 
@@ -91,7 +91,7 @@ mod tests {
     #[should_panic(expected = "is declared twice")]
     fn a_type_is_declared_once() {
         let mut states = States::default();
-        states.declare(One(1));
-        states.declare(One(2));
+        states.declare(StateSlot(1));
+        states.declare(StateSlot(2));
     }
 }

@@ -13,7 +13,7 @@ use tracing::warn;
 use crate::World;
 use crate::failure::condition;
 use crate::session::SessionRef;
-use crate::subscription::{self, Direction, Effects, Event};
+use crate::subscription::{self, Direction, Effects, SubscriptionEvent};
 use crate::trace::Step;
 
 impl World {
@@ -36,7 +36,8 @@ impl World {
             return;
         }
         let Some(session) = self.reference(link) else { return };
-        let changed = self.change(&owner, &contact, Event { direction: Direction::Out, type_, stanza: Vec::new() });
+        let changed =
+            self.change(&owner, &contact, SubscriptionEvent { direction: Direction::Out, type_, stanza: Vec::new() });
         self.wait_in_lane(session, changed, move |world, changed| match changed {
             Ok(changed) => world.subscription_sent(&packet, &owner, &contact, &changed),
             Err(error) => {
@@ -75,7 +76,7 @@ impl World {
         let owner = owner.to_jid();
         let is_request = packet.type_() == StanzaType::Subscribe;
         let stanza = if is_request { request(Some(&packet.stanza()), &contact, &owner) } else { Vec::new() };
-        let event = Event { direction: Direction::In, type_: packet.type_(), stanza };
+        let event = SubscriptionEvent { direction: Direction::In, type_: packet.type_(), stanza };
         let hold = self.hold(owner.as_ref());
         let changed = self.change(&owner, &contact, event);
         let packet = packet.clone();
@@ -137,7 +138,7 @@ impl World {
     pub(crate) fn send_subscription(&mut self, type_: &str, owner: &Jid, contact: &Jid) {
         let mut presence = Writer::new("presence");
         presence.attr("type", type_).attr("from", owner.as_str());
-        self.send(&presence.finish(), contact);
+        self.route_built(&presence.finish(), contact);
     }
 
     /// Shows a resource that has just become available the requests that wait for an answer
@@ -176,7 +177,7 @@ impl World {
         }
     }
 
-    fn change(&self, owner: &Jid, contact: &Jid, event: Event) -> rookery_store::Pending<Changed> {
+    fn change(&self, owner: &Jid, contact: &Jid, event: SubscriptionEvent) -> rookery_store::Pending<Changed> {
         let (limits, jid) = (self.catalogue.settings.roster, contact.clone());
         let edit = move |item: Option<&rookery_store::RosterItem>, size: rookery_store::SizeOf<'_>| {
             subscription::edit(&event, &jid, &limits, item, size)

@@ -21,7 +21,7 @@ pub enum Direction {
 
 /// A subscription stanza as the state machine sees it.
 #[derive(Debug, Clone)]
-pub struct Event {
+pub struct SubscriptionEvent {
     /// Sent or received.
     pub direction: Direction,
     /// `Subscribe`, `Subscribed`, `Unsubscribe` or `Unsubscribed`.
@@ -48,7 +48,13 @@ pub struct Effects {
 /// Returns the change that `event` makes to the item of `contact`. A roster that is full by
 /// `limits` takes no more contacts; the requests of those who are none have a limit of their own,
 /// so that they take nobody else's place.
-pub fn edit(event: &Event, contact: &Jid, limits: &RosterLimits, item: Option<&RosterItem>, size: SizeOf<'_>) -> Edit {
+pub fn edit(
+    event: &SubscriptionEvent,
+    contact: &Jid,
+    limits: &RosterLimits,
+    item: Option<&RosterItem>,
+    size: SizeOf<'_>,
+) -> Edit {
     if item.is_none() && !may_create(event) {
         return Edit::Keep;
     }
@@ -108,7 +114,7 @@ pub fn edit(event: &Event, contact: &Jid, limits: &RosterLimits, item: Option<&R
 
 /// Returns whether an event may make an item where there is none: asking, being asked, and
 /// approving beforehand may (§3.4).
-fn may_create(event: &Event) -> bool {
+fn may_create(event: &SubscriptionEvent) -> bool {
     matches!((event.direction, event.type_), (_, StanzaType::Subscribe) | (Direction::Out, StanzaType::Subscribed))
 }
 
@@ -176,7 +182,7 @@ mod tests {
 
     fn step(direction: Direction, type_: StanzaType, before: &str) -> (Option<RosterItem>, Effects) {
         let item = state(before);
-        let event = Event { direction, type_, stanza: b"<presence/>".to_vec() };
+        let event = SubscriptionEvent { direction, type_, stanza: b"<presence/>".to_vec() };
         let after = match edit(&event, &contact(), &RosterLimits::default(), item.as_ref(), &mut RosterSize::default) {
             Edit::Keep => item.clone(),
             Edit::Put(item) => Some(item),
@@ -361,7 +367,7 @@ mod tests {
     fn a_full_roster_takes_no_more_items() {
         let limits = RosterLimits { items: 10, requests: 5, bytes: 1000, ..RosterLimits::default() };
         let is_taken = |direction, size: RosterSize| {
-            let event = Event { direction, type_: Subscribe, stanza: Vec::new() };
+            let event = SubscriptionEvent { direction, type_: Subscribe, stanza: Vec::new() };
             edit(&event, &contact(), &limits, None, &mut || size) != Edit::Keep
         };
         let full = RosterSize { items: 10, requests: 5, bytes: 990 };
@@ -372,7 +378,7 @@ mod tests {
         assert!(!is_taken(Direction::Out, size(10, 0, 0)) && !is_taken(Direction::Out, size(0, 0, 990)));
         // A user who is accepted becomes a contact.
         let request = state("none in hidden");
-        let event = Event { direction: Direction::Out, type_: Subscribed, stanza: Vec::new() };
+        let event = SubscriptionEvent { direction: Direction::Out, type_: Subscribed, stanza: Vec::new() };
         assert_eq!(edit(&event, &contact(), &limits, request.as_ref(), &mut || full), Edit::Keep);
     }
 }

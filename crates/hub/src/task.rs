@@ -22,7 +22,7 @@ use rookery_observe::{Since, Slow, slow};
 
 use crate::World;
 use crate::session::SessionRef;
-use crate::waiting::{Job, Task};
+use crate::waiting::{LaterJob, Task};
 use crate::wakeups::waker;
 
 struct WaitingJob<P: Future, F> {
@@ -33,7 +33,7 @@ struct WaitingJob<P: Future, F> {
     since: Option<Since>,
 }
 
-impl<P: Future + Unpin, F: FnOnce(&mut World, P::Output)> Job for WaitingJob<P, F> {
+impl<P: Future + Unpin, F: FnOnce(&mut World, P::Output)> LaterJob for WaitingJob<P, F> {
     fn poll(&mut self, context: &mut Context<'_>) -> bool {
         if self.outcome.is_none()
             && let Poll::Ready(outcome) = Pin::new(&mut self.pending).poll(context)

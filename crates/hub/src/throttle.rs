@@ -1,4 +1,4 @@
-//! Reads sessions later that send faster than they may.
+//! Puts off reading from sessions that send faster than they may.
 
 use rookery_fanout::Link;
 

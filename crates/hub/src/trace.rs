@@ -90,7 +90,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Returns its name.
+    /// Returns the word that the command line and the API use for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Received => "received",
@@ -146,7 +146,7 @@ pub struct First {
     pub content: String,
 }
 
-/// A trace.
+/// The stanzas that somebody wants to see on their way, and where the sightings go.
 #[derive(Debug)]
 pub struct Trace {
     subject: Subject,
@@ -157,12 +157,12 @@ pub struct Trace {
     numbers: AtomicU64,
     known: Mutex<Set<u32>>,
     is_full: AtomicBool,
-    seen: Vec<Mutex<Seen>>,
+    seen: Vec<Mutex<WaitingSightings>>,
 }
 
 /// The sightings of one shard that wait for the reader.
 #[derive(Debug, Default)]
-struct Seen {
+struct WaitingSightings {
     waiting: VecDeque<Sighting>,
     left_out: u64,
 }
@@ -207,7 +207,7 @@ impl Trace {
     pub fn take(&self) -> (Vec<Sighting>, u64) {
         let (mut taken, mut left_out) = (Vec::new(), 0);
         for seen in &self.seen {
-            let Seen { waiting, left_out: more } = std::mem::take(&mut *lock(seen));
+            let WaitingSightings { waiting, left_out: more } = std::mem::take(&mut *lock(seen));
             taken.extend(waiting);
             left_out += more;
         }

@@ -17,28 +17,28 @@ use crate::session::SessionRef;
 use crate::wakeups::Wakeups;
 
 /// Holds what goes on later.
-pub(crate) struct Waiting {
+pub(crate) struct LaterWork {
     pub(crate) tasks: Slab<Task>,
     /// Those of them that wait for somebody outside of this server.
     pub(crate) outside: usize,
     pub(crate) timers: Timers,
     pub(crate) gatherings: Gatherings,
-    pub(crate) asked: Asked,
-    pub(crate) logins: Logins,
+    pub(crate) asked: OpenRequests,
+    pub(crate) logins: WaitingLogins,
     pub(crate) wakeups: Arc<Wakeups>,
     /// In whose custody the world works at this moment.
     pub(crate) custody: Option<Custody>,
 }
 
-impl Waiting {
+impl LaterWork {
     pub(crate) fn new(wakeups: Arc<Wakeups>) -> Self {
         Self {
             tasks: Slab::new(),
             outside: 0,
             timers: Timers::default(),
             gatherings: Gatherings::default(),
-            asked: Asked::default(),
-            logins: Logins::default(),
+            asked: OpenRequests::default(),
+            logins: WaitingLogins::default(),
             wakeups,
             custody: None,
         }
@@ -49,12 +49,12 @@ impl Waiting {
 /// everybody else, waiting. The others wait here, and their connections are not read from
 /// meanwhile.
 #[derive(Default)]
-pub(crate) struct Logins {
+pub(crate) struct WaitingLogins {
     pub(crate) under_way: usize,
-    pub(crate) queue: VecDeque<Login>,
+    pub(crate) queue: VecDeque<WaitingLogin>,
 }
 
-pub(crate) struct Login {
+pub(crate) struct WaitingLogin {
     pub(crate) account: Jid,
     pub(crate) since_ms: u64,
     pub(crate) custody: Option<Custody>,
@@ -67,7 +67,7 @@ pub(crate) type WithCredentials = dyn FnOnce(&mut World, Option<(Option<Credenti
 
 /// A future and its continuation.
 pub(crate) struct Task {
-    pub(crate) job: Box<dyn Job>,
+    pub(crate) job: Box<dyn LaterJob>,
     pub(crate) waker: Waker,
     pub(crate) session: Option<SessionRef>,
     pub(crate) custody: Option<Custody>,
@@ -80,7 +80,7 @@ impl std::fmt::Debug for Task {
 }
 
 /// A future and its continuation, of whatever type.
-pub(crate) trait Job {
+pub(crate) trait LaterJob {
     fn poll(&mut self, context: &mut Context<'_>) -> bool;
     fn finish(self: Box<Self>, world: &mut World, session: Option<SessionRef>);
 }
@@ -105,16 +105,16 @@ pub(crate) type Inquiry = (Jid, Box<dyn FnOnce(&mut World, Option<&Packet>)>);
 
 /// Requests without an answer yet.
 #[derive(Default)]
-pub(crate) struct Asked(pub(crate) Map<String, Inquiry>);
+pub(crate) struct OpenRequests(pub(crate) Map<String, Inquiry>);
 
 /// Goes on with the answers of shards, encoded; `None` stands for one that didn't come.
-pub(crate) type Gathered = Box<dyn FnOnce(&mut World, Vec<Option<Vec<u8>>>)>;
+pub(crate) type OnGathered = Box<dyn FnOnce(&mut World, Vec<Option<Vec<u8>>>)>;
 
 /// Answers that are still to come.
 pub(crate) struct Gathering {
     pub(crate) answers: Vec<Option<Vec<u8>>>,
     pub(crate) timer: Timer,
-    pub(crate) then: Gathered,
+    pub(crate) then: OnGathered,
 }
 
 /// All of them, by a number that is never given again: an answer that is late finds nothing.

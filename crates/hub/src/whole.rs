@@ -43,7 +43,7 @@ impl World {
     }
 }
 
-fn bytes(lane: &crate::session::Lane) -> usize {
+fn bytes(lane: &crate::session::SessionLane) -> usize {
     lane.queue.iter().map(|(stanza, _)| stanza.len()).sum()
 }
 

@@ -24,12 +24,12 @@ use crate::custody::Custody;
 pub use crate::event::Event;
 use crate::module::Registry;
 pub use crate::parts::Place;
-use crate::parts::{Catalogue, Clock, Here, Out, People, Tally};
-use crate::served::Served;
+use crate::parts::{Catalogue, ModuleTally, WorldClock, WorldIdentity, WorldOut, WorldPeople};
+use crate::served::ServedDomains;
 use crate::session::{Session, SessionRef};
 use crate::settings::{Privileges, Settings};
 use crate::trace::Trace;
-use crate::waiting::Waiting;
+use crate::waiting::LaterWork;
 use crate::wakeups::Wakeups;
 
 /// Everything that one shard owns.
@@ -42,15 +42,15 @@ pub struct World {
     pub outboxes: Outboxes,
     /// The counts of the shard.
     pub counters: Counters,
-    pub(crate) clock: Clock,
-    pub(crate) here: Here,
+    pub(crate) clock: WorldClock,
+    pub(crate) here: WorldIdentity,
     pub(crate) catalogue: Catalogue,
-    pub(crate) people: People,
-    pub(crate) waiting: Waiting,
-    pub(crate) out: Out,
+    pub(crate) people: WorldPeople,
+    pub(crate) waiting: LaterWork,
+    pub(crate) out: WorldOut,
     /// The traces that are written; mostly none.
     pub(crate) traces: Vec<Arc<Trace>>,
-    pub(crate) tally: Tally,
+    pub(crate) tally: ModuleTally,
 }
 
 impl std::fmt::Debug for World {
@@ -78,14 +78,14 @@ impl World {
             background,
             outboxes: Outboxes::new(settings.outbox),
             counters: Counters::default(),
-            clock: Clock::default(),
-            here: Here::new(place),
+            clock: WorldClock::default(),
+            here: WorldIdentity::new(place),
             catalogue: Catalogue::new(registry, settings.clone()),
-            people: People::default(),
-            waiting: Waiting::new(wakeups),
-            out: Out::new(hops),
+            people: WorldPeople::default(),
+            waiting: LaterWork::new(wakeups),
+            out: WorldOut::new(hops),
             traces: Vec::new(),
-            tally: Tally::default(),
+            tally: ModuleTally::default(),
         };
         world.apply(settings);
         world.start_rounds();
@@ -95,7 +95,7 @@ impl World {
     /// Replaces the settings. Sessions of a domain that is gone end with `host-gone` (RFC 6120
     /// §4.9.3.5).
     pub fn apply(&mut self, settings: Arc<Settings>) {
-        self.catalogue.served = Served::new(&settings, &self.catalogue.registry);
+        self.catalogue.served = ServedDomains::new(&settings, &self.catalogue.registry);
         self.catalogue.services = self.catalogue.registry.hosts(&settings);
         self.outboxes.set_limits(settings.outbox);
         self.counters.stages.measure(settings.profile);

@@ -17,7 +17,7 @@ use rookery_xml::{Kind, Limits, Stanza, Writer};
 
 /// The calls of all spies.
 #[derive(Default)]
-struct Seen(Vec<String>);
+struct HookSeen(Vec<String>);
 
 /// A module that writes down what it is called with, and takes stanzas for the address that has its
 /// name.
@@ -41,7 +41,7 @@ impl<const AT: usize> Module for Spy<AT> {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         if AT == 0 {
-            hooks.state(Seen::default());
+            hooks.state(HookSeen::default());
         }
         hooks.before_route(PHASES[AT], Stanzas::MESSAGES, |world, Passage { packet, to, .. }| {
             note(world, format!("{} {to}", NAMES[AT]));
@@ -61,7 +61,7 @@ impl<const AT: usize> Module for Spy<AT> {
 }
 
 fn note(world: &mut World, seen: String) {
-    world.state_mut::<Seen>().0.push(seen);
+    world.state_mut::<HookSeen>().0.push(seen);
 }
 
 /// Takes what is for its name, marks what is for the user.
@@ -79,11 +79,11 @@ fn pass(name: &str, packet: &Packet, to: JidRef<'_>) -> Delivery {
 
 const DELIVERIES: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal]).and(Stanzas::PRESENCE);
 
-struct Stage {
+struct HookStage {
     world: World,
 }
 
-impl Stage {
+impl HookStage {
     fn new(on: &[&'static str]) -> Self {
         // In the wrong order on purpose.
         let modules: Vec<Box<dyn Module>> = vec![Box::new(Spy::<2>), Box::new(Spy::<1>), Box::new(Spy::<0>)];
@@ -106,7 +106,7 @@ impl Stage {
 
     /// Returns what the spies have seen since it was asked last.
     fn seen(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.world.state_mut::<Seen>().0)
+        std::mem::take(&mut self.world.state_mut::<HookSeen>().0)
     }
 
     fn available(&mut self) {
@@ -128,20 +128,20 @@ fn account() -> Jid {
 
 #[test]
 fn phases_decide_the_order() {
-    let mut stage = Stage::new(&["guard", "act", "record"]);
+    let mut stage = HookStage::new(&["guard", "act", "record"]);
     assert_eq!(stage.say("x@example.org"), ["guard x@example.org", "act x@example.org", "record x@example.org"]);
 }
 
 #[test]
 fn what_one_takes_the_later_ones_do_not_see() {
-    let mut stage = Stage::new(&["guard", "act", "record"]);
+    let mut stage = HookStage::new(&["guard", "act", "record"]);
     assert_eq!(stage.say("guard@example.org"), ["guard guard@example.org"]);
     assert_eq!(stage.say("act@example.org"), ["guard act@example.org", "act act@example.org"]);
 }
 
 #[test]
 fn a_module_that_is_off_is_neither_called_nor_shown() {
-    let mut stage = Stage::new(&["act"]);
+    let mut stage = HookStage::new(&["act"]);
     assert_eq!(stage.say("x@example.org"), ["act x@example.org"]);
     let domain = stage.world.domain("example.org").unwrap();
     assert_eq!(stage.world.registry().features(Target::Server, domain), ["act"]);
@@ -149,7 +149,7 @@ fn a_module_that_is_off_is_neither_called_nor_shown() {
 
 #[test]
 fn modules_hear_of_the_end_of_a_session_while_it_has_a_name() {
-    let mut stage = Stage::new(&["record"]);
+    let mut stage = HookStage::new(&["record"]);
     stage.world.closed(Link(0));
     assert_eq!(stage.seen(), ["record ended user@example.org/r"]);
     assert!(matches!(stage.world.next_event(), Some(Event::Released(Link(0)))));
@@ -157,7 +157,7 @@ fn modules_hear_of_the_end_of_a_session_while_it_has_a_name() {
 
 #[test]
 fn each_sees_a_delivery_as_the_one_before_left_it() {
-    let mut stage = Stage::new(&["guard", "act", "record"]);
+    let mut stage = HookStage::new(&["guard", "act", "record"]);
     let packet = Packet::scanned(b"<message from='x@example.net/r'><body>hi</body></message>").unwrap();
     stage.world.route(&packet, account().as_ref());
     let user = "user@example.org";
@@ -171,7 +171,7 @@ fn each_sees_a_delivery_as_the_one_before_left_it() {
 
 #[test]
 fn a_delivery_that_one_takes_goes_no_further_and_needs_no_account() {
-    let mut stage = Stage::new(&["guard", "act"]);
+    let mut stage = HookStage::new(&["guard", "act"]);
     for stanza in [&b"<message from='x@example.net/r'/>"[..], b"<presence from='x@example.net/r'/>"] {
         let packet = Packet::scanned(stanza).unwrap();
         stage.world.route(&packet, Jid::parse("guard@example.org").unwrap().as_ref());
@@ -184,7 +184,7 @@ fn a_delivery_that_one_takes_goes_no_further_and_needs_no_account() {
 
 #[test]
 fn what_comes_back_from_a_session_is_not_seen_again() {
-    let mut stage = Stage::new(&["record"]);
+    let mut stage = HookStage::new(&["record"]);
     stage.available();
     let packet = Packet::scanned(b"<message from='x@example.net/r'><body>hi</body></message>").unwrap();
     stage.world.route(&packet, account().as_ref());

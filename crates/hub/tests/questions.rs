@@ -5,7 +5,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rookery_fanout::Link;
-use rookery_hub::{Event, Hooks, Letter, Module, Peer, Place, Question, Registry, Reply, Settings, Wakeups, World};
+use rookery_hub::{
+    Event, Hooks, Letter, Module, Peer, Place, Question, QuestionReply, Registry, Settings, Wakeups, World,
+};
 use rookery_jid::Jid;
 use rookery_store::Background;
 use rookery_store::memory::Memory;
@@ -17,7 +19,7 @@ fn worlds() -> Vec<World> {
     let world = |shard| {
         let place = Place::alone(shard, SHARDS, [1, 2, 3, 4]);
         let settings = Arc::new(Settings::default());
-        let (registry, wakeups) = (Registry::new(vec![Box::new(Asking)]), Wakeups::new(|| {}));
+        let (registry, wakeups) = (Registry::new(vec![Box::new(QuestionAsking)]), Wakeups::new(|| {}));
         World::new(place, settings, registry, Memory::stores(), Background::in_place(), wakeups)
     };
     (0..SHARDS).map(world).collect()
@@ -42,20 +44,20 @@ fn exchange(worlds: &mut [World]) {
 /// Asks a shard for its number, which it tells so many milliseconds later; never if that is
 /// [`NEVER`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Which {
+struct QuestionWhich {
     later_ms: u64,
 }
 
 const NEVER: u64 = u64::MAX;
 
-impl Question for Which {
+impl Question for QuestionWhich {
     const NAME: &'static str = "test which";
     type Answer = usize;
 
-    fn ask(self, world: &mut World, reply: Reply<usize>) {
+    fn ask(self, world: &mut World, reply: QuestionReply<usize>) {
         let give = move |world: &mut World| {
             let shard = world.shard();
-            reply.give(world, shard);
+            reply.answer(world, shard);
         };
         match self.later_ms {
             0 => give(world),
@@ -79,9 +81,9 @@ impl Letter for Add {
 
 struct Sum(u32);
 
-struct Asking;
+struct QuestionAsking;
 
-impl Module for Asking {
+impl Module for QuestionAsking {
     fn name(&self) -> &'static str {
         "asking"
     }
@@ -97,7 +99,7 @@ impl Module for Asking {
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.state(Sum(0));
         hooks.letter::<Add>();
-        hooks.question::<Which>();
+        hooks.question::<QuestionWhich>();
     }
 }
 
@@ -119,7 +121,7 @@ fn all_shards_answer_in_their_order() {
     let got = Rc::new(RefCell::new(Vec::new()));
     for asking in &mut worlds {
         let got = got.clone();
-        asking.put_to_all(Which { later_ms: 0 }, move |world, answers| {
+        asking.put_to_all(QuestionWhich { later_ms: 0 }, move |world, answers| {
             got.borrow_mut().push((world.shard(), answers));
         });
     }
@@ -137,7 +139,7 @@ fn the_home_of_an_account_answers_when_it_likes() {
     for name in ["a", "b", "c", "d", "e", "f"] {
         let (got, account) = (got.clone(), Jid::parse(&format!("{name}@x")).expect("an address"));
         let home = worlds[0].home_of(account.as_ref());
-        worlds[0].put_to_home(account.as_ref(), Which { later_ms: 1 }, move |_, shard| {
+        worlds[0].put_to_home(account.as_ref(), QuestionWhich { later_ms: 1 }, move |_, shard| {
             got.borrow_mut().push((shard, Some(home)));
         });
     }
@@ -152,20 +154,20 @@ fn the_home_of_an_account_answers_when_it_likes() {
 fn an_answer_that_does_not_come_in_time_is_missing() {
     let mut worlds = worlds();
     let got = Rc::new(RefCell::new(Vec::new()));
-    for later_ms in [NEVER, Which::PATIENCE_MS + 1] {
+    for later_ms in [NEVER, QuestionWhich::PATIENCE_MS + 1] {
         let got = got.clone();
-        worlds[0].put_to(1, Which { later_ms }, move |_, answer| got.borrow_mut().push(answer));
+        worlds[0].put_to(1, QuestionWhich { later_ms }, move |_, answer| got.borrow_mut().push(answer));
     }
     // One shard of three has no mail brought.
     let told = got.clone();
-    worlds[0].put_to_all(Which { later_ms: 0 }, move |_, answers| told.borrow_mut().extend(answers));
+    worlds[0].put_to_all(QuestionWhich { later_ms: 0 }, move |_, answers| told.borrow_mut().extend(answers));
     drop(worlds[0].take_mail(2));
     exchange(&mut worlds);
-    pass(&mut worlds, Which::PATIENCE_MS - 1);
+    pass(&mut worlds, QuestionWhich::PATIENCE_MS - 1);
     assert!(got.borrow().is_empty());
-    pass(&mut worlds, Which::PATIENCE_MS);
+    pass(&mut worlds, QuestionWhich::PATIENCE_MS);
     assert_eq!(*got.borrow(), [None, None, Some(0), Some(1), None]);
-    pass(&mut worlds, Which::PATIENCE_MS + 1);
+    pass(&mut worlds, QuestionWhich::PATIENCE_MS + 1);
     assert_eq!(got.borrow().len(), 5, "an answer that is late goes nowhere");
 }
 
@@ -191,7 +193,7 @@ fn the_driver_knows_where_a_client_is() {
         since_ms: 1000,
     });
     match worlds[1].next_event() {
-        Some(Event::Peer(Link(7), reply)) => reply.give(&mut worlds[1], peer.clone()),
+        Some(Event::Peer(Link(7), reply)) => reply.answer(&mut worlds[1], peer.clone()),
         other => panic!("{other:?}"),
     }
     assert_eq!(*got.borrow(), peer);

@@ -14,21 +14,21 @@ use crate::prepare::{self, MAX_PART, Prepared};
 #[derive(Clone)]
 pub struct Jid {
     text: Box<str>,
-    parts: Parts,
+    parts: JidParts,
 }
 
 /// The same as [`Jid`] over borrowed text, for instance that of a stanza's attribute.
 #[derive(Clone, Copy)]
 pub struct JidRef<'a> {
     text: &'a str,
-    parts: Parts,
+    parts: JidParts,
 }
 
 const _: () = assert!(3 * MAX_PART + 2 <= u16::MAX as usize, "every place in the longest address fits");
 
 /// The places of the parts within the text.
 #[derive(Clone, Copy)]
-pub(crate) struct Parts {
+pub(crate) struct JidParts {
     /// Length of the localpart; 0 if there is none, because an empty one is refused.
     pub(crate) local: u16,
     /// End of the domainpart; the length of the text if there is no resource.
@@ -120,7 +120,7 @@ impl Jid {
             text.push('@');
         }
         text.push_str(domain);
-        let parts = Parts { local: local_len as u16, bare: text.len() as u16 };
+        let parts = JidParts { local: local_len as u16, bare: text.len() as u16 };
         if let Some(resource) = resource {
             text.push('/');
             text.push_str(resource);

@@ -12,7 +12,7 @@ use idna::AsciiDenyList;
 use idna::uts46::{Hyphens, Uts46};
 use stringprep::{nodeprep, resourceprep, tables};
 
-use crate::jid::Parts;
+use crate::jid::JidParts;
 use crate::{Jid, JidError, JidRef};
 
 /// A prepared address that borrowed its text if it could.
@@ -145,7 +145,7 @@ pub fn prepare_resource(raw: &str) -> Result<Cow<'_, str>, JidError> {
 
 /// Returns the offsets of an address that is prepared ASCII, `None` for anything else.
 #[inline]
-pub(crate) fn ascii_parts(raw: &[u8]) -> Option<Parts> {
+pub(crate) fn ascii_parts(raw: &[u8]) -> Option<JidParts> {
     let run = raw.iter().position(|&b| CLASS[usize::from(b)] & LOCAL == 0).unwrap_or(raw.len());
     let (local, domain_start) = match raw.get(run) {
         Some(b'@') if run > 0 => (run, run + 1),
@@ -165,7 +165,7 @@ pub(crate) fn ascii_parts(raw: &[u8]) -> Option<Parts> {
             return None;
         }
     }
-    Some(Parts { local: local as u16, bare: bare as u16 })
+    Some(JidParts { local: local as u16, bare: bare as u16 })
 }
 
 /// Returns whether these bytes are a domain name that IDNA would leave alone: lower case, no empty

@@ -94,12 +94,12 @@ impl Desk {
         Self { asks_always: true, ..self }
     }
 
-    /// Does something besides on the same thread, until the desk ends.
+    /// Runs something else on the same thread, until the desk ends.
     pub fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.handle.spawn(work);
     }
 
-    /// Has a question asked, unless too many wait or the source is away.
+    /// Asks a question, unless too many wait or the source is away.
     pub fn ask(&self, question: impl Future<Output = Result<Judgement, Away>> + Send + 'static) -> Judging {
         let answer = self.ask_and_count(question, |judgement| match judgement {
             Judgement::Good { .. } => Answer::Yes,

@@ -218,7 +218,7 @@ impl Source for Outside {
     }
 }
 
-/// Has a source probed, for a command: blocks until there is an answer, or no patience is left.
+/// Probes a source, for a command: blocks until there is an answer, or no patience is left.
 ///
 /// # Errors
 /// The fault that the probe finds; that it takes too long; that the system gives no descriptor.

@@ -7,13 +7,13 @@ use rookery_xml::{Element, ns};
 use sha1::{Digest, Sha1};
 use sha2::{Sha256, Sha512};
 
-use crate::disco::{Identity, Info};
+use crate::disco::{DiscoIdentity, Info};
 
 /// Returns the verification string of an entity (§5.1).
 pub fn ver(info: &Info) -> String {
     let identities = info.identities();
     let identities = identities
-        .map(|Identity { category, type_, name }| format!("{category}/{type_}//{}", name.unwrap_or_default()));
+        .map(|DiscoIdentity { category, type_, name }| format!("{category}/{type_}//{}", name.unwrap_or_default()));
     STANDARD.encode(Sha1::digest(described(identities.collect(), info.features.clone(), &info.forms)))
 }
 
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn the_simple_example_has_its_hash() {
         let features = ["http://jabber.org/protocol/muc", ns::DISCO_ITEMS, ns::CAPS, ns::DISCO_INFO].to_vec();
-        let identity = Identity { category: "client", type_: "pc", name: Some("Exodus 0.9.1") };
+        let identity = DiscoIdentity { category: "client", type_: "pc", name: Some("Exodus 0.9.1") };
         assert_eq!(ver(&Info { identity, more: &[], features, forms: Vec::new() }), "QgayPKawpkPSDYmwT/WM94uAlu0=");
     }
 

@@ -8,9 +8,9 @@ use rookery_xml::{Element, Writer, ns};
 #[derive(Debug)]
 pub struct Info<'a> {
     /// The first identity.
-    pub identity: Identity<'a>,
+    pub identity: DiscoIdentity<'a>,
     /// More identities, if it has any.
-    pub more: &'static [Identity<'static>],
+    pub more: &'static [DiscoIdentity<'static>],
     /// Sorted, each once.
     pub features: Vec<&'static str>,
     /// Extended information (XEP-0128).
@@ -19,7 +19,7 @@ pub struct Info<'a> {
 
 /// An identity of an entity of this server (XEP-0030 §3.1).
 #[derive(Debug, Clone, Copy)]
-pub struct Identity<'a> {
+pub struct DiscoIdentity<'a> {
     /// A category of the registry of disco categories, such as `pubsub`.
     pub category: &'static str,
     /// A type within the category.
@@ -30,14 +30,14 @@ pub struct Identity<'a> {
 
 impl Info<'_> {
     /// Returns its identities.
-    pub fn identities(&self) -> impl Iterator<Item = Identity<'_>> {
+    pub fn identities(&self) -> impl Iterator<Item = DiscoIdentity<'_>> {
         [self.identity].into_iter().chain(self.more.iter().copied())
     }
 
     /// Writes the `<query/>` of an answer, for the node that was asked for (§3.1).
     pub fn write(&self, reply: &mut Writer, node: Option<&str>) {
         reply.start_ns("query", ns::DISCO_INFO).opt_attr("node", node);
-        for Identity { category, type_, name } in self.identities() {
+        for DiscoIdentity { category, type_, name } in self.identities() {
             reply.start("identity").attr("category", category).attr("type", type_).opt_attr("name", name).end();
         }
         for feature in &self.features {

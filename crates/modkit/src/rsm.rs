@@ -9,7 +9,7 @@ use rookery_xml::{Element, Writer, ns};
 
 /// The part of a set that a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Request {
+pub struct RsmRequest {
     /// Items wanted at most; `None`: as many as the responder likes.
     pub max: Option<usize>,
     /// The place of that part within the set.
@@ -34,7 +34,7 @@ pub enum Part {
 
 /// The description of the part that a result brings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Answer {
+pub struct RsmAnswer {
     /// The ids of the first and the last item; `None` if there is no item.
     pub ends: Option<(String, String)>,
     /// The index of the first item in the whole set, if that is known.
@@ -43,7 +43,7 @@ pub struct Answer {
     pub count: Option<usize>,
 }
 
-impl Request {
+impl RsmRequest {
     /// Reads the `<set/>` in the payload of a request; `None` if it has none.
     ///
     /// # Errors
@@ -80,22 +80,22 @@ impl Request {
         items: &'a [T],
         most: usize,
         id: impl Fn(&T) -> &str,
-    ) -> Result<(&'a [T], Answer), Condition> {
+    ) -> Result<(&'a [T], RsmAnswer), Condition> {
         self.page_within(items, (most, usize::MAX), id, |_| 0)
     }
 
-    /// Returns a page as [`Request::page`] does, within so many items and bytes; `bytes` tells the
-    /// size of an item. One item fits always.
+    /// Returns a page as [`RsmRequest::page`] does, within so many items and bytes; `bytes` tells
+    /// the size of an item. One item fits always.
     ///
     /// # Errors
-    /// The errors of [`Request::page`].
+    /// The errors of [`RsmRequest::page`].
     pub fn page_within<'a, T>(
         &self,
         items: &'a [T],
         (most, most_bytes): (usize, usize),
         id: impl Fn(&T) -> &str,
         bytes: impl Fn(&T) -> usize,
-    ) -> Result<(&'a [T], Answer), Condition> {
+    ) -> Result<(&'a [T], RsmAnswer), Condition> {
         let find = |wanted: &str| items.iter().position(|item| id(item) == wanted).ok_or(Condition::ItemNotFound);
         let max = self.max.unwrap_or(usize::MAX).min(most);
         let (start, end, is_end_fixed) = match &self.part {
@@ -117,11 +117,11 @@ impl Request {
             _ => (start, found.get(..fitting).unwrap_or_default()),
         };
         let ends = found.first().zip(found.last()).map(|(first, last)| (id(first).to_owned(), id(last).to_owned()));
-        Ok((found, Answer { ends, index: Some(start), count: Some(items.len()) }))
+        Ok((found, RsmAnswer { ends, index: Some(start), count: Some(items.len()) }))
     }
 }
 
-impl Answer {
+impl RsmAnswer {
     /// Writes the `<set/>` of the answer.
     pub fn write(&self, reply: &mut Writer) {
         reply.start_ns("set", ns::RSM);
@@ -167,12 +167,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn request(set: &str) -> Result<Option<Request>, Condition> {
+    fn request(set: &str) -> Result<Option<RsmRequest>, Condition> {
         let payload = format!("<query xmlns='urn:example'><set xmlns='{}'>{set}</set></query>", ns::RSM);
-        Request::read(&Element::parse(payload.as_bytes()).unwrap())
+        RsmRequest::read(&Element::parse(payload.as_bytes()).unwrap())
     }
 
-    fn page(set: &str) -> Result<(String, Answer), Condition> {
+    fn page(set: &str) -> Result<(String, RsmAnswer), Condition> {
         let items = ["a", "b", "c", "d", "e"];
         let (found, answer) = request(set)?.unwrap().page(&items, 3, |item| item)?;
         Ok((found.concat(), answer))
@@ -235,11 +235,11 @@ mod tests {
     #[test]
     fn an_answer_says_where_it_is() {
         let mut reply = Writer::new("fin");
-        Answer { ends: Some(("a<".into(), "c".into())), index: Some(0), count: Some(9) }.write(&mut reply);
+        RsmAnswer { ends: Some(("a<".into(), "c".into())), index: Some(0), count: Some(9) }.write(&mut reply);
         let text = String::from_utf8(reply.finish().into_bytes()).unwrap();
         assert!(text.contains("<first index='0'>a&lt;</first><last>c</last><count>9</count></set>"), "{text}");
         let mut reply = Writer::new("fin");
-        Answer { count: Some(0), ..Answer::default() }.write(&mut reply);
+        RsmAnswer { count: Some(0), ..RsmAnswer::default() }.write(&mut reply);
         let text = String::from_utf8(reply.finish().into_bytes()).unwrap();
         assert!(text.contains("><count>0</count></set>"), "{text}");
     }
@@ -258,7 +258,7 @@ mod tests {
                 3 => Part::Last,
                 _ => Part::Index(at),
             };
-            if let Ok((found, answer)) = (Request { max, part }).page(&names, most, |name| name) {
+            if let Ok((found, answer)) = (RsmRequest { max, part }).page(&names, most, |name| name) {
                 let start = answer.index.unwrap();
                 prop_assert!(found.len() <= most.min(max.unwrap_or(usize::MAX)));
                 prop_assert_eq!(found, &names[start..start + found.len()]);

@@ -19,7 +19,7 @@ use rookery_base::{Completer, one_shot};
 use rookery_fanout::Packet;
 use rookery_hub::{Bound, Domain, Hooks, Iq, Module, Most, OptionSpec, Options, Per, Unit, Value, World};
 use rookery_jid::{Jid, JidRef};
-use rookery_modkit::disco::{Identity, Info, reply_items};
+use rookery_modkit::disco::{DiscoIdentity, Info, reply_items};
 use rookery_modkit::option;
 use rookery_modkit::request::{is_get, to_service};
 use rookery_stream::error::Condition;
@@ -39,11 +39,11 @@ pub struct Relay(Arc<OnceLock<Serving>>);
 
 struct Serving {
     port: u16,
-    join: Box<dyn Fn(Wish) + Send + Sync>,
+    join: Box<dyn Fn(RelayWish) + Send + Sync>,
 }
 
 /// To join the two connections that wait with a token.
-pub struct Wish {
+pub struct RelayWish {
     /// SHA-1 of the stream's id, the requester and the target, in hexadecimal digits.
     pub token: String,
     /// The domain whose stream it is.
@@ -51,14 +51,14 @@ pub struct Wish {
     /// The account whose stream it is, a bare JID.
     pub requester: String,
     /// The terms for this stream.
-    pub terms: Terms,
+    pub terms: RelayTerms,
     /// Gets to know what came of it. If it is dropped, the proxy has failed.
-    pub answer: Completer<Outcome>,
+    pub answer: Completer<RelayOutcome>,
 }
 
 /// The bounds for the streams of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms {
+pub struct RelayTerms {
     /// Streams at a time that the domain may have.
     pub streams: usize,
     /// Streams at a time that one account may have.
@@ -71,7 +71,7 @@ pub struct Terms {
 
 /// The outcome of a wish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RelayOutcome {
     /// Both connections are one stream now.
     Joined,
     /// Only one party is connected.
@@ -92,14 +92,14 @@ impl Bytestreams {
 impl Relay {
     /// Says on which port connections are taken, and who joins them, from any thread. The first one
     /// counts.
-    pub fn serve(&self, port: u16, join: impl Fn(Wish) + Send + Sync + 'static) {
+    pub fn serve(&self, port: u16, join: impl Fn(RelayWish) + Send + Sync + 'static) {
         // Two relays would be a mistake of the program; that the second is never asked does no
         // harm.
         let _ = self.0.set(Serving { port, join: Box::new(join) });
     }
 
     /// Asks for two connections to be joined. Without a relay the wish is dropped.
-    pub fn ask(&self, wish: Wish) {
+    pub fn ask(&self, wish: RelayWish) {
         if let Some(serving) = self.0.get() {
             (serving.join)(wish);
         }
@@ -117,7 +117,7 @@ impl std::fmt::Debug for Relay {
     }
 }
 
-impl std::fmt::Debug for Wish {
+impl std::fmt::Debug for RelayWish {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Wish").field("token", &self.token).field("terms", &self.terms).finish_non_exhaustive()
     }
@@ -195,13 +195,13 @@ const OPTIONS: [OptionSpec; 9] = [
     OptionSpec {
         key: "port",
         default: || Value::Number(0),
-        doc: "the port that clients are told, if it is not that of [listen] bytestreams; 0: it is",
+        doc: "the port that clients get, if it isn't that of [listen] bytestreams; 0: that one",
         check: port,
     },
     OptionSpec {
         key: "streams",
         default: || Value::Number(500),
-        doc: "streams at a time; each takes two connections",
+        doc: "streams at the same time; each takes two connections",
         check: option::at_least_one,
     },
     OptionSpec {
@@ -219,7 +219,7 @@ const OPTIONS: [OptionSpec; 9] = [
     OptionSpec {
         key: "idle_seconds",
         default: || Value::Number(300),
-        doc: "seconds after which a stream ends on which nothing moves",
+        doc: "seconds after which an idle stream ends",
         check: option::at_least_one,
     },
 ];
@@ -268,7 +268,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
 
 /// Answers service discovery (§4.1).
 fn info(world: &mut World, iq: &Iq, options: &Options) {
-    let identity = Identity { category: "proxy", type_: "bytestreams", name: Some(options.text("name")) };
+    let identity = DiscoIdentity { category: "proxy", type_: "bytestreams", name: Some(options.text("name")) };
     let info = Info { identity, more: &[], features: FEATURES.to_vec(), forms: Vec::new() };
     let mut reply = iq.result();
     info.write(&mut reply, None);
@@ -294,7 +294,7 @@ fn activate(world: &mut World, iq: Iq, options: &Options, domain: &Domain) {
     let target = iq.payload.child("activate", ns::BYTESTREAMS).and_then(|target| Jid::parse(target.text().trim()).ok());
     let (Some(sid), Some(target)) = (sid, target) else { return world.reply_error(&iq, Condition::BadRequest) };
     let (answer, joined) = one_shot();
-    let terms = Terms {
+    let terms = RelayTerms {
         streams: usize::try_from(options.number("streams")).unwrap_or(usize::MAX),
         streams_per_user: usize::try_from(options.number("streams_per_user")).unwrap_or(usize::MAX),
         rate_bytes: options.number("rate_bytes"),
@@ -302,12 +302,12 @@ fn activate(world: &mut World, iq: Iq, options: &Options, domain: &Domain) {
     };
     let token = token(sid, &iq.from, &target);
     let requester = iq.from.bare_str().to_owned();
-    world.state::<Relay>().ask(Wish { token, domain: domain.name.clone(), requester, terms, answer });
+    world.state::<Relay>().ask(RelayWish { token, domain: domain.name.clone(), requester, terms, answer });
     world.wait(joined, move |world, outcome| match outcome {
-        Ok(Outcome::Joined) => world.reply_done(&iq),
-        Ok(Outcome::OneOnly) => world.reply_error(&iq, Condition::NotAllowed),
-        Ok(Outcome::Unknown) => world.reply_error(&iq, Condition::ItemNotFound),
-        Ok(Outcome::TooMany) => world.reply_error(&iq, Condition::ResourceConstraint),
+        Ok(RelayOutcome::Joined) => world.reply_done(&iq),
+        Ok(RelayOutcome::OneOnly) => world.reply_error(&iq, Condition::NotAllowed),
+        Ok(RelayOutcome::Unknown) => world.reply_error(&iq, Condition::ItemNotFound),
+        Ok(RelayOutcome::TooMany) => world.reply_error(&iq, Condition::ResourceConstraint),
         Err(_) => world.reply_error(&iq, Condition::InternalServerError),
     });
 }

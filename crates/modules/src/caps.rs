@@ -1,5 +1,5 @@
 //! XEP-0115: Entity Capabilities. A client that has seen a server with these capabilities before
-//! needn't ask again. `caps2` is their second version (XEP-0390), which is announced beside.
+//! needn't ask again. `caps2` is their second version (XEP-0390), which is announced as well.
 
 use rookery_hub::{Domain, Hooks, Module, Target};
 use rookery_modkit::caps::ver;

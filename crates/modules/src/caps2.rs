@@ -5,7 +5,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rookery_modkit::disco::{Identity, Info};
+use rookery_modkit::disco::{DiscoIdentity, Info};
 use rookery_xml::{Built, Element, Writer, ns};
 use sha2::{Digest, Sha256};
 
@@ -25,7 +25,7 @@ pub(crate) fn node(info: &Info<'_>) -> String {
 fn hash(info: &Info<'_>) -> String {
     let identities = info.identities();
     let identities =
-        identities.map(|Identity { category, type_, name }| [category, type_, "", name.unwrap_or_default()]);
+        identities.map(|DiscoIdentity { category, type_, name }| [category, type_, "", name.unwrap_or_default()]);
     STANDARD.encode(Sha256::digest(input(&identities.collect::<Vec<_>>(), &info.features, &info.forms)))
 }
 
@@ -99,7 +99,7 @@ mod tests {
             "jabber:iq:roster",
             "jabber:iq:last",
         ];
-        let identity = Identity { category: "client", type_: "mobile", name: Some("BombusMod") };
+        let identity = DiscoIdentity { category: "client", type_: "mobile", name: Some("BombusMod") };
         let info = Info { identity, more: &[], features, forms: Vec::new() };
         assert_eq!(node(&info), "urn:xmpp:caps#sha-256.kzBZbkqJ3ADrj7v08reD1qcWUwNGHaidNUgD7nHpiw8=");
     }

@@ -65,7 +65,7 @@ pub fn enable(world: &mut World, session: SessionRef, wanted: bool) {
     world.set_carbons(session, wanted);
 }
 
-/// §4, §5. To do again what is done already is no error (§10.1).
+/// Switches carbons on or off (§4, §5). Doing so twice is no error (§10.1).
 fn switch(world: &mut World, iq: Iq) {
     let wanted = match iq.payload.name() {
         "enable" => true,
@@ -90,7 +90,7 @@ fn sent(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delive
     let mut links = world.links_with_carbons(from.as_ref());
     links.retain(|&link| world.address(link) != Some(&from));
     // A message to the sender's own account is copied where it arrives.
-    if links.is_empty() || from.bare() == to.bare() || !is_eligible(packet, Direction::Sent, to) {
+    if links.is_empty() || from.bare() == to.bare() || !is_eligible(packet, CarbonDirection::Sent, to) {
         return Delivery::Pass;
     }
     let copied = notes.recorded.as_deref().map(|id| packet.with_child(&archive::stanza_id(from.as_ref(), id)));
@@ -98,7 +98,7 @@ fn sent(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delive
     Delivery::Pass
 }
 
-/// §7: what comes for an account, to those of its sessions that don't get it anyway.
+/// Copies what comes for an account to those of its sessions that don't get it anyway (§7).
 fn received(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     let mut links = world.links_with_carbons(to);
     if links.is_empty() {
@@ -115,7 +115,7 @@ fn received(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Deliv
     // The session that sent it has it.
     let from = packet.sender();
     links.retain(|&link| world.address(link) != from.as_ref());
-    if !links.is_empty() && is_eligible(packet, Direction::Received, to) {
+    if !links.is_empty() && is_eligible(packet, CarbonDirection::Received, to) {
         give(world, &links, "received", to, packet, to);
     }
     Delivery::Pass
@@ -146,13 +146,13 @@ fn without_forged(packet: &Packet) -> Delivery {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
+enum CarbonDirection {
     Sent,
     Received,
 }
 
 /// Returns whether a message is of a kind that is copied (§6.1).
-fn is_eligible(packet: &Packet, direction: Direction, to: JidRef<'_>) -> bool {
+fn is_eligible(packet: &Packet, direction: CarbonDirection, to: JidRef<'_>) -> bool {
     let stanza = packet.stanza();
     let is_private = |child: Child<'_>| match &*child.ns() {
         ns::CARBONS => matches!(child.name(), "private" | "sent" | "received"),
@@ -167,7 +167,7 @@ fn is_eligible(packet: &Packet, direction: Direction, to: JidRef<'_>) -> bool {
         return packet.type_() != StanzaType::Error;
     }
     let is_of_room = || stanza.child("x", ns::MUC_USER).is_some();
-    if direction == Direction::Received && to.resource().is_some() && is_of_room() {
+    if direction == CarbonDirection::Received && to.resource().is_some() && is_of_room() {
         return false;
     }
     let is_talk = || stanza.has_body() || stanza.children().any(|child| is_of_instant_messaging(&child));
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use rookery_jid::Jid;
 
-    fn eligible(type_: &str, content: &str, direction: Direction) -> bool {
+    fn eligible(type_: &str, content: &str, direction: CarbonDirection) -> bool {
         let stanza = format!("<message from='a@x/r' type='{type_}'>{content}</message>");
         let packet = Packet::scanned(stanza.as_bytes()).unwrap();
         is_eligible(&packet, direction, Jid::parse("b@x/r").unwrap().as_ref())
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_rules_of_the_xep_hold() {
-        let both = [Direction::Sent, Direction::Received];
+        let both = [CarbonDirection::Sent, CarbonDirection::Received];
         let receipt = "<received xmlns='urn:xmpp:receipts' id='1'/>";
         let occupant = "<body>hi</body><x xmlns='http://jabber.org/protocol/muc#user'/>";
         let invitation = "<x xmlns='http://jabber.org/protocol/muc#user'><invite from='a@x'/></x>";

@@ -49,7 +49,7 @@ const fn addresses(key: &'static str, doc: &'static str) -> OptionSpec {
     OptionSpec { key, default: || Value::List(Vec::new()), doc, check: are_uris }
 }
 
-/// §3: values should be URIs, those of `status` must be.
+/// Refuses values that are no URIs: they should be, and those of `status` must be (§3).
 fn are_uris(value: &Value) -> Result<(), String> {
     option::each(value, |address| match is_uri(address) {
         true => Ok(()),
@@ -57,7 +57,8 @@ fn are_uris(value: &Value) -> Result<(), String> {
     })
 }
 
-/// RFC 3986 §3: a scheme, a colon, and something without spaces behind it.
+/// Returns whether a text has the form of a URI (RFC 3986 §3): a scheme, a colon, and something
+/// without spaces behind it.
 fn is_uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())

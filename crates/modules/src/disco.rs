@@ -67,7 +67,7 @@ fn server_info(world: &mut World, iq: Iq) {
     world.reply(&iq, reply);
 }
 
-/// §4: the services of a domain.
+/// Lists the services of a domain (§4).
 fn server_items(world: &mut World, iq: Iq) {
     if !is_get(world, &iq, "query") {
         return;
@@ -105,7 +105,8 @@ fn has_nodes(world: &World, iq: &Iq) -> bool {
     world.domain(iq.to.domain()).is_some_and(|domain| domain.module(pep::NAME).is_some())
 }
 
-/// §8, first rule: `service-unavailable` for a stranger as for an account that doesn't exist.
+/// Describes an account; a stranger gets `service-unavailable`, as for an account that doesn't
+/// exist (§8, first rule).
 fn account_info(world: &mut World, iq: Iq, asker: Asker) {
     if asker == Asker::Stranger {
         return world.reply_error(&iq, Condition::ServiceUnavailable);
@@ -119,8 +120,8 @@ fn account_info(world: &mut World, iq: Iq, asker: Asker) {
     world.reply(&iq, reply);
 }
 
-/// §8, second rule: an empty list for a stranger as for an account that doesn't exist; else the
-/// available resources.
+/// Lists the items of an account; a stranger gets an empty list, as for an account that doesn't
+/// exist (§8, second rule), anybody else the available resources.
 fn account_items(world: &mut World, iq: Iq, asker: Asker) {
     if asker == Asker::Stranger {
         return reply_items(world, &iq, &[]);

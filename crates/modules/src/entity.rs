@@ -2,7 +2,7 @@
 //! their accounts.
 
 use rookery_hub::{Domain, LoginBy, Registry, Target};
-use rookery_modkit::disco::{Identity, Info};
+use rookery_modkit::disco::{DiscoIdentity, Info};
 use rookery_pubsub::pep;
 use rookery_xml::ns;
 
@@ -15,7 +15,7 @@ pub(crate) fn of_server<'a>(registry: &Registry, domain: &Domain) -> Info<'a> {
     features.extend(OF_THE_HUB);
     features.sort_unstable();
     features.dedup();
-    let identity = Identity { category: "server", type_: "im", name: Some(NAME) };
+    let identity = DiscoIdentity { category: "server", type_: "im", name: Some(NAME) };
     Info { identity, more: personal_eventing(domain), features, forms: contact::forms(domain) }
 }
 
@@ -25,16 +25,16 @@ pub(crate) fn of_account<'a>(registry: &Registry, domain: &Domain) -> Info<'a> {
         LoginBy::Anonymous => "anonymous",
         LoginBy::Own | LoginBy::Source(_) => "registered",
     };
-    let identity = Identity { category: "account", type_, name: None };
+    let identity = DiscoIdentity { category: "account", type_, name: None };
     let features = registry.features(Target::Account, domain);
     Info { identity, more: personal_eventing(domain), features, forms: Vec::new() }
 }
 
-/// Accounts whose nodes are there for others say so (XEP-0163 §6.1). So does their domain, where
-/// many clients look.
-fn personal_eventing(domain: &Domain) -> &'static [Identity<'static>] {
+/// Returns the identity of accounts whose nodes are there for others (XEP-0163 §6.1). Their domain
+/// has it, too, since many clients look there.
+fn personal_eventing(domain: &Domain) -> &'static [DiscoIdentity<'static>] {
     let is_on = domain.module(pep::NAME).is_some();
-    if is_on { &[Identity { category: "pubsub", type_: "pep", name: None }] } else { &[] }
+    if is_on { &[DiscoIdentity { category: "pubsub", type_: "pep", name: None }] } else { &[] }
 }
 
 /// The features of the hub, which are there whatever modules are on.

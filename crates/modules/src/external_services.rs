@@ -19,7 +19,7 @@ use rookery_stream::error::Condition;
 use rookery_xml::{Writer, ns};
 use sha1::Sha1;
 
-/// Tells clients of services beside XMPP.
+/// Tells clients of services besides XMPP.
 #[derive(Debug)]
 pub struct ExternalServices;
 
@@ -29,7 +29,7 @@ impl Module for ExternalServices {
     }
 
     fn summary(&self) -> &'static str {
-        "clients find STUN and TURN servers for calls, with credentials that are good for a while"
+        "clients find STUN and TURN servers for calls, with temporary credentials"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -56,7 +56,7 @@ const SERVICES: OptionSpec = OptionSpec {
     key: "services",
     default: || Value::List(Vec::new()),
     doc: "the services, e.g. [\"stun:stun.example.org:3478\", \"turn:turn.example.org:3478?transport=udp\"]",
-    check: |value| option::each(value, |text| Service::read(text).map(drop)),
+    check: |value| option::each(value, |text| ExternalService::read(text).map(drop)),
 };
 
 const SECRET: OptionSpec = OptionSpec {
@@ -69,21 +69,21 @@ const SECRET: OptionSpec = OptionSpec {
 const HOURS: OptionSpec = OptionSpec {
     key: "credentials_hours",
     default: || Value::Number(24),
-    doc: "hours for which credentials are good",
+    doc: "hours for which credentials are valid",
     check: option::at_least_one,
 };
 
 /// A service as the operator writes it: type, host, and where they differ from the usual ones port
 /// and transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Service {
+struct ExternalService {
     type_: String,
     host: String,
     port: Option<u16>,
     transport: Option<String>,
 }
 
-impl Service {
+impl ExternalService {
     /// Reads `type:host[:port][?transport=udp]`; an IPv6 address stands in brackets.
     fn read(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is no service; write e.g. \"turn:turn.example.org:3478?transport=udp\"");
@@ -122,14 +122,14 @@ impl Service {
 }
 
 /// Username and password for an account, and when they end (milliseconds since 1970).
-struct Credentials {
+struct ServiceCredentials {
     username: String,
     password: String,
     until_ms: u64,
 }
 
-impl Credentials {
-    /// `now_ms`: milliseconds since 1970.
+impl ServiceCredentials {
+    /// Makes the credentials that are valid from `now_ms` on, milliseconds since 1970.
     fn new(options: &Options, user: &str, now_ms: u64) -> Option<Self> {
         let secret = Some(options.text(SECRET.key)).filter(|secret| !secret.is_empty())?;
         let until = now_ms / 1000 + options.number(HOURS.key).saturating_mul(3600);
@@ -157,8 +157,8 @@ fn answer(world: &mut World, iq: Iq) {
     let Some(options) = world.options(iq.to.domain(), NAME) else {
         return world.reply_error(&iq, Condition::ServiceUnavailable);
     };
-    let services = options.list(SERVICES.key).iter().filter_map(|text| Service::read(text).ok());
-    let is_asked_for = |service: &Service| match asked {
+    let services = options.list(SERVICES.key).iter().filter_map(|text| ExternalService::read(text).ok());
+    let is_asked_for = |service: &ExternalService| match asked {
         Some(asked) => {
             asked.attr("host") == Some(&service.host)
                 && asked.attr("type") == Some(&service.type_)
@@ -170,7 +170,7 @@ fn answer(world: &mut World, iq: Iq) {
     if asked.is_some() && services.is_empty() {
         return world.reply_error(&iq, Condition::ItemNotFound);
     }
-    let credentials = Credentials::new(options, iq.from.local().unwrap_or_default(), world.time());
+    let credentials = ServiceCredentials::new(options, iq.from.local().unwrap_or_default(), world.time());
     let mut reply = iq.result();
     reply.start_ns(iq.payload.name(), ns::EXTERNAL_SERVICES).opt_attr("type", iq.payload.attr("type"));
     for service in &services {
@@ -179,11 +179,11 @@ fn answer(world: &mut World, iq: Iq) {
     world.reply(&iq, reply);
 }
 
-fn write(reply: &mut Writer, service: &Service, credentials: Option<&Credentials>) {
+fn write(reply: &mut Writer, service: &ExternalService, credentials: Option<&ServiceCredentials>) {
     let port = service.port.map(|port| port.to_string());
     reply.start("service").attr("type", &service.type_).attr("host", &service.host);
     reply.opt_attr("port", port.as_deref()).opt_attr("transport", service.transport.as_deref());
-    if let Some(Credentials { username, password, until_ms }) = credentials {
+    if let Some(ServiceCredentials { username, password, until_ms }) = credentials {
         reply.attr("restricted", "true").attr("username", username).attr("password", password);
         reply.attr("expires", &date::timestamp(*until_ms));
     }
@@ -200,11 +200,19 @@ mod tests {
     #[test]
     fn services_are_read() {
         let service = |type_: &str, host: &str, port, transport: Option<&str>| {
-            Ok(Service { type_: type_.into(), host: host.into(), port, transport: transport.map(str::to_owned) })
+            Ok(ExternalService {
+                type_: type_.into(),
+                host: host.into(),
+                port,
+                transport: transport.map(str::to_owned),
+            })
         };
-        assert_eq!(Service::read("stun:stun.example.org"), service("stun", "stun.example.org", None, None));
-        assert_eq!(Service::read("turn:t:3478?transport=udp"), service("turn", "t", Some(3478), Some("udp")));
-        assert_eq!(Service::read("turns:[2001:db8::1]:5349"), service("turns", "2001:db8::1", Some(5349), None));
+        assert_eq!(ExternalService::read("stun:stun.example.org"), service("stun", "stun.example.org", None, None));
+        assert_eq!(ExternalService::read("turn:t:3478?transport=udp"), service("turn", "t", Some(3478), Some("udp")));
+        assert_eq!(
+            ExternalService::read("turns:[2001:db8::1]:5349"),
+            service("turns", "2001:db8::1", Some(5349), None)
+        );
         for wrong in [
             "",
             "turn",
@@ -216,7 +224,7 @@ mod tests {
             "turn:[::1]x",
             "turn:a b",
         ] {
-            assert!(Service::read(wrong).is_err(), "{wrong}");
+            assert!(ExternalService::read(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -225,10 +233,10 @@ mod tests {
     #[test]
     fn credentials_are_those_of_turn_servers() {
         let mut options = Options::defaults(&OPTIONS);
-        assert!(Credentials::new(&options, "romeo", 0).is_none());
+        assert!(ServiceCredentials::new(&options, "romeo", 0).is_none());
         options.set(&SECRET, Value::Text("secret".into()));
         options.set(&HOURS, Value::Number(1));
-        let made = Credentials::new(&options, "romeo", 1_000_000_000_000).unwrap();
+        let made = ServiceCredentials::new(&options, "romeo", 1_000_000_000_000).unwrap();
         assert_eq!((made.username.as_str(), made.until_ms), ("1000003600:romeo", 1_000_003_600_000));
         assert_eq!(made.password, "Hxz/p5fWSpdUjoUlZ2oSOZjLtjg=");
     }

@@ -50,7 +50,7 @@ impl Module for Fast {
 const LIFETIME: OptionSpec = OptionSpec {
     key: DAYS,
     default: || Value::Number(21),
-    doc: "days for which a token is good: a client that stays away longer needs its password again",
+    doc: "days for which a token is valid: a client that stays away longer needs its password again",
     check: days,
 };
 
@@ -64,7 +64,7 @@ const ROTATION: OptionSpec = OptionSpec {
 const INSTALLATIONS: OptionSpec = OptionSpec {
     key: CLIENTS,
     default: || Value::Number(20),
-    doc: "clients of one user that may have tokens; one more makes that invalid which was made longest ago",
+    doc: "clients of one user that may have tokens; one more invalidates the oldest",
     check: option::at_least_one,
 };
 

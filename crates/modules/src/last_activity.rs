@@ -24,7 +24,7 @@ impl Module for LastActivity {
     }
 
     fn summary(&self) -> &'static str {
-        "contacts can find out when somebody was here last, everybody how long the server runs"
+        "contacts can see when somebody was last here, and everybody how long the server has been running"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -50,7 +50,7 @@ impl Module for LastActivity {
     }
 }
 
-/// §3: an account that is here counts as active now.
+/// Answers for an account (§3); one that is here counts as active now.
 fn of_account(world: &mut World, iq: Iq) {
     if world.conceals(iq.to.as_ref(), None, iq.from.as_ref()) {
         return world.reply_error(&iq, Condition::Forbidden);
@@ -78,8 +78,8 @@ fn of_account(world: &mut World, iq: Iq) {
     });
 }
 
-/// §4: a resource is asked by those only who may see its presence. Whether it is there is nobody
-/// else's business, so that the answer is the same.
+/// Lets a request through to a resource only from those who may see its presence (§4). Whether it
+/// is there is nobody else's business, so that the answer is the same.
 fn guard(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     if to.resource().is_none() || !mentions(packet.bytes(), ns::LAST_ACTIVITY.as_bytes()) {
         return Delivery::Pass;

@@ -11,7 +11,7 @@ use rookery_stream::c2s::LoginKind;
 
 /// A module's place in a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum LoginPlace {
     /// It is on if it is on for all domains.
     Usual,
     /// It is off unless the domain's own table switches it on.
@@ -21,15 +21,15 @@ pub enum Place {
 }
 
 /// Returns the place that a module has in a domain with such logins.
-pub fn place(login: LoginKind, module: &str) -> Place {
+pub fn place(login: LoginKind, module: &str) -> LoginPlace {
     match login {
-        LoginKind::Own => Place::Usual,
-        LoginKind::Anonymous if USUAL.contains(&module) => Place::Usual,
-        LoginKind::Anonymous if ON_REQUEST.contains(&module) => Place::OnRequest,
-        LoginKind::Anonymous => Place::Never,
-        LoginKind::Source { .. } if module == "register" => Place::Never,
-        LoginKind::Source { .. } if module == FAST => Place::OnRequest,
-        LoginKind::Source { .. } => Place::Usual,
+        LoginKind::Own => LoginPlace::Usual,
+        LoginKind::Anonymous if USUAL.contains(&module) => LoginPlace::Usual,
+        LoginKind::Anonymous if ON_REQUEST.contains(&module) => LoginPlace::OnRequest,
+        LoginKind::Anonymous => LoginPlace::Never,
+        LoginKind::Source { .. } if module == "register" => LoginPlace::Never,
+        LoginKind::Source { .. } if module == FAST => LoginPlace::OnRequest,
+        LoginKind::Source { .. } => LoginPlace::Usual,
     }
 }
 
@@ -72,7 +72,7 @@ mod tests {
         let kept = ["archive", "offline", "privacy", "private", "push", "register", "shared_roster", "upload", "vcard"];
         for name in kept {
             assert!(modules.contains(&name), "{name} is no module");
-            assert_eq!(place(LoginKind::Anonymous, name), Place::Never, "{name}");
+            assert_eq!(place(LoginKind::Anonymous, name), LoginPlace::Never, "{name}");
         }
     }
 }

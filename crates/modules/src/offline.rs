@@ -31,9 +31,9 @@ use tracing::warn;
 
 /// Keeps messages for accounts that no resource takes them for, and delivers them when one does.
 #[derive(Debug)]
-pub struct Offline;
+pub struct OfflineModule;
 
-impl Module for Offline {
+impl Module for OfflineModule {
     fn name(&self) -> &'static str {
         "offline"
     }
@@ -57,7 +57,7 @@ impl Module for Offline {
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.feature(Target::Server, ns::OFFLINE);
         hooks.state(Pushes(Share::new(PUSHES)));
-        hooks.state(Rounds::default());
+        hooks.state(DeliveryRounds::default());
         hooks.undelivered(Phase::Act, keep);
         hooks.reachable(deliver);
     }
@@ -66,7 +66,7 @@ impl Module for Offline {
 const LIMIT: OptionSpec = OptionSpec {
     key: "limit",
     default: || Value::Number(2000),
-    doc: "messages that may wait for one user, of one sender as many as are still free; the sender of one more gets an error",
+    doc: "messages that may wait for one user; one sender may have at most as many as are still free, and gets an error beyond that",
     check: option::at_least_one,
 };
 
@@ -88,7 +88,7 @@ const BOUNDS: [Bound; 2] = [
 
 /// The fate of a message that no session takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum OfflineFate {
     /// It waits for its user.
     Kept,
     /// It would mean nothing later, and its sender doesn't need to hear so.
@@ -100,28 +100,28 @@ enum Fate {
     Refused,
 }
 
-/// XEP-0160 §3 with the hints of XEP-0334 §4.
+/// Decides whether a message is kept, by XEP-0160 §3 and the hints of XEP-0334 §4.
 ///
 /// `<no-permanent-store/>` is about archives: waiting for the recipient is "a normal part of
 /// delivery" (XEP-0334 §3.3). A message that must not be stored at all is answered with an error if
 /// it has a body, since RFC 6121 §8.5.2.2.1 knows nothing but storing and telling; but only to
 /// those who get the user's presence: to others it would tell whether the user is here.
-fn fate(packet: &Packet) -> Fate {
+fn fate(packet: &Packet) -> OfflineFate {
     if packet.kind() != Kind::Message || !matches!(packet.type_(), StanzaType::Normal | StanzaType::Chat) {
-        return Fate::Refused;
+        return OfflineFate::Refused;
     }
     let stanza = packet.stanza();
     if stanza.child("no-store", ns::HINTS).is_some() {
-        return if stanza.has_body() { Fate::Unstored } else { Fate::Dropped };
+        return if stanza.has_body() { OfflineFate::Unstored } else { OfflineFate::Dropped };
     }
     let is_kept = stanza.has_body()
         || stanza.child("store", ns::HINTS).is_some()
         || stanza.children().any(|child| !is_fleeting(child.name(), &child.ns()));
-    if is_kept { Fate::Kept } else { Fate::Dropped }
+    if is_kept { OfflineFate::Kept } else { OfflineFate::Dropped }
 }
 
-/// Content that means nothing by itself once the moment has passed: chat states (XEP-0085), and
-/// what only goes along with other content.
+/// Returns whether a message has only content that means nothing by itself once the moment has
+/// passed: chat states (XEP-0085), and what only goes along with other content.
 fn is_fleeting(name: &str, namespace: &str) -> bool {
     match namespace {
         ns::CHAT_STATES | ns::HINTS | ns::STANZA_ID | ns::DELAY => true,
@@ -137,21 +137,21 @@ struct Pushes(Share);
 /// Keeps a message for an account that no resource takes; the account need not exist.
 fn keep(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Verdict {
     match fate(packet) {
-        Fate::Refused => return Verdict::Pass,
-        Fate::Unstored => {
+        OfflineFate::Refused => return Verdict::Pass,
+        OfflineFate::Unstored => {
             world.sight(packet, to, Step::Stopped, || {
                 "its sender forbids storing it (XEP-0334); a contact who sees the account's presence is told".into()
             });
             tell_contact(world, packet, to);
             return Verdict::Taken;
         }
-        Fate::Dropped => {
+        OfflineFate::Dropped => {
             world.sight(packet, to, Step::Stopped, || {
                 "it means nothing later, such as that somebody is typing (XEP-0160 §3)".into()
             });
             return Verdict::Taken;
         }
-        Fate::Kept => {}
+        OfflineFate::Kept => {}
     }
     // A server that stops gives back all that sessions have not read, even if it is from one
     // sender.
@@ -223,7 +223,7 @@ fn tell_contact(world: &mut World, packet: &Packet, to: JidRef<'_>) {
 /// were given that the store still has. At most one entry per account that is here, and per
 /// session.
 #[derive(Debug, Default)]
-struct Rounds {
+struct DeliveryRounds {
     last: u64,
     current: Map<Jid, (u64, SessionRef)>,
     /// The ids of messages that lie in the outbox of a session, oldest first.
@@ -232,7 +232,7 @@ struct Rounds {
 
 /// The way of an account's messages to a session. They stay in the store until they were sent:
 /// whatever happens meanwhile, none is lost and none loses its place.
-struct Delivery {
+struct OfflineDelivery {
     owner: Jid,
     session: SessionRef,
     hold: Option<Hold>,
@@ -245,12 +245,12 @@ struct Delivery {
 fn deliver(world: &mut World, link: Link) {
     let Some(owner) = world.address(link).map(Jid::to_bare) else { return };
     let Some(session) = reference(world, link) else { return };
-    let Some(round) = world.state_mut::<Rounds>().begin(&owner, session) else { return };
-    let last = world.state::<Rounds>().last_given(session);
-    Delivery { owner, session, hold: None, round, last }.next(world);
+    let Some(round) = world.state_mut::<DeliveryRounds>().begin(&owner, session) else { return };
+    let last = world.state::<DeliveryRounds>().last_given(session);
+    OfflineDelivery { owner, session, hold: None, round, last }.next(world);
 }
 
-impl Rounds {
+impl DeliveryRounds {
     /// Begins a delivery in the place of one that goes on; `None` if that one goes to the same
     /// session.
     fn begin(&mut self, owner: &Jid, session: SessionRef) -> Option<u64> {
@@ -269,7 +269,7 @@ impl Rounds {
     }
 }
 
-impl Delivery {
+impl OfflineDelivery {
     /// Loads the next portion.
     fn next(mut self, world: &mut World) {
         if self.hold.is_none() {
@@ -287,7 +287,7 @@ impl Delivery {
                 world.store_failed("loading offline messages", &self.owner, &error);
                 // What was given is still removed once it is sent; the rest waits for the next
                 // session.
-                world.state_mut::<Rounds>().current.remove(&self.owner);
+                world.state_mut::<DeliveryRounds>().current.remove(&self.owner);
                 self.wait_until_sent(world);
             }
         });
@@ -307,8 +307,8 @@ impl Delivery {
         self.next(world);
     }
 
-    /// `false` if the session did not take it. A message that can't be read is passed over: it
-    /// would block those behind it for ever.
+    /// Pushes a kept message; returns `false` if the session did not take it. A message that can't
+    /// be read is passed over: it would block those behind it for ever.
     fn push(&mut self, world: &mut World, message: &OfflineMessage) -> bool {
         match Packet::scanned(&message.stanza) {
             Ok(packet) => {
@@ -316,7 +316,7 @@ impl Delivery {
                 if !world.push(self.session.link, &packet, To::Kept) {
                     return false;
                 }
-                world.state_mut::<Rounds>().given.entry(self.session).or_default().push(message.id);
+                world.state_mut::<DeliveryRounds>().given.entry(self.session).or_default().push(message.id);
             }
             Err(fault) => {
                 warn!(account = %self.owner, id = message.id, ?fault, "an offline message in the store is damaged");
@@ -326,8 +326,8 @@ impl Delivery {
         true
     }
 
-    /// Everybody else goes on. When the session has read what it got, or is gone, what was sent is
-    /// removed from the store.
+    /// Waits, while everybody else goes on. When the session has read what it got, or is gone, what
+    /// was sent is removed from the store.
     fn wait_until_sent(mut self, world: &mut World) {
         self.let_go(world);
         let (completer, drained) = rookery_base::one_shot::<usize>();
@@ -335,7 +335,7 @@ impl Delivery {
         let go_on = move |world: &mut World, unsent: Result<usize, rookery_base::Abandoned>| {
             // Replaced by a later delivery to the same session, which removes what both have sent.
             let Ok(unsent) = unsent else { return };
-            let given = world.state_mut::<Rounds>().given.remove(&self.session).unwrap_or_default();
+            let given = world.state_mut::<DeliveryRounds>().given.remove(&self.session).unwrap_or_default();
             let sent = given.len().saturating_sub(unsent);
             let up_to = if unsent == 0 { Some(self.last) } else { given.get(..sent).and_then(<[u64]>::last).copied() };
             match up_to.filter(|&id| id > 0) {
@@ -364,8 +364,8 @@ impl Delivery {
     fn go_on(mut self, world: &mut World) {
         let Some(session) = self.target(world).filter(|_| self.is_current(world)) else { return self.end(world) };
         self.session = session;
-        world.state_mut::<Rounds>().current.insert(self.owner.clone(), (self.round, session));
-        self.last = world.state::<Rounds>().last_given(session);
+        world.state_mut::<DeliveryRounds>().current.insert(self.owner.clone(), (self.round, session));
+        self.last = world.state::<DeliveryRounds>().last_given(session);
         let left = world.stores.offline.count(self.owner.as_ref());
         world.wait(left, move |world, left| match left {
             Ok(left) if left > 0 && self.is_current(world) => self.next(world),
@@ -383,13 +383,13 @@ impl Delivery {
     }
 
     fn is_current(&self, world: &World) -> bool {
-        world.state::<Rounds>().current.get(&self.owner).is_some_and(|(round, _)| *round == self.round)
+        world.state::<DeliveryRounds>().current.get(&self.owner).is_some_and(|(round, _)| *round == self.round)
     }
 
     /// Ends, when all are delivered or nobody is there to take the rest.
     fn end(mut self, world: &mut World) {
         if self.is_current(world) {
-            world.state_mut::<Rounds>().current.remove(&self.owner);
+            world.state_mut::<DeliveryRounds>().current.remove(&self.owner);
         }
         self.let_go(world);
     }
@@ -421,7 +421,7 @@ const PORTION: usize = 64 * 1024;
 mod tests {
     use super::*;
 
-    fn fate_of(type_: &str, content: &str) -> Fate {
+    fn fate_of(type_: &str, content: &str) -> OfflineFate {
         let stanza = format!("<message from='a@x/r' type='{type_}'>{content}</message>");
         fate(&Packet::scanned(stanza.as_bytes()).unwrap())
     }
@@ -436,8 +436,8 @@ mod tests {
             "<subject>hi</subject>",
             "<composing xmlns='http://jabber.org/protocol/chatstates'/><store xmlns='urn:xmpp:hints'/>",
         ] {
-            assert_eq!(fate_of("chat", content), Fate::Kept, "{content}");
-            assert_eq!(fate_of("normal", content), Fate::Kept, "{content}");
+            assert_eq!(fate_of("chat", content), OfflineFate::Kept, "{content}");
+            assert_eq!(fate_of("normal", content), OfflineFate::Kept, "{content}");
         }
     }
 
@@ -450,15 +450,15 @@ mod tests {
             "<paused xmlns='http://jabber.org/protocol/chatstates'/><no-copy xmlns='urn:xmpp:hints'/>",
             "<marker xmlns='urn:example'/><no-store xmlns='urn:xmpp:hints'/>",
         ] {
-            assert_eq!(fate_of("chat", content), Fate::Dropped, "{content}");
+            assert_eq!(fate_of("chat", content), OfflineFate::Dropped, "{content}");
         }
     }
 
     #[test]
     fn what_may_not_be_stored_is_refused() {
-        assert_eq!(fate_of("chat", "<body>hi</body><no-store xmlns='urn:xmpp:hints'/>"), Fate::Unstored);
+        assert_eq!(fate_of("chat", "<body>hi</body><no-store xmlns='urn:xmpp:hints'/>"), OfflineFate::Unstored);
         for type_ in ["groupchat", "headline", "error"] {
-            assert_eq!(fate_of(type_, "<body>hi</body>"), Fate::Refused, "{type_}");
+            assert_eq!(fate_of(type_, "<body>hi</body>"), OfflineFate::Refused, "{type_}");
         }
     }
 

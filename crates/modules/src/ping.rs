@@ -8,9 +8,9 @@ use rookery_xml::ns;
 
 /// Replies to pings to a domain, and to an account from those who may know that it exists.
 #[derive(Debug)]
-pub struct Ping;
+pub struct PingModule;
 
-impl Module for Ping {
+impl Module for PingModule {
     fn name(&self) -> &'static str {
         "ping"
     }

@@ -43,7 +43,7 @@ impl Module for Push {
     }
 
     fn summary(&self) -> &'static str {
-        "phones without a connection are told that a message waits"
+        "phones without a connection are notified that a message waits"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -66,7 +66,7 @@ impl Module for Push {
         hooks.feature(Target::Account, ns::PUSH);
         hooks.document::<Registrations>();
         hooks.iq(Target::Account, ns::PUSH, switch);
-        hooks.state(News::default());
+        hooks.state(PushNews::default());
         hooks.undelivered(Phase::Guard, |world, Passage { packet, to, .. }| {
             notify(world, packet, to);
             Verdict::Pass
@@ -85,7 +85,7 @@ const CONTENT: OptionSpec = OptionSpec {
 const REGISTRATIONS: OptionSpec = OptionSpec {
     key: "registrations",
     default: || Value::Number(10),
-    doc: "push services that one user may have; one more takes the place of the oldest",
+    doc: "push services that one user may have; one more replaces the oldest",
     check: option::at_least_one,
 };
 
@@ -100,7 +100,7 @@ fn content(value: &Value) -> Result<(), String> {
 
 /// A push service that a client has named (§5).
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Registration {
+struct PushRegistration {
     service: Jid,
     node: Option<String>,
     /// The form to publish with.
@@ -109,16 +109,16 @@ struct Registration {
 
 /// The registrations of an account, oldest first.
 #[derive(Debug, Clone, Default)]
-struct Registrations(Vec<Registration>);
+struct Registrations(Vec<PushRegistration>);
 
 /// Registrations that have something to be told, or have been told a moment ago: by account,
 /// service and node.
 #[derive(Debug, Default)]
-struct News(Map<(Jid, Jid, Option<String>), Told>);
+struct PushNews(Map<(Jid, Jid, Option<String>), ToldService>);
 
 /// Tells how much a service has been told.
 #[derive(Debug, Default)]
-struct Told {
+struct ToldService {
     /// Messages since the last notification.
     count: u64,
     /// The last of them.
@@ -127,7 +127,7 @@ struct Told {
     is_busy: bool,
 }
 
-/// §5 and §6: enabling and disabling, by the account itself.
+/// Enables or disables a push service, for the account itself (§5 and §6).
 fn switch(world: &mut World, iq: Iq) {
     if !iq.is_own() {
         return world.reply_error(&iq, Condition::ServiceUnavailable);
@@ -148,7 +148,7 @@ fn switch(world: &mut World, iq: Iq) {
                 return world.reply_error(&iq, Condition::NotAcceptable);
             }
             all.0.retain(|other| other.service != service || other.node != node);
-            all.0.push(Registration { service, node, options });
+            all.0.push(PushRegistration { service, node, options });
             let options = world.options(iq.to.domain(), NAME);
             let most = options.map_or(0, |options| options.number(REGISTRATIONS.key)).max(1) as usize;
             let too_many = all.0.len().saturating_sub(most);
@@ -206,7 +206,7 @@ fn notify(world: &mut World, packet: &Packet, account: JidRef<'_>) {
     for registration in &all.0 {
         let is_idle = {
             let key = (account.clone(), registration.service.clone(), registration.node.clone());
-            let told = world.state_mut::<News>().0.entry(key).or_default();
+            let told = world.state_mut::<PushNews>().0.entry(key).or_default();
             told.count += 1;
             told.last = Some(packet.clone());
             !std::mem::replace(&mut told.is_busy, true)
@@ -218,9 +218,9 @@ fn notify(world: &mut World, packet: &Packet, account: JidRef<'_>) {
 }
 
 /// Publishes what there is (§7), then waits for the answer and a moment.
-fn publish(world: &mut World, account: Jid, registration: Registration) {
+fn publish(world: &mut World, account: Jid, registration: PushRegistration) {
     let key = (account.clone(), registration.service.clone(), registration.node.clone());
-    let Some(told) = world.state_mut::<News>().0.get_mut(&key) else { return };
+    let Some(told) = world.state_mut::<PushNews>().0.get_mut(&key) else { return };
     let (count, last) = (std::mem::take(&mut told.count), told.last.take());
     let options = world.options(account.domain(), NAME);
     let content = options.map_or("none", |options| options.text(CONTENT.key)).to_owned();
@@ -230,15 +230,15 @@ fn publish(world: &mut World, account: Jid, registration: Registration) {
         if let Answer::Error { condition, wait: false } = &answer
             && !PASSING.contains(&condition.as_str())
         {
-            world.state_mut::<News>().0.remove(&key);
+            world.state_mut::<PushNews>().0.remove(&key);
             return disable(world, &account, &registration);
         }
         world.after(INTERVAL_MS, move |world| {
-            let is_done = world.state::<News>().0.get(&key).is_none_or(|told| told.count == 0);
+            let is_done = world.state::<PushNews>().0.get(&key).is_none_or(|told| told.count == 0);
             // It may have been disabled meanwhile.
             let is_there = registrations(world, account.as_ref()).is_none_or(|all| all.0.contains(&registration));
             if is_done || !is_there {
-                world.state_mut::<News>().0.remove(&key);
+                world.state_mut::<PushNews>().0.remove(&key);
             } else {
                 publish(world, account, registration);
             }
@@ -246,8 +246,8 @@ fn publish(world: &mut World, account: Jid, registration: Registration) {
     });
 }
 
-/// §7.1: a service has refused.
-fn disable(world: &mut World, account: &Jid, refused: &Registration) {
+/// Disables a push service that has refused (§7.1).
+fn disable(world: &mut World, account: &Jid, refused: &PushRegistration) {
     let Some(all) = registrations(world, account.as_ref()) else { return };
     let left = Registrations(all.0.iter().filter(|other| *other != refused).cloned().collect());
     let owner = account.clone();
@@ -259,7 +259,7 @@ fn disable(world: &mut World, account: &Jid, refused: &Registration) {
 }
 
 /// Returns the payload of §7.
-fn notification(registration: &Registration, count: u64, last: Option<&Packet>, content: &str) -> Element {
+fn notification(registration: &PushRegistration, count: u64, last: Option<&Packet>, content: &str) -> Element {
     let mut summary = Form::new("submit").hidden("FORM_TYPE", SUMMARY);
     summary = summary.field(Field::text_single("message-count").value(&count.to_string()));
     if let Some(last) = last.filter(|_| content != "none") {
@@ -288,9 +288,9 @@ fn body(packet: &Packet) -> Option<String> {
 }
 
 /// Returns the document of an account; `None` without registrations.
-fn write(all: &[Registration]) -> Option<Vec<u8>> {
+fn write(all: &[PushRegistration]) -> Option<Vec<u8>> {
     let mut root = Element::new("push", ns::PUSH);
-    for Registration { service, node, options } in all {
+    for PushRegistration { service, node, options } in all {
         let mut enable = Element::new("enable", ns::PUSH).with_attr("jid", service.as_str());
         enable = enable.with_opt_attr("node", node.as_deref());
         options.iter().for_each(|options| enable.push_child(options.clone()));
@@ -307,7 +307,7 @@ impl Document for Registrations {
         let registration = |enable: &Element| {
             let service = Jid::parse(enable.attr("jid")?).ok()?;
             let (node, options) = (enable.attr("node").map(str::to_owned), enable.child("x", ns::DATA_FORMS).cloned());
-            Some(Registration { service, node, options })
+            Some(PushRegistration { service, node, options })
         };
         Some(Self(root.children().filter_map(registration).collect()))
     }
@@ -351,8 +351,8 @@ mod tests {
         let service = Jid::parse("push.example.net").unwrap();
         let options = Form::new("submit").hidden("FORM_TYPE", "x").element();
         let all = vec![
-            Registration { service: service.clone(), node: Some("it's <a> node".into()), options: Some(options) },
-            Registration { service, node: None, options: None },
+            PushRegistration { service: service.clone(), node: Some("it's <a> node".into()), options: Some(options) },
+            PushRegistration { service, node: None, options: None },
         ];
         assert_eq!(Registrations::read(&write(&all).unwrap()).unwrap().0, all);
         assert_eq!(write(&[]), None);

@@ -34,18 +34,18 @@ pub use rate::Creations;
 
 /// Lets people make, change and remove accounts from their clients.
 #[derive(Debug)]
-pub struct Register {
+pub struct RegisterModule {
     creations: Creations,
 }
 
-impl Register {
+impl RegisterModule {
     /// Makes the module for one shard; `creations` is the same for all shards.
     pub fn new(creations: Creations) -> Self {
         Self { creations }
     }
 }
 
-impl Module for Register {
+impl Module for RegisterModule {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -80,7 +80,7 @@ impl Module for Register {
             [by_token].into_iter().chain(by_anybody).collect()
         });
         hooks.state(self.creations.clone());
-        hooks.state(shown::Shown::default());
+        hooks.state(shown::ShownTokens::default());
         hooks.before_login(ns::REGISTER, creation::request);
         hooks.before_login(ns::PREAUTH, shown::preauth);
         hooks.iq(Target::Server, ns::REGISTER, of_account);
@@ -102,14 +102,14 @@ const OPTIONS: [OptionSpec; 8] = [
 const ALLOW_CREATION: OptionSpec = OptionSpec {
     key: "allow_creation",
     default: || Value::Switch(true),
-    doc: "anybody can create an account; if false, only who was invited, and users can still change and remove their own",
+    doc: "anybody can create an account; if false, only people with an invitation can, and users can still change and remove their own",
     check: option::any,
 };
 
 const ALLOW_PLAINTEXT: OptionSpec = OptionSpec {
     key: "allow_plaintext",
     default: || Value::Switch(false),
-    doc: "accounts can be created over connections that others can read",
+    doc: "accounts can be created over unencrypted connections",
     check: option::any,
 };
 
@@ -123,21 +123,21 @@ const MIN_PASSWORD: OptionSpec = OptionSpec {
 const INSTRUCTIONS: OptionSpec = OptionSpec {
     key: "instructions",
     default: || Value::Text("Choose a username and a password.".to_owned()),
-    doc: "what people are told who create an account",
+    doc: "the text that people see when they create an account",
     check: option::any,
 };
 
 const USERS_INVITE: OptionSpec = OptionSpec {
     key: "users_invite",
     default: || Value::Switch(true),
-    doc: "users can invite others, who become their contacts; if false, only administrators can",
+    doc: "users can invite people, who become their contacts; if false, only administrators can",
     check: option::any,
 };
 
 const INVITATION_DAYS: OptionSpec = OptionSpec {
     key: "invitation_days",
     default: || Value::Number(7),
-    doc: "days for which an invitation, or a link to set a password, is good",
+    doc: "days for which an invitation, or a link to set a password, is valid",
     check: option::at_least_one,
 };
 

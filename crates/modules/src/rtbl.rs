@@ -38,19 +38,19 @@ pub struct Rtbl {
 
 /// The hashes, by the service and node that they come from; clones mean the same ones.
 #[derive(Debug, Clone, Default)]
-pub struct Lists(Arc<Shared>);
+pub struct Lists(Arc<RtblShared>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct RtblShared {
     any: AtomicBool,
-    hashes: RwLock<Map<List, Set<Hash>>>,
+    hashes: RwLock<Map<ListSource, Set<ListedHash>>>,
 }
 
-type Hash = [u8; 32];
+type ListedHash = [u8; 32];
 
-/// The source of a list.
+/// The service and node that a list comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct List {
+struct ListSource {
     service: Jid,
     node: String,
 }
@@ -68,7 +68,7 @@ impl Module for Rtbl {
     }
 
     fn summary(&self) -> &'static str {
-        "rooms are closed to abusers whom other operators know already"
+        "rooms keep out abusers whom other operators have listed"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -94,24 +94,24 @@ impl Module for Rtbl {
 }
 
 impl Lists {
-    fn has(&self, list: &List) -> bool {
+    fn has(&self, list: &ListSource) -> bool {
         self.read(|lists| lists.contains_key(list))
     }
 
-    fn change(&self, list: &List, change: impl FnOnce(&mut Set<Hash>)) {
+    fn change(&self, list: &ListSource, change: impl FnOnce(&mut Set<ListedHash>)) {
         let mut lists = write(&self.0.hashes);
         change(lists.entry(list.clone()).or_default());
         self.0.any.store(lists.values().any(|hashes| !hashes.is_empty()), Ordering::Relaxed);
     }
 
-    fn keep_only(&self, wanted: &Set<List>) {
+    fn keep_only(&self, wanted: &Set<ListSource>) {
         let mut lists = write(&self.0.hashes);
         lists.retain(|list, _| wanted.contains(list));
         self.0.any.store(lists.values().any(|hashes| !hashes.is_empty()), Ordering::Relaxed);
     }
 
-    /// Tells whether one of these lists has an address or its domain.
-    fn name(&self, wanted: &[List], address: JidRef<'_>) -> bool {
+    /// Returns whether one of these lists has an address or its domain.
+    fn name(&self, wanted: &[ListSource], address: JidRef<'_>) -> bool {
         let hashes = [hash(address.bare_str()), hash(address.domain())];
         self.read(|lists| {
             let mut lists = wanted.iter().filter_map(|list| lists.get(list));
@@ -119,12 +119,12 @@ impl Lists {
         })
     }
 
-    fn read<T>(&self, ask: impl FnOnce(&Map<List, Set<Hash>>) -> T) -> T {
+    fn read<T>(&self, ask: impl FnOnce(&Map<ListSource, Set<ListedHash>>) -> T) -> T {
         ask(&read(&self.0.hashes))
     }
 }
 
-/// Tells whether an address of another server may communicate with a domain.
+/// Returns whether an address of another server may communicate with a domain.
 fn lets_cross(world: &World, remote: JidRef<'_>, domain: &str) -> bool {
     if !world.state::<Lists>().0.any.load(Ordering::Relaxed) {
         return true;
@@ -161,7 +161,7 @@ fn guard(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery
 }
 
 /// Returns the lists that a domain wants.
-fn wanted(world: &World, domain: &str) -> Vec<List> {
+fn wanted(world: &World, domain: &str) -> Vec<ListSource> {
     let options = world.options(domain, NAME);
     let texts = options.map(|options| options.list(LISTS)).unwrap_or_default();
     texts.iter().filter_map(|text| list(text)).collect()
@@ -186,7 +186,7 @@ fn follow(world: &mut World) {
 }
 
 /// Subscribes to a list and fetches it (XEP-0060 §6.1, §6.5.2).
-fn subscribe(world: &mut World, domain: &str, list: List) {
+fn subscribe(world: &mut World, domain: &str, list: ListSource) {
     let wanted = Element::new("subscribe", ns::PUBSUB).with_attr("node", &list.node).with_attr("jid", domain);
     let items = Element::new("items", ns::PUBSUB).with_attr("node", &list.node);
     let request = |child| Element::new("pubsub", ns::PUBSUB).with_child(child);
@@ -232,7 +232,7 @@ fn event(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
     Verdict::Taken
 }
 
-fn change(hashes: &mut Set<Hash>, item: &Element) {
+fn change(hashes: &mut Set<ListedHash>, item: &Element) {
     let Some(hash) = listed(item) else { return };
     if item.name() == "retract" {
         hashes.remove(&hash);
@@ -242,19 +242,19 @@ fn change(hashes: &mut Set<Hash>, item: &Element) {
 }
 
 /// Returns the hash that an item is named by.
-fn listed(item: &Element) -> Option<Hash> {
+fn listed(item: &Element) -> Option<ListedHash> {
     hex::decode(item.attr("id")?)
 }
 
-fn hash(text: &str) -> Hash {
+fn hash(text: &str) -> ListedHash {
     Sha256::digest(text.as_bytes()).into()
 }
 
 /// Reads a list as an operator writes it: service, space, node.
-fn list(text: &str) -> Option<List> {
+fn list(text: &str) -> Option<ListSource> {
     let (service, node) = text.trim().split_once(' ')?;
     let service = prepare(service).ok()?.as_ref().to_jid();
-    Some(List { service, node: node.trim().to_owned() }).filter(|list| !list.node.is_empty())
+    Some(ListSource { service, node: node.trim().to_owned() }).filter(|list| !list.node.is_empty())
 }
 
 /// The key below `[modules]`.

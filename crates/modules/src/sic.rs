@@ -15,7 +15,7 @@ impl Module for Sic {
     }
 
     fn summary(&self) -> &'static str {
-        "clients can ask which address they are seen to connect from"
+        "clients can ask which address their connection comes from"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -31,7 +31,7 @@ impl Module for Sic {
     }
 }
 
-/// §4: nobody gets anybody else's.
+/// Tells a session its own address (§4), and no other's.
 fn answer(world: &mut World, iq: Iq) {
     let Some(session) = iq.origin.filter(|_| iq.to.is_domain() || iq.is_own()) else {
         return world.reply_error(&iq, Condition::Forbidden);

@@ -24,11 +24,11 @@ use rookery_xml::Kind;
 
 /// Limits what strangers send.
 #[derive(Debug)]
-pub struct Strangers;
+pub struct StrangersModule;
 
 /// Counts what strangers have been sent in this minute, on a shard.
 #[derive(Debug, Default)]
-struct Counts {
+struct StrangerCounts {
     /// To strangers, by the account that sends.
     sent: Map<Jid, u64>,
     /// From strangers of other servers, by the address that receives.
@@ -37,25 +37,25 @@ struct Counts {
     messages_of: Map<String, u64>,
     requests_of: Map<String, u64>,
     /// The strangers of other servers whom accounts have written to.
-    abroad: Map<Jid, Abroad>,
+    abroad: Map<Jid, StrangersAbroad>,
 }
 
 /// The strangers of other servers whom an account has written to.
 #[derive(Debug, Default)]
-struct Abroad {
+struct StrangersAbroad {
     /// In milliseconds.
     bucket: Bucket,
     /// Those who are no news.
     known: Set<Jid>,
 }
 
-impl Module for Strangers {
+impl Module for StrangersModule {
     fn name(&self) -> &'static str {
         NAME
     }
 
     fn summary(&self) -> &'static str {
-        "what strangers send is limited, against spam"
+        "strangers can send only so much, against spam"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -73,7 +73,7 @@ impl Module for Strangers {
     fn install(&self, hooks: &mut Hooks<'_>) {
         let stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat])
             .and(Stanzas::of(Kind::Presence, &[StanzaType::Subscribe]));
-        hooks.state(Counts::default());
+        hooks.state(StrangerCounts::default());
         let limited = Wanted::from(stanzas).where_options(|options| options.number(SENT) > 0);
         hooks.before_route(Phase::Guard, limited, going);
         hooks.abroad(stanzas, going_abroad);
@@ -83,10 +83,10 @@ impl Module for Strangers {
         hooks.before_delivery(Phase::Guard, limited, coming);
         hooks.every(MINUTE_MS, |world| {
             let now_ms = world.uptime_ms();
-            let counts = world.state_mut::<Counts>();
+            let counts = world.state_mut::<StrangerCounts>();
             let mut abroad = std::mem::take(&mut counts.abroad);
             abroad.retain(|_, abroad| abroad.bucket.level(now_ms) > 0);
-            *counts = Counts { abroad, ..Counts::default() };
+            *counts = StrangerCounts { abroad, ..StrangerCounts::default() };
         });
     }
 }
@@ -98,7 +98,7 @@ fn going(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery
     if limit == 0 || is_own || to.local().is_none() || is_contact(world, sender.bare(), to) == Some(true) {
         return Delivery::Pass;
     }
-    if count(&mut world.state_mut::<Counts>().sent, sender.bare()) <= limit {
+    if count(&mut world.state_mut::<StrangerCounts>().sent, sender.bare()) <= limit {
         return Delivery::Pass;
     }
     refuse(world, packet, to, "too much to those who are not among your contacts")
@@ -119,7 +119,7 @@ fn going_abroad(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> D
 /// nothing.
 fn may_go_abroad(world: &mut World, account: JidRef<'_>, to: JidRef<'_>, per_hour: u64) -> bool {
     let now_ms = world.uptime_ms();
-    let abroad = &mut world.state_mut::<Counts>().abroad;
+    let abroad = &mut world.state_mut::<StrangerCounts>().abroad;
     if abroad.len() >= MAX_ADDRESSES {
         abroad.clear();
     }
@@ -162,8 +162,8 @@ fn coming(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Deli
     if contact == Some(true) {
         return Delivery::Pass;
     }
-    let is_too_much = count(&mut world.state_mut::<Counts>().received, to) > limit && limit > 0;
-    let counts = world.state_mut::<Counts>();
+    let is_too_much = count(&mut world.state_mut::<StrangerCounts>().received, to) > limit && limit > 0;
+    let counts = world.state_mut::<StrangerCounts>();
     let of_domain = if packet.kind() == Kind::Message { &mut counts.messages_of } else { &mut counts.requests_of };
     let domain_sends_too_much = count_domain(of_domain, sender.domain()) > domain_limit && domain_limit > 0;
     let refusal = match (refuses, is_too_much, domain_sends_too_much) {
@@ -211,7 +211,8 @@ fn look_up(world: &mut World, Passage { packet, to, notes }: Passage<'_>, sender
     });
 }
 
-/// Tells whether two share presence in either direction; `None` if the account is not here to tell.
+/// Returns whether two share presence in either direction; `None` if the account is not here to
+/// tell.
 fn is_contact(world: &World, account: JidRef<'_>, contact: JidRef<'_>) -> Option<bool> {
     world.subscription(account, contact).map(|subscription| subscription != Subscription::None)
 }
@@ -246,25 +247,25 @@ const OPTIONS: [OptionSpec; 6] = [
     OptionSpec {
         key: SENT,
         default: || Value::Number(0),
-        doc: "messages and subscription requests per minute that an account may send to those who are no contacts; 0: no limit",
+        doc: "messages and subscription requests per minute that an account may send to people who aren't contacts; 0: no limit",
         check: option::any,
     },
     OptionSpec {
         key: RECEIVED,
         default: || Value::Number(600),
-        doc: "the same that an account may get from strangers of other servers together; 0: no limit",
+        doc: "the same, that an account may receive from all strangers on other servers together; 0: no limit",
         check: option::any,
     },
     OptionSpec {
         key: ABROAD,
         default: || Value::Number(500),
-        doc: "users of other servers who are no contacts that an account may write to, or ask for a subscription, at once and then per hour; 0: no limit",
+        doc: "users of other servers who aren't contacts that an account may write to, or ask for a subscription, at once and then per hour; 0: no limit",
         check: option::any,
     },
     OptionSpec {
         key: MESSAGES_OF_DOMAIN,
         default: || Value::Number(3000),
-        doc: "messages per minute that users of one other domain may send to those on a shard who are no contacts; 0: no limit",
+        doc: "messages per minute that users of one other domain may send to accounts of a shard that they aren't contacts of; 0: no limit",
         check: option::any,
     },
     OptionSpec {
@@ -276,7 +277,7 @@ const OPTIONS: [OptionSpec; 6] = [
     OptionSpec {
         key: REFUSE,
         default: || Value::Switch(false),
-        doc: "whether messages of strangers of other servers are refused; they can still ask for a subscription",
+        doc: "whether messages from strangers on other servers are refused; they can still ask for a subscription",
         check: option::any,
     },
 ];

@@ -20,7 +20,7 @@ impl Module for StreamManagement {
     }
 
     fn summary(&self) -> &'static str {
-        "sessions survive broken connections, and nothing is lost with one"
+        "sessions survive broken connections, and no message is lost"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -47,14 +47,14 @@ impl Module for StreamManagement {
 const SECONDS: OptionSpec = OptionSpec {
     key: RESUME_SECONDS,
     default: || Value::Number(600),
-    doc: "seconds for which a session waits for its client when the connection is lost; 0 ends it at once",
+    doc: "seconds that a session waits for its client when the connection is lost; 0 ends it at once",
     check: option::any,
 };
 
 const STANZAS: OptionSpec = OptionSpec {
     key: MAX_STANZAS,
     default: || Value::Number(5000),
-    doc: "stanzas that may wait for one client or for its acknowledgement; one more ends its session, what waited goes elsewhere",
+    doc: "stanzas that may wait for one client or for its acknowledgement; one more ends its session, and what waited is delivered elsewhere",
     check: option::at_least_one,
 };
 

@@ -15,7 +15,7 @@ pub struct Shared {
     /// The parties that have created accounts recently.
     pub creations: register::Creations,
     /// The groups of the operator, and who is there.
-    pub groups: shared_roster::Common,
+    pub groups: shared_roster::CommonGroups,
     /// Hashes of those who are kept out of rooms.
     pub block_lists: rtbl::Lists,
     /// The rooms that exist.
@@ -41,24 +41,24 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
     vec![
         Box::new(disco::Disco),
         Box::new(caps::Caps),
-        Box::new(ping::Ping),
+        Box::new(ping::PingModule),
         Box::new(version::Version),
-        Box::new(time::Time),
+        Box::new(time::TimeModule),
         Box::new(contact::Contact),
         Box::new(privacy::Privacy),
-        Box::new(strangers::Strangers),
+        Box::new(strangers::StrangersModule),
         Box::new(shared_roster::SharedRoster::new(shared.groups.clone())),
         Box::new(rtbl::Rtbl::new(shared.block_lists.clone())),
         Box::new(last_activity::LastActivity),
-        Box::new(rookery_archive::Archive),
+        Box::new(rookery_archive::ArchiveModule),
         Box::new(carbons::Carbons),
-        Box::new(offline::Offline),
+        Box::new(offline::OfflineModule),
         Box::new(stream_management::StreamManagement),
         Box::new(client_state::ClientState),
         Box::new(push::Push),
         Box::new(sasl2::Sasl2Module),
         Box::new(fast::Fast),
-        Box::new(multicast::Multicast),
+        Box::new(multicast::MulticastModule),
         Box::new(rookery_rooms::Rooms::new(shared.rooms.clone())),
         Box::new(visits::Visits),
         Box::new(commands::Commands),
@@ -69,7 +69,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
             shared.process.clone(),
         )),
         Box::new(rookery_operations::announce::Announce::new(shared.motds.clone())),
-        Box::new(rookery_pubsub::Pubsub),
+        Box::new(rookery_pubsub::PubsubModule),
         Box::new(rookery_pubsub::pep::PersonalEventing),
         Box::new(rookery_pubsub::data::DataService::new(shared.data.clone())),
         Box::new(rookery_pubsub::private::Private),
@@ -78,6 +78,6 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(sic::Sic),
         Box::new(upload::Upload),
         Box::new(bytestreams::Bytestreams::new(shared.relay.clone())),
-        Box::new(register::Register::new(shared.creations.clone())),
+        Box::new(register::RegisterModule::new(shared.creations.clone())),
     ]
 }

@@ -7,9 +7,9 @@ use rookery_xml::ns;
 
 /// Tells the server's time of day.
 #[derive(Debug)]
-pub struct Time;
+pub struct TimeModule;
 
-impl Module for Time {
+impl Module for TimeModule {
     fn name(&self) -> &'static str {
         "time"
     }

@@ -19,7 +19,7 @@ use rookery_fanout::Packet;
 use rookery_hub::failure::condition;
 use rookery_hub::{Bound, Domain, Hooks, Iq, Module, Most, OptionSpec, Options, Per, Settings, Unit, Value, World};
 use rookery_jid::JidRef;
-use rookery_modkit::disco::{Identity, Info, reply_items};
+use rookery_modkit::disco::{DiscoIdentity, Info, reply_items};
 use rookery_modkit::form::{Field, Form};
 use rookery_modkit::option;
 use rookery_modkit::request::{is_get, to_service};
@@ -96,7 +96,7 @@ const OPTIONS: [OptionSpec; 7] = [
     OptionSpec {
         key: "url",
         default: || Value::Text(String::new()),
-        doc: "where the path /upload of the web front is reached from outside, such as \"https://@:5443/upload\"; @ stands for \
+        doc: "the address at which the path /upload of the web front is reached from outside, such as \"https://@:5443/upload\"; @ stands for \
               the domain. \"\" means by `public_host` of [web], or at the first port of `web_tls`",
         check: address,
     },
@@ -165,9 +165,9 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     }
 }
 
-/// §3: the form tells the largest file.
+/// Describes the service, with the largest file in a form (§3).
 fn info(world: &mut World, iq: &Iq, options: &Options) {
-    let identity = Identity { category: "store", type_: "file", name: Some(options.text("name")) };
+    let identity = DiscoIdentity { category: "store", type_: "file", name: Some(options.text("name")) };
     let most = Field::text_single("max-file-size").value(&options.number("max_bytes").to_string());
     let form = Form::new("result").hidden("FORM_TYPE", ns::HTTP_UPLOAD).field(most).element();
     let info = Info { identity, more: &[], features: FEATURES.to_vec(), forms: vec![form] };

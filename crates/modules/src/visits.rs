@@ -98,9 +98,9 @@ impl Visiting {
 
 /// Tells all shards that a server is lost.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Lost(String);
+struct LostVisits(String);
 
-impl Letter for Lost {
+impl Letter for LostVisits {
     const NAME: &'static str = "visits lost";
 
     fn open(self, world: &mut World) {
@@ -123,7 +123,7 @@ impl Module for Visits {
     }
 
     fn summary(&self) -> &'static str {
-        "users hear that they are out of a room whose server was lost"
+        "users learn that they are no longer in a room whose server went away"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -136,7 +136,7 @@ impl Module for Visits {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.state(Visiting::default());
-        hooks.letter::<Lost>();
+        hooks.letter::<LostVisits>();
         let entering = Wanted::from(Stanzas::of(Kind::Presence, &[StanzaType::Available])).naming(&[ns::MUC]);
         hooks.before_route(Phase::Record, entering, entered);
         hooks.before_route(Phase::Record, Stanzas::of(Kind::Presence, &[StanzaType::Unavailable]), left);
@@ -144,7 +144,7 @@ impl Module for Visits {
         hooks.session_carried(save, restore);
         hooks.lost(|world, domain| {
             for shard in 0..world.shards() {
-                world.send_letter(shard, Lost(domain.to_owned()));
+                world.send_letter(shard, LostVisits(domain.to_owned()));
             }
         });
     }
@@ -248,7 +248,7 @@ fn tell(world: &mut World, session: &Jid, occupant: JidRef<'_>) {
     for code in ["110", "333"] {
         presence.start("status").attr("code", code).end();
     }
-    world.send(&presence.finish(), session);
+    world.route_built(&presence.finish(), session);
 }
 
 /// Errors that say nothing of the room.

@@ -92,9 +92,9 @@ impl AddAssign<&Histogram> for Histogram {
 
 /// Histograms under names that the code knows, such as those of modules: a few dozen at most.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Named(Vec<(&'static str, Histogram)>);
+pub struct NamedHistograms(Vec<(&'static str, Histogram)>);
 
-impl Named {
+impl NamedHistograms {
     /// Returns the histogram of a name.
     pub fn of(&mut self, name: &'static str) -> &mut Histogram {
         let place = match self.0.iter().position(|(known, _)| *known == name) {
@@ -123,8 +123,8 @@ impl Named {
     }
 }
 
-impl AddAssign<&Named> for Named {
-    fn add_assign(&mut self, other: &Named) {
+impl AddAssign<&NamedHistograms> for NamedHistograms {
+    fn add_assign(&mut self, other: &NamedHistograms) {
         for (name, histogram) in &other.0 {
             *self.of(name) += histogram;
         }
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn names_are_kept_apart() {
-        let mut named = Named::default();
+        let mut named = NamedHistograms::default();
         named.of("b").record(1);
         named.of("a").record(2);
         named.of("b").record(3);

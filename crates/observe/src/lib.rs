@@ -25,9 +25,9 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 pub use bound::{Bound, Most, Per, Unit};
-pub use histogram::{Histogram, Named};
-pub use modules::{Calls, ModuleCalls, SAMPLED_CALLS};
-pub use multicast::{Stage, Stages};
+pub use histogram::{Histogram, NamedHistograms};
+pub use modules::{CallsOfModule, ModuleCalls, SAMPLED_CALLS};
+pub use multicast::{MulticastStage, MulticastStages};
 pub use slow::{Slow, SlowEvent, slow};
 pub use vital::vital;
 pub use wait::Since;
@@ -56,7 +56,7 @@ pub struct Counters {
     /// Sessions bound.
     pub bound: u64,
     /// The times that the stages of multicasts take, if they are measured.
-    pub stages: Stages,
+    pub stages: MulticastStages,
     /// From the beginning of the tick that read a stanza until its copies were written, on whatever
     /// shard, in nanoseconds: each copy once. What waits for the store, or for a slow reader,
     /// counts from when it goes on.
@@ -65,25 +65,25 @@ pub struct Counters {
     pub mailbox: Histogram,
     /// The times that answers of the store were waited for, in nanoseconds, by the module that
     /// waited.
-    pub store_waits: Named,
+    pub store_waits: NamedHistograms,
     /// The sizes of writes to connections, in bytes, by the kind of connection: one write of
     /// [`SAMPLED`] is counted.
-    pub writes: Named,
+    pub writes: NamedHistograms,
     /// The times that handshakes of TLS took, in nanoseconds, by what they were for.
-    pub handshakes: Named,
+    pub handshakes: NamedHistograms,
     /// Handshakes of TLS by what they were for, and whether an earlier session was resumed.
-    pub sessions: Pairs,
+    pub sessions: CountedPairs,
     /// Logins that came to their end, by mechanism and result.
-    pub authentications: Pairs,
+    pub authentications: CountedPairs,
     /// The calls of modules, while somebody watched.
     pub modules: ModuleCalls,
 }
 
 /// Counts under pairs of names that the code knows: a few dozen at most.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Pairs(BTreeMap<(&'static str, &'static str), u64>);
+pub struct CountedPairs(BTreeMap<(&'static str, &'static str), u64>);
 
-impl Pairs {
+impl CountedPairs {
     /// Counts one.
     pub fn add(&mut self, first: &'static str, second: &'static str) {
         *self.0.entry((first, second)).or_default() += 1;
@@ -95,8 +95,8 @@ impl Pairs {
     }
 }
 
-impl AddAssign<&Pairs> for Pairs {
-    fn add_assign(&mut self, other: &Pairs) {
+impl AddAssign<&CountedPairs> for CountedPairs {
+    fn add_assign(&mut self, other: &CountedPairs) {
         for (names, count) in other.iter() {
             *self.0.entry(names).or_default() += count;
         }

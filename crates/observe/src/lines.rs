@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The newest lines. Clones are handles on the same ones.
 #[derive(Debug, Clone, Default)]
-pub struct Lines(Arc<Mutex<Ring>>);
+pub struct Lines(Arc<Mutex<LineRing>>);
 
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,14 +30,14 @@ pub struct Line {
 pub struct Unseen {
     /// Lines that are gone already.
     pub left_out: u64,
-    /// The lines.
+    /// Those that are still there, oldest first.
     pub lines: Vec<Arc<Line>>,
     /// The number of lines that were written up to the last of these.
     pub seen: u64,
 }
 
 #[derive(Debug, Default)]
-struct Ring {
+struct LineRing {
     lines: VecDeque<Arc<Line>>,
     bytes: usize,
     /// Lines that were written since the start.
@@ -73,7 +73,7 @@ impl Lines {
         Unseen { left_out: from.saturating_sub(seen), seen: from + lines.len() as u64, lines }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Ring> {
+    fn lock(&self) -> MutexGuard<'_, LineRing> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -85,7 +85,7 @@ fn cost(line: &Line) -> usize {
 
 /// Bytes that all lines may take.
 pub const MOST_BYTES: usize = 2 * 1024 * 1024;
-/// Bytes of a line beside its texts: its place, its counts, and what allocations take.
+/// Bytes of a line besides its texts: its place, its counts, and what allocations take.
 const PLACE: usize = 96;
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 /// The calls of all modules, by name.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct ModuleCalls(BTreeMap<&'static str, Calls>);
+pub struct ModuleCalls(BTreeMap<&'static str, CallsOfModule>);
 
-/// The calls of one module.
+/// Counts how often a module was called, and the time that it took.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Calls {
+pub struct CallsOfModule {
     /// Their number.
     pub count: u64,
     /// The time of those that were timed: one of [`SAMPLED_CALLS`], all others had none.
@@ -26,12 +26,12 @@ impl ModuleCalls {
     }
 
     /// Returns the calls of a module.
-    pub fn of(&self, module: &str) -> Calls {
+    pub fn of(&self, module: &str) -> CallsOfModule {
         self.0.get(module).copied().unwrap_or_default()
     }
 
     /// Returns those of all modules, in the order of their names.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, Calls)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, CallsOfModule)> {
         self.0.iter().map(|(name, calls)| (*name, *calls))
     }
 }

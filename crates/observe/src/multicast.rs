@@ -3,11 +3,11 @@
 use crate::stages;
 
 /// The times that the stages of one shard have taken, or those of all.
-pub type Stages = stages::Stages<Stage>;
+pub type MulticastStages = stages::Stages<MulticastStage>;
 
 /// A stage on the path of a stanza with many recipients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum MulticastStage {
     /// The header is found and read.
     Decode,
     /// The check that the sender may use the service.
@@ -28,9 +28,9 @@ pub enum Stage {
     Write,
 }
 
-impl Stage {
+impl MulticastStage {
     /// All stages, in the order of the path.
-    pub const ALL: [Stage; 9] = [
+    pub const ALL: [MulticastStage; 9] = [
         Self::Decode,
         Self::Access,
         Self::Addresses,
@@ -42,7 +42,7 @@ impl Stage {
         Self::Write,
     ];
 
-    /// Returns its name.
+    /// Returns the word for it in tables and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Decode => "decode",
@@ -58,11 +58,11 @@ impl Stage {
     }
 }
 
-impl stages::Stage for Stage {
-    const ALL: &'static [Self] = &Stage::ALL;
+impl stages::Stage for MulticastStage {
+    const ALL: &'static [Self] = &MulticastStage::ALL;
 
     fn name(self) -> &'static str {
         // The function above, which needs no trait.
-        Stage::name(self)
+        MulticastStage::name(self)
     }
 }

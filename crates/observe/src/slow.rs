@@ -37,7 +37,7 @@ impl Slow {
     pub const ALL: [Self; 7] =
         [Self::Tick, Self::Mailbox, Self::Store, Self::Commit, Self::Wait, Self::Login, Self::Stream];
 
-    /// Returns its name.
+    /// Returns the word for it in lists and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tick => "tick",
@@ -78,20 +78,20 @@ pub struct SlowEvent {
 
 /// The events of a process.
 #[derive(Debug)]
-pub struct Ring {
+pub struct SlowRing {
     /// Milliseconds from which on something is slow.
     limit_ms: AtomicU64,
     counts: [AtomicU64; Slow::ALL.len()],
     newest: Mutex<VecDeque<SlowEvent>>,
 }
 
-impl Default for Ring {
+impl Default for SlowRing {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Ring {
+impl SlowRing {
     /// Returns a ring without events.
     pub const fn new() -> Self {
         Self {
@@ -151,15 +151,15 @@ impl Ring {
         Slow::ALL.into_iter().zip(self.counts.iter().map(|count| count.load(Ordering::Relaxed)))
     }
 
-    /// Nothing that is done under the lock can panic halfway.
+    /// Locks the list. Nothing that is done under the lock can panic halfway.
     fn lock(&self) -> MutexGuard<'_, VecDeque<SlowEvent>> {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Returns the ring of this process.
-pub fn slow() -> &'static Ring {
-    static RING: Ring = Ring::new();
+pub fn slow() -> &'static SlowRing {
+    static RING: SlowRing = SlowRing::new();
     &RING
 }
 
@@ -186,13 +186,13 @@ pub const BOUNDS: &[Bound] =
 mod tests {
     use super::*;
 
-    fn note(ring: &Ring, kind: Slow, ms: u64) {
+    fn note(ring: &SlowRing, kind: Slow, ms: u64) {
         ring.note(kind, Duration::from_millis(ms), || ("a".repeat(MOST_TEXT + 1), ms.to_string(), String::new()));
     }
 
     #[test]
     fn what_took_long_is_kept_and_counted() {
-        let ring = Ring::new();
+        let ring = SlowRing::new();
         note(&ring, Slow::Tick, LIMIT_MS - 1);
         note(&ring, Slow::Login, LIMIT_MS);
         assert_eq!(ring.newest(), []);
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_newest_stay_and_nothing_is_slow_without_a_limit() {
-        let ring = Ring::new();
+        let ring = SlowRing::new();
         (0..MOST_EVENTS as u64 + 5).for_each(|at| note(&ring, Slow::Store, 1000 + at));
         let newest = ring.newest();
         assert_eq!((newest.len(), newest[0].whose.as_str()), (MOST_EVENTS, "1005"));

@@ -15,13 +15,13 @@ pub trait Stage: Copy + PartialEq + 'static {
     /// All stages, in the order in which they are passed.
     const ALL: &'static [Self];
 
-    /// Returns its name.
+    /// Returns the word for it in tables.
     fn name(self) -> &'static str;
 }
 
 /// The time that one stage has taken.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Taken {
+pub struct StageTime {
     /// The number of calls.
     pub calls: u64,
     /// The sum of their times.
@@ -33,14 +33,14 @@ pub struct Taken {
 pub struct Stages<S> {
     on: bool,
     /// In the order of the stages; empty before anything is measured.
-    measured: Vec<Measured>,
+    measured: Vec<MeasuredStage>,
     stage: PhantomData<S>,
 }
 
 /// The time that one stage has taken in all, and that of each call, in nanoseconds.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct Measured {
-    taken: Taken,
+struct MeasuredStage {
+    taken: StageTime,
     calls: Histogram,
 }
 
@@ -60,7 +60,7 @@ impl<S: Stage> Stages<S> {
     pub fn measure(&mut self, on: bool) {
         self.on = on;
         if on {
-            self.measured.resize_with(S::ALL.len(), Measured::default);
+            self.measured.resize_with(S::ALL.len(), MeasuredStage::default);
         }
     }
 
@@ -85,7 +85,7 @@ impl<S: Stage> Stages<S> {
     }
 
     /// Returns the time that a stage has taken.
-    pub fn of(&self, stage: S) -> Taken {
+    pub fn of(&self, stage: S) -> StageTime {
         self.measured(stage).map(|measured| measured.taken).unwrap_or_default()
     }
 
@@ -102,10 +102,10 @@ impl<S: Stage> Stages<S> {
 
     /// Forgets what was measured.
     pub fn clear(&mut self) {
-        self.measured.fill(Measured::default());
+        self.measured.fill(MeasuredStage::default());
     }
 
-    fn measured(&self, stage: S) -> Option<&Measured> {
+    fn measured(&self, stage: S) -> Option<&MeasuredStage> {
         self.measured.get(S::ALL.iter().position(|other| *other == stage)?)
     }
 }
@@ -114,7 +114,7 @@ impl<S> AddAssign<&Stages<S>> for Stages<S> {
     fn add_assign(&mut self, other: &Stages<S>) {
         self.on |= other.on;
         if self.measured.len() < other.measured.len() {
-            self.measured.resize_with(other.measured.len(), Measured::default);
+            self.measured.resize_with(other.measured.len(), MeasuredStage::default);
         }
         for (own, other) in self.measured.iter_mut().zip(&other.measured) {
             own.taken.calls += other.taken.calls;
@@ -130,7 +130,7 @@ impl<S: Stage> fmt::Display for Stages<S> {
         let all: Duration = self.measured.iter().map(|measured| measured.taken.time).sum();
         writeln!(f, "{:<20} {:>10} {:>7} {:>12} {:>12}", "stage", "calls", "%", "time µs", "µs/call")?;
         for stage in S::ALL {
-            let Taken { calls, time } = self.of(*stage);
+            let StageTime { calls, time } = self.of(*stage);
             let us = time.as_secs_f64() * 1e6;
             let share = if all.is_zero() { 0.0 } else { 100.0 * time.as_secs_f64() / all.as_secs_f64() };
             let per_call = if calls == 0 { 0.0 } else { us / calls as f64 };
@@ -142,36 +142,46 @@ impl<S: Stage> fmt::Display for Stages<S> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Stage, Stages};
+    use crate::{MulticastStage, MulticastStages};
 
     #[test]
     fn nothing_is_measured_unless_it_is_switched_on() {
-        let mut stages = Stages::default();
+        let mut stages = MulticastStages::default();
         let begun = stages.begin();
-        let begun = stages.end(Stage::Decode, begun);
-        _ = stages.end(Stage::Route, begun);
-        assert!(stages.is_empty() && stages == Stages::default());
+        let begun = stages.end(MulticastStage::Decode, begun);
+        _ = stages.end(MulticastStage::Route, begun);
+        assert!(stages.is_empty() && stages == MulticastStages::default());
         stages.measure(true);
         let begun = stages.begin();
-        let begun = stages.end(Stage::Decode, begun);
-        _ = stages.end(Stage::Write, begun);
-        let mut sum = Stages::default();
+        let begun = stages.end(MulticastStage::Decode, begun);
+        _ = stages.end(MulticastStage::Write, begun);
+        let mut sum = MulticastStages::default();
         sum += &stages;
         sum += &stages;
-        assert_eq!((sum.of(Stage::Decode).calls, sum.of(Stage::Write).calls, sum.of(Stage::Route).calls), (2, 2, 0));
-        assert!(sum.of(Stage::Write).time >= 2 * stages.of(Stage::Write).time);
-        assert_eq!(sum.calls(Stage::Write).map(|calls| calls.count()), Some(2));
+        assert_eq!(
+            (
+                sum.of(MulticastStage::Decode).calls,
+                sum.of(MulticastStage::Write).calls,
+                sum.of(MulticastStage::Route).calls
+            ),
+            (2, 2, 0)
+        );
+        assert!(sum.of(MulticastStage::Write).time >= 2 * stages.of(MulticastStage::Write).time);
+        assert_eq!(sum.calls(MulticastStage::Write).map(|calls| calls.count()), Some(2));
         stages.clear();
         assert!(stages.is_empty());
         let begun = stages.begin();
-        _ = stages.end(Stage::Route, begun);
-        assert_eq!(stages.of(Stage::Route).calls, 1, "it is still switched on");
+        _ = stages.end(MulticastStage::Route, begun);
+        assert_eq!(stages.of(MulticastStage::Route).calls, 1, "it is still switched on");
     }
 
     #[test]
     fn every_stage_has_a_line() {
-        let text = Stages::default().to_string();
-        assert_eq!(text.lines().count(), Stage::ALL.len() + 2);
-        assert!(Stage::ALL.iter().all(|stage| text.lines().any(|line| line.starts_with(stage.name()))), "{text}");
+        let text = MulticastStages::default().to_string();
+        assert_eq!(text.lines().count(), MulticastStage::ALL.len() + 2);
+        assert!(
+            MulticastStage::ALL.iter().all(|stage| text.lines().any(|line| line.starts_with(stage.name()))),
+            "{text}"
+        );
     }
 }

@@ -13,7 +13,7 @@ use std::panic;
 use std::process;
 use std::thread;
 
-/// Does the work of a thread of this kind. If it panics, the process ends by SIGABRT.
+/// Runs the work of a thread of this kind. If it panics, the process ends by SIGABRT.
 pub fn vital<T>(work: impl FnOnce() -> T) -> T {
     let guard = Guard;
     let done = work();
@@ -33,7 +33,7 @@ pub fn tell_panics() {
     }));
 }
 
-/// Is dropped only while the thread unwinds.
+/// A guard that is dropped only while the thread unwinds.
 struct Guard;
 
 impl Drop for Guard {

@@ -48,7 +48,7 @@ impl Module for Announce {
     }
 
     fn summary(&self) -> &'static str {
-        "administrators can tell all users something, and leave a message of the day"
+        "administrators can send a message to all users, and set a message of the day"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

@@ -7,7 +7,7 @@ use rookery_store::{Invitation, Pending, Purpose, Stores};
 
 use super::{Outcome, Refusal};
 
-/// The purpose of a link.
+/// Says what the holder of a link may do: create an account, or set a password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkPurpose {
     /// To create an account in a domain. With `local`, one of this name (prepared); with `inviter`,

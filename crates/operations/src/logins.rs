@@ -15,17 +15,17 @@ use rookery_jid::{Jid, JidRef};
 
 /// The newest logins. Clones are handles on the same ones.
 #[derive(Debug, Clone, Default)]
-pub struct Logins(Arc<Mutex<Inner>>);
+pub struct Logins(Arc<Mutex<LoginsInner>>);
 
 #[derive(Debug, Default)]
-struct Inner {
-    succeeded: VecDeque<Login>,
-    failed: VecDeque<Login>,
+struct LoginsInner {
+    succeeded: VecDeque<RecentLogin>,
+    failed: VecDeque<RecentLogin>,
 }
 
 /// A login that has come to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Login {
+pub struct RecentLogin {
     /// The time, milliseconds since 1970.
     pub unix_ms: u64,
     /// The full JID of the session; the account if it failed, as far as that is known.
@@ -44,11 +44,11 @@ pub struct Login {
 
 impl Logins {
     /// Returns the newest that were for one of these domains, the newest first, `limit` at most.
-    pub fn recent(&self, domains: &[String], limit: usize) -> Vec<Login> {
+    pub fn recent(&self, domains: &[String], limit: usize) -> Vec<RecentLogin> {
         let inner = self.lock();
-        let is_theirs = |login: &&Login| domains.iter().any(|domain| **domain == *login.domain);
+        let is_theirs = |login: &&RecentLogin| domains.iter().any(|domain| **domain == *login.domain);
         let all = inner.succeeded.iter().chain(&inner.failed).filter(is_theirs);
-        let mut all: Vec<&Login> = all.collect();
+        let mut all: Vec<&RecentLogin> = all.collect();
         all.sort_by_key(|login| std::cmp::Reverse(login.unix_ms));
         all.into_iter().take(limit).cloned().collect()
     }
@@ -56,7 +56,7 @@ impl Logins {
     fn note(&self, unix_ms: u64, seen: &LoginSeen<'_>) {
         let &LoginSeen { who, domain, address, transport, mechanism, failure } = seen;
         let who = who.map(JidRef::to_jid);
-        let login = Login { unix_ms, who, domain: domain.into(), address, transport, mechanism, failure };
+        let login = RecentLogin { unix_ms, who, domain: domain.into(), address, transport, mechanism, failure };
         let mut inner = self.lock();
         let ring = if failure.is_none() { &mut inner.succeeded } else { &mut inner.failed };
         if ring.len() >= MOST {
@@ -65,7 +65,7 @@ impl Logins {
         ring.push_back(login);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, LoginsInner> {
         lock(&self.0)
     }
 }

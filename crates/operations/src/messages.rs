@@ -9,7 +9,7 @@ use crate::announce::{self, Text};
 
 /// The recipients of an announcement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Audience {
+pub enum MessageAudience {
     /// All sessions that are available.
     Online,
     /// All accounts of the domain: who is away gets it later.
@@ -25,14 +25,14 @@ pub fn send(world: &mut World, domain: &str, to: &Jid, text: &Text) {
         message.text_child("subject", subject);
     }
     message.text_child("body", &text.body);
-    world.send(&message.finish(), to);
+    world.route_built(&message.finish(), to);
 }
 
 /// Tells a domain something.
-pub fn announce(world: &mut World, domain: &str, to: Audience, text: &Text) {
+pub fn announce(world: &mut World, domain: &str, to: MessageAudience, text: &Text) {
     match to {
-        Audience::Online => announce::to_online(world, domain, text),
-        Audience::All => announce::to_everybody(world, domain, text),
+        MessageAudience::Online => announce::to_online(world, domain, text),
+        MessageAudience::All => announce::to_everybody(world, domain, text),
     }
 }
 
@@ -56,7 +56,7 @@ pub fn set_motd(
     }
 }
 
-/// Tells whether XML can say a text: it has no word for most control characters (XML 1.0 §2.2).
+/// Returns whether XML can say a text: it has no word for most control characters (XML 1.0 §2.2).
 pub fn is_sayable(text: &str) -> bool {
     let is_char = |char: char| matches!(char, '\t' | '\n' | '\r' | '\u{20}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..='\u{10FFFF}');
     text.chars().all(is_char)

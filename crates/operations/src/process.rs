@@ -55,8 +55,8 @@ impl Process {
         }
     }
 
-    /// Has configuration and certificates read again. The answer is abandoned where nobody does
-    /// that.
+    /// Asks the process to read configuration and certificates again. The answer is abandoned where
+    /// nobody does that.
     pub fn reload(&self) -> Awaited<Reloaded> {
         let (completer, answer) = one_shot();
         if let Some(reload) = self.0.reloads.get() {

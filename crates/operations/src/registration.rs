@@ -96,10 +96,10 @@ pub fn register(
 /// A registration on its way.
 struct OnTheWay {
     wanted: Registration,
-    then: Then,
+    then: RegistrationThen,
 }
 
-type Then = Box<dyn FnOnce(&mut World, Result<(), Unregistered>)>;
+type RegistrationThen = Box<dyn FnOnce(&mut World, Result<(), Unregistered>)>;
 
 impl OnTheWay {
     /// Asks whether the name is free: one that exists is taken, and so is one that an invitation is

@@ -18,12 +18,12 @@ use crate::{sessions, users};
 
 /// An account that is to be removed by the server that runs on the same stores.
 #[derive(Debug)]
-pub struct Removal {
+pub struct PendingRemoval {
     account: Jid,
     mark: String,
 }
 
-impl Removal {
+impl PendingRemoval {
     /// Returns the mark of an account as it is now; `None` if there is no such account.
     pub fn of(stores: &Stores, account: JidRef<'_>) -> Pending<Option<Self>> {
         let (account, keys) = (account.bare().to_jid(), stores.accounts.credentials(account));
@@ -33,11 +33,11 @@ impl Removal {
     /// Asks the server for it, which takes a second or two. `unix_ms`: now, milliseconds since
     /// 1970.
     pub fn ask(&self, stores: &Stores, unix_ms: u64) -> Pending<()> {
-        self.note(stores, unix_ms, Deed::Remove)
+        self.note(stores, unix_ms, RemovalDeed::Remove)
     }
 
-    fn note(&self, stores: &Stores, unix_ms: u64, deed: Deed) -> Pending<()> {
-        let line = Note { unix_ms, deed, mark: self.mark.clone(), account: self.account.clone() }.line();
+    fn note(&self, stores: &Stores, unix_ms: u64, deed: RemovalDeed) -> Pending<()> {
+        let line = RemovalNote { unix_ms, deed, mark: self.mark.clone(), account: self.account.clone() }.line();
         stores.meta.put_entry(KEY, self.account.as_str(), line.into_bytes())
     }
 
@@ -52,19 +52,19 @@ impl Removal {
 /// An account whose sessions the server that runs on the same stores is to end: its password has
 /// changed.
 #[derive(Debug)]
-pub struct SessionsEnd(Removal);
+pub struct SessionsEnd(PendingRemoval);
 
 impl SessionsEnd {
     /// Returns that of an account under its new password; `None` if there is no such account.
     pub fn of(stores: &Stores, account: JidRef<'_>) -> Pending<Option<Self>> {
-        let found = Removal::of(stores, account);
+        let found = PendingRemoval::of(stores, account);
         Box::pin(async move { Ok(found.await?.map(Self)) })
     }
 
     /// Asks the server for it, which takes a second or two. `unix_ms`: now, milliseconds since
     /// 1970.
     pub fn ask(&self, stores: &Stores, unix_ms: u64) -> Pending<()> {
-        self.0.note(stores, unix_ms, Deed::EndSessions)
+        self.0.note(stores, unix_ms, RemovalDeed::EndSessions)
     }
 
     /// Returns whether the server has taken the note away: it has done so, or somebody else's note
@@ -91,13 +91,13 @@ pub(crate) fn install(hooks: &mut Hooks<'_>) {
     });
 }
 
-/// Does what a note says. If that has been done – there is no such account, or another one of that
-/// name – or nobody waits for it any more, the note goes.
-fn heed(world: &mut World, note: Note) {
+/// Carries out what a note says. If that has been done – there is no such account, or another one
+/// of that name – or nobody waits for it any more, the note goes.
+fn heed(world: &mut World, note: RemovalNote) {
     let is_fresh = note.unix_ms.saturating_add(KEPT_MS) > world.time();
     let keys = world.stores.accounts.credentials(note.account.as_ref());
     world.wait(keys, move |world, keys| match keys {
-        Ok(Some(keys)) if is_fresh && mark(&keys) == note.mark && note.deed == Deed::EndSessions => {
+        Ok(Some(keys)) if is_fresh && mark(&keys) == note.mark && note.deed == RemovalDeed::EndSessions => {
             let account = note.account;
             sessions::password_changed(world, account.clone(), None, |world, ended| match ended {
                 Ok(()) => take_away(world, account),
@@ -126,14 +126,14 @@ fn take_away(world: &mut World, account: Jid) {
 
 /// A wish of the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Deed {
+enum RemovalDeed {
     /// The account is to be removed.
     Remove,
     /// Its sessions are to end.
     EndSessions,
 }
 
-impl Deed {
+impl RemovalDeed {
     const ALL: [Self; 2] = [Self::Remove, Self::EndSessions];
 
     fn name(self) -> &'static str {
@@ -145,26 +145,31 @@ impl Deed {
 }
 
 /// Somebody wants something done with an account.
-struct Note {
+struct RemovalNote {
     /// The time since when it counts, milliseconds since 1970.
     unix_ms: u64,
-    deed: Deed,
+    deed: RemovalDeed,
     /// The account's [`mark`].
     mark: String,
     account: Jid,
 }
 
-impl Note {
+impl RemovalNote {
     fn line(&self) -> String {
         format!("{} {} {} {}", self.unix_ms, self.deed.name(), self.mark, self.account)
     }
 }
 
-fn read(line: &str) -> Option<Note> {
+fn read(line: &str) -> Option<RemovalNote> {
     let mut words = line.splitn(4, ' ');
     let [unix_ms, deed, mark, account] = [words.next()?, words.next()?, words.next()?, words.next()?];
-    let deed = Deed::ALL.into_iter().find(|known| known.name() == deed)?;
-    Some(Note { unix_ms: unix_ms.parse().ok()?, deed, mark: mark.to_owned(), account: Jid::parse(account).ok()? })
+    let deed = RemovalDeed::ALL.into_iter().find(|known| known.name() == deed)?;
+    Some(RemovalNote {
+        unix_ms: unix_ms.parse().ok()?,
+        deed,
+        mark: mark.to_owned(),
+        account: Jid::parse(account).ok()?,
+    })
 }
 
 /// Tells an account from others of its name: nobody else has its salt.

@@ -16,9 +16,9 @@ use rookery_store::{Pending, Stores};
 
 use crate::rights;
 
-/// A report of abuse.
+/// A user's report about another one (XEP-0377), as it waits for operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct AbuseReport {
     /// Its name in the list of its domain; names are in the order of time.
     pub id: String,
     /// The time when it was made, milliseconds since 1970.
@@ -34,7 +34,7 @@ pub struct Report {
     pub text: String,
 }
 
-impl Report {
+impl AbuseReport {
     /// Returns a report that was made now, with what is too long cut. `unix_ms`: milliseconds since
     /// 1970. `serial` tells those of one moment apart.
     pub fn new(unix_ms: u64, serial: &str, by: Jid, about: Jid, reason: &str, text: &str) -> Self {
@@ -71,7 +71,7 @@ impl Report {
 }
 
 /// Keeps a report for the operators of a domain.
-pub fn keep(stores: &Stores, domain: &str, report: &Report) -> Pending<()> {
+pub fn keep(stores: &Stores, domain: &str, report: &AbuseReport) -> Pending<()> {
     let (stores, domain, report) = (stores.clone(), domain.to_owned(), report.clone());
     Box::pin(async move {
         let mut kept = list(&stores, &domain).await?;
@@ -88,11 +88,11 @@ pub fn keep(stores: &Stores, domain: &str, report: &Report) -> Pending<()> {
 }
 
 /// Returns the reports of a domain, oldest first.
-pub fn list(stores: &Stores, domain: &str) -> Pending<Vec<Report>> {
+pub fn list(stores: &Stores, domain: &str) -> Pending<Vec<AbuseReport>> {
     let kept = stores.meta.entries(&key(domain));
     Box::pin(async move {
         let kept = kept.await?.into_iter();
-        Ok(kept.filter_map(|(id, line)| Report::read(id, &line)).collect())
+        Ok(kept.filter_map(|(id, line)| AbuseReport::read(id, &line)).collect())
     })
 }
 
@@ -125,7 +125,7 @@ pub fn forget(stores: &Stores, domains: &[String], account: JidRef<'_>) -> Pendi
             settle(&stores, &domain, account.as_ref()).await?;
             for report in list(&stores, &domain).await? {
                 if report.by.as_ref() == Some(&account) {
-                    let nameless = Report { by: None, ..report };
+                    let nameless = AbuseReport { by: None, ..report };
                     stores.meta.put_entry(&key(&domain), &nameless.id, nameless.write()).await?;
                 }
             }
@@ -151,7 +151,7 @@ fn removed(world: &mut World, account: JidRef<'_>) {
 
 /// Returns the name of the report that has to go, if there are too many: the oldest of the account
 /// that has made most.
-fn superfluous(kept: &[Report]) -> Option<String> {
+fn superfluous(kept: &[AbuseReport]) -> Option<String> {
     if kept.len() <= MOST {
         return None;
     }
@@ -187,8 +187,8 @@ mod tests {
         Jid::parse(text).unwrap()
     }
 
-    fn report(at: u64, by: &str, about: &str) -> Report {
-        Report::new(at, "x", jid(by), jid(about), "urn:xmpp:reporting:spam", " buy\tnow\nor never ")
+    fn report(at: u64, by: &str, about: &str) -> AbuseReport {
+        AbuseReport::new(at, "x", jid(by), jid(about), "urn:xmpp:reporting:spam", " buy\tnow\nor never ")
     }
 
     fn listed(stores: &Stores) -> Vec<(u64, Option<String>, String)> {

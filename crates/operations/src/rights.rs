@@ -129,7 +129,7 @@ pub fn administrators(stores: &Stores, settings: &Settings) -> Pending<Vec<Admin
     })
 }
 
-/// Names an administrator of a domain, beside those that there are.
+/// Names an administrator of a domain, in addition to those that there are.
 pub fn name(stores: &Stores, domain: &str, admin: &Jid) -> Pending<()> {
     stores.meta.put_entry(&key(domain), admin.bare_str(), Vec::new())
 }
@@ -233,7 +233,7 @@ pub const ADMINISTRATION: &str = "administration";
 pub const ADMINS: OptionSpec = OptionSpec {
     key: "admins",
     default: || Value::List(Vec::new()),
-    doc: "administrators besides those who were named by the first start or by administrators, e.g. [\"alice@example.org\"]",
+    doc: "administrators in addition to those named at the first start or by other administrators, e.g. [\"alice@example.org\"]",
     check: |value| option::each(value, is_account),
 };
 

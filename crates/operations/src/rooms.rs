@@ -2,12 +2,12 @@
 
 use rookery_hub::{Domain, World};
 use rookery_jid::Jid;
-pub use rookery_rooms::arrange::Wanted;
+pub use rookery_rooms::arrange::WantedSettings;
 use rookery_rooms::arrange::{Arrange, Arranged};
-pub use rookery_rooms::directory::Listed;
+pub use rookery_rooms::directory::RoomListing;
 use rookery_rooms::directory::with_list;
 use rookery_rooms::operate::{Describe, Destroy, Largest};
-pub use rookery_rooms::operate::{Described, Inside, Size};
+pub use rookery_rooms::operate::{Described, OccupantView, Size};
 use rookery_rooms::{Directory, NAME};
 use rookery_store::StoreError;
 
@@ -25,7 +25,7 @@ pub fn list(
     host: &str,
     after: Option<Jid>,
     limit: usize,
-    then: impl FnOnce(&mut World, Outcome<Vec<Listed>>) + 'static,
+    then: impl FnOnce(&mut World, Outcome<Vec<RoomListing>>) + 'static,
 ) {
     let name = host.to_owned();
     with_list(world, host, move |world, listed| {
@@ -57,14 +57,19 @@ pub fn create(
     world: &mut World,
     room: Jid,
     owner: Jid,
-    wanted: Wanted,
+    wanted: WantedSettings,
     then: impl FnOnce(&mut World, Outcome<()>) + 'static,
 ) {
     arrange(world, Arrange { room, wanted, owner: Some(owner) }, then);
 }
 
 /// Changes settings of a room (XEP-0045 §10.2); those who are there are told of it.
-pub fn configure(world: &mut World, room: Jid, wanted: Wanted, then: impl FnOnce(&mut World, Outcome<()>) + 'static) {
+pub fn configure(
+    world: &mut World,
+    room: Jid,
+    wanted: WantedSettings,
+    then: impl FnOnce(&mut World, Outcome<()>) + 'static,
+) {
     arrange(world, Arrange { room, wanted, owner: None }, then);
 }
 

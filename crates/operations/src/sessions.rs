@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use rookery_fanout::Link;
-use rookery_hub::{Hooks, Question, Reply, World};
+use rookery_hub::{Hooks, Question, QuestionReply, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::StreamError;
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ pub struct SessionInfo {
 pub(super) fn install(hooks: &mut Hooks<'_>) {
     hooks.question::<Of>();
     hooks.question::<In>();
-    hooks.question::<Close>();
+    hooks.question::<CloseSessions>();
     hooks.question::<Fullest>();
 }
 
@@ -82,7 +82,7 @@ impl Question for Of {
     const PATIENCE_MS: u64 = PATIENCE_MS;
     type Answer = Vec<SessionInfo>;
 
-    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
+    fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>) {
         let links = world.links_of(self.0.as_ref()).into_iter();
         let found: Vec<_> = links.filter_map(|link| look(world, link)).collect();
         with_peers(world, found.into_iter(), Vec::new(), reply);
@@ -119,7 +119,7 @@ impl Question for In {
     const PATIENCE_MS: u64 = PATIENCE_MS;
     type Answer = Vec<SessionInfo>;
 
-    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
+    fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>) {
         let after = self.after.as_ref().map_or("", Jid::as_str);
         let links = world.present(&self.domain).flat_map(|(_, links)| links);
         let addresses = links.filter_map(|link| Some((link, world.address(link)?)));
@@ -158,7 +158,7 @@ impl Question for Fullest {
     const PATIENCE_MS: u64 = PATIENCE_MS;
     type Answer = Vec<SessionInfo>;
 
-    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
+    fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>) {
         let links = self.domains.iter().flat_map(|domain| world.present(domain)).flat_map(|(_, links)| links);
         let mut links: Vec<_> = links.map(|link| (world.outboxes.waiting_bytes(link), link)).collect();
         if links.len() > self.most {
@@ -183,8 +183,8 @@ pub fn end(world: &mut World, address: Jid, then: impl FnOnce(&mut World, Outcom
 /// Does the same without asking whether there is such an account.
 pub fn close(world: &mut World, address: Jid, why: Why, then: impl FnOnce(&mut World, Outcome<usize>) + 'static) {
     let account = address.to_bare();
-    let which = if address.resource().is_none() { Which::All } else { Which::Only(address) };
-    put_close(world, Close { account, which, why }, then);
+    let which = if address.resource().is_none() { SessionWhich::All } else { SessionWhich::Only(address) };
+    put_close(world, CloseSessions { account, which, why }, then);
 }
 
 /// Ends all that goes on by the old password of an account: its sessions but that of a full JID,
@@ -196,27 +196,27 @@ pub fn password_changed(
     then: impl FnOnce(&mut World, Outcome<()>) + 'static,
 ) {
     world.end_logins(&account);
-    let which = keep.map_or(Which::All, Which::AllBut);
-    let close = Close { account: account.to_bare(), which, why: Why::PasswordChanged };
+    let which = keep.map_or(SessionWhich::All, SessionWhich::AllBut);
+    let close = CloseSessions { account: account.to_bare(), which, why: Why::PasswordChanged };
     put_close(world, close, |world, closed| then(world, closed.map(drop)));
 }
 
-fn put_close(world: &mut World, close: Close, then: impl FnOnce(&mut World, Outcome<usize>) + 'static) {
+fn put_close(world: &mut World, close: CloseSessions, then: impl FnOnce(&mut World, Outcome<usize>) + 'static) {
     let home = world.home_of(close.account.as_ref());
     world.put_to(home, close, |world, count| then(world, count.ok_or(Refusal::Late)));
 }
 
 /// Asks the home of an account to end sessions of it; how many those were.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Close {
+struct CloseSessions {
     account: Jid,
-    which: Which,
+    which: SessionWhich,
     why: Why,
 }
 
 /// Names sessions of an account.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-enum Which {
+enum SessionWhich {
     All,
     Only(Jid),
     AllBut(Jid),
@@ -233,7 +233,7 @@ pub enum Why {
     PasswordChanged,
 }
 
-impl Which {
+impl SessionWhich {
     fn means(&self, session: JidRef<'_>) -> bool {
         match self {
             Self::All => true,
@@ -254,12 +254,12 @@ impl Why {
     }
 }
 
-impl Question for Close {
+impl Question for CloseSessions {
     const NAME: &'static str = "operations close sessions";
     const PATIENCE_MS: u64 = PATIENCE_MS;
     type Answer = usize;
 
-    fn ask(self, world: &mut World, reply: Reply<usize>) {
+    fn ask(self, world: &mut World, reply: QuestionReply<usize>) {
         let is_meant = |of: &Jid| self.which.means(of.as_ref());
         let links = world.links_of(self.account.as_ref()).into_iter();
         let meant: Vec<_> = links.filter(|&link| world.address(link).is_some_and(is_meant)).collect();
@@ -267,7 +267,7 @@ impl Question for Close {
         for &link in &meant {
             world.close(link, error.clone(), text);
         }
-        reply.give(world, meant.len());
+        reply.answer(world, meant.len());
     }
 }
 
@@ -290,9 +290,9 @@ fn with_peers(
     world: &mut World,
     mut sessions: std::vec::IntoIter<(Link, SessionInfo)>,
     mut found: Vec<SessionInfo>,
-    reply: Reply<Vec<SessionInfo>>,
+    reply: QuestionReply<Vec<SessionInfo>>,
 ) {
-    let Some((link, info)) = sessions.next() else { return reply.give(world, found) };
+    let Some((link, info)) = sessions.next() else { return reply.answer(world, found) };
     world.with_peer(link, move |world, peer| {
         found.push(match peer {
             None => info,

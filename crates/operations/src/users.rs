@@ -1,7 +1,7 @@
 //! Accounts: made, changed, looked at, removed.
 
 use rookery_archive::Purge;
-use rookery_hub::{Hooks, Question, Reply, Settings, World};
+use rookery_hub::{Hooks, Question, QuestionReply, Settings, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::{Credentials, CredentialsError};
 use rookery_store::{Edit, EditRoster, Pending, RosterItem, StoreError, Stores, Subscription};
@@ -17,7 +17,7 @@ pub(super) fn install(hooks: &mut Hooks<'_>) {
 
 /// An account as an operator sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct User {
+pub struct OperationUser {
     /// Its bare JID.
     pub jid: Jid,
     /// True if it is kept from logging in.
@@ -171,8 +171,8 @@ impl Question for Remove {
     const PATIENCE_MS: u64 = LONG_PATIENCE_MS;
     type Answer = Result<bool, StoreError>;
 
-    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
-        world.remove_account(self.0, move |world, removed| reply.give(world, removed));
+    fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>) {
+        world.remove_account(self.0, move |world, removed| reply.answer(world, removed));
     }
 }
 
@@ -219,7 +219,7 @@ fn ended(item: &RosterItem) -> Edit {
 }
 
 /// Collects the facts about an account.
-pub fn describe(world: &mut World, account: Jid, then: impl FnOnce(&mut World, Outcome<User>) + 'static) {
+pub fn describe(world: &mut World, account: Jid, then: impl FnOnce(&mut World, Outcome<OperationUser>) + 'static) {
     let facts = facts(&world.stores, account.clone());
     world.wait(facts, move |world, facts| {
         let facts = match facts {
@@ -234,9 +234,9 @@ pub fn describe(world: &mut World, account: Jid, then: impl FnOnce(&mut World, O
             };
             let domain = account.domain().to_owned();
             rights::with_rights(world, &domain, &account.clone(), move |world, rights| {
-                let Facts { is_disabled, last_seen_ms, contacts } = facts;
+                let UserFacts { is_disabled, last_seen_ms, contacts } = facts;
                 let is_admin = rights.is_ok_and(|rights| rights >= rights::Rights::Admin);
-                let user = User { jid: account, is_disabled, is_admin, sessions, last_seen_ms, contacts };
+                let user = OperationUser { jid: account, is_disabled, is_admin, sessions, last_seen_ms, contacts };
                 then(world, Ok(user));
             });
         });
@@ -277,13 +277,13 @@ pub fn list(stores: &Stores, domain: &str, search: &str, after: Option<Jid>, lim
     })
 }
 
-struct Facts {
+struct UserFacts {
     is_disabled: bool,
     last_seen_ms: Option<u64>,
     contacts: usize,
 }
 
-fn facts(stores: &Stores, account: Jid) -> Pending<Option<Facts>> {
+fn facts(stores: &Stores, account: Jid) -> Pending<Option<UserFacts>> {
     let stores = stores.clone();
     Box::pin(async move {
         if !stores.accounts.exists(account.as_ref()).await? {
@@ -293,7 +293,7 @@ fn facts(stores: &Stores, account: Jid) -> Pending<Option<Facts>> {
         let last_seen_ms = stores.last_presence.last(account.as_ref()).await?.map(|seen| seen.unix_ms);
         let roster = stores.rosters.get(account.as_ref()).await?;
         let contacts = roster.items.iter().filter(|item| item.visible()).count();
-        Ok(Some(Facts { is_disabled, last_seen_ms, contacts }))
+        Ok(Some(UserFacts { is_disabled, last_seen_ms, contacts }))
     })
 }
 

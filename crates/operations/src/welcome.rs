@@ -19,7 +19,7 @@ pub fn welcome(world: &mut World, account: &Jid) {
             let mut message = Writer::new("message");
             message.attr("type", "normal").attr("id", &world.unique_text()).attr("from", account.domain());
             message.text_child("body", &String::from_utf8_lossy(&bytes));
-            world.send(&message.finish(), &account);
+            world.route_built(&message.finish(), &account);
         }
         Ok(_) => {}
         Err(error) => world.store_failed("reading the welcome message", &account, &error),

@@ -13,15 +13,15 @@ use rookery_store::{
 };
 use rookery_xml::{Element, Writer, ns};
 
-use super::ahead::Ahead;
-use super::input::{Input, Next, Tag};
+use super::ahead::WritesAhead;
+use super::input::{Input, InputNext, Tag};
 use super::nodes::{read_affiliation, read_config, read_item, read_subscription};
 use super::parts::{complete, keys_in_password, name_of, read_document, read_keys, time};
-use super::progress::{Import, ImportError, is_keys};
+use super::progress::{ImportError, RunningImport, is_keys};
 use super::{ARCHIVE, OURS, PIE};
 
 /// An account under import, and what is read of it so far.
-pub struct Account {
+pub struct ImportedAccount {
     /// Its address.
     pub jid: Jid,
     line: u64,
@@ -35,10 +35,10 @@ pub struct Account {
     /// The id of the last message of its archive.
     last_archived: u64,
     /// The writes that the store is still busy with.
-    writing: Ahead,
+    writing: WritesAhead,
 }
 
-impl Account {
+impl ImportedAccount {
     /// Returns an account that isn't made yet.
     pub fn new(jid: Jid, password: Option<String>, line: u64) -> Self {
         let keys: Vec<_> = password.as_deref().and_then(keys_in_password).into_iter().collect();
@@ -52,17 +52,17 @@ impl Account {
             is_made: false,
             has_its_keys: false,
             last_archived: 0,
-            writing: Ahead::default(),
+            writing: WritesAhead::default(),
         }
     }
 
     /// Returns whether there is an account of that name.
-    pub fn exists(&self, import: &Import<'_>) -> Result<bool, ImportError> {
+    pub fn exists(&self, import: &RunningImport<'_>) -> Result<bool, ImportError> {
         Ok(wait(import.stores.accounts.exists(self.jid.as_ref()))?)
     }
 
     /// Takes one part of what is kept for it.
-    pub fn part(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
+    pub fn part(&mut self, import: &mut RunningImport<'_>, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
         match () {
             () if is_keys(&tag) => self.keys(import, input, tag),
             () if tag.is("query", ns::ROSTER) => self.roster(import, input),
@@ -89,7 +89,7 @@ impl Account {
 
     /// Ends an account, of which the file has no more. Returns `false` if there was nothing that
     /// makes an account.
-    pub fn finish(mut self, import: &mut Import<'_>, input: &Input) -> Result<bool, ImportError> {
+    pub fn finish(mut self, import: &mut RunningImport<'_>, input: &Input) -> Result<bool, ImportError> {
         self.make(import)?;
         if !self.is_open {
             let what =
@@ -117,7 +117,7 @@ impl Account {
 
     /// Makes the account, if it isn't made yet. Whatever is written for it afterwards comes behind
     /// that, and shares its way to the disk.
-    fn make(&mut self, import: &Import<'_>) -> Result<(), ImportError> {
+    fn make(&mut self, import: &RunningImport<'_>) -> Result<(), ImportError> {
         if self.is_made {
             return Ok(());
         }
@@ -138,7 +138,7 @@ impl Account {
         self.write(0, Box::pin(async move { created.await.map(drop) }))
     }
 
-    fn keys(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
+    fn keys(&mut self, import: &mut RunningImport<'_>, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
         let line = tag.line;
         let Some(element) = self.element(import, input, tag)? else { return Ok(()) };
         match read_keys(&element) {
@@ -152,12 +152,12 @@ impl Account {
         Ok(())
     }
 
-    /// §4.4, many items at a time: written one by one, each would be a transaction's way to the
-    /// disk.
-    fn roster(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), ImportError> {
+    /// Imports the roster (§4.4), many items at a time: written one by one, each would be a
+    /// transaction's way to the disk.
+    fn roster(&mut self, import: &mut RunningImport<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         let (mut items, mut bytes) = (Vec::new(), 0);
-        while let Next::Start(tag) = input.next()? {
+        while let InputNext::Start(tag) = input.next()? {
             let line = tag.line;
             let Some(element) = self.element(import, input, tag)? else { continue };
             match roster_item(&element) {
@@ -176,7 +176,7 @@ impl Account {
 
     fn put_items(
         &mut self,
-        import: &Import<'_>,
+        import: &RunningImport<'_>,
         items: &mut Vec<RosterItem>,
         bytes: &mut usize,
     ) -> Result<(), ImportError> {
@@ -187,8 +187,8 @@ impl Account {
         }
     }
 
-    /// §4.9: a request that waits for an answer.
-    fn request(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
+    /// Imports a subscription request that waits for an answer (§4.9).
+    fn request(&mut self, import: &mut RunningImport<'_>, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
         self.make(import)?;
         let line = tag.line;
         let Some(element) = self.element(import, input, tag)? else { return Ok(()) };
@@ -209,10 +209,10 @@ impl Account {
         self.write(BYTES_PER_ITEM, Box::pin(async move { changed.await.map(drop) }))
     }
 
-    /// §4.5, message by message.
-    fn offline(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), ImportError> {
+    /// Imports offline messages (§4.5), one by one.
+    fn offline(&mut self, import: &mut RunningImport<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
-        while let Next::Start(tag) = input.next()? {
+        while let InputNext::Start(tag) = input.next()? {
             let line = tag.line;
             let is_message = tag.is("message", ns::CLIENT);
             let Some(mut message) = self.element(import, input, tag)? else { continue };
@@ -233,10 +233,10 @@ impl Account {
         Ok(())
     }
 
-    /// §4.6: element by element, each a document of its own.
-    fn private(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), ImportError> {
+    /// Imports private storage (§4.6), each element a document of its own.
+    fn private(&mut self, import: &mut RunningImport<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
-        while let Next::Start(tag) = input.next()? {
+        while let InputNext::Start(tag) = input.next()? {
             if let Some(element) = self.element(import, input, tag)? {
                 if element.is("storage", bookmarks::LEGACY) {
                     self.bookmarks(import, &element)?;
@@ -251,7 +251,7 @@ impl Account {
 
     /// Bookmarks of the older kind become items of the newer one (XEP-0402 §6), unless the file has
     /// such already.
-    fn bookmarks(&mut self, import: &Import<'_>, storage: &Element) -> Result<(), ImportError> {
+    fn bookmarks(&mut self, import: &RunningImport<'_>, storage: &Element) -> Result<(), ImportError> {
         let (config, items) = bookmarks::imported(storage);
         let pubsub = import.stores.pubsub.clone();
         let host = self.jid.clone();
@@ -268,12 +268,12 @@ impl Account {
         Ok(())
     }
 
-    /// §4.10: configurations, affiliations and subscriptions of nodes.
-    fn nodes(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), ImportError> {
+    /// Imports configurations, affiliations and subscriptions of nodes (§4.10).
+    fn nodes(&mut self, import: &mut RunningImport<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         let pubsub = import.stores.pubsub.clone();
         let host = self.jid.clone();
-        while let Next::Start(tag) = input.next()? {
+        while let InputNext::Start(tag) = input.next()? {
             let line = tag.line;
             let Some(element) = self.element(import, input, tag)? else { continue };
             let Some(node) = element.attr("node").filter(|node| !node.is_empty()) else {
@@ -310,19 +310,19 @@ impl Account {
         Ok(())
     }
 
-    /// §4.10: items, one by one. A node without configuration gets the usual one.
-    fn items(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), ImportError> {
+    /// Imports items (§4.10), one by one. A node without configuration gets the usual one.
+    fn items(&mut self, import: &mut RunningImport<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         let pubsub = import.stores.pubsub.clone();
         let host = self.jid.clone();
-        while let Next::Start(tag) = input.next()? {
+        while let InputNext::Start(tag) = input.next()? {
             let Some(node) = tag.attr("node").filter(|node| !node.is_empty()).map(str::to_owned) else {
                 import.leave_out(input, tag.line, "items of a node that has no name");
                 input.skip()?;
                 continue;
             };
             if node == bookmarks::LEGACY {
-                while let Next::Start(tag) = input.next()? {
+                while let InputNext::Start(tag) = input.next()? {
                     let item = self.element(import, input, tag)?;
                     if let Some(storage) = item.as_ref().and_then(|item| item.child("storage", bookmarks::LEGACY)) {
                         self.bookmarks(import, storage)?;
@@ -331,7 +331,7 @@ impl Account {
                 continue;
             }
             wait(pubsub.create_node(host.as_ref(), &node, Vec::new(), host.as_ref(), Room::ANY))?;
-            while let Next::Start(tag) = input.next()? {
+            while let InputNext::Start(tag) = input.next()? {
                 let line = tag.line;
                 let Some(element) = self.element(import, input, tag)? else { continue };
                 let Some(item) = read_item(&element, &host, import.terms.unix_ms) else {
@@ -346,14 +346,14 @@ impl Account {
         Ok(())
     }
 
-    /// §4.11, message by message.
-    fn archive(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), ImportError> {
+    /// Imports the archive (§4.11), message by message.
+    fn archive(&mut self, import: &mut RunningImport<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         let (mut batch, mut bytes) = (Vec::new(), 0);
         loop {
             let next = input.next()?;
-            let is_end = matches!(next, Next::End);
-            if let Next::Start(tag) = next {
+            let is_end = matches!(next, InputNext::End);
+            if let InputNext::Start(tag) = next {
                 let line = tag.line;
                 let Some(result) = self.element(import, input, tag)? else { continue };
                 match self.archived(&result) {
@@ -392,7 +392,7 @@ impl Account {
 
     fn known_document(
         &mut self,
-        import: &mut Import<'_>,
+        import: &mut RunningImport<'_>,
         input: &mut Input,
         tag: Tag,
         document: &str,
@@ -404,7 +404,7 @@ impl Account {
         }
     }
 
-    fn document(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
+    fn document(&mut self, import: &mut RunningImport<'_>, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
         self.make(import)?;
         let line = tag.line;
         let Some(element) = self.element(import, input, tag)? else { return Ok(()) };
@@ -417,7 +417,7 @@ impl Account {
         }
     }
 
-    fn put(&mut self, import: &Import<'_>, name: &str, bytes: Vec<u8>) -> Result<(), ImportError> {
+    fn put(&mut self, import: &RunningImport<'_>, name: &str, bytes: Vec<u8>) -> Result<(), ImportError> {
         let length = bytes.len();
         let put = import.stores.documents.put(self.jid.as_ref(), name, Some(bytes));
         self.write(length, put)
@@ -426,7 +426,7 @@ impl Account {
     /// Reads an element, unless it is too large, or stands for one that can't be read.
     fn element(
         &mut self,
-        import: &mut Import<'_>,
+        import: &mut RunningImport<'_>,
         input: &mut Input,
         tag: Tag,
     ) -> Result<Option<Element>, ImportError> {
@@ -480,7 +480,7 @@ fn take_delay(message: &mut Element, domain: &str) -> Option<u64> {
     stamp
 }
 
-/// The estimated size of what is written beside an item's payload.
+/// The estimated size of what is written besides an item's payload.
 const BYTES_PER_ITEM: usize = 1024;
 /// Messages of an archive, or items of a roster, that are written together.
 const BATCH: usize = 200;

@@ -7,12 +7,12 @@ use rookery_store::{Pending, StoreError, wait};
 
 /// Writes of one account, oldest first, with their bytes.
 #[derive(Default)]
-pub struct Ahead {
+pub struct WritesAhead {
     writes: VecDeque<(usize, Pending<()>)>,
     bytes: usize,
 }
 
-impl Ahead {
+impl WritesAhead {
     /// Takes a write that carries so many bytes. Waits for the oldest ones first if there are too
     /// many.
     ///
@@ -31,7 +31,7 @@ impl Ahead {
         Ok(())
     }
 
-    /// Takes a batch of messages for an archive, as [`push`](Ahead::push) does.
+    /// Takes a batch of messages for an archive, as [`push`](WritesAhead::push) does.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn no_batch_has_more_than_sixteen_to_wait_for() {
-        let (waited, mut ahead) = (Arc::new(AtomicUsize::new(0)), Ahead::default());
+        let (waited, mut ahead) = (Arc::new(AtomicUsize::new(0)), WritesAhead::default());
         for pushed in 1..100 {
             let waited_for = waited.clone();
             let batch = Box::pin(async move {

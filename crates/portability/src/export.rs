@@ -132,14 +132,14 @@ fn write(
     let mut accounts = 0;
     let specs = &documents();
     if what.local().is_some() {
-        Account { out, stores, jid: what, damaged, specs }.write()?;
+        ExportedAccount { out, stores, jid: what, damaged, specs }.write()?;
         accounts = 1;
     } else {
         let mut after: Option<Jid> = None;
         loop {
             let page = wait(stores.accounts.list(what.domain(), after.as_ref().map(Jid::as_ref), PAGE))?;
             for jid in &page {
-                Account { out, stores, jid, damaged, specs }.write()?;
+                ExportedAccount { out, stores, jid, damaged, specs }.write()?;
             }
             accounts += page.len();
             after = page.last().cloned();
@@ -153,7 +153,7 @@ fn write(
 }
 
 /// An account on its way into the file.
-struct Account<'a> {
+struct ExportedAccount<'a> {
     out: &'a mut dyn Write,
     stores: &'a Stores,
     jid: &'a Jid,
@@ -161,7 +161,7 @@ struct Account<'a> {
     specs: &'a [DocumentSpec],
 }
 
-impl Account<'_> {
+impl ExportedAccount<'_> {
     fn write(mut self) -> Result<(), ExportError> {
         self.out.write_all(&open("user", &[("name", self.jid.local().unwrap_or_default())]))?;
         self.credentials()?;
@@ -186,7 +186,8 @@ impl Account<'_> {
         Ok(())
     }
 
-    /// §4.4 and §4.9: the roster as clients get it, then the requests that wait for an answer.
+    /// Writes the roster as clients get it (§4.4), then (§4.9) the requests that wait for an
+    /// answer.
     fn roster(&mut self) -> Result<(), ExportError> {
         let roster = wait(self.stores.rosters.get(self.jid.as_ref()))?;
         let visible = roster.items.iter().filter(|item| item.visible());
@@ -198,7 +199,7 @@ impl Account<'_> {
         Ok(())
     }
 
-    /// §4.5: as they would be delivered, with the time when they came.
+    /// Writes offline messages (§4.5) as they would be delivered, with the time when they came.
     fn offline(&mut self) -> Result<(), ExportError> {
         let (mut after, mut is_open) = (0, false);
         loop {
@@ -223,7 +224,8 @@ impl Account<'_> {
         Ok(())
     }
 
-    /// §4.6 to §4.8, and what modules keep besides.
+    /// Writes private storage, vCard and privacy lists (§4.6 to §4.8), and what modules keep
+    /// besides.
     fn documents(&mut self) -> Result<(), ExportError> {
         let form =
             |document: &Document| self.specs.iter().find(|spec| spec.name.is(&document.name)).map(|spec| spec.export);
@@ -246,7 +248,7 @@ impl Account<'_> {
         Ok(())
     }
 
-    /// §4.10: first what belongs to all nodes, then their items, page by page.
+    /// Writes nodes (§4.10): first what belongs to all nodes, then their items, page by page.
     fn nodes(&mut self) -> Result<(), ExportError> {
         let mut ids = Vec::new();
         loop {
@@ -288,7 +290,7 @@ impl Account<'_> {
         Ok(())
     }
 
-    /// §4.11, page by page.
+    /// Writes the archive (§4.11), page by page.
     fn archive(&mut self) -> Result<(), ExportError> {
         let (mut after, mut is_open) = (0, false);
         loop {

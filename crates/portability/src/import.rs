@@ -8,15 +8,15 @@ use rookery_jid::Jid;
 use rookery_store::Stores;
 
 use super::PIE;
-use super::account::Account;
-use super::foreign::{Database, Fault};
-use super::input::{Input, Next, Tag, Whose};
+use super::account::ImportedAccount;
+use super::foreign::{ForeignFault, OtherDatabase};
+use super::input::{Input, InputNext, InputWhose, Tag};
 use super::parts::{documents, private};
-use super::progress::Import;
-pub use super::progress::{Counts, ImportError, Importer, Terms};
+use super::progress::RunningImport;
+pub use super::progress::{ImportCounts, ImportError, ImportTerms, Importer};
 
 /// Imports a file that was opened, or a pipe. The path names it, and files that it includes lie
-/// beside that. An account that exists is left alone. The numbers tell how far it came, even where
+/// besides that. An account that exists is left alone. The numbers tell how far it came, even where
 /// it ended early.
 ///
 /// # Errors
@@ -25,10 +25,10 @@ pub use super::progress::{Counts, ImportError, Importer, Terms};
 pub fn from_reader(
     path: &Path,
     content: impl Read + 'static,
-    terms: Terms,
+    terms: ImportTerms,
     stores: &Stores,
     importer: &mut dyn Importer,
-) -> (Counts, Result<(), ImportError>) {
+) -> (ImportCounts, Result<(), ImportError>) {
     from_input(Ok(Input::of_opened(path, content)), terms, stores, importer)
 }
 
@@ -39,31 +39,31 @@ pub fn from_reader(
 /// The database can't be read, or isn't what it is said to be, or the store failed; what was
 /// imported before stays.
 pub fn from_database(
-    database: Database,
-    terms: Terms,
+    database: OtherDatabase,
+    terms: ImportTerms,
     stores: &Stores,
     importer: &mut dyn Importer,
-) -> (Counts, Result<(), ImportError>) {
-    let (name, whose) = (database.name.clone(), Rc::new(Whose::default()));
+) -> (ImportCounts, Result<(), ImportError>) {
+    let (name, whose) = (database.name.clone(), Rc::new(InputWhose::default()));
     let pages = database.into_pages(whose.clone());
-    let opened = pages.map_err(|Fault(what)| ImportError::File(format!("{name}: {what}")));
+    let opened = pages.map_err(|ForeignFault(what)| ImportError::File(format!("{name}: {what}")));
     from_input(opened.map(|pages| Input::of_database(&name, pages, whose)), terms, stores, importer)
 }
 
 fn from_input(
     opened: Result<Input, ImportError>,
-    terms: Terms,
+    terms: ImportTerms,
     stores: &Stores,
     importer: &mut dyn Importer,
-) -> (Counts, Result<(), ImportError>) {
+) -> (ImportCounts, Result<(), ImportError>) {
     let documents = documents();
     let private = private(&documents).unwrap_or_default();
-    let mut import = Import { stores, terms, documents, private, importer, counts: Counts::default() };
+    let mut import = RunningImport { stores, terms, documents, private, importer, counts: ImportCounts::default() };
     let walked = opened.and_then(|mut input| import.file(&mut input));
     (import.counts, walked)
 }
 
-impl Import<'_> {
+impl RunningImport<'_> {
     /// Reads a whole file: the root element may also be a single host or user (§5).
     fn file(&mut self, input: &mut Input) -> Result<(), ImportError> {
         let root = input.root()?;
@@ -76,9 +76,9 @@ impl Import<'_> {
         }
     }
 
-    /// §4.1: the hosts.
+    /// Imports the hosts of a file (§4.1).
     fn server(&mut self, input: &mut Input) -> Result<(), ImportError> {
-        while let Next::Start(tag) = input.next()? {
+        while let InputNext::Start(tag) = input.next()? {
             match () {
                 () if tag.is("host", PIE) => self.host(input, &tag)?,
                 () if is_include(&tag) => self.include(input, tag, |import, input, tag| match tag.is("host", PIE) {
@@ -91,7 +91,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// §4.2: the accounts of a host.
+    /// Imports the accounts of a host (§4.2).
     fn host(&mut self, input: &mut Input, host: &Tag) -> Result<(), ImportError> {
         let name = host.attr("jid").unwrap_or_default();
         let domain = rookery_jid::prepare_domain(name).ok().map(|name| name.into_owned());
@@ -103,7 +103,7 @@ impl Import<'_> {
             );
             return Ok(input.skip()?);
         };
-        while let Next::Start(tag) = input.next()? {
+        while let InputNext::Start(tag) = input.next()? {
             match () {
                 () if tag.is("user", PIE) => self.user(input, &tag, &domain)?,
                 () if is_include(&tag) => self.include(input, tag, |import, input, tag| match tag.is("user", PIE) {
@@ -126,12 +126,12 @@ impl Import<'_> {
                 return Ok(input.skip()?);
             }
         };
-        let mut account = Account::new(jid, user.attr("password").map(str::to_owned), user.line);
+        let mut account = ImportedAccount::new(jid, user.attr("password").map(str::to_owned), user.line);
         if account.exists(self)? {
             self.leave_out(input, user.line, &format!("{} exists already and is left alone", account.jid));
             return Ok(input.skip()?);
         }
-        while let Next::Start(tag) = input.next()? {
+        while let InputNext::Start(tag) = input.next()? {
             match is_include(&tag) {
                 true => self.include(input, tag, |import, input, tag| account.part(import, input, tag))?,
                 false => account.part(self, input, tag)?,

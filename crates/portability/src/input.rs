@@ -13,21 +13,21 @@ use rxml::{Event, Options, Reader};
 
 /// A file that is open, or a database that is read as one.
 pub struct Input {
-    reader: Reader<Lines>,
+    reader: Reader<CountedLines>,
     line: Rc<Cell<u64>>,
     /// Its name.
     path: PathBuf,
     /// The account that a database gives, in place of lines.
-    whose: Option<Rc<Whose>>,
+    whose: Option<Rc<InputWhose>>,
     /// The number of files that include it, one in the other.
     depth: usize,
 }
 
 /// The account that is read from a database.
 #[derive(Debug, Default)]
-pub struct Whose(RefCell<String>);
+pub struct InputWhose(RefCell<String>);
 
-impl Whose {
+impl InputWhose {
     /// Begins with another account.
     pub fn set(&self, account: String) {
         *self.0.borrow_mut() = account;
@@ -44,7 +44,7 @@ pub struct Tag {
 
 /// The next piece within an element.
 #[derive(Debug)]
-pub enum Next {
+pub enum InputNext {
     /// A child begins.
     Start(Tag),
     /// The element ends.
@@ -81,15 +81,15 @@ impl Input {
 
     fn of(path: PathBuf, content: Box<dyn Read>, depth: usize) -> Self {
         let line = Rc::new(Cell::new(1));
-        let lines = Lines { file: BufReader::new(content), line: line.clone() };
+        let lines = CountedLines { file: BufReader::new(content), line: line.clone() };
         Self { reader: reader(lines), line, path, whose: None, depth }
     }
 
     /// Reads a database as the file that it would be; `whose` tells which account it gives.
-    pub fn of_database(name: &str, pages: impl Read + 'static, whose: Rc<Whose>) -> Self {
+    pub fn of_database(name: &str, pages: impl Read + 'static, whose: Rc<InputWhose>) -> Self {
         let line = Rc::new(Cell::new(1));
         let pages: Box<dyn Read> = Box::new(pages);
-        let lines = Lines { file: BufReader::new(pages), line: line.clone() };
+        let lines = CountedLines { file: BufReader::new(pages), line: line.clone() };
         Self { reader: reader(lines), line, path: name.into(), whose: Some(whose), depth: MAX_INCLUDES }
     }
 
@@ -131,8 +131,8 @@ impl Input {
     /// As for [`Input::next`].
     pub fn root(&mut self) -> Result<Tag, String> {
         match self.next()? {
-            Next::Start(tag) => Ok(tag),
-            Next::End => Err(self.fault("there is no element in it")),
+            InputNext::Start(tag) => Ok(tag),
+            InputNext::End => Err(self.fault("there is no element in it")),
         }
     }
 
@@ -140,7 +140,7 @@ impl Input {
     ///
     /// # Errors
     /// The text says what is wrong with the file, with its name and line.
-    pub fn next(&mut self) -> Result<Next, String> {
+    pub fn next(&mut self) -> Result<InputNext, String> {
         loop {
             match self.event()? {
                 Event::StartElement(_, (ns, name), attrs) => {
@@ -150,9 +150,9 @@ impl Input {
                         let name = format!("{prefix}{name}");
                         element = element.with_namespaced_attr(Attr { name, ns: ns.as_str().into(), value });
                     }
-                    return Ok(Next::Start(Tag { element, line: self.line() }));
+                    return Ok(InputNext::Start(Tag { element, line: self.line() }));
                 }
-                Event::EndElement(_) => return Ok(Next::End),
+                Event::EndElement(_) => return Ok(InputNext::End),
                 Event::Text(..) | Event::XmlDeclaration(..) => {}
             }
         }
@@ -215,8 +215,8 @@ impl Input {
         let mut depth = 1_usize;
         while depth > 0 {
             match self.next()? {
-                Next::Start(_) => depth += 1,
-                Next::End => depth -= 1,
+                InputNext::Start(_) => depth += 1,
+                InputNext::End => depth -= 1,
             }
         }
         Ok(())
@@ -241,12 +241,12 @@ impl Input {
 }
 
 /// A file that counts its lines.
-struct Lines {
+struct CountedLines {
     file: BufReader<Box<dyn Read>>,
     line: Rc<Cell<u64>>,
 }
 
-impl Read for Lines {
+impl Read for CountedLines {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.fill_buf()?.read(buffer)?;
         self.consume(read);
@@ -254,7 +254,7 @@ impl Read for Lines {
     }
 }
 
-impl BufRead for Lines {
+impl BufRead for CountedLines {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.file.fill_buf()
     }
@@ -267,7 +267,7 @@ impl BufRead for Lines {
     }
 }
 
-fn reader(lines: Lines) -> Reader<Lines> {
+fn reader(lines: CountedLines) -> Reader<CountedLines> {
     let comments = rxml::parser::CommentMode::Discard;
     Reader::with_options(lines, Options { max_token_length: MAX_TOKEN, comments, ..Options::default() })
 }

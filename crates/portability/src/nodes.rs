@@ -50,13 +50,13 @@ pub fn read_config(configure: &Element) -> Vec<u8> {
     }
 }
 
-/// Somebody's affiliation.
+/// Reads somebody's affiliation.
 pub fn read_affiliation(element: &Element) -> Option<(Jid, Affiliation)> {
     let jid = Jid::parse(element.attr("jid")?).ok()?.to_bare();
     Some((jid, Affiliation::named(element.attr("affiliation")?)?))
 }
 
-/// Somebody's subscription, without its options, for which the standard has no place.
+/// Reads somebody's subscription, without its options, for which the standard has no place.
 pub fn read_subscription(element: &Element) -> Option<(Jid, NodeSubscription)> {
     let pending = match element.attr("subscription")? {
         "subscribed" => false,

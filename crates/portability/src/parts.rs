@@ -123,12 +123,12 @@ pub fn write_document(name: &str, bytes: &[u8]) -> Element {
     Element::new("document", OURS).with_attr("name", name).with_text(STANDARD.encode(bytes))
 }
 
-/// Reads one.
+/// Reads the name and the content of such a document.
 pub fn read_document(element: &Element) -> Option<(String, Vec<u8>)> {
     Some((element.attr("name")?.to_owned(), STANDARD.decode(element.text().trim()).ok()?))
 }
 
-/// Milliseconds since 1970 from a date of XMPP (XEP-0082) or of its older form (XEP-0091).
+/// Returns milliseconds since 1970 from a date of XMPP (XEP-0082) or of its older form (XEP-0091).
 pub fn time(stamp: &str) -> Option<u64> {
     let stamp = stamp.trim();
     let legacy = || {

@@ -21,9 +21,9 @@ pub trait Importer {
     fn left_out(&mut self, what: &str);
 }
 
-/// The terms of an import.
+/// The operator's decisions about an import.
 #[derive(Debug, Clone, Copy)]
-pub struct Terms {
+pub struct ImportTerms {
     /// Iterations of PBKDF2 for passwords that are in the file.
     pub scram_iterations: u32,
     /// The time of what has none in the file, milliseconds since 1970.
@@ -32,7 +32,7 @@ pub struct Terms {
 
 /// The numbers of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct ImportCounts {
     /// Accounts that were made.
     pub accounts: u64,
     /// Things that were left out.
@@ -40,17 +40,17 @@ pub struct Counts {
 }
 
 /// An import on its way.
-pub(crate) struct Import<'a> {
+pub(crate) struct RunningImport<'a> {
     pub stores: &'a Stores,
-    pub terms: Terms,
+    pub terms: ImportTerms,
     pub documents: Vec<DocumentSpec>,
     /// The beginning of the names of documents that hold private elements.
     pub private: String,
     pub importer: &'a mut dyn Importer,
-    pub counts: Counts,
+    pub counts: ImportCounts,
 }
 
-impl Import<'_> {
+impl RunningImport<'_> {
     /// Returns the name of the document that this element is in the file.
     pub fn document_of(&self, tag: &Tag) -> Option<String> {
         let is_it = |spec: &&DocumentSpec| matches!(spec.export, Exported::Element { name, ns } if tag.is(name, ns));
@@ -102,7 +102,7 @@ impl From<StoreError> for ImportError {
     }
 }
 
-/// Tells whether an element holds keys.
+/// Returns whether an element holds keys.
 pub fn is_keys(tag: &Tag) -> bool {
     tag.is("scram-credentials", SCRAM)
 }

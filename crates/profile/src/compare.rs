@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::Profile;
-use crate::profile::Samples;
+use crate::profile::FunctionSamples;
 
 /// A function in two profiles.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,14 +11,14 @@ pub struct Difference {
     /// Its name.
     pub name: String,
     /// Its shares of the samples before: as the innermost function, and with what it called.
-    pub before: Shares,
+    pub before: SampleShares,
     /// Those afterwards.
-    pub after: Shares,
+    pub after: SampleShares,
 }
 
 /// Shares of all samples of a profile, from 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Shares {
+pub struct SampleShares {
     /// As the innermost function.
     pub own: f64,
     /// With what it called.
@@ -34,7 +34,7 @@ impl Difference {
 
 /// Returns all functions of two profiles, those first whose own shares have changed most.
 pub fn compare(before: &Profile, after: &Profile) -> Vec<Difference> {
-    let mut functions: BTreeMap<&str, [Samples; 2]> = BTreeMap::new();
+    let mut functions: BTreeMap<&str, [FunctionSamples; 2]> = BTreeMap::new();
     for (at, profile) in [before, after].into_iter().enumerate() {
         for (name, samples) in profile.functions() {
             if let Some(place) = functions.entry(name).or_default().get_mut(at) {
@@ -43,8 +43,10 @@ pub fn compare(before: &Profile, after: &Profile) -> Vec<Difference> {
         }
     }
     let all = [before.samples(), after.samples()].map(|samples| samples.max(1) as f64);
-    let shares =
-        |samples: Samples, all: f64| Shares { own: samples.own as f64 / all, within: samples.within as f64 / all };
+    let shares = |samples: FunctionSamples, all: f64| SampleShares {
+        own: samples.own as f64 / all,
+        within: samples.within as f64 / all,
+    };
     let mut found: Vec<_> = functions
         .into_iter()
         .map(|(name, [before, after])| Difference {

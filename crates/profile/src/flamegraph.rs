@@ -9,7 +9,7 @@ use crate::Profile;
 
 /// Returns the picture of a profile.
 pub fn draw(profile: &Profile, title: &str) -> String {
-    let mut root = Frame::default();
+    let mut root = FlameFrame::default();
     for (stack, samples) in &profile.stacks {
         root.add(stack, *samples, 0);
     }
@@ -19,7 +19,7 @@ pub fn draw(profile: &Profile, title: &str) -> String {
 /// Returns the picture of a profile in the colours of what has changed since another one: red is
 /// what takes a larger share now, blue a smaller one, and the darker the more.
 pub fn draw_difference(before: &Profile, after: &Profile, title: &str) -> String {
-    let mut root = Frame::default();
+    let mut root = FlameFrame::default();
     for (stack, samples) in &after.stacks {
         root.add(stack, *samples, 0);
     }
@@ -32,14 +32,14 @@ pub fn draw_difference(before: &Profile, after: &Profile, title: &str) -> String
 
 /// A function as it was called from one place.
 #[derive(Debug, Default)]
-struct Frame {
+struct FlameFrame {
     samples: u64,
     /// Those of the profile that it is compared with.
     before: u64,
-    calls: BTreeMap<String, Frame>,
+    calls: BTreeMap<String, FlameFrame>,
 }
 
-impl Frame {
+impl FlameFrame {
     fn add(&mut self, stack: &[String], samples: u64, before: u64) {
         let mut frame = self;
         frame.count(samples, before);
@@ -83,7 +83,7 @@ struct Scale {
 }
 
 impl Scale {
-    fn frame(&self, out: &mut String, name: &str, frame: &Frame, (x, row, width): (f64, usize, f64)) {
+    fn frame(&self, out: &mut String, name: &str, frame: &FlameFrame, (x, row, width): (f64, usize, f64)) {
         let y = HEAD + (self.rows - row.min(self.rows)) as f64 * ROW;
         let share = 100.0 * frame.samples as f64 / self.all.max(1) as f64;
         let (colour, change) = match self.before {
@@ -113,7 +113,7 @@ impl Scale {
     }
 }
 
-fn picture(root: &Frame, title: &str, before: Option<u64>) -> String {
+fn picture(root: &FlameFrame, title: &str, before: Option<u64>) -> String {
     let rows = root.depth() + 1;
     let scale = Scale { width: WIDTH / root.samples.max(1) as f64, all: root.samples, before, rows };
     let height = HEAD + (rows + 1) as f64 * ROW;

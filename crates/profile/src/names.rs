@@ -6,7 +6,7 @@ use std::io;
 
 use crate::Profile;
 use crate::mapped::{self, Mapping};
-use crate::sampler::{Module, Sampled, Stack};
+use crate::sampler::{Sampled, SampledModule, Stack};
 
 /// A profile with names, and how good they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,14 +45,14 @@ pub fn find(sampled: &Sampled) -> io::Result<Named> {
 }
 
 struct Finder<'a> {
-    modules: &'a [Module],
+    modules: &'a [SampledModule],
     mappings: Vec<Mapping>,
     found: HashMap<&'a str, Vec<String>>,
     has_inlined: bool,
 }
 
 impl<'a> Finder<'a> {
-    fn has(&self, module: &Module) -> bool {
+    fn has(&self, module: &SampledModule) -> bool {
         self.mappings.iter().any(|mapping| mapping.file == module.file)
     }
 
@@ -102,7 +102,7 @@ impl<'a> Finder<'a> {
     }
 
     /// Returns the address in this process of what another one has at a place of a file.
-    fn address(&self, module: &Module, place: u64) -> Option<usize> {
+    fn address(&self, module: &SampledModule, place: u64) -> Option<usize> {
         let has = |mapping: &&Mapping| {
             let behind = mapping.offset + (mapping.end - mapping.start);
             mapping.file == module.file && mapping.path.starts_with('/') && (mapping.offset..behind).contains(&place)
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_is_not_mapped_here_is_named_by_its_file() {
-        let module = Module { path: "/opt/other/rookery".into(), file: "00:00:7".into() };
+        let module = SampledModule { path: "/opt/other/rookery".into(), file: "00:00:7".into() };
         let stack = Stack { thread: "web".into(), samples: 2, frames: vec!["0+10".into(), "beef".into()] };
         let sampled = Sampled { modules: vec![module], stacks: vec![stack], left_out: 1, ..Sampled::default() };
         let named = find(&sampled).expect("names");
@@ -156,7 +156,7 @@ mod tests {
         let address = a_function_of_this_process_is_named as fn() as usize as u64 + 1;
         let mappings = mapped::of_process().expect("mappings");
         let mapping = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address)).expect("code");
-        let module = Module { path: mapping.path.clone(), file: mapping.file.clone() };
+        let module = SampledModule { path: mapping.path.clone(), file: mapping.file.clone() };
         let frames = vec![format!("0+{:x}", address - mapping.start + mapping.offset)];
         let stack = Stack { thread: "test".into(), samples: 1, frames };
         let sampled = Sampled { modules: vec![module], stacks: vec![stack], ..Sampled::default() };

@@ -52,8 +52,8 @@ impl Profile {
 
     /// Returns for each function the samples in which it was the innermost, and those in whose
     /// stacks it was at all.
-    pub fn functions(&self) -> BTreeMap<&str, Samples> {
-        let mut functions: BTreeMap<&str, Samples> = BTreeMap::new();
+    pub fn functions(&self) -> BTreeMap<&str, FunctionSamples> {
+        let mut functions: BTreeMap<&str, FunctionSamples> = BTreeMap::new();
         for (stack, &samples) in &self.stacks {
             let names = stack.get(1..).unwrap_or_default();
             for (at, name) in names.iter().enumerate() {
@@ -70,9 +70,9 @@ impl Profile {
     }
 }
 
-/// The samples of a function.
+/// Counts how often a function was seen, itself and with what it called.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Samples {
+pub struct FunctionSamples {
     /// Those in which it was the innermost function.
     pub own: u64,
     /// Those in which it, or what it called, was running.
@@ -98,8 +98,8 @@ mod tests {
     fn a_function_that_calls_itself_counts_once() {
         let profile = Profile::from_folded("t;a;b;a 5\nt;a 1").expect("a profile");
         let functions = profile.functions();
-        assert_eq!(functions["a"], Samples { own: 6, within: 6 });
-        assert_eq!(functions["b"], Samples { own: 0, within: 5 });
+        assert_eq!(functions["a"], FunctionSamples { own: 6, within: 6 });
+        assert_eq!(functions["b"], FunctionSamples { own: 0, within: 5 });
         assert_eq!(functions.len(), 2, "threads are no functions");
     }
 }

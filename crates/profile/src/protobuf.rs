@@ -13,11 +13,11 @@ use prost::Message;
 use crate::Profile;
 
 #[derive(Clone, PartialEq, Message)]
-struct Document {
+struct PprofDocument {
     #[prost(message, repeated, tag = "1")]
     sample_type: Vec<ValueType>,
     #[prost(message, repeated, tag = "2")]
-    sample: Vec<Sample>,
+    sample: Vec<PprofSample>,
     #[prost(message, repeated, tag = "4")]
     location: Vec<Location>,
     #[prost(message, repeated, tag = "5")]
@@ -42,7 +42,7 @@ struct ValueType {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Sample {
+struct PprofSample {
     /// Innermost first.
     #[prost(uint64, repeated, tag = "1")]
     location_id: Vec<u64>,
@@ -65,11 +65,11 @@ struct Location {
     #[prost(uint64, tag = "1")]
     id: u64,
     #[prost(message, repeated, tag = "4")]
-    line: Vec<Line>,
+    line: Vec<PprofLine>,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
-struct Line {
+struct PprofLine {
     #[prost(uint64, tag = "1")]
     function_id: u64,
 }
@@ -86,12 +86,12 @@ struct Function {
 
 /// Texts, each once.
 #[derive(Default)]
-struct Texts {
+struct PprofTexts {
     all: Vec<String>,
     places: HashMap<String, i64>,
 }
 
-impl Texts {
+impl PprofTexts {
     fn place(&mut self, text: &str) -> i64 {
         if let Some(place) = self.places.get(text) {
             return *place;
@@ -105,7 +105,7 @@ impl Texts {
 
 /// Returns a profile as such a file.
 pub fn write(profile: &Profile) -> Vec<u8> {
-    let mut texts = Texts::default();
+    let mut texts = PprofTexts::default();
     texts.place("");
     let mut ids: BTreeMap<&str, u64> = BTreeMap::new();
     let period = 1_000_000_000 / i64::from(profile.rate.max(1));
@@ -122,15 +122,15 @@ pub fn write(profile: &Profile) -> Vec<u8> {
         }
         let text = texts.place(stack.first().map_or("", String::as_str));
         let value = vec![count, count.saturating_mul(period)];
-        samples.push(Sample { location_id, value, label: vec![Label { key: thread, text }] });
+        samples.push(PprofSample { location_id, value, label: vec![Label { key: thread, text }] });
     }
     let function = |(name, id): (&&str, &u64)| {
         let name = texts.place(name);
         Function { id: *id, name, system_name: name }
     };
     let function: Vec<Function> = ids.iter().map(function).collect();
-    let location = |id: &u64| Location { id: *id, line: vec![Line { function_id: *id }] };
-    let document = Document {
+    let location = |id: &u64| Location { id: *id, line: vec![PprofLine { function_id: *id }] };
+    let document = PprofDocument {
         sample_type: types.to_vec(),
         sample: samples,
         location: ids.values().map(location).collect(),
@@ -157,7 +157,7 @@ pub fn read(file: &[u8]) -> Result<Profile, String> {
     if bytes.len() > MOST_BYTES {
         return Err(format!("a profile may have {MOST_BYTES} bytes"));
     }
-    let document = Document::decode(bytes.as_slice()).map_err(|error| error.to_string())?;
+    let document = PprofDocument::decode(bytes.as_slice()).map_err(|error| error.to_string())?;
     let text = |place: i64| {
         let place = usize::try_from(place).ok();
         place.and_then(|place| document.string_table.get(place)).map_or("", String::as_str)

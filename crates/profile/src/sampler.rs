@@ -39,14 +39,14 @@ pub struct Sampled {
     /// Samples of rare stacks that aren't among the stacks.
     pub left_out: u64,
     /// The files that code was in.
-    pub modules: Vec<Module>,
+    pub modules: Vec<SampledModule>,
     /// The different stacks, the most frequent first.
     pub stacks: Vec<Stack>,
 }
 
 /// A file that code was in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Module {
+pub struct SampledModule {
     /// Its path.
     pub path: String,
     /// Device and inode.
@@ -112,7 +112,7 @@ impl Sampler {
         let milliseconds = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let report = guard.report().build_unresolved()?;
         let mappings = mapped::of_process().map_err(|error| Unsampled::Failed(format!("/proc/self/maps: {error}")))?;
-        let mut places = Places { mappings, modules: Vec::new(), numbers: HashMap::new() };
+        let mut places = SampledPlaces { mappings, modules: Vec::new(), numbers: HashMap::new() };
         let mut stacks: Vec<Stack> = Vec::with_capacity(report.data.len());
         for (found, &count) in &report.data {
             let name = found.thread_name.get(..found.thread_name_length).unwrap_or_default();
@@ -139,7 +139,7 @@ impl Drop for Sampler {
     }
 }
 
-/// Does something on the thread that has all dealings with the library, and waits for it. At each
+/// Runs work on the thread that has all dealings with the library, and waits for it. At each
 /// end the library throws its table away and makes another one of the same size: on one thread the
 /// allocator uses the same memory again.
 fn keep<T: Send + 'static>(work: impl FnOnce() -> Result<T, Unsampled> + Send + 'static) -> Result<T, Unsampled> {
@@ -151,13 +151,13 @@ fn keep<T: Send + 'static>(work: impl FnOnce() -> Result<T, Unsampled> + Send + 
     outcome.recv().map_err(|_| gone())?
 }
 
-type Job = Box<dyn FnOnce() + Send>;
+type SamplerJob = Box<dyn FnOnce() + Send>;
 
 /// Gives something to that thread, which the first profile makes; `false` if there is none.
-fn post(job: Job) -> bool {
-    static KEEPER: OnceLock<Sender<Job>> = OnceLock::new();
+fn post(job: SamplerJob) -> bool {
+    static KEEPER: OnceLock<Sender<SamplerJob>> = OnceLock::new();
     let keeper = KEEPER.get_or_init(|| {
-        let (sender, jobs) = channel::<Job>();
+        let (sender, jobs) = channel::<SamplerJob>();
         // The library walks its table by a chain of thousands of iterators, each inside the next.
         let thread = thread::Builder::new().name("profile".into()).stack_size(STACK_BYTES);
         // If there is no thread, nobody receives, which the sender is told.
@@ -167,7 +167,7 @@ fn post(job: Job) -> bool {
     keeper.send(job).is_ok()
 }
 
-fn work_off(jobs: &Receiver<Job>) {
+fn work_off(jobs: &Receiver<SamplerJob>) {
     let mut next = jobs.recv().ok();
     while let Some(job) = next {
         job();
@@ -182,8 +182,8 @@ fn work_off(jobs: &Receiver<Job>) {
     }
 }
 
-/// Has the allocator give the system back what was freed a while ago: it does so while the part of
-/// its memory is used that this thread has, and nobody else may use that.
+/// Lets the allocator give back to the system what was freed a while ago: it does so while the part
+/// of its memory is used that this thread has, and nobody else may use that.
 fn give_memory_back() {
     for _ in 0..TICKS {
         drop(black_box(Vec::<u8>::with_capacity(LARGE_BYTES)));
@@ -199,21 +199,21 @@ fn memory_left() -> Option<u64> {
 }
 
 /// Turns addresses into places in files.
-struct Places {
+struct SampledPlaces {
     mappings: Vec<Mapping>,
-    modules: Vec<Module>,
+    modules: Vec<SampledModule>,
     /// The modules that the mappings are of, as far as they were needed.
     numbers: HashMap<usize, usize>,
 }
 
-impl Places {
+impl SampledPlaces {
     fn of(&mut self, address: u64) -> String {
         let is_within = |mapping: &Mapping| (mapping.start..mapping.end).contains(&address);
         let Some(at) = self.mappings.iter().position(is_within) else { return format!("{address:x}") };
         let Some(mapping) = self.mappings.get(at) else { return String::new() };
         let modules = &mut self.modules;
         let number = *self.numbers.entry(at).or_insert_with(|| {
-            modules.push(Module { path: mapping.path.clone(), file: mapping.file.clone() });
+            modules.push(SampledModule { path: mapping.path.clone(), file: mapping.file.clone() });
             modules.len() - 1
         });
         format!("{number}+{:x}", address - mapping.start + mapping.offset)

@@ -17,21 +17,21 @@ use std::rc::Rc;
 use rookery_base::{Bucket, Map};
 use rookery_jid::{Jid, JidRef};
 
-use super::caps::{Caps, Nodes, texts};
+use super::caps::{NodeIds, PresenceCaps, texts};
 
 /// The wishes of those contacts elsewhere whose homes are here.
 #[derive(Debug, Default)]
 pub(super) struct Afar {
-    resources: BTreeMap<Jid, Shown>,
+    resources: BTreeMap<Jid, ShownResource>,
     domains: Map<Box<str>, OfDomain>,
 }
 
 /// A resource, as it has shown itself.
 #[derive(Debug)]
-struct Shown {
-    caps: Rc<Caps>,
+struct ShownResource {
+    caps: Rc<PresenceCaps>,
     /// `None` until it is known what the capabilities mean.
-    nodes: Option<Nodes>,
+    nodes: Option<NodeIds>,
     /// The accounts that it has shown itself to.
     accounts: BTreeSet<Jid>,
     seen_ms: u64,
@@ -48,13 +48,13 @@ struct OfDomain {
 impl Afar {
     /// Notes that a resource has shown itself to an account; whether that is news, and whether it
     /// is known what the resource wants.
-    pub(super) fn show(&mut self, resource: &Jid, caps: &Caps, account: Jid, now_ms: u64) -> (bool, bool) {
+    pub(super) fn show(&mut self, resource: &Jid, caps: &PresenceCaps, account: Jid, now_ms: u64) -> (bool, bool) {
         if !self.resources.contains_key(resource) && !self.has_room(resource, now_ms) {
             return (false, false);
         }
         let shown = self.resources.entry(resource.clone()).or_insert_with(|| {
             self.domains.entry(resource.domain().into()).or_default().resources += 1;
-            Shown { caps: Rc::new(caps.clone()), nodes: None, accounts: BTreeSet::new(), seen_ms: now_ms }
+            ShownResource { caps: Rc::new(caps.clone()), nodes: None, accounts: BTreeSet::new(), seen_ms: now_ms }
         });
         shown.seen_ms = now_ms;
         if *shown.caps != *caps {
@@ -99,7 +99,7 @@ impl Afar {
     }
 
     /// Returns the resources of a contact, with what they have shown.
-    fn of<'a>(&'a self, contact: JidRef<'_>) -> impl Iterator<Item = (&'a Jid, &'a Shown)> {
+    fn of<'a>(&'a self, contact: JidRef<'_>) -> impl Iterator<Item = (&'a Jid, &'a ShownResource)> {
         let bare = contact.bare().to_jid();
         let within = bare.clone();
         let resources = self.resources.range(bare..);
@@ -110,7 +110,7 @@ impl Afar {
 
     /// Returns the resources of a contact that want a node of an account.
     pub(super) fn wanting(&self, contact: JidRef<'_>, account: &Jid, node: &str) -> Vec<Jid> {
-        let wants = |shown: &Shown| {
+        let wants = |shown: &ShownResource| {
             let nodes = shown.nodes.as_ref().filter(|_| shown.accounts.contains(account));
             nodes.is_some_and(|nodes| nodes.binary_search_by(|other| (**other).cmp(node)).is_ok())
         };
@@ -125,7 +125,7 @@ impl Afar {
 
     /// Notes the nodes that a resource wants, if it still has these capabilities; returns the
     /// accounts for which that is news.
-    pub(super) fn learn(&mut self, resource: &Jid, caps: &Rc<Caps>, nodes: &Nodes) -> Vec<Jid> {
+    pub(super) fn learn(&mut self, resource: &Jid, caps: &Rc<PresenceCaps>, nodes: &NodeIds) -> Vec<Jid> {
         let Some(shown) = self.resources.get_mut(resource).filter(|shown| shown.caps == *caps) else {
             return Vec::new();
         };
@@ -139,18 +139,18 @@ impl Afar {
         self.resources.get(resource).and_then(|shown| shown.nodes.as_ref()).map(texts).unwrap_or_default()
     }
 
-    /// Tells whether a resource may be asked what it can do.
+    /// Returns whether a resource may be asked what it can do.
     pub(super) fn may_ask(&mut self, resource: &Jid, now_ms: u64) -> bool {
         self.may(resource.domain(), |domain| &mut domain.questions, QUESTION, now_ms)
     }
 
-    /// Tells whether a resource may get the last items of an account.
+    /// Returns whether a resource may get the last items of an account.
     pub(super) fn may_get(&mut self, resource: &Jid, now_ms: u64) -> bool {
         self.may(resource.domain(), |domain| &mut domain.last_items, LAST_ITEMS, now_ms)
     }
 
-    /// Tells whether something may be done for a domain, which costs its bucket as much.
-    fn may(&mut self, domain: &str, bucket: fn(&mut OfDomain) -> &mut Bucket, cost: Cost, now_ms: u64) -> bool {
+    /// Returns whether something may be done for a domain, which costs its bucket as much.
+    fn may(&mut self, domain: &str, bucket: fn(&mut OfDomain) -> &mut Bucket, cost: AfarCost, now_ms: u64) -> bool {
         let Some(of_domain) = self.domains.get_mut(domain) else { return false };
         let bucket = bucket(of_domain);
         let fits = bucket.level(now_ms) + cost.ms <= cost.ms * cost.burst;
@@ -163,7 +163,7 @@ impl Afar {
 
 /// Milliseconds for one, and how many may come at once.
 #[derive(Clone, Copy)]
-struct Cost {
+struct AfarCost {
     ms: u64,
     burst: u64,
 }
@@ -176,9 +176,9 @@ pub(super) const MOST_ACCOUNTS: usize = 1000;
 /// Milliseconds without a word after which a resource makes room for others.
 const OLD_MS: u64 = 24 * 3600 * 1000;
 /// A question about capabilities to the clients of a domain.
-const QUESTION: Cost = Cost { ms: 1000, burst: 20 };
+const QUESTION: AfarCost = AfarCost { ms: 1000, burst: 20 };
 /// The last items of an account for a resource of a domain.
-const LAST_ITEMS: Cost = Cost { ms: 50, burst: 500 };
+const LAST_ITEMS: AfarCost = AfarCost { ms: 50, burst: 500 };
 
 #[cfg(test)]
 mod tests {
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn what_a_domain_shows_is_bounded() {
         let mut afar = Afar::default();
-        let caps = Caps::named("one");
+        let caps = PresenceCaps::named("one");
         for number in 0..MOST_OF_DOMAIN + 10 {
             afar.show(&jid(&format!("u{number}@far.example/x")), &caps, jid("a@example.org"), 0);
         }
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn questions_are_paced() {
         let mut afar = Afar::default();
-        afar.show(&jid("u@far.example/x"), &Caps::named("one"), jid("a@example.org"), 0);
+        afar.show(&jid("u@far.example/x"), &PresenceCaps::named("one"), jid("a@example.org"), 0);
         let mut asked = |now_ms| afar.may("far.example", |domain| &mut domain.questions, QUESTION, now_ms);
         assert_eq!((0..100).filter(|_| asked(0)).count() as u64, QUESTION.burst);
         assert!(asked(QUESTION.ms) && !asked(QUESTION.ms));

@@ -8,8 +8,8 @@ use rookery_jid::Jid;
 use rookery_modkit::form::Form;
 use rookery_xml::{Element, Kind, ns};
 
-use super::node::{Key, Node, Subscription};
-use super::state::{self, Sent};
+use super::node::{NodeKey, PubsubNode, PubsubSubscription};
+use super::state::{self, SentOther};
 use super::subscribe;
 use super::subscriptions::{AUTHORIZATION, tell_subscriber};
 
@@ -17,7 +17,7 @@ use super::subscriptions::{AUTHORIZATION, tell_subscriber};
 pub(super) fn message(world: &mut World, packet: &Packet, host: &Jid) {
     let Some((key, subscriber, allow)) = decision(packet, host) else { return };
     let Some(owner) = packet.sender() else { return };
-    let sent = Sent { from: owner, bytes: packet.bytes().len() };
+    let sent = SentOther { from: owner, bytes: packet.bytes().len() };
     state::with_node(world, key.clone(), sent, move |world, sent, node| {
         let Ok(Some(node)) = node else { return };
         let is_pending = node.subscriptions.get(&subscriber).is_some_and(|subscription| subscription.pending);
@@ -33,10 +33,10 @@ pub(super) fn node_of(packet: &Packet, host: &Jid) -> Option<String> {
 }
 
 /// Approves a request, or denies it.
-pub(super) fn decide(world: &mut World, key: Key, node: &Rc<Node>, subscriber: Jid, allow: bool) {
+pub(super) fn decide(world: &mut World, key: NodeKey, node: &Rc<PubsubNode>, subscriber: Jid, allow: bool) {
     let node = node.clone();
     state::decided(world, &key, &subscriber);
-    let subscription = allow.then(Subscription::new);
+    let subscription = allow.then(PubsubSubscription::new);
     subscribe::set(world, key, subscriber, subscription, move |world, key, subscriber, done| {
         let Ok(subscription) = done else { return };
         tell_subscriber(world, key, subscriber, subscription.as_ref());
@@ -47,7 +47,7 @@ pub(super) fn decide(world: &mut World, key: Key, node: &Rc<Node>, subscriber: J
 }
 
 /// Reads an owner's form: node, subscriber, and whether the subscription is allowed.
-fn decision(packet: &Packet, host: &Jid) -> Option<(Key, Jid, bool)> {
+fn decision(packet: &Packet, host: &Jid) -> Option<(NodeKey, Jid, bool)> {
     if packet.kind() != Kind::Message {
         return None;
     }

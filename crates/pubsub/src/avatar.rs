@@ -9,12 +9,12 @@ use rookery_jid::Jid;
 use rookery_xml::{Element, Writer, ns};
 
 use super::card::Photo;
-use super::config::{Access, Config};
-use super::state::Sent;
+use super::config::{Access, NodeConfig};
+use super::state::SentOther;
 use super::{create, holders, publish};
 
-/// §3.2: the vCard of an account has another photo, or none: the avatar follows, where accounts
-/// have nodes.
+/// Lets the avatar follow when the vCard of an account has another photo, or none (§3.2), where
+/// accounts have nodes.
 pub(super) fn photo(world: &mut World, account: Jid, photo: Option<Photo>) {
     if !holders::is_on(world, account.as_ref()) {
         return;
@@ -44,9 +44,9 @@ fn put(
     then: impl FnOnce(&mut World, Jid) + 'static,
 ) {
     let key = (account.clone(), node.to_owned());
-    let config = Config { access: Access::Open, ..Config::of_account(node) };
+    let config = NodeConfig { access: Access::Open, ..NodeConfig::of_account(node) };
     let payload = Writer::write(payload).into_bytes();
-    let sent = Sent { from: account, bytes: payload.len() };
+    let sent = SentOther { from: account, bytes: payload.len() };
     create::ensure(world, key.clone(), sent, config, move |world, sent, node| {
         if let Ok(node) = node {
             publish::put(world, key, node, id, payload, |world, kept| {

@@ -14,10 +14,10 @@ use rookery_store::pubsub::{Item, Wanted};
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, ns};
 
-use super::config::{Access, Config, SendLast};
+use super::config::{Access, NodeConfig, SendLast};
 pub use super::legacy::LEGACY;
 use super::legacy::{CURRENT, MAX_BOOKMARKS, legacy};
-use super::request::{Action, Call};
+use super::request::{PubsubCall, RequestAction};
 use super::{create, publish};
 
 /// Translates bookmarks of the older kind for an import, wherever they were kept: returns the
@@ -30,7 +30,7 @@ pub fn imported(storage: &Element) -> (Vec<u8>, Vec<(String, Vec<u8>)>) {
     (config().to_bytes(), items.map(|(id, conference)| (id, Writer::write(&conference).into_bytes())).collect())
 }
 
-/// Private storage: answers a request for bookmarks.
+/// Answers a request for bookmarks by private storage (XEP-0049).
 pub(super) fn private(world: &mut World, iq: Iq) {
     if iq.set {
         let storage = iq.payload.child("storage", LEGACY).cloned();
@@ -44,12 +44,12 @@ pub(super) fn private(world: &mut World, iq: Iq) {
 }
 
 /// Handles a request that reads or writes the node of the older kind, and gives back any other.
-pub(super) fn node(world: &mut World, call: Call, action: Action) -> Option<(Call, Action)> {
+pub(super) fn node(world: &mut World, call: PubsubCall, action: RequestAction) -> Option<(PubsubCall, RequestAction)> {
     if action.node() != Some(LEGACY) || !call.iq.is_own() {
         return Some((call, action));
     }
     match action {
-        Action::Publish { item, .. } => {
+        RequestAction::Publish { item, .. } => {
             let storage = item.as_ref().and_then(|item| item.child("storage", LEGACY)).cloned();
             replace(world, call.iq, storage, |world, iq| {
                 let mut reply = iq.result();
@@ -58,7 +58,7 @@ pub(super) fn node(world: &mut World, call: Call, action: Action) -> Option<(Cal
                 world.reply(iq, reply);
             });
         }
-        Action::Items { .. } => with_items(world, call.iq, |world, iq, items| {
+        RequestAction::Items { .. } => with_items(world, call.iq, |world, iq, items| {
             let mut reply = iq.result();
             reply.start_ns("pubsub", ns::PUBSUB).start("items").attr("node", LEGACY);
             reply.start("item").attr("id", CURRENT).element(&legacy(&items));
@@ -157,12 +157,12 @@ fn conferences(storage: &Element) -> Option<Vec<(String, Element)>> {
     Some(found)
 }
 
-/// XEP-0402 §3.3.
-fn config() -> Config {
-    Config {
+/// Returns the configuration of the node of bookmarks (XEP-0402 §3.3).
+fn config() -> NodeConfig {
+    NodeConfig {
         access: Access::Whitelist,
         max_items: None,
         send_last: SendLast::Never,
-        ..Config::of_account(ns::BOOKMARKS)
+        ..NodeConfig::of_account(ns::BOOKMARKS)
     }
 }

@@ -7,27 +7,27 @@ use rookery_fanout::Packet;
 use rookery_xml::{Element, ns};
 
 /// Ids of nodes, sorted.
-pub(super) type Nodes = Rc<[Box<str>]>;
+pub(super) type NodeIds = Rc<[Box<str>]>;
 
 /// The capabilities that a presence announces (XEP-0115 §4).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Caps {
+pub(super) struct PresenceCaps {
     pub hash: Option<String>,
     pub node: String,
     pub ver: String,
 }
 
 /// Returns the capabilities in a presence.
-pub(super) fn read(presence: &Packet) -> Option<Caps> {
+pub(super) fn read(presence: &Packet) -> Option<PresenceCaps> {
     memchr::memmem::find(presence.bytes(), ns::CAPS.as_bytes())?;
     let stanza = presence.stanza();
     let c = stanza.child("c", ns::CAPS)?;
     let text = |name: &str| c.attr(name).filter(|value| value.len() <= MAX_TEXT).map(|value| value.into_owned());
-    Some(Caps { hash: text("hash"), node: text("node")?, ver: text("ver")? })
+    Some(PresenceCaps { hash: text("hash"), node: text("node")?, ver: text("ver")? })
 }
 
 /// Returns the nodes that an answer names with `+notify`.
-pub(super) fn nodes_of(answer: &Element) -> Nodes {
+pub(super) fn nodes_of(answer: &Element) -> NodeIds {
     let features = answer.children().filter(|child| child.is("feature", ns::DISCO_INFO));
     let nodes = features.filter_map(|feature| feature.attr("var")?.strip_suffix("+notify"));
     let mut nodes: Vec<Box<str>> =
@@ -38,7 +38,7 @@ pub(super) fn nodes_of(answer: &Element) -> Nodes {
 }
 
 /// Returns the ids of nodes as texts.
-pub(super) fn texts(nodes: &Nodes) -> Vec<String> {
+pub(super) fn texts(nodes: &NodeIds) -> Vec<String> {
     nodes.iter().map(|node| node.to_string()).collect()
 }
 
@@ -48,7 +48,7 @@ const MAX_NODES: usize = 100;
 const MAX_TEXT: usize = 1023;
 
 #[cfg(test)]
-impl Caps {
+impl PresenceCaps {
     /// Capabilities of that name.
     pub(super) fn named(name: &str) -> Self {
         Self { hash: None, node: name.to_owned(), ver: String::new() }

@@ -112,7 +112,7 @@ impl Document for PhotoHash {
     }
 }
 
-/// Tells whether a domain keeps cards.
+/// Returns whether a domain keeps cards.
 pub(super) fn is_on(world: &World, host: JidRef<'_>) -> bool {
     world.options(host.domain(), NAME).is_some()
 }

@@ -12,7 +12,7 @@ use super::error::specific;
 
 /// The configuration of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Config {
+pub(crate) struct NodeConfig {
     pub title: String,
     pub description: String,
     /// The namespace of the payload, or what else it is.
@@ -77,9 +77,9 @@ pub(crate) enum SendLast {
 }
 
 /// Values of a field with what people read.
-type Names<T> = &'static [(T, &'static str, &'static str)];
+type FieldNames<T> = &'static [(T, &'static str, &'static str)];
 
-impl Config {
+impl NodeConfig {
     /// Returns the default configuration of a node of a service.
     pub(crate) fn of_service() -> Self {
         Self {
@@ -270,17 +270,17 @@ fn name(var: &str) -> String {
     format!("pubsub#{var}")
 }
 
-fn choice<T: Copy + PartialEq>(var: &str, names: Names<T>, value: T) -> Field {
+fn choice<T: Copy + PartialEq>(var: &str, names: FieldNames<T>, value: T) -> Field {
     let field =
         names.iter().fold(Field::list_single(&name(var)), |field, (_, value, label)| field.option(value, label));
     field.value(name_of(names, value))
 }
 
-fn name_of<T: Copy + PartialEq>(names: Names<T>, value: T) -> &'static str {
+fn name_of<T: Copy + PartialEq>(names: FieldNames<T>, value: T) -> &'static str {
     names.iter().find(|(found, ..)| *found == value).map_or("", |(_, name, _)| name)
 }
 
-fn named<T: Copy>(names: Names<T>, name: &str) -> Option<T> {
+fn named<T: Copy>(names: FieldNames<T>, name: &str) -> Option<T> {
     names.iter().find(|(_, found, _)| *found == name).map(|(value, ..)| *value)
 }
 
@@ -312,7 +312,7 @@ fn impossible(var: &str) -> StanzaError {
     StanzaError::new(Condition::NotAcceptable).with_text(format!("the value of pubsub#{var} is none that it can have"))
 }
 
-const ACCESS: Names<Access> = &[
+const ACCESS: FieldNames<Access> = &[
     (Access::Open, "open", "Everybody"),
     (Access::Presence, "presence", "Those who see the owner's presence"),
     (Access::Roster, "roster", "Those in some groups of the owner's roster"),
@@ -320,27 +320,27 @@ const ACCESS: Names<Access> = &[
     (Access::Whitelist, "whitelist", "Members"),
 ];
 
-const PUBLISH: Names<Publish> = &[
+const PUBLISH: FieldNames<Publish> = &[
     (Publish::Publishers, "publishers", "Publishers"),
     (Publish::Subscribers, "subscribers", "Subscribers"),
     (Publish::Open, "open", "Everybody"),
 ];
 
-const NOTIFICATION: Names<Notification> = &[
+const NOTIFICATION: FieldNames<Notification> = &[
     (Notification::Normal, "normal", "Normal, kept for those who are away"),
     (Notification::Headline, "headline", "Headline, for those who are there"),
     (Notification::Chat, "chat", "Chat"),
 ];
 
-const SEND_LAST: Names<SendLast> = &[
+const SEND_LAST: FieldNames<SendLast> = &[
     (SendLast::Never, "never", "Never"),
     (SendLast::OnSub, "on_sub", "To new subscribers"),
     (SendLast::OnSubAndPresence, "on_sub_and_presence", "To new subscribers and those who become available"),
 ];
 
-const NODE_TYPE: Names<()> = &[((), "leaf", "One with items")];
+const NODE_TYPE: FieldNames<()> = &[((), "leaf", "One with items")];
 
-const ITEM_REPLY: Names<bool> = &[(false, "owner", "Nobody"), (true, "publisher", "The publisher")];
+const ITEM_REPLY: FieldNames<bool> = &[(false, "owner", "Nobody"), (true, "publisher", "The publisher")];
 
 /// The form of a configuration.
 pub(super) const NODE_CONFIG: &str = "http://jabber.org/protocol/pubsub#node_config";
@@ -356,7 +356,7 @@ const MAX_OPTIONS: usize = 200;
 const MAX_GROUPS: usize = 50;
 
 /// Returns the time since which items count, in milliseconds since 1970.
-pub(super) fn since(config: &Config, now_ms: u64) -> u64 {
+pub(super) fn since(config: &NodeConfig, now_ms: u64) -> u64 {
     config.item_expire.map_or(0, |seconds| now_ms.saturating_sub(seconds.saturating_mul(1000)))
 }
 
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_read_again() {
-        let mut config = Config::of_account("x");
+        let mut config = NodeConfig::of_account("x");
         let form = submit(&[
             ("title", &["Ideas & more"]),
             ("contact", &["a@example.org", "b@example.org"]),
@@ -390,7 +390,7 @@ mod tests {
         ]);
         assert_eq!(config.apply(&form), Ok(true));
         assert_eq!((config.max_items, config.item_expire, config.max_payload), (None, Some(604_800), Some(1028)));
-        assert_eq!(Config::of_service().read(&config.to_bytes()), Config { ..config.clone() });
+        assert_eq!(NodeConfig::of_service().read(&config.to_bytes()), NodeConfig { ..config.clone() });
         assert_eq!(config.clone().apply(&submit(&[("max_items", &["18446744073709551616"])])), Ok(true));
     }
 
@@ -406,9 +406,9 @@ mod tests {
             ("node_type", "collection"),
             ("title", &"x".repeat(2001)),
         ] {
-            assert!(Config::of_service().apply(&submit(&[(var, &[value])])).is_err(), "{var} {value}");
+            assert!(NodeConfig::of_service().apply(&submit(&[(var, &[value])])).is_err(), "{var} {value}");
         }
-        assert_eq!(Config::of_service().apply(&submit(&[("children", &["x"])])), Ok(false));
-        assert_eq!(Config::of_service().read(b"<damaged").access, Access::Open);
+        assert_eq!(NodeConfig::of_service().apply(&submit(&[("children", &["x"])])), Ok(false));
+        assert_eq!(NodeConfig::of_service().read(b"<damaged").access, Access::Open);
     }
 }

@@ -10,20 +10,20 @@ use rookery_store::pubsub::Created;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::ns;
 
-use super::config::Config;
+use super::config::NodeConfig;
 use super::error::{failed, specific};
 use super::holders;
-use super::limits::{Limits, MAX_CONFIG, NAME};
-use super::node::{Key, Node};
-use super::request::Call;
-use super::state::{self, Asks, Change, defaults};
+use super::limits::{MAX_CONFIG, NAME, NodeLimits};
+use super::node::{NodeKey, PubsubNode};
+use super::request::PubsubCall;
+use super::state::{self, Asks, NodeChange, defaults};
 
-/// §8.1: the node isn't there yet.
-pub(super) fn create(world: &mut World, call: Call, node: &str, form: Option<Form>) {
+/// Creates a node that isn't there yet (§8.1).
+pub(super) fn create(world: &mut World, call: PubsubCall, node: &str, form: Option<Form>) {
     let key = call.key(node);
     let mut config = defaults(&key.0, node);
     let applied = form.map_or(Ok(true), |form| config.apply(&form));
-    if let Err(error) = applied.and_then(|_| fits(node, &config, &Limits::of(world, &key.0))) {
+    if let Err(error) = applied.and_then(|_| fits(node, &config, &NodeLimits::of(world, &key.0))) {
         return call.refuse(world, error);
     }
     make(world, call, key, config, |world, call, key, _| {
@@ -33,14 +33,14 @@ pub(super) fn create(world: &mut World, call: Call, node: &str, form: Option<For
     });
 }
 
-/// §7.1.4: a publication makes its node, configured as its options want. `then` goes on with the
-/// node.
+/// Creates the node of a publication (§7.1.4), configured as its options want. `then` goes on with
+/// the node.
 pub(super) fn create_for(
     world: &mut World,
-    call: Call,
+    call: PubsubCall,
     node: &str,
     options: Option<&Form>,
-    then: impl FnOnce(&mut World, Call, Key, Rc<Node>) + 'static,
+    then: impl FnOnce(&mut World, PubsubCall, NodeKey, Rc<PubsubNode>) + 'static,
 ) {
     let key = call.key(node);
     let mut config = defaults(&key.0, node);
@@ -50,7 +50,7 @@ pub(super) fn create_for(
         Ok(false) => return call.refuse(world, specific(Condition::Conflict, "precondition-not-met")),
         Err(error) => return call.refuse(world, error),
     }
-    if let Err(error) = fits(node, &config, &Limits::of(world, &key.0)) {
+    if let Err(error) = fits(node, &config, &NodeLimits::of(world, &key.0)) {
         return call.refuse(world, error);
     }
     make(world, call, key, config, then);
@@ -60,27 +60,27 @@ pub(super) fn create_for(
 /// the error if there can't be one.
 pub(super) fn ensure<A: Asks>(
     world: &mut World,
-    key: Key,
+    key: NodeKey,
     asks: A,
-    config: Config,
-    then: impl FnOnce(&mut World, A, Result<Rc<Node>, StanzaError>) + 'static,
+    config: NodeConfig,
+    then: impl FnOnce(&mut World, A, Result<Rc<PubsubNode>, StanzaError>) + 'static,
 ) {
     state::with_node(world, key.clone(), asks, move |world, asks, found| match found {
         Ok(Some(node)) => then(world, asks, Ok(node)),
         Err(error) => then(world, asks, Err(error.into())),
         Ok(None) => {
             state::hold(world, &key);
-            let (host, room) = (key.0.as_ref(), Limits::of(world, &key.0).room());
+            let (host, room) = (key.0.as_ref(), NodeLimits::of(world, &key.0).room());
             let made = world.stores.pubsub.create_node(host, &key.1, config.to_bytes(), host, room);
             world.wait(made, move |world, made| {
                 if let Err(error) = created(world, &key, made) {
                     then(world, asks, Err(error));
-                    return state::let_go(world, key, Change::Forget);
+                    return state::let_go(world, key, NodeChange::Forget);
                 }
-                let node = Node::new(config, key.0.clone());
+                let node = PubsubNode::new(config, key.0.clone());
                 holders::made(world, &key);
                 then(world, asks, Ok(Rc::new(node.clone())));
-                state::let_go(world, key, Change::Put(Box::new(node)));
+                state::let_go(world, key, NodeChange::Put(Box::new(node)));
             });
         }
     });
@@ -88,34 +88,34 @@ pub(super) fn ensure<A: Asks>(
 
 fn make(
     world: &mut World,
-    call: Call,
-    key: Key,
-    config: Config,
-    then: impl FnOnce(&mut World, Call, Key, Rc<Node>) + 'static,
+    call: PubsubCall,
+    key: NodeKey,
+    config: NodeConfig,
+    then: impl FnOnce(&mut World, PubsubCall, NodeKey, Rc<PubsubNode>) + 'static,
 ) {
     if !may_create(world, &key.0, call.from()) {
         return call.refuse(world, Condition::Forbidden);
     }
     state::hold(world, &key);
-    let (owner, room) = (call.iq.from.to_bare(), Limits::of(world, &key.0).room());
+    let (owner, room) = (call.iq.from.to_bare(), NodeLimits::of(world, &key.0).room());
     let made = world.stores.pubsub.create_node(key.0.as_ref(), &key.1, config.to_bytes(), owner.as_ref(), room);
     world.wait(made, move |world, made| match created(world, &key, made) {
         Ok(()) => {
-            let node = Node::new(config, owner);
+            let node = PubsubNode::new(config, owner);
             if key.0.local().is_some() {
                 holders::made(world, &key);
             }
             then(world, call, key.clone(), Rc::new(node.clone()));
-            state::let_go(world, key, Change::Put(Box::new(node)));
+            state::let_go(world, key, NodeChange::Put(Box::new(node)));
         }
         Err(error) => {
             call.refuse(world, error);
-            state::let_go(world, key, Change::Forget);
+            state::let_go(world, key, NodeChange::Forget);
         }
     });
 }
 
-/// Tells whether somebody may make nodes: an account its own, at the service whom the operator
+/// Returns whether somebody may make nodes: an account its own, at the service whom the operator
 /// lets.
 fn may_create(world: &World, host: &Jid, from: JidRef<'_>) -> bool {
     if host.local().is_some() {
@@ -131,7 +131,7 @@ fn may_create(world: &World, host: &Jid, from: JidRef<'_>) -> bool {
 }
 
 /// Turns the store's result for a new node into an answer.
-fn created(world: &mut World, key: &Key, made: Result<Created, StoreError>) -> Result<(), StanzaError> {
+fn created(world: &mut World, key: &NodeKey, made: Result<Created, StoreError>) -> Result<(), StanzaError> {
     let full = |text: &'static str| Err(StanzaError::new(Condition::PolicyViolation).with_text(text));
     match made {
         Ok(Created::Done) => Ok(()),
@@ -147,7 +147,7 @@ fn created(world: &mut World, key: &Key, made: Result<Created, StoreError>) -> R
 }
 
 /// Checks that a configuration stays within what the operator allows (§8.2.5).
-pub(super) fn fits(node: &str, config: &Config, limits: &Limits) -> Result<(), StanzaError> {
+pub(super) fn fits(node: &str, config: &NodeConfig, limits: &NodeLimits) -> Result<(), StanzaError> {
     let too_much = |what: &str, most: usize| {
         Err(StanzaError::new(Condition::NotAcceptable).with_text(format!("at most {most} {what} are allowed")))
     };

@@ -18,19 +18,19 @@ use std::rc::Rc;
 use rookery_fanout::Link;
 use rookery_jid::Jid;
 
-use super::caps::{Caps, Nodes};
+use super::caps::{NodeIds, PresenceCaps};
 use super::limits::MAX_ACCOUNTS;
 
 /// The capabilities that the sessions of a shard have told single accounts.
 #[derive(Debug, Default)]
-pub(super) struct Directed(Map<Link, Vec<Told>>);
+pub(super) struct Directed(Map<Link, Vec<ToldCaps>>);
 
 /// Capabilities, and the accounts that a session has told of them.
 #[derive(Debug)]
-struct Told {
-    caps: Rc<Caps>,
+struct ToldCaps {
+    caps: Rc<PresenceCaps>,
     /// `None` until it is known what they mean.
-    nodes: Option<Nodes>,
+    nodes: Option<NodeIds>,
     /// The accounts, each with `true` once its last items were asked for.
     accounts: BTreeMap<Jid, bool>,
 }
@@ -38,7 +38,7 @@ struct Told {
 impl Directed {
     /// Notes that a session has told an account of its capabilities; `false` if it has told as many
     /// as are remembered.
-    pub fn tell(&mut self, link: Link, caps: &Caps, account: &Jid) -> bool {
+    pub fn tell(&mut self, link: Link, caps: &PresenceCaps, account: &Jid) -> bool {
         let told = self.0.entry(link).or_default();
         if told.iter().any(|told| *told.caps == *caps && told.accounts.contains_key(account)) {
             return true;
@@ -58,7 +58,7 @@ impl Directed {
                 // The oldest make room: a client that changes what it can do says so again.
                 told.drain(..(told.len() + 1).saturating_sub(MAX_DIFFERENT));
                 let accounts = BTreeMap::from([(account.clone(), false)]);
-                told.push(Told { caps: Rc::new(caps.clone()), nodes: None, accounts });
+                told.push(ToldCaps { caps: Rc::new(caps.clone()), nodes: None, accounts });
             }
         }
         true
@@ -66,7 +66,7 @@ impl Directed {
 
     /// Notes the nodes that capabilities of a session mean, and returns the accounts for which that
     /// is news.
-    pub fn learn(&mut self, link: Link, caps: &Rc<Caps>, nodes: &Nodes) -> Vec<Jid> {
+    pub fn learn(&mut self, link: Link, caps: &Rc<PresenceCaps>, nodes: &NodeIds) -> Vec<Jid> {
         let told = self.0.get_mut(&link).and_then(|told| told.iter_mut().find(|told| told.caps == *caps));
         let Some(told) = told else { return Vec::new() };
         (told.caps, told.nodes) = (caps.clone(), Some(nodes.clone()));
@@ -76,14 +76,17 @@ impl Directed {
 
     /// Returns the nodes that a session wants of an account by the capabilities that it has told
     /// that account, if it has and they are known.
-    pub fn nodes(&self, link: Link, account: &Jid) -> Option<&Nodes> {
+    pub fn nodes(&self, link: Link, account: &Jid) -> Option<&NodeIds> {
         let told = self.0.get(&link)?.iter().find(|told| told.accounts.contains_key(account))?;
         told.nodes.as_ref()
     }
 
     /// Returns the capabilities that a session has told accounts, with the nodes that they mean, as
     /// far as that is known, and those accounts.
-    pub fn told(&self, link: Link) -> impl Iterator<Item = (&Caps, Option<&Nodes>, impl Iterator<Item = &Jid>)> {
+    pub fn told(
+        &self,
+        link: Link,
+    ) -> impl Iterator<Item = (&PresenceCaps, Option<&NodeIds>, impl Iterator<Item = &Jid>)> {
         let told = self.0.get(&link).into_iter().flatten();
         told.map(|told| (&*told.caps, told.nodes.as_ref(), told.accounts.keys()))
     }
@@ -117,7 +120,7 @@ mod tests {
         Jid::parse(&format!("a{number}@example.org")).unwrap()
     }
 
-    fn nodes(name: &str) -> Nodes {
+    fn nodes(name: &str) -> NodeIds {
         Rc::from([Box::from(name)])
     }
 
@@ -125,14 +128,17 @@ mod tests {
     fn what_a_session_tells_is_bounded() {
         let (mut directed, link) = (Directed::default(), Link(3));
         for number in 0..MAX_ACCOUNTS {
-            assert!(directed.tell(link, &Caps::named("one"), &account(number)));
+            assert!(directed.tell(link, &PresenceCaps::named("one"), &account(number)));
         }
-        assert!(!directed.tell(link, &Caps::named("one"), &account(MAX_ACCOUNTS)));
-        assert!(directed.tell(link, &Caps::named("one"), &account(0)), "again is nothing new");
-        assert!(directed.tell(link, &Caps::named("two"), &account(0)), "in the place of what it was told before");
-        assert!(directed.tell(Link(4), &Caps::named("one"), &account(MAX_ACCOUNTS)), "others have room");
+        assert!(!directed.tell(link, &PresenceCaps::named("one"), &account(MAX_ACCOUNTS)));
+        assert!(directed.tell(link, &PresenceCaps::named("one"), &account(0)), "again is nothing new");
+        assert!(
+            directed.tell(link, &PresenceCaps::named("two"), &account(0)),
+            "in the place of what it was told before"
+        );
+        assert!(directed.tell(Link(4), &PresenceCaps::named("one"), &account(MAX_ACCOUNTS)), "others have room");
         for number in 1..=MAX_DIFFERENT {
-            assert!(directed.tell(link, &Caps::named(&format!("more {number}")), &account(number)));
+            assert!(directed.tell(link, &PresenceCaps::named(&format!("more {number}")), &account(number)));
         }
         assert_eq!(directed.0[&link].len(), MAX_DIFFERENT);
     }
@@ -140,7 +146,7 @@ mod tests {
     #[test]
     fn what_is_known_is_news_once() {
         let (mut directed, link) = (Directed::default(), Link(3));
-        let caps = Rc::new(Caps::named("one"));
+        let caps = Rc::new(PresenceCaps::named("one"));
         directed.tell(link, &caps, &account(1));
         assert_eq!(directed.nodes(link, &account(1)), None);
         assert_eq!(directed.learn(link, &caps, &nodes("x")), [account(1)]);

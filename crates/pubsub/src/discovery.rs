@@ -1,7 +1,7 @@
 //! Service discovery of a host and its nodes: XEP-0060 §5.1 to §5.5.
 
 use rookery_hub::{Iq, World};
-use rookery_modkit::disco::{Identity, Info};
+use rookery_modkit::disco::{DiscoIdentity, Info};
 use rookery_modkit::form::{Field, Form};
 use rookery_modkit::rsm::{self, Part};
 use rookery_store::pubsub::{Affiliation, Wanted};
@@ -10,8 +10,8 @@ use rookery_xml::ns;
 
 use super::config::since;
 use super::error::failed;
-use super::node::{Key, Node};
-use super::request::Call;
+use super::node::{NodeKey, PubsubNode};
+use super::request::PubsubCall;
 use super::state::{self, defaults};
 
 /// The features of publish-subscribe that both fronts have, without the common beginning; they are
@@ -57,13 +57,13 @@ pub(super) const MORE_FEATURES: [&str; 6] = [
     "http://jabber.org/protocol/pubsub#subscription-options",
 ];
 
-/// §5.3, §5.4: what a node is.
-pub(super) fn node_info(world: &mut World, call: Call, node: &str) {
+/// Describes a node (§5.3, §5.4).
+pub(super) fn node_info(world: &mut World, call: PubsubCall, node: &str) {
     let key = call.key(node);
     state::with_node(world, key.clone(), call, move |world, call, node| match node {
-        Ok(Some(node)) if Node::shows_to(&node.config, node.affiliation(call.from()), &call.relation()) => {
-            let identity = Identity { category: "pubsub", type_: "leaf", name: Some(node.config.title.as_str()) };
-            let identity = Identity { name: identity.name.filter(|name| !name.is_empty()), ..identity };
+        Ok(Some(node)) if PubsubNode::shows_to(&node.config, node.affiliation(call.from()), &call.relation()) => {
+            let identity = DiscoIdentity { category: "pubsub", type_: "leaf", name: Some(node.config.title.as_str()) };
+            let identity = DiscoIdentity { name: identity.name.filter(|name| !name.is_empty()), ..identity };
             let features = vec![ns::DISCO_INFO, ns::DISCO_ITEMS, ns::PUBSUB];
             let info = Info { identity, more: &[], features, forms: vec![meta_data(&node).element()] };
             let mut reply = call.iq.result();
@@ -76,7 +76,7 @@ pub(super) fn node_info(world: &mut World, call: Call, node: &str) {
 }
 
 /// Returns the meta-data of a node (§5.4).
-fn meta_data(node: &Node) -> Form {
+fn meta_data(node: &PubsubNode) -> Form {
     let text = |var: &str, value: &str| Field::text_single(var).value(value);
     let publishers = node.affiliations.iter().filter(|(_, affiliation)| {
         matches!(affiliation, Affiliation::Owner | Affiliation::Publisher | Affiliation::PublishOnly)
@@ -102,8 +102,8 @@ fn meta_data(node: &Node) -> Form {
         .field(text("pubsub#publish_model", node.config.publish_name()).label("Who may publish"))
 }
 
-/// §5.5: the items of a node, for those who may retrieve them.
-pub(super) fn node_items(world: &mut World, call: Call, node: &str) {
+/// Lists the items of a node, for those who may retrieve them (§5.5).
+pub(super) fn node_items(world: &mut World, call: PubsubCall, node: &str) {
     let key = call.key(node);
     state::with_node(world, key.clone(), call, move |world, call, node| {
         let node = match node {
@@ -135,10 +135,10 @@ pub(super) fn node_items(world: &mut World, call: Call, node: &str) {
     });
 }
 
-/// §5.2: the nodes of a service that somebody may see, with their titles; page by page (XEP-0059),
-/// in the order of their ids.
-pub(super) fn service_nodes(world: &mut World, call: Call) {
-    let request = match rsm::Request::read(&call.iq.payload) {
+/// Lists the nodes of a service that somebody may see, with their titles (§5.2); page by page
+/// (XEP-0059), in the order of their ids.
+pub(super) fn service_nodes(world: &mut World, call: PubsubCall) {
+    let request = match rsm::RsmRequest::read(&call.iq.payload) {
         Ok(request) => request,
         Err(error) => return call.refuse(world, error),
     };
@@ -167,7 +167,7 @@ pub(super) fn service_nodes(world: &mut World, call: Call) {
         if is_asked || !is_all {
             let ends = nodes.first().zip(nodes.last());
             let ends = ends.map(|((first, _), (last, _))| (first.clone(), last.clone()));
-            rsm::Answer { ends, ..rsm::Answer::default() }.write(&mut reply);
+            rsm::RsmAnswer { ends, ..rsm::RsmAnswer::default() }.write(&mut reply);
         }
         world.reply(&call.iq, reply);
     });
@@ -177,7 +177,7 @@ pub(super) fn service_nodes(world: &mut World, call: Call) {
 /// answer.
 pub(super) fn account_nodes(
     world: &mut World,
-    call: Call,
+    call: PubsubCall,
     then: impl FnOnce(&mut World, &Iq, Vec<(String, String)>) + 'static,
 ) {
     gather(world, call, String::new(), MAX_LISTED, Vec::new(), |world, call, mut nodes| {
@@ -199,20 +199,20 @@ fn fitting<T>(all: &[T], bytes: impl Fn(&T) -> usize) -> usize {
 /// Looks for visible nodes behind an id until it has one more than `most`, or there are no more.
 fn gather(
     world: &mut World,
-    call: Call,
+    call: PubsubCall,
     after: String,
     most: usize,
     mut seen: Vec<(String, String)>,
-    then: impl FnOnce(&mut World, Call, Vec<(String, String)>) + 'static,
+    then: impl FnOnce(&mut World, PubsubCall, Vec<(String, String)>) + 'static,
 ) {
     let found = world.stores.pubsub.nodes(call.iq.to.bare(), call.from(), &after, MAX_LISTED);
     world.wait(found, move |world, found| match found {
         Ok(found) => {
-            let host: Key = call.key("");
+            let host: NodeKey = call.key("");
             let next = found.last().filter(|_| found.len() == MAX_LISTED).map(|last| last.node.clone());
             seen.extend(found.into_iter().filter_map(|listed| {
                 let config = defaults(&host.0, &listed.node).read(&listed.config);
-                let is_seen = Node::shows_to(&config, listed.affiliation, &call.relation());
+                let is_seen = PubsubNode::shows_to(&config, listed.affiliation, &call.relation());
                 is_seen.then_some((listed.node, config.title))
             }));
             match next.filter(|_| seen.len() <= most) {

@@ -10,7 +10,7 @@ pub(crate) fn specific(condition: Condition, name: &str) -> StanzaError {
     StanzaError::new(condition).with_application(Element::new(name, ns::PUBSUB_ERRORS))
 }
 
-/// `feature-not-implemented`, with the name of the feature.
+/// Returns `feature-not-implemented`, with the name of the feature.
 pub(crate) fn unsupported(feature: &str) -> StanzaError {
     let unsupported = Element::new("unsupported", ns::PUBSUB_ERRORS).with_attr("feature", feature);
     StanzaError::new(Condition::FeatureNotImplemented).with_application(unsupported)

@@ -6,12 +6,17 @@ use rookery_store::pubsub::Item;
 use rookery_xml::{Element, Writer, ns};
 use tracing::warn;
 
-use super::config::Config;
+use super::config::NodeConfig;
 use super::limits::TOLD_BYTES;
-use super::node::Key;
+use super::node::NodeKey;
 
 /// Returns a message that notifies.
-pub(super) fn event(world: &mut World, key: &Key, config: &Config, write: impl FnOnce(&mut Writer)) -> Option<Packet> {
+pub(super) fn event(
+    world: &mut World,
+    key: &NodeKey,
+    config: &NodeConfig,
+    write: impl FnOnce(&mut Writer),
+) -> Option<Packet> {
     let mut message = Writer::new("message");
     message.attr("from", key.0.as_str()).opt_attr("type", config.message_type()).attr("id", &world.unique_text());
     message.start_ns("event", ns::PUBSUB_EVENT);
@@ -23,16 +28,16 @@ pub(super) fn event(world: &mut World, key: &Key, config: &Config, write: impl F
 }
 
 /// Returns one item as a notification.
-pub(super) fn items(world: &mut World, key: &Key, config: &Config, item: &Item) -> Option<Packet> {
+pub(super) fn items(world: &mut World, key: &NodeKey, config: &NodeConfig, item: &Item) -> Option<Packet> {
     event(world, key, config, |event| {
         event.start("items").attr("node", &key.1);
         write_item(event, item, has_payload(config, item), config.publisher);
     })
 }
 
-/// Tells whether an item is sent with its payload. A large one would be sent to all subscribers in
-/// full, whether they want it or not: they hear of it, and may ask for it.
-pub(super) fn has_payload(config: &Config, item: &Item) -> bool {
+/// Returns whether an item is sent with its payload. A large one would be sent to all subscribers
+/// in full, whether they want it or not: they hear of it, and may ask for it.
+pub(super) fn has_payload(config: &NodeConfig, item: &Item) -> bool {
     config.deliver_payloads && (item.payload.len() <= TOLD_BYTES || !config.persist_items)
 }
 
@@ -51,7 +56,7 @@ pub(super) fn write_item(out: &mut Writer, item: &Item, payload: bool, publisher
 
 /// Returns the last item of a node, for somebody who has not got it yet (§6.1.7, XEP-0163 §4.3.4):
 /// with the time of its publication.
-pub(super) fn last(world: &mut World, key: &Key, config: &Config, item: &Item) -> Option<Packet> {
+pub(super) fn last(world: &mut World, key: &NodeKey, config: &NodeConfig, item: &Item) -> Option<Packet> {
     let packet = items(world, key, config, item);
     Some(fleeting(&packet?.with_child(&delay::element(key.0.as_str(), item.unix_ms))))
 }

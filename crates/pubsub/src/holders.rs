@@ -7,7 +7,7 @@ use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
 
 use super::limits::PEP;
-use super::node::Key;
+use super::node::NodeKey;
 
 /// The accounts of a shard that may have nodes, by classes of names: never too few.
 #[derive(Debug, Default)]
@@ -15,13 +15,13 @@ pub(super) struct Holders {
     hashing: Keyed,
     /// By the hash of the account, one bit for each class of node ids.
     classes: Map<u64, u32>,
-    loading: Loading,
+    loading: HolderLoading,
     /// The number of times that homes have moved.
     moves: u32,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-enum Loading {
+enum HolderLoading {
     /// Nobody has asked.
     #[default]
     Never,
@@ -37,9 +37,9 @@ impl Holders {
         *self.classes.entry(self.hashing.hash_one(account)).or_default() |= class;
     }
 
-    /// Tells whether an account may have any of these nodes.
+    /// Returns whether an account may have any of these nodes.
     pub(super) fn may_have(&self, account: &Jid, nodes: &[String]) -> bool {
-        if self.loading != Loading::Done {
+        if self.loading != HolderLoading::Done {
             return true;
         }
         let classes = self.classes.get(&self.hashing.hash_one(account)).copied().unwrap_or_default();
@@ -51,21 +51,21 @@ impl Holders {
     }
 }
 
-/// Tells whether the accounts of a domain have nodes.
+/// Returns whether the accounts of a domain have nodes.
 pub(super) fn is_on(world: &World, account: JidRef<'_>) -> bool {
     world.options(account.domain(), PEP).is_some()
 }
 
 /// Notes that an account has made a node.
-pub(super) fn made(world: &mut World, key: &Key) {
+pub(super) fn made(world: &mut World, key: &NodeKey) {
     world.state_mut::<Holders>().insert(&key.0, &key.1);
 }
 
 /// Begins to learn who has nodes, if nobody has yet.
 pub(super) fn load_holders(world: &mut World) {
     let holders = world.state_mut::<Holders>();
-    if holders.loading == Loading::Never {
-        holders.loading = Loading::Now;
+    if holders.loading == HolderLoading::Never {
+        holders.loading = HolderLoading::Now;
         let moves = holders.moves;
         load_more_holders(world, moves, 0);
     }
@@ -75,7 +75,7 @@ pub(super) fn load_holders(world: &mut World) {
 pub(super) fn moved(world: &mut World) {
     let holders = world.state_mut::<Holders>();
     holders.moves = holders.moves.wrapping_add(1);
-    holders.loading = Loading::Never;
+    holders.loading = HolderLoading::Never;
 }
 
 fn load_more_holders(world: &mut World, moves: u32, after: u64) {
@@ -92,7 +92,7 @@ fn load_more_holders(world: &mut World, moves: u32, after: u64) {
             }
             match page.last() {
                 Some((last, ..)) => load_more_holders(world, moves, *last),
-                None => world.state_mut::<Holders>().loading = Loading::Done,
+                None => world.state_mut::<Holders>().loading = HolderLoading::Done,
             }
         }
         Err(error) => {
@@ -101,7 +101,7 @@ fn load_more_holders(world: &mut World, moves: u32, after: u64) {
                 world.store_failed("listing who has nodes", &domain, &error);
             }
             // The next one who asks tries again.
-            world.state_mut::<Holders>().loading = Loading::Never;
+            world.state_mut::<Holders>().loading = HolderLoading::Never;
         }
     });
 }

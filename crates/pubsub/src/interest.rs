@@ -19,8 +19,8 @@ use rookery_xml::{Element, ns};
 use serde::{Deserialize, Serialize};
 
 use super::afar::Afar;
-use super::caps::{Caps, Nodes, nodes_of, read, texts};
-use super::interests::{Asker, Interests};
+use super::caps::{NodeIds, PresenceCaps, nodes_of, read, texts};
+use super::interests::{CapsAsker, Interests};
 use super::last;
 
 /// Returns what the sessions of the shard want.
@@ -30,57 +30,58 @@ fn interests(world: &mut World) -> &mut Interests {
 
 /// The wishes of a session, for another process.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Wishes {
+struct InterestWishes {
     /// The capabilities that it broadcasts.
-    broadcast: Option<Wish>,
+    broadcast: Option<InterestWish>,
     /// Those that it has told single accounts.
-    directed: Vec<(Wish, Vec<Jid>)>,
+    directed: Vec<(InterestWish, Vec<Jid>)>,
 }
 
 /// Capabilities, and the nodes that are wanted by them, if that is known.
 #[derive(Debug, Serialize, Deserialize)]
-struct Wish {
+struct InterestWish {
     hash: Option<String>,
     node: String,
     ver: String,
     nodes: Option<Vec<String>>,
 }
 
-impl Wish {
-    fn new(caps: &Caps, nodes: Option<&Nodes>) -> Self {
-        let Caps { hash, node, ver } = caps.clone();
+impl InterestWish {
+    fn new(caps: &PresenceCaps, nodes: Option<&NodeIds>) -> Self {
+        let PresenceCaps { hash, node, ver } = caps.clone();
         Self { hash, node, ver, nodes: nodes.map(texts) }
     }
 
-    fn read(self) -> (Rc<Caps>, Option<Nodes>) {
+    fn read(self) -> (Rc<PresenceCaps>, Option<NodeIds>) {
         let Self { hash, node, ver, nodes } = self;
         let nodes = nodes.map(|nodes| {
             let mut nodes: Vec<_> = nodes.into_iter().map(String::into_boxed_str).collect();
             nodes.sort();
-            Nodes::from(nodes)
+            NodeIds::from(nodes)
         });
-        (Rc::new(Caps { hash, node, ver }), nodes)
+        (Rc::new(PresenceCaps { hash, node, ver }), nodes)
     }
 }
 
 /// Returns what a session wants to be notified of, for another process.
 pub(super) fn save(world: &World, link: Link) -> Carry {
     let interests = world.state::<Interests>();
-    let broadcast = interests.sessions.get(&link).map(|interest| Wish::new(&interest.caps, Some(interest.nodes())));
+    let broadcast =
+        interests.sessions.get(&link).map(|interest| InterestWish::new(&interest.caps, Some(interest.nodes())));
     let directed = interests.directed.told(link);
     let directed: Vec<_> =
-        directed.map(|(caps, nodes, accounts)| (Wish::new(caps, nodes), accounts.cloned().collect())).collect();
+        directed.map(|(caps, nodes, accounts)| (InterestWish::new(caps, nodes), accounts.cloned().collect())).collect();
     if broadcast.is_none() && directed.is_empty() {
         return Carry::Nothing;
     }
-    postcard::to_allocvec(&Wishes { broadcast, directed }).map_or(Carry::Nothing, Carry::State)
+    postcard::to_allocvec(&InterestWishes { broadcast, directed }).map_or(Carry::Nothing, Carry::State)
 }
 
 /// Takes up what [`save`] has returned. What is already known of a session is not asked again, and
 /// its client has the last items.
 pub(super) fn restore(world: &mut World, link: Link, state: Option<&[u8]>) {
-    let wishes = state.and_then(|state| postcard::from_bytes::<Wishes>(state).ok()).unwrap_or_default();
-    match wishes.broadcast.map(Wish::read) {
+    let wishes = state.and_then(|state| postcard::from_bytes::<InterestWishes>(state).ok()).unwrap_or_default();
+    match wishes.broadcast.map(InterestWish::read) {
         // Known of this session alone: it may be what the client claims.
         Some((caps, Some(nodes))) => drop(interests(world).set(link, caps, nodes)),
         _ => presence(world, link),
@@ -94,7 +95,7 @@ pub(super) fn restore(world: &mut World, link: Link, state: Option<&[u8]>) {
         });
         match nodes {
             Some(nodes) => drop(interests(world).directed.learn(link, &caps, &nodes)),
-            None if is_new => find_out(world, Asker::Session(session), (*caps).clone()),
+            None if is_new => find_out(world, CapsAsker::Session(session), (*caps).clone()),
             None => {}
         }
     }
@@ -117,7 +118,7 @@ pub(super) fn presence(world: &mut World, link: Link) {
     }
     interests.directed.forget(link);
     if let Some(session) = world.reference(link) {
-        find_out(world, Asker::Session(session), caps);
+        find_out(world, CapsAsker::Session(session), caps);
     }
 }
 
@@ -140,7 +141,7 @@ pub(super) fn directed(world: &mut World, packet: &Packet, to: JidRef<'_>) {
         return interests.directed.take_back(session.link, &account);
     }
     if interests.directed.tell(session.link, &caps, &account) {
-        find_out(world, Asker::Session(session), caps);
+        find_out(world, CapsAsker::Session(session), caps);
     }
 }
 
@@ -154,7 +155,7 @@ pub(super) fn heard(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     let Some(caps) = read(packet) else { return };
     match world.state_mut::<Afar>().show(&resource, &caps, account.clone(), now_ms) {
         (true, true) => wanted_afar(world, &resource, vec![account]),
-        (true, false) => find_out(world, Asker::Afar { resource, account }, caps),
+        (true, false) => find_out(world, CapsAsker::Afar { resource, account }, caps),
         (false, _) => {}
     }
 }
@@ -169,12 +170,12 @@ fn wanted_afar(world: &mut World, resource: &Jid, accounts: Vec<Jid>) {
 }
 
 /// Notes what capabilities mean, if need be after asking.
-fn find_out(world: &mut World, who: Asker, caps: Caps) {
+fn find_out(world: &mut World, who: CapsAsker, caps: PresenceCaps) {
     let interests = interests(world);
     if let Some((caps, nodes)) = interests.known(&caps) {
         return note(world, &who, &caps, &nodes);
     }
-    if let Asker::Session(session) = who
+    if let CapsAsker::Session(session) = who
         && !interests.open(session)
     {
         return;
@@ -187,13 +188,13 @@ fn find_out(world: &mut World, who: Asker, caps: Caps) {
 }
 
 /// Asks whose capabilities they are what they mean (§6.2).
-fn ask(world: &mut World, who: Asker, caps: Caps) {
+fn ask(world: &mut World, who: CapsAsker, caps: PresenceCaps) {
     let pair = match &who {
-        Asker::Session(session) => {
+        CapsAsker::Session(session) => {
             let address = world.session(*session).and_then(|_| world.address(session.link).cloned());
             address.map(|address| (address.domain().to_owned(), address))
         }
-        Asker::Afar { resource, account } => {
+        CapsAsker::Afar { resource, account } => {
             let now_ms = world.uptime_ms();
             let may = world.state_mut::<Afar>().may_ask(resource, now_ms);
             may.then(|| (account.domain().to_owned(), resource.clone()))
@@ -210,13 +211,13 @@ fn ask(world: &mut World, who: Asker, caps: Caps) {
     });
 }
 
-fn close(world: &mut World, who: &Asker) {
-    if let Asker::Session(session) = who {
+fn close(world: &mut World, who: &CapsAsker) {
+    if let CapsAsker::Session(session) = who {
         interests(world).close(*session);
     }
 }
 
-fn answered(world: &mut World, who: &Asker, caps: Caps, answer: Option<Element>) {
+fn answered(world: &mut World, who: &CapsAsker, caps: PresenceCaps, answer: Option<Element>) {
     close(world, who);
     let answer = answer.filter(|answer| answer.is("query", ns::DISCO_INFO));
     let Some(answer) = answer else { return next(world, caps) };
@@ -237,7 +238,7 @@ fn answered(world: &mut World, who: &Asker, caps: Caps, answer: Option<Element>)
 }
 
 /// Asks the next one that has these capabilities: nobody has told yet what they are.
-fn next(world: &mut World, caps: Caps) {
+fn next(world: &mut World, caps: PresenceCaps) {
     let interests = interests(world);
     match interests.asked.get_mut(&caps).and_then(Vec::pop) {
         Some(who) => ask(world, who, caps),
@@ -246,10 +247,10 @@ fn next(world: &mut World, caps: Caps) {
 }
 
 /// Notes the nodes that somebody wants.
-fn note(world: &mut World, who: &Asker, caps: &Rc<Caps>, nodes: &Nodes) {
+fn note(world: &mut World, who: &CapsAsker, caps: &Rc<PresenceCaps>, nodes: &NodeIds) {
     match who {
-        Asker::Session(session) => note_session(world, *session, caps, nodes),
-        Asker::Afar { resource, .. } => {
+        CapsAsker::Session(session) => note_session(world, *session, caps, nodes),
+        CapsAsker::Afar { resource, .. } => {
             let accounts = world.state_mut::<Afar>().learn(resource, caps, nodes);
             if !accounts.is_empty() {
                 wanted_afar(world, resource, accounts);
@@ -260,7 +261,7 @@ fn note(world: &mut World, who: &Asker, caps: &Rc<Caps>, nodes: &Nodes) {
 
 /// Notes the nodes that a session wants, if it still lives and still has these capabilities, for
 /// all or for single accounts.
-fn note_session(world: &mut World, session: SessionRef, caps: &Rc<Caps>, nodes: &Nodes) {
+fn note_session(world: &mut World, session: SessionRef, caps: &Rc<PresenceCaps>, nodes: &NodeIds) {
     let Some(found) = world.session(session) else { return };
     let is_broadcast = found.presence.as_ref().and_then(read).as_ref() == Some(&**caps);
     let interests = interests(world);

@@ -7,7 +7,7 @@ use rookery_fanout::Link;
 use rookery_hub::SessionRef;
 use rookery_jid::Jid;
 
-use super::caps::{Caps, Nodes, texts};
+use super::caps::{NodeIds, PresenceCaps, texts};
 use super::directed::Directed;
 
 /// The wishes of the sessions of a shard.
@@ -16,17 +16,17 @@ pub(super) struct Interests {
     pub sessions: Map<Link, Interest>,
     /// The capabilities told to single accounts, which count there.
     pub directed: Directed,
-    young: Map<Rc<Caps>, Nodes>,
-    old: Map<Rc<Caps>, Nodes>,
+    young: Map<Rc<PresenceCaps>, NodeIds>,
+    old: Map<Rc<PresenceCaps>, NodeIds>,
     /// Capabilities that somebody is being asked for, with those who wait for the answer.
-    pub asked: Map<Caps, Vec<Asker>>,
+    pub asked: Map<PresenceCaps, Vec<CapsAsker>>,
     /// The number of these questions that are about capabilities of a session.
     open: Map<SessionRef, u32>,
 }
 
 /// The owner of capabilities that are to be found out.
 #[derive(Debug, Clone)]
-pub(super) enum Asker {
+pub(super) enum CapsAsker {
     /// A session's.
     Session(SessionRef),
     /// Those of a contact elsewhere, who has shown them to an account.
@@ -36,30 +36,30 @@ pub(super) enum Asker {
 /// The capabilities of a session, and the nodes that it wants by them.
 #[derive(Debug)]
 pub(super) struct Interest {
-    pub caps: Rc<Caps>,
-    nodes: Nodes,
+    pub caps: Rc<PresenceCaps>,
+    nodes: NodeIds,
 }
 
 impl Interest {
     /// Returns the nodes.
-    pub(super) fn nodes(&self) -> &Nodes {
+    pub(super) fn nodes(&self) -> &NodeIds {
         &self.nodes
     }
 }
 
 impl Interests {
-    /// Tells whether a session wants to be notified of a node of an account.
+    /// Returns whether a session wants to be notified of a node of an account.
     pub(super) fn has(&self, link: Link, owner: &Jid, node: &str) -> bool {
         let nodes = self.nodes(link, owner);
         nodes.is_some_and(|nodes| nodes.binary_search_by(|other| (**other).cmp(node)).is_ok())
     }
 
-    fn nodes(&self, link: Link, owner: &Jid) -> Option<&Nodes> {
+    fn nodes(&self, link: Link, owner: &Jid) -> Option<&NodeIds> {
         self.directed.nodes(link, owner).or_else(|| self.sessions.get(&link).map(|interest| &interest.nodes))
     }
 
     /// Returns what is known of capabilities, which all sessions that have them share.
-    pub(super) fn known(&mut self, caps: &Caps) -> Option<(Rc<Caps>, Nodes)> {
+    pub(super) fn known(&mut self, caps: &PresenceCaps) -> Option<(Rc<PresenceCaps>, NodeIds)> {
         if let Some((caps, nodes)) = self.young.get_key_value(caps) {
             return Some((caps.clone(), nodes.clone()));
         }
@@ -93,7 +93,7 @@ impl Interests {
     }
 
     /// Notes what capabilities mean for all sessions.
-    pub(super) fn learn(&mut self, caps: Rc<Caps>, nodes: Nodes) {
+    pub(super) fn learn(&mut self, caps: Rc<PresenceCaps>, nodes: NodeIds) {
         if self.young.len() >= MAX_KNOWN / 2 {
             self.old = std::mem::take(&mut self.young);
         }
@@ -101,7 +101,7 @@ impl Interests {
     }
 
     /// Notes what a session wants, and returns what of that is new.
-    pub(super) fn set(&mut self, link: Link, caps: Rc<Caps>, nodes: Nodes) -> Vec<String> {
+    pub(super) fn set(&mut self, link: Link, caps: Rc<PresenceCaps>, nodes: NodeIds) -> Vec<String> {
         let before = self.sessions.insert(link, Interest { caps, nodes: nodes.clone() });
         let before = before.map(|before| before.nodes).unwrap_or_default();
         nodes.iter().filter(|node| !before.contains(node)).map(|node| node.to_string()).collect()

@@ -11,18 +11,18 @@ use rookery_xml::ns;
 use super::config::since;
 use super::error::{failed, unsupported};
 use super::event::write_item;
-use super::node::{Key, Node};
-use super::request::Call;
+use super::node::{NodeKey, PubsubNode};
+use super::request::PubsubCall;
 
-/// §6.5, for somebody whose relation to the owner is known where it matters.
+/// Retrieves items (§6.5), for somebody whose relation to the owner is known where it matters.
 pub(super) fn retrieve(
     world: &mut World,
-    call: Call,
-    key: Key,
-    node: &Rc<Node>,
+    call: PubsubCall,
+    key: NodeKey,
+    node: &Rc<PubsubNode>,
     ids: Vec<String>,
     max_items: Option<usize>,
-    page: Option<rsm::Request>,
+    page: Option<rsm::RsmRequest>,
 ) {
     if let Err(error) = node.lets_retrieve(call.from(), &call.relation()) {
         return call.refuse(world, error);
@@ -52,7 +52,7 @@ pub(super) fn retrieve(
     });
 }
 
-fn part(page: &rsm::Request, max_items: Option<usize>) -> Wanted {
+fn part(page: &rsm::RsmRequest, max_items: Option<usize>) -> Wanted {
     let most = page.max.unwrap_or(MAX_PAGE).min(max_items.unwrap_or(MAX_PAGE)).min(MAX_PAGE);
     match &page.part {
         Part::First => Wanted::After(None, most),
@@ -63,7 +63,7 @@ fn part(page: &rsm::Request, max_items: Option<usize>) -> Wanted {
     }
 }
 
-fn reply(world: &mut World, call: &Call, key: &Key, node: &Node, found: &Items, tells_page: bool) {
+fn reply(world: &mut World, call: &PubsubCall, key: &NodeKey, node: &PubsubNode, found: &Items, tells_page: bool) {
     let mut reply = call.iq.result();
     reply.start_ns("pubsub", ns::PUBSUB).start("items").attr("node", &key.1);
     for item in &found.items {
@@ -73,7 +73,7 @@ fn reply(world: &mut World, call: &Call, key: &Key, node: &Node, found: &Items, 
     if tells_page {
         let ends = found.items.first().zip(found.items.last());
         let ends = ends.map(|(first, last)| (first.id.clone(), last.id.clone()));
-        rsm::Answer { ends, index: Some(found.index), count: Some(found.total) }.write(&mut reply);
+        rsm::RsmAnswer { ends, index: Some(found.index), count: Some(found.total) }.write(&mut reply);
     }
     world.reply(&call.iq, reply);
 }

@@ -59,7 +59,8 @@ impl Letter for LastItems {
         }
     }
 
-    /// Its accounts may have homes apart now. A resource that was at home there is gone.
+    /// Looks again where its accounts are at home, since that has changed. A resource that was at
+    /// home there is gone.
     fn again(self, world: &mut World) {
         match self {
             Self::Wanted { resource, nodes, owners } => ask_for_last_items(world, resource, owners, nodes),

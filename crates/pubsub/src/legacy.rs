@@ -5,7 +5,7 @@ use rookery_jid::Jid;
 use rookery_store::pubsub::{Item, Wanted};
 use rookery_xml::{Element, Writer, ns};
 
-use super::config::Config;
+use super::config::NodeConfig;
 use super::event;
 use super::interests::Interests;
 
@@ -29,7 +29,7 @@ pub(super) fn tell(world: &mut World, account: Jid, only: Option<Jid>) {
         };
         let payload = Writer::write(&legacy(&found.items)).into_bytes();
         let item = Item { id: CURRENT.to_owned(), publisher: account.clone(), unix_ms: world.time(), payload };
-        let packet = event::items(world, &(account, LEGACY.to_owned()), &Config::of_account(LEGACY), &item);
+        let packet = event::items(world, &(account, LEGACY.to_owned()), &NodeConfig::of_account(LEGACY), &item);
         if let Some(packet) = packet {
             world.fan_out(&packet, addresses.iter().map(Jid::as_ref));
         }

@@ -86,7 +86,7 @@ pub mod vcard;
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Bound, Domain, Hooks, Iq, Letter, Module, OptionSpec, Value, World};
 use rookery_jid::{JidRef, prepare};
-use rookery_modkit::disco::{Identity, Info};
+use rookery_modkit::disco::{DiscoIdentity, Info};
 use rookery_modkit::option;
 use rookery_modkit::request::is_get;
 use rookery_stream::error::Condition;
@@ -95,19 +95,19 @@ use serde::{Deserialize, Serialize};
 
 use limits::NAME;
 use relation::{local_owner, relation};
-use request::{Action, Call};
+use request::{PubsubCall, RequestAction};
 use run::run;
 use state::OfServices;
 
 /// Keeps nodes for everybody, under an address of their own.
 #[derive(Debug)]
-pub struct Pubsub;
+pub struct PubsubModule;
 
 /// Tells every shard that an account was removed, which the nodes there may still know.
 #[derive(Debug, Serialize, Deserialize)]
-struct Removed;
+struct PubsubRemoved;
 
-impl Letter for Removed {
+impl Letter for PubsubRemoved {
     const NAME: &'static str = "pubsub removed";
 
     fn open(self, world: &mut World) {
@@ -115,7 +115,7 @@ impl Letter for Removed {
     }
 }
 
-impl Module for Pubsub {
+impl Module for PubsubModule {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -146,11 +146,11 @@ impl Module for Pubsub {
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.state(OfServices::default());
         hooks.moved(|world| world.state_mut::<OfServices>().0.forget_all());
-        hooks.letter::<Removed>();
+        hooks.letter::<PubsubRemoved>();
         hooks.service(serve);
         hooks.account_removed(|world, _| {
             for shard in 0..world.shards() {
-                world.send_letter(shard, Removed);
+                world.send_letter(shard, PubsubRemoved);
             }
         });
     }
@@ -204,11 +204,12 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     }
 }
 
-/// Tells whether a node of the service is at home on this shard; if not, its home gets the stanza.
+/// Returns whether a node of the service is at home on this shard; if not, its home gets the
+/// stanza.
 fn is_at_home(world: &mut World, packet: &Packet, to: JidRef<'_>, node: &str) -> bool {
     let home = state::home_at(world, to.as_str(), node);
     if home != world.shard() {
-        world.hand_to_service(home, packet, to);
+        world.route_to_service(home, packet, to);
     }
     home == world.shard()
 }
@@ -227,11 +228,11 @@ fn asked(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
                 discovered(world, iq, named, domain);
             }
         }
-        ns::PUBSUB | ns::PUBSUB_OWNER => match Action::read(&iq) {
+        ns::PUBSUB | ns::PUBSUB_OWNER => match RequestAction::read(&iq) {
             Ok(action) => {
                 let action = named_here(world, to, action);
                 if action.node().is_none_or(|node| is_at_home(world, packet, to, node)) {
-                    run(world, Call { iq, relation: None }, action);
+                    run(world, PubsubCall { iq, relation: None }, action);
                 }
             }
             Err(error) => world.reply_error(&iq, error),
@@ -246,20 +247,20 @@ fn asked(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     }
 }
 
-/// §8.1.2: a node without a name gets one, and its home is here.
-fn named_here(world: &mut World, to: JidRef<'_>, action: Action) -> Action {
-    let Action::Create { node: None, form } = action else { return action };
+/// Names a node that was asked for without a name (§8.1.2), so that its home is here.
+fn named_here(world: &mut World, to: JidRef<'_>, action: RequestAction) -> RequestAction {
+    let RequestAction::Create { node: None, form } = action else { return action };
     loop {
         let node = world.unique_text();
         if state::home_at(world, to.as_str(), &node) == world.shard() {
-            return Action::Create { node: Some(node), form };
+            return RequestAction::Create { node: Some(node), form };
         }
     }
 }
 
 fn discovered(world: &mut World, iq: Iq, node: Option<String>, domain: &Domain) {
     let is_info = iq.payload.ns() == ns::DISCO_INFO;
-    let call = Call { iq, relation: None };
+    let call = PubsubCall { iq, relation: None };
     match node {
         Some(node) if matches!(&*node, ns::COMMANDS | pending::GET_PENDING) => {
             pending::discovered(world, call.iq, &node);
@@ -268,7 +269,7 @@ fn discovered(world: &mut World, iq: Iq, node: Option<String>, domain: &Domain) 
             state::with_node(world, call.key(&node), call, move |world, call, found| {
                 let found = found.ok().flatten().filter(|found| found.asks_roster(call.from()));
                 let owner = found.and_then(|found| local_owner(world, &found));
-                let then = move |world: &mut World, call: Call| match is_info {
+                let then = move |world: &mut World, call: PubsubCall| match is_info {
                     true => discovery::node_info(world, call, &node),
                     false => discovery::node_items(world, call, &node),
                 };
@@ -284,7 +285,7 @@ fn discovered(world: &mut World, iq: Iq, node: Option<String>, domain: &Domain) 
         }
         None if is_info => {
             let Some(options) = domain.module(NAME) else { return };
-            let identity = Identity { category: "pubsub", type_: "service", name: Some(options.text("name")) };
+            let identity = DiscoIdentity { category: "pubsub", type_: "service", name: Some(options.text("name")) };
             let more = [pending::GET_PENDING, ns::COMMANDS, ns::DISCO_INFO, ns::DISCO_ITEMS, ns::PUBSUB, INSTANT_NODES];
             let mut features: Vec<_> =
                 discovery::FEATURES.into_iter().chain(discovery::MORE_FEATURES).chain(more).collect();

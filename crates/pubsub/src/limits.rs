@@ -22,7 +22,7 @@ pub const PEP: &str = "pep";
 
 /// The limits that the operator sets a host.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct NodeLimits {
     /// Nodes of the host.
     nodes: usize,
     /// Nodes that one account may make.
@@ -33,7 +33,7 @@ pub(super) struct Limits {
     payload: usize,
     /// Bytes of an item's payload where it is an image or a card.
     image: usize,
-    /// Bytes of a node.
+    /// The most bytes that a node may take, with its items and affiliations.
     node_bytes: u64,
     /// Bytes of all nodes that one account has made.
     account_bytes: u64,
@@ -43,7 +43,7 @@ pub(super) struct Limits {
     pub account_subscriptions: usize,
 }
 
-impl Limits {
+impl NodeLimits {
     pub fn of(world: &World, host: &Jid) -> Self {
         let is_account = host.local().is_some();
         let module = if is_account { PEP } else { NAME };

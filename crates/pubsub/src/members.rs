@@ -13,15 +13,15 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
 use super::error::{failed, unsupported};
-use super::limits::Limits;
-use super::node::{Key, Node, Subscription};
-use super::request::Call;
-use super::state::{self, Change};
+use super::limits::NodeLimits;
+use super::node::{NodeKey, PubsubNode, PubsubSubscription};
+use super::request::PubsubCall;
+use super::state::{self, NodeChange};
 use super::subscriptions::tell_subscriber;
 use super::{approval, subscribe};
 
-/// §5.6: the subscriptions of the asker to the nodes of a host, or to one of them.
-pub(super) fn own_subscriptions(world: &mut World, call: Call, node: Option<String>) {
+/// Lists the subscriptions of the asker to the nodes of a host, or to one of them (§5.6).
+pub(super) fn own_subscriptions(world: &mut World, call: PubsubCall, node: Option<String>) {
     let found = world.stores.pubsub.subscriptions_of(call.iq.to.bare(), call.from());
     world.wait(found, move |world, found| match found {
         Ok(found) => {
@@ -41,8 +41,8 @@ pub(super) fn own_subscriptions(world: &mut World, call: Call, node: Option<Stri
     });
 }
 
-/// §5.7: the affiliations of the asker with the nodes of a host, or with one of them.
-pub(super) fn own_affiliations(world: &mut World, call: Call, node: Option<String>) {
+/// Lists the affiliations of the asker with the nodes of a host, or with one of them (§5.7).
+pub(super) fn own_affiliations(world: &mut World, call: PubsubCall, node: Option<String>) {
     let found = world.stores.pubsub.affiliations_of(call.iq.to.bare(), call.from());
     world.wait(found, move |world, found| match found {
         Ok(found) => {
@@ -60,8 +60,8 @@ pub(super) fn own_affiliations(world: &mut World, call: Call, node: Option<Strin
     });
 }
 
-/// §8.8.1: those who are subscribed.
-pub(super) fn subscribers(world: &mut World, call: &Call, key: &Key, node: &Node) {
+/// Lists the subscribers of a node (§8.8.1).
+pub(super) fn subscribers(world: &mut World, call: &PubsubCall, key: &NodeKey, node: &PubsubNode) {
     let found = node.subscriptions.iter().filter(|(_, subscription)| !subscription.pending);
     let entries = found.map(|(jid, subscription)| {
         let entry = Element::new("subscription", ns::PUBSUB_OWNER).with_attr("jid", jid.as_str());
@@ -70,8 +70,8 @@ pub(super) fn subscribers(world: &mut World, call: &Call, key: &Key, node: &Node
     list(world, call, "subscriptions", Some(&key.1), entries.collect());
 }
 
-/// §8.9.1: those who have an affiliation.
-pub(super) fn affiliated(world: &mut World, call: &Call, key: &Key, node: &Node) {
+/// Lists those who have an affiliation with a node (§8.9.1).
+pub(super) fn affiliated(world: &mut World, call: &PubsubCall, key: &NodeKey, node: &PubsubNode) {
     let entries = node.affiliations.iter().map(|(jid, affiliation)| {
         let entry = Element::new("affiliation", ns::PUBSUB_OWNER).with_attr("jid", jid.as_str());
         (jid.to_string(), entry.with_attr("affiliation", affiliation.as_str()))
@@ -81,8 +81,8 @@ pub(super) fn affiliated(world: &mut World, call: &Call, key: &Key, node: &Node)
 
 /// Replies with a list of entries, each with its id for paging. One that is larger than a session
 /// takes comes in parts (XEP-0059), asked for or not: strangers can make it grow.
-fn list(world: &mut World, call: &Call, name: &str, node: Option<&str>, entries: Vec<(String, Element)>) {
-    let request = match rsm::Request::read(&call.iq.payload) {
+fn list(world: &mut World, call: &PubsubCall, name: &str, node: Option<&str>, entries: Vec<(String, Element)>) {
+    let request = match rsm::RsmRequest::read(&call.iq.payload) {
         Ok(request) => request,
         Err(error) => return call.refuse(world, error),
     };
@@ -106,20 +106,20 @@ fn list(world: &mut World, call: &Call, name: &str, node: Option<&str>, entries:
 }
 
 /// A change of a subscription that an owner wants.
-struct Wish {
+struct MemberWish {
     jid: Jid,
     /// The subscription to have; `None` for none.
-    subscription: Option<Subscription>,
+    subscription: Option<PubsubSubscription>,
     is_new: bool,
 }
 
-/// §8.8.2: an owner changes subscriptions. What is wrong changes nothing and comes back; the rest
-/// is done.
+/// Changes subscriptions, for an owner (§8.8.2). What is wrong changes nothing and comes back; the
+/// rest is done.
 pub(super) fn set_subscribers(
     world: &mut World,
-    call: Call,
-    key: Key,
-    node: &Rc<Node>,
+    call: PubsubCall,
+    key: NodeKey,
+    node: &Rc<PubsubNode>,
     changes: Vec<(String, String)>,
 ) {
     let mut after = (**node).clone();
@@ -127,7 +127,8 @@ pub(super) fn set_subscribers(
     for (text, wanted) in changes {
         let jid = Jid::parse(&text).ok();
         let before = jid.as_ref().and_then(|jid| after.subscriptions.get(jid)).cloned();
-        let with = |pending| Some(Subscription { pending, ..before.clone().unwrap_or_else(Subscription::new) });
+        let with =
+            |pending| Some(PubsubSubscription { pending, ..before.clone().unwrap_or_else(PubsubSubscription::new) });
         let subscription = match wanted.as_str() {
             "none" => Some(None),
             "subscribed" => Some(with(false)),
@@ -145,7 +146,7 @@ pub(super) fn set_subscribers(
                     Some(subscription) => drop(after.subscriptions.insert(jid.clone(), subscription.clone())),
                     None => drop(after.subscriptions.remove(&jid)),
                 }
-                good.push_back(Wish { jid, subscription, is_new });
+                good.push_back(MemberWish { jid, subscription, is_new });
             }
             _ => bad.push(refused(&text, before.as_ref())),
         }
@@ -154,18 +155,24 @@ pub(super) fn set_subscribers(
 }
 
 /// Returns the entry for a change that is not made, with the subscription that holds on.
-fn refused(jid: &str, subscription: Option<&Subscription>) -> Element {
-    let state = subscription.map_or("none", Subscription::state);
+fn refused(jid: &str, subscription: Option<&PubsubSubscription>) -> Element {
+    let state = subscription.map_or("none", PubsubSubscription::state);
     Element::new("subscription", ns::PUBSUB_OWNER).with_attr("jid", jid).with_attr("subscription", state)
 }
 
 /// Makes one change after the other, then answers. Nobody is subscribed who has not agreed.
-fn next_subscriber(world: &mut World, call: Call, key: Key, mut good: VecDeque<Wish>, mut bad: Vec<Element>) {
-    let Some(Wish { jid, subscription, is_new }) = good.pop_front() else {
+fn next_subscriber(
+    world: &mut World,
+    call: PubsubCall,
+    key: NodeKey,
+    mut good: VecDeque<MemberWish>,
+    mut bad: Vec<Element>,
+) {
+    let Some(MemberWish { jid, subscription, is_new }) = good.pop_front() else {
         return answer(world, &call, &key, "subscriptions", bad);
     };
     let subscriber = jid.clone();
-    let change = move |world: &mut World, call: Call, agrees: bool| {
+    let change = move |world: &mut World, call: PubsubCall, agrees: bool| {
         if !agrees {
             bad.push(refused(jid.as_str(), None));
             return next_subscriber(world, call, key, good, bad);
@@ -185,7 +192,7 @@ fn next_subscriber(world: &mut World, call: Call, key: Key, mut good: VecDeque<W
 /// service, so that blocking their authors doesn't help: an owner subscribes itself, and those
 /// accounts of this server that see the owner's presence, for they have asked for that. Others
 /// subscribe themselves.
-fn agreed(world: &mut World, call: Call, jid: &Jid, then: impl FnOnce(&mut World, Call, bool) + 'static) {
+fn agreed(world: &mut World, call: PubsubCall, jid: &Jid, then: impl FnOnce(&mut World, PubsubCall, bool) + 'static) {
     let is_account = jid.local().is_some() && world.domain(jid.domain()).is_some();
     if jid.bare() == call.iq.from.bare() || !is_account {
         let is_own = jid.bare() == call.iq.from.bare();
@@ -206,9 +213,15 @@ fn agreed(world: &mut World, call: Call, jid: &Jid, then: impl FnOnce(&mut World
     });
 }
 
-/// §8.9.2: an owner changes affiliations. A node keeps an owner.
-pub(super) fn set_affiliated(world: &mut World, call: Call, key: Key, node: &Rc<Node>, changes: Vec<(String, String)>) {
-    let limits = Limits::of(world, &key.0);
+/// Changes affiliations, for an owner (§8.9.2). A node keeps an owner.
+pub(super) fn set_affiliated(
+    world: &mut World,
+    call: PubsubCall,
+    key: NodeKey,
+    node: &Rc<PubsubNode>,
+    changes: Vec<(String, String)>,
+) {
+    let limits = NodeLimits::of(world, &key.0);
     let mut after = (**node).clone();
     let (mut good, mut bad) = (VecDeque::new(), Vec::new());
     for (text, wanted) in changes {
@@ -248,26 +261,26 @@ fn unaffiliated(jid: &str, before: Option<Affiliation>) -> Element {
 
 fn next_affiliated(
     world: &mut World,
-    call: Call,
-    key: Key,
+    call: PubsubCall,
+    key: NodeKey,
     mut good: VecDeque<(Jid, Option<Affiliation>)>,
     mut bad: Vec<Element>,
 ) {
     let Some((jid, affiliation)) = good.pop_front() else {
         answer(world, &call, &key, "affiliations", bad);
-        return state::let_go(world, key, Change::None);
+        return state::let_go(world, key, NodeChange::None);
     };
-    let room = Limits::of(world, &key.0).room();
+    let room = NodeLimits::of(world, &key.0).room();
     let written = world.stores.pubsub.set_affiliation(key.0.as_ref(), &key.1, jid.as_ref(), affiliation, room);
     world.wait(written, move |world, written| match written {
         Ok(Set::Done) => {
             let entry = jid.clone();
-            let edit = move |node: &mut Node| match affiliation {
+            let edit = move |node: &mut PubsubNode| match affiliation {
                 Some(affiliation) => drop(node.affiliations.insert(entry, affiliation)),
                 None => drop(node.affiliations.remove(&entry)),
             };
             state::hold(world, &key);
-            state::let_go(world, key.clone(), Change::Edit(Box::new(edit)));
+            state::let_go(world, key.clone(), NodeChange::Edit(Box::new(edit)));
             settle(world, &key, jid, affiliation);
             next_affiliated(world, call, key, good, bad);
         }
@@ -277,19 +290,19 @@ fn next_affiliated(
         }
         Ok(Set::NoNode) => {
             call.refuse(world, Condition::ItemNotFound);
-            state::let_go(world, key, Change::Forget);
+            state::let_go(world, key, NodeChange::Forget);
         }
         Err(error) => {
             world.store_failed("changing an affiliation", &key.0, &error);
             call.refuse(world, failed(&error));
-            state::let_go(world, key, Change::Forget);
+            state::let_go(world, key, NodeChange::Forget);
         }
     });
 }
 
-/// §8.7.4: who waits for approval gets it with a higher affiliation; an outcast keeps no
-/// subscription.
-fn settle(world: &mut World, key: &Key, jid: Jid, affiliation: Option<Affiliation>) {
+/// Settles what waits for approval (§8.7.4): a user gets it with a higher affiliation; an outcast
+/// keeps no subscription.
+fn settle(world: &mut World, key: &NodeKey, jid: Jid, affiliation: Option<Affiliation>) {
     let key = key.clone();
     state::with_node(world, key.clone(), (), move |world, (), node| {
         let Ok(Some(node)) = node else { return };
@@ -306,7 +319,7 @@ fn settle(world: &mut World, key: &Key, jid: Jid, affiliation: Option<Affiliatio
 }
 
 /// Replies to changes: with success, or with what was wrong (§8.8.2.4, §8.9.2.4).
-fn answer(world: &mut World, call: &Call, key: &Key, list: &str, bad: Vec<Element>) {
+fn answer(world: &mut World, call: &PubsubCall, key: &NodeKey, list: &str, bad: Vec<Element>) {
     if bad.is_empty() {
         return call.done(world);
     }

@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 
 use super::afar::Afar;
 use super::interests::Interests;
-use super::node::{Contacts, Key, Node, Relation, hears};
+use super::node::{Contacts, NodeKey, PubsubNode, Relation, hears};
 
 /// Gives a packet to the resources of these accounts that want the node.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct News {
+pub(super) struct NodeNews {
     packet: Packet,
     node: String,
     to: Vec<Jid>,
 }
 
-impl Letter for News {
+impl Letter for NodeNews {
     const NAME: &'static str = "pep news";
 
     fn open(self, world: &mut World) {
@@ -28,7 +28,7 @@ impl Letter for News {
 }
 
 /// Gives a notification to those who want it without a subscription.
-pub(super) fn tell(world: &mut World, key: &Key, node: &Node, packet: &Packet, contacts: &Contacts) {
+pub(super) fn tell(world: &mut World, key: &NodeKey, node: &PubsubNode, packet: &Packet, contacts: &Contacts) {
     let own = Relation { sees_presence: true, groups: Vec::new() };
     let all = contacts.iter().chain([(&key.0, &own)]);
     let mut shards = BTreeMap::<usize, Vec<Jid>>::new();
@@ -46,7 +46,7 @@ pub(super) fn tell(world: &mut World, key: &Key, node: &Node, packet: &Packet, c
         }
     }
     for (shard, to) in shards {
-        world.send_letter(shard, News { packet: packet.clone(), node: key.1.clone(), to });
+        world.send_letter(shard, NodeNews { packet: packet.clone(), node: key.1.clone(), to });
     }
 }
 

@@ -9,11 +9,11 @@ use rookery_store::pubsub::{Affiliation, NodeSubscription};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer};
 
-use super::config::{Access, Config, Publish};
+use super::config::{Access, NodeConfig, Publish};
 use super::error::{invalid_options, presence_required, specific};
 
 /// Names a node: its host and its id.
-pub(crate) type Key = (Jid, String);
+pub(crate) type NodeKey = (Jid, String);
 
 /// Those who see the presence of the owner of a node, with the groups that the owner has put them
 /// in where that matters.
@@ -21,17 +21,17 @@ pub(super) type Contacts = Map<Jid, Relation>;
 
 /// A node without its items.
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
-    pub config: Config,
+pub(crate) struct PubsubNode {
+    pub config: NodeConfig,
     /// The account that answers for it.
     pub creator: Option<Jid>,
     pub affiliations: BTreeMap<Jid, Affiliation>,
-    pub subscriptions: BTreeMap<Jid, Subscription>,
+    pub subscriptions: BTreeMap<Jid, PubsubSubscription>,
 }
 
 /// The terms of an address's subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Subscription {
+pub(crate) struct PubsubSubscription {
     /// An owner has yet to approve it.
     pub pending: bool,
     /// True if the subscriber wants to be notified (§16.4.2, `pubsub#deliver`).
@@ -50,9 +50,9 @@ pub(crate) struct Relation {
     pub groups: Vec<String>,
 }
 
-/// Tells whether somebody hears of a node without a subscription: an auto-subscriber (XEP-0060
+/// Returns whether somebody hears of a node without a subscription: an auto-subscriber (XEP-0060
 /// §9.1), or one of the whitelist.
-pub(super) fn hears(config: &Config, affiliation: Option<Affiliation>, relation: &Relation) -> bool {
+pub(super) fn hears(config: &NodeConfig, affiliation: Option<Affiliation>, relation: &Relation) -> bool {
     match affiliation {
         Some(Affiliation::Owner | Affiliation::Publisher | Affiliation::Member) => return true,
         Some(Affiliation::PublishOnly | Affiliation::Outcast) => return false,
@@ -67,21 +67,21 @@ pub(super) fn hears(config: &Config, affiliation: Option<Affiliation>, relation:
     }
 }
 
-impl Node {
+impl PubsubNode {
     /// Returns a new node.
-    pub(crate) fn new(config: Config, owner: Jid) -> Self {
+    pub(crate) fn new(config: NodeConfig, owner: Jid) -> Self {
         let affiliations = BTreeMap::from([(owner.clone(), Affiliation::Owner)]);
         Self { config, creator: Some(owner), affiliations, subscriptions: BTreeMap::new() }
     }
 
     /// Returns a node as the store has it. `defaults` are for what its configuration doesn't say.
-    pub(crate) fn of(stored: rookery_store::pubsub::Node, defaults: Config) -> Self {
+    pub(crate) fn of(stored: rookery_store::pubsub::Node, defaults: NodeConfig) -> Self {
         let subscriptions = stored.subscriptions.into_iter();
         Self {
             config: defaults.read(&stored.config),
             creator: stored.creator,
             affiliations: stored.affiliations.into_iter().collect(),
-            subscriptions: subscriptions.map(|(jid, found)| (jid, Subscription::of(&found))).collect(),
+            subscriptions: subscriptions.map(|(jid, found)| (jid, PubsubSubscription::of(&found))).collect(),
         }
     }
 
@@ -95,7 +95,7 @@ impl Node {
         self.affiliation(entity) == Some(Affiliation::Owner)
     }
 
-    /// Returns its owners.
+    /// Returns the addresses that own the node.
     pub(crate) fn owners(&self) -> impl Iterator<Item = &Jid> {
         self.affiliations.iter().filter(|(_, affiliation)| **affiliation == Affiliation::Owner).map(|(owner, _)| owner)
     }
@@ -104,7 +104,7 @@ impl Node {
     pub(crate) fn subscriptions_of<'a>(
         &'a self,
         entity: JidRef<'_>,
-    ) -> impl Iterator<Item = (&'a Jid, &'a Subscription)> + use<'a> {
+    ) -> impl Iterator<Item = (&'a Jid, &'a PubsubSubscription)> + use<'a> {
         let bare = entity.bare().to_jid();
         // Full JIDs sort right behind their bare one and those that continue it.
         let from = self.subscriptions.range(bare.clone()..);
@@ -161,7 +161,7 @@ impl Node {
     }
 
     /// Returns whether an entity may see in lists that the node exists.
-    pub(crate) fn shows_to(config: &Config, affiliation: Option<Affiliation>, relation: &Relation) -> bool {
+    pub(crate) fn shows_to(config: &NodeConfig, affiliation: Option<Affiliation>, relation: &Relation) -> bool {
         match affiliation {
             Some(Affiliation::Outcast) => false,
             Some(_) => true,
@@ -181,7 +181,7 @@ impl Node {
     }
 }
 
-impl Subscription {
+impl PubsubSubscription {
     /// Returns one that is approved, with the default options.
     pub(crate) fn new() -> Self {
         Self { pending: false, deliver: true, offline: false }
@@ -195,7 +195,7 @@ impl Subscription {
         found
     }
 
-    /// As the store keeps it.
+    /// Returns the node as the store keeps it.
     pub(crate) fn stored(&self) -> NodeSubscription {
         let is_usual = Self { pending: self.pending, ..Self::new() } == *self;
         let options = match is_usual {

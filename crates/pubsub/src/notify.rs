@@ -15,12 +15,12 @@ use rookery_xml::ns;
 
 use super::config::Access;
 use super::event::{event, fleeting, has_payload, write_item};
-use super::node::{Contacts, Key, Node, Relation};
+use super::node::{Contacts, NodeKey, PubsubNode, Relation};
 use super::relation::local_owner;
 use super::{legacy, news};
 
-/// §7.1.2: an item was published.
-pub(super) fn published(world: &mut World, key: &Key, node: &Rc<Node>, item: &Item) {
+/// Notifies subscribers of an item that was published (§7.1.2).
+pub(super) fn published(world: &mut World, key: &NodeKey, node: &Rc<PubsubNode>, item: &Item) {
     if !node.config.deliver_notifications {
         return;
     }
@@ -34,8 +34,8 @@ pub(super) fn published(world: &mut World, key: &Key, node: &Rc<Node>, item: &It
     send(world, key, node, packet);
 }
 
-/// §7.2.2.1: items were removed.
-pub(super) fn retracted(world: &mut World, key: &Key, node: &Rc<Node>, ids: &[String]) {
+/// Notifies subscribers of items that were removed (§7.2.2.1).
+pub(super) fn retracted(world: &mut World, key: &NodeKey, node: &Rc<PubsubNode>, ids: &[String]) {
     let packet = event(world, key, &node.config, |event| {
         event.start("items").attr("node", &key.1);
         for id in ids {
@@ -45,16 +45,16 @@ pub(super) fn retracted(world: &mut World, key: &Key, node: &Rc<Node>, ids: &[St
     send(world, key, node, packet);
 }
 
-/// §8.5.2: all items were removed.
-pub(super) fn purged(world: &mut World, key: &Key, node: &Rc<Node>) {
+/// Notifies subscribers that all items were removed (§8.5.2).
+pub(super) fn purged(world: &mut World, key: &NodeKey, node: &Rc<PubsubNode>) {
     let packet = event(world, key, &node.config, |event| {
         event.start("purge").attr("node", &key.1);
     });
     send(world, key, node, packet);
 }
 
-/// §8.4.2: the node was deleted.
-pub(super) fn deleted(world: &mut World, key: &Key, node: &Rc<Node>, redirect: Option<&str>) {
+/// Notifies subscribers that the node was deleted (§8.4.2).
+pub(super) fn deleted(world: &mut World, key: &NodeKey, node: &Rc<PubsubNode>, redirect: Option<&str>) {
     let packet = event(world, key, &node.config, |event| {
         event.start("delete").attr("node", &key.1);
         if let Some(uri) = redirect {
@@ -64,8 +64,8 @@ pub(super) fn deleted(world: &mut World, key: &Key, node: &Rc<Node>, redirect: O
     send(world, key, node, packet);
 }
 
-/// §8.2.5.3: the node was configured.
-pub(super) fn configured(world: &mut World, key: &Key, node: &Rc<Node>) {
+/// Notifies subscribers that the node was configured (§8.2.5.3).
+pub(super) fn configured(world: &mut World, key: &NodeKey, node: &Rc<PubsubNode>) {
     let packet = event(world, key, &node.config, |event| {
         event.start("configuration").attr("node", &key.1);
         if node.config.deliver_payloads {
@@ -75,7 +75,7 @@ pub(super) fn configured(world: &mut World, key: &Key, node: &Rc<Node>) {
     send(world, key, node, packet);
 }
 
-fn send(world: &mut World, key: &Key, node: &Rc<Node>, packet: Option<Packet>) {
+fn send(world: &mut World, key: &NodeKey, node: &Rc<PubsubNode>, packet: Option<Packet>) {
     let Some(packet) = packet else { return };
     let is_account = key.0.local().is_some();
     if is_account && key.1 == ns::BOOKMARKS {
@@ -95,7 +95,7 @@ fn send(world: &mut World, key: &Key, node: &Rc<Node>, packet: Option<Packet>) {
     });
 }
 
-fn to_subscribers(world: &mut World, node: &Node, packet: &Packet, contacts: &Contacts) {
+fn to_subscribers(world: &mut World, node: &PubsubNode, packet: &Packet, contacts: &Contacts) {
     let nobody = Relation::default();
     let mut subscribers: Vec<(&Jid, bool)> = Vec::new();
     for (jid, subscription) in &node.subscriptions {

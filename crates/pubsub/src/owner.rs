@@ -12,16 +12,16 @@ use rookery_xml::ns;
 
 use super::create::fits;
 use super::error::{failed, unsupported};
-use super::limits::Limits;
-use super::node::{Key, Node};
+use super::limits::NodeLimits;
+use super::node::{NodeKey, PubsubNode};
 use super::notify;
 use super::publish::kept;
 use super::relation::local_owner;
-use super::request::Call;
-use super::state::{self, Change, defaults};
+use super::request::PubsubCall;
+use super::state::{self, NodeChange, defaults};
 
-/// §8.2.1: the form.
-pub(super) fn configuration(world: &mut World, call: Call, key: Key, node: Rc<Node>) {
+/// Sends the form that configures a node (§8.2.1).
+pub(super) fn configuration(world: &mut World, call: PubsubCall, key: NodeKey, node: Rc<PubsubNode>) {
     let owner = local_owner(world, &node);
     with_groups(world, owner, move |world, groups| {
         let mut reply = call.iq.result();
@@ -31,8 +31,8 @@ pub(super) fn configuration(world: &mut World, call: Call, key: Key, node: Rc<No
     });
 }
 
-/// §8.3: the form of a node to be.
-pub(super) fn default_configuration(world: &mut World, call: Call) {
+/// Sends the form of a node that isn't created yet (§8.3).
+pub(super) fn default_configuration(world: &mut World, call: PubsubCall) {
     let owner = Some(call.iq.from.to_bare()).filter(|owner| world.domain(owner.domain()).is_some());
     with_groups(world, owner, move |world, groups| {
         let mut reply = call.iq.result();
@@ -61,10 +61,10 @@ fn with_groups(world: &mut World, owner: Option<Jid>, then: impl FnOnce(&mut Wor
 }
 
 /// Changes the configuration, or nothing if the owner has cancelled (§8.2.4).
-pub(super) fn configure(world: &mut World, call: Call, key: Key, node: &Rc<Node>, form: Option<Form>) {
+pub(super) fn configure(world: &mut World, call: PubsubCall, key: NodeKey, node: &Rc<PubsubNode>, form: Option<Form>) {
     // §8.2.4: cancelled.
     let Some(form) = form else { return call.done(world) };
-    let (mut config, limits) = (node.config.clone(), Limits::of(world, &key.0));
+    let (mut config, limits) = (node.config.clone(), NodeLimits::of(world, &key.0));
     if let Err(error) = config.apply(&form).and_then(|_| fits(&key.1, &config, &limits)) {
         return call.refuse(world, error);
     }
@@ -80,16 +80,16 @@ pub(super) fn configure(world: &mut World, call: Call, key: Key, node: &Rc<Node>
                 if config.notify_config {
                     notify::configured(world, &key, &node);
                 }
-                Change::Edit(Box::new(|node| node.config = config))
+                NodeChange::Edit(Box::new(|node| node.config = config))
             }
             Ok(false) => {
                 call.refuse(world, Condition::ItemNotFound);
-                Change::Forget
+                NodeChange::Forget
             }
             Err(error) => {
                 world.store_failed("configuring a node", &key.0, &error);
                 call.refuse(world, failed(&error));
-                Change::Forget
+                NodeChange::Forget
             }
         };
         drop(node);
@@ -98,7 +98,13 @@ pub(super) fn configure(world: &mut World, call: Call, key: Key, node: &Rc<Node>
 }
 
 /// Deletes the node and tells its subscribers (§8.4).
-pub(super) fn delete(world: &mut World, call: Call, key: Key, node: &Rc<Node>, redirect: Option<String>) {
+pub(super) fn delete(
+    world: &mut World,
+    call: PubsubCall,
+    key: NodeKey,
+    node: &Rc<PubsubNode>,
+    redirect: Option<String>,
+) {
     state::hold(world, &key);
     let written = world.stores.pubsub.delete_node(key.0.as_ref(), &key.1);
     let node = node.clone();
@@ -116,12 +122,12 @@ pub(super) fn delete(world: &mut World, call: Call, key: Key, node: &Rc<Node>, r
                 call.refuse(world, failed(&error));
             }
         }
-        state::let_go(world, key, Change::Forget);
+        state::let_go(world, key, NodeChange::Forget);
     });
 }
 
 /// Removes all items and tells the subscribers (§8.5).
-pub(super) fn purge(world: &mut World, call: Call, key: Key, node: &Rc<Node>) {
+pub(super) fn purge(world: &mut World, call: PubsubCall, key: NodeKey, node: &Rc<PubsubNode>) {
     if !node.config.persist_items {
         return call.refuse(world, unsupported("persistent-items"));
     }

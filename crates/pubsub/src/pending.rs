@@ -6,14 +6,14 @@
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
-use rookery_modkit::disco::{Identity, Info};
+use rookery_modkit::disco::{DiscoIdentity, Info};
 use rookery_modkit::form::{Field, Form};
 use rookery_store::pubsub::Affiliation;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, ns};
 
 use super::error::failed;
-use super::request::Call;
+use super::request::PubsubCall;
 use super::state;
 use super::subscriptions::{AUTHORIZATION, ask_owner};
 
@@ -35,13 +35,13 @@ pub(super) fn asked(world: &mut World, iq: Iq) {
         return answer(world, &iq, "canceled", None);
     }
     match node_of(&iq) {
-        Some(node) => one_node(world, Call { iq, relation: None }, &node),
+        Some(node) => one_node(world, PubsubCall { iq, relation: None }, &node),
         None if Form::within(&iq.payload).is_some() => world.reply_error(&iq, Condition::BadRequest),
         None => all_nodes(world, iq),
     }
 }
 
-/// §8.7.2: whose nodes are there to choose from.
+/// Lists the nodes for which requests wait, to choose from (§8.7.2).
 fn all_nodes(world: &mut World, iq: Iq) {
     let found = world.stores.pubsub.affiliations_of(iq.to.bare(), iq.from.bare());
     world.wait(found, move |world, found| match found {
@@ -68,8 +68,8 @@ fn all_nodes(world: &mut World, iq: Iq) {
     });
 }
 
-/// §8.7.4: the requests for one.
-fn one_node(world: &mut World, call: Call, node: &str) {
+/// Sends the requests that wait for one node (§8.7.4).
+fn one_node(world: &mut World, call: PubsubCall, node: &str) {
     let key = call.key(node);
     state::with_node(world, key.clone(), call, move |world, call, found| match found {
         Ok(Some(node)) if node.is_owner(call.from()) => {
@@ -96,7 +96,7 @@ pub(super) fn discovered(world: &mut World, iq: Iq, node: &str) {
             ns::COMMANDS => ("command-list", "Commands"),
             _ => ("command-node", NAME),
         };
-        let identity = Identity { category: "automation", type_, name: Some(name) };
+        let identity = DiscoIdentity { category: "automation", type_, name: Some(name) };
         let features = match node {
             ns::COMMANDS => vec![ns::COMMANDS, ns::DISCO_INFO, ns::DISCO_ITEMS],
             _ => vec![ns::COMMANDS, ns::DATA_FORMS],

@@ -25,8 +25,8 @@
 //!
 //! # Strangers
 //!
-//! To who doesn't see the account's presence, every node that they may not use looks as one for
-//! those who do: whether it exists or not, whether the account exists or not.
+//! To those who don't see the account's presence, every node that they may not use looks like one
+//! for those who do: whether it exists or not, whether the account exists or not.
 //!
 //! # Other servers
 //!
@@ -50,10 +50,10 @@ use super::holders::{self, Holders};
 use super::interests::Interests;
 use super::last::{self, LastItems};
 pub use super::limits::PEP as NAME;
-use super::news::News;
+use super::news::NodeNews;
 use super::node::Relation;
 use super::relation::relation;
-use super::request::{Action, Call};
+use super::request::{PubsubCall, RequestAction};
 use super::run::run;
 use super::state::OfAccounts;
 use super::{approval, bookmarks, discovery, interest, limits};
@@ -111,9 +111,9 @@ impl Module for PersonalEventing {
         hooks.state(Holders::default());
         hooks.moved(holders::moved);
         hooks.moved(|world| world.state_mut::<OfAccounts>().0.forget_all());
-        hooks.letter::<News>();
+        hooks.letter::<NodeNews>();
         hooks.letter::<LastItems>();
-        hooks.letter::<Removed>();
+        hooks.letter::<PepRemoved>();
         for namespace in [ns::PUBSUB, ns::PUBSUB_OWNER] {
             hooks.iq(Target::Account, namespace, asked);
         }
@@ -132,7 +132,7 @@ impl Module for PersonalEventing {
         hooks.shown(last::shown);
         hooks.account_removed(|world, _| {
             for shard in 0..world.shards() {
-                world.send_letter(shard, Removed);
+                world.send_letter(shard, PepRemoved);
             }
         });
         let normal = Stanzas::of(Kind::Message, &[StanzaType::Normal]);
@@ -142,9 +142,9 @@ impl Module for PersonalEventing {
 
 /// Tells every shard that an account was removed, whose nodes it may still have in memory.
 #[derive(Debug, Serialize, Deserialize)]
-struct Removed;
+struct PepRemoved;
 
-impl Letter for Removed {
+impl Letter for PepRemoved {
     const NAME: &'static str = "pep removed";
 
     fn open(self, world: &mut World) {
@@ -165,7 +165,7 @@ const OPTIONS: [OptionSpec; 8] = [
 
 /// Takes a request to an account about its nodes.
 fn asked(world: &mut World, iq: Iq) {
-    let action = match Action::read(&iq) {
+    let action = match RequestAction::read(&iq) {
         Ok(action) => action,
         Err(error) => return world.reply_error(&iq, error),
     };
@@ -177,13 +177,13 @@ fn asked(world: &mut World, iq: Iq) {
 }
 
 /// Goes on with a request once it is known how the account sees who asks.
-fn related(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, Call) + 'static) {
+fn related(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, PubsubCall) + 'static) {
     if iq.is_own() {
         let relation = Relation { sees_presence: true, groups: Vec::new() };
-        return then(world, Call { iq, relation: Some(relation) });
+        return then(world, PubsubCall { iq, relation: Some(relation) });
     }
     let account = iq.to.clone();
-    relation(world, &account, Call { iq, relation: None }, |world, call| {
+    relation(world, &account, PubsubCall { iq, relation: None }, |world, call| {
         if let Some(call) = call {
             then(world, call);
         }

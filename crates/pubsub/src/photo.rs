@@ -7,12 +7,12 @@ use rookery_xml::{Element, ns};
 
 use super::card::{self, Photo};
 use super::config::Access;
-use super::node::{Key, Node};
+use super::node::{NodeKey, PubsubNode};
 use super::state::defaults;
 
-/// §3.1: an item was published to a node of an account. If it is about the avatar, the photo
-/// follows.
-pub(super) fn published(world: &mut World, key: &Key, node: &Node, item: &Item) {
+/// Takes an item that was published to a node of an account (§3.1). If it is about the avatar, the
+/// photo follows.
+pub(super) fn published(world: &mut World, key: &NodeKey, node: &PubsubNode, item: &Item) {
     let is_it = key.1 == ns::AVATAR_METADATA && key.0.local().is_some() && node.config.access == Access::Open;
     if !is_it || !card::is_on(world, key.0.as_ref()) {
         return;

@@ -10,19 +10,19 @@ use rookery_store::{Pending, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
-use super::config::{Config, since};
+use super::config::{NodeConfig, since};
 use super::error::{failed, specific, unsupported};
-use super::limits::Limits;
-use super::node::{Key, Node};
-use super::request::{Call, MAX_ID};
+use super::limits::NodeLimits;
+use super::node::{NodeKey, PubsubNode};
+use super::request::{MAX_ID, PubsubCall};
 use super::{notify, photo};
 
-/// §7.1, with a node that is there.
+/// Publishes to a node that is there (§7.1).
 pub(super) fn publish(
     world: &mut World,
-    call: Call,
-    key: Key,
-    node: &Rc<Node>,
+    call: PubsubCall,
+    key: NodeKey,
+    node: &Rc<PubsubNode>,
     item: Option<Element>,
     options: Option<&Form>,
 ) {
@@ -34,7 +34,7 @@ pub(super) fn publish(
     {
         return call.refuse(world, specific(Condition::Conflict, "precondition-not-met"));
     }
-    let limits = Limits::of(world, &key.0);
+    let limits = NodeLimits::of(world, &key.0);
     let item = match check(&node.config, item.as_ref(), limits.payload(&key.1)) {
         Ok(payload) => Item {
             id: id_of(item.as_ref()).map_or_else(|| world.unique_text(), str::to_owned),
@@ -57,10 +57,10 @@ pub(super) fn publish(
 /// Writes an item, and tells `then` the outcome.
 fn keep(
     world: &mut World,
-    key: Key,
-    node: Rc<Node>,
+    key: NodeKey,
+    node: Rc<PubsubNode>,
     item: Item,
-    then: impl FnOnce(&mut World, &Key, &Rc<Node>, &Item, Result<(), StanzaError>) + 'static,
+    then: impl FnOnce(&mut World, &NodeKey, &Rc<PubsubNode>, &Item, Result<(), StanzaError>) + 'static,
 ) {
     let written = write(world, &key, &node, &item);
     world.wait(written, move |world, written| {
@@ -70,14 +70,14 @@ fn keep(
 }
 
 /// Begins to write an item.
-fn write(world: &World, key: &Key, node: &Node, item: &Item) -> Pending<Published> {
-    let limits = Limits::of(world, &key.0);
+fn write(world: &World, key: &NodeKey, node: &PubsubNode, item: &Item) -> Pending<Published> {
+    let limits = NodeLimits::of(world, &key.0);
     let kept = kept(&node.config, &limits, world.time());
     world.stores.pubsub.publish(key.0.as_ref(), &key.1, item.clone(), kept, limits.room())
 }
 
 /// Turns the store's result for an item into an answer.
-fn outcome(world: &mut World, key: &Key, written: Result<Published, StoreError>) -> Result<(), StanzaError> {
+fn outcome(world: &mut World, key: &NodeKey, written: Result<Published, StoreError>) -> Result<(), StanzaError> {
     let full = |whose: &str| {
         let text = format!("there is no room for the item in {whose}");
         Err(StanzaError::new(Condition::PolicyViolation).with_text(text))
@@ -95,8 +95,8 @@ fn outcome(world: &mut World, key: &Key, written: Result<Published, StoreError>)
     }
 }
 
-/// §7.1.2: the publisher hears of it, then the subscribers.
-fn published(world: &mut World, call: &Call, key: &Key, node: &Rc<Node>, item: &Item) {
+/// Tells the publisher of a publication, then the subscribers (§7.1.2).
+fn published(world: &mut World, call: &PubsubCall, key: &NodeKey, node: &Rc<PubsubNode>, item: &Item) {
     let mut reply = call.iq.result();
     reply.start_ns("pubsub", ns::PUBSUB).start("publish").attr("node", &key.1);
     let is_nameless = !node.config.persist_items && !node.config.deliver_payloads;
@@ -112,8 +112,8 @@ fn published(world: &mut World, call: &Call, key: &Key, node: &Rc<Node>, item: &
 /// outcome.
 pub(super) fn put(
     world: &mut World,
-    key: Key,
-    node: Rc<Node>,
+    key: NodeKey,
+    node: Rc<PubsubNode>,
     id: String,
     payload: Vec<u8>,
     then: impl FnOnce(&mut World, Result<(), StanzaError>) + 'static,
@@ -127,7 +127,7 @@ pub(super) fn put(
     });
 }
 
-fn own_item(world: &World, key: &Key, id: String, payload: Vec<u8>) -> Item {
+fn own_item(world: &World, key: &NodeKey, id: String, payload: Vec<u8>) -> Item {
     Item { id, publisher: key.0.clone(), unix_ms: world.time(), payload }
 }
 
@@ -136,8 +136,8 @@ fn own_item(world: &World, key: &Key, id: String, payload: Vec<u8>) -> Item {
 /// and of the first write that failed.
 pub(super) fn replace(
     world: &mut World,
-    key: Key,
-    node: Rc<Node>,
+    key: NodeKey,
+    node: Rc<PubsubNode>,
     items: Vec<(String, Vec<u8>)>,
     gone: Vec<String>,
     then: impl FnOnce(&mut World, Result<(), StanzaError>) + 'static,
@@ -166,8 +166,8 @@ struct Writes {
 /// Waits for one write after the other.
 fn await_replaced(
     world: &mut World,
-    key: Key,
-    node: Rc<Node>,
+    key: NodeKey,
+    node: Rc<PubsubNode>,
     mut left: Writes,
     then: impl FnOnce(&mut World, Result<(), StanzaError>) + 'static,
 ) {
@@ -198,18 +198,18 @@ fn await_replaced(
 }
 
 /// Returns the number of items that a node keeps, and the time for which it does.
-pub(super) fn kept(config: &Config, limits: &Limits, now_ms: u64) -> Kept {
+pub(super) fn kept(config: &NodeConfig, limits: &NodeLimits, now_ms: u64) -> Kept {
     Kept { items: config.max_items.unwrap_or(limits.items).min(limits.items), since_ms: since(config, now_ms) }
 }
 
-/// §7.1.5: every option is a precondition.
-fn meets(config: &Config, options: &Form) -> bool {
+/// Returns whether a node meets the publish options: each is a precondition (§7.1.5).
+fn meets(config: &NodeConfig, options: &Form) -> bool {
     let mut wanted = config.clone();
     wanted.apply(options) == Ok(true) && wanted == *config
 }
 
 /// Returns the payload of an item if it is as the node wants it (§7.1.3).
-fn check(config: &Config, item: Option<&Element>, most: usize) -> Result<Vec<u8>, StanzaError> {
+fn check(config: &NodeConfig, item: Option<&Element>, most: usize) -> Result<Vec<u8>, StanzaError> {
     let refused = |name: &str| Err(specific(Condition::BadRequest, name));
     let Some(item) = item else {
         return match (config.persist_items, config.deliver_payloads) {
@@ -245,7 +245,14 @@ fn id_of(item: Option<&Element>) -> Option<&str> {
 }
 
 /// Removes items and tells the subscribers if they are to hear of it (§7.2).
-pub(super) fn retract(world: &mut World, call: Call, key: Key, node: &Rc<Node>, ids: Vec<String>, notify: bool) {
+pub(super) fn retract(
+    world: &mut World,
+    call: PubsubCall,
+    key: NodeKey,
+    node: &Rc<PubsubNode>,
+    ids: Vec<String>,
+    notify: bool,
+) {
     if !node.config.persist_items {
         return call.refuse(world, unsupported("persistent-items"));
     }
@@ -270,7 +277,7 @@ pub(super) fn retract(world: &mut World, call: Call, key: Key, node: &Rc<Node>, 
     }
 }
 
-fn remove(world: &mut World, call: Call, key: Key, node: Rc<Node>, ids: Vec<String>, notify: bool) {
+fn remove(world: &mut World, call: PubsubCall, key: NodeKey, node: Rc<PubsubNode>, ids: Vec<String>, notify: bool) {
     let removed = world.stores.pubsub.retract(key.0.as_ref(), &key.1, ids);
     world.wait(removed, move |world, removed| match removed {
         Ok(removed) if removed.is_empty() => call.refuse(world, Condition::ItemNotFound),

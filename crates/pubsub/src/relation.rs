@@ -5,16 +5,16 @@ use rookery_jid::Jid;
 use rookery_store::StoreError;
 
 use super::error::failed;
-use super::node::{Node, Relation};
-use super::request::Call;
+use super::node::{PubsubNode, Relation};
+use super::request::PubsubCall;
 
 /// Finds out how an account sees who asks, then goes on; with nothing if the store failed, of which
 /// who asks has heard.
 pub(super) fn relation(
     world: &mut World,
     owner: &Jid,
-    call: Call,
-    then: impl FnOnce(&mut World, Option<Call>) + 'static,
+    call: PubsubCall,
+    then: impl FnOnce(&mut World, Option<PubsubCall>) + 'static,
 ) {
     let found = world.stores.rosters.item(owner.as_ref(), call.iq.from.bare());
     let owner = owner.clone();
@@ -30,11 +30,11 @@ pub(super) fn relation(
         };
         let seen = item.filter(|item| item.subscription.from());
         let relation = seen.map(|item| Relation { sees_presence: true, groups: item.groups }).unwrap_or_default();
-        then(world, Some(Call { relation: Some(relation), ..call }));
+        then(world, Some(PubsubCall { relation: Some(relation), ..call }));
     });
 }
 
 /// Returns the owner of a node whose roster says who may use it: the first who has an account here.
-pub(super) fn local_owner(world: &World, node: &Node) -> Option<Jid> {
+pub(super) fn local_owner(world: &World, node: &PubsubNode) -> Option<Jid> {
     node.owners().find(|owner| owner.local().is_some() && world.domain(owner.domain()).is_some()).cloned()
 }

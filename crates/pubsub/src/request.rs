@@ -8,20 +8,20 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, ns};
 
 use super::error::{invalid_options, nodeid_required, presence_required, specific};
-use super::node::{Key, Relation};
+use super::node::{NodeKey, Relation};
 use super::state::Asks;
 
 /// A request: the IQ, with the asker and the host that is asked.
 #[derive(Debug, Clone)]
-pub(crate) struct Call {
+pub(crate) struct PubsubCall {
     pub iq: Iq,
     /// The asker's relation to the owner, once it had to be known.
     pub relation: Option<Relation>,
 }
 
-impl Call {
+impl PubsubCall {
     /// Returns the key of a node of the host that is asked.
-    pub(crate) fn key(&self, node: &str) -> Key {
+    pub(crate) fn key(&self, node: &str) -> NodeKey {
         (self.iq.to.to_bare(), node.to_owned())
     }
 
@@ -73,7 +73,7 @@ impl Call {
     }
 }
 
-impl Asks for Call {
+impl Asks for PubsubCall {
     fn takes(&self) -> Option<(&str, usize)> {
         self.iq.takes()
     }
@@ -81,7 +81,7 @@ impl Asks for Call {
 
 /// The action that a request asks for. Nodes are never empty texts.
 #[derive(Debug)]
-pub(crate) enum Action {
+pub(crate) enum RequestAction {
     /// §8.1. Without a node the service makes up its id.
     Create { node: Option<String>, form: Option<Form> },
     /// To publish an item (§7.1).
@@ -89,7 +89,7 @@ pub(crate) enum Action {
     /// To retract items (§7.2).
     Retract { node: String, ids: Vec<String>, notify: bool },
     /// To retrieve items (§6.5).
-    Items { node: String, ids: Vec<String>, max_items: Option<usize>, page: Option<rsm::Request> },
+    Items { node: String, ids: Vec<String>, max_items: Option<usize>, page: Option<rsm::RsmRequest> },
     /// To subscribe (§6.1).
     Subscribe { node: String, jid: Jid, options: Option<Form> },
     /// To end a subscription (§6.2).
@@ -124,7 +124,7 @@ pub(crate) enum Action {
     SetAffiliated { node: String, changes: Vec<(String, String)> },
 }
 
-impl Action {
+impl RequestAction {
     /// Reads the payload of a request.
     ///
     /// # Errors
@@ -189,7 +189,7 @@ impl Action {
                 node: required()?,
                 ids: item_ids(action)?,
                 max_items: action.attr("max_items").map(number).transpose()?,
-                page: rsm::Request::read(&iq.payload)?,
+                page: rsm::RsmRequest::read(&iq.payload)?,
             },
             ("subscribe", true) => {
                 Self::Subscribe { node: required()?, jid: own_jid(iq, action)?, options: form_in("options")?.flatten() }

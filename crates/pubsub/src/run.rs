@@ -5,21 +5,21 @@ use std::rc::Rc;
 use rookery_hub::World;
 use rookery_stream::error::Condition;
 
-use super::node::Node;
+use super::node::PubsubNode;
 use super::relation::{local_owner, relation};
-use super::request::{Action, Call};
+use super::request::{PubsubCall, RequestAction};
 use super::{create, error, items, members, owner, publish, state, subscribe};
 
 /// Carries out a request, at the home of the node that it is about.
-pub(super) fn run(world: &mut World, call: Call, action: Action) {
+pub(super) fn run(world: &mut World, call: PubsubCall, action: RequestAction) {
     match action {
-        Action::DefaultConfiguration => return owner::default_configuration(world, call),
-        Action::DefaultOptions => return subscribe::default_options(world, &call),
+        RequestAction::DefaultConfiguration => return owner::default_configuration(world, call),
+        RequestAction::DefaultOptions => return subscribe::default_options(world, &call),
         // Whether there is such a node is not told.
-        Action::Subscriptions { node } => return members::own_subscriptions(world, call, node),
-        Action::Affiliations { node } => return members::own_affiliations(world, call, node),
+        RequestAction::Subscriptions { node } => return members::own_subscriptions(world, call, node),
+        RequestAction::Affiliations { node } => return members::own_affiliations(world, call, node),
         // Only a service makes names up, and has done so.
-        Action::Create { node: None, .. } => return call.refuse(world, error::nodeid_required()),
+        RequestAction::Create { node: None, .. } => return call.refuse(world, error::nodeid_required()),
         _ => {}
     }
     let Some(node) = action.node().map(str::to_owned) else { return };
@@ -32,10 +32,10 @@ pub(super) fn run(world: &mut World, call: Call, action: Action) {
 }
 
 /// Goes on where the node isn't there.
-fn without_node(world: &mut World, call: Call, action: Action) {
+fn without_node(world: &mut World, call: PubsubCall, action: RequestAction) {
     match action {
-        Action::Create { node: Some(node), form } => create::create(world, call, &node, form),
-        Action::Publish { node, item, options } => {
+        RequestAction::Create { node: Some(node), form } => create::create(world, call, &node, form),
+        RequestAction::Publish { node, item, options } => {
             let options_for_node = options.clone();
             create::create_for(world, call, &node, options_for_node.as_ref(), move |world, call, key, node| {
                 publish::publish(world, call, key, &node, item, options.as_ref());
@@ -46,8 +46,9 @@ fn without_node(world: &mut World, call: Call, action: Action) {
 }
 
 /// Finds out how the owner of a node sees who asks, where that matters and isn't known.
-fn with_relation(world: &mut World, call: Call, action: Action, node: Rc<Node>) {
-    let matters = matches!(action, Action::Subscribe { .. } | Action::Items { .. }) && node.asks_roster(call.from());
+fn with_relation(world: &mut World, call: PubsubCall, action: RequestAction, node: Rc<PubsubNode>) {
+    let matters = matches!(action, RequestAction::Subscribe { .. } | RequestAction::Items { .. })
+        && node.asks_roster(call.from());
     let owner = local_owner(world, &node).filter(|_| matters && call.relation.is_none());
     let Some(owner) = owner else { return carry_out(world, call, action, node) };
     let key = call.key(action.node().unwrap_or_default());
@@ -56,51 +57,55 @@ fn with_relation(world: &mut World, call: Call, action: Action, node: Rc<Node>) 
         if let Some(call) = call {
             carry_out(world, call, action, node);
         }
-        state::let_go(world, key, state::Change::None);
+        state::let_go(world, key, state::NodeChange::None);
     });
 }
 
 /// Carries out what needs a node.
-fn carry_out(world: &mut World, call: Call, action: Action, node: Rc<Node>) {
+fn carry_out(world: &mut World, call: PubsubCall, action: RequestAction, node: Rc<PubsubNode>) {
     let key = call.key(action.node().unwrap_or_default());
     let is_owner = node.is_owner(call.from());
     let is_for_owners = matches!(
         action,
-        Action::Configuration { .. }
-            | Action::Configure { .. }
-            | Action::Delete { .. }
-            | Action::Purge { .. }
-            | Action::Subscribers { .. }
-            | Action::SetSubscribers { .. }
-            | Action::Affiliated { .. }
-            | Action::SetAffiliated { .. }
+        RequestAction::Configuration { .. }
+            | RequestAction::Configure { .. }
+            | RequestAction::Delete { .. }
+            | RequestAction::Purge { .. }
+            | RequestAction::Subscribers { .. }
+            | RequestAction::SetSubscribers { .. }
+            | RequestAction::Affiliated { .. }
+            | RequestAction::SetAffiliated { .. }
     );
     if is_for_owners && !is_owner {
         return call.refuse(world, Condition::Forbidden);
     }
     match action {
-        Action::Create { .. } => call.refuse(world, Condition::Conflict),
-        Action::Publish { item, options, .. } => publish::publish(world, call, key, &node, item, options.as_ref()),
-        Action::Retract { ids, notify, .. } => publish::retract(world, call, key, &node, ids, notify),
-        Action::Items { ids, max_items, page, .. } => items::retrieve(world, call, key, &node, ids, max_items, page),
-        Action::Subscribe { jid, options, .. } => subscribe::subscribe(world, call, key, &node, jid, options),
-        Action::Unsubscribe { jid, .. } => subscribe::unsubscribe(world, call, key, &node, jid),
-        Action::Options { jid, .. } => subscribe::options(world, &call, &key, &node, &jid),
-        Action::SetOptions { jid, form, .. } => subscribe::set_options(world, call, key, &node, jid, &form),
-        Action::Configuration { .. } => owner::configuration(world, call, key, node),
-        Action::Configure { form, .. } => owner::configure(world, call, key, &node, form),
-        Action::Delete { redirect, .. } => owner::delete(world, call, key, &node, redirect),
-        Action::Purge { .. } => owner::purge(world, call, key, &node),
-        Action::Subscribers { .. } => members::subscribers(world, &call, &key, &node),
-        Action::SetSubscribers { changes, .. } => {
+        RequestAction::Create { .. } => call.refuse(world, Condition::Conflict),
+        RequestAction::Publish { item, options, .. } => {
+            publish::publish(world, call, key, &node, item, options.as_ref())
+        }
+        RequestAction::Retract { ids, notify, .. } => publish::retract(world, call, key, &node, ids, notify),
+        RequestAction::Items { ids, max_items, page, .. } => {
+            items::retrieve(world, call, key, &node, ids, max_items, page)
+        }
+        RequestAction::Subscribe { jid, options, .. } => subscribe::subscribe(world, call, key, &node, jid, options),
+        RequestAction::Unsubscribe { jid, .. } => subscribe::unsubscribe(world, call, key, &node, jid),
+        RequestAction::Options { jid, .. } => subscribe::options(world, &call, &key, &node, &jid),
+        RequestAction::SetOptions { jid, form, .. } => subscribe::set_options(world, call, key, &node, jid, &form),
+        RequestAction::Configuration { .. } => owner::configuration(world, call, key, node),
+        RequestAction::Configure { form, .. } => owner::configure(world, call, key, &node, form),
+        RequestAction::Delete { redirect, .. } => owner::delete(world, call, key, &node, redirect),
+        RequestAction::Purge { .. } => owner::purge(world, call, key, &node),
+        RequestAction::Subscribers { .. } => members::subscribers(world, &call, &key, &node),
+        RequestAction::SetSubscribers { changes, .. } => {
             members::set_subscribers(world, call, key, &node, changes);
         }
-        Action::Affiliated { .. } => members::affiliated(world, &call, &key, &node),
-        Action::SetAffiliated { changes, .. } => members::set_affiliated(world, call, key, &node, changes),
+        RequestAction::Affiliated { .. } => members::affiliated(world, &call, &key, &node),
+        RequestAction::SetAffiliated { changes, .. } => members::set_affiliated(world, call, key, &node, changes),
         // These need no node.
-        Action::Subscriptions { .. }
-        | Action::Affiliations { .. }
-        | Action::DefaultOptions
-        | Action::DefaultConfiguration => {}
+        RequestAction::Subscriptions { .. }
+        | RequestAction::Affiliations { .. }
+        | RequestAction::DefaultOptions
+        | RequestAction::DefaultConfiguration => {}
     }
 }

@@ -21,19 +21,19 @@ use std::rc::Rc;
 use rookery_hub::{Custody, Iq, Share, World};
 use rookery_jid::Jid;
 
-use super::config::Config;
+use super::config::NodeConfig;
 use super::error::Withheld;
 use super::limits::WAITING;
-use super::node::{Key, Node};
+use super::node::{NodeKey, PubsubNode};
 
 /// A node; nothing if there is no such node, or why it can't be had.
-pub(super) type Found = Result<Option<Rc<Node>>, Withheld>;
+pub(super) type FoundNode = Result<Option<Rc<PubsubNode>>, Withheld>;
 
 /// An operation that needs a node.
-type Operation = Box<dyn FnOnce(&mut World, Found)>;
+type NodeOperation = Box<dyn FnOnce(&mut World, FoundNode)>;
 
 /// One that waits in line, and for whom.
-type Waiting = (Operation, Option<Custody>);
+type WaitingOperation = (NodeOperation, Option<Custody>);
 
 /// Carries what asks for a node, and takes memory while it waits.
 pub(super) trait Asks: 'static {
@@ -55,37 +55,37 @@ impl Asks for Iq {
 }
 
 /// Asks with what an address has sent that is no request.
-pub(super) struct Sent {
+pub(super) struct SentOther {
     pub from: Jid,
     pub bytes: usize,
 }
 
-impl Asks for Sent {
+impl Asks for SentOther {
     fn takes(&self) -> Option<(&str, usize)> {
         Some((self.from.as_ref().bare_str(), self.bytes))
     }
 }
 
 /// The nodes that a shard is home to, of all services or of all accounts.
-pub(super) struct Nodes {
+pub(super) struct HomeNodes {
     at_hand: AtHand,
-    busy: Map<Key, Busy>,
+    busy: Map<NodeKey, Busy>,
     /// The share that each sender has of what waits for nodes.
     waiting: Share,
     /// The accounts whose requests for subscriptions owners have heard of recently, by node, and
     /// the time since when they are remembered, milliseconds.
-    asked: (Set<(Key, Jid)>, u64),
+    asked: (Set<(NodeKey, Jid)>, u64),
 }
 
 /// The nodes of the accounts of a shard.
 #[derive(Debug, Default)]
-pub(super) struct OfAccounts(pub(super) Nodes);
+pub(super) struct OfAccounts(pub(super) HomeNodes);
 
 /// The nodes of all services.
 #[derive(Debug, Default)]
-pub(super) struct OfServices(pub(super) Nodes);
+pub(super) struct OfServices(pub(super) HomeNodes);
 
-impl Default for Nodes {
+impl Default for HomeNodes {
     fn default() -> Self {
         Self {
             at_hand: AtHand::default(),
@@ -96,7 +96,7 @@ impl Default for Nodes {
     }
 }
 
-impl std::fmt::Debug for Nodes {
+impl std::fmt::Debug for HomeNodes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Nodes").field("busy", &self.busy.len()).finish_non_exhaustive()
     }
@@ -106,8 +106,8 @@ impl std::fmt::Debug for Nodes {
 /// that nobody has used since.
 #[derive(Default)]
 struct AtHand {
-    young: Map<Key, Rc<Node>>,
-    old: Map<Key, Rc<Node>>,
+    young: Map<NodeKey, Rc<PubsubNode>>,
+    old: Map<NodeKey, Rc<PubsubNode>>,
     /// Subscriptions and affiliations of the younger ones.
     entries: usize,
 }
@@ -116,23 +116,23 @@ struct AtHand {
 #[derive(Default)]
 struct Busy {
     holders: u32,
-    line: VecDeque<Waiting>,
+    line: VecDeque<WaitingOperation>,
 }
 
 /// Tells what has become of a node that was held.
-pub(super) enum Change {
+pub(super) enum NodeChange {
     /// It is what it was.
     None,
     /// It is new.
-    Put(Box<Node>),
+    Put(Box<PubsubNode>),
     /// It has changed so.
-    Edit(Box<dyn FnOnce(&mut Node)>),
+    Edit(Box<dyn FnOnce(&mut PubsubNode)>),
     /// It has to be loaded again, or is no more.
     Forget,
 }
 
 /// Returns the home of a node: that of its account, or for a service's node its own.
-pub(super) fn home_of(world: &World, (host, node): &Key) -> usize {
+pub(super) fn home_of(world: &World, (host, node): &NodeKey) -> usize {
     match host.local() {
         Some(_) => world.home_of(host.as_ref()),
         None => home_at(world, host.as_str(), node),
@@ -145,7 +145,7 @@ pub(super) fn home_at(world: &World, host: &str, node: &str) -> usize {
 }
 
 /// Returns the nodes among which those of a host are.
-fn nodes<'w>(world: &'w mut World, host: &Jid) -> &'w mut Nodes {
+fn nodes<'w>(world: &'w mut World, host: &Jid) -> &'w mut HomeNodes {
     match host.local() {
         Some(_) => &mut world.state_mut::<OfAccounts>().0,
         None => &mut world.state_mut::<OfServices>().0,
@@ -156,9 +156,9 @@ fn nodes<'w>(world: &'w mut World, host: &Jid) -> &'w mut Nodes {
 /// may not wait hears that too much does.
 pub(super) fn with_node<A: Asks>(
     world: &mut World,
-    key: Key,
+    key: NodeKey,
     asks: A,
-    operation: impl FnOnce(&mut World, A, Found) + 'static,
+    operation: impl FnOnce(&mut World, A, FoundNode) + 'static,
 ) {
     let nodes = nodes(world, &key.0);
     if nodes.busy.contains_key(&key) {
@@ -174,37 +174,42 @@ pub(super) fn with_node<A: Asks>(
 }
 
 /// Lets an operation wait for a node, if its sender has room for it.
-fn wait<A: Asks>(world: &mut World, key: &Key, asks: A, operation: impl FnOnce(&mut World, A, Found) + 'static) {
+fn wait<A: Asks>(
+    world: &mut World,
+    key: &NodeKey,
+    asks: A,
+    operation: impl FnOnce(&mut World, A, FoundNode) + 'static,
+) {
     let waiting = &mut nodes(world, &key.0).waiting;
     if asks.takes().is_some_and(|(sender, bytes)| !waiting.take_bytes(sender, bytes)) {
         return operation(world, asks, Err(Withheld::Crowded));
     }
     let host = key.0.clone();
-    let operation: Operation = Box::new(move |world, found| {
+    let operation: NodeOperation = Box::new(move |world, found| {
         if let Some((sender, bytes)) = asks.takes() {
             nodes(world, &host).waiting.give_back_bytes(sender, bytes);
         }
         operation(world, asks, found);
     });
-    let waiting: Waiting = (operation, world.custody());
+    let waiting: WaitingOperation = (operation, world.custody());
     nodes(world, &key.0).busy.entry(key.clone()).or_default().line.push_back(waiting);
 }
 
 /// Lets everything that comes for a node wait. It must be [let go](let_go).
-pub(super) fn hold(world: &mut World, key: &Key) {
+pub(super) fn hold(world: &mut World, key: &NodeKey) {
     nodes(world, &key.0).busy.entry(key.clone()).or_default().holders += 1;
 }
 
 /// Ends a hold.
-pub(super) fn let_go(world: &mut World, key: Key, change: Change) {
+pub(super) fn let_go(world: &mut World, key: NodeKey, change: NodeChange) {
     // Its home may have moved meanwhile: then others change it from now on.
-    let change = if home_of(world, &key) == world.shard() { change } else { Change::Forget };
+    let change = if home_of(world, &key) == world.shard() { change } else { NodeChange::Forget };
     let nodes = nodes(world, &key.0);
     match change {
-        Change::None => {}
-        Change::Put(node) => nodes.at_hand.put(key.clone(), Rc::new(*node)),
-        Change::Edit(edit) => nodes.at_hand.edit(&key, edit),
-        Change::Forget => nodes.at_hand.forget(&key),
+        NodeChange::None => {}
+        NodeChange::Put(node) => nodes.at_hand.put(key.clone(), Rc::new(*node)),
+        NodeChange::Edit(edit) => nodes.at_hand.edit(&key, edit),
+        NodeChange::Forget => nodes.at_hand.forget(&key),
     }
     if let Some(busy) = nodes.busy.get_mut(&key) {
         debug_assert!(busy.holders > 0, "a hold ends once");
@@ -213,10 +218,10 @@ pub(super) fn let_go(world: &mut World, key: Key, change: Change) {
     go_on(world, key);
 }
 
-/// Tells whether owners hear of a request for a subscription now: once in a while for each
+/// Returns whether owners hear of a request for a subscription now: once in a while for each
 /// account. Otherwise an account that asks and withdraws again and again would fill what waits
 /// for them. They can ask for pending requests (XEP-0060 §8.7).
-pub(super) fn may_ask(world: &mut World, key: &Key, subscriber: &Jid) -> bool {
+pub(super) fn may_ask(world: &mut World, key: &NodeKey, subscriber: &Jid) -> bool {
     let now_ms = world.time();
     let asked = &mut nodes(world, &key.0).asked;
     if now_ms.saturating_sub(asked.1) >= ASKED_MS || asked.0.len() >= MAX_ASKED {
@@ -226,11 +231,11 @@ pub(super) fn may_ask(world: &mut World, key: &Key, subscriber: &Jid) -> bool {
 }
 
 /// Notes that an owner has decided: the next request is heard.
-pub(super) fn decided(world: &mut World, key: &Key, subscriber: &Jid) {
+pub(super) fn decided(world: &mut World, key: &NodeKey, subscriber: &Jid) {
     nodes(world, &key.0).asked.0.remove(&(key.clone(), subscriber.to_bare()));
 }
 
-impl Nodes {
+impl HomeNodes {
     /// Forgets all nodes in memory, which something other than their homes may have changed, as the
     /// removal of an account does, or their homes are others now.
     pub(super) fn forget_all(&mut self) {
@@ -239,7 +244,7 @@ impl Nodes {
 }
 
 /// Works off what waits for a node until something holds it.
-fn go_on(world: &mut World, key: Key) {
+fn go_on(world: &mut World, key: NodeKey) {
     loop {
         let nodes = nodes(world, &key.0);
         let Some(busy) = nodes.busy.get_mut(&key).filter(|busy| busy.holders == 0) else { return };
@@ -254,12 +259,12 @@ fn go_on(world: &mut World, key: Key) {
     }
 }
 
-fn load(world: &mut World, key: Key, operation: Operation) {
+fn load(world: &mut World, key: NodeKey, operation: NodeOperation) {
     hold(world, &key);
     let stored = world.stores.pubsub.node(key.0.as_ref(), &key.1);
     world.wait(stored, move |world, stored| {
         let node = match stored {
-            Ok(stored) => Ok(stored.map(|stored| Rc::new(Node::of(stored, defaults(&key.0, &key.1))))),
+            Ok(stored) => Ok(stored.map(|stored| Rc::new(PubsubNode::of(stored, defaults(&key.0, &key.1))))),
             Err(error) => {
                 world.store_failed("loading a node", &key.0, &error);
                 Err(Withheld::Store(error))
@@ -271,17 +276,17 @@ fn load(world: &mut World, key: Key, operation: Operation) {
             nodes(world, &key.0).at_hand.put(key.clone(), node.clone());
         }
         operation(world, node);
-        let_go(world, key, Change::None);
+        let_go(world, key, NodeChange::None);
     });
 }
 
 /// Returns the configuration of a node for which nobody has said anything.
-pub(super) fn defaults(host: &Jid, node: &str) -> Config {
-    if host.local().is_some() { Config::of_account(node) } else { Config::of_service() }
+pub(super) fn defaults(host: &Jid, node: &str) -> NodeConfig {
+    if host.local().is_some() { NodeConfig::of_account(node) } else { NodeConfig::of_service() }
 }
 
 impl AtHand {
-    fn get(&mut self, key: &Key) -> Option<Rc<Node>> {
+    fn get(&mut self, key: &NodeKey) -> Option<Rc<PubsubNode>> {
         if let Some(node) = self.young.get(key) {
             return Some(node.clone());
         }
@@ -290,7 +295,7 @@ impl AtHand {
         Some(node)
     }
 
-    fn put(&mut self, key: Key, node: Rc<Node>) {
+    fn put(&mut self, key: NodeKey, node: Rc<PubsubNode>) {
         if self.young.len() >= MAX_AT_HAND / 2 || self.entries >= MAX_ENTRIES / 2 {
             self.old = std::mem::take(&mut self.young);
             self.entries = 0;
@@ -302,7 +307,7 @@ impl AtHand {
 
     /// Changes a node that is in memory; the store gives the new one where it isn't. A task that
     /// still has the old one keeps it.
-    fn edit(&mut self, key: &Key, edit: impl FnOnce(&mut Node)) {
+    fn edit(&mut self, key: &NodeKey, edit: impl FnOnce(&mut PubsubNode)) {
         if let Some(node) = self.young.get_mut(key).or_else(|| self.old.get_mut(key)) {
             let before = entries(node);
             edit(Rc::make_mut(node));
@@ -310,13 +315,13 @@ impl AtHand {
         }
     }
 
-    fn forget(&mut self, key: &Key) {
+    fn forget(&mut self, key: &NodeKey) {
         self.young.remove(key);
         self.old.remove(key);
     }
 }
 
-fn entries(node: &Node) -> usize {
+fn entries(node: &PubsubNode) -> usize {
     node.affiliations.len() + node.subscriptions.len()
 }
 

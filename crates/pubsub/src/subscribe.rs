@@ -12,14 +12,21 @@ use rookery_xml::ns;
 use super::config::{Access, SendLast, since};
 use super::error::{failed, not_subscribed, specific};
 use super::event;
-use super::limits::{Limits, MAX_PENDING, MAX_RESOURCES};
-use super::node::{Key, Node, Subscription};
-use super::request::Call;
-use super::state::{self, Change};
+use super::limits::{MAX_PENDING, MAX_RESOURCES, NodeLimits};
+use super::node::{NodeKey, PubsubNode, PubsubSubscription};
+use super::request::PubsubCall;
+use super::state::{self, NodeChange};
 use super::subscriptions::{ask_owners, tell_owners, write};
 
-/// §6.1, for somebody whose relation to the owner is known where it matters.
-pub(super) fn subscribe(world: &mut World, call: Call, key: Key, node: &Rc<Node>, jid: Jid, options: Option<Form>) {
+/// Subscribes (§6.1) somebody whose relation to the owner is known where it matters.
+pub(super) fn subscribe(
+    world: &mut World,
+    call: PubsubCall,
+    key: NodeKey,
+    node: &Rc<PubsubNode>,
+    jid: Jid,
+    options: Option<Form>,
+) {
     if let Err(error) = node.lets_subscribe(call.from(), &call.relation()) {
         return call.refuse(world, error);
     }
@@ -28,9 +35,9 @@ pub(super) fn subscribe(world: &mut World, call: Call, key: Key, node: &Rc<Node>
         return call.refuse(world, specific(Condition::NotAuthorized, "pending-subscription"));
     }
     let is_new = before.is_none();
-    let mut subscription = before.cloned().unwrap_or_else(|| Subscription {
+    let mut subscription = before.cloned().unwrap_or_else(|| PubsubSubscription {
         pending: node.config.access == Access::Authorize && node.affiliation(call.from()).is_none(),
-        ..Subscription::new()
+        ..PubsubSubscription::new()
     });
     if is_new && !has_room(world, &key, node, &jid, subscription.pending) {
         return call.refuse(world, too_many());
@@ -41,7 +48,7 @@ pub(super) fn subscribe(world: &mut World, call: Call, key: Key, node: &Rc<Node>
     let node = node.clone();
     set(world, key, jid, Some(subscription), move |world, key, jid, done| match done {
         Ok(subscription) => {
-            let subscription = subscription.unwrap_or_else(Subscription::new);
+            let subscription = subscription.unwrap_or_else(PubsubSubscription::new);
             let mut reply = call.iq.result();
             reply.start_ns("pubsub", ns::PUBSUB);
             write(&mut reply, Some(&key.1), jid, Some(&subscription));
@@ -60,9 +67,9 @@ pub(super) fn subscribe(world: &mut World, call: Call, key: Key, node: &Rc<Node>
     });
 }
 
-/// Tells whether a node has room for a new subscription of an address.
-pub(super) fn has_room(world: &World, key: &Key, node: &Node, jid: &Jid, pending: bool) -> bool {
-    node.subscriptions.len() < Limits::of(world, &key.0).subscriptions
+/// Returns whether a node has room for a new subscription of an address.
+pub(super) fn has_room(world: &World, key: &NodeKey, node: &PubsubNode, jid: &Jid, pending: bool) -> bool {
+    node.subscriptions.len() < NodeLimits::of(world, &key.0).subscriptions
         && node.subscriptions_of(jid.as_ref()).count() < MAX_RESOURCES
         && (!pending || node.subscriptions.values().filter(|found| found.pending).count() < MAX_PENDING)
 }
@@ -74,8 +81,8 @@ fn too_many() -> StanzaError {
 }
 
 /// Begins a subscription: the last item goes out, and owners may hear of it.
-pub(super) fn begun(world: &mut World, key: &Key, node: &Rc<Node>, subscriber: &Jid) {
-    tell_owners(world, key, node, subscriber, Some(&Subscription::new()));
+pub(super) fn begun(world: &mut World, key: &NodeKey, node: &Rc<PubsubNode>, subscriber: &Jid) {
+    tell_owners(world, key, node, subscriber, Some(&PubsubSubscription::new()));
     if node.config.send_last == SendLast::Never || !node.config.persist_items {
         return;
     }
@@ -94,7 +101,7 @@ pub(super) fn begun(world: &mut World, key: &Key, node: &Rc<Node>, subscriber: &
 }
 
 /// Ends a subscription (§6.2).
-pub(super) fn unsubscribe(world: &mut World, call: Call, key: Key, node: &Rc<Node>, jid: Jid) {
+pub(super) fn unsubscribe(world: &mut World, call: PubsubCall, key: NodeKey, node: &Rc<PubsubNode>, jid: Jid) {
     if !node.subscriptions.contains_key(&jid) {
         return call.refuse(world, not_subscribed(ErrorType::Cancel));
     }
@@ -108,8 +115,8 @@ pub(super) fn unsubscribe(world: &mut World, call: Call, key: Key, node: &Rc<Nod
     });
 }
 
-/// §6.3.2: the options of a subscription.
-pub(super) fn options(world: &mut World, call: &Call, key: &Key, node: &Node, jid: &Jid) {
+/// Sends the options of a subscription (§6.3.2).
+pub(super) fn options(world: &mut World, call: &PubsubCall, key: &NodeKey, node: &PubsubNode, jid: &Jid) {
     let Some(subscription) = node.subscriptions.get(jid) else {
         return call.refuse(world, not_subscribed(ErrorType::Modify));
     };
@@ -119,8 +126,8 @@ pub(super) fn options(world: &mut World, call: &Call, key: &Key, node: &Node, ji
     world.reply(&call.iq, reply);
 }
 
-/// §6.3.5: sets the options of a subscription.
-pub(super) fn set_options(world: &mut World, call: Call, key: Key, node: &Node, jid: Jid, form: &Form) {
+/// Sets the options of a subscription (§6.3.5).
+pub(super) fn set_options(world: &mut World, call: PubsubCall, key: NodeKey, node: &PubsubNode, jid: Jid, form: &Form) {
     let Some(subscription) = node.subscriptions.get(&jid) else {
         return call.refuse(world, not_subscribed(ErrorType::Modify));
     };
@@ -134,44 +141,44 @@ pub(super) fn set_options(world: &mut World, call: Call, key: Key, node: &Node, 
     });
 }
 
-/// §6.4: the options of a subscription that nobody has set any of.
-pub(super) fn default_options(world: &mut World, call: &Call) {
+/// Sends the options of a subscription for which none was set (§6.4).
+pub(super) fn default_options(world: &mut World, call: &PubsubCall) {
     let mut reply = call.iq.result();
     reply.start_ns("pubsub", ns::PUBSUB).start("default");
-    reply.element(&Subscription::new().form("form").element());
+    reply.element(&PubsubSubscription::new().form("form").element());
     world.reply(&call.iq, reply);
 }
 
 /// The outcome of setting a subscription: the new one, or the reason for refusing it.
-type Then = Result<Option<Subscription>, StanzaError>;
+type SubscribeThen = Result<Option<PubsubSubscription>, StanzaError>;
 
 /// Sets or removes a subscription, in the store and in memory.
 pub(super) fn set(
     world: &mut World,
-    key: Key,
+    key: NodeKey,
     jid: Jid,
-    subscription: Option<Subscription>,
-    then: impl FnOnce(&mut World, &Key, &Jid, Then) + 'static,
+    subscription: Option<PubsubSubscription>,
+    then: impl FnOnce(&mut World, &NodeKey, &Jid, SubscribeThen) + 'static,
 ) {
     state::hold(world, &key);
-    let stored = subscription.as_ref().map(Subscription::stored);
-    let most = Limits::of(world, &key.0).account_subscriptions;
+    let stored = subscription.as_ref().map(PubsubSubscription::stored);
+    let most = NodeLimits::of(world, &key.0).account_subscriptions;
     let written = world.stores.pubsub.set_subscription(key.0.as_ref(), &key.1, jid.as_ref(), stored, most);
     world.wait(written, move |world, written| {
         let (change, outcome) = match written {
             Ok(Set::Done) => {
                 let (entry, new) = (jid.clone(), subscription.clone());
-                let edit = move |node: &mut Node| match new {
+                let edit = move |node: &mut PubsubNode| match new {
                     Some(new) => drop(node.subscriptions.insert(entry, new)),
                     None => drop(node.subscriptions.remove(&entry)),
                 };
-                (Change::Edit(Box::new(edit)), Ok(subscription))
+                (NodeChange::Edit(Box::new(edit)), Ok(subscription))
             }
-            Ok(Set::NoNode) => (Change::Forget, Err(Condition::ItemNotFound.into())),
-            Ok(Set::Full) => (Change::None, Err(too_many())),
+            Ok(Set::NoNode) => (NodeChange::Forget, Err(Condition::ItemNotFound.into())),
+            Ok(Set::Full) => (NodeChange::None, Err(too_many())),
             Err(error) => {
                 world.store_failed("changing a subscription to a node", &key.0, &error);
-                (Change::Forget, Err(failed(&error)))
+                (NodeChange::Forget, Err(failed(&error)))
             }
         };
         then(world, &key, &jid, outcome);

@@ -8,10 +8,10 @@ use rookery_modkit::form::{Field, Form};
 use rookery_xml::{Writer, ns};
 
 use super::event::fleeting;
-use super::node::{Key, Node, Subscription};
+use super::node::{NodeKey, PubsubNode, PubsubSubscription};
 
-/// §8.6: asks the owners of a node whether somebody may subscribe.
-pub(super) fn ask_owners(world: &mut World, key: &Key, node: &Node, subscriber: &Jid) {
+/// Asks the owners of a node whether somebody may subscribe (§8.6).
+pub(super) fn ask_owners(world: &mut World, key: &NodeKey, node: &PubsubNode, subscriber: &Jid) {
     let Some(packet) = request(world, key, subscriber) else { return };
     // It waits for the account that has made the node. Others may be owners without knowing.
     let (makers, others): (Vec<&Jid>, Vec<&Jid>) =
@@ -20,14 +20,14 @@ pub(super) fn ask_owners(world: &mut World, key: &Key, node: &Node, subscriber: 
     world.fan_out(&fleeting(&packet), others.into_iter().map(Jid::as_ref));
 }
 
-/// §8.7: asks one owner, or a session of one, again.
-pub(super) fn ask_owner(world: &mut World, key: &Key, subscriber: &Jid, owner: JidRef<'_>) {
+/// Asks one owner, or a session of one, again (§8.7).
+pub(super) fn ask_owner(world: &mut World, key: &NodeKey, subscriber: &Jid, owner: JidRef<'_>) {
     if let Some(packet) = request(world, key, subscriber) {
         world.route(&packet, owner);
     }
 }
 
-fn request(world: &mut World, key: &Key, subscriber: &Jid) -> Option<Packet> {
+fn request(world: &mut World, key: &NodeKey, subscriber: &Jid) -> Option<Packet> {
     let form = Form::new("form")
         .title("Request for a subscription")
         .instructions("Decide whether this address may subscribe to the node.")
@@ -40,8 +40,13 @@ fn request(world: &mut World, key: &Key, subscriber: &Jid) -> Option<Packet> {
     Packet::built(&message.finish()).ok()
 }
 
-/// §8.8.4: a subscriber hears what an owner has made of the subscription.
-pub(super) fn tell_subscriber(world: &mut World, key: &Key, subscriber: &Jid, subscription: Option<&Subscription>) {
+/// Tells a subscriber what an owner has made of the subscription (§8.8.4).
+pub(super) fn tell_subscriber(
+    world: &mut World,
+    key: &NodeKey,
+    subscriber: &Jid,
+    subscription: Option<&PubsubSubscription>,
+) {
     if let Some(packet) = news(world, key, subscriber, subscription) {
         let waits = subscription.is_some_and(|subscription| subscription.offline);
         world.route(&if waits { packet } else { fleeting(&packet) }, subscriber.as_ref());
@@ -51,10 +56,10 @@ pub(super) fn tell_subscriber(world: &mut World, key: &Key, subscriber: &Jid, su
 /// Tells the owners of a subscription, if they want to hear of it.
 pub(super) fn tell_owners(
     world: &mut World,
-    key: &Key,
-    node: &Node,
+    key: &NodeKey,
+    node: &PubsubNode,
     subscriber: &Jid,
-    subscription: Option<&Subscription>,
+    subscription: Option<&PubsubSubscription>,
 ) {
     if !node.config.notify_sub {
         return;
@@ -64,7 +69,12 @@ pub(super) fn tell_owners(
     }
 }
 
-fn news(world: &mut World, key: &Key, subscriber: &Jid, subscription: Option<&Subscription>) -> Option<Packet> {
+fn news(
+    world: &mut World,
+    key: &NodeKey,
+    subscriber: &Jid,
+    subscription: Option<&PubsubSubscription>,
+) -> Option<Packet> {
     let mut message = Writer::new("message");
     message.attr("from", key.0.as_str()).attr("id", &world.unique_text()).start_ns("event", ns::PUBSUB_EVENT);
     write(&mut message, Some(&key.1), subscriber, subscription);
@@ -72,8 +82,8 @@ fn news(world: &mut World, key: &Key, subscriber: &Jid, subscription: Option<&Su
 }
 
 /// Writes a subscription; `None` is one that there is not.
-pub(super) fn write(out: &mut Writer, node: Option<&str>, jid: &Jid, subscription: Option<&Subscription>) {
-    let state = subscription.map_or("none", Subscription::state);
+pub(super) fn write(out: &mut Writer, node: Option<&str>, jid: &Jid, subscription: Option<&PubsubSubscription>) {
+    let state = subscription.map_or("none", PubsubSubscription::state);
     out.start("subscription").opt_attr("node", node).attr("jid", jid.as_str()).attr("subscription", state).end();
 }
 

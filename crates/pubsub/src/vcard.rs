@@ -128,7 +128,7 @@ fn keep(world: &mut World, iq: Iq) {
     });
 }
 
-/// XEP-0398 §4: presence with the hash of the photo, if it has none or another. An empty one is the
+/// Returns presence with the hash of the photo, if it has none or another. An empty one is the
 /// client's wish to show none.
 fn stamped(world: &mut World, packet: &Packet) -> Option<Packet> {
     let sender = packet.sender()?;

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rookery_hub::household;
-use rookery_modules::bytestreams::{Outcome, Wish};
+use rookery_modules::bytestreams::{RelayOutcome, RelayWish};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tracing::{debug, error, warn};
 
 use crate::pump;
-use crate::socks::{self, Reply};
-use crate::waiting::{Pair, Place, Waiting};
+use crate::socks::{self, SocksReply};
+use crate::waiting::{WaitingPair, WaitingPlace, WaitingStreams};
 
 /// Accepts and joins until it is told to stop. What is under way ends with the runtime.
 pub async fn serve(
     listeners: Vec<std::net::TcpListener>,
-    asked: mpsc::Receiver<Wish>,
+    asked: mpsc::Receiver<RelayWish>,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let waiting = Arc::new(Waiting::default());
+    let waiting = Arc::new(WaitingStreams::default());
     for listener in listeners {
         let address = listener.local_addr().ok();
         match listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener)) {
@@ -34,7 +34,7 @@ pub async fn serve(
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-async fn accept(listener: TcpListener, waiting: Arc<Waiting>) {
+async fn accept(listener: TcpListener, waiting: Arc<WaitingStreams>) {
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => {
@@ -57,27 +57,27 @@ async fn accept(listener: TcpListener, waiting: Arc<Waiting>) {
 }
 
 /// Serves one connection until it waits.
-async fn connection(mut socket: TcpStream, place: Place, waiting: &Arc<Waiting>) -> io::Result<()> {
+async fn connection(mut socket: TcpStream, place: WaitingPlace, waiting: &Arc<WaitingStreams>) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let request = timeout(HANDSHAKE, socks::request(&mut socket)).await??;
     if !waiting.has_room(&request.token) {
-        return timeout(HANDSHAKE, socks::reply(&mut socket, &request, Reply::NotAllowed)).await?;
+        return timeout(HANDSHAKE, socks::reply(&mut socket, &request, SocksReply::NotAllowed)).await?;
     }
     // The kernel has room for so little on a new connection. A client that hears of its success is
     // one that waits, so it is put there at once.
-    timeout(HANDSHAKE, socks::reply(&mut socket, &request, Reply::Succeeded)).await??;
+    timeout(HANDSHAKE, socks::reply(&mut socket, &request, SocksReply::Succeeded)).await??;
     waiting.put(request.token, socket, place);
     Ok(())
 }
 
 /// Does what shards ask for.
-async fn join(mut asked: mpsc::Receiver<Wish>, waiting: Arc<Waiting>) {
-    while let Some(Wish { token, domain, requester, terms, answer }) = asked.recv().await {
+async fn join(mut asked: mpsc::Receiver<RelayWish>, waiting: Arc<WaitingStreams>) {
+    while let Some(RelayWish { token, domain, requester, terms, answer }) = asked.recv().await {
         let (outcome, streams) = match waiting.take(token.as_bytes(), &domain, &requester, &terms) {
-            Pair::Both(one, other, place) => (Outcome::Joined, Some((one, other, place))),
-            Pair::OneOnly => (Outcome::OneOnly, None),
-            Pair::TooMany => (Outcome::TooMany, None),
-            Pair::None => (Outcome::Unknown, None),
+            WaitingPair::Both(one, other, place) => (RelayOutcome::Joined, Some((one, other, place))),
+            WaitingPair::OneOnly => (RelayOutcome::OneOnly, None),
+            WaitingPair::TooMany => (RelayOutcome::TooMany, None),
+            WaitingPair::None => (RelayOutcome::Unknown, None),
         };
         if let Some((one, other, place)) = streams {
             tokio::spawn(async move {
@@ -91,7 +91,7 @@ async fn join(mut asked: mpsc::Receiver<Wish>, waiting: Arc<Waiting>) {
     }
 }
 
-async fn sweep(waiting: Arc<Waiting>) {
+async fn sweep(waiting: Arc<WaitingStreams>) {
     loop {
         tokio::time::sleep(SWEEP).await;
         waiting.sweep();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// A bucket that holds what may go in a tenth of a second.
 #[derive(Debug)]
-pub struct Pace {
+pub struct RelayPace {
     /// Bytes a second; 0 for as many as there are.
     rate: u64,
     /// In nanoseconds since the start.
@@ -13,7 +13,7 @@ pub struct Pace {
     start: Instant,
 }
 
-impl Pace {
+impl RelayPace {
     /// Makes a pace of `rate` bytes a second; 0 for as many as there are.
     pub fn new(rate: u64, now: Instant) -> Self {
         Self { rate, gone: Bucket::default(), start: now }
@@ -43,7 +43,7 @@ mod tests {
     #[test]
     fn what_goes_takes_its_time() {
         let start = Instant::now();
-        let mut pace = Pace::new(1000, start);
+        let mut pace = RelayPace::new(1000, start);
         assert_eq!(pace.went(100, start), Duration::ZERO, "a burst");
         assert_eq!(pace.went(500, start), Duration::from_millis(500));
         assert_eq!(pace.went(100, start + Duration::from_millis(500)), Duration::from_millis(100));
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn without_a_rate_nothing_waits() {
         let start = Instant::now();
-        assert_eq!(Pace::new(0, start).went(usize::MAX, start), Duration::ZERO);
-        assert!(Pace::new(1, start).went(usize::MAX, start) <= Duration::from_nanos(LONGEST_NANOS));
+        assert_eq!(RelayPace::new(0, start).went(usize::MAX, start), Duration::ZERO);
+        assert!(RelayPace::new(1, start).went(usize::MAX, start) <= Duration::from_nanos(LONGEST_NANOS));
     }
 }

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use rookery_modules::bytestreams::Terms;
+use rookery_modules::bytestreams::RelayTerms;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::time::{sleep, timeout};
 
-use crate::pace::Pace;
+use crate::pace::RelayPace;
 
 /// Carries bytes between two connections and closes both. A side that has said all can still hear
 /// the other.
@@ -22,13 +22,13 @@ use crate::pace::Pace;
 /// # Errors
 ///
 /// Those of either connection; [`io::ErrorKind::TimedOut`] if nothing moves for too long.
-pub async fn carry(mut one: TcpStream, mut other: TcpStream, terms: Terms) -> io::Result<()> {
+pub async fn carry(mut one: TcpStream, mut other: TcpStream, terms: RelayTerms) -> io::Result<()> {
     let moved = Moved { start: Instant::now(), last_ms: AtomicU64::new(0) };
     let idle = Duration::from_secs(terms.idle_seconds);
     let (from_one, to_one) = one.split();
     let (from_other, to_other) = other.split();
-    let mut there = pin!(direction(from_one, to_other, Pace::new(terms.rate_bytes, moved.start), idle, &moved));
-    let mut back = pin!(direction(from_other, to_one, Pace::new(terms.rate_bytes, moved.start), idle, &moved));
+    let mut there = pin!(direction(from_one, to_other, RelayPace::new(terms.rate_bytes, moved.start), idle, &moved));
+    let mut back = pin!(direction(from_other, to_one, RelayPace::new(terms.rate_bytes, moved.start), idle, &moved));
     let (mut is_there, mut is_back) = (false, false);
     poll_fn(|context| {
         // An error of one is the end of both.
@@ -48,7 +48,7 @@ pub async fn carry(mut one: TcpStream, mut other: TcpStream, terms: Terms) -> io
 async fn direction(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
-    mut pace: Pace,
+    mut pace: RelayPace,
     idle: Duration,
     moved: &Moved,
 ) -> io::Result<()> {

@@ -7,20 +7,20 @@ use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// SHA-1 of the stream's id, the requester and the target, in hexadecimal digits (XEP-0065 §5.3.2).
-pub type Token = [u8; 40];
+pub type SocksToken = [u8; 40];
 
 /// A request to connect: the token, and the rest of what has to be said again in the reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct SocksRequest {
     /// In lower case.
-    pub token: Token,
-    address: Token,
+    pub token: SocksToken,
+    address: SocksToken,
     port: [u8; 2],
 }
 
 /// The reply to a request (RFC 1928 §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reply {
+pub enum SocksReply {
     /// The connection waits to be joined.
     Succeeded = 0,
     /// It would be one too many.
@@ -39,18 +39,18 @@ pub enum Reply {
 /// # Errors
 ///
 /// Those of the connection; [`io::ErrorKind::InvalidData`] for what was refused.
-pub async fn request<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<Request> {
+pub async fn request<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<SocksRequest> {
     greet(stream).await?;
     let [version, command, _, kind] = take(stream).await?;
     if version != VERSION {
         return Err(wrong("no request of SOCKS version 5"));
     }
     if command != CONNECT {
-        refuse(stream, Reply::CommandNotSupported).await?;
+        refuse(stream, SocksReply::CommandNotSupported).await?;
         return Err(wrong("no CONNECT"));
     }
     if kind != NAME {
-        refuse(stream, Reply::AddressTypeNotSupported).await?;
+        refuse(stream, SocksReply::AddressTypeNotSupported).await?;
         return Err(wrong("no name"));
     }
     let [len] = take(stream).await?;
@@ -58,12 +58,12 @@ pub async fn request<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::R
     let name = name.get_mut(..usize::from(len)).unwrap_or_default();
     stream.read_exact(name).await?;
     let port = take(stream).await?;
-    let token = Token::try_from(&*name).ok().filter(|token| token.iter().all(u8::is_ascii_hexdigit));
+    let token = SocksToken::try_from(&*name).ok().filter(|token| token.iter().all(u8::is_ascii_hexdigit));
     let Some(address) = token else {
-        refuse(stream, Reply::HostUnreachable).await?;
+        refuse(stream, SocksReply::HostUnreachable).await?;
         return Err(wrong("no token"));
     };
-    Ok(Request { token: address.map(|digit| digit.to_ascii_lowercase()), address, port })
+    Ok(SocksRequest { token: address.map(|digit| digit.to_ascii_lowercase()), address, port })
 }
 
 /// Answers a request with its own address and port (XEP-0065 §5.3.2), whatever the port is: it
@@ -72,7 +72,7 @@ pub async fn request<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::R
 /// # Errors
 ///
 /// Those of the connection.
-pub async fn reply<S: AsyncWrite + Unpin>(stream: &mut S, request: &Request, reply: Reply) -> io::Result<()> {
+pub async fn reply<S: AsyncWrite + Unpin>(stream: &mut S, request: &SocksRequest, reply: SocksReply) -> io::Result<()> {
     let head = [VERSION, reply as u8, 0, NAME, request.address.len() as u8];
     stream.write_all(&[&head[..], &request.address, &request.port].concat()).await
 }
@@ -95,7 +95,7 @@ async fn greet<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<
 }
 
 /// Replies to a request that has no token: the address is 0.0.0.0.
-async fn refuse<S: AsyncWrite + Unpin>(stream: &mut S, reply: Reply) -> io::Result<()> {
+async fn refuse<S: AsyncWrite + Unpin>(stream: &mut S, reply: SocksReply) -> io::Result<()> {
     stream.write_all(&[VERSION, reply as u8, 0, IPV4, 0, 0, 0, 0, 0, 0]).await
 }
 
@@ -126,7 +126,7 @@ mod tests {
     const TOKEN: &[u8; 40] = b"972b7bf47291ca609517f67f86b5081086052dad";
 
     /// Returns the request that was read, and the bytes that were replied meanwhile.
-    fn heard(said: &[u8]) -> (io::Result<Request>, Vec<u8>) {
+    fn heard(said: &[u8]) -> (io::Result<SocksRequest>, Vec<u8>) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let (mut client, mut server) = tokio::io::duplex(4096);
@@ -134,7 +134,7 @@ mod tests {
             client.shutdown().await.unwrap();
             let request = request(&mut server).await;
             if let Ok(request) = &request {
-                reply(&mut server, request, Reply::Succeeded).await.unwrap();
+                reply(&mut server, request, SocksReply::Succeeded).await.unwrap();
             }
             drop(server);
             let mut answered = Vec::new();

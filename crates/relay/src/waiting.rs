@@ -8,21 +8,21 @@ use std::time::{Duration, Instant};
 
 use rookery_base::lock::lock;
 use rookery_hub::{Bound, Most, Per, Unit};
-use rookery_modules::bytestreams::Terms;
+use rookery_modules::bytestreams::RelayTerms;
 use tokio::net::TcpStream;
 
 use crate::accept::HANDSHAKE;
-use crate::socks::Token;
+use crate::socks::SocksToken;
 
 /// All of them, and what they and the streams take.
 #[derive(Debug, Default)]
-pub struct Waiting {
-    connections: Mutex<HashMap<Token, Vec<Connection>>>,
-    counts: Arc<Mutex<Counts>>,
+pub struct WaitingStreams {
+    connections: Mutex<HashMap<SocksToken, Vec<WaitingConnection>>>,
+    counts: Arc<Mutex<WaitingCounts>>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct WaitingCounts {
     /// Connections that wait or say what for.
     waiting: usize,
     by_network: HashMap<IpAddr, usize>,
@@ -32,10 +32,10 @@ struct Counts {
 }
 
 #[derive(Debug)]
-struct Connection {
+struct WaitingConnection {
     socket: TcpStream,
     since: Instant,
-    place: Place,
+    place: WaitingPlace,
 }
 
 /// The bounds of what strangers can take here.
@@ -57,9 +57,9 @@ pub const BOUNDS: &[Bound] = &[
 
 /// The connections that wait with a token.
 #[derive(Debug)]
-pub enum Pair {
+pub enum WaitingPair {
     /// Both connections, which wait no more, and the place of their stream.
-    Both(TcpStream, TcpStream, Place),
+    Both(TcpStream, TcpStream, WaitingPlace),
     /// One, which goes on waiting.
     OneOnly,
     /// Both, which go on waiting: the domain or the requester has as many streams as it may.
@@ -70,20 +70,20 @@ pub enum Pair {
 
 /// Counts as long as it lives.
 #[derive(Debug)]
-pub struct Place {
-    counts: Arc<Mutex<Counts>>,
-    of: Of,
+pub struct WaitingPlace {
+    counts: Arc<Mutex<WaitingCounts>>,
+    of: WaitingOf,
 }
 
 #[derive(Debug)]
-enum Of {
+enum WaitingOf {
     Waiting(IpAddr),
     Stream { domain: String, requester: String },
 }
 
-impl Waiting {
+impl WaitingStreams {
     /// Returns a place for a connection from a network, if there is any.
-    pub fn place(&self, network: IpAddr) -> Option<Place> {
+    pub fn place(&self, network: IpAddr) -> Option<WaitingPlace> {
         let mut counts = lock(&self.counts);
         let of_network = counts.by_network.get(&network).copied().unwrap_or_default();
         if of_network >= MOST_OF_NETWORK {
@@ -100,14 +100,15 @@ impl Waiting {
         }
         counts.waiting += 1;
         counts.by_network.insert(network, of_network + 1);
-        Some(Place { counts: self.counts.clone(), of: Of::Waiting(network) })
+        Some(WaitingPlace { counts: self.counts.clone(), of: WaitingOf::Waiting(network) })
     }
 
     /// Closes the connection of a network that has waited longest: it has the most of them, and
     /// there is no place for others. `false` if all of them still say what for.
     fn close_oldest(&self, network: IpAddr) -> bool {
         let mut connections = lock(&self.connections);
-        let is_of = |connection: &&Connection| matches!(connection.place.of, Of::Waiting(of) if of == network);
+        let is_of =
+            |connection: &&WaitingConnection| matches!(connection.place.of, WaitingOf::Waiting(of) if of == network);
         let of_network =
             connections.iter().flat_map(|(token, pair)| pair.iter().filter(is_of).map(move |one| (one.since, *token)));
         let Some((since, token)) = of_network.min() else { return false };
@@ -120,34 +121,34 @@ impl Waiting {
     }
 
     /// Returns whether another connection may wait with this token.
-    pub fn has_room(&self, token: &Token) -> bool {
+    pub fn has_room(&self, token: &SocksToken) -> bool {
         lock(&self.connections).get(token).is_none_or(|connections| connections.len() < 2)
     }
 
     /// Lets a connection wait. One that is a third by now is closed.
-    pub fn put(&self, token: Token, socket: TcpStream, place: Place) {
+    pub fn put(&self, token: SocksToken, socket: TcpStream, place: WaitingPlace) {
         let mut connections = lock(&self.connections);
         let pair = connections.entry(token).or_default();
         if pair.len() < 2 {
-            pair.push(Connection { socket, since: Instant::now(), place });
+            pair.push(WaitingConnection { socket, since: Instant::now(), place });
         }
     }
 
     /// Returns both connections of a token, for a stream of a domain and a requester that may have
     /// so many.
-    pub fn take(&self, token: &[u8], domain: &str, requester: &str, terms: &Terms) -> Pair {
+    pub fn take(&self, token: &[u8], domain: &str, requester: &str, terms: &RelayTerms) -> WaitingPair {
         let mut connections = lock(&self.connections);
-        let Ok(token) = Token::try_from(token) else { return Pair::None };
+        let Ok(token) = SocksToken::try_from(token) else { return WaitingPair::None };
         match connections.get(&token).map(Vec::len) {
-            None | Some(0) => return Pair::None,
-            Some(1) => return Pair::OneOnly,
+            None | Some(0) => return WaitingPair::None,
+            Some(1) => return WaitingPair::OneOnly,
             Some(_) => {}
         }
-        let Some(place) = self.stream(domain, requester, terms) else { return Pair::TooMany };
+        let Some(place) = self.stream(domain, requester, terms) else { return WaitingPair::TooMany };
         let mut pair = connections.remove(&token).unwrap_or_default().into_iter().map(|connection| connection.socket);
         match (pair.next(), pair.next()) {
-            (Some(one), Some(other)) => Pair::Both(one, other, place),
-            _ => Pair::None,
+            (Some(one), Some(other)) => WaitingPair::Both(one, other, place),
+            _ => WaitingPair::None,
         }
     }
 
@@ -159,7 +160,7 @@ impl Waiting {
         });
     }
 
-    fn stream(&self, domain: &str, requester: &str, terms: &Terms) -> Option<Place> {
+    fn stream(&self, domain: &str, requester: &str, terms: &RelayTerms) -> Option<WaitingPlace> {
         let mut counts = lock(&self.counts);
         let of = |counts: &HashMap<String, usize>, key: &str| counts.get(key).copied().unwrap_or_default();
         let (of_domain, of_requester) = (of(&counts.streams, domain), of(&counts.by_requester, requester));
@@ -169,19 +170,19 @@ impl Waiting {
         let (domain, requester) = (domain.to_owned(), requester.to_owned());
         counts.streams.insert(domain.clone(), of_domain + 1);
         counts.by_requester.insert(requester.clone(), of_requester + 1);
-        Some(Place { counts: self.counts.clone(), of: Of::Stream { domain, requester } })
+        Some(WaitingPlace { counts: self.counts.clone(), of: WaitingOf::Stream { domain, requester } })
     }
 }
 
-impl Drop for Place {
+impl Drop for WaitingPlace {
     fn drop(&mut self) {
         let mut counts = lock(&self.counts);
         match &self.of {
-            Of::Waiting(network) => {
+            WaitingOf::Waiting(network) => {
                 counts.waiting = counts.waiting.saturating_sub(1);
                 less(&mut counts.by_network, network);
             }
-            Of::Stream { domain, requester } => {
+            WaitingOf::Stream { domain, requester } => {
                 less(&mut counts.streams, domain);
                 less(&mut counts.by_requester, requester);
             }
@@ -212,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_network_has_its_share_and_gets_it_back() {
-        let waiting = Waiting::default();
+        let waiting = WaitingStreams::default();
         let (one, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
         let mut places: Vec<_> = (0..MOST_OF_NETWORK).map(|_| waiting.place(one).unwrap()).collect();
         assert!(waiting.place(one).is_none() && waiting.place(other).is_some());
@@ -225,8 +226,9 @@ mod tests {
 
     #[test]
     fn a_domain_and_a_requester_have_so_many_streams() {
-        let waiting = Waiting::default();
-        let terms = |streams, streams_per_user| Terms { streams, streams_per_user, rate_bytes: 0, idle_seconds: 1 };
+        let waiting = WaitingStreams::default();
+        let terms =
+            |streams, streams_per_user| RelayTerms { streams, streams_per_user, rate_bytes: 0, idle_seconds: 1 };
         let first = waiting.stream("a.example", "romeo@a.example", &terms(1, 9)).unwrap();
         assert!(waiting.stream("a.example", "juliet@a.example", &terms(1, 9)).is_none(), "the domain has one");
         assert!(waiting.stream("b.example", "romeo@a.example", &terms(1, 1)).is_none(), "the requester has one");

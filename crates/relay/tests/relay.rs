@@ -6,19 +6,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rookery_base::{Abandoned, Completer, one_shot, wait};
-use rookery_modules::bytestreams::{Outcome, Relay, Terms, Wish};
+use rookery_modules::bytestreams::{Relay, RelayOutcome, RelayTerms, RelayWish};
 use rookery_relay::Running;
 
 /// A relay, and the way to ask it that modules have.
-struct Proxy {
+struct RelayProxy {
     address: SocketAddr,
     relay: Relay,
     running: Running,
 }
 
-const TERMS: Terms = Terms { streams: 10, streams_per_user: 10, rate_bytes: 0, idle_seconds: 60 };
+const TERMS: RelayTerms = RelayTerms { streams: 10, streams_per_user: 10, rate_bytes: 0, idle_seconds: 60 };
 
-impl Proxy {
+impl RelayProxy {
     fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -51,16 +51,16 @@ impl Proxy {
         stream
     }
 
-    fn join(&self, token: &str, terms: Terms) -> Result<Outcome, Abandoned> {
+    fn join(&self, token: &str, terms: RelayTerms) -> Result<RelayOutcome, Abandoned> {
         let (answer, joined) = one_shot();
         let (domain, requester) = ("example.org".to_owned(), "romeo@example.org".to_owned());
-        self.relay.ask(Wish { token: token.to_owned(), domain, requester, terms, answer });
+        self.relay.ask(RelayWish { token: token.to_owned(), domain, requester, terms, answer });
         wait(joined)
     }
 
-    fn pair(&self, token: &str, terms: Terms) -> (TcpStream, TcpStream) {
+    fn pair(&self, token: &str, terms: RelayTerms) -> (TcpStream, TcpStream) {
         let (one, other) = (self.waits(token), self.waits(token));
-        assert_eq!(self.join(token, terms), Ok(Outcome::Joined));
+        assert_eq!(self.join(token, terms), Ok(RelayOutcome::Joined));
         (one, other)
     }
 }
@@ -77,9 +77,9 @@ fn is_closed(stream: &mut TcpStream) -> bool {
 }
 
 /// Returns the wish to join the connections that wait with a token.
-fn wish(answer: Completer<Outcome>) -> Wish {
+fn wish(answer: Completer<RelayOutcome>) -> RelayWish {
     let (domain, requester) = ("example.org".to_owned(), "romeo@example.org".to_owned());
-    Wish { token: token('a'), domain, requester, terms: TERMS, answer }
+    RelayWish { token: token('a'), domain, requester, terms: TERMS, answer }
 }
 
 fn token(letter: char) -> String {
@@ -88,7 +88,7 @@ fn token(letter: char) -> String {
 
 #[test]
 fn bytes_go_both_ways_and_each_side_ends_for_itself() {
-    let proxy = Proxy::new();
+    let proxy = RelayProxy::new();
     let (mut one, mut other) = proxy.pair(&token('a'), TERMS);
     let sent: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
     let copy = sent.clone();
@@ -111,59 +111,59 @@ fn bytes_go_both_ways_and_each_side_ends_for_itself() {
 
 #[test]
 fn what_was_sent_before_the_activation_is_not_lost() {
-    let proxy = Proxy::new();
+    let proxy = RelayProxy::new();
     let (mut one, mut other) = (proxy.waits(&token('a')), proxy.waits(&token('a')));
     other.write_all(b"early").unwrap();
-    assert_eq!(proxy.join(&token('a'), TERMS), Ok(Outcome::Joined));
+    assert_eq!(proxy.join(&token('a'), TERMS), Ok(RelayOutcome::Joined));
     assert_eq!(&read::<5>(&mut one), b"early");
 }
 
 #[test]
 fn nothing_is_joined_that_does_not_belong_together() {
-    let proxy = Proxy::new();
-    assert_eq!(proxy.join(&token('a'), TERMS), Ok(Outcome::Unknown));
+    let proxy = RelayProxy::new();
+    assert_eq!(proxy.join(&token('a'), TERMS), Ok(RelayOutcome::Unknown));
     let _one = proxy.waits(&token('a'));
-    assert_eq!(proxy.join(&token('a'), TERMS), Ok(Outcome::OneOnly));
+    assert_eq!(proxy.join(&token('a'), TERMS), Ok(RelayOutcome::OneOnly));
     let _other = proxy.waits(&token('a'));
     let (mut third, reply) = proxy.say(&token('a'));
     assert_eq!(reply, 2, "not allowed");
     assert!(is_closed(&mut third));
-    assert_eq!(proxy.join(&token('b'), TERMS), Ok(Outcome::Unknown));
-    assert_eq!(proxy.join("not a token", TERMS), Ok(Outcome::Unknown));
-    assert_eq!(proxy.join(&token('a'), TERMS), Ok(Outcome::Joined));
-    assert_eq!(proxy.join(&token('a'), TERMS), Ok(Outcome::Unknown), "once");
+    assert_eq!(proxy.join(&token('b'), TERMS), Ok(RelayOutcome::Unknown));
+    assert_eq!(proxy.join("not a token", TERMS), Ok(RelayOutcome::Unknown));
+    assert_eq!(proxy.join(&token('a'), TERMS), Ok(RelayOutcome::Joined));
+    assert_eq!(proxy.join(&token('a'), TERMS), Ok(RelayOutcome::Unknown), "once");
 }
 
 #[test]
 fn a_user_has_so_many_streams_at_a_time() {
-    let proxy = Proxy::new();
-    let terms = Terms { streams_per_user: 1, ..TERMS };
+    let proxy = RelayProxy::new();
+    let terms = RelayTerms { streams_per_user: 1, ..TERMS };
     let _pair = proxy.pair(&token('a'), terms);
     let _waiting = (proxy.waits(&token('b')), proxy.waits(&token('b')));
-    assert_eq!(proxy.join(&token('b'), terms), Ok(Outcome::TooMany));
-    assert_eq!(proxy.join(&token('b'), Terms { streams_per_user: 2, ..TERMS }), Ok(Outcome::Joined));
+    assert_eq!(proxy.join(&token('b'), terms), Ok(RelayOutcome::TooMany));
+    assert_eq!(proxy.join(&token('b'), RelayTerms { streams_per_user: 2, ..TERMS }), Ok(RelayOutcome::Joined));
 }
 
 #[test]
 fn a_domain_has_so_many_streams_at_a_time() {
-    let proxy = Proxy::new();
-    let terms = Terms { streams: 1, ..TERMS };
+    let proxy = RelayProxy::new();
+    let terms = RelayTerms { streams: 1, ..TERMS };
     let (one, mut other) = proxy.pair(&token('a'), terms);
     let _waiting = (proxy.waits(&token('b')), proxy.waits(&token('b')));
-    assert_eq!(proxy.join(&token('b'), terms), Ok(Outcome::TooMany));
+    assert_eq!(proxy.join(&token('b'), terms), Ok(RelayOutcome::TooMany));
     drop(one);
     assert!(is_closed(&mut other));
     drop(other);
     // The place is given back when the relay has seen both ends.
-    while proxy.join(&token('b'), terms) != Ok(Outcome::Joined) {
+    while proxy.join(&token('b'), terms) != Ok(RelayOutcome::Joined) {
         std::thread::yield_now();
     }
 }
 
 #[test]
 fn a_stream_on_which_nothing_moves_ends() {
-    let proxy = Proxy::new();
-    let (mut one, mut other) = proxy.pair(&token('a'), Terms { idle_seconds: 1, ..TERMS });
+    let proxy = RelayProxy::new();
+    let (mut one, mut other) = proxy.pair(&token('a'), RelayTerms { idle_seconds: 1, ..TERMS });
     other.write_all(b"once").unwrap();
     assert_eq!(&read::<4>(&mut one), b"once");
     assert!(is_closed(&mut one) && is_closed(&mut other));
@@ -171,8 +171,8 @@ fn a_stream_on_which_nothing_moves_ends() {
 
 #[test]
 fn a_pace_slows_but_loses_nothing() {
-    let proxy = Proxy::new();
-    let (mut one, mut other) = proxy.pair(&token('a'), Terms { rate_bytes: 500_000, ..TERMS });
+    let proxy = RelayProxy::new();
+    let (mut one, mut other) = proxy.pair(&token('a'), RelayTerms { rate_bytes: 500_000, ..TERMS });
     other.write_all(&[7; 200_000]).unwrap();
     drop(other);
     let mut got = Vec::new();
@@ -182,7 +182,7 @@ fn a_pace_slows_but_loses_nothing() {
 
 #[test]
 fn strangers_get_nothing_and_take_nothing() {
-    let proxy = Proxy::new();
+    let proxy = RelayProxy::new();
     for garbage in
         [&b"GET / HTTP/1.1\r\n\r\n"[..], &[5, 0], &[5, 1, 2], &[5, 1, 0, 5, 2, 0, 3, 1, b'a', 0, 0], &[0; 1000]]
     {
@@ -201,8 +201,8 @@ fn strangers_get_nothing_and_take_nothing() {
 
 #[test]
 fn a_wish_after_the_end_is_told() {
-    let proxy = Proxy::new();
-    let Proxy { relay, running, .. } = proxy;
+    let proxy = RelayProxy::new();
+    let RelayProxy { relay, running, .. } = proxy;
     assert!(running.stop());
     let (answer, joined) = one_shot();
     relay.ask(wish(answer));
@@ -211,7 +211,7 @@ fn a_wish_after_the_end_is_told() {
 
 #[test]
 fn a_relay_that_nobody_serves_drops_wishes() {
-    let kept: Arc<Mutex<Vec<Completer<Outcome>>>> = Arc::default();
+    let kept: Arc<Mutex<Vec<Completer<RelayOutcome>>>> = Arc::default();
     let relay = Relay::default();
     let (answer, joined) = one_shot();
     relay.ask(wish(answer));

@@ -19,14 +19,14 @@ use hickory_resolver::proto::rr::{Name, Record, RecordType};
 use hickory_resolver::{NameServerPool, PoolContext, ResponseCache, TlsConfig, TokioResolver, TtlConfig};
 
 /// The records in an answer.
-pub(crate) struct Answer {
+pub(crate) struct DnsAnswer {
     pub records: Vec<Record>,
     /// True if a trusted name server has validated them.
     pub is_signed: bool,
 }
 
 /// The way to ask a name server.
-pub(crate) enum Asker {
+pub(crate) enum NameServerAsker {
     /// It is not believed that something is signed.
     Plain(TokioResolver),
     /// It is.
@@ -40,7 +40,7 @@ pub(crate) struct Trusted {
     options: DnsRequestOptions,
 }
 
-impl Asker {
+impl NameServerAsker {
     /// Returns the way to ask a server, which may be trusted.
     pub(crate) fn new(server: NameServerConfig, options: &ResolverOpts, is_trusted: bool) -> Result<Self, NetError> {
         let provider = TokioRuntimeProvider::default();
@@ -59,15 +59,15 @@ impl Asker {
     }
 
     /// Asks for the records of a name.
-    pub(crate) async fn ask(&self, name: &Name, type_: RecordType) -> Result<Answer, NetError> {
+    pub(crate) async fn ask(&self, name: &Name, type_: RecordType) -> Result<DnsAnswer, NetError> {
         match self {
             Self::Plain(resolver) => {
                 let lookup = resolver.lookup(name.clone(), type_).await?;
-                Ok(Answer { records: lookup.answers().to_vec(), is_signed: false })
+                Ok(DnsAnswer { records: lookup.answers().to_vec(), is_signed: false })
             }
             Self::Trusted(trusted) => {
                 let message = trusted.ask(Query::query(name.clone(), type_)).await?;
-                Ok(Answer { is_signed: message.metadata.authentic_data, records: message.answers })
+                Ok(DnsAnswer { is_signed: message.metadata.authentic_data, records: message.answers })
             }
         }
     }

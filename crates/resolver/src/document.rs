@@ -41,7 +41,7 @@ use crate::{Thread, random};
 
 /// The operator's decision to look for servers on the web.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Web {
+pub struct DocumentWeb {
     /// The authorities whose certificates are believed.
     pub trust: Arc<Trust>,
     /// True if addresses of this machine and of private networks may be asked.
@@ -52,7 +52,7 @@ pub struct Web {
     pub patience: Duration,
 }
 
-impl Web {
+impl DocumentWeb {
     /// Believes these authorities.
     pub fn new(trust: Arc<Trust>, allow_private_addresses: bool) -> Self {
         Self { trust, allow_private_addresses, port: HTTPS, patience: PATIENCE }
@@ -60,20 +60,20 @@ impl Web {
 }
 
 /// The part of the thread that asks the web.
-pub(crate) struct Reader {
-    web: Web,
+pub(crate) struct DocumentReader {
+    web: DocumentWeb,
     tls: TlsConnector,
     places: Semaphore,
-    kept: RefCell<Kept>,
+    kept: RefCell<KeptAddresses>,
 }
 
 /// The addresses that domains have named, and until when that holds.
-type Kept = Map<Box<str>, (Instant, Vec<Address>)>;
-type Failed = Box<dyn StdError + Send + Sync>;
+type KeptAddresses = Map<Box<str>, (Instant, Vec<Address>)>;
+type DocumentFailed = Box<dyn StdError + Send + Sync>;
 
-impl Reader {
+impl DocumentReader {
     /// Returns what asks the web, unless the library refuses.
-    pub(crate) fn new(web: &Web) -> Result<Self, rustls::Error> {
+    pub(crate) fn new(web: &DocumentWeb) -> Result<Self, rustls::Error> {
         let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
         let config = config.with_safe_default_protocol_versions()?;
         let mut config = config.with_root_certificates(web.trust.roots()).with_no_client_auth();
@@ -121,7 +121,7 @@ impl Thread {
         addresses
     }
 
-    async fn document(&self, reader: &Reader, domain: &str) -> Result<Bytes, Failed> {
+    async fn document(&self, reader: &DocumentReader, domain: &str) -> Result<Bytes, DocumentFailed> {
         let port = reader.web.port;
         let authority = if port == HTTPS { domain.to_owned() } else { format!("{domain}:{port}") };
         let mut url = Uri::builder().scheme(Scheme::HTTPS).authority(authority).path_and_query(PATH).build()?;
@@ -134,7 +134,7 @@ impl Thread {
         Err("it redirects too often".into())
     }
 
-    async fn exchange(&self, reader: &Reader, url: &Uri) -> Result<Exchanged, Failed> {
+    async fn exchange(&self, reader: &DocumentReader, url: &Uri) -> Result<Exchanged, DocumentFailed> {
         let authority = url.authority().ok_or("it names no host")?;
         if url.scheme() != Some(&Scheme::HTTPS) || authority.port_u16().unwrap_or(HTTPS) != reader.web.port {
             return Err("it is elsewhere than at the port of HTTPS".into());
@@ -153,11 +153,11 @@ impl Thread {
         exchanged(sender.send_request(request.body(Empty::<Bytes>::new())?).await?).await
     }
 
-    async fn connect(&self, reader: &Reader, host: &str) -> Result<TcpStream, Failed> {
+    async fn connect(&self, reader: &DocumentReader, host: &str) -> Result<TcpStream, DocumentFailed> {
         let target = Target::at(host, reader.web.port, true);
         let found = self.addresses(host, &target).await.map_err(|_| "it has no address")?;
         let may = |address: &Address| reader.web.allow_private_addresses || is_public(address.socket.ip());
-        let mut failure: Failed = "it has no address that may be connected to".into();
+        let mut failure: DocumentFailed = "it has no address that may be connected to".into();
         for address in found.into_iter().filter(may).take(MOST_TRIED) {
             match timeout(CONNECTING, TcpStream::connect(address.socket)).await {
                 Ok(Ok(socket)) => return Ok(socket),
@@ -175,7 +175,7 @@ enum Exchanged {
     Elsewhere(String),
 }
 
-async fn exchanged(response: Response<Incoming>) -> Result<Exchanged, Failed> {
+async fn exchanged(response: Response<Incoming>) -> Result<Exchanged, DocumentFailed> {
     match response.status() {
         StatusCode::OK => {
             let body = Limited::new(response.into_body(), MOST_BYTES).collect().await?;
@@ -190,7 +190,7 @@ async fn exchanged(response: Response<Incoming>) -> Result<Exchanged, Failed> {
 }
 
 /// Returns where a redirection leads: a URL, or a path at the same host.
-fn redirected(from: &Uri, place: &str) -> Result<Uri, Failed> {
+fn redirected(from: &Uri, place: &str) -> Result<Uri, DocumentFailed> {
     let place: Uri = place.parse()?;
     if place.scheme().is_some() {
         return Ok(place);
@@ -211,7 +211,7 @@ impl Drop for AbortOnDrop {
 
 /// A place of a domain's server, with TLS from the first byte.
 #[derive(Debug, PartialEq, Eq)]
-struct Link {
+struct DocumentLink {
     priority: u16,
     weight: u16,
     port: u16,
@@ -221,14 +221,14 @@ struct Link {
 
 /// Returns the seconds for which a document holds, and its links for servers by TCP. `None` if it
 /// isn't of XEP-0487, which has an object `xmpp`. Links that lack what they must have don't count.
-fn links(document: &[u8]) -> Option<(u64, Vec<Link>)> {
+fn links(document: &[u8]) -> Option<(u64, Vec<DocumentLink>)> {
     let document: Value = serde_json::from_slice(document).ok()?;
     let seconds = document.get("xmpp")?.get("ttl")?.as_u64()?;
     let all = document.get("links").and_then(Value::as_array).into_iter().flatten();
     Some((seconds, all.filter_map(link).take(MOST_LINKS).collect()))
 }
 
-fn link(value: &Value) -> Option<Link> {
+fn link(value: &Value) -> Option<DocumentLink> {
     let number = |name: &str| value.get(name)?.as_u64().and_then(|number| u16::try_from(number).ok());
     let text = |name: &str| value.get(name)?.as_str();
     if text("rel")? != SERVERS_BY_TLS {
@@ -240,13 +240,13 @@ fn link(value: &Value) -> Option<Link> {
     let ips = value.get("ips")?.as_array()?.iter();
     let ips: Vec<IpAddr> = ips.filter_map(|ip| ip.as_str()?.parse().ok()).collect();
     let port = number("port").filter(|port| *port != 0)?;
-    Some(Link { priority: number("priority")?, weight: number("weight")?, port, sni, ips })
+    Some(DocumentLink { priority: number("priority")?, weight: number("weight")?, port, sni, ips })
 }
 
 /// Returns the addresses of links in the order in which they are to be tried (RFC 2782).
-fn addresses(domain: &str, links: Vec<Link>) -> Vec<Address> {
+fn addresses(domain: &str, links: Vec<DocumentLink>) -> Vec<Address> {
     let links = order(links, |link| (link.priority, link.weight), random);
-    let of_link = |link: Link| {
+    let of_link = |link: DocumentLink| {
         let sni: Option<Arc<str>> = (link.sni != domain).then(|| link.sni.into());
         let address = move |ip| Address { sni: sni.clone(), ..Address::new(SocketAddr::new(ip, link.port), true) };
         interleave(link.ips).into_iter().map(address)
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn links_for_servers_are_read_and_others_are_not() {
         let ips = ["192.0.2.1", "2001:db8::1"].map(|ip| ip.parse().unwrap()).to_vec();
-        let expected = Link { priority: 10, weight: 50, port: 443, sni: "chat.a.example".into(), ips };
+        let expected = DocumentLink { priority: 10, weight: 50, port: 443, sni: "chat.a.example".into(), ips };
         let others = r#"{"rel": "urn:xmpp:alt-connections:websocket", "href": "wss://a.example/ws"},
             {"rel": "urn:xmpp:alt-connections:tls", "port": 443, "ips": ["192.0.2.9"], "priority": 1, "weight": 1,
              "sni": "a.example"},"#;
@@ -337,7 +337,7 @@ mod tests {
         let all: Vec<String> = (0..100).map(|number| GOOD.replace("10,", &format!("{},", 100 - number))).collect();
         let (_, read) = links(&document(&all.join(","))).unwrap();
         assert_eq!(read.len(), MOST_LINKS);
-        let link = |priority, last: u8| Link {
+        let link = |priority, last: u8| DocumentLink {
             priority,
             weight: 0,
             port: 443,

@@ -7,9 +7,9 @@ use rookery_federation::{Address, Found, NotFound};
 
 /// The last good answers.
 #[derive(Debug, Default)]
-pub(crate) struct Known(Map<Box<str>, (Instant, Vec<Address>)>);
+pub(crate) struct KnownAnswers(Map<Box<str>, (Instant, Vec<Address>)>);
 
-impl Known {
+impl KnownAnswers {
     /// Returns what was found, or in place of no answer the last one, if it isn't too old. Any real
     /// answer takes its place, also the one that there is no server any more.
     pub(crate) fn or_older(&mut self, domain: &str, found: Found, now: Instant) -> Found {
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn no_answer_is_replaced_by_the_last_one_for_an_hour() {
-        let mut known = Known::default();
+        let mut known = KnownAnswers::default();
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let found = Ok(vec![Address::new("192.0.2.1:5269".parse().unwrap(), false)]);
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let mut known = Known::default();
+        let mut known = KnownAnswers::default();
         let now = Instant::now();
         for number in 0..2 * MOST_KNOWN {
             _ = known.or_older(&number.to_string(), Ok(Vec::new()), now);

@@ -47,11 +47,11 @@ use rookery_stream::tls::trust::tlsa::{Association, Associations, MOST as MOST_R
 use tokio::sync::{Semaphore, mpsc};
 use tracing::debug;
 
-use asking::{Answer, Asker};
-use document::{MOST_BYTES, MOST_KEPT as MOST_KEPT_READ, MOST_READ, PATIENCE as LONGEST_READ, Reader};
-use known::{Known, MOST_KNOWN};
+use asking::{DnsAnswer, NameServerAsker};
+use document::{DocumentReader, MOST_BYTES, MOST_KEPT as MOST_KEPT_READ, MOST_READ, PATIENCE as LONGEST_READ};
+use known::{KnownAnswers, MOST_KNOWN};
 
-pub use document::{HTTPS, Web};
+pub use document::{DocumentWeb, HTTPS};
 
 mod asking;
 mod document;
@@ -59,7 +59,7 @@ mod known;
 
 /// The operator's decisions about DNS.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Settings {
+pub struct ResolverSettings {
     /// The name servers to ask; without any those of this machine.
     pub servers: Vec<SocketAddr>,
     /// True if all of them validate signatures, and are believed that they did (DNSSEC).
@@ -67,7 +67,7 @@ pub struct Settings {
     /// Domains whose servers are known without asking.
     pub routes: Vec<Route>,
     /// The way to ask domains without SRV records on the web (XEP-0487); `None` if they aren't.
-    pub web: Option<Web>,
+    pub web: Option<DocumentWeb>,
 }
 
 /// The place of a domain's server, set by hand.
@@ -77,7 +77,7 @@ pub struct Route {
     pub domain: String,
     /// The machine: a name, or an address.
     pub host: String,
-    /// Its port.
+    /// The port that its server listens on.
     pub port: u16,
     /// True if TLS comes first.
     pub direct_tls: bool,
@@ -85,12 +85,12 @@ pub struct Route {
 
 /// The thread that asks. It ends when this is dropped and nobody waits any more.
 pub struct Dns {
-    questions: mpsc::Sender<Question>,
+    questions: mpsc::Sender<ResolverQuestion>,
 }
 
 type Tell = Box<dyn FnOnce(Found) + Send>;
 
-struct Question {
+struct ResolverQuestion {
     domain: String,
     tell: Tell,
 }
@@ -108,7 +108,7 @@ impl Dns {
     ///
     /// The error of the system when it gives no thread, or if its own configuration of DNS can't be
     /// read and is needed.
-    pub fn start(settings: Settings) -> io::Result<Self> {
+    pub fn start(settings: ResolverSettings) -> io::Result<Self> {
         let thread = Thread::new(settings)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (questions, asked) = mpsc::channel(MOST_WAITING);
@@ -120,7 +120,7 @@ impl Dns {
 
 impl Resolver for Dns {
     fn resolve(&self, domain: &str, tell: Tell) {
-        let question = Question { domain: domain.to_owned(), tell };
+        let question = ResolverQuestion { domain: domain.to_owned(), tell };
         if let Err(refused) = self.questions.try_send(question) {
             let (mpsc::error::TrySendError::Full(question) | mpsc::error::TrySendError::Closed(question)) = refused;
             (question.tell)(Err(NotFound::NoAnswer));
@@ -130,7 +130,7 @@ impl Resolver for Dns {
 
 /// Looks a domain up at once, on this thread, and tells the records as well, a line each: for
 /// operators.
-pub fn explain(settings: &Settings, domain: &str) -> (Vec<String>, Found) {
+pub fn explain(settings: &ResolverSettings, domain: &str) -> (Vec<String>, Found) {
     let mut lines = Vec::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let (Ok(runtime), Ok(thread)) = (runtime, Thread::new(settings.clone())) else {
@@ -198,9 +198,9 @@ impl Lookups {
     /// # Errors
     ///
     /// As [`Dns::start`].
-    pub fn new(settings: &Settings) -> io::Result<Self> {
+    pub fn new(settings: &ResolverSettings) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let thread = Thread::new(Settings { routes: Vec::new(), web: None, ..settings.clone() })?;
+        let thread = Thread::new(ResolverSettings { routes: Vec::new(), web: None, ..settings.clone() })?;
         Ok(Self { runtime, thread })
     }
 
@@ -231,16 +231,16 @@ impl Lookups {
 
 struct Thread {
     /// One for each name server.
-    askers: Vec<Asker>,
-    settings: Settings,
-    known: RefCell<Known>,
+    askers: Vec<NameServerAsker>,
+    settings: ResolverSettings,
+    known: RefCell<KnownAnswers>,
     /// `None` if the web isn't asked.
-    reader: Option<Reader>,
+    reader: Option<DocumentReader>,
 }
 
 /// Returns who asks each of the name servers. The library takes the failure of one for the answer
 /// of all.
-fn askers(settings: &Settings) -> Result<Vec<Asker>, NetError> {
+fn askers(settings: &ResolverSettings) -> Result<Vec<NameServerAsker>, NetError> {
     let (servers, mut options) = if settings.servers.is_empty() {
         let (config, options) = read_system_conf()?;
         (config.name_servers().to_vec(), options)
@@ -250,7 +250,7 @@ fn askers(settings: &Settings) -> Result<Vec<Asker>, NetError> {
     bound(&mut options);
     // What this machine is told to ask, by DHCP perhaps, is nobody's choice.
     let are_trusted = settings.dnssec && !settings.servers.is_empty();
-    servers.into_iter().take(MOST_SERVERS).map(|server| Asker::new(server, &options, are_trusted)).collect()
+    servers.into_iter().take(MOST_SERVERS).map(|server| NameServerAsker::new(server, &options, are_trusted)).collect()
 }
 
 fn name_server(address: &SocketAddr) -> NameServerConfig {
@@ -273,17 +273,17 @@ fn bound(options: &mut ResolverOpts) {
 }
 
 impl Thread {
-    fn new(settings: Settings) -> io::Result<Self> {
+    fn new(settings: ResolverSettings) -> io::Result<Self> {
         let askers = askers(&settings).map_err(io::Error::other)?;
-        let reader = settings.web.as_ref().map(Reader::new).transpose().map_err(io::Error::other)?;
+        let reader = settings.web.as_ref().map(DocumentReader::new).transpose().map_err(io::Error::other)?;
         Ok(Self { askers, settings, known: RefCell::default(), reader })
     }
 
-    async fn serve(self: Rc<Self>, mut asked: mpsc::Receiver<Question>) {
+    async fn serve(self: Rc<Self>, mut asked: mpsc::Receiver<ResolverQuestion>) {
         let local = tokio::task::LocalSet::new();
         let places = Arc::new(Semaphore::new(MOST_ASKED));
         let work = async {
-            while let Some(Question { domain, tell }) = asked.recv().await {
+            while let Some(ResolverQuestion { domain, tell }) = asked.recv().await {
                 // It is never closed.
                 let place = places.clone().acquire_owned().await;
                 let thread = self.clone();
@@ -344,7 +344,7 @@ impl Thread {
     }
 
     /// Asks one name server after the other, until one answers.
-    async fn lookup(&self, name: &Name, type_: RecordType) -> Result<Answer, NetError> {
+    async fn lookup(&self, name: &Name, type_: RecordType) -> Result<DnsAnswer, NetError> {
         let mut failure = NetError::NoConnections;
         for asker in &self.askers {
             match asker.ask(name, type_).await {
@@ -358,7 +358,7 @@ impl Thread {
     /// Returns the targets of a name; `None` if it has no records.
     async fn targets(&self, name: &str, direct_tls: bool) -> Result<Option<Vec<Target>>, NotFound> {
         let asked = Name::from_ascii(name).map_err(|_| NotFound::NoServer)?;
-        let Answer { records, is_signed } = match self.lookup(&asked, RecordType::SRV).await {
+        let DnsAnswer { records, is_signed } = match self.lookup(&asked, RecordType::SRV).await {
             Ok(answer) => answer,
             Err(error) if is_none(&error) => return Ok(None),
             Err(error) => {
@@ -393,7 +393,7 @@ impl Thread {
     /// Asks for the addresses of a name, of both families at once. A name server that says nothing
     /// about IPv6 doesn't keep IPv4 waiting (RFC 8305 §3), except where answers are believed to be
     /// signed: nobody makes the whole unsigned by holding one back.
-    async fn families(&self, name: &Name) -> [Result<Answer, NetError>; 2] {
+    async fn families(&self, name: &Name) -> [Result<DnsAnswer, NetError>; 2] {
         let (six, four) = (self.lookup(name, RecordType::AAAA), self.lookup(name, RecordType::A));
         if self.settings.dnssec {
             return tokio::join!(six, four).into();
@@ -419,7 +419,7 @@ impl Thread {
         let asked = Name::from_ascii(&name).map_err(|_| NotFound::NoServer)?;
         let families = self.families(&asked).await;
         let is_broken = families.iter().any(|lookup| lookup.as_ref().is_err_and(|error| !is_none(error)));
-        let answers: Vec<Answer> = families.into_iter().flatten().collect();
+        let answers: Vec<DnsAnswer> = families.into_iter().flatten().collect();
         let found = interleave(answers.iter().flat_map(|answer| addresses(&asked, &answer.records)));
         if found.is_empty() {
             return Err(if is_broken { NotFound::NoAnswer } else { NotFound::NoServer });
@@ -532,7 +532,7 @@ fn end_of_aliases(asked: &Name, answers: &[Record]) -> Name {
     name
 }
 
-/// Tells whether the answer is that there are no such records, and not that there is no answer.
+/// Returns whether the answer is that there are no such records, and not that there is no answer.
 fn is_none(error: &NetError) -> bool {
     use hickory_resolver::net::DnsError;
     use hickory_resolver::proto::op::ResponseCode;

@@ -14,9 +14,9 @@ use rookery_resolver::{addresses, associations, targets};
 use rookery_stream::tls::trust::tlsa::Associations;
 
 /// Draws numbers from a seed.
-struct Draw(u64);
+struct MutationDraw(u64);
 
-impl Draw {
+impl MutationDraw {
     fn below(&mut self, most: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % most.max(1)
@@ -66,7 +66,7 @@ impl Draw {
 
 #[test]
 fn whatever_an_answer_says_few_targets_are_tried_in_their_order() {
-    let mut draw = Draw(1);
+    let mut draw = MutationDraw(1);
     let (mut read, mut planned_some, mut associated) = (0, 0, 0);
     for _ in 0..20_000 {
         let [direct, starttls] = [(); 2].map(|()| Message::from_vec(&draw.answer()).ok());

@@ -6,8 +6,8 @@ use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::Kind;
 
-use super::directory::{Entry, Full, Most};
-use super::limits::Limits;
+use super::directory::{Full, MostRooms, RoomEntry};
+use super::limits::RoomLimits;
 use super::occupant::nick_key;
 use super::refusal;
 use super::room::Room;
@@ -46,14 +46,14 @@ fn create(world: &mut World, jid: Jid, creator: &Jid) -> Result<Room, StanzaErro
 /// # Errors
 /// There is no service, or no place for one more room.
 pub(crate) fn make(world: &mut World, jid: Jid, creator: &Jid, is_operators: bool) -> Result<Room, StanzaError> {
-    let limits = world.domain_of(jid.domain()).map(Limits::of).ok_or(Condition::ItemNotFound)?;
-    let most = Most {
+    let limits = world.domain_of(jid.domain()).map(RoomLimits::of).ok_or(Condition::ItemNotFound)?;
+    let most = MostRooms {
         all: limits.rooms,
         of_account: if is_operators { usize::MAX } else { limits.of_account.rooms },
         of_domain: if world.is_here(creator.domain()) { usize::MAX } else { limits.of_domain.rooms },
     };
     let name = jid.local().unwrap_or_default().to_owned();
-    let entry = Entry { name, is_public: false, is_stored: false, creator: Some(creator.to_bare()) };
+    let entry = RoomEntry { name, is_public: false, is_stored: false, creator: Some(creator.to_bare()) };
     spread::add(world, jid.as_ref(), entry, most).map_err(|full| match full {
         Full::Service => {
             StanzaError::new(Condition::ResourceConstraint).with_text("the service has no place for more rooms")

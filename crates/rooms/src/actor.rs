@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::failure::condition;
-use rookery_hub::{Bound, Bounds, Custody, Most, Per, Reply, Share, Unit, World};
+use rookery_hub::{Bound, Bounds, Custody, Most, Per, QuestionReply, Share, Unit, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{StoreError, StoredRoom};
 use rookery_stream::error::Condition;
@@ -22,16 +22,16 @@ use super::refusal::turn_away;
 use super::room::Room;
 use super::spread;
 use super::unsaved::{self, Unsaved};
-use super::work::{Arranged, Found, Size, Wanted, What, Work};
+use super::work::{Arranged, FoundRoom, RoomTask, RoomWork, Size, WantedSettings};
 
 /// The rooms whose home is this shard.
 #[derive(Debug)]
 pub(super) struct Actors {
-    slots: Map<Jid, Slot>,
+    slots: Map<Jid, ActorSlot>,
     /// The share that each sender has of what waits for rooms and their lists.
     waiting: Share,
     /// The stanzas that wait for the list of a service's rooms; `None` once that is here.
-    listed: Map<String, Option<Queue>>,
+    listed: Map<String, Option<ActorQueue>>,
     /// Rooms that are on their way from the store, with the number of accounts that had been
     /// removed when they were asked for.
     loading: Map<Jid, usize>,
@@ -39,27 +39,27 @@ pub(super) struct Actors {
     heeded: usize,
 }
 
-type Queue = VecDeque<Waiting>;
+type ActorQueue = VecDeque<WaitingStanza>;
 
 /// A stanza that waits, and for whom.
-type Waiting = (Packet, Jid, Option<Custody>);
+type WaitingStanza = (Packet, Jid, Option<Custody>);
 
 /// Says what is next for a room.
 #[derive(Debug)]
-enum Turn {
-    Stanza(Waiting),
-    Work(Work),
+enum ActorTurn {
+    Stanza(WaitingStanza),
+    Work(RoomWork),
 }
 
 #[derive(Debug)]
-enum Slot {
+enum ActorSlot {
     Here(Box<Room>),
     /// At work, or on its way from the store.
-    Busy(VecDeque<Turn>),
+    Busy(VecDeque<ActorTurn>),
 }
 
 /// The outcome of taking a room out of the table.
-enum Taken {
+enum TakenRoom {
     /// The room, whose slot is busy from now on.
     Room(Box<Room>),
     Busy,
@@ -82,8 +82,8 @@ impl Actors {
     /// Returns the sessions of some domains, each with the room that it is in.
     pub(super) fn seats_of(&self, is_meant: impl Fn(&str) -> bool) -> Vec<(Jid, Jid)> {
         let rooms = self.slots.values().filter_map(|slot| match slot {
-            Slot::Here(room) => Some(room),
-            Slot::Busy(_) => None,
+            ActorSlot::Here(room) => Some(room),
+            ActorSlot::Busy(_) => None,
         });
         let seats = rooms.flat_map(|room| room.seats.keys().map(|session| (room.jid.clone(), session.clone())));
         let mut seats: Vec<_> = seats.filter(|(_, session)| is_meant(session.domain())).collect();
@@ -95,8 +95,8 @@ impl Actors {
     pub(super) fn take_all(&mut self) -> Vec<Room> {
         let slots = std::mem::take(&mut self.slots).into_values();
         let rooms = slots.filter_map(|slot| match slot {
-            Slot::Here(room) => Some(*room),
-            Slot::Busy(_) => None,
+            ActorSlot::Here(room) => Some(*room),
+            ActorSlot::Busy(_) => None,
         });
         let mut rooms: Vec<_> = rooms.collect();
         rooms.sort_by(|one, other| one.jid.cmp(&other.jid));
@@ -126,8 +126,8 @@ impl Actors {
     /// Returns the rooms with the most sessions in them, the largest first; not those at work.
     pub(super) fn largest(&self, most: usize) -> Vec<Size> {
         let rooms = self.slots.values().filter_map(|slot| match slot {
-            Slot::Here(room) => Some(&**room),
-            Slot::Busy(_) => None,
+            ActorSlot::Here(room) => Some(&**room),
+            ActorSlot::Busy(_) => None,
         });
         let mut sizes: Vec<_> = rooms.map(|room| (room.seats.len(), room)).collect();
         sizes.sort_unstable_by(|(some, room), (others, other)| others.cmp(some).then_with(|| room.jid.cmp(&other.jid)));
@@ -140,41 +140,41 @@ impl Actors {
         sizes.into_iter().take(most).map(size).collect()
     }
 
-    fn take(&mut self, jid: &str) -> Taken {
-        let Some(slot) = self.slots.get_mut(jid) else { return Taken::Absent };
-        match std::mem::replace(slot, Slot::Busy(VecDeque::new())) {
-            Slot::Here(room) => Taken::Room(room),
-            busy @ Slot::Busy(_) => {
+    fn take(&mut self, jid: &str) -> TakenRoom {
+        let Some(slot) = self.slots.get_mut(jid) else { return TakenRoom::Absent };
+        match std::mem::replace(slot, ActorSlot::Busy(VecDeque::new())) {
+            ActorSlot::Here(room) => TakenRoom::Room(room),
+            busy @ ActorSlot::Busy(_) => {
                 *slot = busy;
-                Taken::Busy
+                TakenRoom::Busy
             }
         }
     }
 
     /// Lets something wait for its turn at a room that is busy.
-    fn queue(&mut self, jid: &str, turn: Turn) {
-        if let Some(Slot::Busy(queue)) = self.slots.get_mut(jid) {
+    fn queue(&mut self, jid: &str, turn: ActorTurn) {
+        if let Some(ActorSlot::Busy(queue)) = self.slots.get_mut(jid) {
             queue.push_back(turn);
         }
     }
 
     /// Makes a slot for a room that is not here, in which something may wait.
-    fn occupy(&mut self, jid: Jid, first: Option<Turn>) {
-        self.slots.insert(jid, Slot::Busy(first.into_iter().collect()));
+    fn occupy(&mut self, jid: Jid, first: Option<ActorTurn>) {
+        self.slots.insert(jid, ActorSlot::Busy(first.into_iter().collect()));
     }
 
-    fn next(&mut self, jid: &Jid) -> Option<Turn> {
+    fn next(&mut self, jid: &Jid) -> Option<ActorTurn> {
         let next = match self.slots.get_mut(jid) {
-            Some(Slot::Busy(queue)) => queue.pop_front(),
+            Some(ActorSlot::Busy(queue)) => queue.pop_front(),
             _ => None,
         };
         next.iter().for_each(|turn| self.waited(turn));
         next
     }
 
-    fn take_queue(&mut self, jid: &Jid) -> VecDeque<Turn> {
+    fn take_queue(&mut self, jid: &Jid) -> VecDeque<ActorTurn> {
         let queue = match self.slots.remove(jid) {
-            Some(Slot::Busy(queue)) => queue,
+            Some(ActorSlot::Busy(queue)) => queue,
             _ => VecDeque::new(),
         };
         queue.iter().for_each(|turn| self.waited(turn));
@@ -182,8 +182,8 @@ impl Actors {
     }
 
     /// Counts a turn no more that has waited.
-    fn waited(&mut self, turn: &Turn) {
-        if let Turn::Stanza((packet, ..)) = turn {
+    fn waited(&mut self, turn: &ActorTurn) {
+        if let ActorTurn::Stanza((packet, ..)) = turn {
             self.waiting.give_back(packet);
         }
     }
@@ -241,68 +241,73 @@ pub(super) fn receive(world: &mut World, packet: &Packet, to: JidRef<'_>) {
 /// Gives a stanza to the room that it is for, or does something else with it if that isn't here.
 fn give(world: &mut World, packet: &Packet, to: JidRef<'_>, absent: fn(&mut World, &Packet, JidRef<'_>)) {
     match world.state_mut::<Actors>().take(to.bare_str()) {
-        Taken::Room(mut room) if !room.lost.is_empty() && packet.type_() != StanzaType::Error => {
+        TakenRoom::Room(mut room) if !room.lost.is_empty() && packet.type_() != StanzaType::Error => {
             // It may be no more behind that.
             room.drop_lost(world);
             go_on(world, room);
             give(world, packet, to, absent);
         }
-        Taken::Room(mut room) => {
+        TakenRoom::Room(mut room) => {
             room.receive(world, packet, to);
             go_on(world, room);
         }
-        Taken::Busy => {
+        TakenRoom::Busy => {
             if let Some(waiting) = waits(world, packet, to) {
-                world.state_mut::<Actors>().queue(to.bare_str(), Turn::Stanza(waiting));
+                world.state_mut::<Actors>().queue(to.bare_str(), ActorTurn::Stanza(waiting));
             }
         }
-        Taken::Absent => absent(world, packet, to),
+        TakenRoom::Absent => absent(world, packet, to),
     }
 }
 
 /// Lets a room work for an operator, or go on with a request.
-pub(super) fn operate(world: &mut World, work: Work) {
+pub(super) fn operate(world: &mut World, work: RoomWork) {
     employ(world, work, |world, work| {
         if !may_be_stored(world, work.room.as_ref()) {
             return without_room(world, work);
         }
         let room = work.room.clone();
-        world.state_mut::<Actors>().occupy(room.clone(), Some(Turn::Work(work)));
+        world.state_mut::<Actors>().occupy(room.clone(), Some(ActorTurn::Work(work)));
         load(world, room);
     });
 }
 
 /// Lets a room work, or does something else if it isn't here.
-fn employ(world: &mut World, work: Work, absent: fn(&mut World, Work)) {
+fn employ(world: &mut World, work: RoomWork, absent: fn(&mut World, RoomWork)) {
     match world.state_mut::<Actors>().take(work.room.as_str()) {
-        Taken::Room(mut room) => {
+        TakenRoom::Room(mut room) => {
             room.operated(world, work);
             go_on(world, room);
         }
-        Taken::Busy => {
+        TakenRoom::Busy => {
             let room = work.room.clone();
-            world.state_mut::<Actors>().queue(room.as_str(), Turn::Work(work));
+            world.state_mut::<Actors>().queue(room.as_str(), ActorTurn::Work(work));
         }
-        Taken::Absent => absent(world, work),
+        TakenRoom::Absent => absent(world, work),
     }
 }
 
 /// Does the work for which there is no room: it may be to make one.
-fn without_room(world: &mut World, work: Work) {
+fn without_room(world: &mut World, work: RoomWork) {
     match work.what {
-        What::Arrange(wanted, Some(owner), reply) => make(world, work.room, (wanted, owner), reply),
-        what => Work { what, ..work }.without_room(world, None),
+        RoomTask::Arrange(wanted, Some(owner), reply) => make(world, work.room, (wanted, owner), reply),
+        what => RoomWork { what, ..work }.without_room(world, None),
     }
 }
 
-/// Returns whether the store has to be asked for a room: another node may have kept it in the moment
-/// in which its home has moved here.
+/// Returns whether the store has to be asked for a room: another node may have kept it in the
+/// moment in which its home has moved here.
 fn may_be_stored(world: &World, room: JidRef<'_>) -> bool {
     world.shards() > world.own_shards() || world.state::<Directory>().is_stored(room)
 }
 
 /// Makes a room for an operator.
-fn make(world: &mut World, jid: Jid, (wanted, owner): (Wanted, Jid), reply: Reply<Found<Arranged>>) {
+fn make(
+    world: &mut World,
+    jid: Jid,
+    (wanted, owner): (WantedSettings, Jid),
+    reply: QuestionReply<FoundRoom<Arranged>>,
+) {
     match absent::make(world, jid.clone(), &owner, true) {
         Ok(mut room) => {
             world.state_mut::<Actors>().occupy(jid, None);
@@ -311,7 +316,7 @@ fn make(world: &mut World, jid: Jid, (wanted, owner): (Wanted, Jid), reply: Repl
         }
         Err(error) => {
             let why = error.text.map_or_else(|| "there are no rooms here".to_owned(), |text| text.into_owned());
-            reply.give(world, Ok(Some(Arranged::Full(why))));
+            reply.answer(world, Ok(Some(Arranged::Full(why))));
         }
     }
 }
@@ -320,7 +325,7 @@ fn make(world: &mut World, jid: Jid, (wanted, owner): (Wanted, Jid), reply: Repl
 fn begin(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     if may_be_stored(world, to) {
         let Some(first) = waits(world, packet, to) else { return };
-        world.state_mut::<Actors>().occupy(to.bare().to_jid(), Some(Turn::Stanza(first)));
+        world.state_mut::<Actors>().occupy(to.bare().to_jid(), Some(ActorTurn::Stanza(first)));
         return load(world, to.bare().to_jid());
     }
     create(world, packet, to);
@@ -359,10 +364,10 @@ pub(super) fn arrived(world: &mut World, jid: &Jid, loaded: Result<Option<Stored
             spread::remove(world, jid.as_ref());
             for turn in world.state_mut::<Actors>().take_queue(jid) {
                 match turn {
-                    Turn::Stanza((packet, to, custody)) => {
+                    ActorTurn::Stanza((packet, to, custody)) => {
                         world.in_custody(custody, |world| give(world, &packet, to.as_ref(), create));
                     }
-                    Turn::Work(work) => employ(world, work, without_room),
+                    ActorTurn::Work(work) => employ(world, work, without_room),
                 }
             }
         }
@@ -377,8 +382,8 @@ pub(super) fn arrived(world: &mut World, jid: &Jid, loaded: Result<Option<Stored
 pub(super) fn turn_all_away(world: &mut World, jid: &Jid, (condition, failed): (&Condition, Option<&StoreError>)) {
     for turn in world.state_mut::<Actors>().take_queue(jid) {
         match turn {
-            Turn::Stanza((packet, to, _)) => turn_away(world, &packet, to.as_ref(), condition.clone()),
-            Turn::Work(work) => work.without_room(world, failed.cloned()),
+            ActorTurn::Stanza((packet, to, _)) => turn_away(world, &packet, to.as_ref(), condition.clone()),
+            ActorTurn::Work(work) => work.without_room(world, failed.cloned()),
         }
     }
 }
@@ -387,16 +392,16 @@ pub(super) fn turn_all_away(world: &mut World, jid: &Jid, (condition, failed): (
 pub(super) fn go_on(world: &mut World, mut room: Box<Room>) {
     while let Some(turn) = world.state_mut::<Actors>().next(&room.jid) {
         match turn {
-            Turn::Stanza((packet, to, custody)) => {
+            ActorTurn::Stanza((packet, to, custody)) => {
                 world.in_custody(custody, |world| room.receive(world, &packet, to.as_ref()));
             }
-            Turn::Work(work) => room.operated(world, work),
+            ActorTurn::Work(work) => room.operated(world, work),
         }
         room.assert_whole();
     }
     room.keep_changes(world);
     if !room.is_idle(world) {
-        world.state_mut::<Actors>().slots.insert(room.jid.clone(), Slot::Here(room));
+        world.state_mut::<Actors>().slots.insert(room.jid.clone(), ActorSlot::Here(room));
         return;
     }
     world.state_mut::<Actors>().slots.remove(&room.jid);
@@ -408,14 +413,14 @@ pub(super) fn go_on(world: &mut World, mut room: Box<Room>) {
 
 /// Lets go of a room that nobody needs any more, now that the store is done with it.
 pub(super) fn look_after(world: &mut World, jid: &Jid) {
-    if let Taken::Room(room) = world.state_mut::<Actors>().take(jid.as_str()) {
+    if let TakenRoom::Room(room) = world.state_mut::<Actors>().take(jid.as_str()) {
         go_on(world, room);
     }
 }
 
 /// Lets a room do something, if it is here.
 pub(super) fn with(world: &mut World, jid: &Jid, work: fn(&mut Room, &mut World)) {
-    if let Taken::Room(mut room) = world.state_mut::<Actors>().take(jid.as_str()) {
+    if let TakenRoom::Room(mut room) = world.state_mut::<Actors>().take(jid.as_str()) {
         work(&mut room, world);
         go_on(world, room);
     }
@@ -426,14 +431,14 @@ pub(super) fn with(world: &mut World, jid: &Jid, work: fn(&mut Room, &mut World)
 pub(super) fn save_again(world: &mut World) {
     for (jid, lack) in world.state_mut::<Unsaved>().take() {
         match world.state_mut::<Actors>().take(jid.as_str()) {
-            Taken::Room(mut room) => {
+            TakenRoom::Room(mut room) => {
                 room.save_again(world, lack);
                 go_on(world, room);
             }
-            Taken::Busy => world.state_mut::<Unsaved>().put_back(jid, lack),
+            TakenRoom::Busy => world.state_mut::<Unsaved>().put_back(jid, lack),
             // What is to stay is here as long as the store lacks something of it.
-            Taken::Absent if lack.is_destroyed => unsaved::remove(world, &jid, |_, _| {}),
-            Taken::Absent => {}
+            TakenRoom::Absent if lack.is_destroyed => unsaved::remove(world, &jid, |_, _| {}),
+            TakenRoom::Absent => {}
         }
     }
 }
@@ -446,13 +451,13 @@ pub(super) fn heed_removals(world: &mut World) {
     if count == actors.heeded {
         return;
     }
-    let behind = |(jid, slot): (&Jid, &Slot)| match slot {
-        Slot::Here(room) if room.has_removed(directory) => Some(jid.clone()),
+    let behind = |(jid, slot): (&Jid, &ActorSlot)| match slot {
+        ActorSlot::Here(room) if room.has_removed(directory) => Some(jid.clone()),
         _ => None,
     };
     let behind: Vec<_> = actors.slots.iter().filter_map(behind).collect();
     for jid in behind {
-        if let Taken::Room(mut room) = world.state_mut::<Actors>().take(jid.as_str()) {
+        if let TakenRoom::Room(mut room) = world.state_mut::<Actors>().take(jid.as_str()) {
             room.forget_removed(world);
             go_on(world, room);
         }
@@ -467,8 +472,8 @@ pub(super) fn heed_removals(world: &mut World) {
 /// Takes what is older than their owners want out of the archives of rooms that the store doesn't
 /// have: of others it knows how long that is to stay.
 pub(super) fn expire_archives(world: &mut World) {
-    let due = |(jid, slot): (&Jid, &Slot)| match slot {
-        Slot::Here(room) if !room.is_stored() && room.config.archive_days > 0 => {
+    let due = |(jid, slot): (&Jid, &ActorSlot)| match slot {
+        ActorSlot::Here(room) if !room.is_stored() && room.config.archive_days > 0 => {
             Some((jid.clone(), room.config.archive_days))
         }
         _ => None,
@@ -487,7 +492,7 @@ pub(super) fn shut_down(world: &mut World) {
     }
     let slots = std::mem::take(&mut world.state_mut::<Actors>().slots);
     for slot in slots.into_values() {
-        if let Slot::Here(mut room) = slot {
+        if let ActorSlot::Here(mut room) = slot {
             room.remove_all(world, vec![332], None);
         }
     }
@@ -498,10 +503,10 @@ pub(super) fn shut_down(world: &mut World) {
 pub(super) fn let_go(world: &mut World) {
     let here = world.shard();
     let slots = world.state::<Actors>().slots.iter();
-    let moved = slots.filter(|(jid, slot)| matches!(slot, Slot::Here(_)) && world.home_of(jid.as_ref()) != here);
+    let moved = slots.filter(|(jid, slot)| matches!(slot, ActorSlot::Here(_)) && world.home_of(jid.as_ref()) != here);
     let moved: Vec<Jid> = moved.map(|(jid, _)| jid.clone()).collect();
     for jid in moved {
-        if let Some(Slot::Here(mut room)) = world.state_mut::<Actors>().slots.remove(&jid) {
+        if let Some(ActorSlot::Here(mut room)) = world.state_mut::<Actors>().slots.remove(&jid) {
             room.remove_all(world, vec![332], None);
         }
     }
@@ -524,7 +529,7 @@ pub(super) fn spread_again(world: &mut World) {
 }
 
 /// Returns a stanza as it waits. `None` if there is no place for it: its sender has been told then.
-fn waits(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Option<Waiting> {
+fn waits(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Option<WaitingStanza> {
     if !world.state_mut::<Actors>().waiting.take(packet) {
         turn_away(world, packet, to, Condition::ResourceConstraint);
         return None;

@@ -4,20 +4,20 @@
 use rookery_base::Map;
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
-use rookery_modkit::rsm::{self, Answer};
+use rookery_modkit::rsm::{self, RsmAnswer};
 use rookery_store::{Affiliated, Affiliation};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
 use super::items::{MOST_LISTED, item_bytes};
 use super::occupant::{Occupant, nick_key};
-use super::role::{Actor, Role, affiliation_name, affiliation_named};
+use super::role::{Actor, RoomRole, affiliation_name, affiliation_named};
 use super::room::Room;
 
 /// The changes that a request asks for, after all of them were found to be allowed.
 #[derive(Debug, Default)]
-struct Plan {
-    roles: Vec<(usize, Role, Option<String>)>,
+struct AdminPlan {
+    roles: Vec<(usize, RoomRole, Option<String>)>,
     kicks: Vec<(usize, Option<String>)>,
     affiliations: Vec<Affiliated>,
 }
@@ -43,7 +43,7 @@ impl Room {
     /// that one can't see can't be mended.
     fn list(&mut self, world: &mut World, iq: &Iq, item: &Element) -> Result<(), StanzaError> {
         let affiliation = item.attr("affiliation").map(|name| affiliation_named(name).ok_or(Condition::BadRequest));
-        let role = item.attr("role").map(|name| Role::named(name).ok_or(Condition::BadRequest));
+        let role = item.attr("role").map(|name| RoomRole::named(name).ok_or(Condition::BadRequest));
         let mut reply = iq.result();
         reply.start_ns("query", ns::MUC_ADMIN);
         match (affiliation.transpose()?, role.transpose()?) {
@@ -100,13 +100,13 @@ impl Room {
     }
 
     /// Lists the occupants with a role: §8.5, §9.8.
-    fn list_role(&self, world: &World, iq: &Iq, wanted: Role, reply: &mut Writer) -> Result<(), StanzaError> {
+    fn list_role(&self, world: &World, iq: &Iq, wanted: RoomRole, reply: &mut Writer) -> Result<(), StanzaError> {
         let Actor { affiliation, role } = self.actor(world, &iq.from);
         let is_admin = affiliation >= Affiliation::Admin;
         let may = match wanted {
-            Role::None => return Err(Condition::BadRequest.into()),
-            Role::Moderator => is_admin,
-            _ => is_admin || role == Role::Moderator,
+            RoomRole::None => return Err(Condition::BadRequest.into()),
+            RoomRole::Moderator => is_admin,
+            _ => is_admin || role == RoomRole::Moderator,
         };
         if !may {
             return Err(Condition::Forbidden.into());
@@ -128,9 +128,9 @@ impl Room {
     }
 
     /// Checks everything before anything is changed.
-    fn plan(&self, world: &World, from: &Jid, items: &[&Element]) -> Result<Plan, StanzaError> {
+    fn plan(&self, world: &World, from: &Jid, items: &[&Element]) -> Result<AdminPlan, StanzaError> {
         let actor = self.actor(world, from);
-        let mut plan = Plan::default();
+        let mut plan = AdminPlan::default();
         let mut now = Map::default();
         for item in items {
             match (item.attr("affiliation"), item.attr("role")) {
@@ -153,21 +153,21 @@ impl Room {
         Ok(plan)
     }
 
-    fn plan_role(&self, actor: Actor, item: &Element, role: &str, plan: &mut Plan) -> Result<(), StanzaError> {
-        let role = Role::named(role).ok_or(Condition::BadRequest)?;
+    fn plan_role(&self, actor: Actor, item: &Element, role: &str, plan: &mut AdminPlan) -> Result<(), StanzaError> {
+        let role = RoomRole::named(role).ok_or(Condition::BadRequest)?;
         let nick = item.attr("nick").ok_or(Condition::BadRequest)?;
         // A user who may change nothing learns nothing of who is there.
         actor.may_change_role(
             Affiliation::None,
-            Role::Visitor,
-            if role == Role::Moderator { role } else { Role::Participant },
+            RoomRole::Visitor,
+            if role == RoomRole::Moderator { role } else { RoomRole::Participant },
         )?;
         let at = self.occupant_named(nick).ok_or(Condition::ItemNotFound)?;
         let occupant = self.occupants.get(at).ok_or(Condition::ItemNotFound)?;
         actor.may_change_role(occupant.affiliation, occupant.role, role)?;
         let reason = item.child_text("reason", ns::MUC_ADMIN);
         match role {
-            Role::None => plan.kicks.push((at, reason)),
+            RoomRole::None => plan.kicks.push((at, reason)),
             role => plan.roles.push((at, role, reason)),
         }
         Ok(())
@@ -220,7 +220,7 @@ impl Room {
         Ok(Affiliated { user, affiliation, nick: nick.filter(|_| is_here), reason })
     }
 
-    /// §10.4: a room has an owner.
+    /// Refuses changes that would leave the room without an owner (§10.4).
     pub(crate) fn leaves_an_owner(&self, now: &Map<Jid, Affiliation>) -> Result<(), StanzaError> {
         let is_owner = |one: &Affiliated| one.affiliation == Affiliation::Owner;
         let takes_one =
@@ -230,8 +230,8 @@ impl Room {
         if takes_one && !stays { Err(Condition::Conflict.into()) } else { Ok(()) }
     }
 
-    fn carry_out(&mut self, world: &mut World, iq: &Iq, plan: Plan) {
-        let Plan { roles, kicks, affiliations } = plan;
+    fn carry_out(&mut self, world: &mut World, iq: &Iq, plan: AdminPlan) {
+        let AdminPlan { roles, kicks, affiliations } = plan;
         let actor = self.actor_nick(&iq.from);
         let newcomers = self.newcomers(&affiliations);
         // An invitation says it all, and nobody is told what he did himself.
@@ -277,8 +277,8 @@ fn page<'a, T>(
     found: &'a [T],
     id: impl Fn(&T) -> &str,
     bytes: impl Fn(&T) -> usize,
-) -> Result<(&'a [T], Option<Answer>), Condition> {
-    let request = rsm::Request::read(payload)?;
+) -> Result<(&'a [T], Option<RsmAnswer>), Condition> {
+    let request = rsm::RsmRequest::read(payload)?;
     let (page, answer) = request.clone().unwrap_or_default().page_within(found, MOST_LISTED, id, bytes)?;
     let is_part = request.is_some() || page.len() < found.len();
     Ok((page, is_part.then_some(answer)))

@@ -7,7 +7,7 @@ use rookery_xml::Element;
 
 /// Somebody who wants to be registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingApplicant {
     /// The bare JID.
     pub user: Jid,
     /// The nick that is to be reserved.
@@ -16,15 +16,15 @@ pub(crate) struct Waiting {
     pub about: Form,
 }
 
-impl Waiting {
-    /// As it is kept, in the namespace of the room's document.
+impl WaitingApplicant {
+    /// Returns the application as it is kept, in the namespace of the room's document.
     pub(crate) fn element(&self, format: &str) -> Element {
         let waiting =
             Element::new("waiting", format).with_attr("jid", self.user.as_str()).with_attr("nick", &self.nick);
         waiting.with_child(self.about.element())
     }
 
-    /// Reads what [`Waiting::element`] has written.
+    /// Reads what [`WaitingApplicant::element`] has written.
     pub(crate) fn read(element: &Element) -> Option<Self> {
         let user = Jid::parse(element.attr("jid")?).ok()?;
         Some(Self { user, nick: element.attr("nick")?.to_owned(), about: Form::within(element)? })

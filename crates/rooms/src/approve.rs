@@ -15,7 +15,7 @@ use rookery_store::{Affiliated, Affiliation};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Writer, ns};
 
-use super::application::{ABOUT, NICK, REGISTER, Waiting};
+use super::application::{ABOUT, NICK, REGISTER, WaitingApplicant};
 use super::config::unacceptable;
 use super::occupant::nick_key;
 use super::room::Room;
@@ -29,8 +29,8 @@ impl Room {
         form: &Form,
         nick: String,
     ) -> Result<(), StanzaError> {
-        let waiting = Waiting { user: iq.from.to_bare(), nick, about: self.about(form)? };
-        let is_same_nick = |other: &Waiting| nick_key(&other.nick) == nick_key(&waiting.nick);
+        let waiting = WaitingApplicant { user: iq.from.to_bare(), nick, about: self.about(form)? };
+        let is_same_nick = |other: &WaitingApplicant| nick_key(&other.nick) == nick_key(&waiting.nick);
         if self.waiting.iter().any(|other| other.user != waiting.user && is_same_nick(other)) {
             return Err(Condition::Conflict.into());
         }
@@ -77,7 +77,7 @@ impl Room {
     }
 
     /// Sends the form to those who can decide.
-    fn ask_admins(&self, world: &mut World, waiting: &Waiting) {
+    fn ask_admins(&self, world: &mut World, waiting: &WaitingApplicant) {
         let form = Form::new("form")
             .title("Registration request")
             .instructions("Submit the form with the box checked to approve the request, and without to deny it.")
@@ -125,7 +125,7 @@ impl Room {
 
     /// Returns the request that a form is about: the address decides; forms of the standard have
     /// the nick alone.
-    fn waiting_meant(&self, form: &Form) -> Option<&Waiting> {
+    fn waiting_meant(&self, form: &Form) -> Option<&WaitingApplicant> {
         if let Some(user) = form.value(JID) {
             let user = Jid::parse(user).ok()?;
             return self.waiting.iter().find(|waiting| waiting.user.as_ref() == user.bare());
@@ -147,14 +147,14 @@ impl Room {
         Ok(())
     }
 
-    fn deny(&mut self, world: &mut World, denied: &Waiting) {
+    fn deny(&mut self, world: &mut World, denied: &WaitingApplicant) {
         self.waiting.retain(|waiting| waiting != denied);
         self.keep_soon();
         let mut message = Writer::new("message");
         message.attr("id", &world.unique_text()).attr("from", self.jid.as_str());
         message.text_child("body", &format!("Your request to register with the room {} was denied.", self.name()));
         message.start_ns("x", ns::MUC_USER).end();
-        world.send(&message.finish(), &denied.user);
+        world.route_built(&message.finish(), &denied.user);
     }
 }
 

@@ -2,7 +2,7 @@
 //! (XEP-0045 §10.2) is the way in which a room hears of it, so nothing is possible here that its
 //! owner could not do.
 
-use rookery_hub::{Question, Reply, World};
+use rookery_hub::{Question, QuestionReply, World};
 use rookery_jid::Jid;
 use rookery_modkit::form::{Field, Form};
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,8 @@ use super::actor;
 use super::config::{DESC, MEMBERS_ONLY, NAME, PERSISTENT, PUBLIC};
 use super::operate::{PATIENCE_MS, ask};
 use super::room::Room;
-pub use super::work::{Arranged, Wanted};
-use super::work::{Found, What};
+pub use super::work::{Arranged, WantedSettings};
+use super::work::{FoundRoom, RoomTask};
 
 /// Asks the home of a room to change its settings, or to make the room.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub struct Arrange {
     /// The bare JID of the room.
     pub room: Jid,
     /// The settings.
-    pub wanted: Wanted,
+    pub wanted: WantedSettings,
     /// The owner of the room, if it is to be made.
     pub owner: Option<Jid>,
 }
@@ -28,15 +28,15 @@ pub struct Arrange {
 impl Question for Arrange {
     const NAME: &'static str = "rooms arrange";
     const PATIENCE_MS: u64 = PATIENCE_MS;
-    type Answer = Found<Arranged>;
+    type Answer = FoundRoom<Arranged>;
 
-    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
+    fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>) {
         let Self { room, wanted, owner } = self;
-        ask(world, room, reply, |reply| What::Arrange(wanted, owner, reply));
+        ask(world, room, reply, |reply| RoomTask::Arrange(wanted, owner, reply));
     }
 }
 
-impl Wanted {
+impl WantedSettings {
     fn form(&self) -> Form {
         let text = |form: Form, var, text: &Option<String>| match text {
             Some(text) => form.field(Field::text_single(var).value(text)),
@@ -53,19 +53,25 @@ impl Wanted {
 
 impl Room {
     /// Changes the settings for an operator. `makes`: the room is to be a new one.
-    pub(super) fn arrange(&mut self, world: &mut World, wanted: &Wanted, makes: bool, reply: Reply<Found<Arranged>>) {
+    pub(super) fn arrange(
+        &mut self,
+        world: &mut World,
+        wanted: &WantedSettings,
+        makes: bool,
+        reply: QuestionReply<FoundRoom<Arranged>>,
+    ) {
         if makes && !self.is_locked {
-            return reply.give(world, Ok(Some(Arranged::Exists)));
+            return reply.answer(world, Ok(Some(Arranged::Exists)));
         }
         let Ok(new) = self.config.submitted(&wanted.form(), &self.limits) else {
-            return reply.give(world, Ok(Some(Arranged::TooLong)));
+            return reply.answer(world, Ok(Some(Arranged::TooLong)));
         };
         self.reconfigure(world, new, |_, _| {});
         let (room, stays) = (self.jid.clone(), self.config.is_persistent);
         self.keep_configured(world, stays, Vec::new(), move |world, kept| {
             // Nobody may be there who could leave it.
             actor::look_after(world, &room);
-            reply.give(world, kept.map(|()| Some(Arranged::Done)));
+            reply.answer(world, kept.map(|()| Some(Arranged::Done)));
         });
     }
 }

@@ -7,19 +7,19 @@ use rookery_store::{Affiliated, Affiliation, StoreError};
 
 use super::keep::told;
 use super::occupant::{Occupant, nick_key};
-use super::role::Role;
+use super::role::RoomRole;
 use super::room::{Room, bytes_of};
-use super::shown::Shown;
+use super::shown::ShownPresence;
 use super::unsaved::Unsaved;
 
 /// Somebody who was removed, for the others to hear of.
-type Parted = (Occupant, Vec<u16>, Option<String>, (Affiliation, Role));
+type Parted = (Occupant, Vec<u16>, Option<String>, (Affiliation, RoomRole));
 
 impl Room {
-    /// Gives an occupant another role. [`Role::None`] is what [`Room::kick`] does.
-    pub(crate) fn set_role(&mut self, world: &mut World, at: usize, role: Role, reason: Option<&str>) {
+    /// Gives an occupant another role. [`RoomRole::None`] is what [`Room::kick`] does.
+    pub(crate) fn set_role(&mut self, world: &mut World, at: usize, role: RoomRole, reason: Option<&str>) {
         self.become_role(world, at, role);
-        self.announce(world, at, &Shown { reason, ..Shown::default() });
+        self.announce(world, at, &ShownPresence { reason, ..ShownPresence::default() });
     }
 
     /// Changes affiliations of users, all at once, here and in the store, and shows what becomes of
@@ -88,7 +88,7 @@ impl Room {
         self.tell_all_parted(world, parted, actor);
     }
 
-    /// §10.2: the room has become members-only, and who is no member has to go.
+    /// Removes everybody who is no member from a room that has become members-only (§10.2).
     pub(crate) fn remove_strangers(&mut self, world: &mut World) {
         let strangers = self.occupants.iter().filter(|(_, occupant)| occupant.affiliation < Affiliation::Member);
         let strangers: Vec<_> = strangers.map(|(at, _)| at).collect();
@@ -127,8 +127,15 @@ impl Room {
         actor: Option<&str>,
         reason: Option<&str>,
     ) -> Option<Parted> {
-        let now = (now, Role::None);
-        let shown = Shown { is_gone: true, now: Some(now), actor, reason, codes: vec![code], ..Shown::default() };
+        let now = (now, RoomRole::None);
+        let shown = ShownPresence {
+            is_gone: true,
+            now: Some(now),
+            actor,
+            reason,
+            codes: vec![code],
+            ..ShownPresence::default()
+        };
         let occupant = self.remove(world, at, &shown)?;
         Some((occupant, vec![code], reason.map(str::to_owned), now))
     }
@@ -136,7 +143,8 @@ impl Room {
     fn tell_all_parted(&mut self, world: &mut World, parted: Vec<Parted>, actor: Option<&str>) {
         for (occupant, codes, reason, now) in parted {
             let reason = reason.as_deref();
-            let shown = Shown { is_gone: true, now: Some(now), actor, reason, codes, ..Shown::default() };
+            let shown =
+                ShownPresence { is_gone: true, now: Some(now), actor, reason, codes, ..ShownPresence::default() };
             self.tell_parted(world, Some(&occupant), &shown);
         }
     }
@@ -154,16 +162,16 @@ impl Room {
         occupant.affiliation = now;
         let role = occupant.role.after(before, now, self.config.is_moderated);
         self.become_role(world, at, role);
-        self.announce(world, at, &Shown { actor, reason, ..Shown::default() });
+        self.announce(world, at, &ShownPresence { actor, reason, ..ShownPresence::default() });
     }
 
     /// Moves an occupant's sessions to the audience that its role has. One who is not broadcast any
     /// more vanishes for the others.
-    fn become_role(&mut self, world: &mut World, at: usize, role: Role) {
+    fn become_role(&mut self, world: &mut World, at: usize, role: RoomRole) {
         let Some(occupant) = self.occupants.get(at) else { return };
         let (before, own) = (occupant.role, occupant.addresses());
         if self.is_broadcast(before) && !self.is_broadcast(role) {
-            self.show(world, at, &Shown { is_gone: true, ..Shown::default() }, &own);
+            self.show(world, at, &ShownPresence { is_gone: true, ..ShownPresence::default() }, &own);
         }
         for session in &own {
             world.strike(self.roll(before), session.as_ref());
@@ -177,10 +185,10 @@ impl Room {
             }
         }
         match role {
-            Role::Moderator => self.moderating.insert(at),
+            RoomRole::Moderator => self.moderating.insert(at),
             _ => self.moderating.remove(&at),
         };
-        if role == Role::Moderator && before != role && !self.config.is_nonanonymous {
+        if role == RoomRole::Moderator && before != role && !self.config.is_nonanonymous {
             self.show_real_jids(world, at);
         }
     }

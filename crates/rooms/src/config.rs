@@ -5,12 +5,12 @@ use rookery_base::Set;
 use rookery_modkit::form::{Field, Form};
 use rookery_stream::error::{Condition, StanzaError};
 
-use super::limits::Limits;
-use super::role::Role;
+use super::limits::RoomLimits;
+use super::role::RoomRole;
 
 /// The configuration of a room, by its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Config {
+pub(crate) struct RoomConfig {
     pub name: String,
     pub description: String,
     pub lang: String,
@@ -32,12 +32,12 @@ pub(crate) struct Config {
     /// Users may register (§7.10): where membership is a privilege, they ask an admin by that
     /// (§9.9).
     pub takes_registrations: bool,
-    /// The least role that may send private messages; [`Role::None`]: nobody may.
-    pub private_messages: Role,
+    /// The least role that may send private messages; [`RoomRole::None`]: nobody may.
+    pub private_messages: RoomRole,
     /// The roles whose presence is broadcast.
-    pub broadcast: Vec<Role>,
+    pub broadcast: Vec<RoomRole>,
     /// The roles that may get the member list of a non-anonymous room.
-    pub member_list: Vec<Role>,
+    pub member_list: Vec<RoomRole>,
     /// Messages that it remembers for those who enter.
     pub history: usize,
     pub is_logged: bool,
@@ -48,9 +48,9 @@ pub(crate) struct Config {
     pub archive_days: u64,
 }
 
-impl Config {
+impl RoomConfig {
     /// Returns the configuration of a new room.
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &RoomLimits) -> Self {
         let defaults = limits.defaults;
         Self {
             name: String::new(),
@@ -67,9 +67,9 @@ impl Config {
             subject_by_all: false,
             invites_by_members: false,
             takes_registrations: true,
-            private_messages: Role::Visitor,
-            broadcast: Role::PRESENT.to_vec(),
-            member_list: Role::PRESENT.to_vec(),
+            private_messages: RoomRole::Visitor,
+            broadcast: RoomRole::PRESENT.to_vec(),
+            member_list: RoomRole::PRESENT.to_vec(),
             history: defaults.history.min(limits.history),
             is_logged: false,
             is_archived: defaults.archived,
@@ -77,24 +77,24 @@ impl Config {
         }
     }
 
-    /// From the store, within what the operator allows now. `None` if it can't be read: a room must
-    /// not open because its lock is damaged.
-    pub(crate) fn stored(form: &Form, limits: &Limits) -> Option<Self> {
+    /// Reads a configuration from the store, within what the operator allows now. `None` if it
+    /// can't be read: a room must not open because its lock is damaged.
+    pub(crate) fn stored(form: &Form, limits: &RoomLimits) -> Option<Self> {
         // A text that was short enough once stays.
-        let lenient = Limits { description: usize::MAX, ..limits.clone() };
+        let lenient = RoomLimits { description: usize::MAX, ..limits.clone() };
         let mut stored = Self::new(limits).with(form, &lenient).ok()?;
         // A room must not say that it is logged where the operator has no place for it any more.
         stored.is_logged &= limits.logs.is_some();
         Some(stored)
     }
 
-    /// For the store.
+    /// Writes the configuration for the store.
     pub(crate) fn document(&self) -> Form {
         self.fields(Form::new("submit").hidden("FORM_TYPE", ROOMCONFIG)).field(self.log_field())
     }
 
     /// Returns the form that an owner gets, without the lists of owners and admins.
-    pub(crate) fn form(&self, room: &str, limits: &Limits) -> Form {
+    pub(crate) fn form(&self, room: &str, limits: &RoomLimits) -> Form {
         let form = Form::new("form").title(&format!("Configuration of {room}"));
         let form = form.instructions("Complete this form to change the configuration of the room.");
         let form = self.fields(form.hidden("FORM_TYPE", ROOMCONFIG));
@@ -137,7 +137,7 @@ impl Config {
             .field(self.days_field())
     }
 
-    /// Empty where the owner leaves it to the operator.
+    /// Returns the field for days; empty where the owner leaves it to the operator.
     fn days_field(&self) -> Field {
         let days = if self.archive_days > 0 { self.archive_days.to_string() } else { String::new() };
         Field::text_single(ARCHIVE_DAYS).label("Days after which that leaves the archive").value(&days)
@@ -162,7 +162,7 @@ impl Config {
     ///
     /// # Errors
     /// `not-acceptable` (§10.2) with the field that is wrong.
-    pub(crate) fn submitted(&self, form: &Form, limits: &Limits) -> Result<Self, StanzaError> {
+    pub(crate) fn submitted(&self, form: &Form, limits: &RoomLimits) -> Result<Self, StanzaError> {
         match form.value(LANG).map(str::trim) {
             Some(lang) if !lang.is_empty() && !is_language(lang) => Err(unacceptable(LANG)),
             _ => self.with(form, limits).and_then(|new| match new.is_logged && limits.logs.is_none() {
@@ -173,7 +173,7 @@ impl Config {
         }
     }
 
-    fn with(&self, form: &Form, limits: &Limits) -> Result<Self, StanzaError> {
+    fn with(&self, form: &Form, limits: &RoomLimits) -> Result<Self, StanzaError> {
         let mut new = self.clone();
         for (var, switch) in [
             (PUBLIC, &mut new.is_public),
@@ -207,7 +207,7 @@ impl Config {
         Ok(new)
     }
 
-    fn set_lists(&mut self, form: &Form, limits: &Limits) -> Result<(), StanzaError> {
+    fn set_lists(&mut self, form: &Form, limits: &RoomLimits) -> Result<(), StanzaError> {
         match form.value(WHOIS) {
             None => {}
             Some("anyone") => self.is_nonanonymous = true,
@@ -220,10 +220,10 @@ impl Config {
         }
         for (var, list) in [(BROADCAST, &mut self.broadcast), (MEMBER_LIST, &mut self.member_list)] {
             if form.has(var) {
-                let named = form.values(var).map(|name| Role::named(name).filter(|role| *role != Role::None));
+                let named = form.values(var).map(|name| RoomRole::named(name).filter(|role| *role != RoomRole::None));
                 let named = named.collect::<Option<Set<_>>>().ok_or_else(|| unacceptable(var))?;
                 // Each once, however often it is named: every presence looks through this.
-                *list = Role::PRESENT.into_iter().filter(|role| named.contains(role)).collect();
+                *list = RoomRole::PRESENT.into_iter().filter(|role| named.contains(role)).collect();
             }
         }
         for (var, number, most) in
@@ -241,7 +241,7 @@ impl Config {
         }
     }
 
-    fn set_password(&mut self, form: &Form, limits: &Limits) -> Result<(), StanzaError> {
+    fn set_password(&mut self, form: &Form, limits: &RoomLimits) -> Result<(), StanzaError> {
         let secret = form.value(SECRET).filter(|secret| !secret.is_empty());
         match boolean(form, PROTECTED)? {
             Some(false) => self.password.clear(),
@@ -261,9 +261,9 @@ impl Config {
     }
 }
 
-fn roles(var: &str, label: &str, chosen: &[Role]) -> Field {
+fn roles(var: &str, label: &str, chosen: &[RoomRole]) -> Field {
     let field = Field::list_multi(var).label(label).with_values(chosen.iter().map(|role| role.name()));
-    Role::PRESENT.iter().fold(field, |field, role| field.option(role.name(), role.name()))
+    RoomRole::PRESENT.iter().fold(field, |field, role| field.option(role.name(), role.name()))
 }
 
 fn boolean(form: &Form, var: &str) -> Result<Option<bool>, StanzaError> {
@@ -278,7 +278,7 @@ fn is_language(text: &str) -> bool {
         && parts.all(is_part)
 }
 
-fn allowed_name(role: Role) -> &'static str {
+fn allowed_name(role: RoomRole) -> &'static str {
     ALLOWED.iter().find(|(found, ..)| *found == role).map_or("none", |(_, name, _)| name)
 }
 
@@ -321,9 +321,9 @@ const LOGGING: &str = "muc#roomconfig_enablelogging";
 const ARCHIVE_DAYS: &str = "x-archive_days";
 
 /// The roles that may send private messages: the least role, the value, the label.
-const ALLOWED: [(Role, &str, &str); 4] = [
-    (Role::Visitor, "anyone", "Anyone"),
-    (Role::Participant, "participants", "Who has voice"),
-    (Role::Moderator, "moderators", "Moderators only"),
-    (Role::None, "none", "Nobody"),
+const ALLOWED: [(RoomRole, &str, &str); 4] = [
+    (RoomRole::Visitor, "anyone", "Anyone"),
+    (RoomRole::Participant, "participants", "Who has voice"),
+    (RoomRole::Moderator, "moderators", "Moderators only"),
+    (RoomRole::None, "none", "Nobody"),
 ];

@@ -22,9 +22,9 @@ use serde_bytes::ByteBuf;
 use super::actor::{self, Actors};
 use super::directory::Directory;
 use super::ghosts;
-use super::occupant::{Occupant, Seat, nick_key, occupant_id};
-use super::rate::Bucket;
-use super::role::{Role, affiliation_name, affiliation_named};
+use super::occupant::{Occupant, OccupantSeat, nick_key, occupant_id};
+use super::rate::RoomBucket;
+use super::role::{RoomRole, affiliation_name, affiliation_named};
 use super::room::Room;
 
 /// A room that another process goes on with.
@@ -36,13 +36,13 @@ pub(super) struct Continued {
     is_locked: bool,
     invitations: Vec<(Jid, Jid)>,
     last_number: u64,
-    occupants: Vec<Carried>,
+    occupants: Vec<CarriedOccupant>,
     history: Vec<(Packet, String, String, u64)>,
 }
 
 /// An occupant: the address, the role, and its sessions, each with its presence and number.
 #[derive(Debug, Serialize, Deserialize)]
-struct Carried {
+struct CarriedOccupant {
     jid: Jid,
     role: String,
     seats: Vec<(Jid, Packet, u64)>,
@@ -164,14 +164,14 @@ impl Letter for Seated {
             }
             let mut presence = Writer::new("presence");
             presence.attr("type", "unavailable").attr("from", session.as_str());
-            world.send(&presence.finish(), &occupant);
+            world.route_built(&presence.finish(), &occupant);
         }
     }
 }
 
 impl Continued {
     fn of(room: &Room) -> Self {
-        let occupants = room.occupants.iter().map(|(_, occupant)| Carried {
+        let occupants = room.occupants.iter().map(|(_, occupant)| CarriedOccupant {
             jid: occupant.jid.clone(),
             role: occupant.role.name().to_owned(),
             seats: occupant.seats.iter().map(|seat| (seat.jid.clone(), seat.presence.clone(), seat.number)).collect(),
@@ -193,7 +193,7 @@ impl Continued {
 
     /// Tells all who were in a room that doesn't go on that they are out of it (XEP-0045 §15.6.2).
     fn tell_all_out(&self, world: &mut World) {
-        for Carried { jid, seats, .. } in &self.occupants {
+        for CarriedOccupant { jid, seats, .. } in &self.occupants {
             for (session, ..) in seats {
                 let mut presence = Writer::new("presence");
                 presence.attr("type", "unavailable").attr("from", jid.as_str());
@@ -202,7 +202,7 @@ impl Continued {
                 for code in ["110", "333"] {
                     presence.start("status").attr("code", code).end();
                 }
-                world.send(&presence.finish(), session);
+                world.route_built(&presence.finish(), session);
             }
         }
     }
@@ -262,8 +262,8 @@ impl Room {
         self.history.restore(history);
         let mut elsewhere = Map::<String, ()>::default();
         let mut here = BTreeMap::<usize, Vec<(Jid, Jid)>>::new();
-        for Carried { jid, role, seats } in occupants {
-            let (Some(key), Some(role)) = (jid.resource().and_then(nick_key), Role::named(&role)) else { continue };
+        for CarriedOccupant { jid, role, seats } in occupants {
+            let (Some(key), Some(role)) = (jid.resource().and_then(nick_key), RoomRole::named(&role)) else { continue };
             let Some(account) = seats.first().map(|(session, ..)| session.to_bare()) else { continue };
             if self.nicks.contains_key(&key) || jid.bare() != self.jid.as_ref() {
                 continue;
@@ -286,7 +286,7 @@ impl Room {
                 }
                 world.enroll(self.roll(role), session.as_ref());
                 self.seats.insert(session.clone(), at);
-                taken.push(Seat { jid: session, presence, number });
+                taken.push(OccupantSeat { jid: session, presence, number });
             }
             if taken.is_empty() {
                 continue;
@@ -300,12 +300,12 @@ impl Room {
                 seats: taken,
                 open: None,
                 veiled: None,
-                pace: Bucket::default(),
-                stir: Bucket::default(),
+                pace: RoomBucket::default(),
+                stir: RoomBucket::default(),
             };
             self.occupants.insert(occupant);
             self.nicks.insert(key, at);
-            if role == Role::Moderator {
+            if role == RoomRole::Moderator {
                 self.moderating.insert(at);
             }
         }

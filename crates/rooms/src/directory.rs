@@ -2,8 +2,8 @@
 //! that naming a room that doesn't exist costs nothing.
 //!
 //! The one thing that the shards share, since a room's home is any of them and a list names them
-//! all; each node has one, and `told` keeps them alike. It changes when a room is created, renamed or removed, and is not touched by what goes on
-//! in rooms.
+//! all; each node has one, and `told` keeps them alike. It changes when a room is created, renamed
+//! or removed, and is not touched by what goes on in rooms.
 
 use rookery_base::Map;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,25 +14,25 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use rookery_base::lock::lock;
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
-use rookery_modkit::rsm::{Answer, Part, Request};
+use rookery_modkit::rsm::{Part, RsmAnswer, RsmRequest};
 use rookery_store::{ListedRoom, StoreError};
 use rookery_stream::error::Condition;
 use serde::{Deserialize, Serialize};
 
-use super::holdings::Holdings;
+use super::holdings::RoomHoldings;
 
 /// The rooms of all services, and which accounts are no more. Clones mean the same.
 #[derive(Debug, Clone, Default)]
 pub struct Directory {
     hosts: Arc<Mutex<Map<String, Hosted>>>,
-    removed: Arc<Removed>,
+    removed: Arc<RemovedAccounts>,
     /// The seats, letters and requests of each account in all rooms together.
-    pub(crate) holdings: Holdings,
+    pub(crate) holdings: RoomHoldings,
 }
 
 /// Accounts that were removed and that rooms may still know.
 #[derive(Debug, Default)]
-struct Removed {
+struct RemovedAccounts {
     /// The number of accounts removed since the start.
     count: AtomicUsize,
     unheeded: Mutex<Unheeded>,
@@ -61,7 +61,7 @@ pub(crate) enum Full {
 
 /// The most rooms that there may be when one more is added.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Most {
+pub(crate) struct MostRooms {
     /// The most rooms of the service.
     pub all: usize,
     /// The most rooms of the new room's creator.
@@ -73,7 +73,7 @@ pub(crate) struct Most {
 /// The rooms of one service.
 #[derive(Debug, Default)]
 struct Hosted {
-    rooms: BTreeMap<String, Entry>,
+    rooms: BTreeMap<String, RoomEntry>,
     /// The number of rooms that each account has created, and each domain: by bare JID.
     created: Map<String, usize>,
     /// The number of rooms that everybody may find.
@@ -85,7 +85,7 @@ struct Hosted {
 
 /// A room as operators find it, whether others may or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct RoomListing {
     /// Its bare JID.
     pub room: Jid,
     /// Its name for people.
@@ -98,7 +98,7 @@ pub struct Listed {
 
 /// The directory's knowledge of a room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Entry {
+pub(crate) struct RoomEntry {
     pub name: String,
     pub is_public: bool,
     /// True if the store has it.
@@ -120,7 +120,7 @@ pub fn with_list(world: &mut World, host: &str, then: impl FnOnce(&mut World, Re
 }
 
 impl Hosted {
-    fn insert(&mut self, local: String, entry: Entry) {
+    fn insert(&mut self, local: String, entry: RoomEntry) {
         self.count(entry.creator.as_ref(), |count| count + 1);
         self.public += usize::from(entry.is_public);
         if let Some(old) = self.rooms.insert(local, entry) {
@@ -139,7 +139,7 @@ impl Hosted {
     }
 
     /// Returns the rooms that everybody may find, of those with localparts between two.
-    fn public(&self, range: (Bound<&str>, Bound<&str>)) -> impl DoubleEndedIterator<Item = (&String, &Entry)> {
+    fn public(&self, range: (Bound<&str>, Bound<&str>)) -> impl DoubleEndedIterator<Item = (&String, &RoomEntry)> {
         self.rooms.range::<str, _>(range).filter(|(_, entry)| entry.is_public)
     }
 
@@ -191,32 +191,32 @@ impl Directory {
             let local = listed.room.local().unwrap_or_default();
             if !gone.contains(local) && !hosted.rooms.contains_key(local) {
                 let ListedRoom { name, is_public, creator, .. } = listed;
-                hosted.insert(local.to_owned(), Entry { name, is_public, is_stored: true, creator });
+                hosted.insert(local.to_owned(), RoomEntry { name, is_public, is_stored: true, creator });
             }
         }
     }
 
-    /// Tells whether what the store has of a service is here.
+    /// Returns whether what the store has of a service is here.
     fn is_filled(&self, host: &str) -> bool {
         self.hosts().get(host).is_some_and(|hosted| hosted.is_filled)
     }
 
     /// Returns all rooms of a service, `limit` at most, in the order of their localparts behind
     /// this one.
-    pub fn part(&self, host: &str, after: &str, limit: usize) -> Vec<Listed> {
+    pub fn part(&self, host: &str, after: &str, limit: usize) -> Vec<RoomListing> {
         let hosts = self.hosts();
         let Some(hosted) = hosts.get(host) else { return Vec::new() };
         let behind = hosted.rooms.range::<str, _>((Bound::Excluded(after), Bound::Unbounded)).take(limit);
         let listed = behind.filter_map(|(local, entry)| {
             let room = Jid::new(Some(local), host, None).ok()?;
-            let Entry { name, is_public, is_stored, .. } = entry.clone();
-            Some(Listed { room, name, is_public, is_persistent: is_stored })
+            let RoomEntry { name, is_public, is_stored, .. } = entry.clone();
+            Some(RoomListing { room, name, is_public, is_persistent: is_stored })
         });
         listed.collect()
     }
 
     /// Adds a new room, if there may be one more.
-    pub(crate) fn add(&self, room: JidRef<'_>, entry: Entry, most: Most) -> Result<(), Full> {
+    pub(crate) fn add(&self, room: JidRef<'_>, entry: RoomEntry, most: MostRooms) -> Result<(), Full> {
         let mut hosts = self.hosts();
         let hosted = hosts.entry(room.domain().to_owned()).or_default();
         let created = |name: Option<&str>| name.map_or(0, |name| hosted.created(name));
@@ -231,7 +231,7 @@ impl Directory {
     }
 
     /// Says what a room is now.
-    pub(crate) fn set(&self, room: JidRef<'_>, entry: Entry) {
+    pub(crate) fn set(&self, room: JidRef<'_>, entry: RoomEntry) {
         self.hosts().entry(room.domain().to_owned()).or_default().insert(local(room), entry);
     }
 
@@ -246,9 +246,9 @@ impl Directory {
     }
 
     /// Returns the rooms that the store doesn't have.
-    pub(crate) fn unstored(&self) -> Vec<(Jid, Entry)> {
+    pub(crate) fn unstored(&self) -> Vec<(Jid, RoomEntry)> {
         let hosts = self.hosts();
-        let of_host = |(host, hosted): (&String, &Hosted)| -> Vec<(Jid, Entry)> {
+        let of_host = |(host, hosted): (&String, &Hosted)| -> Vec<(Jid, RoomEntry)> {
             let unstored = hosted.rooms.iter().filter(|(_, entry)| !entry.is_stored);
             unstored
                 .filter_map(|(local, entry)| Some((Jid::new(Some(local), host, None).ok()?, entry.clone())))
@@ -269,21 +269,21 @@ impl Directory {
     /// rooms there are.
     ///
     /// # Errors
-    /// The errors of [`Request::page`].
+    /// The errors of [`RsmRequest::page`].
     pub(crate) fn public(
         &self,
         host: &str,
-        request: &Request,
+        request: &RsmRequest,
         (most, most_bytes): (usize, usize),
         bytes: impl Fn(&str, &str) -> usize,
-    ) -> Result<(Vec<(Jid, String)>, Answer), Condition> {
+    ) -> Result<(Vec<(Jid, String)>, RsmAnswer), Condition> {
         let hosts = self.hosts();
         let none = Hosted::default();
         let hosted = hosts.get(host).unwrap_or(&none);
         let max = request.max.unwrap_or(usize::MAX).min(most);
         let mut sum = 0;
         let mut found = Vec::new();
-        let mut take = |local: &str, entry: &Entry| {
+        let mut take = |local: &str, entry: &RoomEntry| {
             let Ok(room) = Jid::new(Some(local), host, None) else { return true };
             sum += bytes(room.as_str(), &entry.name);
             let fits = found.len() < max && (found.is_empty() || sum <= most_bytes);
@@ -323,7 +323,7 @@ impl Directory {
             found.reverse();
         }
         let ends = found.first().zip(found.last()).map(|((first, _), (last, _))| (first.to_string(), last.to_string()));
-        Ok((found, Answer { ends, index: Some(start), count: Some(hosted.public) }))
+        Ok((found, RsmAnswer { ends, index: Some(start), count: Some(hosted.public) }))
     }
 
     /// Tells of an account that is no more: rooms that are here forget it, see
@@ -389,16 +389,21 @@ mod tests {
         Jid::parse(&format!("{local}@chat.example")).unwrap()
     }
 
-    fn entry(name: &str, is_stored: bool) -> Entry {
-        Entry { name: name.into(), is_public: true, is_stored, creator: Some(Jid::parse("crone@example.org").unwrap()) }
+    fn entry(name: &str, is_stored: bool) -> RoomEntry {
+        RoomEntry {
+            name: name.into(),
+            is_public: true,
+            is_stored,
+            creator: Some(Jid::parse("crone@example.org").unwrap()),
+        }
     }
 
     fn all(directory: &Directory) -> Vec<(Jid, String)> {
-        directory.public("chat.example", &Request::default(), (usize::MAX, usize::MAX), |_, _| 0).unwrap().0
+        directory.public("chat.example", &RsmRequest::default(), (usize::MAX, usize::MAX), |_, _| 0).unwrap().0
     }
 
-    fn most(all: usize) -> Most {
-        Most { all, of_account: usize::MAX, of_domain: usize::MAX }
+    fn most(all: usize) -> MostRooms {
+        MostRooms { all, of_account: usize::MAX, of_domain: usize::MAX }
     }
 
     #[test]
@@ -414,8 +419,8 @@ mod tests {
         assert_eq!(found, wanted.map(|(jid, name)| (jid.to_owned(), name.to_owned())));
         assert_eq!(directory.add(jid("more").as_ref(), entry("more", false), most(2)), Err(Full::Service));
         assert!(directory.is_stored(jid("old").as_ref()) && !directory.is_stored(jid("new").as_ref()));
-        let of_other = directory.public("other.example", &Request::default(), (9, 99), |_, _| 1).unwrap();
-        assert_eq!(of_other, (vec![], Answer { ends: None, index: Some(0), count: Some(0) }));
+        let of_other = directory.public("other.example", &RsmRequest::default(), (9, 99), |_, _| 1).unwrap();
+        assert_eq!(of_other, (vec![], RsmAnswer { ends: None, index: Some(0), count: Some(0) }));
         let part = |after: &str| directory.part("chat.example", after, 1).into_iter().map(|listed| listed.room);
         assert_eq!(part("").chain(part("new")).chain(part("old")).collect::<Vec<_>>(), [jid("new"), jid("old")]);
     }
@@ -428,8 +433,8 @@ mod tests {
             ListedRoom { room: jid(local), name: local.into(), is_public: true, creator }
         };
         directory.fill("chat.example", vec![listed("a"), listed("b")]);
-        let of_account = |of_account| Most { all: 9, of_account, of_domain: usize::MAX };
-        let of_domain = |of_domain| Most { all: 9, of_account: usize::MAX, of_domain };
+        let of_account = |of_account| MostRooms { all: 9, of_account, of_domain: usize::MAX };
+        let of_domain = |of_domain| MostRooms { all: 9, of_account: usize::MAX, of_domain };
         let add = |local: &str, most| directory.add(jid(local).as_ref(), entry(local, false), most);
         assert_eq!(add("c", of_account(2)), Err(Full::Account));
         assert_eq!(add("c", of_domain(2)), Err(Full::Domain));
@@ -472,11 +477,11 @@ mod tests {
         ) {
             let directory = Directory::default();
             for (local, (is_public, length)) in &rooms {
-                directory.set(jid(local).as_ref(), Entry { is_public: *is_public, ..entry(&"n".repeat(*length), true) });
+                directory.set(jid(local).as_ref(), RoomEntry { is_public: *is_public, ..entry(&"n".repeat(*length), true) });
             }
             let id = jid(&id).to_string();
             let part = [Part::First, Part::After(id.clone()), Part::Before(id), Part::Last, Part::Index(at)][which as usize].clone();
-            let request = Request { max, part };
+            let request = RsmRequest { max, part };
             let bytes = |jid: &str, name: &str| jid.len() + name.len();
             let public = rooms.iter().filter(|(_, (is_public, _))| *is_public);
             let list: Vec<_> = public.map(|(local, (_, length))| (jid(local), "n".repeat(*length))).collect();

@@ -26,9 +26,9 @@ pub(super) struct Ghosts {
 
 /// Tells the rooms of a shard that a server is lost.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Lost(String);
+pub(super) struct ServerLost(String);
 
-impl Letter for Lost {
+impl Letter for ServerLost {
     const NAME: &'static str = "rooms lost";
 
     fn open(self, world: &mut World) {
@@ -45,15 +45,15 @@ impl Letter for Lost {
     }
 }
 
-/// Has the occupants of a server looked for in the rooms of this shard.
+/// Looks for the occupants of a server in the rooms of this shard.
 pub(super) fn look_at(world: &mut World, domain: String) {
-    Lost(domain).open(world);
+    ServerLost(domain).open(world);
 }
 
 /// Tells all rooms that a server is lost.
 pub(super) fn lost(world: &mut World, domain: &str) {
     for shard in 0..world.shards() {
-        world.send_letter(shard, Lost(domain.to_owned()));
+        world.send_letter(shard, ServerLost(domain.to_owned()));
     }
 }
 
@@ -80,7 +80,7 @@ pub(super) fn look_for(world: &mut World, room: &Jid, session: &Jid) {
     let mut message = Writer::new("message");
     message.attr("type", "groupchat").attr("id", &world.unique_text()).attr("from", room.as_str());
     message.start_ns("no-store", ns::HINTS).end();
-    world.send(&message.finish(), session);
+    world.route_built(&message.finish(), session);
 }
 
 /// Milliseconds from the first loss to the messages.

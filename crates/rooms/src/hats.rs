@@ -14,7 +14,7 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, ns};
 
 use super::room::Room;
-use super::shown::Shown;
+use super::shown::ShownPresence;
 
 impl Room {
     /// Carries out a command.
@@ -156,7 +156,7 @@ impl Room {
             if let Some(occupant) = self.occupants.get_mut(at) {
                 occupant.changed();
             }
-            self.announce(world, at, &Shown::default());
+            self.announce(world, at, &ShownPresence::default());
         }
     }
 

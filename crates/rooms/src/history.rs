@@ -11,7 +11,7 @@ use time::format_description::well_known::Rfc3339;
 
 /// The recent messages of a room, bounded in number and by [`MOST_BYTES`].
 #[derive(Debug, Default)]
-pub(crate) struct History {
+pub(crate) struct RoomHistory {
     messages: VecDeque<Past>,
     bytes: usize,
 }
@@ -38,8 +38,8 @@ pub(crate) struct WantedHistory {
 }
 
 impl WantedHistory {
-    /// From the `<x/>` of a presence that enters. What is no number or date is as if it were not
-    /// there.
+    /// Reads the request for history from the `<x/>` of a presence that enters. What is no number
+    /// or date is as if it were not there.
     pub(crate) fn read(x: &Element, now: u64) -> Self {
         let Some(history) = x.child("history", x.ns()) else { return Self::default() };
         let number = |name| history.attr(name).and_then(|text| text.trim().parse::<u64>().ok());
@@ -50,7 +50,7 @@ impl WantedHistory {
     }
 }
 
-impl History {
+impl RoomHistory {
     /// Remembers a message, and forgets the oldest ones above `limit`.
     pub(crate) fn push(&mut self, room: &Jid, packet: &Packet, id: &str, sender: &str, unix_ms: u64, limit: usize) {
         if limit == 0 {
@@ -69,7 +69,7 @@ impl History {
         self.messages.iter().map(|past| (past.packet.clone(), past.id.as_str(), past.sender.as_str(), past.unix_ms))
     }
 
-    /// Remembers what [`History::kept`] has returned.
+    /// Remembers what [`RoomHistory::kept`] has returned.
     pub(crate) fn restore(&mut self, messages: Vec<(Packet, String, String, u64)>) {
         for (packet, id, sender, unix_ms) in messages {
             self.bytes += packet.bytes().len();
@@ -137,9 +137,9 @@ pub(super) const MOST_BYTES: usize = 1024 * 1024;
 mod tests {
     use super::*;
 
-    fn history() -> History {
+    fn history() -> RoomHistory {
         let room = Jid::parse("coven@chat.example").unwrap();
-        let mut history = History::default();
+        let mut history = RoomHistory::default();
         for n in 0..5_u64 {
             let packet = Packet::scanned(
                 format!("<message from='coven@chat.example/hag' id='{n}'><body>{n}</body></message>").as_bytes(),

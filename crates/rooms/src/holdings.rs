@@ -12,23 +12,23 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use rookery_base::lock::lock;
 use rookery_jid::JidRef;
 
-use super::limits::Limits;
-use super::rate::Bucket;
+use super::limits::RoomLimits;
+use super::rate::RoomBucket;
 
 /// The holdings of all accounts. Clones mean the same.
 #[derive(Debug, Clone)]
-pub(crate) struct Holdings(Arc<Tables>);
+pub(crate) struct RoomHoldings(Arc<HoldingTables>);
 
 #[derive(Debug)]
-struct Tables {
+struct HoldingTables {
     /// Addresses count by a hash that nobody outside can foresee: a table of addresses would be
     /// larger than all else.
     hashing: Keyed,
-    parts: [Mutex<Part>; PARTS],
+    parts: [Mutex<HoldingPart>; PARTS],
 }
 
 #[derive(Debug, Default)]
-struct Part {
+struct HoldingPart {
     seats: Map<u64, usize>,
     /// Messages that rooms write for an account.
     letters: Paces,
@@ -39,7 +39,7 @@ struct Part {
 /// The rates at which accounts did something.
 #[derive(Debug, Default)]
 struct Paces {
-    buckets: Map<u64, Bucket>,
+    buckets: Map<u64, RoomBucket>,
     /// The number of buckets at which those are forgotten that are full again.
     sweep_at: usize,
 }
@@ -54,16 +54,16 @@ impl Paces {
     }
 }
 
-impl Default for Holdings {
+impl Default for RoomHoldings {
     fn default() -> Self {
-        Self(Arc::new(Tables { hashing: Keyed::default(), parts: std::array::from_fn(|_| Mutex::default()) }))
+        Self(Arc::new(HoldingTables { hashing: Keyed::default(), parts: std::array::from_fn(|_| Mutex::default()) }))
     }
 }
 
-impl Holdings {
+impl RoomHoldings {
     /// Takes one more seat for the account of a session; `false` where it, or its domain of another
     /// server, has as many as it may.
-    pub(crate) fn take_seat(&self, session: JidRef<'_>, is_here: bool, limits: &Limits) -> bool {
+    pub(crate) fn take_seat(&self, session: JidRef<'_>, is_here: bool, limits: &RoomLimits) -> bool {
         let (account, domain) = (session.bare_str(), session.domain());
         if !self.add(account, limits.of_account.seats) {
             return false;
@@ -83,14 +83,14 @@ impl Holdings {
         }
     }
 
-    /// Tells whether an account may have a room write to so many more who have not asked for it.
+    /// Returns whether an account may have a room write to so many more who have not asked for it.
     /// `rate`: per minute.
     pub(crate) fn may_write(&self, account: JidRef<'_>, count: usize, rate: u64, unix_ms: u64) -> bool {
         let (key, mut part) = self.part(account.bare_str());
         part.letters.take(key, count as u64, rate, unix_ms / 60)
     }
 
-    /// Tells whether an account may ask one more thing of rooms that it is not in. `rate`: per
+    /// Returns whether an account may ask one more thing of rooms that it is not in. `rate`: per
     /// second.
     pub(crate) fn may_ask(&self, account: JidRef<'_>, rate: u64, unix_ms: u64) -> bool {
         let (key, mut part) = self.part(account.bare_str());
@@ -118,7 +118,7 @@ impl Holdings {
         }
     }
 
-    fn part(&self, name: &str) -> (u64, MutexGuard<'_, Part>) {
+    fn part(&self, name: &str) -> (u64, MutexGuard<'_, HoldingPart>) {
         let key = self.0.hashing.hash_one(name);
         let part = self.0.parts.get(key as usize % PARTS).unwrap_or(&self.0.parts[0]);
         (key, lock(part))
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn who_wrote_long_ago_is_forgotten() {
-        let holdings = Holdings::default();
+        let holdings = RoomHoldings::default();
         let jid = |number: u64| Jid::parse(&format!("u{number}@x.example")).unwrap();
         let minute = 60_000;
         assert_eq!((0..50).filter(|_| holdings.may_write(jid(0).as_ref(), 1, 2, minute)).count(), 10);

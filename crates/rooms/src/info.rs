@@ -3,7 +3,7 @@
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
-use rookery_modkit::disco::{Identity, Info};
+use rookery_modkit::disco::{DiscoIdentity, Info};
 use rookery_modkit::form::{Field, Form};
 use rookery_store::Affiliation;
 use rookery_stream::error::{Condition, StanzaError};
@@ -11,11 +11,11 @@ use rookery_xml::{Element, ns};
 
 use super::config::{HISTORY, PUBSUB, SUBJECT};
 use super::items::reply_items;
-use super::role::Role;
+use super::role::RoomRole;
 use super::room::Room;
 
 impl Room {
-    /// Service discovery information.
+    /// Answers with service discovery information.
     pub(crate) fn info(&self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
         // §17.2: a locked room doesn't exist for others.
         if self.is_locked && self.affiliation_of(world, iq.from.as_ref()) < Affiliation::Owner {
@@ -28,7 +28,7 @@ impl Room {
             Some(TRAFFIC) => return Err(Condition::ServiceUnavailable.into()),
             Some(_) => return Err(Condition::ItemNotFound.into()),
         }
-        let identity = Identity { category: "conference", type_: "text", name: Some(self.name()) };
+        let identity = DiscoIdentity { category: "conference", type_: "text", name: Some(self.name()) };
         let mut features = self.features();
         if self.is_archived(world) {
             features.extend([ns::MAM, ns::MAM_EXTENDED, ns::FULLTEXT]);
@@ -59,7 +59,7 @@ impl Room {
     fn list_occupants(&self, world: &mut World, iq: &Iq) -> Result<(), Condition> {
         let config = &self.config;
         let is_open = config.is_public && !config.is_members_only && config.password.is_empty();
-        let may_know = is_open || self.role_of(&iq.from) != Role::None;
+        let may_know = is_open || self.role_of(&iq.from) != RoomRole::None;
         let shown = self.occupants.iter().filter(|(_, occupant)| may_know && self.is_broadcast(occupant.role));
         let mut items: Vec<_> = shown.map(|(_, occupant)| (occupant.jid.as_str(), occupant.nick())).collect();
         items.sort_unstable();

@@ -14,7 +14,7 @@ use rookery_xml::{Element, Writer, ns};
 use super::application::REGISTER;
 use super::approve;
 use super::directory::Directory;
-use super::role::Role;
+use super::role::RoomRole;
 use super::room::Room;
 
 impl Room {
@@ -51,7 +51,7 @@ impl Room {
             || affiliation >= Affiliation::Admin
             || (affiliation == Affiliation::Member && self.config.invites_by_members);
         // §9.5.
-        if !may || self.role_of(from) == Role::None {
+        if !may || self.role_of(from) == RoomRole::None {
             return Err(Condition::Forbidden.into());
         }
         let rate = self.limits.messages;
@@ -74,7 +74,7 @@ impl Room {
         Ok(())
     }
 
-    /// Tells whether the account of a session may have the room write to so many more users who
+    /// Returns whether the account of a session may have the room write to so many more users who
     /// have not asked for it.
     pub(super) fn may_write(&self, world: &World, from: &Jid, count: usize) -> bool {
         world.state::<Directory>().holdings.may_write(from.bare(), count, self.limits.invitations, world.time())
@@ -114,7 +114,7 @@ impl Room {
             .attr("jid", self.jid.as_str())
             .opt_attr("reason", reason.as_deref())
             .end();
-        world.send(&message.finish(), to);
+        world.route_built(&message.finish(), to);
         self.invitations.retain(|(invited, _)| invited.as_ref() != to.bare());
         self.invitations.push_back((to.to_bare(), from.clone()));
         let mut bytes: usize = self.invitations.iter().map(invitation_bytes).sum();
@@ -136,11 +136,11 @@ impl Room {
         if let Some(reason) = decline.child_text("reason", ns::MUC_USER) {
             message.text_child("reason", &reason);
         }
-        world.send(&message.finish(), &inviter);
+        world.route_built(&message.finish(), &inviter);
         Ok(())
     }
 
-    /// §7.13: the moderators are asked.
+    /// Asks the moderators for voice (§7.13).
     fn voice_wanted(&mut self, world: &mut World, form: &Form, from: &Jid) -> Result<(), StanzaError> {
         let Some(occupant) = self.occupant_of(from).and_then(|at| self.occupants.get_mut(at)) else {
             return Err(Condition::Forbidden.into());
@@ -148,7 +148,7 @@ impl Room {
         if form.value(ROLE) != Some("participant") {
             return Err(Condition::BadRequest.into());
         }
-        if occupant.role != Role::Visitor {
+        if occupant.role != RoomRole::Visitor {
             // There is nothing to grant.
             return Err(Condition::NotAllowed.into());
         }
@@ -176,9 +176,9 @@ impl Room {
         Ok(())
     }
 
-    /// §8.6: a moderator has decided.
+    /// Takes the decision of a moderator about voice (§8.6).
     fn voice_decided(&mut self, world: &mut World, form: &Form, from: &Jid) -> Result<(), StanzaError> {
-        if self.role_of(from) != Role::Moderator {
+        if self.role_of(from) != RoomRole::Moderator {
             return Err(Condition::Forbidden.into());
         }
         match form.boolean(ALLOW) {
@@ -187,8 +187,8 @@ impl Room {
             Some(Err(_)) => return Err(Condition::BadRequest.into()),
         }
         let at = form.value(NICK).and_then(|nick| self.occupant_named(nick)).ok_or(Condition::ItemNotFound)?;
-        if self.occupants.get(at).is_some_and(|occupant| occupant.role == Role::Visitor) {
-            self.set_role(world, at, Role::Participant, None);
+        if self.occupants.get(at).is_some_and(|occupant| occupant.role == RoomRole::Visitor) {
+            self.set_role(world, at, RoomRole::Participant, None);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use rookery_xml::ns;
 
 /// Replies with as many of these items, address and name, as are asked for and fit (XEP-0059).
 pub(super) fn reply_items(world: &mut World, iq: &Iq, items: &[(&str, &str)]) -> Result<(), Condition> {
-    let request = rsm::Request::read(&iq.payload)?;
+    let request = rsm::RsmRequest::read(&iq.payload)?;
     let (page, answer) = request.clone().unwrap_or_default().page_within(
         items,
         MOST_LISTED,
@@ -21,7 +21,7 @@ pub(super) fn reply_items(world: &mut World, iq: &Iq, items: &[(&str, &str)]) ->
 
 /// Replies with these items. A client that didn't ask for a part hears of it where it is one
 /// (§2.1).
-pub(super) fn reply_page(world: &mut World, iq: &Iq, items: &[(&str, &str)], part: Option<&rsm::Answer>) {
+pub(super) fn reply_page(world: &mut World, iq: &Iq, items: &[(&str, &str)], part: Option<&rsm::RsmAnswer>) {
     let mut reply = iq.result();
     reply.start_ns("query", ns::DISCO_ITEMS);
     for (jid, name) in items {

@@ -9,15 +9,15 @@ use rookery_xml::{Element, Writer, ns};
 
 use super::directory::Directory;
 use super::history::WantedHistory;
-use super::occupant::{Occupant, Seat, nick_key, occupant_id};
-use super::rate::Bucket;
+use super::occupant::{Occupant, OccupantSeat, nick_key, occupant_id};
+use super::rate::RoomBucket;
 use super::refusal::{not_in_the_room, refuse, request};
-use super::role::Role;
+use super::role::RoomRole;
 use super::room::Room;
-use super::shown::{Shown, is_forged, presence};
+use super::shown::{ShownPresence, is_forged, presence};
 
 impl Room {
-    /// Available presence: enters, changes what the occupant shows, or changes the nick.
+    /// Takes available presence: the user enters, or the occupant changes presence or nick.
     pub(crate) fn available(&mut self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
         let Some(key) = to.resource().and_then(nick_key) else {
             // §7.2.1: no nick, or none that anybody could see.
@@ -91,7 +91,7 @@ impl Room {
             None => self.may_come(world, &from.to_bare()),
         };
         let paces = paces.inspect_err(|_| world.state::<Directory>().holdings.leave_seat(from.as_ref(), is_here))?;
-        let seat = Seat { jid: from.clone(), presence: reflected(packet), number: self.next_number() };
+        let seat = OccupantSeat { jid: from.clone(), presence: reflected(packet), number: self.next_number() };
         world.enroll(self.roll_for(from.bare(), affiliation, key), from.as_ref());
         let at = match self.nicks.get(key).copied() {
             Some(at) => self.join_nick(world, at, seat),
@@ -116,14 +116,14 @@ impl Room {
         self.roll(role)
     }
 
-    /// §5.1: in a moderated room the voice of the last visit counts.
-    fn role_on_entry(&self, account: JidRef<'_>, affiliation: Affiliation) -> Role {
+    /// Returns the role on entry (§5.1): in a moderated room the voice of the last visit counts.
+    fn role_on_entry(&self, account: JidRef<'_>, affiliation: Affiliation) -> RoomRole {
         let is_moderated = self.config.is_moderated;
         let voice = self.voices.of(account).filter(|_| is_moderated && affiliation < Affiliation::Admin);
-        voice.unwrap_or_else(|| Role::on_entry(affiliation, is_moderated))
+        voice.unwrap_or_else(|| RoomRole::on_entry(affiliation, is_moderated))
     }
 
-    /// §7.2.15, in the order that tells a stranger the least.
+    /// Checks whether a user may enter (§7.2.15), in the order that tells a stranger the least.
     fn may_enter(
         &mut self,
         world: &World,
@@ -156,7 +156,8 @@ impl Room {
         }
     }
 
-    /// §7.2.9: a nick belongs to the occupant that has it, and to the account that reserved it.
+    /// Checks whether a user may have a nick (§7.2.9): it belongs to the occupant that has it, and
+    /// to the account that reserved it.
     pub(crate) fn may_have_nick(&self, to: JidRef<'_>, from: &Jid, key: &str) -> Result<(), StanzaError> {
         let nick = to.resource().unwrap_or_default();
         if nick.len() > self.limits.nick {
@@ -182,11 +183,11 @@ impl Room {
     fn add(
         &mut self,
         world: &mut World,
-        seat: Seat,
+        seat: OccupantSeat,
         jid: Jid,
         key: &str,
         affiliation: Affiliation,
-        (pace, stir): (Bucket, Bucket),
+        (pace, stir): (RoomBucket, RoomBucket),
     ) -> usize {
         let account = seat.jid.to_bare();
         let occupant = Occupant {
@@ -203,25 +204,25 @@ impl Room {
         };
         let at = self.occupants.insert(occupant);
         self.nicks.insert(key.to_owned(), at);
-        if self.occupants.get(at).is_some_and(|occupant| occupant.role == Role::Moderator) {
+        if self.occupants.get(at).is_some_and(|occupant| occupant.role == RoomRole::Moderator) {
             self.moderating.insert(at);
         }
         self.log_coming(world, at);
-        self.announce(world, at, &Shown::default());
+        self.announce(world, at, &ShownPresence::default());
         at
     }
 
     /// Adds one more session behind a nick.
-    fn join_nick(&mut self, world: &mut World, at: usize, seat: Seat) -> usize {
+    fn join_nick(&mut self, world: &mut World, at: usize, seat: OccupantSeat) -> usize {
         if let Some(occupant) = self.occupants.get_mut(at) {
             occupant.seats.push(seat);
             occupant.changed();
         }
-        self.announce(world, at, &Shown::default());
+        self.announce(world, at, &ShownPresence::default());
         at
     }
 
-    /// Everything that a session gets on entering, in the order of §7.1.
+    /// Sends everything that a session gets on entering, in the order of §7.1.
     fn welcome(
         &mut self,
         world: &mut World,
@@ -236,7 +237,7 @@ impl Room {
         for other in self.visible().into_iter().filter(|other| *other != at) {
             packets.extend(self.presence_of(other, sees_all));
         }
-        let shown = Shown { codes: codes.to_vec(), id, ..Shown::default() };
+        let shown = ShownPresence { codes: codes.to_vec(), id, ..ShownPresence::default() };
         packets.extend(self.own_presence(at, session, &shown));
         packets.extend(self.history.newest(wanted));
         packets.extend(self.subject_now());
@@ -245,7 +246,8 @@ impl Room {
 
     /// Returns whether an occupant sees real JIDs (§5.1.1, `muc#roomconfig_whois`).
     pub(crate) fn sees_all(&self, at: usize) -> bool {
-        self.config.is_nonanonymous || self.occupants.get(at).is_some_and(|occupant| occupant.role == Role::Moderator)
+        self.config.is_nonanonymous
+            || self.occupants.get(at).is_some_and(|occupant| occupant.role == RoomRole::Moderator)
     }
 
     /// Returns the presence of an occupant as others see it.
@@ -256,14 +258,14 @@ impl Room {
             return Some(ready.clone());
         }
         let jid = occupant.seat().map(|seat| &seat.jid).filter(|_| open);
-        let packet = presence(occupant, self.hats_of(&occupant.account), jid, &Shown::default())?;
+        let packet = presence(occupant, self.hats_of(&occupant.account), jid, &ShownPresence::default())?;
         let occupant = self.occupants.get_mut(at)?;
         *(if open { &mut occupant.open } else { &mut occupant.veiled }) = Some(packet.clone());
         Some(packet)
     }
 
     /// Returns the presence of an occupant as it sees it itself: with code 110 (§7.2.3).
-    pub(crate) fn own_presence(&self, at: usize, session: &Jid, shown: &Shown<'_>) -> Option<Packet> {
+    pub(crate) fn own_presence(&self, at: usize, session: &Jid, shown: &ShownPresence<'_>) -> Option<Packet> {
         let occupant = self.occupants.get(at)?;
         presence(occupant, self.hats_of(&occupant.account), Some(session), &shown.with_code(110))
     }
@@ -273,7 +275,7 @@ impl Room {
     }
 
     /// Shows an occupant to all others, as its role allows, and lets its other sessions know.
-    pub(crate) fn announce(&mut self, world: &mut World, at: usize, shown: &Shown<'_>) {
+    pub(crate) fn announce(&mut self, world: &mut World, at: usize, shown: &ShownPresence<'_>) {
         let Some(occupant) = self.occupants.get(at) else { return };
         let own = occupant.addresses();
         if self.is_broadcast(occupant.role) {
@@ -287,7 +289,7 @@ impl Room {
     }
 
     /// Shows an occupant: one packet for those who see real JIDs, one for the others.
-    pub(crate) fn show(&mut self, world: &mut World, at: usize, shown: &Shown<'_>, except: &[Jid]) {
+    pub(crate) fn show(&mut self, world: &mut World, at: usize, shown: &ShownPresence<'_>, except: &[Jid]) {
         let form = |room: &mut Self, open: bool| {
             if shown.is_plain() {
                 return room.presence_of(at, open);

@@ -8,7 +8,7 @@ use rookery_xml::{Element, Writer};
 
 use super::kept::FORMAT;
 use super::room::Room;
-use super::unsaved::{self, Lack, Unsaved, not_kept_yet};
+use super::unsaved::{self, Unsaved, UnsavedChanges, not_kept_yet};
 
 impl Room {
     pub(super) fn document(&self) -> RoomDocument {
@@ -124,7 +124,7 @@ impl Room {
     }
 
     /// Writes what the store lacks.
-    pub(crate) fn save_again(&mut self, world: &mut World, lack: Lack) {
+    pub(crate) fn save_again(&mut self, world: &mut World, lack: UnsavedChanges) {
         if lack.is_destroyed {
             unsaved::remove(world, &self.jid, |_, _| {});
         }

@@ -6,30 +6,30 @@ use rookery_modkit::form::Form;
 use rookery_store::RoomDocument;
 use rookery_xml::Element;
 
-use super::application::Waiting;
-use super::config::Config;
-use super::limits::Limits;
+use super::application::WaitingApplicant;
+use super::config::RoomConfig;
+use super::limits::RoomLimits;
 use super::voices::Voices;
 
 /// The document of a room, read.
 #[derive(Debug)]
-pub(crate) struct Kept {
-    pub config: Config,
+pub(crate) struct KeptRoom {
+    pub config: RoomConfig,
     pub secret: String,
     pub hat_list: Vec<Element>,
     pub hats: Map<Jid, Vec<Element>>,
-    pub waiting: Vec<Waiting>,
+    pub waiting: Vec<WaitingApplicant>,
     pub voices: Voices,
 }
 
-impl Kept {
-    /// `None` if it is damaged.
-    pub(crate) fn read(kept: &RoomDocument, limits: &Limits) -> Option<Self> {
+impl KeptRoom {
+    /// Reads what is kept of a room; `None` if it is damaged.
+    pub(crate) fn read(kept: &RoomDocument, limits: &RoomLimits) -> Option<Self> {
         let mut document = Element::parse(&kept.config).ok().filter(|element| element.is("room", FORMAT))?;
         for (_, said) in &kept.of_users {
             document.push_child(Element::parse(said).ok()?);
         }
-        let config = Config::stored(&Form::within(&document)?, limits)?;
+        let config = RoomConfig::stored(&Form::within(&document)?, limits)?;
         let secret = document.child_text("secret", FORMAT)?;
         let mut hats = Map::<Jid, Vec<Element>>::default();
         for worn in document.children().filter(|child| child.is("hats", FORMAT)) {
@@ -38,7 +38,7 @@ impl Kept {
         }
         let hat_list = document.child("hat-list", FORMAT).map(|list| list.children().cloned().collect());
         let named = |name| document.children().filter(move |child| child.is(name, FORMAT));
-        let waiting = named("waiting").filter_map(Waiting::read).collect();
+        let waiting = named("waiting").filter_map(WaitingApplicant::read).collect();
         let voices = named("voice").filter_map(Voices::read).collect();
         Some(Self { config, secret, hat_list: hat_list.unwrap_or_default(), hats, waiting, voices })
     }

@@ -8,28 +8,34 @@ use rookery_xml::{Element, ns};
 
 use super::directory::Directory;
 use super::occupant::{Occupant, nick_key};
-use super::role::Role;
+use super::role::RoomRole;
 use super::room::Room;
-use super::shown::{Shown, is_forged, presence};
+use super::shown::{ShownPresence, is_forged, presence};
 
 impl Room {
     /// Lets a session leave, by its own word or because it ends.
     pub(crate) fn leave(&mut self, world: &mut World, packet: &Packet, session: &Jid) {
         let farewell = packet.without_children(is_forged);
         let id = packet.id();
-        let shown = Shown { is_gone: true, farewell: Some(&farewell), id: id.as_deref(), ..Shown::default() };
+        let shown =
+            ShownPresence { is_gone: true, farewell: Some(&farewell), id: id.as_deref(), ..ShownPresence::default() };
         self.unseat(world, session, &shown);
     }
 
     /// Takes one session out, and tells the others if its occupant goes with it.
-    fn unseat(&mut self, world: &mut World, session: &Jid, shown: &Shown<'_>) {
+    fn unseat(&mut self, world: &mut World, session: &Jid, shown: &ShownPresence<'_>) {
         let parted = self.take_seat(world, session, shown);
         self.tell_parted(world, parted.as_ref(), shown);
     }
 
     /// Takes one session out. The nick goes with the last one: then the occupant is returned, of
     /// whom the others are still to be told.
-    pub(crate) fn take_seat(&mut self, world: &mut World, session: &Jid, shown: &Shown<'_>) -> Option<Occupant> {
+    pub(crate) fn take_seat(
+        &mut self,
+        world: &mut World,
+        session: &Jid,
+        shown: &ShownPresence<'_>,
+    ) -> Option<Occupant> {
         let at = self.occupant_of(session)?;
         let occupant = self.occupants.get_mut(at)?;
         if occupant.seats.len() <= 1 {
@@ -43,12 +49,12 @@ impl Room {
         if let Some(packet) = self.own_presence(at, session, shown) {
             world.route(&packet, session.as_ref());
         }
-        self.announce(world, at, &Shown::default());
+        self.announce(world, at, &ShownPresence::default());
         None
     }
 
     /// Takes an occupant out and tells its sessions. The others are told by [`Room::tell_parted`].
-    pub(crate) fn remove(&mut self, world: &mut World, at: usize, shown: &Shown<'_>) -> Option<Occupant> {
+    pub(crate) fn remove(&mut self, world: &mut World, at: usize, shown: &ShownPresence<'_>) -> Option<Occupant> {
         self.log_going(world, at, shown);
         let mut occupant = self.occupants.try_remove(at)?;
         self.note_pace(world, &occupant);
@@ -79,9 +85,9 @@ impl Room {
     }
 
     /// Tells those who are left that somebody has gone.
-    pub(crate) fn tell_parted(&mut self, world: &mut World, occupant: Option<&Occupant>, shown: &Shown<'_>) {
+    pub(crate) fn tell_parted(&mut self, world: &mut World, occupant: Option<&Occupant>, shown: &ShownPresence<'_>) {
         let Some(occupant) = occupant.filter(|occupant| self.is_broadcast(occupant.role)) else { return };
-        let shown = Shown { id: None, ..shown.clone() };
+        let shown = ShownPresence { id: None, ..shown.clone() };
         let real = occupant.seat().map(|seat| &seat.jid);
         if let Some(packet) = presence(occupant, &[], real, &shown).filter(|_| !self.moderators.is_empty()) {
             world.fan_out_roll(&packet, &self.moderators, &[]);
@@ -95,8 +101,8 @@ impl Room {
     /// Takes everybody out because the room is no more (§10.9): each hears of itself only.
     pub(crate) fn remove_all(&mut self, world: &mut World, codes: Vec<u16>, destroy: Option<&Element>) {
         // §10.9: an affiliation ends with its room.
-        let now = destroy.map(|_| (Affiliation::None, Role::None));
-        let shown = Shown { is_gone: true, codes, destroy, now, ..Shown::default() };
+        let now = destroy.map(|_| (Affiliation::None, RoomRole::None));
+        let shown = ShownPresence { is_gone: true, codes, destroy, now, ..ShownPresence::default() };
         for at in self.occupants.iter().map(|(at, _)| at).collect::<Vec<_>>() {
             self.remove(world, at, &shown);
         }

@@ -5,8 +5,8 @@
 //! # Layout
 //!
 //! * [`actor`]: one room, one stanza at a time, at its home shard; loading. [`directory`]: which
-//!   rooms there are; `spread`: how all nodes hear of them. `holdings`: what each account has of all rooms. `absent`: those that there
-//!   are not.
+//!   rooms there are; `spread`: how all nodes hear of them. `holdings`: what each account has of
+//!   all rooms. `absent`: those that there are not.
 //! * [`room`]: the data, and which part deals with what. `occupant`, `role`, `config`, `limits`,
 //!   `history`, `rate`: what it is made of.
 //! * `refusal`: how a room says no. `join`, `nick`, `leave`: presence; `lost`: those who can't be
@@ -170,7 +170,7 @@ impl Module for Rooms {
         hooks.state(unsaved::Unsaved::default());
         hooks.state(logs::Logs::default());
         hooks.state(ghosts::Ghosts::default());
-        hooks.letter::<ghosts::Lost>();
+        hooks.letter::<ghosts::ServerLost>();
         hooks.lost(ghosts::lost);
         hooks.letter::<speak::Whisper>();
         hooks.question::<operate::Describe>();
@@ -200,7 +200,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, _: &Domain) {
     }
     let home = world.home_of(to.bare());
     if home != world.shard() {
-        return world.hand_to_service(home, packet, to);
+        return world.route_to_service(home, packet, to);
     }
     // A room that is here needs no list: it hears who leaves, whatever the store does.
     if world.state::<Actors>().has(to.bare_str()) {

@@ -8,7 +8,7 @@ pub const NAME: &str = "rooms";
 
 /// The options of a domain's service, read once per room and generation of settings.
 #[derive(Debug, Clone)]
-pub(crate) struct Limits {
+pub(crate) struct RoomLimits {
     pub occupants: usize,
     pub rooms: usize,
     pub history: usize,
@@ -27,9 +27,9 @@ pub(crate) struct Limits {
     /// Joins a second of one room, 0 for no limit.
     pub joins: u64,
     /// The share of one account in all rooms together.
-    pub of_account: Share,
+    pub of_account: RoomShare,
     /// The share of all addresses of another server's domain together.
-    pub of_domain: Share,
+    pub of_domain: RoomShare,
     /// Rooms that know an account which may still register with one more.
     pub registrations: u64,
     pub logs: Option<String>,
@@ -38,7 +38,7 @@ pub(crate) struct Limits {
 
 /// A share of what a service has. Where there is no limit, each is the largest number.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Share {
+pub(crate) struct RoomShare {
     /// Rooms that it has created.
     pub rooms: usize,
     /// Sessions that are in rooms: one in ten rooms counts as ten.
@@ -58,7 +58,7 @@ pub(crate) struct Defaults {
     pub history: usize,
 }
 
-impl Limits {
+impl RoomLimits {
     pub(crate) fn of(domain: &Domain) -> Self {
         let number = |key| domain.module(NAME).map_or(0, |options| options.number(key));
         let size = |key| usize::try_from(number(key)).unwrap_or(usize::MAX);
@@ -78,8 +78,8 @@ impl Limits {
             requests: number(REQUESTS),
             invitations: number(INVITATIONS),
             joins: number("joins_per_second"),
-            of_account: Share { rooms: unless_0(ROOMS_OF_ACCOUNT), seats: unless_0(SEATS_OF_ACCOUNT) },
-            of_domain: Share { rooms: unless_0(ROOMS_OF_DOMAIN), seats: unless_0(SEATS_OF_DOMAIN) },
+            of_account: RoomShare { rooms: unless_0(ROOMS_OF_ACCOUNT), seats: unless_0(SEATS_OF_ACCOUNT) },
+            of_domain: RoomShare { rooms: unless_0(ROOMS_OF_DOMAIN), seats: unless_0(SEATS_OF_DOMAIN) },
             registrations: unless_0(REGISTRATIONS) as u64,
             logs: logs.map(str::to_owned),
             defaults: Defaults {
@@ -136,7 +136,7 @@ pub(super) const OPTIONS: [OptionSpec; 30] = [
     OptionSpec {
         key: "max_occupants",
         default: || Value::Number(10_000),
-        doc: "the most occupants that an owner can allow a room; owners and admins get in above it",
+        doc: "the most occupants that an owner can allow in a room; owners and admins can enter above it",
         check: option::at_least_one,
     },
     OptionSpec {
@@ -232,7 +232,7 @@ pub(super) const OPTIONS: [OptionSpec; 30] = [
     OptionSpec {
         key: "default_persistent",
         default: || Value::Switch(true),
-        doc: "whether a new room stays when its last occupant leaves, unless its owner's form says it: once it was configured, or somebody has spoken in it",
+        doc: "whether a new room stays when its last occupant leaves, unless its owner's form says otherwise: once it was configured, or somebody has spoken in it",
         check: option::any,
     },
     OptionSpec {
@@ -244,7 +244,7 @@ pub(super) const OPTIONS: [OptionSpec; 30] = [
     OptionSpec {
         key: "default_moderated",
         default: || Value::Switch(false),
-        doc: "whether only members speak in a new room until a moderator lets others",
+        doc: "whether only members speak in a new room until a moderator gives others voice",
         check: option::any,
     },
     OptionSpec {

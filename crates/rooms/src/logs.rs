@@ -27,18 +27,18 @@ use time::OffsetDateTime;
 use tracing::warn;
 
 use super::room::Room;
-use super::shown::Shown;
+use super::shown::ShownPresence;
 
 /// The lines that wait to be written, by room.
 #[derive(Debug, Default)]
-pub(crate) struct Logs(Map<Jid, Waiting>);
+pub(crate) struct Logs(Map<Jid, WaitingLog>);
 
 /// A room with lines that wait, or are being written.
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingLog {
     /// The language of the room, if its owner has named it.
     lang: String,
-    lines: Vec<Line>,
+    lines: Vec<LogLine>,
     bytes: usize,
     /// There was no room for some.
     lost: usize,
@@ -46,14 +46,14 @@ struct Waiting {
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Line {
+struct LogLine {
     unix_ms: u64,
     nick: String,
-    what: What,
+    what: LogEvent,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum What {
+enum LogEvent {
     /// A message.
     Said(String),
     /// An act in the third person: "enters".
@@ -68,17 +68,17 @@ impl Room {
         let message = Element::read(&stanza);
         let text = |name| message.child_text(name, ns::CLIENT).unwrap_or_default();
         let what = match is_subject {
-            true => What::Did(format!("sets the subject to: {}", text("subject"))),
-            false => What::Said(text("body")),
+            true => LogEvent::Did(format!("sets the subject to: {}", text("subject"))),
+            false => LogEvent::Said(text("body")),
         };
         self.log(world, at, what);
     }
 
     pub(crate) fn log_coming(&self, world: &mut World, at: usize) {
-        self.log(world, at, What::Did("enters".to_owned()));
+        self.log(world, at, LogEvent::Did("enters".to_owned()));
     }
 
-    pub(crate) fn log_going(&self, world: &mut World, at: usize, shown: &Shown<'_>) {
+    pub(crate) fn log_going(&self, world: &mut World, at: usize, shown: &ShownPresence<'_>) {
         let how = match shown.codes.first() {
             Some(301) => "is banned",
             Some(307) => "is kicked",
@@ -86,23 +86,23 @@ impl Room {
             _ => "leaves",
         };
         let what = shown.reason.map_or(how.to_owned(), |reason| format!("{how}: {reason}"));
-        self.log(world, at, What::Did(what));
+        self.log(world, at, LogEvent::Did(what));
     }
 
     pub(crate) fn log_nick(&self, world: &mut World, at: usize, nick: &str) {
-        self.log(world, at, What::Did(format!("is now known as {nick}")));
+        self.log(world, at, LogEvent::Did(format!("is now known as {nick}")));
     }
 
     fn is_logged(&self) -> bool {
         self.config.is_logged && self.limits.logs.is_some()
     }
 
-    fn log(&self, world: &mut World, at: usize, what: What) {
+    fn log(&self, world: &mut World, at: usize, what: LogEvent) {
         if !self.is_logged() {
             return;
         }
         let (Some(folder), Some(occupant)) = (&self.limits.logs, self.occupants.get(at)) else { return };
-        let line = Line { unix_ms: world.time(), nick: occupant.nick().to_owned(), what };
+        let line = LogLine { unix_ms: world.time(), nick: occupant.nick().to_owned(), what };
         if world.state_mut::<Logs>().add(&self.jid, &self.config.lang, line) {
             write(world, folder.into(), self.jid.clone());
         }
@@ -111,7 +111,7 @@ impl Room {
 
 impl Logs {
     /// Lets a line wait. `true` if nothing waits for the room or is being written yet.
-    fn add(&mut self, room: &Jid, lang: &str, line: Line) -> bool {
+    fn add(&mut self, room: &Jid, lang: &str, line: LogLine) -> bool {
         let is_idle = !self.0.contains_key(room);
         let waiting = self.0.entry(room.clone()).or_default();
         let bytes = line.bytes();
@@ -127,7 +127,7 @@ impl Logs {
 
     /// Takes out what waits for a room, which is being written from now on. `None` if there is
     /// nothing: it is written then.
-    fn take(&mut self, room: &Jid) -> Option<Waiting> {
+    fn take(&mut self, room: &Jid) -> Option<WaitingLog> {
         let waiting = self.0.get_mut(room).map(std::mem::take);
         let waiting = waiting.filter(|waiting| !waiting.lines.is_empty() || waiting.lost > 0);
         if waiting.is_none() {
@@ -139,7 +139,7 @@ impl Logs {
 
 /// Writes what waits for a room, then what has come meanwhile.
 fn write(world: &mut World, folder: PathBuf, room: Jid) {
-    let Some(Waiting { lang, lines, lost, .. }) = world.state_mut::<Logs>().take(&room) else { return };
+    let Some(WaitingLog { lang, lines, lost, .. }) = world.state_mut::<Logs>().take(&room) else { return };
     let (path, name) = (place(&folder, &room), room.clone());
     let written = world.background.run(room.as_str(), move || append(&path, &name, &lang, &lines));
     world.wait(written, move |world, written| {
@@ -155,14 +155,14 @@ fn write(world: &mut World, folder: PathBuf, room: Jid) {
     });
 }
 
-impl Line {
+impl LogLine {
     fn bytes(&self) -> usize {
-        let (What::Said(text) | What::Did(text)) = &self.what;
+        let (LogEvent::Said(text) | LogEvent::Did(text)) = &self.what;
         self.nick.len() + text.len() + BYTES_PER_LINE
     }
 
-    /// `[12:34:56] <nick> text`; more lines of a text are set off, so that none is taken for
-    /// another's.
+    /// Returns `[12:34:56] <nick> text`; more lines of a text are set off, so that none is taken
+    /// for another's.
     fn text(&self) -> String {
         let time = time(self.unix_ms);
         let clean = |text: &str| {
@@ -171,11 +171,11 @@ impl Line {
         };
         let nick = clean(&self.nick);
         match &self.what {
-            What::Said(text) => match text.strip_prefix("/me ") {
+            LogEvent::Said(text) => match text.strip_prefix("/me ") {
                 Some(action) => format!("[{time}] * {nick} {}\n", clean(action)),
                 None => format!("[{time}] <{nick}> {}\n", clean(text)),
             },
-            What::Did(text) => format!("[{time}] * {nick} {}\n", clean(text)),
+            LogEvent::Did(text) => format!("[{time}] * {nick} {}\n", clean(text)),
         }
     }
 
@@ -183,26 +183,28 @@ impl Line {
         let (time, nick) = (time(self.unix_ms), escape_text(&self.nick));
         let escaped = |text: &str| escape_text(text).replace('\n', "<br>");
         match &self.what {
-            What::Said(text) => match text.strip_prefix("/me ") {
+            LogEvent::Said(text) => match text.strip_prefix("/me ") {
                 Some(action) => format!("<p class=\"did\"><time>{time}</time> <b>{nick}</b> {}</p>\n", escaped(action)),
                 None => format!("<p><time>{time}</time> <b>{nick}</b>: {}</p>\n", escaped(text)),
             },
-            What::Did(text) => format!("<p class=\"did\"><time>{time}</time> <b>{nick}</b> {}</p>\n", escaped(text)),
+            LogEvent::Did(text) => {
+                format!("<p class=\"did\"><time>{time}</time> <b>{nick}</b> {}</p>\n", escaped(text))
+            }
         }
     }
 }
 
 /// Adds lines to the files of their days.
-fn append(folder: &Path, room: &Jid, lang: &str, lines: &[Line]) -> std::io::Result<()> {
+fn append(folder: &Path, room: &Jid, lang: &str, lines: &[LogLine]) -> std::io::Result<()> {
     create_dir_all(folder)?;
     for of_day in lines.chunk_by(|one, other| day(one.unix_ms) == day(other.unix_ms)) {
         let Some(first) = of_day.first() else { continue };
         let day = day(first.unix_ms);
         let (text, _) = open(&folder.join(format!("{day}.txt")))?;
         let (html, is_new) = open(&folder.join(format!("{day}.html")))?;
-        let text_lines: String = of_day.iter().map(Line::text).collect();
+        let text_lines: String = of_day.iter().map(LogLine::text).collect();
         let mut page = if is_new { head(room, lang, &day) } else { String::new() };
-        page.extend(of_day.iter().map(Line::html));
+        page.extend(of_day.iter().map(LogLine::html));
         write_all(text, &text_lines)?;
         write_all(html, &page)?;
     }
@@ -280,20 +282,20 @@ const BREAKS: [char; 2] = ['\u{2028}', '\u{2029}'];
 mod tests {
     use super::*;
 
-    fn line(what: What) -> Line {
-        Line { unix_ms: 1_700_000_000_000, nick: "<script>".into(), what }
+    fn line(what: LogEvent) -> LogLine {
+        LogLine { unix_ms: 1_700_000_000_000, nick: "<script>".into(), what }
     }
 
     #[test]
     fn nothing_that_is_said_becomes_html_or_another_line() {
-        let said = line(What::Said("<b>1 & 2</b>\n[00:00:00] <crone> forged\u{2028}\u{7}".into()));
+        let said = line(LogEvent::Said("<b>1 & 2</b>\n[00:00:00] <crone> forged\u{2028}\u{7}".into()));
         assert_eq!(said.text(), "[22:13:20] <<script>> <b>1 & 2</b>\n    [00:00:00] <crone> forged\n");
         let html = said.html();
         assert!(
             html.starts_with("<p><time>22:13:20</time> <b>&lt;script&gt;</b>: &lt;b&gt;1 &amp; 2&lt;/b&gt;<br>"),
             "{html}"
         );
-        assert!(line(What::Said("/me waves".into())).text().ends_with("* <script> waves\n"));
+        assert!(line(LogEvent::Said("/me waves".into())).text().ends_with("* <script> waves\n"));
     }
 
     #[test]

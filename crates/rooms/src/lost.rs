@@ -13,9 +13,9 @@
 use rookery_hub::World;
 use rookery_jid::Jid;
 
-use super::occupant::Lost;
+use super::occupant::LostSessions;
 use super::room::Room;
-use super::shown::Shown;
+use super::shown::ShownPresence;
 use super::{actor, ghosts};
 
 impl Room {
@@ -37,7 +37,7 @@ impl Room {
 
     /// Looks for the others of servers that can't be reached, before all that are lost leave.
     fn look_for_others(&mut self, world: &mut World) {
-        let Lost { sessions, servers } = &self.lost;
+        let LostSessions { sessions, servers } = &self.lost;
         let is_cut_off = |session: &&Jid| servers.contains(session.domain()) && !sessions.contains(*session);
         let mut others: Vec<Jid> = match servers.is_empty() {
             true => Vec::new(),
@@ -55,7 +55,7 @@ impl Room {
 
     /// Takes out the sessions that were lost, and then tells those who are left.
     pub(crate) fn drop_lost(&mut self, world: &mut World) {
-        let shown = Shown { is_gone: true, codes: vec![333], ..Shown::default() };
+        let shown = ShownPresence { is_gone: true, codes: vec![333], ..ShownPresence::default() };
         let lost = std::mem::take(&mut self.lost).sessions;
         let parted: Vec<_> = lost.iter().filter_map(|session| self.take_seat(world, session, &shown)).collect();
         for occupant in &parted {

@@ -6,7 +6,7 @@ use rookery_hub::{Iq, World};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
-use super::role::Role;
+use super::role::RoomRole;
 use super::room::Room;
 
 impl Room {
@@ -15,7 +15,7 @@ impl Room {
         let Some(moderator) = self.occupant_of(&iq.from).and_then(|at| self.occupants.get(at)) else {
             return Err(Condition::Forbidden.into());
         };
-        if moderator.role != Role::Moderator {
+        if moderator.role != RoomRole::Moderator {
             return Err(StanzaError::new(Condition::Forbidden).with_text("only moderators moderate others' messages"));
         }
         let id = iq.payload.attr("id").filter(|id| !id.is_empty() && id.len() <= LONGEST_ID);

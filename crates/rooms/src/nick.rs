@@ -8,7 +8,7 @@ use rookery_stream::error::StanzaError;
 use super::join::reflected;
 use super::occupant::nick_key;
 use super::room::Room;
-use super::shown::Shown;
+use super::shown::ShownPresence;
 
 impl Room {
     /// Updates what an occupant shows.
@@ -26,7 +26,7 @@ impl Room {
         }
         occupant.changed();
         let id = packet.id();
-        let shown = Shown { id: id.as_deref(), ..Shown::default() };
+        let shown = ShownPresence { id: id.as_deref(), ..ShownPresence::default() };
         self.announce(world, at, &shown);
     }
 
@@ -47,7 +47,11 @@ impl Room {
         }
         self.may_stir(world, at, 2 * self.hearers(at))?;
         let nick = to.resource().unwrap_or_default();
-        self.announce(world, at, &Shown { is_gone: true, nick: Some(nick), codes: vec![303], ..Shown::default() });
+        self.announce(
+            world,
+            at,
+            &ShownPresence { is_gone: true, nick: Some(nick), codes: vec![303], ..ShownPresence::default() },
+        );
         self.log_nick(world, at, nick);
         let Some(occupant) = self.occupants.get_mut(at) else { return Ok(()) };
         if let Some(old) = nick_key(occupant.nick()) {
@@ -62,7 +66,7 @@ impl Room {
         }
         occupant.changed();
         let id = packet.id();
-        self.announce(world, at, &Shown { id: id.as_deref(), ..Shown::default() });
+        self.announce(world, at, &ShownPresence { id: id.as_deref(), ..ShownPresence::default() });
         Ok(())
     }
 }

@@ -8,11 +8,11 @@ use rookery_jid::{Jid, JidRef};
 use rookery_store::{Affiliated, Affiliation};
 use rookery_xml::{Built, Writer, ns};
 
-use super::role::{Role, affiliation_name};
+use super::role::{RoomRole, affiliation_name};
 use super::room::Room;
 
 /// Somebody's affiliation before and after a change.
-pub(super) type Changed = (Jid, Affiliation, Affiliation);
+pub(super) type ChangedAffiliation = (Jid, Affiliation, Affiliation);
 
 impl Room {
     /// Tells users who are not here what they are to the room from now on: to be called before the
@@ -34,7 +34,7 @@ impl Room {
             // Nor does anybody hear of changes by a user whom he has blocked.
             world.unconcealed(by.to_bare(), vec![user.clone()], move |world, users| {
                 if !users.is_empty() {
-                    world.send(&notice, &user);
+                    world.route_built(&notice, &user);
                 }
             });
         }
@@ -42,13 +42,13 @@ impl Room {
 
     /// Tells occupants what users who are not here have become: those who may get the list, see
     /// [`Room::administer`].
-    pub(super) fn tell_of_absent(&self, world: &mut World, changes: &[Changed]) {
-        let is_listed = |(_, before, now): &&Changed| *before.min(now) > Affiliation::Outcast;
+    pub(super) fn tell_of_absent(&self, world: &mut World, changes: &[ChangedAffiliation]) {
+        let is_listed = |(_, before, now): &&ChangedAffiliation| *before.min(now) > Affiliation::Outcast;
         if changes.len() > MOST_TOLD {
             return;
         }
         let config = &self.config;
-        let is_open = config.is_nonanonymous && Role::PRESENT.iter().all(|role| config.member_list.contains(role));
+        let is_open = config.is_nonanonymous && RoomRole::PRESENT.iter().all(|role| config.member_list.contains(role));
         for (user, _, now) in changes.iter().filter(is_listed) {
             let Ok(packet) = Packet::built(&self.notice(&world.unique_text(), user, *now, None)) else { continue };
             world.fan_out_roll(&packet, &self.moderators, &[]);

@@ -11,8 +11,8 @@ use rookery_jid::Jid;
 use rookery_store::Affiliation;
 use sha2::Sha256;
 
-use super::rate::Bucket;
-use super::role::Role;
+use super::rate::RoomBucket;
+use super::role::RoomRole;
 
 /// A nick in a room. Sessions of one account may share it (XEP-0045 §7.2.9): then the nick leaves
 /// with the last of them, and what it shows is what the last of them said.
@@ -25,9 +25,9 @@ pub(crate) struct Occupant {
     /// The account's affiliation.
     pub affiliation: Affiliation,
     /// Its role during this visit.
-    pub role: Role,
+    pub role: RoomRole,
     /// Its sessions, at least one.
-    pub seats: Vec<Seat>,
+    pub seats: Vec<OccupantSeat>,
     /// Its stable pseudonym (XEP-0421).
     pub id: String,
     /// Its presence as those see it who may see its real JID; built when first asked for.
@@ -35,14 +35,14 @@ pub(crate) struct Occupant {
     /// Its presence as all others see it.
     pub veiled: Option<Packet>,
     /// The bound on how fast it speaks.
-    pub pace: Bucket,
+    pub pace: RoomBucket,
     /// The rate of everything else that it does.
-    pub stir: Bucket,
+    pub stir: RoomBucket,
 }
 
 /// A session in a room.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct OccupantSeat {
     /// The full JID.
     pub jid: Jid,
     /// Its last presence as it may be reflected: what it claims about itself in the room's name is
@@ -53,13 +53,13 @@ pub(crate) struct Seat {
 }
 
 impl Occupant {
-    /// Returns the nick.
+    /// Returns the name under which the room knows the occupant.
     pub(crate) fn nick(&self) -> &str {
         self.jid.resource().unwrap_or_default()
     }
 
     /// Returns the session that speaks for the nick: the last one.
-    pub(crate) fn seat(&self) -> Option<&Seat> {
+    pub(crate) fn seat(&self) -> Option<&OccupantSeat> {
         self.seats.last()
     }
 
@@ -104,13 +104,13 @@ const INVISIBLE: [char; 6] = ['\u{115F}', '\u{1160}', '\u{3164}', '\u{FFA0}', '\
 
 /// The sessions of a room that can't be reached any more and are about to leave.
 #[derive(Debug, Default)]
-pub(crate) struct Lost {
+pub(crate) struct LostSessions {
     pub sessions: BTreeSet<Jid>,
     /// Servers that can't be reached.
     pub servers: BTreeSet<String>,
 }
 
-impl Lost {
+impl LostSessions {
     /// Returns whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.sessions.is_empty()

@@ -2,7 +2,7 @@
 //! has answered. Operators ask a room's home shard; what is asked of a room waits for its turn
 //! there like a stanza.
 
-use rookery_hub::{Question, Reply, World};
+use rookery_hub::{Question, QuestionReply, World};
 use rookery_jid::Jid;
 use rookery_xml::{Element, ns};
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,8 @@ use super::actor;
 use super::directory::with_list;
 use super::role::affiliation_name;
 use super::room::Room;
-pub use super::work::{Described, Inside, Size};
-use super::work::{Found, What, Work};
+pub use super::work::{Described, OccupantView, Size};
+use super::work::{FoundRoom, RoomTask, RoomWork};
 
 /// Asks the home of a room, by its bare JID, what it is and who is there.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -21,10 +21,10 @@ pub struct Describe(pub Jid);
 impl Question for Describe {
     const NAME: &'static str = "rooms describe";
     const PATIENCE_MS: u64 = PATIENCE_MS;
-    type Answer = Found<Described>;
+    type Answer = FoundRoom<Described>;
 
-    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
-        ask(world, self.0, reply, What::Describe);
+    fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>) {
+        ask(world, self.0, reply, RoomTask::Describe);
     }
 }
 
@@ -40,11 +40,11 @@ pub struct Destroy {
 impl Question for Destroy {
     const NAME: &'static str = "rooms destroy";
     const PATIENCE_MS: u64 = PATIENCE_MS;
-    type Answer = Found<()>;
+    type Answer = FoundRoom<()>;
 
-    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
+    fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>) {
         let Self { room, reason } = self;
-        ask(world, room, reply, |reply| What::Destroy(reason, reply));
+        ask(world, room, reply, |reply| RoomTask::Destroy(reason, reply));
     }
 }
 
@@ -57,39 +57,39 @@ impl Question for Largest {
     const PATIENCE_MS: u64 = PATIENCE_MS;
     type Answer = Vec<Size>;
 
-    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
+    fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>) {
         let sizes = world.state::<actor::Actors>().largest(self.0);
-        reply.give(world, sizes);
+        reply.answer(world, sizes);
     }
 }
 
 pub(super) fn ask<T: Serialize + 'static>(
     world: &mut World,
     room: Jid,
-    reply: Reply<Found<T>>,
-    what: impl FnOnce(Reply<Found<T>>) -> What + 'static,
+    reply: QuestionReply<FoundRoom<T>>,
+    what: impl FnOnce(QuestionReply<FoundRoom<T>>) -> RoomTask + 'static,
 ) {
     let host = room.domain().to_owned();
     with_list(world, &host, move |world, listed| match listed {
-        Ok(()) => actor::operate(world, Work { room, what: what(reply) }),
-        Err(error) => reply.give(world, Err(error)),
+        Ok(()) => actor::operate(world, RoomWork { room, what: what(reply) }),
+        Err(error) => reply.answer(world, Err(error)),
     });
 }
 
 impl Room {
     /// Does what is asked of the room.
-    pub(super) fn operated(&mut self, world: &mut World, work: Work) {
+    pub(super) fn operated(&mut self, world: &mut World, work: RoomWork) {
         if self.is_over {
             return work.without_room(world, None);
         }
         match work.what {
-            What::Describe(reply) => {
+            RoomTask::Describe(reply) => {
                 let described = self.described();
-                reply.give(world, Ok(Some(described)));
+                reply.answer(world, Ok(Some(described)));
             }
-            What::Arrange(wanted, owner, reply) => self.arrange(world, &wanted, owner.is_some(), reply),
-            What::Destroy(reason, reply) => self.end(world, reason.as_deref(), reply),
-            What::Register { iq, known_in } => {
+            RoomTask::Arrange(wanted, owner, reply) => self.arrange(world, &wanted, owner.is_some(), reply),
+            RoomTask::Destroy(reason, reply) => self.end(world, reason.as_deref(), reply),
+            RoomTask::Register { iq, known_in } => {
                 if let Err(error) = self.register_knowing(world, &iq, Some(known_in)) {
                     world.reply_error(&iq, error);
                 }
@@ -102,7 +102,7 @@ impl Room {
         let mut occupants: Vec<_> = self
             .occupants
             .iter()
-            .map(|(_, occupant)| Inside {
+            .map(|(_, occupant)| OccupantView {
                 nick: occupant.nick().to_owned(),
                 sessions: occupant.seats.iter().map(|seat| seat.jid.clone()).collect(),
                 role: occupant.role.name().to_owned(),
@@ -121,13 +121,13 @@ impl Room {
         }
     }
 
-    fn end(&mut self, world: &mut World, reason: Option<&str>, reply: Reply<Found<()>>) {
+    fn end(&mut self, world: &mut World, reason: Option<&str>, reply: QuestionReply<FoundRoom<()>>) {
         let destroy = Element::new("destroy", ns::MUC_USER);
         let destroy = match reason {
             Some(reason) => destroy.with_child(Element::new("reason", ns::MUC_USER).with_text(reason)),
             None => destroy,
         };
-        self.destroy_with(world, &destroy, move |world, removed| reply.give(world, removed.map(Some)));
+        self.destroy_with(world, &destroy, move |world, removed| reply.answer(world, removed.map(Some)));
     }
 }
 

@@ -10,7 +10,7 @@ use rookery_store::{Affiliated, Affiliation, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
-use super::config::{ADMINS, Config, OWNERS, ROOMCONFIG, unacceptable};
+use super::config::{ADMINS, OWNERS, ROOMCONFIG, RoomConfig, unacceptable};
 use super::keep::told;
 use super::leave::destroyed;
 use super::room::Room;
@@ -83,9 +83,14 @@ impl Room {
         Ok(())
     }
 
-    /// Has another configuration from now on, and tells those who are here. `between` runs before
-    /// they hear of it.
-    pub(crate) fn reconfigure(&mut self, world: &mut World, new: Config, between: impl FnOnce(&mut Self, &mut World)) {
+    /// Takes another configuration, and tells those who are here. `between` runs before they hear
+    /// of it.
+    pub(crate) fn reconfigure(
+        &mut self,
+        world: &mut World,
+        new: RoomConfig,
+        between: impl FnOnce(&mut Self, &mut World),
+    ) {
         let old = std::mem::replace(&mut self.config, new);
         let was_locked = std::mem::replace(&mut self.is_locked, false);
         self.history.shorten(self.config.history);
@@ -130,8 +135,8 @@ impl Room {
         Ok(changes)
     }
 
-    /// §10.2.1: which codes tell of the changes.
-    fn tell_changes(&self, world: &mut World, old: &Config) {
+    /// Tells the occupants of the changes, by the codes of §10.2.1.
+    fn tell_changes(&self, world: &mut World, old: &RoomConfig) {
         let new = &self.config;
         let mut codes = Vec::new();
         if new.is_logged != old.is_logged {
@@ -140,7 +145,7 @@ impl Room {
         if new.is_nonanonymous != old.is_nonanonymous {
             codes.push(if new.is_nonanonymous { "172" } else { "173" });
         }
-        let same = Config { is_logged: new.is_logged, is_nonanonymous: new.is_nonanonymous, ..old.clone() };
+        let same = RoomConfig { is_logged: new.is_logged, is_nonanonymous: new.is_nonanonymous, ..old.clone() };
         if same != *new {
             codes.push("104");
         }

@@ -3,7 +3,7 @@
 //! An archive knows who spoke. A user who may not see real addresses gets its messages without
 //! them.
 
-use rookery_archive::{self as archive, NAME as ARCHIVE, Record, Retracted, View, tombstone_mark};
+use rookery_archive::{self as archive, ArchiveRecord, ArchiveView, NAME as ARCHIVE, Retracted, tombstone_mark};
 use rookery_fanout::Packet;
 use rookery_hub::{Iq, World};
 use rookery_modkit::payload;
@@ -11,7 +11,7 @@ use rookery_store::{Affiliation, ArchiveOf};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Stanza, Writer, ns};
 
-use super::role::{Role, affiliation_name};
+use super::role::{RoomRole, affiliation_name};
 use super::room::Room;
 
 impl Room {
@@ -46,7 +46,7 @@ impl Room {
             let stanza = stanza.bytes().to_vec();
             let by = self.jid.as_ref();
             let record =
-                Record { owner: self.jid.as_ref(), of: ArchiveOf::Room, by, with, contacts_only: false, stanza };
+                ArchiveRecord { owner: self.jid.as_ref(), of: ArchiveOf::Room, by, with, contacts_only: false, stanza };
             archive::record(world, record)
         });
         recorded.flatten().unwrap_or_else(|| world.unique_text())
@@ -96,13 +96,15 @@ impl Room {
         let affiliation = self.affiliation_of(world, iq.from.as_ref());
         let role = self.role_of(&iq.from);
         let is_open = !self.is_locked && !self.config.is_members_only && self.config.password.is_empty();
-        if affiliation == Affiliation::Outcast || (role == Role::None && affiliation == Affiliation::None && !is_open) {
+        if affiliation == Affiliation::Outcast
+            || (role == RoomRole::None && affiliation == Affiliation::None && !is_open)
+        {
             return Err(Condition::Forbidden.into());
         }
         let view = match self.config.is_nonanonymous {
-            _ if role == Role::Moderator || affiliation >= Affiliation::Admin => View::Room,
-            true => View::OpenRoom,
-            false => View::WithoutJids,
+            _ if role == RoomRole::Moderator || affiliation >= Affiliation::Admin => ArchiveView::Room,
+            true => ArchiveView::OpenRoom,
+            false => ArchiveView::WithoutJids,
         };
         archive::answer(world, iq.clone(), view);
         Ok(())

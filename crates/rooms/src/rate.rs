@@ -5,13 +5,13 @@ use rookery_jid::Jid;
 
 /// A bucket that fills at a rate and holds a few seconds' worth.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Bucket {
+pub(crate) struct RoomBucket {
     /// Thousandths that were taken and have not come back yet.
     taken: u64,
     since: u64,
 }
 
-impl Bucket {
+impl RoomBucket {
     /// Takes one, if there is one. `rate`: per second; 0 means no limit.
     pub(crate) fn take(&mut self, rate: u64, unix_ms: u64) -> bool {
         self.take_many(1, rate, unix_ms)
@@ -31,7 +31,7 @@ impl Bucket {
         true
     }
 
-    /// Tells whether the bucket is as if nothing had ever been taken.
+    /// Returns whether the bucket is as if nothing had ever been taken.
     pub(crate) fn is_full(&mut self, rate: u64, unix_ms: u64) -> bool {
         self.refill(rate, unix_ms);
         rate == 0 || self.taken == 0
@@ -46,13 +46,18 @@ impl Bucket {
 
 /// The rates of accounts that have left: coming again is no way to be faster.
 #[derive(Debug, Default)]
-pub(crate) struct Former(Map<Jid, (Bucket, Bucket)>);
+pub(crate) struct Former(Map<Jid, (RoomBucket, RoomBucket)>);
 
 impl Former {
     /// Remembers an occupant that leaves, unless its buckets are full again.
-    pub(crate) fn leave(&mut self, mut occupant: (&Jid, Bucket, Bucket), (pace, stir): (u64, u64), unix_ms: u64) {
+    pub(crate) fn leave(
+        &mut self,
+        mut occupant: (&Jid, RoomBucket, RoomBucket),
+        (pace, stir): (u64, u64),
+        unix_ms: u64,
+    ) {
         let is_rested =
-            |one: &mut Bucket, other: &mut Bucket| one.is_full(pace, unix_ms) && other.is_full(stir, unix_ms);
+            |one: &mut RoomBucket, other: &mut RoomBucket| one.is_full(pace, unix_ms) && other.is_full(stir, unix_ms);
         if is_rested(&mut occupant.1, &mut occupant.2) {
             return;
         }
@@ -65,7 +70,7 @@ impl Former {
     }
 
     /// Returns the buckets with which somebody comes back.
-    pub(crate) fn come(&mut self, account: &Jid) -> (Bucket, Bucket) {
+    pub(crate) fn come(&mut self, account: &Jid) -> (RoomBucket, RoomBucket) {
         self.0.remove(account).unwrap_or_default()
     }
 }
@@ -81,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_burst_passes_and_then_the_rate() {
-        let mut bucket = Bucket::default();
+        let mut bucket = RoomBucket::default();
         assert_eq!((0..100).filter(|_| bucket.take(2, 1000)).count(), 10);
         assert_eq!((0..100).filter(|_| bucket.take(2, 2500)).count(), 3);
         assert_eq!((0..100).filter(|_| bucket.take(2, 2400)).count(), 0, "a clock that goes back gives nothing");
@@ -94,16 +99,16 @@ mod tests {
     fn whoever_comes_again_is_no_faster() {
         let mut former = Former::default();
         let jid = |number: usize| Jid::parse(&format!("u{number}@x.example")).unwrap();
-        let mut tired = Bucket::default();
+        let mut tired = RoomBucket::default();
         assert_eq!((0..100).filter(|_| tired.take(2, 1000)).count(), 10);
-        former.leave((&jid(0), Bucket::default(), tired), (2, 2), 1000);
+        former.leave((&jid(0), RoomBucket::default(), tired), (2, 2), 1000);
         let (_, mut stir) = former.come(&jid(0));
         assert!(!stir.take(2, 1000));
         assert!(former.come(&jid(0)).1.take(2, 1000), "nothing is remembered twice");
-        (0..2 * MOST).for_each(|number| former.leave((&jid(number), Bucket::default(), tired), (2, 2), 1000));
+        (0..2 * MOST).for_each(|number| former.leave((&jid(number), RoomBucket::default(), tired), (2, 2), 1000));
         assert_eq!(former.0.len(), MOST);
-        former.leave((&jid(0), tired, Bucket::default()), (2, 2), 60_000);
-        former.leave((&jid(0), tired, Bucket::default()), (2, 2), 1000);
+        former.leave((&jid(0), tired, RoomBucket::default()), (2, 2), 60_000);
+        former.leave((&jid(0), tired, RoomBucket::default()), (2, 2), 1000);
         assert_eq!(former.0.len(), MOST, "who has rested is not remembered");
     }
 }

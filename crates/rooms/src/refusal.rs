@@ -8,7 +8,7 @@ use rookery_xml::{Element, Kind, Writer, ns};
 
 use super::occupant::nick_key;
 
-/// Tells whether a presence asks to enter: it has an `<x/>` in the namespace of rooms (§7.2.1).
+/// Returns whether a presence asks to enter: it has an `<x/>` in the namespace of rooms (§7.2.1).
 pub(crate) fn enters(packet: &Packet) -> bool {
     request(packet).is_some()
 }
@@ -29,7 +29,7 @@ pub(crate) fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>, error: 
         let text = error.text.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
         format!("the room refuses it, its sender gets <{}/>{text}", error.condition.name())
     });
-    world.send(&reply.finish(), &from);
+    world.route_built(&reply.finish(), &from);
 }
 
 /// Refuses what doesn't reach the room at all: presence that enters by the error of a refused entry
@@ -51,7 +51,7 @@ pub(crate) fn not_in_the_room(world: &mut World, session: &Jid, nick: JidRef<'_>
     for code in ["110", "307", "333"] {
         kick.start("status").attr("code", code).end();
     }
-    world.send(&kick.finish(), session);
+    world.route_built(&kick.finish(), session);
 }
 
 /// Answers in the name of a room that is not there.

@@ -17,7 +17,7 @@ use super::actor;
 use super::application::{NICK, REGISTER, more_fields};
 use super::occupant::nick_key;
 use super::room::Room;
-use super::work::{What, Work};
+use super::work::{RoomTask, RoomWork};
 
 impl Room {
     /// Carries out a request in `jabber:iq:register`.
@@ -118,7 +118,7 @@ impl Room {
     fn count_rooms(&self, world: &mut World, iq: &Iq) {
         let (room, iq, counted) = (self.jid.clone(), iq.clone(), world.stores.rooms.known_in(iq.from.as_ref()));
         world.wait(counted, move |world, counted| match counted {
-            Ok(known_in) => actor::operate(world, Work { room, what: What::Register { iq, known_in } }),
+            Ok(known_in) => actor::operate(world, RoomWork { room, what: RoomTask::Register { iq, known_in } }),
             Err(error) => {
                 world.store_failed("counting the rooms of a user", &iq.from, &error);
                 world.reply_error(&iq, condition(&error));

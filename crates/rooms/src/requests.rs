@@ -43,14 +43,15 @@ impl Room {
         }
     }
 
-    /// XEP-0410 §4: the room itself knows that the client is there.
+    /// Answers a ping of an occupant to itself: the room knows that the client is there (XEP-0410
+    /// §4).
     fn answer_self_ping(&self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
         let mut reply = Writer::new("iq");
         reply.attr("type", "result").opt_attr("id", packet.id().as_deref()).attr("from", to.as_str());
-        world.send(&reply.finish(), from);
+        world.route_built(&reply.finish(), from);
     }
 
-    /// `false` if the request is none.
+    /// Passes a request on between occupants; returns `false` if it is none.
     fn pass_request(&self, world: &mut World, stanza: Stanza<'_>, from: &Jid, asker: usize, asked: usize) -> bool {
         let (Some(sender), Some(target)) = (self.occupants.get(asker), self.occupants.get(asked)) else { return false };
         let own = sender.seats.iter().find(|seat| seat.jid == *from);
@@ -85,7 +86,7 @@ impl Room {
         };
         match self.occupant_of(from) {
             Some(at) => self.occupants.get(at).filter(has),
-            // Not for every full JID that is none of ours: strangers could have all occupants
+            // Not for every full JID that isn't an occupant's: strangers could have all occupants
             // looked through.
             None if from.resource().is_some() => None,
             None => self.occupants.iter().map(|(_, occupant)| occupant).find(has),
@@ -101,7 +102,7 @@ fn send(world: &mut World, stanza: Stanza<'_>, from: &Occupant, id: &str, to: &J
     for child in stanza.children() {
         iq.copy(&child);
     }
-    world.send(&iq.finish(), to);
+    world.route_built(&iq.finish(), to);
 }
 
 fn is_ping(stanza: Stanza<'_>) -> bool {

@@ -5,8 +5,8 @@ use rookery_stream::error::Condition;
 
 /// An occupant's role during a visit (§5.1), from the least to the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Role {
-    /// Is not in the room.
+pub(crate) enum RoomRole {
+    /// Not in the room.
     None,
     /// Listens.
     Visitor,
@@ -16,11 +16,11 @@ pub(crate) enum Role {
     Moderator,
 }
 
-impl Role {
+impl RoomRole {
     /// All that an occupant can have.
     pub(crate) const PRESENT: [Self; 3] = [Self::Moderator, Self::Participant, Self::Visitor];
 
-    /// As it is written in stanzas.
+    /// Returns the name of a role in stanzas.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -30,7 +30,7 @@ impl Role {
         }
     }
 
-    /// From its name.
+    /// Returns the role of this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         [Self::None, Self::Visitor, Self::Participant, Self::Moderator].into_iter().find(|role| role.name() == name)
     }
@@ -57,7 +57,7 @@ impl Role {
     }
 }
 
-/// As it is written in stanzas.
+/// Returns the name of an affiliation in stanzas.
 pub(crate) fn affiliation_name(affiliation: Affiliation) -> &'static str {
     match affiliation {
         Affiliation::Outcast => "outcast",
@@ -68,7 +68,7 @@ pub(crate) fn affiliation_name(affiliation: Affiliation) -> &'static str {
     }
 }
 
-/// From its name.
+/// Returns the affiliation of this name.
 pub(crate) fn affiliation_named(name: &str) -> Option<Affiliation> {
     use Affiliation::{Admin, Member, None, Outcast, Owner};
     [Outcast, None, Member, Admin, Owner].into_iter().find(|affiliation| affiliation_name(*affiliation) == name)
@@ -78,7 +78,7 @@ pub(crate) fn affiliation_named(name: &str) -> Option<Affiliation> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Actor {
     pub affiliation: Affiliation,
-    pub role: Role,
+    pub role: RoomRole,
 }
 
 impl Actor {
@@ -87,8 +87,8 @@ impl Actor {
     ///
     /// # Errors
     /// `forbidden` where the right is lacking, `not-allowed` where the other is above such changes.
-    pub(crate) fn may_change_role(self, target: Affiliation, from: Role, to: Role) -> Result<(), Condition> {
-        let needs_admin = to == Role::Moderator || (from == Role::Moderator && to != Role::None);
+    pub(crate) fn may_change_role(self, target: Affiliation, from: RoomRole, to: RoomRole) -> Result<(), Condition> {
+        let needs_admin = to == RoomRole::Moderator || (from == RoomRole::Moderator && to != RoomRole::None);
         let may = if needs_admin { self.affiliation >= Affiliation::Admin } else { self.is_moderator() };
         match () {
             // §5.1.3, §8.4: a moderator has the right, but not over admins and owners.
@@ -96,16 +96,16 @@ impl Actor {
                 Err(Condition::NotAllowed)
             }
             () if !may => Err(Condition::Forbidden),
-            // §8.2: nobody is kicked by who stands lower.
-            () if to == Role::None && target > self.affiliation => Err(Condition::NotAllowed),
+            // §8.2: nobody is kicked by an occupant who stands lower.
+            () if to == RoomRole::None && target > self.affiliation => Err(Condition::NotAllowed),
             // §5.1.3: a moderator is removed by an admin; an equal without affiliation is none.
-            () if to == Role::None && from == Role::Moderator && self.affiliation < Affiliation::Admin => {
+            () if to == RoomRole::None && from == RoomRole::Moderator && self.affiliation < Affiliation::Admin => {
                 Err(Condition::NotAllowed)
             }
             // §8.4, §9.7: an admin or owner has voice and is a moderator, whatever anybody wants.
-            () if to != Role::None && to < from && target >= Affiliation::Admin => Err(Condition::NotAllowed),
+            () if to != RoomRole::None && to < from && target >= Affiliation::Admin => Err(Condition::NotAllowed),
             // §8.4: voice is not revoked from an occupant who stands as high or higher.
-            () if to == Role::Visitor && from > to && target > Affiliation::None && target >= self.affiliation => {
+            () if to == RoomRole::Visitor && from > to && target > Affiliation::None && target >= self.affiliation => {
                 Err(Condition::NotAllowed)
             }
             () => Ok(()),
@@ -127,7 +127,7 @@ impl Actor {
     }
 
     fn is_moderator(self) -> bool {
-        self.role == Role::Moderator || self.affiliation >= Affiliation::Admin
+        self.role == RoomRole::Moderator || self.affiliation >= Affiliation::Admin
     }
 }
 
@@ -138,14 +138,15 @@ mod tests {
 
     const NOBODY: Affiliation = Affiliation::None;
 
-    fn actor(affiliation: Affiliation, role: Role) -> Actor {
+    fn actor(affiliation: Affiliation, role: RoomRole) -> Actor {
         Actor { affiliation, role }
     }
 
     #[test]
     fn the_entry_table_holds() {
-        let table = [NOBODY, Member, Admin, Owner]
-            .map(|affiliation| (Role::on_entry(affiliation, true).name(), Role::on_entry(affiliation, false).name()));
+        let table = [NOBODY, Member, Admin, Owner].map(|affiliation| {
+            (RoomRole::on_entry(affiliation, true).name(), RoomRole::on_entry(affiliation, false).name())
+        });
         let wanted = [
             ("visitor", "participant"),
             ("participant", "participant"),
@@ -158,53 +159,71 @@ mod tests {
     #[test]
     fn roles_follow_affiliations() {
         let cases = [
-            (Role::Participant, NOBODY, Admin, Role::Moderator),
-            (Role::Moderator, Admin, NOBODY, Role::Participant),
-            (Role::Moderator, NOBODY, Member, Role::Moderator),
-            (Role::Moderator, Owner, Admin, Role::Moderator),
-            (Role::Participant, Member, NOBODY, Role::Participant),
-            (Role::Participant, Member, Outcast, Role::None),
+            (RoomRole::Participant, NOBODY, Admin, RoomRole::Moderator),
+            (RoomRole::Moderator, Admin, NOBODY, RoomRole::Participant),
+            (RoomRole::Moderator, NOBODY, Member, RoomRole::Moderator),
+            (RoomRole::Moderator, Owner, Admin, RoomRole::Moderator),
+            (RoomRole::Participant, Member, NOBODY, RoomRole::Participant),
+            (RoomRole::Participant, Member, Outcast, RoomRole::None),
         ];
         for (role, before, now, wanted) in cases {
             assert_eq!(role.after(before, now, false), wanted, "{before:?} {now:?}");
         }
-        assert_eq!(Role::Visitor.after(NOBODY, Member, true), Role::Participant);
+        assert_eq!(RoomRole::Visitor.after(NOBODY, Member, true), RoomRole::Participant);
     }
 
     #[test]
     fn kicks_and_voice() {
-        let moderator = actor(NOBODY, Role::Moderator);
-        assert_eq!(moderator.may_change_role(NOBODY, Role::Participant, Role::None), Ok(()));
-        assert_eq!(moderator.may_change_role(Member, Role::Participant, Role::None), Err(Condition::NotAllowed));
-        assert_eq!(moderator.may_change_role(Admin, Role::Moderator, Role::None), Err(Condition::NotAllowed));
+        let moderator = actor(NOBODY, RoomRole::Moderator);
+        assert_eq!(moderator.may_change_role(NOBODY, RoomRole::Participant, RoomRole::None), Ok(()));
+        assert_eq!(
+            moderator.may_change_role(Member, RoomRole::Participant, RoomRole::None),
+            Err(Condition::NotAllowed)
+        );
+        assert_eq!(moderator.may_change_role(Admin, RoomRole::Moderator, RoomRole::None), Err(Condition::NotAllowed));
         for (target, to, error) in [
-            (Owner, Role::Participant, Condition::NotAllowed),
-            (Admin, Role::Visitor, Condition::NotAllowed),
-            (NOBODY, Role::Participant, Condition::Forbidden),
+            (Owner, RoomRole::Participant, Condition::NotAllowed),
+            (Admin, RoomRole::Visitor, Condition::NotAllowed),
+            (NOBODY, RoomRole::Participant, Condition::Forbidden),
         ] {
-            assert_eq!(moderator.may_change_role(target, Role::Moderator, to), Err(error), "{target:?} {to:?}");
+            assert_eq!(moderator.may_change_role(target, RoomRole::Moderator, to), Err(error), "{target:?} {to:?}");
         }
-        assert_eq!(moderator.may_change_role(NOBODY, Role::Participant, Role::Visitor), Ok(()));
-        assert_eq!(moderator.may_change_role(NOBODY, Role::Visitor, Role::Participant), Ok(()));
-        assert_eq!(moderator.may_change_role(NOBODY, Role::Participant, Role::Moderator), Err(Condition::Forbidden));
-        let participant = actor(Member, Role::Participant);
-        assert_eq!(participant.may_change_role(NOBODY, Role::Visitor, Role::Participant), Err(Condition::Forbidden));
-        assert_eq!(participant.may_change_role(NOBODY, Role::Participant, Role::None), Err(Condition::Forbidden));
-        let admin = actor(Admin, Role::Moderator);
-        assert_eq!(admin.may_change_role(NOBODY, Role::Participant, Role::Moderator), Ok(()));
-        assert_eq!(admin.may_change_role(NOBODY, Role::Moderator, Role::Participant), Ok(()));
-        assert_eq!(admin.may_change_role(Owner, Role::Moderator, Role::None), Err(Condition::NotAllowed));
+        assert_eq!(moderator.may_change_role(NOBODY, RoomRole::Participant, RoomRole::Visitor), Ok(()));
+        assert_eq!(moderator.may_change_role(NOBODY, RoomRole::Visitor, RoomRole::Participant), Ok(()));
+        assert_eq!(
+            moderator.may_change_role(NOBODY, RoomRole::Participant, RoomRole::Moderator),
+            Err(Condition::Forbidden)
+        );
+        let participant = actor(Member, RoomRole::Participant);
+        assert_eq!(
+            participant.may_change_role(NOBODY, RoomRole::Visitor, RoomRole::Participant),
+            Err(Condition::Forbidden)
+        );
+        assert_eq!(
+            participant.may_change_role(NOBODY, RoomRole::Participant, RoomRole::None),
+            Err(Condition::Forbidden)
+        );
+        let admin = actor(Admin, RoomRole::Moderator);
+        assert_eq!(admin.may_change_role(NOBODY, RoomRole::Participant, RoomRole::Moderator), Ok(()));
+        assert_eq!(admin.may_change_role(NOBODY, RoomRole::Moderator, RoomRole::Participant), Ok(()));
+        assert_eq!(admin.may_change_role(Owner, RoomRole::Moderator, RoomRole::None), Err(Condition::NotAllowed));
         for target in [Admin, Owner] {
-            let owner = actor(Owner, Role::Moderator);
-            assert_eq!(owner.may_change_role(target, Role::Moderator, Role::Visitor), Err(Condition::NotAllowed));
-            assert_eq!(owner.may_change_role(target, Role::Moderator, Role::Participant), Err(Condition::NotAllowed));
+            let owner = actor(Owner, RoomRole::Moderator);
+            assert_eq!(
+                owner.may_change_role(target, RoomRole::Moderator, RoomRole::Visitor),
+                Err(Condition::NotAllowed)
+            );
+            assert_eq!(
+                owner.may_change_role(target, RoomRole::Moderator, RoomRole::Participant),
+                Err(Condition::NotAllowed)
+            );
         }
     }
 
     #[test]
     fn affiliations() {
         let (admin, owner, member) =
-            (actor(Admin, Role::None), actor(Owner, Role::None), actor(Member, Role::Moderator));
+            (actor(Admin, RoomRole::None), actor(Owner, RoomRole::None), actor(Member, RoomRole::Moderator));
         for (from, to) in [(NOBODY, Outcast), (Outcast, NOBODY), (NOBODY, Member), (Member, NOBODY)] {
             assert_eq!(admin.may_change_affiliation(from, to), Ok(()));
             assert_eq!(owner.may_change_affiliation(from, to), Ok(()));

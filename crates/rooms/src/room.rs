@@ -13,25 +13,25 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Kind};
 use slab::Slab;
 
-use super::application::Waiting;
-use super::config::Config;
-use super::directory::{Directory, Entry};
-use super::history::History;
-use super::kept::Kept;
-use super::limits::{Limits, NAME};
-use super::occupant::{Lost, Occupant, nick_key};
-use super::rate::{Bucket, Former};
+use super::application::WaitingApplicant;
+use super::config::RoomConfig;
+use super::directory::{Directory, RoomEntry};
+use super::history::RoomHistory;
+use super::kept::KeptRoom;
+use super::limits::{NAME, RoomLimits};
+use super::occupant::{LostSessions, Occupant, nick_key};
+use super::rate::{Former, RoomBucket};
 use super::refusal;
-use super::role::{Actor, Role};
+use super::role::{Actor, RoomRole};
 use super::spread;
 use super::unsaved::Unsaved;
 use super::voices::Voices;
 
-/// A room.
+/// One room at its home: who is in it, what it remembers, and what the store lacks of it.
 #[derive(Debug)]
 pub(crate) struct Room {
     pub jid: Jid,
-    pub config: Config,
+    pub config: RoomConfig,
     /// Makes pseudonyms of accounts (XEP-0421).
     pub secret: String,
     /// Nobody but its creator gets in before it is configured (XEP-0045 §10.1).
@@ -51,7 +51,7 @@ pub(crate) struct Room {
     /// The accounts that have reserved a nick, by the nick's key.
     pub reserved: Map<String, Jid>,
     /// The requests for registration that wait for an admin; the newest last.
-    pub waiting: Vec<Waiting>,
+    pub waiting: Vec<WaitingApplicant>,
     /// Voice that was given or taken in a moderated room (§5.1).
     pub voices: Voices,
     /// The invitations, as invited and inviter; the newest last.
@@ -61,28 +61,28 @@ pub(crate) struct Room {
     pub nicks: Map<String, usize>,
     /// By the full JIDs of sessions.
     pub seats: Map<Jid, usize>,
-    pub lost: Lost,
+    pub lost: LostSessions,
     /// The occupants that are moderators.
     pub moderating: BTreeSet<usize>,
     /// Sessions of those who see every real JID.
     pub moderators: Roll,
     /// All other sessions.
     pub others: Roll,
-    pub history: History,
+    pub history: RoomHistory,
     /// The hats that there are (XEP-0317).
     pub hat_list: Vec<Element>,
     /// The hats that each account wears.
     pub hats: Map<Jid, Vec<Element>>,
-    pub joins: Bucket,
+    pub joins: RoomBucket,
     /// Requests to register.
-    pub requests: Bucket,
+    pub requests: RoomBucket,
     /// Messages to those who are not there.
-    pub courtesy: Bucket,
+    pub courtesy: RoomBucket,
     /// Changes by admins who are not there.
-    pub deeds: Bucket,
+    pub deeds: RoomBucket,
     /// The rates of accounts that have left, if they were fast.
     pub former: Former,
-    pub limits: Limits,
+    pub limits: RoomLimits,
     settings: Arc<Settings>,
     /// The number of removed accounts that it has forgotten.
     removed_seen: usize,
@@ -99,9 +99,9 @@ impl Room {
     /// Returns a new room, which is locked and has one owner. `None` where the host has no rooms
     /// any more.
     pub(crate) fn new(world: &mut World, jid: Jid, owner: JidRef<'_>) -> Option<Self> {
-        let limits = Limits::of(world.domain_of(jid.domain())?);
+        let limits = RoomLimits::of(world.domain_of(jid.domain())?);
         let secret = format!("{}{}", world.unique_text(), world.unique_text());
-        let mut room = Self::with(world, jid, Config::new(&limits), limits, secret);
+        let mut room = Self::with(world, jid, RoomConfig::new(&limits), limits, secret);
         room.is_locked = true;
         let owner = owner.bare().to_jid();
         room.creator = Some(owner.clone());
@@ -112,9 +112,9 @@ impl Room {
     /// Returns a room from the store, as it was when so many accounts had been removed. `None` if
     /// it can't be read, or its host has no rooms any more.
     pub(crate) fn stored(world: &mut World, jid: &Jid, (stored, removed_seen): (&StoredRoom, usize)) -> Option<Self> {
-        let limits = Limits::of(world.domain_of(jid.domain())?);
+        let limits = RoomLimits::of(world.domain_of(jid.domain())?);
         let document = &stored.document;
-        let Kept { config, secret, hat_list, hats, waiting, voices } = Kept::read(document, &limits)?;
+        let KeptRoom { config, secret, hat_list, hats, waiting, voices } = KeptRoom::read(document, &limits)?;
         let mut room = Self::with(world, jid.clone(), config, limits, secret);
         room.subject = document.subject.as_deref().and_then(|bytes| Packet::scanned(bytes).ok());
         room.set_vcard(document.vcard.as_deref().and_then(|bytes| Element::parse(bytes).ok()));
@@ -128,7 +128,7 @@ impl Room {
         Some(room)
     }
 
-    fn with(world: &World, jid: Jid, config: Config, limits: Limits, secret: String) -> Self {
+    fn with(world: &World, jid: Jid, config: RoomConfig, limits: RoomLimits, secret: String) -> Self {
         Self {
             jid,
             config,
@@ -147,17 +147,17 @@ impl Room {
             occupants: Slab::new(),
             nicks: Map::default(),
             seats: Map::default(),
-            lost: Lost::default(),
+            lost: LostSessions::default(),
             moderating: BTreeSet::new(),
             moderators: Roll::default(),
             others: Roll::default(),
-            history: History::default(),
+            history: RoomHistory::default(),
             hat_list: Vec::new(),
             hats: Map::default(),
-            joins: Bucket::default(),
-            requests: Bucket::default(),
-            courtesy: Bucket::default(),
-            deeds: Bucket::default(),
+            joins: RoomBucket::default(),
+            requests: RoomBucket::default(),
+            courtesy: RoomBucket::default(),
+            deeds: RoomBucket::default(),
             former: Former::default(),
             limits,
             settings: world.settings().clone(),
@@ -185,7 +185,7 @@ impl Room {
         self.is_stored = is_stored;
         let (name, creator) = (self.name().to_owned(), self.creator.clone());
         let is_public = self.config.is_public && !self.is_locked;
-        spread::set(world, self.jid.as_ref(), Entry { name, is_public, is_stored, creator });
+        spread::set(world, self.jid.as_ref(), RoomEntry { name, is_public, is_stored, creator });
     }
 
     /// Takes a stanza for the room or for somebody in it.
@@ -256,7 +256,7 @@ impl Room {
         }
     }
 
-    /// Tells whether anything here says something of an account.
+    /// Returns whether anything here says something of an account.
     fn knows(&self, user: &Jid) -> bool {
         self.affiliations.contains_key(user)
             || self.hats.contains_key(user)
@@ -265,7 +265,7 @@ impl Room {
             || self.creator.as_ref() == Some(user)
     }
 
-    /// Tells whether accounts were removed since the room last forgot some.
+    /// Returns whether accounts were removed since the room last forgot some.
     pub(crate) fn has_removed(&self, directory: &Directory) -> bool {
         self.removed_seen < directory.removed_count()
     }
@@ -275,7 +275,7 @@ impl Room {
         if !Arc::ptr_eq(&self.settings, world.settings()) {
             self.settings = world.settings().clone();
             if let Some(domain) = world.domain_of(self.jid.domain()) {
-                self.limits = Limits::of(domain);
+                self.limits = RoomLimits::of(domain);
                 self.config.is_logged &= self.limits.logs.is_some();
             }
         }
@@ -307,7 +307,7 @@ impl Room {
         self.kept_affiliation(user)
     }
 
-    /// Tells whether the operator has named a user as an admin of all rooms of a service.
+    /// Returns whether the operator has named a user as an admin of all rooms of a service.
     pub(crate) fn is_operator(world: &World, host: &str, user: JidRef<'_>) -> bool {
         let options = world.domain_of(host).and_then(|domain| domain.module(NAME));
         options.is_some_and(|options| options.list("admins").iter().any(|admin| admin == user.bare_str()))
@@ -342,10 +342,10 @@ impl Room {
         self.affiliations.get(user.bare_str()).map_or(Affiliation::None, |found| found.affiliation)
     }
 
-    /// Returns the role that a session has; [`Role::None`] outside.
-    pub(crate) fn role_of(&self, session: &Jid) -> Role {
+    /// Returns the role that a session has; [`RoomRole::None`] outside.
+    pub(crate) fn role_of(&self, session: &Jid) -> RoomRole {
         let occupant = self.occupant_of(session).and_then(|at| self.occupants.get(at));
-        occupant.map_or(Role::None, |occupant| occupant.role)
+        occupant.map_or(RoomRole::None, |occupant| occupant.role)
     }
 
     /// Returns the rights with which a session changes something.
@@ -370,7 +370,7 @@ impl Room {
     }
 
     /// Returns whether the presence of a role is broadcast.
-    pub(crate) fn is_broadcast(&self, role: Role) -> bool {
+    pub(crate) fn is_broadcast(&self, role: RoomRole) -> bool {
         self.config.broadcast.contains(&role)
     }
 
@@ -379,7 +379,7 @@ impl Room {
     pub(crate) fn visible(&self) -> Vec<usize> {
         match self.config.broadcast.as_slice() {
             [] => Vec::new(),
-            [Role::Moderator] => self.moderating.iter().copied().collect(),
+            [RoomRole::Moderator] => self.moderating.iter().copied().collect(),
             _ => {
                 let shown = self.occupants.iter().filter(|(_, occupant)| self.is_broadcast(occupant.role));
                 shown.map(|(at, _)| at).collect()
@@ -388,8 +388,8 @@ impl Room {
     }
 
     /// Returns the audience that a session belongs to.
-    pub(crate) fn roll(&mut self, role: Role) -> &mut Roll {
-        if role == Role::Moderator { &mut self.moderators } else { &mut self.others }
+    pub(crate) fn roll(&mut self, role: RoomRole) -> &mut Roll {
+        if role == RoomRole::Moderator { &mut self.moderators } else { &mut self.others }
     }
 
     /// Sends a packet to everybody in the room.

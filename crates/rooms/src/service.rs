@@ -3,7 +3,7 @@
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Domain, Iq, World};
 use rookery_jid::JidRef;
-use rookery_modkit::disco::{Identity, Info};
+use rookery_modkit::disco::{DiscoIdentity, Info};
 use rookery_modkit::request::is_get;
 use rookery_modkit::rsm;
 use rookery_stream::error::{Condition, StanzaError};
@@ -51,7 +51,7 @@ fn asked(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     match iq.payload.ns() {
         ns::DISCO_INFO | ns::DISCO_ITEMS if has_node => world.reply_error(&iq, Condition::ItemNotFound),
         ns::DISCO_INFO if is_get(world, &iq, "query") => {
-            let identity = Identity { category: "conference", type_: "text", name: Some(name) };
+            let identity = DiscoIdentity { category: "conference", type_: "text", name: Some(name) };
             let mut reply = iq.result();
             Info { identity, more: &[], features: service_features(), forms: Vec::new() }.write(&mut reply, None);
             world.reply(&iq, reply);
@@ -75,7 +75,7 @@ fn asked(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
 /// Lists the rooms that everybody may find, as much of the list as is asked for and fits
 /// (XEP-0059).
 fn list(world: &mut World, iq: &Iq) -> Result<(), Condition> {
-    let request = rsm::Request::read(&iq.payload)?;
+    let request = rsm::RsmRequest::read(&iq.payload)?;
     let wanted = request.clone().unwrap_or_default();
     let bytes = |jid: &str, name: &str| item_bytes([jid, name]);
     let (rooms, answer) = world.state::<Directory>().public(iq.to.domain(), &wanted, MOST_LISTED, bytes)?;

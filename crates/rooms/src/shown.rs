@@ -7,15 +7,15 @@ use rookery_store::Affiliation;
 use rookery_xml::{Child, Element, Writer, ns};
 
 use super::occupant::Occupant;
-use super::role::{Role, affiliation_name};
+use super::role::{RoomRole, affiliation_name};
 
 /// The parts of a presence beyond what the occupant shows (XEP-0045 §7.2.2).
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct ShownPresence<'a> {
     /// The presence says that the occupant is gone.
     pub is_gone: bool,
     /// Instead of the occupant's own: what it is from now on.
-    pub now: Option<(Affiliation, Role)>,
+    pub now: Option<(Affiliation, RoomRole)>,
     /// The nick that takes the place of this one (§7.6).
     pub nick: Option<&'a str>,
     /// The nick of the occupant that did this.
@@ -32,7 +32,7 @@ pub(crate) struct Shown<'a> {
     pub id: Option<&'a str>,
 }
 
-impl Shown<'_> {
+impl ShownPresence<'_> {
     /// Returns whether there is nothing to say but what the occupant shows.
     pub(crate) fn is_plain(&self) -> bool {
         !self.is_gone && self.now.is_none() && self.actor.is_none() && self.reason.is_none() && self.codes.is_empty()
@@ -50,7 +50,12 @@ impl Shown<'_> {
 }
 
 /// Returns the presence of an occupant. `jid` is the real one, for those who may see it.
-pub(crate) fn presence(occupant: &Occupant, hats: &[Element], jid: Option<&Jid>, shown: &Shown<'_>) -> Option<Packet> {
+pub(crate) fn presence(
+    occupant: &Occupant,
+    hats: &[Element],
+    jid: Option<&Jid>,
+    shown: &ShownPresence<'_>,
+) -> Option<Packet> {
     let mut presence = Writer::new("presence");
     presence.opt_attr("type", shown.is_gone.then_some("unavailable"));
     presence.attr("from", occupant.jid.as_str()).opt_attr("id", shown.id);
@@ -75,10 +80,10 @@ pub(crate) fn presence(occupant: &Occupant, hats: &[Element], jid: Option<&Jid>,
 }
 
 /// Writes the room's own word about an occupant: `<x/>` in `muc#user`.
-fn user(presence: &mut Writer, occupant: &Occupant, jid: Option<&Jid>, shown: &Shown<'_>) {
+fn user(presence: &mut Writer, occupant: &Occupant, jid: Option<&Jid>, shown: &ShownPresence<'_>) {
     let (affiliation, role) = shown.now.unwrap_or((occupant.affiliation, occupant.role));
     // §7.6: who changes the nick stays in the room.
-    let role = if shown.is_gone && shown.nick.is_none() { Role::None } else { role };
+    let role = if shown.is_gone && shown.nick.is_none() { RoomRole::None } else { role };
     presence.start_ns("x", ns::MUC_USER).start("item");
     presence.attr("affiliation", affiliation_name(affiliation)).opt_attr("jid", jid.map(Jid::as_str));
     presence.opt_attr("nick", shown.nick).attr("role", role.name());

@@ -10,7 +10,7 @@ use rookery_xml::{Child, Element, Stanza, Writer, ns};
 use serde::{Deserialize, Serialize};
 
 use super::past::is_lasting;
-use super::role::{Role, affiliation_name};
+use super::role::{RoomRole, affiliation_name};
 use super::room::Room;
 use super::shown::is_forged;
 
@@ -43,7 +43,7 @@ impl Letter for Whisper {
         self.to.first().cloned()
     }
 
-    /// Has the room tell the sender. No error that says that the session is gone: it is not known
+    /// Lets the room tell the sender. No error that says that the session is gone: it is not known
     /// to be.
     fn refused(self, world: &mut World) {
         if let Some(to) = self.to.first() {
@@ -99,8 +99,8 @@ impl Room {
         let is_subject = is_subject(stanza);
         let Some(occupant) = self.occupants.get_mut(at) else { return Err(Condition::NotAcceptable.into()) };
         let may = match occupant.role {
-            Role::Moderator => true,
-            Role::Participant => !is_subject || self.config.subject_by_all,
+            RoomRole::Moderator => true,
+            RoomRole::Participant => !is_subject || self.config.subject_by_all,
             // §7.4, §8.1.
             _ => false,
         };
@@ -187,7 +187,7 @@ impl Room {
         let at = self.speaker(from)?;
         let rate = self.limits.messages;
         let Some(sender) = self.occupants.get_mut(at) else { return Err(Condition::NotAcceptable.into()) };
-        if self.config.private_messages == Role::None || sender.role < self.config.private_messages {
+        if self.config.private_messages == RoomRole::None || sender.role < self.config.private_messages {
             return Err(Condition::Forbidden.into());
         }
         if !sender.pace.take(rate, world.time()) {
@@ -237,7 +237,7 @@ impl Room {
     }
 }
 
-/// §8.1: a subject, and neither body nor thread.
+/// Returns whether a message changes the subject (§8.1): it has one, and neither body nor thread.
 fn is_subject(stanza: Stanza<'_>) -> bool {
     let in_stream = |name| stanza.child(name, ns::CLIENT).is_some();
     !stanza.has_body() && in_stream("subject") && !in_stream("thread")

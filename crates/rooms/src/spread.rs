@@ -12,11 +12,11 @@ use rookery_hub::{Letter, World};
 use rookery_jid::{Jid, JidRef};
 use serde::{Deserialize, Serialize};
 
-use super::directory::{Directory, Entry, Full, Most};
+use super::directory::{Directory, Full, MostRooms, RoomEntry};
 
 /// Tells another node of one room: what it is now, or that it is no more.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Noted(Jid, Option<Entry>);
+pub(super) struct Noted(Jid, Option<RoomEntry>);
 
 impl Letter for Noted {
     const NAME: &'static str = "rooms noted";
@@ -32,14 +32,14 @@ impl Letter for Noted {
 }
 
 /// Adds a new room to the directories, if there may be one more.
-pub(super) fn add(world: &mut World, room: JidRef<'_>, entry: Entry, most: Most) -> Result<(), Full> {
+pub(super) fn add(world: &mut World, room: JidRef<'_>, entry: RoomEntry, most: MostRooms) -> Result<(), Full> {
     world.state::<Directory>().add(room, entry.clone(), most)?;
     tell(world, room, Some(entry));
     Ok(())
 }
 
 /// Says in the directories what a room is now.
-pub(super) fn set(world: &mut World, room: JidRef<'_>, entry: Entry) {
+pub(super) fn set(world: &mut World, room: JidRef<'_>, entry: RoomEntry) {
     world.state::<Directory>().set(room, entry.clone());
     tell(world, room, Some(entry));
 }
@@ -52,7 +52,7 @@ pub(super) fn remove(world: &mut World, room: JidRef<'_>) {
 }
 
 /// Tells the other nodes what a room is, or that it is no more.
-pub(super) fn tell(world: &mut World, room: JidRef<'_>, entry: Option<Entry>) {
+pub(super) fn tell(world: &mut World, room: JidRef<'_>, entry: Option<RoomEntry>) {
     for shard in world.other_nodes() {
         world.send_letter(shard, Noted(room.to_jid(), entry.clone()));
     }

@@ -9,7 +9,7 @@ use rookery_xml::ns;
 
 use super::directory::Directory;
 use super::occupant::Occupant;
-use super::rate::Bucket;
+use super::rate::RoomBucket;
 use super::room::Room;
 
 impl Room {
@@ -23,7 +23,7 @@ impl Room {
     }
 
     /// Checks that an account may enter, with what it has left from its last visit.
-    pub(super) fn may_come(&mut self, world: &World, account: &Jid) -> Result<(Bucket, Bucket), StanzaError> {
+    pub(super) fn may_come(&mut self, world: &World, account: &Jid) -> Result<(RoomBucket, RoomBucket), StanzaError> {
         let (pace, mut stir) = self.former.come(account);
         // All see it, and it sees all.
         let cost = PRESENCE + ((2 * self.occupants.len() + self.history.len()) / HEARERS) as u64;
@@ -40,14 +40,14 @@ impl Room {
         self.former.leave((&occupant.account, occupant.pace, occupant.stir), rates, world.time());
     }
 
-    /// Tells whether an occupant may ask another one something.
+    /// Returns whether an occupant may ask another one something.
     pub(super) fn may_relay(&mut self, world: &World, at: usize) -> bool {
         let rate = self.limits.requests;
         self.occupants.get_mut(at).is_some_and(|occupant| occupant.stir.take(rate, world.time()))
     }
 
-    /// Tells whether an occupant may change something for which the room is written again, such as
-    /// the subject.
+    /// Returns whether an occupant may change something for which the room is written again, such
+    /// as the subject.
     pub(super) fn may_change(&mut self, world: &World, at: usize) -> bool {
         let (rate, now) = (self.limits.requests, world.time());
         self.occupants.get_mut(at).is_some_and(|occupant| occupant.stir.take_many(DOCUMENT, rate, now))

@@ -12,11 +12,11 @@ use rookery_stream::error::{ErrorType, StanzaError};
 
 /// Holds what the store is about to have, or lacks, of the rooms of a shard.
 #[derive(Debug, Default)]
-pub(crate) struct Unsaved(Map<Jid, Lack>);
+pub(crate) struct Unsaved(Map<Jid, UnsavedChanges>);
 
 /// The changes of a room that the store lacks.
 #[derive(Debug, Default)]
-pub(crate) struct Lack {
+pub(crate) struct UnsavedChanges {
     /// Writes that it has not answered.
     pending: usize,
     /// True if it has refused one.
@@ -46,18 +46,18 @@ impl Unsaved {
         }
     }
 
-    /// Tells whether the store lacks something of a room, or might.
+    /// Returns whether the store lacks something of a room, or might.
     pub(crate) fn has(&self, room: &Jid) -> bool {
-        self.0.get(room).is_some_and(Lack::is_real)
+        self.0.get(room).is_some_and(UnsavedChanges::is_real)
     }
 
     /// Takes out the rooms that no write is under way of, with what is to be written again.
-    pub(crate) fn take(&mut self) -> Map<Jid, Lack> {
+    pub(crate) fn take(&mut self) -> Map<Jid, UnsavedChanges> {
         self.0.extract_if(|_, lack| lack.pending == 0).collect()
     }
 
     /// Puts back what can't be written now.
-    pub(crate) fn put_back(&mut self, room: Jid, lack: Lack) {
+    pub(crate) fn put_back(&mut self, room: Jid, lack: UnsavedChanges) {
         let kept = self.0.entry(room).or_default();
         kept.is_refused |= lack.is_refused;
         kept.is_destroyed |= lack.is_destroyed;
@@ -73,15 +73,15 @@ pub(crate) fn remove(world: &mut World, room: &Jid, then: impl FnOnce(&mut World
         world.state_mut::<Unsaved>().end(&room, removed.is_ok(), []);
         if let Err(error) = &removed {
             world.store_failed("removing a room", &room, error);
-            let lack = Lack { is_destroyed: true, is_refused: true, ..Lack::default() };
+            let lack = UnsavedChanges { is_destroyed: true, is_refused: true, ..UnsavedChanges::default() };
             world.state_mut::<Unsaved>().put_back(room, lack);
         }
         then(world, removed.map(drop));
     });
 }
 
-impl Lack {
-    /// Tells whether anything was refused, or is on its way.
+impl UnsavedChanges {
+    /// Returns whether anything was refused, or is on its way.
     pub(crate) fn is_real(&self) -> bool {
         self.is_refused || self.pending > 0
     }

@@ -9,12 +9,12 @@ use rookery_jid::{Jid, JidRef};
 use rookery_store::Affiliation;
 use rookery_xml::Element;
 
-use super::role::Role;
+use super::role::RoomRole;
 
 /// The accounts whose voice differs from that of their affiliation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Voices {
-    roles: Map<Jid, (u64, Role)>,
+    roles: Map<Jid, (u64, RoomRole)>,
     /// The accounts in the order in which they came.
     order: BTreeMap<u64, Jid>,
     last: u64,
@@ -24,10 +24,10 @@ pub(crate) struct Voices {
 impl Voices {
     /// Notes the role that somebody has from now on in a moderated room; whether that changes
     /// anything.
-    pub(crate) fn note(&mut self, account: &Jid, affiliation: Affiliation, role: Role) -> bool {
+    pub(crate) fn note(&mut self, account: &Jid, affiliation: Affiliation, role: RoomRole) -> bool {
         let before = self.of(account.as_ref());
-        let is_default = role == Role::on_entry(affiliation, true);
-        let now = Some(role).filter(|role| !is_default && matches!(role, Role::Visitor | Role::Participant));
+        let is_default = role == RoomRole::on_entry(affiliation, true);
+        let now = Some(role).filter(|role| !is_default && matches!(role, RoomRole::Visitor | RoomRole::Participant));
         if before == now {
             return false;
         }
@@ -39,7 +39,7 @@ impl Voices {
     }
 
     /// Remembers a role, and forgets the oldest ones above [`MOST`] and [`MOST_BYTES`].
-    fn remember(&mut self, account: Jid, role: Role) {
+    fn remember(&mut self, account: Jid, role: RoomRole) {
         self.last += 1;
         self.bytes += account.as_str().len();
         self.order.insert(self.last, account.clone());
@@ -54,7 +54,7 @@ impl Voices {
     }
 
     /// Returns the role that somebody had.
-    pub(crate) fn of(&self, account: JidRef<'_>) -> Option<Role> {
+    pub(crate) fn of(&self, account: JidRef<'_>) -> Option<RoomRole> {
         self.roles.get(account.as_str()).map(|(_, role)| *role)
     }
 
@@ -66,7 +66,7 @@ impl Voices {
         self.bytes -= account.as_str().len();
     }
 
-    /// As they are kept, in the namespace of the room's document.
+    /// Returns the voices as they are kept, in the namespace of the room's document.
     pub(crate) fn elements(&self, format: &str) -> impl Iterator<Item = Element> {
         let in_order = self.order.values().filter_map(|account| Some((account, self.roles.get(account)?.1)));
         in_order.map(move |(account, role)| {
@@ -75,13 +75,13 @@ impl Voices {
     }
 
     /// Returns one of what [`Voices::elements`] has written.
-    pub(crate) fn read(element: &Element) -> Option<(Jid, Role)> {
-        Some((Jid::parse(element.attr("jid")?).ok()?, Role::named(element.attr("role")?)?))
+    pub(crate) fn read(element: &Element) -> Option<(Jid, RoomRole)> {
+        Some((Jid::parse(element.attr("jid")?).ok()?, RoomRole::named(element.attr("role")?)?))
     }
 }
 
-impl FromIterator<(Jid, Role)> for Voices {
-    fn from_iter<T: IntoIterator<Item = (Jid, Role)>>(all: T) -> Self {
+impl FromIterator<(Jid, RoomRole)> for Voices {
+    fn from_iter<T: IntoIterator<Item = (Jid, RoomRole)>>(all: T) -> Self {
         let mut voices = Self::default();
         for (account, role) in all {
             voices.forget(account.as_ref());
@@ -105,25 +105,28 @@ mod tests {
         let jid = |text: &str| Jid::parse(text).unwrap();
         let mut voices = Voices::default();
         let (hag, crone) = (jid("hag@x.example"), jid("crone@x.example"));
-        assert!(voices.note(&hag, Affiliation::None, Role::Participant));
-        assert!(!voices.note(&hag, Affiliation::None, Role::Participant));
-        assert!(voices.note(&crone, Affiliation::Member, Role::Visitor));
-        assert!(!voices.note(&jid("king@x.example"), Affiliation::None, Role::Moderator));
+        assert!(voices.note(&hag, Affiliation::None, RoomRole::Participant));
+        assert!(!voices.note(&hag, Affiliation::None, RoomRole::Participant));
+        assert!(voices.note(&crone, Affiliation::Member, RoomRole::Visitor));
+        assert!(!voices.note(&jid("king@x.example"), Affiliation::None, RoomRole::Moderator));
         let again: Voices = voices.elements("urn:f").filter_map(|element| Voices::read(&element)).collect();
         assert_eq!(again.roles.len(), 2);
-        assert_eq!((again.of(hag.as_ref()), again.of(crone.as_ref())), (Some(Role::Participant), Some(Role::Visitor)));
-        assert!(voices.note(&hag, Affiliation::None, Role::Visitor), "as anybody");
+        assert_eq!(
+            (again.of(hag.as_ref()), again.of(crone.as_ref())),
+            (Some(RoomRole::Participant), Some(RoomRole::Visitor))
+        );
+        assert!(voices.note(&hag, Affiliation::None, RoomRole::Visitor), "as anybody");
         assert_eq!(voices.of(hag.as_ref()), None);
         for number in 0..2 * MOST {
-            voices.note(&jid(&format!("u{number}@x.example")), Affiliation::None, Role::Participant);
+            voices.note(&jid(&format!("u{number}@x.example")), Affiliation::None, RoomRole::Participant);
         }
         assert_eq!((voices.roles.len(), voices.order.len()), (MOST, MOST));
         let bytes: usize = voices.roles.keys().map(|account| account.as_str().len()).sum();
         assert_eq!(voices.bytes, bytes);
         let last = format!("u{}@x.example", 2 * MOST - 1);
-        assert_eq!(voices.of(jid(&last).as_ref()), Some(Role::Participant), "the oldest are forgotten");
+        assert_eq!(voices.of(jid(&last).as_ref()), Some(RoomRole::Participant), "the oldest are forgotten");
         let long = |number: usize| jid(&format!("{}{number:04}@x.example", "u".repeat(900)));
-        assert!((0..MOST).all(|number| voices.note(&long(number), Affiliation::None, Role::Participant)));
+        assert!((0..MOST).all(|number| voices.note(&long(number), Affiliation::None, RoomRole::Participant)));
         assert!(voices.bytes <= MOST_BYTES && voices.of(long(MOST - 1).as_ref()).is_some());
     }
 }

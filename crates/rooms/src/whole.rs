@@ -2,7 +2,7 @@
 //! others don't.
 
 use super::occupant::nick_key;
-use super::role::Role;
+use super::role::RoomRole;
 use super::room::Room;
 
 impl Room {
@@ -26,7 +26,7 @@ impl Room {
                 Some(at),
                 "a nick leads to its occupant"
             );
-            let is_moderator = occupant.role == Role::Moderator;
+            let is_moderator = occupant.role == RoomRole::Moderator;
             debug_assert_eq!(self.moderating.contains(&at), is_moderator, "moderators are known");
             for seat in &occupant.seats {
                 debug_assert_eq!(self.seats.get(&seat.jid), Some(&at), "a session leads to its occupant");

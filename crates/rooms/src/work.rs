@@ -2,7 +2,7 @@
 //! answered.
 
 use rookery_hub::failure::condition;
-use rookery_hub::{Iq, Reply, World};
+use rookery_hub::{Iq, QuestionReply, World};
 use rookery_jid::Jid;
 use rookery_store::StoreError;
 use rookery_stream::error::Condition;
@@ -10,37 +10,37 @@ use serde::{Deserialize, Serialize};
 
 /// Work of a room that is no stanza.
 #[derive(Debug)]
-pub(super) struct Work {
+pub(super) struct RoomWork {
     /// The bare JID of the room.
     pub room: Jid,
-    pub what: What,
+    pub what: RoomTask,
 }
 
 /// The kinds of such work.
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum RoomTask {
     /// To say what the room is, and who is there.
-    Describe(Reply<Found<Described>>),
+    Describe(QuestionReply<FoundRoom<Described>>),
     /// To have these settings; with an owner, to be made first.
-    Arrange(Wanted, Option<Jid>, Reply<Found<Arranged>>),
+    Arrange(WantedSettings, Option<Jid>, QuestionReply<FoundRoom<Arranged>>),
     /// To be no more, for a reason.
-    Destroy(Option<String>, Reply<Found<()>>),
+    Destroy(Option<String>, QuestionReply<FoundRoom<()>>),
     /// To go on with a user's request to register, now that it is known how many rooms know the
     /// user.
     Register { iq: Iq, known_in: u64 },
 }
 
 /// The answer of a room to an operator; `None` where there is no such room.
-pub(super) type Found<T> = Result<Option<T>, StoreError>;
+pub(super) type FoundRoom<T> = Result<Option<T>, StoreError>;
 
-impl Work {
+impl RoomWork {
     /// Answers that there is no such room, or that the store failed to bring it.
     pub(super) fn without_room(self, world: &mut World, failed: Option<StoreError>) {
         match self.what {
-            What::Describe(reply) => reply.give(world, failed.map_or(Ok(None), Err)),
-            What::Arrange(_, _, reply) => reply.give(world, failed.map_or(Ok(None), Err)),
-            What::Destroy(_, reply) => reply.give(world, failed.map_or(Ok(None), Err)),
-            What::Register { iq, .. } => {
+            RoomTask::Describe(reply) => reply.answer(world, failed.map_or(Ok(None), Err)),
+            RoomTask::Arrange(_, _, reply) => reply.answer(world, failed.map_or(Ok(None), Err)),
+            RoomTask::Destroy(_, reply) => reply.answer(world, failed.map_or(Ok(None), Err)),
+            RoomTask::Register { iq, .. } => {
                 let condition = failed.as_ref().map_or(Condition::ItemNotFound, condition);
                 world.reply_error(&iq, condition);
             }
@@ -77,12 +77,12 @@ pub struct Described {
     /// Users with an affiliation.
     pub affiliations: usize,
     /// The occupants, by nick.
-    pub occupants: Vec<Inside>,
+    pub occupants: Vec<OccupantView>,
 }
 
 /// Settings of a room; those that are `None` stay as they are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct WantedSettings {
     /// Its name for people.
     pub name: Option<String>,
     /// Its description.
@@ -110,7 +110,7 @@ pub enum Arranged {
 
 /// An occupant as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Inside {
+pub struct OccupantView {
     /// The nick.
     pub nick: String,
     /// The full JIDs of its sessions.

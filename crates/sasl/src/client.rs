@@ -104,22 +104,22 @@ impl std::error::Error for ClientError {}
 
 /// One authentication in progress.
 pub struct Exchange {
-    state: State,
+    state: ExchangeState,
 }
 
-enum State {
+enum ExchangeState {
     Plain,
     /// OAUTHBEARER: a challenge says why the token isn't good, and is acknowledged (RFC 7628
     /// §3.2.3).
     Bearer,
-    First(First),
+    First(FirstSent),
     /// Waits for the server's signature, which has to be this.
     Final(Vec<u8>),
     Finished,
 }
 
 /// A SCRAM exchange behind its client-first message.
-struct First {
+struct FirstSent {
     hash: Hash,
     password: String,
     nonce: String,
@@ -158,10 +158,10 @@ impl Exchange {
     ) -> Result<(Exchange, Vec<u8>), ClientError> {
         let authzid = login.authzid.map(|authzid| format!("a={}", escape(authzid))).unwrap_or_default();
         match mechanism {
-            Mechanism::Anonymous => return Ok((Exchange { state: State::Plain }, Vec::new())),
+            Mechanism::Anonymous => return Ok((Exchange { state: ExchangeState::Plain }, Vec::new())),
             Mechanism::OAuthBearer => {
                 let message = format!("n,{authzid},\x01auth=Bearer {}\x01\x01", login.password);
-                return Ok((Exchange { state: State::Bearer }, message.into_bytes()));
+                return Ok((Exchange { state: ExchangeState::Bearer }, message.into_bytes()));
             }
             _ => {}
         }
@@ -169,13 +169,13 @@ impl Exchange {
         let password = prep::saslprep(login.password).ok_or(ClientError::BadCredentials)?;
         let Some(hash) = mechanism.hash() else {
             let message = [login.authzid.unwrap_or_default(), &username, &password].join("\0");
-            return Ok((Exchange { state: State::Plain }, message.into_bytes()));
+            return Ok((Exchange { state: ExchangeState::Plain }, message.into_bytes()));
         };
         let (flag, data) = binding_flag(mechanism, bindings, announced)?;
         let header = format!("{flag},{authzid},");
         let client_first_bare = format!("n={},r={nonce}", escape(&username));
         let message = format!("{header}{client_first_bare}").into_bytes();
-        let first = First {
+        let first = FirstSent {
             hash,
             password: password.into_owned(),
             nonce: nonce.to_owned(),
@@ -183,7 +183,7 @@ impl Exchange {
             binding: STANDARD.encode([header.as_bytes(), data].concat()),
             downgrade: downgrade::attribute(hash, announced.mechanisms, announced.binding_types),
         };
-        Ok((Exchange { state: State::First(first) }, message))
+        Ok((Exchange { state: ExchangeState::First(first) }, message))
     }
 
     /// Returns the response to a `<challenge/>`. The first use of a password costs a PBKDF2;
@@ -194,13 +194,13 @@ impl Exchange {
     /// The kinds of [`ClientError`] that are the server's fault, [`ClientError::Downgrade`] among
     /// them. Send `<abort/>`.
     pub fn challenge(&mut self, message: &[u8], cache: Option<&SaltedPasswords>) -> Result<Vec<u8>, ClientError> {
-        let first = match std::mem::replace(&mut self.state, State::Finished) {
-            State::First(first) => first,
-            State::Bearer => return Ok(vec![1]),
+        let first = match std::mem::replace(&mut self.state, ExchangeState::Finished) {
+            ExchangeState::First(first) => first,
+            ExchangeState::Bearer => return Ok(vec![1]),
             _ => return Err(ClientError::OutOfOrder),
         };
         let (answer, signature) = first.answer(message, cache)?;
-        self.state = State::Final(signature);
+        self.state = ExchangeState::Final(signature);
         Ok(answer)
     }
 
@@ -211,21 +211,21 @@ impl Exchange {
     /// [`ClientError::ServerSignature`] if it doesn't know the password,
     /// [`ClientError::OutOfOrder`] if it skipped the exchange.
     pub fn finish(&mut self, additional: &[u8]) -> Result<(), ClientError> {
-        match std::mem::replace(&mut self.state, State::Finished) {
-            State::Plain | State::Bearer => Ok(()),
-            State::Final(expected) => {
+        match std::mem::replace(&mut self.state, ExchangeState::Finished) {
+            ExchangeState::Plain | ExchangeState::Bearer => Ok(()),
+            ExchangeState::Final(expected) => {
                 let signature = additional.strip_prefix(b"v=").ok_or(ClientError::Malformed)?;
                 // Extensions may follow (RFC 5802 §7).
                 let signature = signature.split(|byte| *byte == b',').next().unwrap_or_default();
                 let signature = STANDARD.decode(signature).map_err(|_| ClientError::Malformed)?;
                 bool::from(signature.ct_eq(&expected)).then_some(()).ok_or(ClientError::ServerSignature)
             }
-            State::First(_) | State::Finished => Err(ClientError::OutOfOrder),
+            ExchangeState::First(_) | ExchangeState::Finished => Err(ClientError::OutOfOrder),
         }
     }
 }
 
-impl First {
+impl FirstSent {
     /// Returns the client-final message and the signature that the server has to answer with.
     fn answer(&self, message: &[u8], cache: Option<&SaltedPasswords>) -> Result<(Vec<u8>, Vec<u8>), ClientError> {
         let text = std::str::from_utf8(message).ok().filter(|text| text.len() <= MAX_MESSAGE);

@@ -1,8 +1,8 @@
 //! The server's side of an authentication.
 //!
-//! An [`Exchange`] lives from `<auth/>` to `<success/>` or `<failure/>`. Every call returns a
-//! [`Step`] that says what to do next. After [`Step::Failure`] or [`Step::Success`] it has nothing
-//! more to say and is dropped.
+//! An [`ServerExchange`] lives from `<auth/>` to `<success/>` or `<failure/>`. Every call returns a
+//! [`ServerStep`] that says what to do next. After [`ServerStep::Failure`] or
+//! [`ServerStep::Success`] it has nothing more to say and is dropped.
 //!
 //! ```text
 //! SCRAM   start ─► NeedCredentials ─► credentials() ─► Challenge ─► respond() ─► Success | Failure
@@ -45,8 +45,8 @@ pub struct Offer<'a> {
 
 /// The next step of an exchange.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Step {
-    /// Look up the account of `username` and call [`Exchange::credentials`].
+pub enum ServerStep {
+    /// Look up the account of `username` and call [`ServerExchange::credentials`].
     NeedCredentials {
         /// The SASLprep'd user name. It is the local part of the account's address, but not yet
         /// prepared as one (RFC 7622).
@@ -56,19 +56,19 @@ pub enum Step {
         authzid: Option<String>,
     },
     /// Look up the account of `username`, run [`Decoy::verify`] where a few milliseconds don't
-    /// hurt, call [`Exchange::verified`].
+    /// hurt, call [`ServerExchange::verified`].
     Verify {
-        /// As in [`Step::NeedCredentials`].
+        /// As in [`ServerStep::NeedCredentials`].
         username: String,
         /// The password, SASLprep'd.
         password: String,
-        /// As in [`Step::NeedCredentials`].
+        /// As in [`ServerStep::NeedCredentials`].
         authzid: Option<String>,
     },
-    /// Make a name that nobody has and call [`Exchange::named`].
+    /// Make a name that nobody has and call [`ServerExchange::named`].
     Anonymous,
-    /// Have this token checked, and call [`Exchange::named`] with the user name that it stands for,
-    /// or [`Exchange::refused`].
+    /// Have this token checked, and call [`ServerExchange::named`] with the user name that it
+    /// stands for, or [`ServerExchange::refused`].
     Bearer {
         /// The token, as it was sent.
         token: String,
@@ -77,12 +77,12 @@ pub enum Step {
         wanted: Option<String>,
     },
     /// Send a `<challenge/>` with these bytes (in Base64) and pass the response to
-    /// [`Exchange::respond`].
+    /// [`ServerExchange::respond`].
     Challenge(Vec<u8>),
     /// The client is who it says. Send `<success/>` with `additional` (in Base64), or empty if
     /// there is none.
     Success {
-        /// As in [`Step::NeedCredentials`].
+        /// As in [`ServerStep::NeedCredentials`].
         username: String,
         /// SCRAM's server-final message, which proves the server to the client. Empty for PLAIN.
         additional: Vec<u8>,
@@ -91,36 +91,36 @@ pub enum Step {
     Failure(Failure),
 }
 
-impl fmt::Debug for Step {
+impl fmt::Debug for ServerStep {
     /// Shows no password and no proof, so that a step may be logged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Step::NeedCredentials { username, .. } => write!(f, "NeedCredentials({username:?})"),
-            Step::Verify { username, .. } => write!(f, "Verify({username:?})"),
-            Step::Anonymous => f.write_str("Anonymous"),
-            Step::Bearer { wanted, .. } => write!(f, "Bearer({wanted:?})"),
-            Step::Challenge(bytes) => write!(f, "Challenge({} bytes)", bytes.len()),
-            Step::Success { username, .. } => write!(f, "Success({username:?})"),
-            Step::Failure(failure) => write!(f, "Failure({failure})"),
+            ServerStep::NeedCredentials { username, .. } => write!(f, "NeedCredentials({username:?})"),
+            ServerStep::Verify { username, .. } => write!(f, "Verify({username:?})"),
+            ServerStep::Anonymous => f.write_str("Anonymous"),
+            ServerStep::Bearer { wanted, .. } => write!(f, "Bearer({wanted:?})"),
+            ServerStep::Challenge(bytes) => write!(f, "Challenge({} bytes)", bytes.len()),
+            ServerStep::Success { username, .. } => write!(f, "Success({username:?})"),
+            ServerStep::Failure(failure) => write!(f, "Failure({failure})"),
         }
     }
 }
 
-impl From<Failure> for Step {
-    fn from(failure: Failure) -> Step {
-        Step::Failure(failure)
+impl From<Failure> for ServerStep {
+    fn from(failure: Failure) -> ServerStep {
+        ServerStep::Failure(failure)
     }
 }
 
 /// One authentication in progress. Four words that point to a few hundred bytes; drop it at the
 /// end.
-pub struct Exchange {
-    state: State,
+pub struct ServerExchange {
+    state: ServerState,
 }
 
-enum State {
+enum ServerState {
     /// The client sent no initial response and was asked for one.
-    Initial(Box<Context>),
+    Initial(Box<ServerContext>),
     Scram(Box<scram::Scram>),
     /// PLAIN waits for the verdict on this user.
     Plain(String),
@@ -132,7 +132,7 @@ enum State {
 }
 
 /// The offer, kept until the client's first message.
-pub(crate) struct Context {
+pub(crate) struct ServerContext {
     pub(crate) mechanism: Mechanism,
     pub(crate) domain: String,
     pub(crate) plus_offered: bool,
@@ -141,94 +141,93 @@ pub(crate) struct Context {
     pub(crate) downgrade: String,
 }
 
-impl Exchange {
+impl ServerExchange {
     /// Begins with the `mechanism` that the client named and its initial response, decoded from
     /// Base64.
     ///
     /// `None` is a client that sent no initial response at all; `Some(b"")` one that sent `=` (RFC
     /// 6120 §6.4.2). A mechanism that wasn't offered fails with [`Failure::InvalidMechanism`].
-    pub fn start(mechanism: Mechanism, initial: Option<&[u8]>, offer: &Offer<'_>) -> (Exchange, Step) {
+    pub fn start(mechanism: Mechanism, initial: Option<&[u8]>, offer: &Offer<'_>) -> (ServerExchange, ServerStep) {
         if !offer.mechanisms.contains(&mechanism) {
-            return (Exchange { state: State::Finished }, Failure::InvalidMechanism.into());
+            return (ServerExchange { state: ServerState::Finished }, Failure::InvalidMechanism.into());
         }
-        let context = Context::new(mechanism, offer);
-        let mut exchange = Exchange { state: State::Initial(Box::new(context)) };
+        let context = ServerContext::new(mechanism, offer);
+        let mut exchange = ServerExchange { state: ServerState::Initial(Box::new(context)) };
         let step = match initial {
             Some(message) => exchange.respond(message),
             None if mechanism == Mechanism::Anonymous => exchange.respond(b""),
-            None => Step::Challenge(Vec::new()),
+            None => ServerStep::Challenge(Vec::new()),
         };
         (exchange, step)
     }
 
     /// Takes the next `<response/>`, decoded from Base64.
-    pub fn respond(&mut self, message: &[u8]) -> Step {
+    pub fn respond(&mut self, message: &[u8]) -> ServerStep {
         if message.len() > MAX_MESSAGE {
-            self.state = State::Finished;
+            self.state = ServerState::Finished;
             return Failure::MalformedRequest.into();
         }
-        match std::mem::replace(&mut self.state, State::Finished) {
-            State::Initial(context) => self.first(&context, message),
-            State::Scram(scram) => scram.finish(message).unwrap_or_else(Step::Failure),
-            State::Refused => Failure::NotAuthorized.into(),
+        match std::mem::replace(&mut self.state, ServerState::Finished) {
+            ServerState::Initial(context) => self.first(&context, message),
+            ServerState::Scram(scram) => scram.finish(message).unwrap_or_else(ServerStep::Failure),
+            ServerState::Refused => Failure::NotAuthorized.into(),
             // A response that nobody asked for.
-            State::Plain(_) | State::Nameless | State::Finished => Failure::MalformedRequest.into(),
+            ServerState::Plain(_) | ServerState::Nameless | ServerState::Finished => Failure::MalformedRequest.into(),
         }
     }
 
-    /// Goes on after [`Step::NeedCredentials`]: `None` if there is no such account, which the
+    /// Goes on after [`ServerStep::NeedCredentials`]: `None` if there is no such account, which the
     /// client can't tell from a wrong password. If the look-up itself failed, drop the exchange and
     /// send [`Failure::TemporaryAuthFailure`].
-    pub fn credentials(&mut self, found: Option<&Credentials>, decoy: &Decoy) -> Step {
+    pub fn credentials(&mut self, found: Option<&Credentials>, decoy: &Decoy) -> ServerStep {
         match &mut self.state {
-            State::Scram(scram) => scram.challenge(found, decoy).unwrap_or_else(|failure| self.fail(failure)),
+            ServerState::Scram(scram) => scram.challenge(found, decoy).unwrap_or_else(|failure| self.fail(failure)),
             _ => self.fail(Failure::TemporaryAuthFailure),
         }
     }
 
-    /// Goes on after [`Step::Verify`], with what [`Decoy::verify`] said.
-    pub fn verified(&mut self, correct: bool) -> Step {
-        match std::mem::replace(&mut self.state, State::Finished) {
-            State::Plain(username) if correct => Step::Success { username, additional: Vec::new() },
-            State::Plain(_) => Failure::NotAuthorized.into(),
+    /// Goes on after [`ServerStep::Verify`], with what [`Decoy::verify`] said.
+    pub fn verified(&mut self, correct: bool) -> ServerStep {
+        match std::mem::replace(&mut self.state, ServerState::Finished) {
+            ServerState::Plain(username) if correct => ServerStep::Success { username, additional: Vec::new() },
+            ServerState::Plain(_) => Failure::NotAuthorized.into(),
             _ => Failure::TemporaryAuthFailure.into(),
         }
     }
 
-    /// Goes on after [`Step::Anonymous`] or [`Step::Bearer`], with the name of the user.
-    pub fn named(&mut self, username: String) -> Step {
-        match std::mem::replace(&mut self.state, State::Finished) {
-            State::Nameless => Step::Success { username, additional: Vec::new() },
+    /// Goes on after [`ServerStep::Anonymous`] or [`ServerStep::Bearer`], with the name of the
+    /// user.
+    pub fn named(&mut self, username: String) -> ServerStep {
+        match std::mem::replace(&mut self.state, ServerState::Finished) {
+            ServerState::Nameless => ServerStep::Success { username, additional: Vec::new() },
             _ => Failure::TemporaryAuthFailure.into(),
         }
     }
 
-    /// Goes on after [`Step::Bearer`] with a token that isn't good: the client is told why, by the
-    /// JSON of RFC 7628 §3.2.2, and fails when it has taken note.
-    pub fn refused(&mut self, why: &str) -> Step {
-        match std::mem::replace(&mut self.state, State::Finished) {
-            State::Nameless => {
-                self.state = State::Refused;
-                Step::Challenge(why.as_bytes().to_vec())
+    /// Goes on after [`ServerStep::Bearer`] with a token that isn't good: the client is told why,
+    /// by the JSON of RFC 7628 §3.2.2, and fails when it has taken note.
+    pub fn refused(&mut self, why: &str) -> ServerStep {
+        match std::mem::replace(&mut self.state, ServerState::Finished) {
+            ServerState::Nameless => {
+                self.state = ServerState::Refused;
+                ServerStep::Challenge(why.as_bytes().to_vec())
             }
             _ => Failure::TemporaryAuthFailure.into(),
         }
     }
 
-    fn first(&mut self, context: &Context, message: &[u8]) -> Step {
+    fn first(&mut self, context: &ServerContext, message: &[u8]) -> ServerStep {
         let step = match context.mechanism.hash() {
-            None if context.mechanism == Mechanism::Anonymous => {
-                is_trace(message).then_some((State::Nameless, Step::Anonymous)).ok_or(Failure::MalformedRequest)
-            }
+            None if context.mechanism == Mechanism::Anonymous => is_trace(message)
+                .then_some((ServerState::Nameless, ServerStep::Anonymous))
+                .ok_or(Failure::MalformedRequest),
             None if context.mechanism == Mechanism::OAuthBearer => {
-                bearer::read(context, message).map(|step| (State::Nameless, step))
+                bearer::read(context, message).map(|step| (ServerState::Nameless, step))
             }
-            None => {
-                plain::read(context, message).map(|plain| (State::Plain(plain.username.clone()), plain.into_step()))
-            }
-            Some(hash) => {
-                scram::Scram::read(context, hash, message).map(|(scram, step)| (State::Scram(Box::new(scram)), step))
-            }
+            None => plain::read(context, message)
+                .map(|plain| (ServerState::Plain(plain.username.clone()), plain.into_step())),
+            Some(hash) => scram::Scram::read(context, hash, message)
+                .map(|(scram, step)| (ServerState::Scram(Box::new(scram)), step)),
         };
         match step {
             Ok((state, step)) => {
@@ -239,20 +238,20 @@ impl Exchange {
         }
     }
 
-    fn fail(&mut self, failure: Failure) -> Step {
-        self.state = State::Finished;
+    fn fail(&mut self, failure: Failure) -> ServerStep {
+        self.state = ServerState::Finished;
         failure.into()
     }
 }
 
-impl Context {
-    fn new(mechanism: Mechanism, offer: &Offer<'_>) -> Context {
+impl ServerContext {
+    fn new(mechanism: Mechanism, offer: &Offer<'_>) -> ServerContext {
         let downgrade = mechanism.hash().map(|hash| {
             let mechanisms: Vec<_> = offer.mechanisms.iter().map(|mechanism| mechanism.name()).collect();
             let types: Vec<_> = offer.bindings.types().map(BindingType::name).collect();
             downgrade::attribute(hash, &mechanisms, offer.binding_types_announced.then_some(&types))
         });
-        Context {
+        ServerContext {
             mechanism,
             domain: offer.domain.to_owned(),
             plus_offered: offer.mechanisms.iter().any(|mechanism| mechanism.binds()),

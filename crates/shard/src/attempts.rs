@@ -63,7 +63,7 @@ pub enum CountsAt {
 
 /// An attempt on its way. Dropped, it counts as one that failed.
 #[derive(Debug)]
-pub struct Attempt {
+pub struct LoginAttempt {
     account: u64,
     network: u64,
     client: Option<u64>,
@@ -75,20 +75,20 @@ pub struct Attempt {
 enum Charged {
     Nothing,
     /// A rate of a place that the account is known at.
-    Known(u64),
+    KnownPlace(u64),
     /// The rate of an address.
     Address(u64),
     /// The three rates of strangers; the address only if it tells anything.
     Stranger {
         pair: u64,
-        of_account: (u64, Rate),
+        of_account: (u64, AttemptRate),
         address: Option<u64>,
     },
 }
 
 /// The reason for which an attempt is held back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum AttemptCause {
     /// There were too many from this place at this account.
     Pair,
     /// There were too many at this account, from places where it has not logged in.
@@ -101,46 +101,46 @@ pub enum Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused {
     /// The reason.
-    pub cause: Cause,
+    pub cause: AttemptCause,
     /// The milliseconds until it may have one.
     pub retry_ms: u64,
 }
 
 /// Counts of attempts since the start, by their outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
+pub struct AttemptTally {
     /// Attempts that succeeded.
     pub succeeded: u64,
     /// Attempts that were looked at and failed.
     pub failed: u64,
     /// Attempts that had to wait, by cause.
-    pub delayed: [u64; Cause::ALL.len()],
+    pub delayed: [u64; AttemptCause::ALL.len()],
     /// Attempts that were refused without a look at them, by cause.
-    pub refused: [u64; Cause::ALL.len()],
+    pub refused: [u64; AttemptCause::ALL.len()],
 }
 
 /// The recent attempts, and the places where accounts have logged in.
 #[derive(Debug, Default)]
-pub struct Attempts {
+pub struct LoginAttempts {
     hasher: RandomState,
-    known: HashMap<u64, Vec<Known>>,
-    of_known: Table,
-    pairs: Table,
-    accounts: Table,
-    addresses: Table,
-    anonymous: Table,
-    tally: Tally,
+    known: HashMap<u64, Vec<KnownPlace>>,
+    of_known: RateTable,
+    pairs: RateTable,
+    accounts: RateTable,
+    addresses: RateTable,
+    anonymous: RateTable,
+    tally: AttemptTally,
 }
 
 /// A place where an account has logged in.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct KnownPlace {
     place: u64,
     last_ms: u64,
 }
 
-impl Cause {
-    /// All causes, in the order of [`Tally`].
+impl AttemptCause {
+    /// All causes, in the order of [`AttemptTally`].
     pub const ALL: [Self; 3] = [Self::Pair, Self::Account, Self::Address];
 
     /// Returns a word for it, for labels and the log.
@@ -153,13 +153,13 @@ impl Cause {
     }
 }
 
-impl Attempts {
+impl LoginAttempts {
     /// Begins an attempt; returns it with the milliseconds for which it has to wait. `a_day`:
     /// attempts that an account allows to strangers.
     ///
     /// # Errors
     /// The attempt has no turn.
-    pub fn begin(&mut self, whence: Whence<'_>, a_day: u32, now_ms: u64) -> Result<(Attempt, u64), Refused> {
+    pub fn begin(&mut self, whence: Whence<'_>, a_day: u32, now_ms: u64) -> Result<(LoginAttempt, u64), Refused> {
         let account = self.hasher.hash_one(whence.account);
         let network = self.hasher.hash_one(household(whence.address));
         // The client's part of the hash says of whom it is, so that nobody gains by taking another
@@ -170,7 +170,7 @@ impl Attempts {
         // Everybody behind a proxy on this machine has its address, so that it tells nothing.
         let address = Some(network).filter(|_| !whence.address.to_canonical().is_loopback());
         let begun = match known {
-            _ if whence.counts == CountsAt::Nowhere => Ok((Charged::Nothing, 0, Cause::Pair)),
+            _ if whence.counts == CountsAt::Nowhere => Ok((Charged::Nothing, 0, AttemptCause::Pair)),
             _ if whence.counts == CountsAt::Address => self.begin_at_address(address, now_ms),
             Some(place) => self.begin_known(self.hasher.hash_one((account, place)), now_ms),
             None => {
@@ -178,7 +178,7 @@ impl Attempts {
                 self.begin_stranger(account, pair, address, a_day, now_ms)
             }
         };
-        let count = |counts: &mut [u64], cause: Cause| {
+        let count = |counts: &mut [u64], cause: AttemptCause| {
             counts.get_mut(cause as usize).into_iter().for_each(|count| *count += 1);
         };
         match begun {
@@ -186,7 +186,7 @@ impl Attempts {
                 if wait > 0 {
                     count(&mut self.tally.delayed, cause);
                 }
-                Ok((Attempt { account, network, client, charged }, wait))
+                Ok((LoginAttempt { account, network, client, charged }, wait))
             }
             Err(refused) => {
                 count(&mut self.tally.refused, refused.cause);
@@ -196,7 +196,7 @@ impl Attempts {
     }
 
     /// Takes an attempt back that has succeeded, and remembers where it came from.
-    pub fn succeeded(&mut self, attempt: &Attempt, now_ms: u64) {
+    pub fn succeeded(&mut self, attempt: &LoginAttempt, now_ms: u64) {
         self.tally.succeeded += 1;
         self.take_back(attempt, now_ms);
         for place in [Some(attempt.network), attempt.client].into_iter().flatten() {
@@ -210,7 +210,7 @@ impl Attempts {
     }
 
     /// Takes an attempt back that has come to nothing without a guess.
-    pub fn take_back(&mut self, attempt: &Attempt, now_ms: u64) {
+    pub fn take_back(&mut self, attempt: &LoginAttempt, now_ms: u64) {
         match attempt.charged {
             Charged::Nothing => {}
             Charged::Known(key) => self.of_known.take_back(key, KNOWN, now_ms),
@@ -231,7 +231,7 @@ impl Attempts {
             return true;
         }
         let key = self.hasher.hash_one(household(address));
-        let has_turn = self.anonymous.turn(key, ANONYMOUS, Cause::Address, now_ms) == Ok(0);
+        let has_turn = self.anonymous.turn(key, ANONYMOUS, AttemptCause::Address, now_ms) == Ok(0);
         if has_turn {
             self.anonymous.charge(key, ANONYMOUS, now_ms);
         }
@@ -239,21 +239,21 @@ impl Attempts {
     }
 
     /// Returns the counts of attempts since the start, by their outcome.
-    pub fn tally(&self) -> Tally {
+    pub fn tally(&self) -> AttemptTally {
         self.tally
     }
 
-    fn begin_known(&mut self, key: u64, now_ms: u64) -> Result<(Charged, u64, Cause), Refused> {
-        let wait = self.of_known.turn(key, KNOWN, Cause::Pair, now_ms)?;
+    fn begin_known(&mut self, key: u64, now_ms: u64) -> Result<(Charged, u64, AttemptCause), Refused> {
+        let wait = self.of_known.turn(key, KNOWN, AttemptCause::Pair, now_ms)?;
         self.of_known.charge(key, KNOWN, now_ms);
-        Ok((Charged::Known(key), wait, Cause::Pair))
+        Ok((Charged::Known(key), wait, AttemptCause::Pair))
     }
 
-    fn begin_at_address(&mut self, address: Option<u64>, now_ms: u64) -> Result<(Charged, u64, Cause), Refused> {
-        let Some(key) = address else { return Ok((Charged::Nothing, 0, Cause::Address)) };
-        let wait = self.addresses.turn(key, ADDRESS, Cause::Address, now_ms)?;
+    fn begin_at_address(&mut self, address: Option<u64>, now_ms: u64) -> Result<(Charged, u64, AttemptCause), Refused> {
+        let Some(key) = address else { return Ok((Charged::Nothing, 0, AttemptCause::Address)) };
+        let wait = self.addresses.turn(key, ADDRESS, AttemptCause::Address, now_ms)?;
         self.addresses.charge(key, ADDRESS, now_ms);
-        Ok((Charged::Address(key), wait, Cause::Address))
+        Ok((Charged::Address(key), wait, AttemptCause::Address))
     }
 
     fn begin_stranger(
@@ -263,33 +263,34 @@ impl Attempts {
         address: Option<u64>,
         a_day: u32,
         now_ms: u64,
-    ) -> Result<(Charged, u64, Cause), Refused> {
+    ) -> Result<(Charged, u64, AttemptCause), Refused> {
         let rate = account_rate(a_day);
         // Places that have hardly tried have half of the account's attempts for themselves: an
         // owner in a new place doesn't stand in one line with those who guess all the time.
         let account = self.hasher.hash_one((account, self.pairs.level(pair, PAIR, now_ms) < FIRST));
-        let of_pair = self.pairs.turn(pair, PAIR, Cause::Pair, now_ms)?;
+        let of_pair = self.pairs.turn(pair, PAIR, AttemptCause::Pair, now_ms)?;
         self.pairs.charge(pair, PAIR, now_ms);
-        let of_account = self.accounts.turn(account, rate, Cause::Account, now_ms)?;
+        let of_account = self.accounts.turn(account, rate, AttemptCause::Account, now_ms)?;
         let of_address = match address {
-            Some(address) => self.addresses.turn(address, ADDRESS, Cause::Address, now_ms)?,
+            Some(address) => self.addresses.turn(address, ADDRESS, AttemptCause::Address, now_ms)?,
             None => 0,
         };
         self.accounts.charge(account, rate, now_ms);
         address.into_iter().for_each(|address| self.addresses.charge(address, ADDRESS, now_ms));
-        let waits = [(of_pair, Cause::Pair), (of_account, Cause::Account), (of_address, Cause::Address)];
-        let (wait, cause) = waits.into_iter().max_by_key(|(wait, _)| *wait).unwrap_or((0, Cause::Pair));
+        let waits =
+            [(of_pair, AttemptCause::Pair), (of_account, AttemptCause::Account), (of_address, AttemptCause::Address)];
+        let (wait, cause) = waits.into_iter().max_by_key(|(wait, _)| *wait).unwrap_or((0, AttemptCause::Pair));
         Ok((Charged::Stranger { pair, of_account: (account, rate), address }, wait, cause))
     }
 
     fn is_known(&self, account: u64, place: u64, now_ms: u64) -> bool {
-        let is_it = |known: &Known| known.place == place && now_ms.saturating_sub(known.last_ms) < KNOWN_MS;
+        let is_it = |known: &KnownPlace| known.place == place && now_ms.saturating_sub(known.last_ms) < KNOWN_MS;
         self.known.get(&account).is_some_and(|places| places.iter().any(is_it))
     }
 
     fn remember(&mut self, account: u64, place: u64, now_ms: u64) {
         if self.known.len() >= MOST_KNOWN && !self.known.contains_key(&account) {
-            let newest = |places: &[Known]| places.iter().map(|known| known.last_ms).max().unwrap_or_default();
+            let newest = |places: &[KnownPlace]| places.iter().map(|known| known.last_ms).max().unwrap_or_default();
             let mut ages: Vec<u64> = self.known.values().map(|places| newest(places)).collect();
             let (_, last, _) = ages.select_nth_unstable(MOST_KNOWN / 4);
             let last = *last;
@@ -310,13 +311,13 @@ impl Attempts {
             let at = places.iter().position(|known| Some(known.last_ms) == oldest).unwrap_or_default();
             places.swap_remove(at);
         }
-        places.push(Known { place, last_ms: now_ms });
+        places.push(KnownPlace { place, last_ms: now_ms });
     }
 }
 
 /// A number of attempts at once, and the time after which one of them comes back.
 #[derive(Debug, Clone, Copy)]
-struct Rate {
+struct AttemptRate {
     burst: u64,
     each_ms: u64,
 }
@@ -324,22 +325,22 @@ struct Rate {
 /// Rates by key. An entry is the moment when all that was charged has come back (GCRA); one that
 /// has is the same as none.
 #[derive(Debug, Default)]
-struct Table(HashMap<u64, u64>);
+struct RateTable(HashMap<u64, u64>);
 
-impl Table {
+impl RateTable {
     /// Returns the milliseconds for which the next attempt has to wait.
-    fn turn(&self, key: u64, rate: Rate, cause: Cause, now_ms: u64) -> Result<u64, Refused> {
+    fn turn(&self, key: u64, rate: AttemptRate, cause: AttemptCause, now_ms: u64) -> Result<u64, Refused> {
         let until = self.0.get(&key).map_or(now_ms, |until| (*until).max(now_ms));
         let wait = (until + rate.each_ms).saturating_sub(now_ms + rate.burst * rate.each_ms);
         if wait > LONGEST_WAIT_MS { Err(Refused { cause, retry_ms: wait }) } else { Ok(wait) }
     }
 
     /// Returns the number of attempts that have not come back yet, rounded up.
-    fn level(&self, key: u64, rate: Rate, now_ms: u64) -> u64 {
+    fn level(&self, key: u64, rate: AttemptRate, now_ms: u64) -> u64 {
         self.0.get(&key).map_or(0, |until| until.saturating_sub(now_ms).div_ceil(rate.each_ms))
     }
 
-    fn charge(&mut self, key: u64, rate: Rate, now_ms: u64) {
+    fn charge(&mut self, key: u64, rate: AttemptRate, now_ms: u64) {
         if self.0.len() >= MOST && !self.0.contains_key(&key) {
             self.make_room(now_ms);
         }
@@ -347,7 +348,7 @@ impl Table {
         *until = (*until).max(now_ms) + rate.each_ms;
     }
 
-    fn take_back(&mut self, key: u64, rate: Rate, now_ms: u64) {
+    fn take_back(&mut self, key: u64, rate: AttemptRate, now_ms: u64) {
         let Some(until) = self.0.get_mut(&key) else { return };
         *until = until.saturating_sub(rate.each_ms);
         if *until <= now_ms {
@@ -372,8 +373,8 @@ impl Table {
     }
 }
 
-fn account_rate(a_day: u32) -> Rate {
-    Rate { burst: 50, each_ms: 2 * 86_400_000 / u64::from(a_day.max(1)) }
+fn account_rate(a_day: u32) -> AttemptRate {
+    AttemptRate { burst: 50, each_ms: 2 * 86_400_000 / u64::from(a_day.max(1)) }
 }
 
 /// The bounds of attempts, for the page of limits.
@@ -434,17 +435,17 @@ pub const BOUNDS: &[Bound] = &[
 /// Attempts that an account allows to strangers in a day, unless the operator says otherwise.
 pub const DEFAULT_A_DAY: u32 = 5000;
 /// The rate of a place at an account. Clients try several mechanisms with one password.
-const PAIR: Rate = Rate { burst: 20, each_ms: 600_000 };
+const PAIR: AttemptRate = AttemptRate { burst: 20, each_ms: 600_000 };
 /// Attempts of a place at an account that count as its first ones.
 const FIRST: u64 = 3;
 /// The rate of a place where the account has logged in.
-const KNOWN: Rate = Rate { burst: 100, each_ms: 5_000 };
+const KNOWN: AttemptRate = AttemptRate { burst: 100, each_ms: 5_000 };
 /// The rate of an address: as many as it may have connections, so that all who come back after a
 /// restart find a place.
-const ADDRESS: Rate = Rate { burst: 1000, each_ms: 1_000 };
+const ADDRESS: AttemptRate = AttemptRate { burst: 1000, each_ms: 1_000 };
 /// The rate at which those come in from an address who prove nothing: a page of a helpline has many
 /// readers behind one address, but they don't all come at once.
-const ANONYMOUS: Rate = Rate { burst: 100, each_ms: 6_000 };
+const ANONYMOUS: AttemptRate = AttemptRate { burst: 100, each_ms: 6_000 };
 /// The milliseconds above which an attempt is refused rather than made to wait.
 const LONGEST_WAIT_MS: u64 = 10_000;
 /// The time for which a place is known after a login.

@@ -12,10 +12,10 @@ use rookery_stream::websocket::Frames;
 use serde_bytes::ByteBuf;
 use tracing::{debug, warn};
 
-use crate::connection::{Away, Carry, Connection, Negotiation, Stage, Wire};
+use crate::connection::{AwayState, CarriedInput, ConnectionStage, ConnectionWire, Negotiation, ShardConnection};
 use crate::driver::Driver;
-use crate::lines::{Attach, Frame, MOST, SHARE, WINDOW};
-use crate::mailboxes::{Kind, Letter};
+use crate::lines::{Attach, LineFrame, MOST, SHARE, WINDOW};
+use crate::mailboxes::{MailboxKind, NodeLetter};
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
@@ -25,16 +25,16 @@ impl<D: Driver> Shard<D> {
         let key = self.key_of(link);
         let Some(connection) = self.connections.get_mut(link) else { return };
         let (is_websocket, kept) = match &mut connection.wire {
-            Wire::Stream => (false, Vec::new()),
-            Wire::WebSocket(frames) => (true, frames.take_kept()),
-            Wire::Bosh(_) => {
+            ConnectionWire::Stream => (false, Vec::new()),
+            ConnectionWire::WebSocket(frames) => (true, frames.take_kept()),
+            ConnectionWire::Bosh(_) => {
                 let text = "sessions of BOSH don't reach the node of this account; another node has them";
                 return self.fail(link, &StreamError::RemoteConnectionFailed, Some(text));
             }
         };
         let carry = connection.carry.take().map(|carry| carry.bytes).unwrap_or_default();
-        let stage = Stage::Away(Box::new(Away { home: station, sent: 0, unwritten: 0, is_over: false }));
-        let Stage::Negotiating(negotiation) = std::mem::replace(&mut connection.stage, stage) else { return };
+        let stage = ConnectionStage::Away(Box::new(AwayState { home: station, sent: 0, unwritten: 0, is_over: false }));
+        let ConnectionStage::Negotiating(negotiation) = std::mem::replace(&mut connection.stage, stage) else { return };
         if let Some(tls) = &mut connection.tls {
             tls.forget_handshake();
         }
@@ -42,7 +42,7 @@ impl<D: Driver> Shard<D> {
         match negotiation.machine.hand_over() {
             Some(stream) => {
                 let attach = Attach { peer, is_websocket, stream, carry, kept };
-                self.driver.frames.push((station, Frame::Attach(key, Box::new(attach))));
+                self.driver.frames.push((station, LineFrame::Attach(key, Box::new(attach))));
                 self.pause(link, false);
             }
             None => self.lost(link),
@@ -50,7 +50,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Passes on what a client has sent.
-    pub(crate) fn forward(&mut self, link: Link, bytes: &[u8]) {
+    pub(crate) fn send_home(&mut self, link: Link, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
@@ -59,7 +59,7 @@ impl<D: Driver> Shard<D> {
         away.sent += bytes.len();
         let (home, is_full) = (away.home, away.sent > AHEAD);
         for some in bytes.chunks(AHEAD) {
-            self.driver.frames.push((home, Frame::Read(key, ByteBuf::from(some))));
+            self.driver.frames.push((home, LineFrame::Read(key, ByteBuf::from(some))));
         }
         if is_full {
             self.pause(link, true);
@@ -70,7 +70,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn tell_lost(&mut self, link: Link) {
         let key = self.key_of(link);
         if let Some(home) = self.away(link).map(|away| away.home) {
-            self.driver.frames.push((home, Frame::Lost(key)));
+            self.driver.frames.push((home, LineFrame::Lost(key)));
         }
     }
 
@@ -81,27 +81,32 @@ impl<D: Driver> Shard<D> {
         let Some(away) = self.away(link).filter(|away| is_free && away.unwritten >= SHARE) else { return };
         let bytes = u32::try_from(std::mem::take(&mut away.unwritten)).unwrap_or(u32::MAX);
         let home = away.home;
-        self.driver.frames.push((home, Frame::Written(key, bytes)));
+        self.driver.frames.push((home, LineFrame::Written(key, bytes)));
     }
 
-    fn away(&mut self, link: Link) -> Option<&mut Away> {
+    fn away(&mut self, link: Link) -> Option<&mut AwayState> {
         match &mut self.connections.get_mut(link)?.stage {
-            Stage::Away(away) => Some(away),
+            ConnectionStage::Away(away) => Some(away),
             _ => None,
         }
     }
 
     /// Reads letters of a shard of another node. Frames of lines are in nobody's custody: what
     /// they bring is in that of the client's session.
-    pub(crate) fn letters_from_afar(&mut self, from: Station, letters: Vec<(Kind, Vec<u8>)>, custody: Option<Custody>) {
+    pub(crate) fn letters_from_afar(
+        &mut self,
+        from: Station,
+        letters: Vec<(MailboxKind, Vec<u8>)>,
+        custody: Option<Custody>,
+    ) {
         for (kind, bytes) in letters {
             match kind {
-                Kind::Mail => {
+                MailboxKind::Mail => {
                     if let Err(error) = self.world.mail_from_afar(&bytes, custody.clone()) {
                         warn!(%from, %error, "mail of another node can't be read and is dropped");
                     }
                 }
-                Kind::Line => match postcard::from_bytes(&bytes) {
+                MailboxKind::Line => match postcard::from_bytes(&bytes) {
                     Ok(frame) => self.frame(from, frame),
                     Err(error) => warn!(%from, %error, "a frame of another node can't be read and is dropped"),
                 },
@@ -109,13 +114,13 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn frame(&mut self, from: Station, frame: Frame) {
+    fn frame(&mut self, from: Station, frame: LineFrame) {
         match frame {
-            Frame::Attach(key, attach) => self.attach(from, key, *attach),
-            Frame::Read(key, bytes) => self.driver.arrived(from, key, &bytes),
-            Frame::Written(key, bytes) => self.driver.written(from, key, bytes as usize),
-            Frame::Lost(key) => self.driver.lost(from, key),
-            Frame::Write(key, bytes) => {
+            LineFrame::Attach(key, attach) => self.attach(from, key, *attach),
+            LineFrame::Read(key, bytes) => self.driver.arrived(from, key, &bytes),
+            LineFrame::Written(key, bytes) => self.driver.written(from, key, bytes as usize),
+            LineFrame::Lost(key) => self.driver.lost(from, key),
+            LineFrame::Write(key, bytes) => {
                 let Some(link) = self.line_of(from, key) else { return };
                 let Some(away) = self.away(link) else { return };
                 away.unwritten += bytes.len();
@@ -126,7 +131,7 @@ impl<D: Driver> Shard<D> {
                 self.write_through(link, &bytes, 0);
                 self.tell_written(link);
             }
-            Frame::Taken(key, bytes) => {
+            LineFrame::Taken(key, bytes) => {
                 let Some(link) = self.line_of(from, key) else { return };
                 let Some(away) = self.away(link) else { return };
                 away.sent = away.sent.saturating_sub(bytes as usize);
@@ -134,12 +139,12 @@ impl<D: Driver> Shard<D> {
                     self.pause(link, false);
                 }
             }
-            Frame::Finish(key) => {
+            LineFrame::Finish(key) => {
                 if let Some(link) = self.line_of(from, key) {
                     self.finish_line(link);
                 }
             }
-            Frame::Close(key) => {
+            LineFrame::Close(key) => {
                 if let Some(link) = self.line_of(from, key) {
                     self.lost(link);
                 }
@@ -164,20 +169,20 @@ impl<D: Driver> Shard<D> {
         let machine = C2s::taken_over(policy, stream, transport, Box::new(move || ids()));
         let Some(machine) = machine.filter(|_| is_home) else {
             debug!(%front, account = account.as_str(), "a client of another node is not at home here");
-            return self.driver.frames.push((front, Frame::Close(key)));
+            return self.driver.frames.push((front, LineFrame::Close(key)));
         };
         let Some(socket) = self.driver.open(front, key) else { return };
         // Its node has let it in.
         self.common.gate.enter(peer.ip(), 0);
         let negotiation = Negotiation { machine, ..self.negotiation(self.facts_without_tls(peer, false)) };
-        let mut connection = Connection::new(Some(socket), peer, 0, negotiation);
+        let mut connection = ShardConnection::new(Some(socket), peer, 0, negotiation);
         if is_websocket {
             let mut frames = Frames::default();
             frames.keep(&kept);
-            connection.wire = Wire::WebSocket(frames);
+            connection.wire = ConnectionWire::WebSocket(frames);
         }
         if !carry.is_empty() {
-            connection.carry = Some(Box::new(Carry { bytes: carry, scanner: Box::default() }));
+            connection.carry = Some(Box::new(CarriedInput { bytes: carry, scanner: Box::default() }));
         }
         if let Some(link) = self.insert(connection) {
             self.input(link, &mut []);
@@ -188,13 +193,13 @@ impl<D: Driver> Shard<D> {
     /// connections, and clients of its sessions are disconnected, so that they come again.
     pub(crate) fn departed(&mut self, node: u16, incarnation: u32) {
         self.driver.departed(node, incarnation);
-        let is_of = |stage: &Stage| matches!(stage, Stage::Away(away) if (away.home.node, away.home.incarnation) == (node, incarnation));
+        let is_of = |stage: &ConnectionStage| matches!(stage, ConnectionStage::Away(away) if (away.home.node, away.home.incarnation) == (node, incarnation));
         let found = self.connections.iter().filter(|(_, connection)| is_of(&connection.stage));
         let links: Vec<Link> = found.map(|(link, _)| link).collect();
         links.into_iter().for_each(|link| self.lost(link));
     }
 
-    /// Hands what is for other nodes to who carries it there.
+    /// Hands over what is for other nodes to the thread that carries it there.
     pub(crate) fn post_afar(&mut self) {
         self.driver.sweep();
         let own = self.world.own_shards();
@@ -206,14 +211,16 @@ impl<D: Driver> Shard<D> {
             for mut parcel in self.world.take_mail(hop) {
                 let Some(to) = self.world.station_of(hop) else { continue };
                 match parcel.encode() {
-                    Ok(bytes) => letters.push(Letter { to, kind: Kind::Mail, bytes, custody: parcel.take_custody() }),
+                    Ok(bytes) => {
+                        letters.push(NodeLetter { to, kind: MailboxKind::Mail, bytes, custody: parcel.take_custody() })
+                    }
                     Err(error) => warn!(%to, %error, "mail can't go to another node and is dropped"),
                 }
             }
         }
         for (to, frame) in std::mem::take(&mut self.driver.frames) {
             match postcard::to_allocvec(&frame) {
-                Ok(bytes) => letters.push(Letter { to, kind: Kind::Line, bytes, custody: None }),
+                Ok(bytes) => letters.push(NodeLetter { to, kind: MailboxKind::Line, bytes, custody: None }),
                 Err(error) => warn!(%to, %error, "a frame can't go to another node and is dropped"),
             }
         }

@@ -1,6 +1,6 @@
 //! A session of BOSH (XEP-0124) between requests and a stream.
 //!
-//! Where others have a socket it has [`Session`], and its requests come by letter, each with
+//! Where others have a socket it has [`BoshSession`], and its requests come by letter, each with
 //! somebody who waits for the answer. What is behind it is what is behind TCP: the same machine
 //! negotiates, the same outbox waits until there is a request to answer. Answers are given at the
 //! end of a tick, so that a reply can go out with the request that it was asked by.
@@ -10,24 +10,24 @@
 //! that it did not get is lost.
 
 use rookery_base::Transport;
-use rookery_fanout::{Bounds, Link};
+use rookery_fanout::{Link, UnackedBounds};
 use rookery_hub::Intake;
-use rookery_stream::bosh::{Answer, Condition, Opening, Session, Whose};
+use rookery_stream::bosh::{AnswerCondition, BoshAnswer, BoshOpening, BoshSession, Whose};
 use rookery_stream::c2s::Facts;
 use rookery_stream::error::StreamError;
 use rookery_xml::{Fault, Scan, Scanner};
 
-use crate::connection::{Connection, Negotiation, Stage, Wire};
+use crate::connection::{ConnectionStage, ConnectionWire, Negotiation, ShardConnection};
 use crate::driver::Driver;
 use crate::mailboxes::{BoshRequest, Envelope};
 use crate::shard::Shard;
-use crate::sids::Place;
+use crate::sids::SidPlace;
 
-impl<S> Connection<S> {
+impl<S> ShardConnection<S> {
     /// Returns the id of its session, if it is one of BOSH.
     pub(crate) fn sid(&self) -> Option<u128> {
         match &self.wire {
-            Wire::Bosh(session) => Some(session.sid()),
+            ConnectionWire::Bosh(session) => Some(session.sid()),
             _ => None,
         }
     }
@@ -38,15 +38,15 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn posted(&mut self, mut posted: Box<BoshRequest>) {
         match std::mem::replace(&mut posted.request.whose, Whose::Nobody) {
             Whose::New(opening) => self.open_session(*posted, &opening),
-            Whose::Nobody => posted.waiter.answer(Answer::refusal(Condition::ItemNotFound)),
+            Whose::Nobody => posted.waiter.answer(BoshAnswer::refusal(AnswerCondition::ItemNotFound)),
             Whose::Session(sid) => match self.common.post.sids.find(sid) {
-                Some(Place { shard, link: Some(link) }) if shard == self.index() => self.request(link, *posted),
-                Some(Place { shard, .. }) if shard != self.index() => {
+                Some(SidPlace { shard, link: Some(link) }) if shard == self.index() => self.request(link, *posted),
+                Some(SidPlace { shard, .. }) if shard != self.index() => {
                     // It has moved while the letter was on its way.
                     posted.request.whose = Whose::Session(sid);
                     self.common.post.send(shard, Envelope::Bosh(posted));
                 }
-                _ => posted.waiter.answer(Answer::refusal(Condition::ItemNotFound)),
+                _ => posted.waiter.answer(BoshAnswer::refusal(AnswerCondition::ItemNotFound)),
             },
         }
     }
@@ -54,23 +54,26 @@ impl<D: Driver> Shard<D> {
     /// Takes note that a connection broke on which a request of this session waited.
     pub(crate) fn bosh_gone(&mut self, sid: u128) {
         match self.common.post.sids.find(sid) {
-            Some(Place { shard, link: Some(link) }) if shard == self.index() => {
+            Some(SidPlace { shard, link: Some(link) }) if shard == self.index() => {
                 let now = self.timing.now_ms;
                 if let Some(session) = self.session(link) {
                     session.note_gone(now);
                 }
                 self.watch(link);
             }
-            Some(Place { shard, .. }) if shard != self.index() => self.common.post.send(shard, Envelope::BoshGone(sid)),
+            Some(SidPlace { shard, .. }) if shard != self.index() => {
+                self.common.post.send(shard, Envelope::BoshGone(sid))
+            }
             _ => {}
         }
     }
 
-    fn open_session(&mut self, posted: BoshRequest, opening: &Opening) {
+    fn open_session(&mut self, posted: BoshRequest, opening: &BoshOpening) {
         let BoshRequest { request, waiter, peer, is_secure, is_local } = posted;
         let Some(place) = self.may_open(peer) else {
-            let condition = if self.timing.stopping { Condition::SystemShutdown } else { Condition::PolicyViolation };
-            return waiter.answer(Answer::refusal(condition));
+            let condition =
+                if self.timing.stopping { AnswerCondition::SystemShutdown } else { AnswerCondition::PolicyViolation };
+            return waiter.answer(BoshAnswer::refusal(condition));
         };
         let facts = Facts {
             secure: is_secure,
@@ -78,7 +81,7 @@ impl<D: Driver> Shard<D> {
             transport: Transport::Bosh,
             ..self.facts_without_tls(peer, is_local)
         };
-        let session = Session::new(
+        let session = BoshSession::new(
             (self.common.ids)(),
             &request,
             opening,
@@ -87,8 +90,8 @@ impl<D: Driver> Shard<D> {
             self.timing.now_ms,
         );
         let negotiation = Negotiation { opening: Some(place), ..self.negotiation(facts) };
-        let mut connection = Connection::new(None, peer, 0, negotiation);
-        connection.wire = Wire::Bosh(Box::new(session));
+        let mut connection = ShardConnection::new(None, peer, 0, negotiation);
+        connection.wire = ConnectionWire::Bosh(Box::new(session));
         let Some(link) = self.insert(connection) else { return };
         let now = self.timing.now_ms;
         if let Some(session) = self.session(link) {
@@ -102,11 +105,11 @@ impl<D: Driver> Shard<D> {
         let BoshRequest { request, waiter, is_secure, .. } = posted;
         let now = self.timing.now_ms;
         let Some(session) = self.session(link) else {
-            return waiter.answer(Answer::refusal(Condition::ItemNotFound));
+            return waiter.answer(BoshAnswer::refusal(AnswerCondition::ItemNotFound));
         };
         if session.is_secure() && !is_secure {
             // §19.1: such a request is not of this session; nothing of it is touched.
-            return waiter.answer(Answer::refusal(Condition::ItemNotFound));
+            return waiter.answer(BoshAnswer::refusal(AnswerCondition::ItemNotFound));
         }
         session.take(request, waiter, now);
         if let Some(handled) = session.confirmed() {
@@ -136,15 +139,15 @@ impl<D: Driver> Shard<D> {
         while self.connection_of(key).is_some() {
             let Some(connection) = self.connections.get_mut(link) else { return };
             let is_open = match &connection.stage {
-                Stage::Negotiating(negotiation) => !negotiation.asked,
-                Stage::Bound { .. } => true,
-                Stage::Away(_) | Stage::Detached | Stage::Lingering => false,
+                ConnectionStage::Negotiating(negotiation) => !negotiation.asked,
+                ConnectionStage::Bound { .. } => true,
+                ConnectionStage::Away(_) | ConnectionStage::Detached | ConnectionStage::Lingering => false,
             };
             if connection.paused || !is_open {
                 return;
             }
             let is_bound = connection.is_bound();
-            let Wire::Bosh(session) = &mut connection.wire else { return };
+            let ConnectionWire::Bosh(session) = &mut connection.wire else { return };
             let Some(request) = session.unread() else { return };
             if let Some(opening) = request.restart.take() {
                 // XEP-0206 §5: what else is in it is not looked at.
@@ -166,8 +169,8 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Begins the stream again.
-    fn restart(&mut self, link: Link, opening: &Opening) {
-        let is_bound = self.connections.get(link).is_some_and(Connection::is_bound);
+    fn restart(&mut self, link: Link, opening: &BoshOpening) {
+        let is_bound = self.connections.get(link).is_some_and(ShardConnection::is_bound);
         if is_bound {
             self.opened_again(link, 0);
         } else {
@@ -179,7 +182,7 @@ impl<D: Driver> Shard<D> {
     fn element_before(&mut self, link: Link) {
         let limits = self.common.generation.policy.limits_before;
         let mut scanner = self.buffers.scanner.take().unwrap_or_default();
-        let next = match self.session(link).and_then(Session::unread) {
+        let next = match self.session(link).and_then(BoshSession::unread) {
             // As one element is limited, so is all of a request.
             Some(request) if request.len() > limits.bytes + ENVELOPE => Err(Fault::TooBig),
             Some(request) => {
@@ -198,7 +201,7 @@ impl<D: Driver> Shard<D> {
     /// Gives the elements of a request to the world.
     fn elements(&mut self, link: Link) {
         let limits = self.common.generation.limits;
-        let Some(mut request) = self.session(link).and_then(Session::take_unread) else { return };
+        let Some(mut request) = self.session(link).and_then(BoshSession::take_unread) else { return };
         let mut scanner = self.buffers.scanner.take().unwrap_or_default();
         let mut outcome = Ok(());
         while let Some(element) = request.next(&mut scanner, &limits).transpose() {
@@ -283,7 +286,7 @@ impl<D: Driver> Shard<D> {
         let now = self.timing.now_ms;
         let Some(connection) = self.connections.get_mut(link) else { return };
         let is_bound = connection.is_bound();
-        let Wire::Bosh(session) = &mut connection.wire else { return };
+        let ConnectionWire::Bosh(session) = &mut connection.wire else { return };
         let mut rendered = std::mem::take(&mut self.buffers.rendered);
         while session.is_awaited(now) {
             let has_stanzas = is_bound && session.has_news && self.world.outboxes.has_waiting(link);
@@ -311,7 +314,7 @@ impl<D: Driver> Shard<D> {
     /// Counts what a session is sent from here on, since it is bound now.
     pub(crate) fn count_what_is_sent(&mut self, link: Link) {
         let bytes = u32::try_from(self.world.outboxes.limits().hard).unwrap_or(u32::MAX);
-        self.world.outboxes.manage(link, Bounds { stanzas: MOST_UNCONFIRMED, bytes }, true);
+        self.world.outboxes.manage(link, UnackedBounds { stanzas: MOST_UNCONFIRMED, bytes }, true);
     }
 
     /// Ends a stream over BOSH; `false` if it is another.
@@ -321,13 +324,13 @@ impl<D: Driver> Shard<D> {
         self.answer(link);
         let (now, stopping) = (self.timing.now_ms, self.timing.stopping);
         let Some(connection) = self.connections.get_mut(link) else { return true };
-        if matches!(connection.stage, Stage::Lingering) {
+        if matches!(connection.stage, ConnectionStage::Lingering) {
             return true;
         }
         let was_in_world = connection.in_world;
-        connection.stage = Stage::Lingering;
+        connection.stage = ConnectionStage::Lingering;
         connection.carry = None;
-        let Wire::Bosh(session) = &mut connection.wire else { return true };
+        let ConnectionWire::Bosh(session) = &mut connection.wire else { return true };
         session.close(last, now);
         let is_over = session.is_over();
         if was_in_world {
@@ -375,9 +378,9 @@ impl<D: Driver> Shard<D> {
         self.watch(link);
     }
 
-    fn session(&mut self, link: Link) -> Option<&mut Session> {
+    fn session(&mut self, link: Link) -> Option<&mut BoshSession> {
         match &mut self.connections.get_mut(link)?.wire {
-            Wire::Bosh(session) => Some(session),
+            ConnectionWire::Bosh(session) => Some(session),
             _ => None,
         }
     }
@@ -387,5 +390,5 @@ impl<D: Driver> Shard<D> {
 const MOST_STANZAS: usize = 64 * 1024;
 /// Stanzas that may wait, or have gone out without a sign that they have arrived.
 const MOST_UNCONFIRMED: u32 = 10_000;
-/// Bytes that a request may have beside its elements.
+/// Bytes that a request may have besides its elements.
 const ENVELOPE: usize = 4096;

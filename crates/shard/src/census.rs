@@ -7,11 +7,11 @@ use rookery_base::Transport;
 use rookery_hub::SourceSeen;
 use rookery_observe::Counters;
 
-use crate::attempts::Tally;
+use crate::attempts::AttemptTally;
 
 /// The sums of what the shards count that have answered.
 #[derive(Debug, Clone, Default)]
-pub struct Census {
+pub struct ShardCensus {
     /// The shards that these are the sums of.
     pub coverage: Coverage,
     /// True if each session is looked at.
@@ -43,7 +43,7 @@ pub struct Census {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Logins {
     /// Attempts since the start, by their outcome.
-    pub tally: Tally,
+    pub tally: AttemptTally,
     /// The sources that others vouch from, by domain and the key of the configuration.
     pub sources: BTreeMap<(String, &'static str), SourceSeen>,
 }
@@ -69,7 +69,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Tells whether every shard has answered.
+    /// Returns whether every shard has answered.
     pub fn is_whole(self) -> bool {
         self.answered == self.shards
     }

@@ -9,30 +9,30 @@ use rookery_fanout::Station;
 use rookery_hub::Peer;
 use rookery_jid::Jid;
 use rookery_observe::Since;
-use rookery_stream::bosh::Session;
+use rookery_stream::bosh::BoshSession;
 use rookery_stream::c2s::C2s;
 use rookery_stream::tls::ServerTls;
 use rookery_stream::websocket::Frames;
 use rookery_xml::Scanner;
 
-use crate::attempts::Attempt;
-use crate::gate::Opening;
-use crate::lines::Socket;
+use crate::attempts::LoginAttempt;
+use crate::gate::GateOpening;
+use crate::lines::ClientSocket;
 
 /// A connection and where it stands.
-pub struct Connection<S> {
+pub struct ShardConnection<S> {
     /// `None` once it is closed; the entry lives on until the world has let go of the session. A
     /// session of BOSH has none: its requests come by letter.
-    pub(crate) socket: Option<Socket<S>>,
+    pub(crate) socket: Option<ClientSocket<S>>,
     pub(crate) peer: SocketAddr,
     pub(crate) serial: u32,
-    pub(crate) stage: Stage,
+    pub(crate) stage: ConnectionStage,
     pub(crate) tls: Option<ServerTls>,
-    pub(crate) wire: Wire,
+    pub(crate) wire: ConnectionWire,
     /// Input that could not be used yet.
-    pub(crate) carry: Option<Box<Carry>>,
+    pub(crate) carry: Option<Box<CarriedInput>>,
     /// Output that must go out before anything else.
-    pub(crate) unsent: Option<Box<Unsent>>,
+    pub(crate) unsent: Option<Box<UnsentBytes>>,
     /// Prefixes that the stream header declared, for stanzas that rely on them.
     pub(crate) prefixes: Option<Box<[(String, String)]>>,
     /// The world has, or will have, a session for this link.
@@ -43,17 +43,17 @@ pub struct Connection<S> {
 
 /// The transport of the stream, with its state.
 #[derive(Debug, Default)]
-pub(crate) enum Wire {
+pub(crate) enum ConnectionWire {
     /// The bytes of the connection are the stream (RFC 6120).
     #[default]
     Stream,
     /// The messages of a WebSocket (RFC 7395).
     WebSocket(Frames),
     /// Requests, and the answers to them (XEP-0124).
-    Bosh(Box<Session>),
+    Bosh(Box<BoshSession>),
 }
 
-impl Wire {
+impl ConnectionWire {
     /// Returns which transport it is.
     pub(crate) fn transport(&self) -> Transport {
         match self {
@@ -65,7 +65,7 @@ impl Wire {
 }
 
 /// The stages of a connection.
-pub(crate) enum Stage {
+pub(crate) enum ConnectionStage {
     /// Until a resource is bound.
     Negotiating(Box<Negotiation>),
     /// A session of the world, for which the client came at this time, in seconds since 1970, and
@@ -74,7 +74,7 @@ pub(crate) enum Stage {
     /// A session of the world that waits for its client to come back: there is no socket.
     Detached,
     /// A client whose session is on another node.
-    Away(Box<Away>),
+    Away(Box<AwayState>),
     /// All is said; what the peer still sends is thrown away until it closes too, so that it gets
     /// to read our last words.
     Lingering,
@@ -88,9 +88,9 @@ pub(crate) struct Negotiation {
     /// A question to the store or the world is open.
     pub asked: bool,
     /// Its attempt to log in, from the question about the account until it has succeeded or failed.
-    pub attempt: Option<Attempt>,
+    pub attempt: Option<LoginAttempt>,
     /// The question that waits for the turn of its attempt; with no attempt, for its refusal.
-    pub waiting: Option<Question>,
+    pub waiting: Option<LoginQuestion>,
     /// The time at which the handshake of TLS began.
     pub tls_since: Option<Since>,
     /// The time at which it first asked about the account, on the shard's clock, and the
@@ -98,11 +98,11 @@ pub(crate) struct Negotiation {
     pub begun: Option<(u64, u64)>,
     /// It counts among those that only open sessions.
     #[expect(dead_code, reason = "it counts for as long as it is kept")]
-    pub opening: Option<Opening>,
+    pub opening: Option<GateOpening>,
 }
 
 /// The state of a connection whose session is on another node.
-pub(crate) struct Away {
+pub(crate) struct AwayState {
     /// The shard that has the session.
     pub home: Station,
     /// Bytes of the client that have left for it, and that it has not taken.
@@ -115,14 +115,14 @@ pub(crate) struct Away {
 
 /// An unfinished stanza (or, while negotiating, whatever the machine left) with the scanner's state
 /// in it.
-pub(crate) struct Carry {
+pub(crate) struct CarriedInput {
     pub bytes: Vec<u8>,
     pub scanner: Box<Scanner>,
 }
 
 /// Bytes that the system did not take.
 #[derive(Default)]
-pub(crate) struct Unsent {
+pub(crate) struct UnsentBytes {
     pub bytes: Vec<u8>,
     pub at: usize,
     /// Bytes of the outbox that they stand for: with TLS, what is removed from there once all of
@@ -130,15 +130,20 @@ pub(crate) struct Unsent {
     pub covers: usize,
 }
 
-impl<S> Connection<S> {
-    pub(crate) fn new(socket: Option<Socket<S>>, peer: SocketAddr, serial: u32, negotiation: Negotiation) -> Self {
+impl<S> ShardConnection<S> {
+    pub(crate) fn new(
+        socket: Option<ClientSocket<S>>,
+        peer: SocketAddr,
+        serial: u32,
+        negotiation: Negotiation,
+    ) -> Self {
         Self {
             socket,
             peer,
             serial,
-            stage: Stage::Negotiating(Box::new(negotiation)),
+            stage: ConnectionStage::Negotiating(Box::new(negotiation)),
             tls: None,
-            wire: Wire::Stream,
+            wire: ConnectionWire::Stream,
             carry: None,
             unsent: None,
             prefixes: None,
@@ -148,17 +153,17 @@ impl<S> Connection<S> {
         }
     }
 
-    /// Tells whether TLS ends here.
+    /// Returns whether TLS ends here.
     pub(crate) fn is_encrypted(&self) -> bool {
         match &self.wire {
-            Wire::Bosh(session) => session.is_secure(),
+            ConnectionWire::Bosh(session) => session.is_secure(),
             _ => self.tls.is_some(),
         }
     }
 
     /// Returns what operators see of it; `None` while the client is away.
     pub(crate) fn peer(&self) -> Option<Peer> {
-        let Stage::Bound { since_s, .. } = self.stage else { return None };
+        let ConnectionStage::Bound { since_s, .. } = self.stage else { return None };
         Some(Peer {
             address: self.peer,
             transport: self.wire.transport().label().to_owned(),
@@ -173,9 +178,9 @@ impl<S> Connection<S> {
             socket: None,
             peer,
             serial: 0,
-            stage: Stage::Detached,
+            stage: ConnectionStage::Detached,
             tls: None,
-            wire: Wire::Stream,
+            wire: ConnectionWire::Stream,
             carry: None,
             unsent: None,
             prefixes: None,
@@ -187,23 +192,23 @@ impl<S> Connection<S> {
 
     /// Returns whether the client can be reached, now or with its next request.
     pub(crate) fn is_connected(&self) -> bool {
-        self.socket.is_some() || matches!(self.wire, Wire::Bosh(_))
+        self.socket.is_some() || matches!(self.wire, ConnectionWire::Bosh(_))
     }
 
     /// Returns whether it carries a session of the world.
     pub(crate) fn is_bound(&self) -> bool {
-        matches!(self.stage, Stage::Bound { .. })
+        matches!(self.stage, ConnectionStage::Bound { .. })
     }
 }
 
-impl<S> std::fmt::Debug for Connection<S> {
+impl<S> std::fmt::Debug for ShardConnection<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connection").field("peer", &self.peer).field("serial", &self.serial).finish_non_exhaustive()
     }
 }
 
 /// The question of an attempt to log in to the world.
-pub(crate) enum Question {
+pub(crate) enum LoginQuestion {
     Credentials(Jid),
     Verify(Jid, String),
     /// A token of somebody who is trusted, the host, and the account that is wanted.
@@ -229,9 +234,9 @@ mod tests {
     #[test]
     fn an_idle_connection_is_small() {
         assert!(
-            size_of::<Connection<std::os::fd::OwnedFd>>() <= 128,
+            size_of::<ShardConnection<std::os::fd::OwnedFd>>() <= 128,
             "{}",
-            size_of::<Connection<std::os::fd::OwnedFd>>()
+            size_of::<ShardConnection<std::os::fd::OwnedFd>>()
         );
     }
 }

@@ -3,35 +3,35 @@
 use rookery_fanout::Link;
 use slab::Slab;
 
-use crate::connection::Connection;
+use crate::connection::ShardConnection;
 
 /// All connections of a shard. A link that is free is given to the next one.
-pub(crate) struct Connections<S>(Slab<Connection<S>>);
+pub(crate) struct ShardConnections<S>(Slab<ShardConnection<S>>);
 
-impl<S> Default for Connections<S> {
+impl<S> Default for ShardConnections<S> {
     fn default() -> Self {
         Self(Slab::new())
     }
 }
 
-impl<S> Connections<S> {
-    pub(crate) fn insert(&mut self, connection: Connection<S>) -> Link {
+impl<S> ShardConnections<S> {
+    pub(crate) fn insert(&mut self, connection: ShardConnection<S>) -> Link {
         Link::at(self.0.insert(connection))
     }
 
-    pub(crate) fn remove(&mut self, link: Link) -> Option<Connection<S>> {
+    pub(crate) fn remove(&mut self, link: Link) -> Option<ShardConnection<S>> {
         self.0.try_remove(link.index())
     }
 
-    pub(crate) fn get(&self, link: Link) -> Option<&Connection<S>> {
+    pub(crate) fn get(&self, link: Link) -> Option<&ShardConnection<S>> {
         self.0.get(link.index())
     }
 
-    pub(crate) fn get_mut(&mut self, link: Link) -> Option<&mut Connection<S>> {
+    pub(crate) fn get_mut(&mut self, link: Link) -> Option<&mut ShardConnection<S>> {
         self.0.get_mut(link.index())
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Link, &Connection<S>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Link, &ShardConnection<S>)> {
         self.0.iter().map(|(key, connection)| (Link::at(key), connection))
     }
 

@@ -22,7 +22,7 @@ pub trait Driver {
     /// Why it isn't connected.
     fn connected(&mut self, socket: &Self::Socket) -> io::Result<()>;
 
-    /// Begins to watch a socket for input, under a key that [`Ready`] will carry.
+    /// Begins to watch a socket for input, under a key that [`ReadySocket`] will carry.
     ///
     /// # Errors
     /// The error of the system; the socket can't be used then.
@@ -50,9 +50,9 @@ pub trait Driver {
     fn shutdown(&mut self, socket: &Self::Socket);
 }
 
-/// A socket that is ready.
+/// Tells that a socket can be read from or written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ready {
+pub struct ReadySocket {
     /// The key that it is watched under.
     pub key: u32,
     /// There is input, an end, or an error to be read.

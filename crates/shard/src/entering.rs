@@ -10,10 +10,10 @@ use rookery_stream::tls::ServerTls;
 use rookery_stream::websocket::Frames;
 use tracing::debug;
 
-use crate::connection::{Connection, Negotiation, Wire};
+use crate::connection::{ConnectionWire, Negotiation, ShardConnection};
 use crate::driver::Driver;
-use crate::gate::Opening;
-use crate::lines::Socket;
+use crate::gate::GateOpening;
+use crate::lines::ClientSocket;
 use crate::mailboxes::{Handed, Port};
 use crate::shard::Shard;
 
@@ -35,7 +35,7 @@ impl<D: Driver> Shard<D> {
             negotiation.tls_since = Some(Since::now());
             negotiation.machine.begin_with_tls();
         }
-        let mut connection = Connection::new(Some(Socket::Here(socket)), peer, 0, negotiation);
+        let mut connection = ShardConnection::new(Some(ClientSocket::Here(socket)), peer, 0, negotiation);
         if direct_tls {
             let tls = self.common.generation.tls.as_ref().and_then(|settings| ServerTls::accept(settings).ok());
             if tls.is_none() {
@@ -61,10 +61,10 @@ impl<D: Driver> Shard<D> {
         // TLS is established, or it isn't to be: a WebSocket has no STARTTLS (RFC 7395 §3.9).
         let facts =
             Facts { secure, tls_available: false, bindings, transport, ..self.facts_without_tls(peer, is_local) };
-        let mut connection = Connection::new(Some(Socket::Here(socket)), peer, 0, self.negotiation(facts));
+        let mut connection = ShardConnection::new(Some(ClientSocket::Here(socket)), peer, 0, self.negotiation(facts));
         connection.tls = tls;
         if transport == Transport::WebSocket {
-            connection.wire = Wire::WebSocket(Frames::default());
+            connection.wire = ConnectionWire::WebSocket(Frames::default());
         }
         if let Some(link) = self.insert(connection) {
             self.input(link, &mut input);
@@ -82,7 +82,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Lets a session in that has no connection of its own.
-    pub(crate) fn may_open(&self, peer: SocketAddr) -> Option<Opening> {
+    pub(crate) fn may_open(&self, peer: SocketAddr) -> Option<GateOpening> {
         let opening = self.common.gate.open(peer.ip(), !is_here(peer));
         if opening.is_none() {
             debug!(%peer, "too many sessions are open that have not logged in");

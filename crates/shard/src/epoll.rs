@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use tracing::warn;
 
-use crate::driver::{Driver, Ready};
+use crate::driver::{Driver, ReadySocket};
 
 /// One epoll set, and what wakes it.
 #[derive(Debug)]
@@ -25,15 +25,15 @@ pub struct Epoll {
 
 /// The results of a wait.
 #[derive(Default)]
-pub struct News {
+pub struct EpollNews {
     /// Sockets that are ready.
-    pub ready: Vec<Ready>,
+    pub ready: Vec<ReadySocket>,
     /// Listeners, by their index, that have connections to accept.
     pub listeners: Vec<usize>,
     events: Vec<epoll::Event>,
 }
 
-impl std::fmt::Debug for News {
+impl std::fmt::Debug for EpollNews {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("News").field("ready", &self.ready).field("listeners", &self.listeners).finish_non_exhaustive()
     }
@@ -76,7 +76,7 @@ impl Epoll {
 
     /// Waits until something is ready or the time is over (`None`: for ever), and tells what it
     /// was.
-    pub fn wait(&mut self, timeout: Option<Duration>, news: &mut News) {
+    pub fn wait(&mut self, timeout: Option<Duration>, news: &mut EpollNews) {
         news.ready.clear();
         news.listeners.clear();
         news.events.clear();
@@ -96,7 +96,7 @@ impl Epoll {
                     let read = epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
                     let write = epoll::EventFlags::OUT;
                     let flags = event.flags;
-                    news.ready.push(Ready {
+                    news.ready.push(ReadySocket {
                         key: key as u32,
                         read: flags.intersects(read),
                         write: flags.intersects(write),

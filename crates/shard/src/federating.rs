@@ -17,10 +17,10 @@ use rookery_stream::tls::ServerTls;
 use rookery_stream::tls::client::ClientTls;
 use tracing::debug;
 
-use crate::driver::{Driver, Ready};
+use crate::driver::{Driver, ReadySocket};
 use crate::mailboxes::{Closing, Envelope, Generation, Port};
 use crate::shard::Shard;
-use crate::wires::{Arriving, Federating, Leaving, Moving, SERVERS, Tls, Wire, handshake};
+use crate::wires::{Arriving, Federating, Leaving, Moving, SERVERS, ServerWire, WireTls, handshake};
 
 /// Says why there is no way to a domain, for a trace.
 fn trouble_with(servers: &rookery_federation::Servers, domain: &str) -> String {
@@ -30,15 +30,15 @@ fn trouble_with(servers: &rookery_federation::Servers, domain: &str) -> String {
 }
 
 /// The world, as the streams ask it.
-struct Here<'w>(&'w World);
+struct FederatingWorld<'w>(&'w World);
 
-impl Ours for Here<'_> {
+impl Ours for FederatingWorld<'_> {
     fn is_ours(&self, host: &str) -> bool {
         self.0.is_ours(host)
     }
 }
 
-impl Home for Here<'_> {
+impl Home for FederatingWorld<'_> {
     fn home(&self, domain: &str) -> usize {
         // Streams of other servers stay in the process that they have called.
         self.0.stand_in_for(domain)
@@ -50,12 +50,12 @@ impl Home for Here<'_> {
 }
 
 /// The world's way to the streams.
-struct Way {
+struct WayOut {
     leaving: Leaving,
     arriving: Arriving,
 }
 
-impl rookery_hub::Federation for Way {
+impl rookery_hub::Federation for WayOut {
     fn send(&mut self, stanza: Outgoing) {
         self.leaving.borrow_mut().push(stanza);
     }
@@ -73,7 +73,7 @@ impl<D: Driver> Shard<D> {
             (Some(terms), None) => {
                 let federating = Box::new(Federating::new(terms.clone()));
                 let (leaving, arriving) = (federating.leaving.clone(), federating.arriving.clone());
-                self.world.set_federation(Box::new(Way { leaving, arriving }));
+                self.world.set_federation(Box::new(WayOut { leaving, arriving }));
                 self.federating = Some(federating);
             }
             (Some(terms), Some(mut federating)) => {
@@ -82,7 +82,7 @@ impl<D: Driver> Shard<D> {
                 if old.trust != terms.trust || old.settings.dane != terms.settings.dane {
                     federating.servers.judge_again();
                 }
-                federating.servers.apply(terms.settings.clone(), &Here(&self.world));
+                federating.servers.apply(terms.settings.clone(), &FederatingWorld(&self.world));
                 self.federating = Some(federating);
             }
             (None, Some(mut federating)) => {
@@ -106,7 +106,7 @@ impl<D: Driver> Shard<D> {
             _ => federating.servers.accept(peer, port == Port::ServersTls),
         };
         match key {
-            Some(key) => self.watch_wire(&mut federating, key, Wire::new(socket, peer, false)),
+            Some(key) => self.watch_wire(&mut federating, key, ServerWire::new(socket, peer, false)),
             None => self.common.gate.leave(peer.ip()),
         }
         self.perform(&mut federating);
@@ -117,7 +117,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn adopt_server(&mut self, moving: Moving<D::Socket>) {
         let Some(mut federating) = self.federating.take() else { return };
         federating.servers.set_time(self.timing.now_ms);
-        let key = federating.servers.adopt(moving.arrival, &Here(&self.world));
+        let key = federating.servers.adopt(moving.arrival, &FederatingWorld(&self.world));
         let mut wire = moving.wire;
         wire.wants_write = false;
         self.watch_wire(&mut federating, key, wire);
@@ -136,7 +136,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Goes on with a connection with another server that is ready.
-    pub(crate) fn server_ready(&mut self, ready: &Ready) {
+    pub(crate) fn server_ready(&mut self, ready: &ReadySocket) {
         let Some(mut federating) = self.federating.take() else { return };
         federating.servers.set_time(self.timing.now_ms);
         let key = Key(ready.key & !SERVERS);
@@ -235,7 +235,7 @@ impl<D: Driver> Shard<D> {
                 self.world.in_custody(custody, |world| world.incoming(&packet, to.as_ref()));
             }
             Action::Route(packet, to) => self.world.from_component(&packet, to.as_ref()),
-            Action::Refuse(error, to) => self.world.send(&error, &to),
+            Action::Refuse(error, to) => self.world.route_built(&error, &to),
             Action::Bounce(stanza, error) => {
                 let (packet, to) = (stanza.packet(), stanza.to().as_ref());
                 self.world.sight(packet, to, Step::Noted, || trouble_with(&federating.servers, to.domain()));
@@ -274,7 +274,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn watch_wire(&mut self, federating: &mut Federating<D::Socket>, key: Key, wire: Wire<D::Socket>) {
+    fn watch_wire(&mut self, federating: &mut Federating<D::Socket>, key: Key, wire: ServerWire<D::Socket>) {
         let watched = self.driver.system.add(&wire.socket, key.0 | SERVERS);
         let (peer, connecting) = (wire.peer, wire.connecting);
         federating.put(key, wire);
@@ -295,7 +295,7 @@ impl<D: Driver> Shard<D> {
         }
         match self.driver.system.connect(peer) {
             Ok(socket) => {
-                let wire = Wire { tlsa: address.tlsa, sni: address.sni, ..Wire::new(socket, peer, true) };
+                let wire = ServerWire { tlsa: address.tlsa, sni: address.sni, ..ServerWire::new(socket, peer, true) };
                 self.watch_wire(federating, key, wire);
             }
             Err(error) => {
@@ -325,12 +325,12 @@ impl<D: Driver> Shard<D> {
         let mut out = Vec::new();
         let tls = match handshake {
             Handshake::Accept(local) => {
-                ServerTls::accept_server(settings.accepting(local.as_deref())).map(Tls::Accepted)
+                ServerTls::accept_server(settings.accepting(local.as_deref())).map(WireTls::Accepted)
             }
             Handshake::Call { local, remote } => {
                 let sni = federating.get(key).and_then(|wire| wire.sni.clone());
                 let name = sni.as_deref().unwrap_or(remote);
-                ClientTls::connect(settings.connecting(local), name, &mut out).map(Tls::Called)
+                ClientTls::connect(settings.connecting(local), name, &mut out).map(WireTls::Called)
             }
         };
         let Some(wire) = federating.get(key) else { return };
@@ -359,7 +359,7 @@ impl<D: Driver> Shard<D> {
     fn received_from_server(&mut self, federating: &mut Federating<D::Socket>, key: Key, bytes: &mut [u8]) {
         let Some(wire) = federating.get(key) else { return };
         let Some(tls) = &mut wire.tls else {
-            return federating.servers.received(key, bytes, &Here(&self.world));
+            return federating.servers.received(key, bytes, &FederatingWorld(&self.world));
         };
         let (mut plain, mut out) = (Vec::new(), Vec::new());
         let progress = tls.read(bytes, &mut plain, &mut out);
@@ -382,7 +382,7 @@ impl<D: Driver> Shard<D> {
             self.perform(federating);
         }
         if !plain.is_empty() {
-            federating.servers.received(key, &plain, &Here(&self.world));
+            federating.servers.received(key, &plain, &FederatingWorld(&self.world));
         }
         match progress {
             Ok(progress) if progress.closed => {
@@ -485,7 +485,7 @@ impl<D: Driver> Shard<D> {
         federating.servers.closed(key, reason);
     }
 
-    fn forget_wire(&mut self, wire: &Wire<D::Socket>) {
+    fn forget_wire(&mut self, wire: &ServerWire<D::Socket>) {
         self.driver.system.remove(&wire.socket);
         self.common.gate.leave(wire.peer.ip());
     }

@@ -1,8 +1,8 @@
 //! Lets connections in, and bounds how often somebody may try to log in: shared by all shards and
 //! the web front, asked once per connection and once per login.
 //!
-//! [`Attempts`] decides how often somebody may try a password; here are the lock, and the line in
-//! the log that tells of it.
+//! [`LoginAttempts`] decides how often somebody may try a password; here are the lock, and the line
+//! in the log that tells of it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,14 +13,14 @@ use rookery_base::lock::lock;
 use rookery_hub::{Bound, Most, Network, Per, Unit, household};
 use tracing::warn;
 
-use crate::attempts::{Attempt, Attempts, CountsAt, DEFAULT_A_DAY, Refused, Tally, Whence};
+use crate::attempts::{AttemptTally, CountsAt, DEFAULT_A_DAY, LoginAttempt, LoginAttempts, Refused, Whence};
 
-/// The gate.
+/// Counts connections and attempts to log in, and says who has to wait.
 #[derive(Debug, Default)]
 pub struct Gate {
     /// Connections in all; 0 for no limit.
     most: usize,
-    inner: Mutex<Inner>,
+    inner: Mutex<GateInner>,
     attempts: Mutex<Watched>,
 }
 
@@ -42,13 +42,13 @@ impl Default for LoginTerms {
 /// Attempts, with those of which the log has not been told.
 #[derive(Debug, Default)]
 struct Watched {
-    attempts: Attempts,
+    attempts: LoginAttempts,
     told_ms: Option<u64>,
     untold: u64,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct GateInner {
     connections: HashMap<IpAddr, u32>,
     /// All of them.
     open: usize,
@@ -64,12 +64,12 @@ struct Inner {
 /// A session that needs no connection of its own and has not logged in; it counts for as long as
 /// this is kept.
 #[derive(Debug)]
-pub struct Opening {
+pub struct GateOpening {
     gate: Arc<Gate>,
     address: IpAddr,
 }
 
-impl Drop for Opening {
+impl Drop for GateOpening {
     fn drop(&mut self) {
         let mut inner = self.gate.lock();
         inner.opened -= 1;
@@ -86,7 +86,7 @@ impl Gate {
     /// Lets a session open that needs no connection of its own, so that nothing else bounds how
     /// many somebody opens without ever logging in. Returns `None` if there are too many of them,
     /// in all or from this address; `is_limited` tells whether the address says anything.
-    pub fn open(self: &Arc<Self>, address: IpAddr, is_limited: bool) -> Option<Opening> {
+    pub fn open(self: &Arc<Self>, address: IpAddr, is_limited: bool) -> Option<GateOpening> {
         let mut inner = self.lock();
         let address = household(address);
         let here = inner.openings.get(&address).copied().unwrap_or_default();
@@ -96,7 +96,7 @@ impl Gate {
         }
         inner.opened += 1;
         inner.openings.insert(address, here + 1);
-        Some(Opening { gate: self.clone(), address })
+        Some(GateOpening { gate: self.clone(), address })
     }
 
     /// Returns a gate for so many connections in all; 0 for any number.
@@ -151,7 +151,7 @@ impl Gate {
     ///
     /// # Errors
     /// The attempt has no turn: there were too many like it.
-    pub fn begin(&self, whence: Whence<'_>, terms: &LoginTerms, now_ms: u64) -> Result<(Attempt, u64), Refused> {
+    pub fn begin(&self, whence: Whence<'_>, terms: &LoginTerms, now_ms: u64) -> Result<(LoginAttempt, u64), Refused> {
         let is_exempt = terms.exempt.iter().any(|network| network.contains(whence.address));
         let whence = Whence { counts: if is_exempt { CountsAt::Nowhere } else { whence.counts }, ..whence };
         let mut watched = self.watched();
@@ -176,26 +176,26 @@ impl Gate {
     }
 
     /// Notes that an attempt has succeeded.
-    pub fn succeeded(&self, attempt: &Attempt, now_ms: u64) {
+    pub fn succeeded(&self, attempt: &LoginAttempt, now_ms: u64) {
         self.watched().attempts.succeeded(attempt, now_ms);
     }
 
     /// Notes that an attempt has failed.
-    pub fn failed(&self, _used_up: Attempt) {
+    pub fn failed(&self, _used_up: LoginAttempt) {
         self.watched().attempts.failed();
     }
 
     /// Takes an attempt back that has come to nothing without a guess.
-    pub fn take_back(&self, attempt: &Attempt, now_ms: u64) {
+    pub fn take_back(&self, attempt: &LoginAttempt, now_ms: u64) {
         self.watched().attempts.take_back(attempt, now_ms);
     }
 
     /// Returns the counts of attempts since the start, by their outcome.
-    pub fn tally(&self) -> Tally {
+    pub fn tally(&self) -> AttemptTally {
         self.watched().attempts.tally()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, GateInner> {
         lock(&self.inner)
     }
 
@@ -309,7 +309,7 @@ mod tests {
     fn sessions_that_only_open_are_counted() {
         let gate = Arc::new(Gate::default());
         let (here, there): (IpAddr, IpAddr) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
-        let mut open: Vec<Opening> = (0..MOST_OPENED_HERE).map(|_| gate.open(here, true).unwrap()).collect();
+        let mut open: Vec<GateOpening> = (0..MOST_OPENED_HERE).map(|_| gate.open(here, true).unwrap()).collect();
         assert!(gate.open(here, true).is_none());
         open.push(gate.open(there, true).unwrap());
         open.swap_remove(0);

@@ -6,15 +6,15 @@ use rookery_base::lock::lock;
 
 /// The cards of a server that stops, as its shards add them; closed once somebody has taken them.
 #[derive(Debug)]
-pub struct Gathered(Mutex<Option<Vec<Vec<u8>>>>);
+pub struct GatheredCards(Mutex<Option<Vec<Vec<u8>>>>);
 
-impl Default for Gathered {
+impl Default for GatheredCards {
     fn default() -> Self {
         Self(Mutex::new(Some(Vec::new())))
     }
 }
 
-impl Gathered {
+impl GatheredCards {
     /// Adds the cards of a shard. Returns `false` if they were taken already, without these.
     pub(crate) fn add(&self, cards: Vec<Vec<u8>>) -> bool {
         lock(&self.0).as_mut().map(|gathered| gathered.extend(cards)).is_some()
@@ -33,7 +33,7 @@ mod tests {
     /// A shard that answers when nobody waits any more has to know that.
     #[test]
     fn cards_are_taken_or_stay() {
-        let gathered = Gathered::default();
+        let gathered = GatheredCards::default();
         assert!(gathered.add(vec![vec![1]]) && gathered.add(vec![vec![2], vec![3]]));
         assert_eq!(gathered.take(), [[1], [2], [3]]);
         assert!(!gathered.add(vec![vec![4]]) && gathered.take().is_empty());

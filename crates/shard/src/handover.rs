@@ -11,10 +11,10 @@ use std::net::SocketAddr;
 use rookery_fanout::Link;
 use rookery_hub::{Bound, Card, Custody, Most, Per, Unit};
 
-use crate::connection::{Connection, Stage};
-use crate::connections::Connections;
+use crate::connection::{ConnectionStage, ShardConnection};
+use crate::connections::ShardConnections;
 use crate::driver::Driver;
-use crate::gathered::Gathered;
+use crate::gathered::GatheredCards;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
@@ -22,8 +22,8 @@ impl<D: Driver> Shard<D> {
     /// session has to end.
     pub(crate) fn leave_to_next(&mut self, link: Link) -> bool {
         let stage = self.connections.get(link).map(|connection| &connection.stage);
-        let is_bound = matches!(stage, Some(Stage::Bound { .. }));
-        if !is_bound && !matches!(stage, Some(Stage::Detached)) || !self.world.part(link) {
+        let is_bound = matches!(stage, Some(ConnectionStage::Bound { .. }));
+        if !is_bound && !matches!(stage, Some(ConnectionStage::Detached)) || !self.world.part(link) {
             return false;
         }
         if is_bound {
@@ -47,7 +47,7 @@ impl<D: Driver> Shard<D> {
     /// on with, and connections whose clients have still to close them.
     pub fn is_resting(&self) -> bool {
         let is_alone = self.federating.as_ref().is_none_or(|federating| federating.is_empty());
-        let is_over = |stage: &Stage| matches!(stage, Stage::Detached | Stage::Lingering);
+        let is_over = |stage: &ConnectionStage| matches!(stage, ConnectionStage::Detached | ConnectionStage::Lingering);
         self.is_stopping()
             && !self.world.is_at_work()
             && is_alone
@@ -64,12 +64,12 @@ impl<D: Driver> Shard<D> {
     /// Gives away the cards of the sessions that another process goes on with, which have at most
     /// so many bytes, and forgets these sessions. The others end, and all of them if nobody waits
     /// for cards any more.
-    pub(crate) fn hand_on(&mut self, most_bytes: usize, gathered: &Gathered) {
+    pub(crate) fn hand_on(&mut self, most_bytes: usize, gathered: &GatheredCards) {
         let peer_of = peers(&self.connections);
         let cards = self.world.cards(most_bytes, peer_of);
         let are_taken = gathered.add(cards);
         self.timing.hands_on = false;
-        for link in self.world.give_away(are_taken) {
+        for link in self.world.forget_carried(are_taken) {
             self.connections.remove(link);
         }
     }
@@ -82,7 +82,7 @@ impl<D: Driver> Shard<D> {
             match card {
                 Card::Session(card) => {
                     let peer = card.peer().unwrap_or(NOWHERE);
-                    if let Some(link) = self.insert(Connection::detached(peer)) {
+                    if let Some(link) = self.insert(ShardConnection::detached(peer)) {
                         sessions.push((link, *card));
                     }
                 }
@@ -94,9 +94,9 @@ impl<D: Driver> Shard<D> {
 }
 
 /// Returns the addresses of the clients that sessions wait for.
-fn peers<S>(connections: &Connections<S>) -> impl Fn(Link) -> Option<SocketAddr> {
+fn peers<S>(connections: &ShardConnections<S>) -> impl Fn(Link) -> Option<SocketAddr> {
     |link| {
-        let found = connections.get(link).filter(|connection| matches!(connection.stage, Stage::Detached))?;
+        let found = connections.get(link).filter(|connection| matches!(connection.stage, ConnectionStage::Detached))?;
         Some(found.peer)
     }
 }

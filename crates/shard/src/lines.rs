@@ -3,7 +3,7 @@
 //! To the shard a line is a socket like those of the system: it is read, written, watched and
 //! closed by the same calls, and has a window as they have. What is written leaves in frames for
 //! the node that has the client, and what that node reads of the client comes in frames
-//! ([`Frame`]).
+//! ([`LineFrame`]).
 //!
 //! # Invariants
 //!
@@ -24,12 +24,12 @@ use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 use slab::Slab;
 
-use crate::driver::{Driver, Ready};
+use crate::driver::{Driver, ReadySocket};
 
 /// The words of two nodes about a client that is connected to one of them, the *front*, and has its
 /// session on the other. The front names the connection by a key of its own.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Frame {
+pub(crate) enum LineFrame {
     /// From the front: a client has logged in, and its session belongs here.
     Attach(u64, Box<Attach>),
     /// From the front: the client has sent this.
@@ -73,7 +73,7 @@ pub(crate) const MOST: usize = 2 * WINDOW;
 pub(crate) const SHARE: usize = WINDOW / 4;
 
 /// A connection of a client: here, or on another node.
-pub(crate) enum Socket<S> {
+pub(crate) enum ClientSocket<S> {
     /// A socket of the system.
     Here(S),
     /// A line, which ends when this is dropped.
@@ -92,8 +92,8 @@ impl Drop for LineEnd {
     }
 }
 
-/// The line of one client.
-struct Line {
+/// One client whose socket is on another node: the bytes between the two, within a window.
+struct ClientLine {
     front: Station,
     key: u64,
     /// The key under which it is watched.
@@ -110,28 +110,28 @@ struct Line {
     is_lost: bool,
 }
 
-impl Line {
-    fn ready(&self) -> Option<Ready> {
+impl ClientLine {
+    fn ready(&self) -> Option<ReadySocket> {
         let read = self.is_lost || self.wants_read && !self.input.is_empty();
         let write = self.wants_write && self.unwritten < WINDOW;
-        self.watched.filter(|_| read || write).map(|key| Ready { key, read, write })
+        self.watched.filter(|_| read || write).map(|key| ReadySocket { key, read, write })
     }
 }
 
 /// The network as a shard sees it: sockets of the system, and lines.
-pub(crate) struct Network<D> {
+pub(crate) struct LineNetwork<D> {
     /// The sockets of the system.
     pub(crate) system: D,
-    lines: Slab<Line>,
+    lines: Slab<ClientLine>,
     by_front: Map<(Station, u64), usize>,
     /// Lines that may be ready.
     stirred: BTreeSet<usize>,
     dropped: Arc<Mutex<Vec<usize>>>,
     /// Frames for other nodes, in their order.
-    pub(crate) frames: Vec<(Station, Frame)>,
+    pub(crate) frames: Vec<(Station, LineFrame)>,
 }
 
-impl<D: Driver> Network<D> {
+impl<D: Driver> LineNetwork<D> {
     pub(crate) fn new(system: D) -> Self {
         Self {
             system,
@@ -144,11 +144,11 @@ impl<D: Driver> Network<D> {
     }
 
     /// Opens the line of a client; `None` if the front has one under this key.
-    pub(crate) fn open(&mut self, front: Station, key: u64) -> Option<Socket<D::Socket>> {
+    pub(crate) fn open(&mut self, front: Station, key: u64) -> Option<ClientSocket<D::Socket>> {
         if self.by_front.contains_key(&(front, key)) {
             return None;
         }
-        let line = self.lines.insert(Line {
+        let line = self.lines.insert(ClientLine {
             front,
             key,
             watched: None,
@@ -160,7 +160,7 @@ impl<D: Driver> Network<D> {
             is_lost: false,
         });
         self.by_front.insert((front, key), line);
-        Some(Socket::Afar(Box::new(LineEnd { line, dropped: self.dropped.clone() })))
+        Some(ClientSocket::Afar(Box::new(LineEnd { line, dropped: self.dropped.clone() })))
     }
 
     /// Takes what a client has sent. Too much of it ends the line.
@@ -202,9 +202,9 @@ impl<D: Driver> Network<D> {
     }
 
     /// Returns a line that is ready, once for each time that something has stirred it.
-    pub(crate) fn next_ready(&mut self) -> Option<Ready> {
+    pub(crate) fn next_ready(&mut self) -> Option<ReadySocket> {
         while let Some(line) = self.stirred.pop_first() {
-            if let Some(ready) = self.lines.get(line).and_then(Line::ready) {
+            if let Some(ready) = self.lines.get(line).and_then(ClientLine::ready) {
                 return Some(ready);
             }
         }
@@ -219,7 +219,7 @@ impl<D: Driver> Network<D> {
             self.by_front.remove(&(line.front, line.key));
             self.stirred.remove(&at);
             if !line.is_lost {
-                self.frames.push((line.front, Frame::Close(line.key)));
+                self.frames.push((line.front, LineFrame::Close(line.key)));
             }
         }
     }
@@ -228,10 +228,10 @@ impl<D: Driver> Network<D> {
     ///
     /// # Errors
     /// The error of the system.
-    pub(crate) fn add(&mut self, socket: &Socket<D::Socket>, key: u32) -> io::Result<()> {
+    pub(crate) fn add(&mut self, socket: &ClientSocket<D::Socket>, key: u32) -> io::Result<()> {
         match socket {
-            Socket::Here(socket) => self.system.add(socket, key),
-            Socket::Afar(end) => {
+            ClientSocket::Here(socket) => self.system.add(socket, key),
+            ClientSocket::Afar(end) => {
                 if let Some(line) = self.lines.get_mut(end.line) {
                     (line.watched, line.wants_read, line.wants_write) = (Some(key), true, false);
                     self.stirred.insert(end.line);
@@ -242,10 +242,10 @@ impl<D: Driver> Network<D> {
     }
 
     /// Changes what a connection is watched for.
-    pub(crate) fn interest(&mut self, socket: &Socket<D::Socket>, key: u32, read: bool, write: bool) {
+    pub(crate) fn interest(&mut self, socket: &ClientSocket<D::Socket>, key: u32, read: bool, write: bool) {
         match socket {
-            Socket::Here(socket) => self.system.interest(socket, key, read, write),
-            Socket::Afar(end) => {
+            ClientSocket::Here(socket) => self.system.interest(socket, key, read, write),
+            ClientSocket::Afar(end) => {
                 if let Some(line) = self.lines.get_mut(end.line) {
                     (line.wants_read, line.wants_write) = (read, write);
                     self.stirred.insert(end.line);
@@ -255,10 +255,10 @@ impl<D: Driver> Network<D> {
     }
 
     /// Ends the watch.
-    pub(crate) fn remove(&mut self, socket: &Socket<D::Socket>) {
+    pub(crate) fn remove(&mut self, socket: &ClientSocket<D::Socket>) {
         match socket {
-            Socket::Here(socket) => self.system.remove(socket),
-            Socket::Afar(end) => {
+            ClientSocket::Here(socket) => self.system.remove(socket),
+            ClientSocket::Afar(end) => {
                 if let Some(line) = self.lines.get_mut(end.line) {
                     line.watched = None;
                 }
@@ -270,10 +270,10 @@ impl<D: Driver> Network<D> {
     ///
     /// # Errors
     /// `WouldBlock`, or what the system says of a broken connection.
-    pub(crate) fn recv(&mut self, socket: &Socket<D::Socket>, buffer: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn recv(&mut self, socket: &ClientSocket<D::Socket>, buffer: &mut [u8]) -> io::Result<usize> {
         let end = match socket {
-            Socket::Here(socket) => return self.system.recv(socket, buffer),
-            Socket::Afar(end) => end,
+            ClientSocket::Here(socket) => return self.system.recv(socket, buffer),
+            ClientSocket::Afar(end) => end,
         };
         let Some(line) = self.lines.get_mut(end.line) else { return Ok(0) };
         let len = line.input.len().min(buffer.len());
@@ -285,7 +285,7 @@ impl<D: Driver> Network<D> {
         line.taken += len;
         if line.taken >= SHARE && !line.is_lost {
             let taken = u32::try_from(std::mem::take(&mut line.taken)).unwrap_or(u32::MAX);
-            self.frames.push((line.front, Frame::Taken(line.key, taken)));
+            self.frames.push((line.front, LineFrame::Taken(line.key, taken)));
         }
         if line.is_lost || !line.input.is_empty() {
             self.stirred.insert(end.line);
@@ -297,10 +297,10 @@ impl<D: Driver> Network<D> {
     ///
     /// # Errors
     /// `WouldBlock`, or what the system says of a broken connection.
-    pub(crate) fn send(&mut self, socket: &Socket<D::Socket>, bytes: &[u8]) -> io::Result<usize> {
+    pub(crate) fn send(&mut self, socket: &ClientSocket<D::Socket>, bytes: &[u8]) -> io::Result<usize> {
         let end = match socket {
-            Socket::Here(socket) => return self.system.send(socket, bytes),
-            Socket::Afar(end) => end,
+            ClientSocket::Here(socket) => return self.system.send(socket, bytes),
+            ClientSocket::Afar(end) => end,
         };
         let line = self.lines.get_mut(end.line).filter(|line| !line.is_lost);
         let Some(line) = line else { return Err(ErrorKind::BrokenPipe.into()) };
@@ -309,17 +309,17 @@ impl<D: Driver> Network<D> {
             return Err(ErrorKind::WouldBlock.into());
         }
         line.unwritten += some.len();
-        self.frames.push((line.front, Frame::Write(line.key, ByteBuf::from(some))));
+        self.frames.push((line.front, LineFrame::Write(line.key, ByteBuf::from(some))));
         Ok(some.len())
     }
 
     /// Ends our direction, so that the client reads to the end.
-    pub(crate) fn shutdown(&mut self, socket: &Socket<D::Socket>) {
+    pub(crate) fn shutdown(&mut self, socket: &ClientSocket<D::Socket>) {
         match socket {
-            Socket::Here(socket) => self.system.shutdown(socket),
-            Socket::Afar(end) => {
+            ClientSocket::Here(socket) => self.system.shutdown(socket),
+            ClientSocket::Afar(end) => {
                 if let Some(line) = self.lines.get(end.line).filter(|line| !line.is_lost) {
-                    self.frames.push((line.front, Frame::Finish(line.key)));
+                    self.frames.push((line.front, LineFrame::Finish(line.key)));
                 }
             }
         }

@@ -15,17 +15,17 @@ use rookery_hub::mail::Parcel;
 use rookery_hub::{Card, Custody};
 use rookery_hub::{Network, Settings};
 use rookery_observe::Since;
-use rookery_stream::bosh::{Answer, Condition, Request, Terms, Waiter, Whose};
+use rookery_stream::bosh::{AnswerCondition, BoshAnswer, BoshBody, Terms, Waiter, Whose};
 use rookery_stream::c2s::Policy;
 use rookery_stream::tls::{ServerTls, TlsSettings};
 use rookery_xml::Limits;
 
-use crate::census::Census;
-use crate::connection::Connection;
+use crate::census::ShardCensus;
+use crate::connection::ShardConnection;
 use crate::gate::LoginTerms;
-use crate::gathered::Gathered;
+use crate::gathered::GatheredCards;
 use crate::sids::Sids;
-use crate::wires::{Federation, Moving};
+use crate::wires::{FederationTerms, Moving};
 
 /// One generation of what the operator decides. A reload makes a new one; connections that are
 /// there keep what they have agreed on.
@@ -50,7 +50,7 @@ pub struct Generation {
     /// For sessions of BOSH that are opened.
     pub bosh: Terms,
     /// For streams with other servers and components; without it there are none.
-    pub federation: Option<Arc<Federation>>,
+    pub federation: Option<Arc<FederationTerms>>,
 }
 
 /// The protocol of a port.
@@ -92,7 +92,7 @@ pub enum Envelope<S> {
     /// The connection of a request of this session broke before it was answered.
     BoshGone(u128),
     /// A connection that has logged in and comes to its home.
-    Moved(Box<Connection<S>>),
+    Moved(Box<ShardConnection<S>>),
     /// A connection of another server that comes to the home of its domain.
     ServerMoved(Box<Moving<S>>),
     /// The addresses of a domain's server, as the resolver found them.
@@ -100,7 +100,7 @@ pub enum Envelope<S> {
     /// From the world of another shard, in order.
     Mail(Vec<Parcel>, Posted),
     /// From a shard of another node, in order, in the custody that its node has made for it.
-    Afar(Station, Vec<(Kind, Vec<u8>)>, Option<Custody>),
+    Afar(Station, Vec<(MailboxKind, Vec<u8>)>, Option<Custody>),
     /// Mail of this shard that could not be brought to another node, with its share in custody.
     Refused(Vec<u8>, Option<Custody>),
     /// Mail of this shard for homes that others have now, with its share in custody.
@@ -124,7 +124,7 @@ pub enum Envelope<S> {
     EndOthers(usize, SyncSender<()>),
     /// Give up the sessions that another process goes on with: add their cards, of at most so many
     /// bytes, to these.
-    HandOn(usize, Arc<Gathered>, SyncSender<()>),
+    HandOn(usize, Arc<GatheredCards>, SyncSender<()>),
     /// Take up these parts of another process. All that this takes is in the custody.
     GoOn(Vec<Card>, Custody),
     /// Go on with them: all shards have taken up theirs.
@@ -134,7 +134,7 @@ pub enum Envelope<S> {
     /// End the streams with a domain, and add how many there were.
     CloseServers(Arc<Closing>, SyncSender<()>),
     /// Add what there is to count to this.
-    Count(Arc<Mutex<Census>>, SyncSender<()>),
+    Count(Arc<Mutex<ShardCensus>>, SyncSender<()>),
 }
 
 /// The streams with other servers that are to end.
@@ -181,7 +181,7 @@ pub struct Handed<S> {
 /// A request of BOSH (XEP-0124).
 pub struct BoshRequest {
     /// The request.
-    pub request: Request,
+    pub request: BoshBody,
     /// The request that waits for the answer.
     pub waiter: Box<dyn Waiter>,
     /// The client's address, which a trusted proxy may have told.
@@ -225,7 +225,7 @@ impl<S> std::fmt::Debug for Envelope<S> {
 
 /// The kinds of what shards of different nodes tell each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MailboxKind {
     /// Mail of the world.
     Mail,
     /// A frame about a client whose session is on another node than its connection.
@@ -234,11 +234,11 @@ pub enum Kind {
 
 /// A letter to a shard of another node.
 #[derive(Debug)]
-pub struct Letter {
+pub struct NodeLetter {
     /// The shard.
     pub to: Station,
     /// The kind of what it says.
-    pub kind: Kind,
+    pub kind: MailboxKind,
     /// Its wire form.
     pub bytes: Vec<u8>,
     /// A share in the custody of what it came from, to be kept until it has been read.
@@ -248,7 +248,7 @@ pub struct Letter {
 /// Carries letters to other nodes.
 pub trait Outlet: Send + Sync {
     /// Takes letters from one of this process's shards, in their order.
-    fn post(&self, from: usize, letters: Vec<Letter>);
+    fn post(&self, from: usize, letters: Vec<NodeLetter>);
 }
 
 /// The mailboxes of all shards. Letters from one writer to one shard arrive in order.
@@ -289,8 +289,8 @@ impl<S> Post<S> {
         _ = self.outlet.set(outlet);
     }
 
-    /// Gives letters of a shard to who carries them to other nodes.
-    pub(crate) fn post_afar(&self, from: usize, letters: Vec<Letter>) {
+    /// Gives letters of a shard to the thread that carries them to other nodes.
+    pub(crate) fn post_afar(&self, from: usize, letters: Vec<NodeLetter>) {
         if let Some(outlet) = self.outlet.get() {
             outlet.post(from, letters);
         }
@@ -324,7 +324,7 @@ impl<S> Post<S> {
         };
         match shard {
             Some(shard) => self.send(shard, Envelope::Bosh(Box::new(posted))),
-            None => posted.waiter.answer(Answer::refusal(Condition::ItemNotFound)),
+            None => posted.waiter.answer(BoshAnswer::refusal(AnswerCondition::ItemNotFound)),
         }
     }
 

@@ -7,14 +7,14 @@ use rookery_hub::mail::Parcel;
 use rookery_hub::{Errand, World};
 use rookery_observe::{Since, Slow, slow};
 
-use crate::census::{Carrier, Census};
+use crate::census::{Carrier, ShardCensus};
 use crate::driver::Driver;
 use crate::mailboxes::Posted;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
     /// Adds what this shard counts. It looks at each session once if details are asked for.
-    pub(crate) fn be_counted(&self, census: &mut Census) {
+    pub(crate) fn be_counted(&self, census: &mut ShardCensus) {
         census.coverage.answered += 1;
         census.counters += &self.world.counters;
         census.users += self.world.census().users;
@@ -44,9 +44,9 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Returns what the shard has done so far, for the tick that begins.
-    pub(crate) fn begin_work(&self, ready: usize) -> Work {
+    pub(crate) fn begin_work(&self, ready: usize) -> TickWork {
         let counters = &self.world.counters;
-        Work {
+        TickWork {
             since: Since::now(),
             ready,
             envelopes: 0,
@@ -59,7 +59,7 @@ impl<D: Driver> Shard<D> {
 
     /// Counts how long the copies of this tick took, which are written now: those of mail from when
     /// the tick began that sent it. A tick that was long is noted with what it did.
-    pub(crate) fn measure(&mut self, work: &Work) {
+    pub(crate) fn measure(&mut self, work: &TickWork) {
         let lasted = work.since.elapsed();
         slow().note(Slow::Tick, lasted, || self.words_of(work));
         let mut own = self.world.outboxes.pushed_total() - work.copies;
@@ -77,7 +77,7 @@ impl<D: Driver> Shard<D> {
     }
 
     #[cold]
-    fn words_of(&self, work: &Work) -> (String, String, String) {
+    fn words_of(&self, work: &TickWork) -> (String, String, String) {
         let counters = &self.world.counters;
         let done = [
             ("messages", counters.messages_in - work.messages),
@@ -99,7 +99,7 @@ impl<D: Driver> Shard<D> {
         self.count_copies(posted, |world| mail.into_iter().for_each(|mail| world.mail(mail)));
     }
 
-    /// Does work of another thread.
+    /// Runs work of another thread.
     pub(crate) fn errand(&mut self, errand: Errand, posted: Posted) {
         self.count_copies(posted, |world| world.run(errand));
     }
@@ -121,7 +121,7 @@ impl<D: Driver> Shard<D> {
 }
 
 /// The work that a shard had done when a tick began.
-pub(crate) struct Work {
+pub(crate) struct TickWork {
     /// The beginning of the tick.
     pub(crate) since: Since,
     ready: usize,

@@ -9,17 +9,17 @@ use rookery_hub::{BindError, Guest, Iq, LoginSeen, NotResumed, TokenChange};
 use rookery_jid::Jid;
 use rookery_observe::{Since, Slow, slow};
 use rookery_sasl::Failure;
-use rookery_stream::c2s::{C2s, Event, Facts};
+use rookery_stream::c2s::{C2s, C2sEvent, Facts};
 use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_stream::tls::ServerTls;
 use rookery_xml::{Built, Limits, Stanza, Writer};
 use tracing::{debug, info, warn};
 
-use crate::attempts::Attempt;
-use crate::connection::{Carry, Question, Resumption, Stage};
+use crate::attempts::LoginAttempt;
+use crate::connection::{CarriedInput, ConnectionStage, LoginQuestion, Resumption};
 use crate::driver::Driver;
 use crate::shard::Shard;
-use crate::visits::Peer;
+use crate::visits::LoggedPeer;
 use crate::wires::handshake;
 
 impl<D: Driver> Shard<D> {
@@ -40,8 +40,8 @@ impl<D: Driver> Shard<D> {
             out.clear();
             let Some(event) = read.event else { break };
             match event {
-                Event::End => return self.finish(link, &[]),
-                Event::Authenticated { account } => {
+                C2sEvent::End => return self.finish(link, &[]),
+                C2sEvent::Authenticated { account } => {
                     if let Some(attempt) = self.take_attempt(link) {
                         self.common.gate.succeeded(&attempt, self.timing.now_ms);
                     }
@@ -52,7 +52,7 @@ impl<D: Driver> Shard<D> {
                         return if is_here { self.move_to(link, home) } else { self.move_away(link, home) };
                     }
                 }
-                Event::Resume { previd, h } => match self.find_resumable(link, &previd) {
+                C2sEvent::Resume { previd, h } => match self.find_resumable(link, &previd) {
                     Ok(session) if self.world.is_settled(session) => {
                         self.keep(link, input);
                         return self.resume(link, session, h);
@@ -67,7 +67,10 @@ impl<D: Driver> Shard<D> {
                 },
                 event => self.deal_with(link, event),
             }
-            if !matches!(self.connections.get(link).map(|connection| &connection.stage), Some(Stage::Negotiating(_))) {
+            if !matches!(
+                self.connections.get(link).map(|connection| &connection.stage),
+                Some(ConnectionStage::Negotiating(_))
+            ) {
                 break;
             }
         }
@@ -81,8 +84,8 @@ impl<D: Driver> Shard<D> {
             return;
         }
         if let Some(connection) = self.connections.get_mut(link) {
-            connection.carry = Some(Box::new(Carry { bytes: input, scanner: Box::default() }));
-            let asked = matches!(&connection.stage, Stage::Negotiating(negotiation) if negotiation.asked);
+            connection.carry = Some(Box::new(CarriedInput { bytes: input, scanner: Box::default() }));
+            let asked = matches!(&connection.stage, ConnectionStage::Negotiating(negotiation) if negotiation.asked);
             let full = connection.carry.as_ref().is_some_and(|carry| carry.bytes.len() > MAX_AHEAD);
             if asked && full {
                 self.pause(link, true);
@@ -90,34 +93,34 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn deal_with(&mut self, link: Link, event: Event) {
+    fn deal_with(&mut self, link: Link, event: C2sEvent) {
         match event {
-            Event::StartTls => self.start_tls(link),
-            Event::Credentials { account } => {
+            C2sEvent::StartTls => self.start_tls(link),
+            C2sEvent::Credentials { account } => {
                 self.asked(link, true);
-                self.ask(link, Question::Credentials(account));
+                self.ask(link, LoginQuestion::Credentials(account));
             }
-            Event::Verify { account, password } => {
+            C2sEvent::Verify { account, password } => {
                 self.asked(link, true);
-                self.ask(link, Question::Verify(account, password));
+                self.ask(link, LoginQuestion::Verify(account, password));
             }
-            Event::Anonymous { .. } => self.let_in_anonymously(link),
-            Event::Bearer { token, wanted } => {
+            C2sEvent::Anonymous { .. } => self.let_in_anonymously(link),
+            C2sEvent::Bearer { token, wanted } => {
                 let host = self.with_machine(link, |machine| machine.host().map(|host| host.name.as_str().into()));
                 let Some(host) = host.flatten() else { return };
                 self.asked(link, true);
-                self.ask(link, Question::Bearer(token, host, wanted));
+                self.ask(link, LoginQuestion::Bearer(token, host, wanted));
             }
-            Event::Tokens { account, client } => {
+            C2sEvent::Tokens { account, client } => {
                 self.asked(link, true);
-                self.ask(link, Question::Tokens(account, client));
+                self.ask(link, LoginQuestion::Tokens(account, client));
             }
-            Event::Token { account, client, used, invalidate, issue } => {
+            C2sEvent::Token { account, client, used, invalidate, issue } => {
                 self.asked(link, true);
                 let key = self.key_of(link);
                 self.world.change_tokens(key, TokenChange { account, client, used, invalidate, issue });
             }
-            Event::Failed { account, failure } => {
+            C2sEvent::Failed { account, failure } => {
                 let Some(peer) = self.connections.get(link).map(|connection| connection.peer) else {
                     return;
                 };
@@ -133,11 +136,11 @@ impl<D: Driver> Shard<D> {
                     (Some(attempt), _) => self.common.gate.failed(attempt),
                     (None, _) => {}
                 }
-                let peer = Peer(peer);
+                let peer = LoggedPeer(peer);
                 info!(%peer, account = name, reason = failure.condition(), "a login failed");
                 self.note_login(link, account.as_ref(), Some(failure.condition()));
             }
-            Event::Bind { resource } => {
+            C2sEvent::Bind { resource } => {
                 let account = self.with_machine(link, |machine| machine.account().cloned()).flatten();
                 let (Some(account), Some(connection)) = (account, self.connections.get_mut(link)) else {
                     return;
@@ -146,7 +149,7 @@ impl<D: Driver> Shard<D> {
                 self.asked(link, true);
                 self.world.bind(link, &account, resource.as_deref());
             }
-            Event::BindInline { resource } => {
+            C2sEvent::BindInline { resource } => {
                 let account = self.with_machine(link, |machine| machine.account().cloned()).flatten();
                 let (Some(account), Some(connection)) = (account, self.connections.get_mut(link)) else {
                     return;
@@ -155,11 +158,11 @@ impl<D: Driver> Shard<D> {
                 self.asked(link, true);
                 self.world.bind_in_place(link, &account, &resource);
             }
-            Event::BeforeLogin { stanza } => {
+            C2sEvent::BeforeLogin { stanza } => {
                 self.asked(link, true);
                 self.before_login(link, &stanza);
             }
-            Event::Authenticated { .. } | Event::Resume { .. } | Event::End => {}
+            C2sEvent::Authenticated { .. } | C2sEvent::Resume { .. } | C2sEvent::End => {}
         }
     }
 
@@ -176,9 +179,9 @@ impl<D: Driver> Shard<D> {
         self.write_raw(link, &out);
     }
 
-    fn take_attempt(&mut self, link: Link) -> Option<Attempt> {
+    fn take_attempt(&mut self, link: Link) -> Option<LoginAttempt> {
         match &mut self.connections.get_mut(link)?.stage {
-            Stage::Negotiating(negotiation) => negotiation.attempt.take(),
+            ConnectionStage::Negotiating(negotiation) => negotiation.attempt.take(),
             _ => None,
         }
     }
@@ -188,7 +191,7 @@ impl<D: Driver> Shard<D> {
         match (tls, self.connections.get_mut(link)) {
             (Some(Ok(tls)), Some(connection)) => {
                 connection.tls = Some(tls);
-                if let Stage::Negotiating(negotiation) = &mut connection.stage {
+                if let ConnectionStage::Negotiating(negotiation) = &mut connection.stage {
                     negotiation.tls_since = Some(Since::now());
                 }
             }
@@ -206,7 +209,7 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(tls) = &connection.tls else { return };
         let (bindings, kind) = (tls.bindings(), handshake(tls.resumed()));
-        if let Stage::Negotiating(negotiation) = &mut connection.stage
+        if let ConnectionStage::Negotiating(negotiation) = &mut connection.stage
             && let Some(since) = negotiation.tls_since.take()
         {
             self.world.counters.handshakes.of("xmpp").record_time(since.elapsed());
@@ -301,8 +304,8 @@ impl<D: Driver> Shard<D> {
         let until_s = self.ends_with_its_proof(link);
         let Some(connection) = self.connections.get_mut(link) else { return };
         let since_s = u32::try_from(self.world.time() / 1000).unwrap_or(u32::MAX);
-        let bound = Stage::Bound { since_s, until_s };
-        let Stage::Negotiating(negotiation) = std::mem::replace(&mut connection.stage, bound) else { return };
+        let bound = ConnectionStage::Bound { since_s, until_s };
+        let ConnectionStage::Negotiating(negotiation) = std::mem::replace(&mut connection.stage, bound) else { return };
         if let Some(tls) = &mut connection.tls {
             tls.forget_handshake();
         }
@@ -327,7 +330,7 @@ impl<D: Driver> Shard<D> {
         let Some((mechanism, host)) = self.with_machine(link, of_machine) else { return };
         self.world.counters.authentications.add(mechanism.unwrap_or("none"), failure.unwrap_or("success"));
         let Some(connection) = self.connections.get(link) else { return };
-        if let Stage::Negotiating(negotiation) = &connection.stage
+        if let ConnectionStage::Negotiating(negotiation) = &connection.stage
             && let Some((asked_ms, put_off_ms)) = negotiation.begun
         {
             let lasted = Duration::from_millis(self.timing.now_ms.saturating_sub(asked_ms));
@@ -358,7 +361,7 @@ impl<D: Driver> Shard<D> {
 
     fn asked(&mut self, link: Link, asked: bool) {
         if let Some(connection) = self.connections.get_mut(link)
-            && let Stage::Negotiating(negotiation) = &mut connection.stage
+            && let ConnectionStage::Negotiating(negotiation) = &mut connection.stage
         {
             negotiation.asked = asked;
         }
@@ -367,8 +370,7 @@ impl<D: Driver> Shard<D> {
     /// Ends the logins to an account that is removed or disabled: their clients have to begin
     /// again.
     pub(crate) fn end_logins(&mut self, account: &Jid) {
-        let is_of =
-            |stage: &Stage| matches!(stage, Stage::Negotiating(negotiation) if negotiation.machine.is_of(account));
+        let is_of = |stage: &ConnectionStage| matches!(stage, ConnectionStage::Negotiating(negotiation) if negotiation.machine.is_of(account));
         let found = self.connections.iter().filter(|(_, connection)| is_of(&connection.stage));
         let links: Vec<Link> = found.map(|(link, _)| link).collect();
         for link in links {
@@ -386,7 +388,7 @@ impl<D: Driver> Shard<D> {
     /// Runs `act` on the machine of a connection that is still negotiating.
     pub(crate) fn with_machine<T>(&mut self, link: Link, act: impl FnOnce(&mut C2s) -> T) -> Option<T> {
         match &mut self.connections.get_mut(link)?.stage {
-            Stage::Negotiating(negotiation) => Some(act(&mut negotiation.machine)),
+            ConnectionStage::Negotiating(negotiation) => Some(act(&mut negotiation.machine)),
             _ => None,
         }
     }

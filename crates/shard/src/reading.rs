@@ -6,10 +6,10 @@ use rookery_stream::error::StreamError;
 use rookery_xml::{Fault, Limits, Scan, Scanner, Stanza, ns, slow};
 use tracing::debug;
 
-use crate::connection::{Carry, Stage, Wire};
+use crate::connection::{CarriedInput, ConnectionStage, ConnectionWire};
 use crate::driver::Driver;
 use crate::shard::Shard;
-use crate::visits::Peer;
+use crate::visits::LoggedPeer;
 
 /// The result of a pass over the input.
 pub(crate) enum Pass {
@@ -69,7 +69,7 @@ impl<D: Driver> Shard<D> {
                 }
             }
             Err(error) => {
-                debug!(peer = %Peer(peer), %error, "TLS failed");
+                debug!(peer = %LoggedPeer(peer), %error, "TLS failed");
                 self.lost(link);
             }
         }
@@ -82,12 +82,12 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn input(&mut self, link: Link, bytes: &mut [u8]) {
         let Some(connection) = self.connections.get(link) else { return };
         match (&connection.wire, &connection.stage) {
-            (_, Stage::Away(_)) => self.forward(link, bytes),
-            (Wire::Stream, Stage::Negotiating(_)) => self.negotiate(link, bytes),
-            (Wire::Stream, Stage::Bound { .. }) => self.stanzas(link, bytes),
-            (Wire::WebSocket(_), Stage::Negotiating(_)) => self.frames_before(link, bytes),
-            (Wire::WebSocket(_), Stage::Bound { .. }) => self.frames(link, bytes),
-            (Wire::Bosh(_), _) => self.read_requests(link),
+            (_, ConnectionStage::Away(_)) => self.send_home(link, bytes),
+            (ConnectionWire::Stream, ConnectionStage::Negotiating(_)) => self.negotiate(link, bytes),
+            (ConnectionWire::Stream, ConnectionStage::Bound { .. }) => self.stanzas(link, bytes),
+            (ConnectionWire::WebSocket(_), ConnectionStage::Negotiating(_)) => self.frames_before(link, bytes),
+            (ConnectionWire::WebSocket(_), ConnectionStage::Bound { .. }) => self.frames(link, bytes),
+            (ConnectionWire::Bosh(_), _) => self.read_requests(link),
             _ => {}
         }
     }
@@ -106,7 +106,7 @@ impl<D: Driver> Shard<D> {
                     scanner.reset();
                     self.buffers.scanner = Some(scanner);
                 } else {
-                    self.carry(link, Box::new(Carry { bytes: rest.to_vec(), scanner }));
+                    self.carry(link, Box::new(CarriedInput { bytes: rest.to_vec(), scanner }));
                 }
                 pass
             }
@@ -136,15 +136,15 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn carry(&mut self, link: Link, carry: Box<Carry>) {
+    fn carry(&mut self, link: Link, carry: Box<CarriedInput>) {
         if let Some(connection) = self.connections.get_mut(link)
-            && matches!(connection.stage, Stage::Bound { .. })
+            && matches!(connection.stage, ConnectionStage::Bound { .. })
         {
             connection.carry = Some(carry);
         }
     }
 
-    /// Gives stanza after stanza to the world. Answers how the pass ended and how many bytes are
+    /// Gives stanza after stanza to the world. Returns how the pass ended and how many bytes are
     /// done with.
     fn pass(&mut self, link: Link, bytes: &[u8], scanner: &mut Scanner) -> (Pass, usize) {
         let limits = self.common.generation.limits;
@@ -212,7 +212,7 @@ impl<D: Driver> Shard<D> {
         if let Some(socket) = &connection.socket {
             self.driver.interest(socket, link.0, !paused, connection.wants_write);
         }
-        if !paused && matches!(connection.stage, Stage::Bound { .. }) {
+        if !paused && matches!(connection.stage, ConnectionStage::Bound { .. }) {
             self.input(link, &mut []);
         }
     }

@@ -7,7 +7,7 @@ use rookery_fanout::Link;
 use rookery_hub::NotResumed;
 use rookery_stream::error::StreamError;
 
-use crate::connection::{Connection, Stage, Wire};
+use crate::connection::{ConnectionStage, ConnectionWire, ShardConnection};
 use crate::driver::Driver;
 use crate::shard::Shard;
 
@@ -42,10 +42,10 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn detached(&mut self, link: Link) {
         if let Some(connection) = self.connections.get_mut(link) {
             debug_assert!(connection.in_world, "a session that is detached is in the world");
-            connection.stage = Stage::Detached;
+            connection.stage = ConnectionStage::Detached;
             connection.tls = None;
             connection.prefixes = None;
-            connection.wire = Wire::Stream;
+            connection.wire = ConnectionWire::Stream;
             connection.wants_write = false;
         }
     }
@@ -121,7 +121,7 @@ impl<D: Driver> Shard<D> {
         self.dismiss(old);
     }
 
-    fn dismiss(&mut self, mut old: Connection<D::Socket>) {
+    fn dismiss(&mut self, mut old: ShardConnection<D::Socket>) {
         if old.socket.is_none() {
             return;
         }

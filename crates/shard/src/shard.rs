@@ -18,31 +18,31 @@ use rookery_fanout::Link;
 use rookery_hub::{Event, LoginAnswer, World};
 use rookery_jid::Jid;
 use rookery_observe::Since;
-use rookery_stream::bosh::Condition;
+use rookery_stream::bosh::AnswerCondition;
 use rookery_stream::error::StreamError;
 use rookery_stream::websocket::Frames;
 use rookery_xml::Scanner;
 use tracing::info;
 
 use crate::attempts::{CountsAt, Whence};
-use crate::connection::{Connection, Question, Resumption, Stage, Wire};
-use crate::connections::Connections;
-use crate::driver::{Driver, Ready};
+use crate::connection::{ConnectionStage, ConnectionWire, LoginQuestion, Resumption, ShardConnection};
+use crate::connections::ShardConnections;
+use crate::driver::{Driver, ReadySocket};
 use crate::gate::Gate;
-use crate::lines::Network;
+use crate::lines::LineNetwork;
 use crate::mailboxes::{Envelope, Generation, Post, Posted};
 use crate::wires::{Federating, SERVERS};
 
 /// One shard: its connections and its world.
 pub struct Shard<D: Driver> {
-    pub(crate) driver: Network<D>,
+    pub(crate) driver: LineNetwork<D>,
     /// The world behind the connections.
     pub world: World,
-    pub(crate) connections: Connections<D::Socket>,
-    pub(crate) common: Common<D::Socket>,
+    pub(crate) connections: ShardConnections<D::Socket>,
+    pub(crate) common: ShardCommon<D::Socket>,
     pub(crate) timing: Timing,
     pub(crate) buffers: Buffers,
-    pub(crate) measured: Measured,
+    pub(crate) measured: ShardMeasured,
     index: usize,
     /// Connections that are to resume a session.
     pub(crate) resumptions: Vec<Resumption>,
@@ -53,7 +53,7 @@ pub struct Shard<D: Driver> {
 }
 
 /// Holds what all shards of the process have in common.
-pub(crate) struct Common<S> {
+pub(crate) struct ShardCommon<S> {
     /// The decisions of the operator.
     pub(crate) generation: Arc<Generation>,
     pub(crate) gate: Arc<Gate>,
@@ -71,7 +71,7 @@ pub(crate) struct Timing {
     /// The first time at which a session ends with what its client has shown, in seconds since
     /// 1970.
     pub(crate) proofs_until_s: Option<NonZeroU32>,
-    pub(crate) timers: BinaryHeap<Reverse<(u64, Link, u32, Timer)>>,
+    pub(crate) timers: BinaryHeap<Reverse<(u64, Link, u32, ShardTimer)>>,
     pub(crate) stopping: bool,
     /// The shard stops, and has sessions yet that another process goes on with.
     pub(crate) hands_on: bool,
@@ -96,7 +96,7 @@ pub(crate) struct Buffers {
 
 /// Counts what the world's counters do not.
 #[derive(Default)]
-pub(crate) struct Measured {
+pub(crate) struct ShardMeasured {
     /// Copies of this tick that mail of other shards has brought, with the moment when the tick
     /// began that sent it.
     pub(crate) by_mail: Vec<(Since, u64)>,
@@ -105,7 +105,7 @@ pub(crate) struct Measured {
 }
 
 /// The parts that a shard is made of.
-pub struct Setup<D: Driver> {
+pub struct ShardSetup<D: Driver> {
     /// The network.
     pub driver: D,
     /// The world, whose place says which shard this is.
@@ -123,7 +123,7 @@ pub struct Setup<D: Driver> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Timer {
+pub(crate) enum ShardTimer {
     /// The connection must have bound a resource by now.
     Login,
     /// The peer has had time enough to close.
@@ -144,13 +144,13 @@ impl<D: Driver> std::fmt::Debug for Shard<D> {
 
 impl<D: Driver> Shard<D> {
     /// Makes a shard without connections.
-    pub fn new(setup: Setup<D>) -> Self {
+    pub fn new(setup: ShardSetup<D>) -> Self {
         let generation = setup.generation.clone();
         let mut shard = Self {
-            driver: Network::new(setup.driver),
+            driver: LineNetwork::new(setup.driver),
             world: setup.world,
-            connections: Connections::default(),
-            common: Common { generation: setup.generation, gate: setup.gate, post: setup.post, ids: setup.ids },
+            connections: ShardConnections::default(),
+            common: ShardCommon { generation: setup.generation, gate: setup.gate, post: setup.post, ids: setup.ids },
             timing: Timing::default(),
             buffers: Buffers {
                 buffer: vec![0; BUFFER],
@@ -159,7 +159,7 @@ impl<D: Driver> Shard<D> {
                 cipher: Vec::new(),
                 scanner: None,
             },
-            measured: Measured::default(),
+            measured: ShardMeasured::default(),
             index: setup.index,
             resumptions: Vec::new(),
             answering: Vec::new(),
@@ -180,7 +180,7 @@ impl<D: Driver> Shard<D> {
 
     /// Does all there is to do at this moment. `now_ms` is a clock that never goes back, `unix_ms`
     /// the time of day; both in milliseconds.
-    pub fn tick(&mut self, ready: &[Ready], now_ms: u64, unix_ms: u64) {
+    pub fn tick(&mut self, ready: &[ReadySocket], now_ms: u64, unix_ms: u64) {
         let mut work = self.begin_work(ready.len());
         self.timing.now_ms = now_ms;
         self.world.set_time(now_ms, unix_ms);
@@ -240,7 +240,7 @@ impl<D: Driver> Shard<D> {
         self.connections.len()
     }
 
-    fn ready(&mut self, ready: Ready) {
+    fn ready(&mut self, ready: ReadySocket) {
         let link = Link(ready.key);
         if ready.read {
             self.readable(link);
@@ -288,8 +288,8 @@ impl<D: Driver> Shard<D> {
             Event::Released(link) => self.released(link),
             Event::GuestReply(connection, built) => self.guest_reply(connection, &built),
             Event::Peer(link, reply) => {
-                let peer = self.connections.get(link).and_then(Connection::peer);
-                reply.give(&mut self.world, peer);
+                let peer = self.connections.get(link).and_then(ShardConnection::peer);
+                reply.answer(&mut self.world, peer);
             }
             Event::Login(connection, answer) => self.login_answer(connection, answer),
             Event::NoLogin(account) => self.end_logins(&account),
@@ -349,11 +349,11 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Gives a connection a link, and watches it.
-    pub(crate) fn insert(&mut self, mut connection: Connection<D::Socket>) -> Option<Link> {
+    pub(crate) fn insert(&mut self, mut connection: ShardConnection<D::Socket>) -> Option<Link> {
         connection.serial = self.next_serial();
         let peer = connection.peer;
         let deadline = match &connection.stage {
-            Stage::Negotiating(negotiation) => Some(negotiation.deadline_ms),
+            ConnectionStage::Negotiating(negotiation) => Some(negotiation.deadline_ms),
             _ => None,
         };
         let link = self.connections.insert(connection);
@@ -367,7 +367,7 @@ impl<D: Driver> Shard<D> {
             return None;
         }
         if let Some(deadline) = deadline {
-            self.timing.timers.push(Reverse((deadline, link, self.timing.serial, Timer::Login)));
+            self.timing.timers.push(Reverse((deadline, link, self.timing.serial, ShardTimer::Login)));
         }
         self.bosh_placed(link);
         Some(link)
@@ -394,7 +394,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn moved_here(&mut self, connection: Connection<D::Socket>) {
+    fn moved_here(&mut self, connection: ShardConnection<D::Socket>) {
         if let Some(link) = self.insert(connection) {
             if self.timing.stopping {
                 return self.fail(link, &StreamError::SystemShutdown, None);
@@ -429,19 +429,19 @@ impl<D: Driver> Shard<D> {
         self.disconnect(link);
         let Some(connection) = self.connections.get_mut(link) else { return };
         match &mut connection.wire {
-            Wire::Stream => {}
-            Wire::WebSocket(frames) => *frames = Frames::default(),
-            Wire::Bosh(session) => {
+            ConnectionWire::Stream => {}
+            ConnectionWire::WebSocket(frames) => *frames = Frames::default(),
+            ConnectionWire::Bosh(session) => {
                 self.common.post.sids.forget(session.sid());
-                session.end(Some(Condition::ItemNotFound), None);
-                connection.wire = Wire::Stream;
+                session.end(Some(AnswerCondition::ItemNotFound), None);
+                connection.wire = ConnectionWire::Stream;
                 self.common.gate.leave(connection.peer.ip());
             }
         }
         // Once it lingers, or is detached, the world has been told already.
-        if connection.in_world && !matches!(connection.stage, Stage::Lingering | Stage::Detached) {
-            let is_bound = matches!(connection.stage, Stage::Bound { .. });
-            connection.stage = Stage::Lingering;
+        if connection.in_world && !matches!(connection.stage, ConnectionStage::Lingering | ConnectionStage::Detached) {
+            let is_bound = matches!(connection.stage, ConnectionStage::Bound { .. });
+            connection.stage = ConnectionStage::Lingering;
             if is_bound && self.may_wait(link) {
                 self.tell_waiting(link);
                 self.detached(link);
@@ -475,17 +475,17 @@ impl<D: Driver> Shard<D> {
 
     /// Asks the world a login question; later, or not at all, if attempts like it have failed too
     /// often.
-    pub(crate) fn ask(&mut self, link: Link, question: Question) {
+    pub(crate) fn ask(&mut self, link: Link, question: LoginQuestion) {
         let Some(connection) = self.connections.get_mut(link) else { return };
-        let Stage::Negotiating(negotiation) = &mut connection.stage else { return };
+        let ConnectionStage::Negotiating(negotiation) = &mut connection.stage else { return };
         let (account, client, counts) = match &question {
-            Question::Credentials(account) | Question::Verify(account, _) => {
+            LoginQuestion::Credentials(account) | LoginQuestion::Verify(account, _) => {
                 (account.as_str(), negotiation.machine.installation(), CountsAt::Everywhere)
             }
-            Question::Tokens(account, client) => (account.as_str(), Some(client.as_str()), CountsAt::Nowhere),
+            LoginQuestion::Tokens(account, client) => (account.as_str(), Some(client.as_str()), CountsAt::Nowhere),
             // Nobody guesses a signature, but it has to be checked. It is counted for whom it says,
             // so that a place where an account has logged in is known.
-            Question::Bearer(_, host, wanted) => {
+            LoginQuestion::Bearer(_, host, wanted) => {
                 (wanted.as_ref().map_or(&**host, Jid::as_str), negotiation.machine.installation(), CountsAt::Address)
             }
         };
@@ -501,13 +501,13 @@ impl<D: Driver> Shard<D> {
             return self.ask_now(link, question);
         }
         negotiation.waiting = Some(question);
-        self.timing.timers.push(Reverse((self.timing.now_ms + wait, link, connection.serial, Timer::Attempt)));
+        self.timing.timers.push(Reverse((self.timing.now_ms + wait, link, connection.serial, ShardTimer::Attempt)));
     }
 
     /// Goes on with an attempt that has waited for its turn, or for its refusal.
     fn turn_has_come(&mut self, link: Link) {
         let Some(connection) = self.connections.get_mut(link) else { return };
-        let Stage::Negotiating(negotiation) = &mut connection.stage else { return };
+        let ConnectionStage::Negotiating(negotiation) = &mut connection.stage else { return };
         let Some(question) = negotiation.waiting.take() else { return };
         match negotiation.attempt {
             Some(_) => self.ask_now(link, question),
@@ -515,13 +515,13 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn ask_now(&mut self, link: Link, question: Question) {
+    fn ask_now(&mut self, link: Link, question: LoginQuestion) {
         let key = self.key_of(link);
         match question {
-            Question::Credentials(account) => self.world.look_up(key, account),
-            Question::Tokens(account, client) => self.world.look_up_tokens(key, account, &client),
-            Question::Bearer(token, host, wanted) => self.world.identify(key, &host, token, wanted),
-            Question::Verify(account, password) => {
+            LoginQuestion::Credentials(account) => self.world.look_up(key, account),
+            LoginQuestion::Tokens(account, client) => self.world.look_up_tokens(key, account, &client),
+            LoginQuestion::Bearer(token, host, wanted) => self.world.identify(key, &host, token, wanted),
+            LoginQuestion::Verify(account, password) => {
                 let decoy = self.common.generation.policy.decoy.clone();
                 self.world.verify(key, account, password, decoy);
             }
@@ -557,14 +557,14 @@ impl<D: Driver> Shard<D> {
                 continue;
             }
             match timer {
-                Timer::Login => self.login_timed_out(link),
-                Timer::Linger => self.lost(link),
-                Timer::Leave => {
+                ShardTimer::Login => self.login_timed_out(link),
+                ShardTimer::Linger => self.lost(link),
+                ShardTimer::Leave => {
                     self.timing.leaving.retain(|&leaving| leaving != link);
                     self.say_goodbye(link);
                 }
-                Timer::Bosh => self.look_at_bosh(link, due),
-                Timer::Attempt => self.turn_has_come(link),
+                ShardTimer::Bosh => self.look_at_bosh(link, due),
+                ShardTimer::Attempt => self.turn_has_come(link),
             }
         }
     }
@@ -572,12 +572,12 @@ impl<D: Driver> Shard<D> {
     /// Sets the time at which a session of BOSH is looked at.
     pub(crate) fn look_at(&mut self, link: Link, due_ms: u64) {
         let serial = self.connections.get(link).map_or(0, |connection| connection.serial);
-        self.timing.timers.push(Reverse((due_ms, link, serial, Timer::Bosh)));
+        self.timing.timers.push(Reverse((due_ms, link, serial, ShardTimer::Bosh)));
     }
 
     pub(crate) fn linger(&mut self, link: Link) {
         let serial = self.connections.get(link).map_or(0, |connection| connection.serial);
-        self.timing.timers.push(Reverse((self.timing.now_ms + LINGER_MS, link, serial, Timer::Linger)));
+        self.timing.timers.push(Reverse((self.timing.now_ms + LINGER_MS, link, serial, ShardTimer::Linger)));
     }
 }
 

@@ -8,11 +8,11 @@ use rookery_fanout::Link;
 
 /// The places of the sessions: looked up once for each request.
 #[derive(Debug, Default)]
-pub(crate) struct Sids(Mutex<HashMap<u128, Place>>);
+pub(crate) struct Sids(Mutex<HashMap<u128, SidPlace>>);
 
 /// The place of a session.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct SidPlace {
     /// The shard.
     pub shard: usize,
     /// `None` while it is on its way there: then it is in the shard's mailbox, ahead of any
@@ -21,12 +21,12 @@ pub(crate) struct Place {
 }
 
 impl Sids {
-    pub fn find(&self, sid: u128) -> Option<Place> {
+    pub fn find(&self, sid: u128) -> Option<SidPlace> {
         self.lock().get(&sid).copied()
     }
 
     pub fn place(&self, sid: u128, shard: usize, link: Link) {
-        self.lock().insert(sid, Place { shard, link: Some(link) });
+        self.lock().insert(sid, SidPlace { shard, link: Some(link) });
     }
 
     /// Notes that a session is on its way to a shard. If it has arrived meanwhile, that is known
@@ -35,7 +35,7 @@ impl Sids {
         if let Some(place) = self.lock().get_mut(&sid)
             && place.shard != shard
         {
-            *place = Place { shard, link: None };
+            *place = SidPlace { shard, link: None };
         }
     }
 
@@ -43,7 +43,7 @@ impl Sids {
         self.lock().remove(&sid);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u128, Place>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u128, SidPlace>> {
         lock(&self.0)
     }
 }

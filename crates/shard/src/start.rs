@@ -20,20 +20,20 @@ use rookery_observe::{Since, vital};
 use rookery_store::{Background, Stores};
 use tracing::{error, warn};
 
-use crate::census::{Census, Coverage, Logins};
-use crate::epoll::{Epoll, News};
+use crate::census::{Coverage, Logins, ShardCensus};
+use crate::epoll::{Epoll, EpollNews};
 use crate::gate::Gate;
-use crate::gathered::Gathered;
+use crate::gathered::GatheredCards;
 use crate::handover;
-use crate::mailboxes::{BoshRequest, Closing, Envelope, Generation, Handed, Kind, Outlet, Port, Post, Posted};
-use crate::shard::{Setup, Shard};
+use crate::mailboxes::{BoshRequest, Closing, Envelope, Generation, Handed, MailboxKind, Outlet, Port, Post, Posted};
+use crate::shard::{Shard, ShardSetup};
 
 /// The parts that the threads need to start.
 pub struct Start {
     /// The number of shards, at least one.
     pub shards: usize,
     /// The sockets on which connections come in.
-    pub listeners: Vec<Listener>,
+    pub listeners: Vec<ShardListener>,
     /// Connections in all, of which some are left for others who need descriptors; 0 for any
     /// number.
     pub connections: usize,
@@ -68,16 +68,16 @@ impl std::fmt::Debug for Start {
 
 /// A listening socket.
 #[derive(Debug)]
-pub struct Listener {
+pub struct ShardListener {
     /// The socket.
     pub socket: TcpListener,
     /// The protocol of its connections.
     pub port: Port,
 }
 
-/// The running shards.
+/// The threads of all shards, and the ways to reach them.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningShards {
     post: Arc<Post<TcpStream>>,
     gate: Arc<Gate>,
     epoch: Instant,
@@ -88,7 +88,7 @@ pub struct Running {
 ///
 /// # Errors
 /// The error of the system when it gives no descriptor or no thread.
-pub fn start(start: Start, cards: Vec<Card>) -> io::Result<Running> {
+pub fn start(start: Start, cards: Vec<Card>) -> io::Result<RunningShards> {
     let shards = start.shards.max(1);
     let drivers = (0..shards).map(|_| Epoll::new()).collect::<io::Result<Vec<_>>>()?;
     let post = Post::new(drivers.iter().map(Epoll::waker).collect());
@@ -102,7 +102,7 @@ pub fn start(start: Start, cards: Vec<Card>) -> io::Result<Running> {
     for (index, driver) in drivers.into_iter().enumerate() {
         let (view, addresses) = (start.view.clone(), start.addresses.clone());
         let place = Place { shard: index, view, addresses, secrets: start.secrets };
-        let thread = Thread {
+        let thread = ShardThread {
             place,
             post: post.clone(),
             gate: gate.clone(),
@@ -123,7 +123,7 @@ pub fn start(start: Start, cards: Vec<Card>) -> io::Result<Running> {
     // A shard that has ended lets nobody in.
     let _ = ports.send(start.listeners);
     post.wake(0);
-    Ok(Running { post, gate, epoch, threads })
+    Ok(RunningShards { post, gate, epoch, threads })
 }
 
 /// Gives the shards the parts of an earlier process, each at its home, and waits until they go on
@@ -166,7 +166,7 @@ impl Wake for Waking {
     }
 }
 
-impl Running {
+impl RunningShards {
     /// Replaces what the operator decides, in all shards.
     pub fn reload(&self, generation: &Arc<Generation>) {
         for shard in 0..self.post.shards() {
@@ -175,7 +175,7 @@ impl Running {
     }
 
     /// Begins to end all streams with `system-shutdown`. With `hands_on`, sessions whose clients
-    /// may come back wait for [`Running::hand_on`] instead, without a connection.
+    /// may come back wait for [`RunningShards::hand_on`] instead, without a connection.
     pub fn stop(&self, hands_on: bool) {
         for shard in 0..self.post.shards() {
             self.post.send(shard, Envelope::Stop { hands_on });
@@ -198,7 +198,7 @@ impl Running {
         while !self.is_resting() && Instant::now() < deadline {
             std::thread::sleep(LOOK);
         }
-        let gathered = Arc::new(Gathered::default());
+        let gathered = Arc::new(GatheredCards::default());
         self.door().ask_all_within(HAND_ON, |done| Envelope::HandOn(most_bytes, gathered.clone(), done));
         gathered.take()
     }
@@ -214,7 +214,7 @@ impl Running {
     }
 
     /// Returns the counts of the shards. Those that don't answer within a second are left out.
-    pub fn census(&self) -> Census {
+    pub fn census(&self) -> ShardCensus {
         self.door().census()
     }
 
@@ -285,7 +285,7 @@ impl Door {
 
     /// Gives a shard letters of a shard of another node, in their order. Whatever comes of them has
     /// a share in the custody.
-    pub fn deliver(&self, shard: usize, from: Station, letters: Vec<(Kind, Vec<u8>)>, custody: Option<Custody>) {
+    pub fn deliver(&self, shard: usize, from: Station, letters: Vec<(MailboxKind, Vec<u8>)>, custody: Option<Custody>) {
         self.post.send(shard, Envelope::Afar(from, letters, custody));
     }
 
@@ -333,23 +333,24 @@ impl Door {
 
     /// Returns the counts of the shards. Those that don't answer within a second are left out;
     /// until then this blocks.
-    pub fn census(&self) -> Census {
+    pub fn census(&self) -> ShardCensus {
         self.count(true)
     }
 
-    /// Returns the counts without what takes a look at each session: [`Census::by_domain`].
-    pub fn counts(&self) -> Census {
+    /// Returns the counts without what takes a look at each session: [`ShardCensus::by_domain`].
+    pub fn counts(&self) -> ShardCensus {
         self.count(false)
     }
 
     /// Returns the counts of each shard, without a look at each session and without what is counted
     /// for all of them; `None` for one that doesn't answer within a second. Until then this blocks.
-    pub fn counts_of_each(&self) -> Vec<Option<Census>> {
-        let alone = |_| Arc::new(Mutex::new(Census::default()));
+    pub fn counts_of_each(&self) -> Vec<Option<ShardCensus>> {
+        let alone = |_| Arc::new(Mutex::new(ShardCensus::default()));
         let counted: Vec<_> = (0..self.post.shards()).map(alone).collect();
         let mut left = counted.iter();
         self.ask_all(|done| Envelope::Count(left.next().cloned().unwrap_or_default(), done));
-        let census = |counted: &Arc<Mutex<Census>>| Some(lock(counted).clone()).filter(|one| one.coverage.answered > 0);
+        let census =
+            |counted: &Arc<Mutex<ShardCensus>>| Some(lock(counted).clone()).filter(|one| one.coverage.answered > 0);
         counted.iter().map(census).collect()
     }
 
@@ -390,17 +391,17 @@ impl Door {
         }
     }
 
-    fn count(&self, is_detailed: bool) -> Census {
+    fn count(&self, is_detailed: bool) -> ShardCensus {
         let coverage = Coverage { shards: self.post.shards(), ..Coverage::default() };
         let logins = Logins { tally: self.gate.tally(), ..Logins::default() };
-        let census = Census { coverage, is_detailed, logins, ..Census::default() };
+        let census = ShardCensus { coverage, is_detailed, logins, ..ShardCensus::default() };
         let census = Arc::new(Mutex::new(census));
         self.ask_all(|done| Envelope::Count(census.clone(), done));
         lock(&census).clone()
     }
 }
 
-struct Thread {
+struct ShardThread {
     place: Place,
     post: Arc<Post<TcpStream>>,
     gate: Arc<Gate>,
@@ -412,10 +413,10 @@ struct Thread {
     registry: Arc<dyn Fn() -> Registry + Send + Sync>,
     ids: Arc<dyn Fn() -> u128 + Send + Sync>,
     /// Gets the ports when the first of them may be opened; `None` but for the first shard.
-    ports: Option<Receiver<Vec<Listener>>>,
+    ports: Option<Receiver<Vec<ShardListener>>>,
 }
 
-impl Thread {
+impl ShardThread {
     fn run(self, driver: Epoll) {
         let index = self.place.shard;
         let post = self.post.clone();
@@ -425,7 +426,7 @@ impl Thread {
         let mut accepting =
             Accepting { ports: self.ports, listeners: Vec::new(), next: 0, again: None, post: self.post.clone() };
         let post = self.post.clone();
-        let mut shard = Shard::new(Setup {
+        let mut shard = Shard::new(ShardSetup {
             driver,
             world,
             index,
@@ -435,7 +436,7 @@ impl Thread {
             ids: self.ids,
         });
         let epoch = self.epoch;
-        let mut news = News::default();
+        let mut news = EpollNews::default();
         while !shard.is_finished() {
             let now = epoch.elapsed().as_millis() as u64;
             let due = shard.next_timer().into_iter().chain(accepting.again).min();
@@ -470,8 +471,8 @@ impl fmt::Display for Where<'_> {
 /// number.
 struct Accepting {
     /// Gives the listeners, once.
-    ports: Option<Receiver<Vec<Listener>>>,
-    listeners: Vec<Listener>,
+    ports: Option<Receiver<Vec<ShardListener>>>,
+    listeners: Vec<ShardListener>,
     next: usize,
     /// The time at which to listen again after the system ran out of descriptors.
     again: Option<u64>,

@@ -12,7 +12,7 @@ use rookery_fanout::Link;
 use rookery_stream::error::StreamError;
 
 use crate::driver::Driver;
-use crate::shard::{Shard, Timer};
+use crate::shard::{Shard, ShardTimer};
 
 impl<D: Driver> Shard<D> {
     /// Says goodbye to all, or lets sessions wait for the next process if it `hands_on`.
@@ -32,7 +32,7 @@ impl<D: Driver> Shard<D> {
         for link in self.timing.leaving.clone() {
             self.pause(link, true);
             let serial = self.connections.get(link).map_or(0, |connection| connection.serial);
-            self.timing.timers.push(Reverse((self.timing.now_ms + LAST_ANSWER_MS, link, serial, Timer::Leave)));
+            self.timing.timers.push(Reverse((self.timing.now_ms + LAST_ANSWER_MS, link, serial, ShardTimer::Leave)));
         }
     }
 

@@ -8,14 +8,14 @@ use rookery_fanout::Link;
 use rookery_jid::Jid;
 use tracing::info;
 
-use crate::connection::Wire;
+use crate::connection::ConnectionWire;
 use crate::driver::Driver;
 use crate::shard::Shard;
 
 /// The address of a client as log lines have it: an IPv4 address is one, however it came in.
-pub(crate) struct Peer(pub SocketAddr);
+pub(crate) struct LoggedPeer(pub SocketAddr);
 
-impl fmt::Display for Peer {
+impl fmt::Display for LoggedPeer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         SocketAddr::new(self.0.ip().to_canonical(), self.0.port()).fmt(f)
     }
@@ -26,11 +26,11 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn tell_begun(&self, link: Link, mechanism: Option<&'static str>, is_resumed: bool) {
         let Some((jid, connection)) = self.world.address(link).zip(self.connections.get(link)) else { return };
         let (account, resource) = parts(jid);
-        let (peer, transport) = (Peer(connection.peer), connection.wire.transport().label());
+        let (peer, transport) = (LoggedPeer(connection.peer), connection.wire.transport().label());
         let tls = match (&connection.tls, &connection.wire) {
             (Some(tls), _) => tls.version().unwrap_or("yes"),
             // The front has taken it off.
-            (None, Wire::Bosh(session)) if session.is_secure() => "yes",
+            (None, ConnectionWire::Bosh(session)) if session.is_secure() => "yes",
             (None, _) => "no",
         };
         let mechanism = mechanism.unwrap_or("none");
@@ -44,7 +44,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn tell_waiting(&self, link: Link) {
         let Some((jid, connection)) = self.world.address(link).zip(self.connections.get(link)) else { return };
         let (account, resource) = parts(jid);
-        let peer = Peer(connection.peer);
+        let peer = LoggedPeer(connection.peer);
         info!(account, resource, %peer, "a session has lost its connection and waits for its client");
     }
 
@@ -53,7 +53,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn tell_handed_on(&self, link: Link) {
         let Some((jid, connection)) = self.world.address(link).zip(self.connections.get(link)) else { return };
         let (account, resource) = parts(jid);
-        let peer = Peer(connection.peer);
+        let peer = LoggedPeer(connection.peer);
         info!(account, resource, %peer, "a session waits for its client and the next start");
     }
 
@@ -65,7 +65,7 @@ impl<D: Driver> Shard<D> {
             return;
         }
         let (account, resource) = parts(jid);
-        let peer = Peer(connection.peer);
+        let peer = LoggedPeer(connection.peer);
         info!(account, resource, %peer, reason, "a session has ended");
     }
 }

@@ -8,10 +8,10 @@ use rookery_fanout::Link;
 use rookery_hub::Intake;
 use rookery_stream::error::StreamError;
 use rookery_stream::websocket::framing::{self, Framed};
-use rookery_stream::websocket::{Frame, FrameFault, Frames, Kept};
+use rookery_stream::websocket::{Frame, FrameFault, Frames, KeptFrame};
 use rookery_xml::{Fault, Kind, Scan, Scanner};
 
-use crate::connection::{Stage, Wire};
+use crate::connection::{ConnectionStage, ConnectionWire};
 use crate::driver::Driver;
 use crate::negotiation::MAX_AHEAD;
 use crate::reading::{Pass, STREAM_END};
@@ -32,13 +32,13 @@ impl<D: Driver> Shard<D> {
             let Some(frames) = self.websocket(link) else { return };
             match frames.next_kept(limits.bytes) {
                 Ok(None) => return,
-                Ok(Some(Kept::Message(message))) => self.message_before(link, &message),
-                Ok(Some(Kept::Ping(payload))) => {
+                Ok(Some(KeptFrame::Message(message))) => self.message_before(link, &message),
+                Ok(Some(KeptFrame::Ping(payload))) => {
                     frames.owe_pong(&payload);
                     self.write_pong(link);
                 }
-                Ok(Some(Kept::Close(_))) => return self.closed_by_peer(link),
-                Ok(Some(Kept::Nothing)) => {}
+                Ok(Some(KeptFrame::Close(_))) => return self.closed_by_peer(link),
+                Ok(Some(KeptFrame::Nothing)) => {}
                 Err(fault) => return self.refuse_frames(link, fault),
             }
         }
@@ -56,7 +56,7 @@ impl<D: Driver> Shard<D> {
     /// Returns whether the machine takes a further element now.
     fn listens(&self, link: Link) -> bool {
         let stage = self.connections.get(link).map(|connection| &connection.stage);
-        matches!(stage, Some(Stage::Negotiating(negotiation)) if !negotiation.asked)
+        matches!(stage, Some(ConnectionStage::Negotiating(negotiation)) if !negotiation.asked)
     }
 
     fn message_before(&mut self, link: Link, message: &[u8]) {
@@ -103,7 +103,7 @@ impl<D: Driver> Shard<D> {
         self.passed(link, &pass);
     }
 
-    /// Gives stanza after stanza to the world. Answers how that ended and how many bytes are done
+    /// Gives stanza after stanza to the world. Returns how that ended and how many bytes are done
     /// with.
     fn pass_over_frames(&mut self, link: Link, input: &mut [u8], scanner: &mut Scanner) -> (Pass, usize) {
         let most = self.common.generation.limits.bytes;
@@ -185,8 +185,8 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn write_pong(&mut self, link: Link) {
         let is_begun = self.world.outboxes.is_begun(link);
         let Some(connection) = self.connections.get_mut(link) else { return };
-        let Wire::WebSocket(frames) = &mut connection.wire else { return };
-        if is_begun || connection.unsent.is_some() || matches!(connection.stage, Stage::Lingering) {
+        let ConnectionWire::WebSocket(frames) = &mut connection.wire else { return };
+        if is_begun || connection.unsent.is_some() || matches!(connection.stage, ConnectionStage::Lingering) {
             return;
         }
         if let Some(pong) = frames.take_pong() {
@@ -213,7 +213,8 @@ impl<D: Driver> Shard<D> {
         self.lost(link);
     }
 
-    /// Ends the stream of who sends what are no frames for us, with the status that says so.
+    /// Ends the stream of a client that sends no frames that we understand, with the status that
+    /// says so.
     fn refuse_frames(&mut self, link: Link, fault: FrameFault) {
         if let Some(frames) = self.websocket(link) {
             frames.set_status(fault.status());
@@ -228,8 +229,8 @@ impl<D: Driver> Shard<D> {
 
     fn websocket(&mut self, link: Link) -> Option<&mut Frames> {
         match &mut self.connections.get_mut(link)?.wire {
-            Wire::WebSocket(frames) => Some(frames),
-            Wire::Stream | Wire::Bosh(_) => None,
+            ConnectionWire::WebSocket(frames) => Some(frames),
+            ConnectionWire::Stream | ConnectionWire::Bosh(_) => None,
         }
     }
 }

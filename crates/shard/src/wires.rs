@@ -16,11 +16,11 @@ use rookery_stream::tls::client::ClientTls;
 use rookery_stream::tls::peer::PeerSettings;
 use rookery_stream::tls::trust::tlsa::{Associations, Fingerprints};
 use rookery_stream::tls::trust::{Names, Trust, Untrusted};
-use rookery_stream::tls::{Progress, ServerTls, TlsError};
+use rookery_stream::tls::{ServerTls, TlsError, TlsProgress};
 
 /// The terms of streams with other servers. A reload makes new ones.
 #[derive(Clone)]
-pub struct Federation {
+pub struct FederationTerms {
     /// The decisions of the operator.
     pub settings: Arc<Settings>,
     /// The certificates that are shown to other servers.
@@ -31,7 +31,7 @@ pub struct Federation {
     pub resolver: Arc<dyn Resolver>,
 }
 
-impl std::fmt::Debug for Federation {
+impl std::fmt::Debug for FederationTerms {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Federation").field("settings", &self.settings).finish_non_exhaustive()
     }
@@ -46,13 +46,13 @@ pub trait Resolver: Send + Sync {
 
 /// The part of a shard that deals with other servers.
 pub(crate) struct Federating<S> {
-    pub(crate) terms: Arc<Federation>,
+    pub(crate) terms: Arc<FederationTerms>,
     pub(crate) servers: Servers,
     /// The stanzas that the world has for other servers.
     pub(crate) leaving: Leaving,
     /// The stanzas of other servers that have come in at other nodes.
     pub(crate) arriving: Arriving,
-    wires: Vec<Option<Wire<S>>>,
+    wires: Vec<Option<ServerWire<S>>>,
     /// Connections that are ended by us, and until when the peer may end its side.
     pub(crate) lingering: VecDeque<(u64, Key, u32)>,
     serial: u32,
@@ -65,10 +65,10 @@ pub(crate) type Leaving = Rc<RefCell<Vec<Outgoing>>>;
 pub(crate) type Arriving = Rc<RefCell<Vec<(Packet, Jid, Option<Custody>)>>>;
 
 /// One connection.
-pub struct Wire<S> {
+pub struct ServerWire<S> {
     pub(crate) socket: S,
     pub(crate) peer: SocketAddr,
-    pub(crate) tls: Option<Tls>,
+    pub(crate) tls: Option<WireTls>,
     /// The certificates that are to be shown there, if DNS says so.
     pub(crate) tlsa: Option<Arc<Associations>>,
     /// The name to ask for with TLS, if it isn't the domain.
@@ -86,7 +86,7 @@ pub struct Wire<S> {
     pub(crate) serial: u32,
 }
 
-impl<S> std::fmt::Debug for Wire<S> {
+impl<S> std::fmt::Debug for ServerWire<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Wire").field("peer", &self.peer).finish_non_exhaustive()
     }
@@ -95,23 +95,23 @@ impl<S> std::fmt::Debug for Wire<S> {
 /// A connection that moves between shards, with the stream on it.
 #[derive(Debug)]
 pub struct Moving<S> {
-    pub(crate) wire: Wire<S>,
+    pub(crate) wire: ServerWire<S>,
     pub(crate) arrival: Arrival,
 }
 
-/// TLS, by who has called.
-pub(crate) enum Tls {
+/// TLS, by the side that has called.
+pub(crate) enum WireTls {
     Accepted(ServerTls),
     Called(ClientTls),
 }
 
-impl Tls {
+impl WireTls {
     pub(crate) fn read(
         &mut self,
         incoming: &mut [u8],
         plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
-    ) -> Result<Progress, TlsError> {
+    ) -> Result<TlsProgress, TlsError> {
         match self {
             Self::Accepted(tls) => tls.read(incoming, plain, out),
             Self::Called(tls) => tls.read(incoming, plain, out),
@@ -132,7 +132,7 @@ impl Tls {
         }
     }
 
-    /// Returns the word of metrics for who called whom.
+    /// Returns the word of metrics for the side that called.
     pub(crate) fn protocol(&self) -> &'static str {
         match self {
             Self::Accepted(_) => "s2s_in",
@@ -140,7 +140,7 @@ impl Tls {
         }
     }
 
-    /// Tells whether an earlier session of TLS goes on.
+    /// Returns whether an earlier session of TLS goes on.
     pub(crate) fn is_resumed(&self) -> bool {
         match self {
             Self::Accepted(tls) => tls.resumed(),
@@ -157,7 +157,7 @@ impl Tls {
 }
 
 impl<S> Federating<S> {
-    pub(crate) fn new(terms: Arc<Federation>) -> Self {
+    pub(crate) fn new(terms: Arc<FederationTerms>) -> Self {
         Self {
             servers: Servers::new(terms.settings.clone()),
             terms,
@@ -170,7 +170,7 @@ impl<S> Federating<S> {
     }
 
     /// Puts a connection to the place of its key.
-    pub(crate) fn put(&mut self, key: Key, mut wire: Wire<S>) {
+    pub(crate) fn put(&mut self, key: Key, mut wire: ServerWire<S>) {
         let at = key.0 as usize;
         if self.wires.len() <= at {
             self.wires.resize_with(at + 1, || None);
@@ -182,11 +182,11 @@ impl<S> Federating<S> {
         }
     }
 
-    pub(crate) fn get(&mut self, key: Key) -> Option<&mut Wire<S>> {
+    pub(crate) fn get(&mut self, key: Key) -> Option<&mut ServerWire<S>> {
         self.wires.get_mut(key.0 as usize)?.as_mut()
     }
 
-    pub(crate) fn take(&mut self, key: Key) -> Option<Wire<S>> {
+    pub(crate) fn take(&mut self, key: Key) -> Option<ServerWire<S>> {
         self.wires.get_mut(key.0 as usize)?.take()
     }
 
@@ -201,19 +201,19 @@ impl<S> Federating<S> {
     }
 }
 
-impl<S> Wire<S> {
+impl<S> ServerWire<S> {
     /// Judges the certificates that were shown on it, at a time in seconds since 1970.
     pub(crate) fn judge(&self, trust: &Trust, unix_seconds: u64) -> Result<Names, Untrusted> {
-        let chain = self.tls.as_ref().map(Tls::chain).unwrap_or_default();
+        let chain = self.tls.as_ref().map(WireTls::chain).unwrap_or_default();
         match &self.tlsa {
             Some(associations) => trust.judge_associated(&chain, associations, unix_seconds),
             None => trust.judge(&chain, unix_seconds),
         }
     }
 
-    /// Returns the digests of the certificate that was shown by who has called.
+    /// Returns the digests of the certificate that the caller has shown.
     pub(crate) fn fingerprints(&self) -> Option<Fingerprints> {
-        let accepted = self.tls.as_ref().filter(|tls| matches!(tls, Tls::Accepted(_)));
+        let accepted = self.tls.as_ref().filter(|tls| matches!(tls, WireTls::Accepted(_)));
         accepted.and_then(|tls| Fingerprints::of(tls.chain().first()?))
     }
 

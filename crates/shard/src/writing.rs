@@ -8,7 +8,7 @@ use rookery_stream::error::StreamError;
 use rookery_stream::websocket::framing;
 use tracing::debug;
 
-use crate::connection::{Stage, Unsent, Wire};
+use crate::connection::{ConnectionStage, ConnectionWire, UnsentBytes};
 use crate::driver::Driver;
 use crate::shard::Shard;
 
@@ -26,7 +26,7 @@ impl<D: Driver> Shard<D> {
             for &link in &dirty {
                 self.flush_link(link);
             }
-            _ = self.world.counters.stages.end(rookery_observe::Stage::Write, begun);
+            _ = self.world.counters.stages.end(rookery_observe::MulticastStage::Write, begun);
             self.world.outboxes.recycle(dirty);
         }
     }
@@ -45,7 +45,10 @@ impl<D: Driver> Shard<D> {
             self.write_pong(link);
             let Some(connection) = self.connections.get_mut(link) else { return };
             let is_free = connection.unsent.is_none() && connection.socket.is_some();
-            if !is_free || !matches!(connection.stage, Stage::Bound { .. }) || !self.world.outboxes.has_waiting(link) {
+            if !is_free
+                || !matches!(connection.stage, ConnectionStage::Bound { .. })
+                || !self.world.outboxes.has_waiting(link)
+            {
                 return;
             }
             let mut rendered = std::mem::take(&mut self.buffers.rendered);
@@ -90,7 +93,7 @@ impl<D: Driver> Shard<D> {
     /// Writes what the machine of a stream says, as the transport wants it.
     pub(crate) fn write_raw(&mut self, link: Link, bytes: &[u8]) {
         match self.connections.get(link).map(|connection| &connection.wire) {
-            Some(Wire::WebSocket(_)) => {
+            Some(ConnectionWire::WebSocket(_)) => {
                 let mut frames = Vec::new();
                 framing::write(bytes, |message| {
                     begin_message(message.len(), &mut frames);
@@ -98,8 +101,8 @@ impl<D: Driver> Shard<D> {
                 });
                 self.write_through(link, &frames, 0);
             }
-            Some(Wire::Stream) => self.write_through(link, bytes, 0),
-            Some(Wire::Bosh(_)) => self.say(link, bytes),
+            Some(ConnectionWire::Stream) => self.write_through(link, bytes, 0),
+            Some(ConnectionWire::Bosh(_)) => self.say(link, bytes),
             None => {}
         }
     }
@@ -151,7 +154,7 @@ impl<D: Driver> Shard<D> {
     fn keep_unsent(&mut self, link: Link, bytes: &[u8], covers: usize) {
         if let Some(connection) = self.connections.get_mut(link) {
             debug_assert!(connection.unsent.is_none(), "what waits is added to, not replaced");
-            connection.unsent = Some(Box::new(Unsent { bytes: bytes.to_vec(), at: 0, covers }));
+            connection.unsent = Some(Box::new(UnsentBytes { bytes: bytes.to_vec(), at: 0, covers }));
             self.world.outboxes.commit(link, covers);
             self.write_interest(link);
         }
@@ -193,9 +196,9 @@ impl<D: Driver> Shard<D> {
         let covers = unsent.covers;
         connection.unsent = None;
         self.world.outboxes.sent(link, covers);
-        let is_over = |stage: &Stage| match stage {
-            Stage::Away(away) => away.is_over,
-            stage => matches!(stage, Stage::Lingering),
+        let is_over = |stage: &ConnectionStage| match stage {
+            ConnectionStage::Away(away) => away.is_over,
+            stage => matches!(stage, ConnectionStage::Lingering),
         };
         if let Some(connection) = self.connections.get(link)
             && is_over(&connection.stage)
@@ -211,7 +214,7 @@ impl<D: Driver> Shard<D> {
     /// Ends the connection of a client whose session elsewhere has ended, behind its last words.
     pub(crate) fn finish_line(&mut self, link: Link) {
         let Some(connection) = self.connections.get_mut(link) else { return };
-        let Stage::Away(away) = &mut connection.stage else { return };
+        let ConnectionStage::Away(away) = &mut connection.stage else { return };
         away.is_over = true;
         self.part(link);
     }
@@ -241,7 +244,7 @@ impl<D: Driver> Shard<D> {
         let mut out = Vec::new();
         if matches!(
             self.connections.get(link).map(|connection| &connection.stage),
-            Some(Stage::Bound { .. } | Stage::Detached)
+            Some(ConnectionStage::Bound { .. } | ConnectionStage::Detached)
         ) && !self.world.is_gone(link)
         {
             self.tell_ended(
@@ -251,15 +254,15 @@ impl<D: Driver> Shard<D> {
         }
         match self.connections.get(link).map(|connection| &connection.stage) {
             // The machine knows whether the stream's header is out already.
-            Some(Stage::Negotiating(_)) => {
+            Some(ConnectionStage::Negotiating(_)) => {
                 self.with_machine(link, |machine| machine.close(error, text, &mut out));
             }
-            Some(Stage::Bound { .. }) => error.render(text, &mut out),
+            Some(ConnectionStage::Bound { .. }) => error.render(text, &mut out),
             // One that ends already may wait for the store still.
-            Some(Stage::Detached) if self.world.is_gone(link) => return,
-            Some(Stage::Detached) => return self.world.closed(link),
+            Some(ConnectionStage::Detached) if self.world.is_gone(link) => return,
+            Some(ConnectionStage::Detached) => return self.world.closed(link),
             // Where its stream stands is known on the other node alone.
-            Some(Stage::Away(_)) => return self.lost(link),
+            Some(ConnectionStage::Away(_)) => return self.lost(link),
             _ => return,
         }
         self.finish(link, &out);
@@ -273,7 +276,7 @@ impl<D: Driver> Shard<D> {
         }
         self.flush_link(link);
         let Some(connection) = self.connections.get_mut(link) else { return };
-        if matches!(connection.stage, Stage::Lingering) {
+        if matches!(connection.stage, ConnectionStage::Lingering) {
             return;
         }
         if let Some(unsent) = connection.unsent.as_mut().filter(|_| connection.tls.is_none()) {
@@ -282,7 +285,7 @@ impl<D: Driver> Shard<D> {
         }
         let in_world = connection.in_world;
         let handshaking = connection.tls.as_ref().is_some_and(|tls| tls.handshaking());
-        connection.stage = Stage::Lingering;
+        connection.stage = ConnectionStage::Lingering;
         connection.carry = None;
         if !handshaking {
             self.write_raw(link, last);

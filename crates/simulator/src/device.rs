@@ -296,7 +296,7 @@ impl Device {
         }
     }
 
-    /// Is looked at and takes messages.
+    /// Makes the device look at the session and take messages.
     pub fn come_back(&mut self, book: &mut Book) {
         if !self.is_ready() {
             return;

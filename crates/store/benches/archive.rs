@@ -1,6 +1,8 @@
-//! What archives cost in SQLite: pages of 50 out of a million messages of one owner, wherever they lie, and messages that are written in groups.
+//! Measures archives in SQLite: pages of 50 out of a million messages of one owner, wherever they
+//! lie, and messages that are written in groups.
 //!
-//! Times are those of the store's thread and of the wait for it; with the file in memory or on a fast disk that is nearly all CPU.
+//! Times are those of the store's thread and of the wait for it; with the file in memory or on a
+//! fast disk that is nearly all CPU.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +17,7 @@ fn main() {
     divan::main();
 }
 
-/// A page of 50 at a share of the archive, in thousandths.
+/// Reads a page of 50 at a share of the archive, in thousandths.
 #[divan::bench(args = [0, 1, 250, 500, 900, 999])]
 fn page_forward(bencher: Bencher<'_, '_>, at: u64) {
     page(bencher, ArchiveQuery { after: at * MESSAGES / 1000 * APART, ..query() });
@@ -26,19 +28,19 @@ fn page_backward(bencher: Bencher<'_, '_>, at: u64) {
     page(bencher, ArchiveQuery { before: (at * MESSAGES / 1000 + 1) * APART, last: true, ..query() });
 }
 
-/// Of one conversation out of a hundred.
+/// Reads a page of one conversation out of a hundred.
 #[divan::bench(args = [0, 500, 999])]
 fn page_of_a_conversation(bencher: Bencher<'_, '_>, at: u64) {
     page(bencher, ArchiveQuery { after: at * MESSAGES / 1000 * APART, with: Some(contact(7)), ..query() });
 }
 
-/// The first page, with a count up to ten thousand.
+/// Reads the first page, with a count up to ten thousand.
 #[divan::bench]
 fn page_with_count(bencher: Bencher<'_, '_>) {
     page(bencher, ArchiveQuery { count_to: 10_000, ..query() });
 }
 
-/// A group of messages to as many owners.
+/// Writes a group of messages to as many owners.
 #[divan::bench(args = [1, 10, 100, 1000], sample_size = 1, sample_count = 100)]
 fn append(bencher: Bencher<'_, '_>, group: usize) {
     let store = store();
@@ -87,7 +89,7 @@ fn message(owner: Jid, id: u64, contact_number: u64) -> ArchivedMessage {
     }
 }
 
-/// Messages to owners that are picked all over, each with some contacts, 8000 a second.
+/// Returns messages to owners that are picked all over, each with some contacts, 8000 a second.
 fn messages_of_many(count: usize) -> Vec<ArchivedMessage> {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let next = |_| {
@@ -99,7 +101,7 @@ fn messages_of_many(count: usize) -> Vec<ArchivedMessage> {
     (0..count).map(next).collect()
 }
 
-/// A store with a million messages of one owner, and accounts for others. It is made once.
+/// Returns a store with a million messages of one owner, and accounts for others. It is made once.
 fn store() -> &'static SqlStore {
     static STORE: OnceLock<(tempfile::TempDir, SqlStore)> = OnceLock::new();
     let (_, store) = STORE.get_or_init(|| {
@@ -120,7 +122,8 @@ fn store() -> &'static SqlStore {
 }
 
 const MESSAGES: u64 = 1_000_000;
-/// How far apart the ids of two messages are: half a minute, with ids that count 2⁻²¹ ms. A million messages are a year then.
+/// The distance between the ids of two messages: half a minute, with ids that count 2⁻²¹ ms. A
+/// million messages are a year then.
 const APART: u64 = 1 << 36;
 const OWNERS: u64 = 2000;
 /// Contacts of each owner in groups.

@@ -1,6 +1,8 @@
-//! Cuts connections to a database at random while they are written through, and counts what was lost and what was done twice: nothing should be.
+//! Cuts connections to a database at random while they are written through, and counts what was
+//! lost and what was done twice: nothing should be.
 //!
-//! `cargo run --release -p rookery-store --example cuts [postgresql|mariadb] [CUTS]`; starts a database of its own.
+//! `cargo run --release -p rookery-store --example cuts [postgresql|mariadb] [CUTS]`; starts a
+//! database of its own.
 
 #[allow(dead_code, reason = "another example needs more of it")]
 #[path = "../tests/engines/writers.rs"]
@@ -64,5 +66,5 @@ fn cut(direct: &Stores, stores: &Stores, proxy: &Proxy, cuts: u64) -> Result<(),
     Ok(())
 }
 
-/// How many bytes go before a cut, at most.
+/// The most bytes that go before a cut.
 const MOST_BYTES: u64 = 6000;

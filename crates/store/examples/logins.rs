@@ -1,5 +1,5 @@
-//! Measures how many logins a second a store can serve, by what a login asks of it: eight statements for somebody with a hundred contacts who are
-//! all away.
+//! Measures how many logins a second a store can serve, by what a login asks of it: eight
+//! statements for somebody with a hundred contacts who are all away.
 //!
 //! `cargo run --release -p rookery-store --example logins [postgres://… | searches [MESSAGES]]`;
 //! without an address it starts a PostgreSQL of its own, and
@@ -123,7 +123,7 @@ fn fill(stores: &Stores) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What the server asks when somebody logs in, fetches the roster and becomes available.
+/// Asks what the server asks when somebody logs in, fetches the roster and becomes available.
 fn login(stores: &Stores, number: usize) -> Result<(), StoreError> {
     let account = account(number);
     let owner = account.as_ref();
@@ -177,5 +177,5 @@ const ACCOUNTS: usize = 1000;
 const CONTACTS: usize = 100;
 /// Logins under way.
 const AT_ONCE: usize = 64;
-/// How long each row takes.
+/// The time that each row takes.
 const TIME: Duration = Duration::from_secs(10);

@@ -1,7 +1,9 @@
-//! Measures roughly how many operations a second a store does: SQLite on this machine's disk, or a database at an address.
+//! Measures roughly how many operations a second a store does: SQLite on this machine's disk, or a
+//! database at an address.
 //!
-//! `cargo run --release -p rookery-store --example rates [DIRECTORY or URL]`; the directory should be on the disk in question, the database at the URL
-//! be empty. It is trusted to keep what it acknowledges, whatever its settings say.
+//! `cargo run --release -p rookery-store --example rates [DIRECTORY or URL]`; the directory should
+//! be on the disk in question, the database at the URL be empty. It is trusted to keep what it
+//! acknowledges, whatever its settings say.
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;

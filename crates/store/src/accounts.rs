@@ -8,10 +8,11 @@ use rookery_sasl::Credentials;
 
 /// The accounts of all domains of this server.
 pub trait Accounts: Send + Sync {
-    /// The SCRAM keys of an account (RFC 5802 §3), `None` if there is no such account.
+    /// Returns the SCRAM keys of an account (RFC 5802 §3), `None` if there is no such account.
     fn credentials(&self, account: JidRef<'_>) -> Pending<Option<Credentials>>;
 
-    /// The SCRAM keys of an account, and whether it is disabled; `None` if there is no such account.
+    /// Returns the SCRAM keys of an account, and whether it is disabled; `None` if there is no such
+    /// account.
     fn for_login(&self, account: JidRef<'_>) -> Pending<Option<(Credentials, bool)>> {
         let (found, disabled) = (self.credentials(account), self.is_disabled(account));
         Box::pin(async move { Ok(found.await?.zip(Some(disabled.await?))) })
@@ -22,48 +23,51 @@ pub trait Accounts: Send + Sync {
 
     /// Creates many accounts, all or (on an error) none; per account, in order, whether it is new.
     ///
-    /// One call is one step of the store: nobody else is served meanwhile (some 20 µs per account). An import into a
-    /// running server therefore comes in calls of some thousands; the store gathers them into larger transactions by
-    /// itself.
+    /// One call is one step of the store: nobody else is served meanwhile (some 20 µs per account).
+    /// An import into a running server therefore comes in calls of some thousands; the store
+    /// gathers them into larger transactions by itself.
     fn create_many(&self, accounts: Vec<(Jid, Credentials)>) -> Pending<Vec<bool>>;
 
     /// Replaces the SCRAM keys: a new password. `false` if there is no such account.
     fn set_credentials(&self, account: JidRef<'_>, credentials: Credentials) -> Pending<bool>;
 
-    /// Removes an account and everything that any store of this bundle keeps for it. `false` if there was none.
+    /// Removes an account and everything that any store of this bundle keeps for it. `false` if
+    /// there was none.
     ///
     /// It stays in the rosters of others: telling them is routing (RFC 6121 §2.5), not storage.
     fn remove(&self, account: JidRef<'_>) -> Pending<bool>;
 
-    /// Whether there is such an account.
+    /// Returns whether there is such an account.
     fn exists(&self, account: JidRef<'_>) -> Pending<bool>;
 
-    /// Disables an account, or enables it again: who proves to be its owner is told that it may not log in (RFC 6120 §6.5.2). Whatever is kept for it
-    /// stays. `false` if there is no such account.
+    /// Disables an account, or enables it again: who proves to be its owner is told that it may not
+    /// log in (RFC 6120 §6.5.2). Whatever is kept for it stays. `false` if there is no such
+    /// account.
     fn set_disabled(&self, account: JidRef<'_>, disabled: bool) -> Pending<bool>;
 
-    /// Whether there is such an account, and it is disabled.
+    /// Returns whether there is such an account, and it is disabled.
     fn is_disabled(&self, account: JidRef<'_>) -> Pending<bool>;
 
-    /// The disabled accounts of a domain, as [`list`](Accounts::list).
+    /// Returns the disabled accounts of a domain, as [`list`](Accounts::list).
     fn list_disabled(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>>;
 
     /// Returns the iteration counts of PBKDF2 under which passwords were set, each with the number
     /// of accounts. Looks at every account (a second per million): for the start of a server.
     fn iterations(&self) -> Pending<Vec<(u32, u64)>>;
 
-    /// How many accounts of a domain are disabled. For operators.
+    /// Returns how many accounts of a domain are disabled. For operators.
     fn count_disabled(&self, domain: &str) -> Pending<u64>;
 
-    /// Up to `limit` accounts of a domain, ordered by the bytes of their localpart, those behind the account `after`.
+    /// Returns up to `limit` accounts of a domain, ordered by the bytes of their localpart, those
+    /// behind the account `after`.
     fn list(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>>;
 
-    /// Returns a part of the accounts of a domain that a choice is about, and the number of them all. Looks at each
-    /// account of the domain: for operators.
+    /// Returns a part of the accounts of a domain that a choice is about, and the number of them
+    /// all. Looks at each account of the domain: for operators.
     fn browse(&self, domain: &str, choice: Choice) -> Pending<Browsed>;
 
-    /// How many accounts a domain has, or all domains together. Counts rows (tens of milliseconds per million): for
-    /// operators.
+    /// Returns how many accounts a domain has, or all domains together. Counts rows (tens of
+    /// milliseconds per million): for operators.
     fn count(&self, domain: Option<&str>) -> Pending<u64>;
 }
 

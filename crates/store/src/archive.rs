@@ -7,8 +7,9 @@ use rookery_jid::{Jid, JidRef};
 
 /// The archives of all accounts and rooms. Owners count by their bare JID.
 ///
-/// A message has an id that whoever appends it chooses: above those of the owner's older messages, and never one that was used before.
-/// What the id tells besides the order, such as the time, is the caller's.
+/// The caller chooses the id of a message that it appends: above those of the owner's older
+/// messages, and never one that was used before. What the id tells besides the order, such as the
+/// time, is the caller's.
 pub trait Archive: Send + Sync {
     /// Adds messages. One whose owner isn't there, or whose id its owner has already, is left out.
     ///
@@ -19,43 +20,49 @@ pub trait Archive: Send + Sync {
     /// doesn't lose it at once.
     fn append(&self, messages: Arc<[ArchivedMessage]>) -> Pending<()>;
 
-    /// A page of an archive. `None` if one of the ids that the query refers to isn't there; an archive that doesn't exist is empty.
+    /// Returns a page of an archive. `None` if one of the ids that the query refers to isn't there;
+    /// an archive that doesn't exist is empty.
     fn page(&self, owner: JidRef<'_>, query: ArchiveQuery) -> Pending<Option<ArchivePage>>;
 
     /// Puts another stanza into the place of a message; whether it was there.
     fn replace(&self, owner: JidRef<'_>, id: u64, stanza: Vec<u8>) -> Pending<bool>;
 
-    /// The ids of the oldest and the newest message.
+    /// Returns the ids of the oldest and the newest message.
     fn ends(&self, owner: JidRef<'_>) -> Pending<Option<(u64, u64)>>;
 
-    /// Empties an archive. Its messages can't be seen any more at once; [`Archive::clear`] makes their room free.
+    /// Empties an archive. Its messages can't be seen any more at once; [`Archive::clear`] makes
+    /// their room free.
     fn purge(&self, owner: JidRef<'_>) -> Pending<()>;
 
-    /// Removes up to `limit` messages of archives that were emptied, or whose accounts were removed. `false`: there are no more.
+    /// Removes up to `limit` messages of archives that were emptied, or whose accounts were
+    /// removed. `false`: there are no more.
     fn clear(&self, limit: usize) -> Pending<bool>;
 
-    /// Removes some of what may go. A small step: it looks at a hundred archives, and takes at most `limit` messages out of a few of them. `after`: where
-    /// the step before ended, 0 at first.
+    /// Removes some of what may go. A small step: it looks at a hundred archives, and takes at most
+    /// `limit` messages out of a few of them. `after`: where the step before ended, 0 at first.
     fn sweep(&self, after: u64, retention: Retention, limit: usize) -> Pending<Swept>;
 
-    /// Removes up to `limit` of an owner's messages below an id, the oldest first. Returns how many were removed.
+    /// Removes up to `limit` of an owner's messages below an id, the oldest first. Returns how many
+    /// were removed.
     fn expire(&self, owner: JidRef<'_>, before: u64, limit: usize) -> Pending<u64>;
 
-    /// Looks after the months that a database may have its archives divided into: makes those to come, and removes those that may go as a whole, since the
-    /// retention of no owner keeps anything in them. Returns how many were removed. It does nothing where archives aren't divided.
+    /// Looks after the months that a database may have its archives divided into: makes those to
+    /// come, and removes those that may go as a whole, since the retention of no owner keeps
+    /// anything in them. Returns how many were removed. It does nothing where archives aren't
+    /// divided.
     ///
     /// The upper bits of ids are the time for this, in units of 2⁻²¹ milliseconds.
     fn months(&self, retention: Retention) -> Pending<u64>;
 }
 
-/// Returns the terms that a stanza can be found by: numbers without an order, each once; the same for the same stanza in all versions of this server that
-/// share a database.
+/// Returns the terms that a stanza can be found by: numbers without an order, each once; the same
+/// for the same stanza in all versions of this server that share a database.
 pub type TermsOf = fn(&[u8]) -> Vec<u32>;
 
 /// The terms of a message that an index takes: one with more is found by all terms.
 pub(crate) const MOST_TERMS: usize = 4096;
 
-/// Whose archive it is.
+/// The owner of an archive: an account or a room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ArchiveOf {
     /// An account's: it goes when the account is removed, and there is none without one.
@@ -69,17 +76,18 @@ pub enum ArchiveOf {
 pub struct ArchivedMessage {
     /// The bare JID of the account or room.
     pub owner: Jid,
-    /// What that is.
+    /// Says whether that is an account or a room.
     pub of: ArchiveOf,
     /// Its place in the archive, from 1 to [`i64::MAX`].
     pub id: u64,
-    /// Whom it is from or to: the other party of the conversation, bare or full.
+    /// The other party of the conversation, bare or full.
     pub with: Jid,
     /// Leave it out unless the other party is in the account's roster.
     pub contacts_only: bool,
     /// The stanza.
     pub stanza: Vec<u8>,
-    /// The bytes that the archive may take, each message counted as its stanza and [`BYTES_PER_MESSAGE`]; 0: there is no bound.
+    /// The bytes that the archive may take, each message counted as its stanza and
+    /// [`BYTES_PER_MESSAGE`]; 0: there is no bound.
     pub most: u64,
 }
 
@@ -90,13 +98,15 @@ impl ArchivedMessage {
     }
 }
 
-/// The bytes that a message of an archive counts as besides its stanza: about what a database keeps with it.
+/// The bytes that a message of an archive counts as besides its stanza: about what a database keeps
+/// with it.
 pub const BYTES_PER_MESSAGE: u64 = 128;
 
-/// The part of an archive that one conversation may take before it loses its own oldest messages when the archive is full.
+/// The part of an archive that one conversation may take before it loses its own oldest messages
+/// when the archive is full.
 pub(crate) const FAIR_PART: u64 = 8;
 
-/// Which messages are wanted.
+/// The messages that are wanted, and how many of them.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ArchiveQuery {
     /// Only those with this address; a bare JID means all of its resources.
@@ -109,14 +119,14 @@ pub struct ArchiveQuery {
     pub ids: Option<Vec<u64>>,
     /// Ids that must be there.
     pub known: Vec<u64>,
-    /// Whether the page is the end of what is asked for rather than its beginning.
+    /// True if the page is the end of what is asked for rather than its beginning.
     pub last: bool,
     /// Messages on the page at most.
     pub limit: usize,
     /// Bytes of stanzas on the page at most, but always one message.
     pub max_bytes: usize,
-    /// Only messages that have all of these terms ([`TermsOf`]), as far as the store has an index of them: it may leave out those that don't, and whoever
-    /// asks looks into the rest.
+    /// Only messages that have all of these terms ([`TermsOf`]), as far as the store has an index
+    /// of them: it may leave out those that don't, and the caller looks into the rest.
     pub terms: Vec<u32>,
     /// Count what is asked for up to this many, without the limits of the page; 0: don't count.
     pub count_to: usize,
@@ -127,10 +137,12 @@ pub struct ArchiveQuery {
 pub struct ArchivePage {
     /// Ids and stanzas, oldest first.
     pub messages: Vec<(u64, Vec<u8>)>,
-    /// Whether there is more of what is asked for: behind the page, or before it where the end was asked for.
+    /// True if there is more of what is asked for: behind the page, or before it where the end was
+    /// asked for.
     pub more: bool,
-    /// The number of messages that were asked for, if they were counted and are not more than that. A store may leave it out where counting is much work, and may count
-    /// contacts together whose addresses it can't tell apart by an index.
+    /// The number of messages that were asked for, if they were counted and are not more than that.
+    /// A store may leave it out where counting is much work, and may count contacts together whose
+    /// addresses it can't tell apart by an index.
     pub count: Option<usize>,
 }
 
@@ -141,12 +153,15 @@ pub struct Retention {
     pub domains: Vec<Expiry>,
     /// The lowest id that a message of this moment could have,
     pub now: u64,
-    /// and the number of ids that a day has, for [persistent rooms](crate::RoomDocument::archive_days) that say something themselves. For others there is [`Archive::expire`].
+    /// and the number of ids that a day has, for [persistent
+    /// rooms](crate::RoomDocument::archive_days) that say something themselves. For others there is
+    /// [`Archive::expire`].
     pub day: u64,
 }
 
 impl Retention {
-    /// Returns the id below which messages of an owner in this domain may go, 0 if none may; `days`: what a room says itself.
+    /// Returns the id below which messages of an owner in this domain may go, 0 if none may;
+    /// `days`: what a room says itself.
     pub(crate) fn before(&self, domain: &str, days: Option<u64>) -> u64 {
         let of_domain = self.domains.iter().find(|expiry| expiry.domain == domain).map_or(0, |expiry| expiry.before);
         let of_room = |days: u64| self.now.saturating_sub(self.day.saturating_mul(days));
@@ -163,17 +178,18 @@ pub struct Expiry {
     pub before: u64,
 }
 
-/// What a sweep did.
+/// The work of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Swept {
     /// Messages that were removed.
     pub removed: u64,
-    /// Where the next step goes on; `None`: all archives have been seen.
+    /// The place where the next step goes on; `None`: all archives have been seen.
     pub next: Option<u64>,
 }
 
 impl ArchiveQuery {
-    /// Those of the ids that lie within the bounds, in the order in which the page is filled.
+    /// Returns those of the ids that lie within the bounds, in the order in which the page is
+    /// filled.
     pub(crate) fn wanted(&self, ids: &[u64]) -> Vec<u64> {
         let before = if self.before == 0 { u64::MAX } else { self.before };
         let mut wanted: Vec<_> = ids.iter().copied().filter(|&id| id > self.after && id < before).collect();
@@ -209,7 +225,7 @@ impl<'q> Gathered<'q> {
         true
     }
 
-    /// The page, oldest first.
+    /// Returns the page, oldest first.
     pub(crate) fn page(mut self) -> ArchivePage {
         if self.query.last {
             self.page.messages.reverse();
@@ -221,5 +237,6 @@ impl<'q> Gathered<'q> {
 /// Archives that one step of a sweep looks at.
 pub(crate) const ARCHIVES_PER_SWEEP: usize = 100;
 
-/// Archives that one step of a sweep takes messages out of: each is half a dozen statements, for which what is to be written waits.
+/// Archives that one step of a sweep takes messages out of: each is half a dozen statements, for
+/// which what is to be written waits.
 pub(crate) const SWEPT_AT_ONCE: usize = 16;

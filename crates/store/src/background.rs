@@ -1,13 +1,16 @@
-//! Threads for work that takes milliseconds, such as deriving keys from a password: a shard never does it itself.
+//! Threads for work that takes milliseconds, such as deriving keys from a password: a shard never
+//! does it itself.
 //!
-//! The outcome is a future as a store gives them, so that one can wait for it as for the store; its errors are those of
-//! work, since the store has no part in it.
+//! The outcome is a future as a store gives them, so that one can wait for it as for the store; its
+//! errors are those of work, since the store has no part in it.
 //!
 //! # Invariants
 //!
 //! * A login never waits for anything but logins: checking passwords has threads of its own.
-//! * Nobody's work waits for all the work of somebody else: accounts have their turns, one piece each.
-//! * Waiting work is bounded per account and in all, so that an account that asks for too much is refused before anybody else is.
+//! * Nobody's work waits for all the work of somebody else: accounts have their turns, one piece
+//!   each.
+//! * Waiting work is bounded per account and in all, so that an account that asks for too much is
+//!   refused before anybody else is.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -18,7 +21,8 @@ use rookery_base::lock::lock;
 use rookery_base::{Abandoned, one_shot};
 use rookery_observe::{Bound, Most, Per, Unit, vital};
 
-/// Holds a few threads for logins and a few for everything else. Cloning shares them; they end with the last clone.
+/// Holds a few threads for logins and a few for everything else. Cloning shares them; they end with
+/// the last clone.
 #[derive(Clone, Debug)]
 pub struct Background {
     place: Place,
@@ -97,7 +101,8 @@ impl fmt::Display for WorkError {
 impl std::error::Error for WorkError {}
 
 impl Background {
-    /// Starts `threads` threads, at least one, for logins, and half as many, at least one, for everything else.
+    /// Starts `threads` threads, at least one, for logins, and half as many, at least one, for
+    /// everything else.
     ///
     /// # Errors
     /// The error of the system when it gives no thread.
@@ -107,7 +112,8 @@ impl Background {
         Ok(Self { place: Place::Threads(Arc::new(Crews { logins, others })) })
     }
 
-    /// Does all work at once, on the thread that asks: for tests, where nothing may happen by chance.
+    /// Does all work at once, on the thread that asks: for tests, where nothing may happen by
+    /// chance.
     pub fn in_place() -> Self {
         Self { place: Place::Here }
     }
@@ -118,13 +124,15 @@ impl Background {
         (Self { place: Place::Desk(turns.clone()) }, Desk(turns))
     }
 
-    /// Checks something that a login of the account `whose` waits for. The outcome is as that of [`Background::run`].
+    /// Checks something that a login of the account `whose` waits for. The outcome is as that of
+    /// [`Background::run`].
     pub fn verify<T: Send + 'static>(&self, whose: &str, work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
         self.give(|crews| &crews.logins, whose, work)
     }
 
-    /// Does `work` for `whose`: the account or room that the work is counted for. The outcome is [`WorkError::Crowded`] if too much of it
-    /// waits already, [`WorkError::Panicked`] if it panics.
+    /// Does `work` for `whose`: the account or room that the work is counted for. The outcome is
+    /// [`WorkError::Crowded`] if too much of it waits already, [`WorkError::Panicked`] if it
+    /// panics.
     pub fn run<T: Send + 'static>(&self, whose: &str, work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
         self.give(|crews| &crews.others, whose, work)
     }

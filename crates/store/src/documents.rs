@@ -1,15 +1,17 @@
-//! Small things that belong to an account and have a name: private data (XEP-0049), a vCard (XEP-0054), whom it blocks (XEP-0191).
+//! Small things that belong to an account and have a name: private data (XEP-0049), a vCard
+//! (XEP-0054), whom it blocks (XEP-0191).
 
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};
 
-/// The documents of all accounts. Owners count by their bare JID; what a name means is its module's business.
+/// The documents of all accounts. Owners count by their bare JID; what a name means is its module's
+/// business.
 pub trait Documents: Send + Sync {
-    /// A document, if there is one. Nothing for an owner that isn't an account.
+    /// Returns a document, if there is one; nothing for an owner that isn't an account.
     fn get(&self, owner: JidRef<'_>, name: &str) -> Pending<Option<Vec<u8>>>;
 
-    /// Keeps a document in place of the one before; `None` removes it. Answers [`NoAccount`](crate::StoreError::NoAccount) if the owner isn't an
-    /// account.
+    /// Keeps a document in place of the one before; `None` removes it. Answers
+    /// [`NoAccount`](crate::StoreError::NoAccount) if the owner isn't an account.
     fn put(&self, owner: JidRef<'_>, name: &str, bytes: Option<Vec<u8>>) -> Pending<()>;
 
     /// Keeps documents in place of those of the same names, all of them or none. All their names
@@ -24,10 +26,12 @@ pub trait Documents: Send + Sync {
         room: DocumentRoom,
     ) -> Pending<DocumentsPut>;
 
-    /// The documents whose names begin with `prefix`, in the order of the bytes of their names. Nothing for an owner that isn't an account.
+    /// Returns the documents whose names begin with `prefix`, in the order of the bytes of their
+    /// names. Nothing for an owner that isn't an account.
     fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<Document>>;
 
-    /// The document of that name of each of these owners who has one, in the order of `owners`.
+    /// Returns the document of that name of each of these owners who has one, in the order of
+    /// `owners`.
     fn of(&self, owners: Vec<Jid>, name: &str) -> Pending<Vec<(Jid, Vec<u8>)>>;
 }
 
@@ -56,6 +60,6 @@ pub enum DocumentsPut {
 pub struct Document {
     /// Its name.
     pub name: String,
-    /// What it says.
+    /// The content.
     pub bytes: Vec<u8>,
 }

@@ -1,11 +1,12 @@
-//! Why a store operation failed, in words for the operator: what is wrong and what mends it.
+//! The reasons why store operations fail, in words for the operator: what is wrong and what mends
+//! it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Why an operation failed. The operation has changed nothing.
+/// The reason why an operation failed. The operation has changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StoreError {
     /// The owner isn't an account. The caller's side.
@@ -22,7 +23,8 @@ pub enum StoreError {
     Locked(Engine),
     /// Other connections changed the same rows at the same time, again and again.
     Conflict(Engine),
-    /// The connection to the database was lost, or can't be made. If the operation was being committed at that moment, it may have taken effect.
+    /// The connection to the database was lost, or can't be made. If the operation was being
+    /// committed at that moment, it may have taken effect.
     Lost(Engine),
     /// The database can be read but not written.
     ReadOnly(Engine),
@@ -32,7 +34,7 @@ pub enum StoreError {
     Io(Engine),
     /// The database was written by a newer version of this server.
     TooNew {
-        /// Where.
+        /// The database.
         database: PathBuf,
         /// The version of its schema.
         found: i64,
@@ -43,7 +45,7 @@ pub enum StoreError {
     },
     /// The schema is older than this server's, and this server may not change it.
     OldSchema {
-        /// Where.
+        /// The database.
         database: String,
         /// The version of its schema, 0 for none.
         found: i64,
@@ -54,7 +56,8 @@ pub enum StoreError {
     Unfinished(String),
     /// The database is another program's.
     Foreign(PathBuf),
-    /// The database can't keep what this store promises: its settings, its version or its schema are in the way.
+    /// The database can't keep what this store promises: its settings, its version or its schema
+    /// are in the way.
     Unfit(Engine),
     /// The directory of the database is missing or can't be written.
     Directory {
@@ -63,13 +66,13 @@ pub enum StoreError {
         /// The operating system's reason.
         reason: String,
     },
-    /// Whatever else the engine reported.
+    /// Anything else that the engine reported.
     Other(Engine),
     /// Others have taken over from this process: it must not write any more.
     Fenced(Engine),
 }
 
-/// What the storage engine said.
+/// The words of the storage engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Engine {
     /// The database: a file, or the address of a server.
@@ -79,18 +82,20 @@ pub struct Engine {
 }
 
 impl StoreError {
-    /// Whatever else went wrong with a database file.
+    /// Returns the error for anything else that went wrong with a database file.
     pub(crate) fn other(database: &Path, error: impl fmt::Display) -> StoreError {
         StoreError::Other(Engine { database: database.display().to_string(), message: error.to_string() })
     }
 
-    /// Tells whether the operation should be run again at once: nothing is wrong but that others got in its way.
+    /// Tells whether the operation should be run again at once: nothing is wrong but that others
+    /// got in its way.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, StoreError::Conflict(_))
     }
 
-    /// Tells whether the store was only away: nothing is wrong with the operation, nor with what it has written, and the same one should be tried again
-    /// in a while. Everything else is a refusal.
+    /// Tells whether the store was only away: nothing is wrong with the operation, nor with what it
+    /// has written, and the same one should be tried again in a while. Everything else is a
+    /// refusal.
     pub fn is_outage(&self) -> bool {
         matches!(
             self,

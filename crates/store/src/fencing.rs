@@ -31,8 +31,8 @@ impl fmt::Display for Writer {
 ///   committed or undone, and nothing else of it is ever committed.
 /// - Of two processes that fence each other off one succeeds at most.
 pub trait Fencing: Send + Sync {
-    /// Has all that this store writes from now on written as a process, whose number no other ever
-    /// has. To be called once, before others know of it.
+    /// Makes this store write everything from now on as a process, whose number no other ever has.
+    /// To be called once, before others know of it.
     ///
     /// # Errors
     ///
@@ -48,8 +48,8 @@ pub trait Fencing: Send + Sync {
     /// database.
     fn fence(&self, other: Writer) -> Pending<bool>;
 
-    /// Has this called, once, when the database refuses a write since this process was fenced off:
-    /// on a thread of the store.
+    /// Calls this, once, when the database refuses a write since this process was fenced off: on a
+    /// thread of the store.
     fn when_fenced(&self, tell: Box<dyn FnOnce() + Send>);
 }
 

@@ -1,6 +1,7 @@
 //! Stores that stand in front of others and pass every operation on: see [`Forward`].
 //!
-//! The owner of an operation stands here once for every method of every trait: the owners by which the contract orders it.
+//! The owner of an operation stands here once for every method of every trait: the owners by which
+//! the contract orders it.
 
 use crate::documents::{DocumentRoom, DocumentsPut};
 use crate::pubsub::{
@@ -17,9 +18,9 @@ use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
 use std::sync::Arc;
 
-/// Stores in front of others: whoever implements this implements all traits of the stores.
+/// Stores in front of others: a type that implements this implements all traits of the stores.
 pub trait Forward: Send + Sync {
-    /// The stores behind it.
+    /// Returns the stores behind it.
     fn inner(&self) -> &Stores;
 
     /// Returns the number of logins that may be under way at a time: see [`Meta::logins_at_once`].
@@ -35,7 +36,8 @@ pub trait Forward: Send + Sync {
     ) -> Pending<T>;
 }
 
-/// Those by whom an operation is ordered: it takes effect behind those that were called before it and share an owner with it.
+/// Those by whom an operation is ordered: it takes effect behind those that were called before it
+/// and share an owner with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owners {
     /// Accounts, rooms, hosts of nodes, tokens and names of settings, in order.
@@ -50,7 +52,7 @@ impl Owners {
     /// Nobody: a list or a count, which is of the moment when it is made.
     pub const NONE: Owners = Owners::These(Vec::new());
 
-    /// A bare JID, or another name.
+    /// Returns a bare JID, or another name.
     fn one(owner: impl Into<String>) -> Owners {
         Owners::These(vec![owner.into()])
     }
@@ -85,7 +87,8 @@ impl Owners {
     }
 }
 
-/// The type of an argument: `jid`, `text`, both perhaps `maybe_…`, or a type in brackets that is passed on as it is.
+/// The type of an argument: `jid`, `text`, both perhaps `maybe_…`, or a type in brackets that is
+/// passed on as it is.
 macro_rules! borrowed {
     (jid) => { JidRef<'_> };
     (text) => { &str };

@@ -1,8 +1,8 @@
 //! A store that is slow or broken at will: for tests of those who must cope with one.
 //!
-//! [`Held`] stands in front of other stores, usually [`Memory`](crate::memory::Memory). An operation reaches those
-//! when it is called, as always; what is held back is its completion. So a test sees the same thing as with a slow
-//! disk: the order is fixed, the answer is late.
+//! [`Held`] stands in front of other stores, usually [`Memory`](crate::memory::Memory). An
+//! operation reaches those when it is called, as always; what is held back is its completion. So a
+//! test sees the same thing as with a slow disk: the order is fixed, the answer is late.
 
 use crate::forward::{Forward, Owners};
 use crate::pending::{Completer, pending, ready};
@@ -34,12 +34,12 @@ impl Held {
         Arc::new(Held { inner, state: Mutex::default() })
     }
 
-    /// The stores as the code under test sees them.
+    /// Returns the stores as the code under test sees them.
     pub fn stores(self: &Arc<Held>) -> Stores {
         Stores::of(self.clone())
     }
 
-    /// How many operations were called and not released.
+    /// Returns how many operations were called and not released.
     pub fn waiting(&self) -> usize {
         self.state().waiting.len()
     }
@@ -59,12 +59,14 @@ impl Held {
         released
     }
 
-    /// Whether later operations complete by themselves (`true`), or wait for a release as at the start (`false`).
+    /// Returns whether later operations complete by themselves (`true`), or wait for a release as
+    /// at the start (`false`).
     pub fn set_flowing(&self, flows: bool) {
         self.state().flows = flows;
     }
 
-    /// Lets later operations change nothing and answer this error; with `None` they are carried out again.
+    /// Lets later operations change nothing and answer this error; with `None` they are carried out
+    /// again.
     pub fn set_fault(&self, fault: Option<StoreError>) {
         self.state().fault = fault;
     }
@@ -74,7 +76,8 @@ impl Held {
         self.state().most_logins = Some(most);
     }
 
-    /// Lets one of the later operations, counted from 0, change nothing and answer this error. Whether it has is told by [`Held::has_failed`].
+    /// Lets one of the later operations, counted from 0, change nothing and answer this error.
+    /// Whether it has is told by [`Held::has_failed`].
     pub fn fail_one(&self, at: usize, fault: StoreError) {
         self.state().fails_at = Some((at, fault));
     }
@@ -98,7 +101,8 @@ impl Forward for Held {
         self.state().most_logins.unwrap_or(usize::MAX)
     }
 
-    /// Calls the operation, unless it is to fail, and holds its completion back, unless it is to flow.
+    /// Calls the operation, unless it is to fail, and holds its completion back, unless it is to
+    /// flow.
     fn forward<T: Send + 'static>(
         &self,
         _: Owners,

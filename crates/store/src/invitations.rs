@@ -1,43 +1,47 @@
-//! Tokens that let somebody without a password in, once: invitations to create an account (XEP-0401, XEP-0445), and links to set a new password.
+//! Tokens that let somebody without a password in, once: invitations to create an account
+//! (XEP-0401, XEP-0445), and links to set a new password.
 
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};
 
 /// The invitations of all domains.
 pub trait Invitations: Send + Sync {
-    /// Keeps an invitation, unless its owner has `limit` already that are good. Those that expired a day ago are removed first. `now_ms`: milliseconds since 1970.
-    /// Answers [`NoAccount`](crate::StoreError::NoAccount) if it has an owner and that isn't an account.
+    /// Keeps an invitation, unless its owner has `limit` already that are good. Those that expired
+    /// a day ago are removed first. `now_ms`: milliseconds since 1970. Answers
+    /// [`NoAccount`](crate::StoreError::NoAccount) if it has an owner and that isn't an account.
     fn put(&self, invitation: Invitation, now_ms: u64, limit: usize) -> Pending<bool>;
 
-    /// The invitation with this token, unless it has expired.
+    /// Returns the invitation with this token, unless it has expired.
     fn get(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>>;
 
-    /// The same, and it is gone: nobody else can use it.
+    /// Takes the invitation: nobody else can use it.
     fn take(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>>;
 
-    /// The invitations for a domain that haven't expired, up to `limit`, those that expire first in front. For operators.
+    /// Returns the invitations for a domain that haven't expired, up to `limit`, those that expire
+    /// first in front. For operators.
     fn open(&self, domain: &str, now_ms: u64, limit: usize) -> Pending<Vec<Invitation>>;
 
-    /// Whether an invitation, which hasn't expired, is for an account of this very name.
+    /// Returns whether an invitation, which hasn't expired, is for an account of this very name.
     fn is_reserved(&self, account: JidRef<'_>, now_ms: u64) -> Pending<bool>;
 }
 
 /// A token and what it is good for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
-    /// What only those who are invited know.
+    /// The secret that only those who are invited know.
     pub token: String,
     /// The domain that it is for.
     pub domain: String,
-    /// What it lets them do.
+    /// The right that it gives.
     pub purpose: Purpose,
-    /// Who invites, a bare JID: the contact that a new account gets. For [`Purpose::Password`] the account itself. It goes when that is removed.
+    /// The one who invites, a bare JID: the contact that a new account gets. For
+    /// [`Purpose::Password`] the account itself. It goes when that is removed.
     pub owner: Option<Jid>,
     /// Until when it is good, milliseconds since 1970.
     pub expires_ms: u64,
 }
 
-/// What an invitation is good for.
+/// The right that an invitation gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Create an account, with this localpart if there is one.
@@ -46,5 +50,6 @@ pub enum Purpose {
     Password,
 }
 
-/// How long an invitation is kept after it expired, milliseconds: who has shown it before may still use it (XEP-0445 §3).
+/// The milliseconds that an invitation is kept after it expired: a client that has shown it before
+/// may still use it (XEP-0445 §3).
 pub(crate) const GRACE_MS: u64 = 86_400_000;

@@ -1,12 +1,13 @@
 //! All stores in this process's memory: for tests, and for servers that may forget.
 //!
-//! Every operation is carried out, and its future is done, when the method returns. Nothing is random, so a test that
-//! runs twice sees the same ids and versions.
+//! Every operation is carried out, and its future is done, when the method returns. Nothing is
+//! random, so a test that runs twice sees the same ids and versions.
 //!
 //! # Layout
 //!
-//! `world` is what all of them hold, with `archives`, `nodes`, `rooms` and `roster`, its larger parts, and `key`, by which it
-//! is found. This file, `archive`, `invitations`, `pubsub` and `slots` are the operations.
+//! `world` is what all of them hold, with `archives`, `nodes`, `rooms` and `roster`, its larger
+//! parts, and `key`, by which it is found. This file, `archive`, `invitations`, `pubsub` and
+//! `slots` are the operations.
 
 mod archive;
 mod archives;
@@ -42,18 +43,18 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Empty stores.
+    /// Returns empty stores.
     pub fn new() -> Memory {
         Memory { world: Mutex::new(World::default()) }
     }
 
-    /// Empty stores, bundled.
+    /// Returns empty stores, bundled.
     pub fn stores() -> Stores {
         Stores::of(Arc::new(Memory::new()))
     }
 
-    /// A panic of a caller's code is caught before anything is changed, so the world is whole even when the lock is
-    /// poisoned.
+    /// Locks the world. A panic of a caller's code is caught before anything is changed, so the
+    /// world is whole even when the lock is poisoned.
     fn world(&self) -> MutexGuard<'_, World> {
         lock(&self.world)
     }

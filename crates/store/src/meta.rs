@@ -1,6 +1,8 @@
-//! The server's own few settings, such as the secret behind the salts of unknown accounts, and its lists, such as that of administrators.
+//! The server's own few settings, such as the secret behind the salts of unknown accounts, and its
+//! lists, such as that of administrators.
 //!
-//! An entry of a list is a row of its own: two who change different entries at the same time don't undo each other's change.
+//! An entry of a list is a row of its own: two who change different entries at the same time don't
+//! undo each other's change.
 
 use crate::pending::ready;
 use crate::{Pending, StoreError};
@@ -8,13 +10,13 @@ use std::time::Duration;
 
 /// Bytes under a name.
 pub trait Meta: Send + Sync {
-    /// The bytes under a key.
+    /// Returns the bytes under a key.
     fn get(&self, key: &str) -> Pending<Option<Vec<u8>>>;
 
     /// Puts bytes under a key, in place of those before.
     fn put(&self, key: &str, bytes: Vec<u8>) -> Pending<()>;
 
-    /// The entries of a list with their bytes, by name.
+    /// Returns the entries of a list with their bytes, by name.
     fn entries(&self, list: &str) -> Pending<Vec<(String, Vec<u8>)>>;
 
     /// Puts an entry into a list, in place of one of that name.
@@ -26,19 +28,21 @@ pub trait Meta: Send + Sync {
     /// Removes an entry from a list; `false` if there was none of that name.
     fn remove_entry(&self, list: &str, name: &str) -> Pending<bool>;
 
-    /// Replaces an entry of these bytes, or removes it; `false`, and nothing is changed, if there is none of that name with these bytes.
+    /// Replaces an entry of these bytes, or removes it; `false`, and nothing is changed, if there
+    /// is none of that name with these bytes.
     fn replace_entry(&self, list: &str, name: &str, before: Vec<u8>, after: Option<Vec<u8>>) -> Pending<bool>;
 
     /// Replaces all entries of a list.
     fn set_entries(&self, list: &str, entries: Vec<(String, Vec<u8>)>) -> Pending<()>;
 
-    /// Has the engine look at what there is now, so that it finds the best ways to rows that have just been written in great number. Engines that look by
-    /// themselves have nothing to do.
+    /// Lets the engine look at what there is now, so that it finds the best ways to rows that have
+    /// just been written in great number. Engines that look by themselves have nothing to do.
     fn look_over(&self) -> Pending<()> {
         ready(Ok(()))
     }
 
-    /// Returns what has kept the store from writing lately, if nothing could be written since. It still reads then, as far as it can.
+    /// Returns what has kept the store from writing lately, if nothing could be written since. It
+    /// still reads then, as far as it can.
     fn trouble(&self) -> Option<StoreError> {
         None
     }
@@ -48,7 +52,8 @@ pub trait Meta: Send + Sync {
         Activity::default()
     }
 
-    /// Returns the number of logins that may be under way at a time: more would only wait for each other, and keep others waiting.
+    /// Returns the number of logins that may be under way at a time: more would only wait for each
+    /// other, and keep others waiting.
     fn logins_at_once(&self) -> usize {
         usize::MAX
     }
@@ -57,7 +62,7 @@ pub trait Meta: Send + Sync {
 /// Counts of what a store did, and the time that the oldest operation waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// How long the oldest operation has waited that isn't done.
+    /// The time that the oldest unfinished operation has waited.
     pub waiting: Duration,
     /// Operations that wait or run.
     pub operations: usize,
@@ -65,7 +70,8 @@ pub struct Activity {
     pub bytes: usize,
     /// Connections.
     pub connections: usize,
-    /// Batches and operations that were run again, since others got in their way or the connection was lost.
+    /// Batches and operations that were run again, since others got in their way or the connection
+    /// was lost.
     pub retries: u64,
     /// Connections that were made in place of lost ones.
     pub reconnects: u64,

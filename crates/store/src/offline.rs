@@ -3,9 +3,11 @@
 use crate::Pending;
 use rookery_jid::JidRef;
 
-/// The offline messages of all accounts, in the order in which they came. Owners count by their bare JID.
+/// The offline messages of all accounts, in the order in which they came. Owners count by their
+/// bare JID.
 pub trait Offline: Send + Sync {
-    /// Keeps a stanza for later, unless there is no room for it. `unix_ms`: when it came, milliseconds since 1970.
+    /// Keeps a stanza for later, unless there is no room for it. `unix_ms`: when it came,
+    /// milliseconds since 1970.
     ///
     /// Nobody has more of the room than is still free: a sender of much leaves as much for others,
     /// and there is always some for one more.
@@ -18,20 +20,23 @@ pub trait Offline: Send + Sync {
         room: OfflineRoom,
     ) -> Pending<Pushed>;
 
-    /// The oldest messages with an id above `after` (0: from the first), of at most `max_bytes` of stanza bytes
-    /// together and [`MOST_LOADED`], but at least one if there is any. Nothing for an owner that isn't an account.
+    /// Returns the oldest messages with an id above `after` (0: from the first), of at most
+    /// `max_bytes` of stanza bytes together and [`MOST_LOADED`], but at least one if there is any.
+    /// Nothing for an owner that isn't an account.
     ///
-    /// They stay until they are [removed](Offline::remove): whoever delivers them loses none if it fails halfway.
+    /// They stay until they are [removed](Offline::remove): the caller loses none if it
+    /// fails halfway.
     fn load(&self, owner: JidRef<'_>, after: u64, max_bytes: usize) -> Pending<Vec<OfflineMessage>>;
 
     /// Removes the messages up to and with that id; how many that were.
     fn remove(&self, owner: JidRef<'_>, up_to: u64) -> Pending<u64>;
 
-    /// How many messages wait.
+    /// Returns how many messages wait.
     fn count(&self, owner: JidRef<'_>) -> Pending<u64>;
 }
 
-/// Messages that are loaded at a time at most: a database on a network sends all that it is asked for.
+/// Messages that are loaded at a time at most: a database on a network sends all that it is asked
+/// for.
 pub const MOST_LOADED: usize = 200;
 
 /// Bounds what may wait for one account.
@@ -64,7 +69,7 @@ impl OfflineRoom {
     }
 }
 
-/// What became of a message.
+/// The fate of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
     /// It is kept.
@@ -80,7 +85,7 @@ pub enum Pushed {
 pub struct OfflineMessage {
     /// Above those of all older messages, never given twice, at least 1.
     pub id: u64,
-    /// When it came, milliseconds since 1970 (for the delay stamp, XEP-0203).
+    /// The time when it came, milliseconds since 1970 (for the delay stamp, XEP-0203).
     pub unix_ms: u64,
     /// The stanza as it was pushed.
     pub stanza: Vec<u8>,

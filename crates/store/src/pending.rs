@@ -1,6 +1,8 @@
-//! The future that every store method answers with: [`rookery_base::one_shot`] with the store's errors.
+//! The future that every store method answers with: [`rookery_base::one_shot`] with the store's
+//! errors.
 //!
-//! Invariant: a completer that is dropped unused completes with [`StoreError::Closed`], so no future waits forever.
+//! Invariant: a completer that is dropped unused completes with [`StoreError::Closed`], so no
+//! future waits forever.
 
 use crate::StoreError;
 use rookery_base::{Abandoned, one_shot};
@@ -9,16 +11,17 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 
-/// The answer to an operation that was queued when the method was called. Dropping it cancels nothing.
+/// The answer to an operation that was queued when the method was called. Dropping it cancels
+/// nothing.
 pub type Pending<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
-/// A future and what completes it.
+/// Returns a future, and what completes it.
 pub(crate) fn pending<T: Send + 'static>() -> (Completer<T>, Pending<T>) {
     let (completer, awaited) = one_shot::<Result<T, StoreError>>();
     (Completer(completer), Box::pin(async { awaited.await.unwrap_or_else(|Abandoned| Err(StoreError::Closed)) }))
 }
 
-/// A future that is done.
+/// Returns a future that is done.
 pub(crate) fn ready<T: Send + 'static>(answer: Result<T, StoreError>) -> Pending<T> {
     Box::pin(std::future::ready(answer))
 }
@@ -27,13 +30,14 @@ pub(crate) fn ready<T: Send + 'static>(answer: Result<T, StoreError>) -> Pending
 pub(crate) struct Completer<T>(rookery_base::Completer<Result<T, StoreError>>);
 
 impl<T> Completer<T> {
-    /// Sets the answer and wakes whoever waits.
+    /// Sets the answer and wakes the one that waits.
     pub(crate) fn complete(self, answer: Result<T, StoreError>) {
         self.0.complete(answer);
     }
 }
 
-/// Runs code that a caller gave, so that its panic is an error. The store undoes what it left half done.
+/// Runs code that a caller gave, so that its panic is an error. The store undoes what it left half
+/// done.
 pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(StoreError::Panicked(words(panic.as_ref()))))
 }

@@ -9,21 +9,23 @@ pub trait LastPresence: Send + Sync {
     /// [`NoAccount`](crate::StoreError::NoAccount) if the owner isn't an account.
     fn put(&self, owner: JidRef<'_>, unix_ms: u64, stanza: Vec<u8>) -> Pending<()>;
 
-    /// The last presence of an account, whoever may see it: for the server itself and for operators.
+    /// Returns the last presence of an account, without asking who may see it: for the server
+    /// itself and for operators.
     fn last(&self, owner: JidRef<'_>) -> Pending<Option<LastSeen>>;
 
-    /// The last presence of those `owners` whose roster lets `asker` see it (subscription `from` or `both`), in the
-    /// order of `owners`, each with the owner's document of that name, if there is one. Owners who have none, or don't let, or don't exist are left out, so an asker can't tell
-    /// which it was.
+    /// Returns the last presence of those `owners` whose roster lets `asker` see it (subscription
+    /// `from` or `both`), in the order of `owners`, each with the owner's document of that name, if
+    /// there is one. Owners who have none, or don't let, or don't exist are left out, so an asker
+    /// can't tell which it was.
     fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>, document: &str) -> Pending<Vec<SeenWith>>;
 }
 
 /// The last presence of one account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastSeen {
-    /// Whose it is, as asked for.
+    /// Its owner, as asked for.
     pub owner: Jid,
-    /// When it was sent, milliseconds since 1970.
+    /// The time when it was sent, milliseconds since 1970.
     pub unix_ms: u64,
     /// The stanza as it was put.
     pub stanza: Vec<u8>,

@@ -1,7 +1,8 @@
-//! Nodes that others subscribe to, with their items (XEP-0060), of services and of accounts (XEP-0163).
+//! Nodes that others subscribe to, with their items (XEP-0060), of services and of accounts
+//! (XEP-0163).
 //!
-//! A node is named by its host and its id. A host with a localpart is an account: its nodes need it to exist, and go with it. Any other
-//! host is a service, which the store knows only by its name.
+//! A node is named by its host and its id. A host with a localpart is an account: its nodes need it
+//! to exist, and go with it. Any other host is a service, which the store knows only by its name.
 //!
 //! The account that has made a node answers for it: its bytes, which are those of its
 //! configuration, its items and its affiliations, count for that account.
@@ -11,11 +12,11 @@ use rookery_jid::{Jid, JidRef};
 
 /// The nodes of all hosts. Hosts and affiliated entities count by their bare JIDs.
 pub trait Pubsub: Send + Sync {
-    /// A node with all that belongs to it but its items; `None` if there is no such node.
+    /// Returns a node with all that belongs to it but its items; `None` if there is no such node.
     fn node(&self, host: JidRef<'_>, node: &str) -> Pending<Option<Node>>;
 
-    /// The nodes of a host whose id is above `after` (`""`: from the first), at most `limit`, by id; each with its configuration and
-    /// the affiliation of `asker`.
+    /// Returns the nodes of a host whose id is above `after` (`""`: from the first), at most
+    /// `limit`, by id; each with its configuration and the affiliation of `asker`.
     fn nodes(&self, host: JidRef<'_>, asker: JidRef<'_>, after: &str, limit: usize) -> Pending<Vec<Listed>>;
 
     /// Makes a node with an owner, if there is room for it.
@@ -28,13 +29,15 @@ pub trait Pubsub: Send + Sync {
         room: Room,
     ) -> Pending<Created>;
 
-    /// Replaces the configuration, and removes the items that are too many or too old then; `false` if there is no such node.
+    /// Replaces the configuration, and removes the items that are too many or too old then; `false`
+    /// if there is no such node.
     fn configure_node(&self, host: JidRef<'_>, node: &str, config: Vec<u8>, kept: Kept) -> Pending<bool>;
 
     /// Removes a node with all that belongs to it; `false` if there was none.
     fn delete_node(&self, host: JidRef<'_>, node: &str) -> Pending<bool>;
 
-    /// Sets the affiliation of an entity, or with `None` takes it away. A new one needs room for its bytes.
+    /// Sets the affiliation of an entity, or with `None` takes it away. A new one needs room for
+    /// its bytes.
     fn set_affiliation(
         &self,
         host: JidRef<'_>,
@@ -44,8 +47,9 @@ pub trait Pubsub: Send + Sync {
         room: Room,
     ) -> Pending<Set>;
 
-    /// Sets the subscription of an address, bare or full, or with `None` takes it away. A new one is refused if the addresses of the same account have
-    /// `most` subscriptions to nodes of the host already.
+    /// Sets the subscription of an address, bare or full, or with `None` takes it away. A new one
+    /// is refused if the addresses of the same account have `most` subscriptions to nodes of the
+    /// host already.
     fn set_subscription(
         &self,
         host: JidRef<'_>,
@@ -60,23 +64,27 @@ pub trait Pubsub: Send + Sync {
     /// its bytes.
     fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: Kept, room: Room) -> Pending<Published>;
 
-    /// Some items of a node, without those that are too old; `None` if there is no such node.
+    /// Returns some items of a node, without those that are too old; `None` if there is no such
+    /// node.
     fn items(&self, host: JidRef<'_>, node: &str, wanted: Wanted, since_ms: u64) -> Pending<Option<Items>>;
 
-    /// Removes items by their ids. Answers with the ids of those that were there, in the order asked.
+    /// Removes items by their ids. Answers with the ids of those that were there, in the order
+    /// asked.
     fn retract(&self, host: JidRef<'_>, node: &str, ids: Vec<String>) -> Pending<Vec<String>>;
 
     /// Removes all items; how many that were.
     fn purge(&self, host: JidRef<'_>, node: &str) -> Pending<u64>;
 
-    /// The subscriptions of an entity, whatever its resource, to the nodes of a host: node, subscriber, subscription. By node.
+    /// Returns the subscriptions of an entity, whatever its resource, to the nodes of a host: node,
+    /// subscriber, subscription. By node.
     fn subscriptions_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, Jid, NodeSubscription)>>;
 
-    /// The affiliations of an entity with the nodes of a host, by node.
+    /// Returns the affiliations of an entity with the nodes of a host, by node.
     fn affiliations_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, Affiliation)>>;
 
-    /// What an entity who becomes available needs to hear the last news of accounts: for each of these accounts, each of the named nodes
-    /// that it has and that holds an item. They come in portions of [`PAGE_BYTES`] or one item, in the order of the question: those behind
+    /// Reads what an entity that becomes available needs to hear the last news of accounts: for
+    /// each of these accounts, each of the named nodes that it has and that holds an item. They
+    /// come in portions of [`PAGE_BYTES`] or one item, in the order of the question: those behind
     /// `after`, an account and a node of it; and whether there may be more.
     fn news(
         &self,
@@ -86,11 +94,12 @@ pub trait Pubsub: Send + Sync {
         after: Option<(Jid, String)>,
     ) -> Pending<(Vec<News>, bool)>;
 
-    /// The nodes of all accounts, page by page: those whose number is above `after` (0: from the first), at most `limit`.
+    /// Returns the nodes of all accounts, page by page: those whose number is above `after` (0:
+    /// from the first), at most `limit`.
     fn accounts_nodes(&self, after: u64, limit: usize) -> Pending<Vec<(u64, Jid, String)>>;
 }
 
-/// What belongs to a node.
+/// A node with all that belongs to it but its items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// The configuration, as it was given.
@@ -115,7 +124,7 @@ pub struct Listed {
     pub affiliation: Option<Affiliation>,
 }
 
-/// What somebody may do with a node (XEP-0060 §4.1). The affiliation `none` is not kept.
+/// The rights of an address on a node (XEP-0060 §4.1). The affiliation `none` is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Affiliation {
     /// Everything.
@@ -134,7 +143,7 @@ impl Affiliation {
     /// All of them.
     pub const ALL: [Affiliation; 5] = [Self::Owner, Self::Publisher, Self::PublishOnly, Self::Member, Self::Outcast];
 
-    /// The value of the `affiliation` attribute.
+    /// Returns the value of the `affiliation` attribute.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Owner => "owner",
@@ -145,22 +154,23 @@ impl Affiliation {
         }
     }
 
-    /// The affiliation of that name; `None` also for `none`.
+    /// Returns the affiliation of that name; `None` also for `none`.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|affiliation| affiliation.as_str() == name)
     }
 }
 
-/// How an address is subscribed to a node.
+/// The subscription of an address to a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeSubscription {
-    /// An owner has yet to approve it (the state `pending`, XEP-0060 §4.2); else it is `subscribed`.
+    /// An owner has yet to approve it (the state `pending`, XEP-0060 §4.2); else it is
+    /// `subscribed`.
     pub pending: bool,
     /// Its options, as they were given; empty for the defaults.
     pub options: Vec<u8>,
 }
 
-/// What became of a node to be.
+/// The fate of a node that was to be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Created {
     /// It was made.
@@ -180,9 +190,9 @@ pub enum Created {
 pub struct Item {
     /// Its id, unique within the node.
     pub id: String,
-    /// Who published it, bare.
+    /// The publisher, bare.
     pub publisher: Jid,
-    /// When, milliseconds since 1970.
+    /// The time of publication, milliseconds since 1970.
     pub unix_ms: u64,
     /// Its payload, one element; empty if it has none.
     pub payload: Vec<u8>,
@@ -195,7 +205,7 @@ impl Item {
     }
 }
 
-/// How many items a node keeps, and for how long.
+/// The number of items that a node keeps, and the time that it keeps them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// This many of the newest.
@@ -234,7 +244,7 @@ pub enum Set {
     Full,
 }
 
-/// What became of an item.
+/// The fate of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Published {
     /// It is kept.
@@ -247,14 +257,15 @@ pub enum Published {
     CreatorFull,
 }
 
-/// Which items of a node are asked for.
+/// The items of a node that are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Those with these ids, in this order, as far as they exist.
     Ids(Vec<String>),
     /// The newest, at most this many.
     Newest(usize),
-    /// A page (XEP-0059): at most `limit` of those behind the item `after` (`None`: from the oldest).
+    /// A page (XEP-0059): at most `limit` of those behind the item `after` (`None`: from the
+    /// oldest).
     After(Option<String>, usize),
     /// A page: at most `limit` of those right before the item `before` (`None`: the newest).
     Before(Option<String>, usize),
@@ -267,9 +278,9 @@ pub enum Wanted {
 pub struct Items {
     /// The items.
     pub items: Vec<Item>,
-    /// How many older ones than the first of them there are.
+    /// The number of items that are older than the first of them.
     pub index: usize,
-    /// How many the node has.
+    /// The number of items that the node has.
     pub total: usize,
     /// The item that a page was to begin or end at doesn't exist.
     pub lost: bool,
@@ -286,7 +297,7 @@ pub struct News {
     pub config: Vec<u8>,
     /// The affiliation of who asked.
     pub affiliation: Option<Affiliation>,
-    /// Whether who asked sees the presence of the account.
+    /// True if the one who asked sees the presence of the account.
     pub sees_presence: bool,
     /// The roster groups that the account has put who asked in.
     pub groups: Vec<String>,
@@ -294,8 +305,10 @@ pub struct News {
     pub item: Item,
 }
 
-/// Bytes for which an item or an affiliation counts beside its texts: about what it takes to keep it.
+/// Bytes for which an item or an affiliation counts beside its texts: about what it takes to keep
+/// it.
 pub const OVERHEAD: u64 = 100;
 
-/// Bytes of items ([`Item::bytes`]) that one answer of [`Pubsub::items`] holds at most, unless a single item is larger.
+/// Bytes of items ([`Item::bytes`]) that one answer of [`Pubsub::items`] holds at most, unless a
+/// single item is larger.
 pub const PAGE_BYTES: u64 = 256 * 1024;

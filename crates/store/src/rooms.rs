@@ -5,17 +5,17 @@ use rookery_jid::{Jid, JidRef};
 
 /// The persistent rooms of all services. A room counts by its bare JID, an affiliated user too.
 pub trait Rooms: Send + Sync {
-    /// All rooms of a service, in the order of their localparts.
+    /// Returns all rooms of a service, in the order of their localparts.
     fn list(&self, host: &str) -> Pending<Vec<ListedRoom>>;
 
-    /// Everything about a room; `None` if there is no such.
+    /// Returns everything about a room; `None` if there is no such.
     fn load(&self, room: JidRef<'_>) -> Pending<Option<StoredRoom>>;
 
     /// Creates a room, or replaces everything about it but its affiliations.
     fn put(&self, room: JidRef<'_>, document: RoomDocument) -> Pending<()>;
 
-    /// Gives users an affiliation, or takes it with [`Affiliation::None`]: all of them or, on an error, none. `false` if there is no such
-    /// room.
+    /// Gives users an affiliation, or takes it with [`Affiliation::None`]: all of them or, on an
+    /// error, none. `false` if there is no such room.
     fn affiliate(&self, room: JidRef<'_>, changes: Vec<Affiliated>) -> Pending<bool>;
 
     /// Removes a room and all about it; whether it was there.
@@ -26,14 +26,15 @@ pub trait Rooms: Send + Sync {
     fn known_in(&self, user: JidRef<'_>) -> Pending<u64>;
 }
 
-/// A long-lived association of a user with a room (XEP-0045 §5.2), from the least to the most rights.
+/// A long-lived association of a user with a room (XEP-0045 §5.2), from the least to the most
+/// rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Affiliation {
     /// May not enter.
     Outcast,
     /// The absence of an affiliation.
     None,
-    /// Is on the member list.
+    /// On the member list.
     Member,
     /// Manages members and moderators.
     Admin,
@@ -46,33 +47,34 @@ pub enum Affiliation {
 pub struct Affiliated {
     /// The bare JID.
     pub user: Jid,
-    /// What the user is to the room.
+    /// The user's long-lived relation to the room.
     pub affiliation: Affiliation,
     /// The reserved nick, if there is one (XEP-0045 §7.10).
     pub nick: Option<String>,
-    /// Why, if somebody gave a reason.
+    /// The reason, if somebody gave one.
     pub reason: Option<String>,
 }
 
-/// What a list of rooms shows.
+/// A room as lists of rooms show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedRoom {
     /// The bare JID.
     pub room: Jid,
     /// Its name for people.
     pub name: String,
-    /// Whether everybody may find it.
+    /// True if everybody may find it.
     pub is_public: bool,
     /// The bare JID of the creator, unless that account is no more.
     pub creator: Option<Jid>,
 }
 
-/// What is kept of a room beside its affiliations. The documents are the caller's; the store doesn't read them.
+/// The part of a room that is kept besides its affiliations. The documents are the caller's; the
+/// store doesn't read them.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct RoomDocument {
     /// Its name for people.
     pub name: String,
-    /// Whether everybody may find it.
+    /// True if everybody may find it.
     pub is_public: bool,
     /// The bare JID of the creator, for whom it counts; forgotten when the account is removed.
     pub creator: Option<Jid>,
@@ -84,7 +86,8 @@ pub struct RoomDocument {
     pub subject: Option<Vec<u8>>,
     /// The vCard with the avatar, if there is one.
     pub vcard: Option<Vec<u8>>,
-    /// What there is to say of single users, in its order, each with the bare JID: it is forgotten when the account is removed.
+    /// The facts about single users, in its order, each with the bare JID: it is forgotten when the
+    /// account is removed.
     pub of_users: Vec<(Jid, Vec<u8>)>,
 }
 

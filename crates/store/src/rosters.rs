@@ -1,34 +1,40 @@
 //! Rosters (RFC 6121 §2) with versions (§2.6).
 //!
-//! Every change that a client can see counts the owner's version up by one. What changed since an older version is
-//! answered from the items' own versions and from a bounded list of removed contacts; a version older than that list,
-//! or one never given out, gets the whole roster. Versions never repeat, not even when an account is removed and
-//! created anew, so a client's cache of the old account is never taken for a part of the new one.
+//! Every change that a client can see counts the owner's version up by one. What changed since an
+//! older version is answered from the items' own versions and from a bounded list of removed
+//! contacts; a version older than that list, or one never given out, gets the whole roster.
+//! Versions never repeat, not even when an account is removed and created again, so a client's
+//! cache of the old account is never taken for a part of the new one.
 
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};
 use std::collections::BTreeMap;
 
-/// The rosters of all accounts. Every method answers [`NoAccount`](crate::StoreError::NoAccount) if the owner isn't
-/// one.
+/// The rosters of all accounts. Every method answers [`NoAccount`](crate::StoreError::NoAccount) if
+/// the owner isn't one.
 pub trait Rosters: Send + Sync {
-    /// The whole roster, ordered by the bytes of the contacts' JIDs, with those items that clients must not see.
+    /// Returns the whole roster, ordered by the bytes of the contacts' JIDs, with those items that
+    /// clients must not see.
     fn get(&self, owner: JidRef<'_>) -> Pending<Roster>;
 
-    /// What a client that has `version` must hear (RFC 6121 §2.6.3). `None`: send it the whole roster.
+    /// Returns what a client that has `version` must hear (RFC 6121 §2.6.3). `None`: send it the
+    /// whole roster.
     fn since(&self, owner: JidRef<'_>, version: u64) -> Pending<Option<Changes>>;
 
-    /// The contacts with a subscription in either direction, without what only a roster window needs: for presence.
+    /// Returns the contacts with a subscription in either direction, without what only a roster
+    /// window needs: for presence.
     fn contacts(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Subscription)>>;
 
-    /// Returns one item, seen by clients or not. `contact` counts as given, with its resource if it has one.
+    /// Returns one item, seen by clients or not. `contact` counts as given, with its resource if it
+    /// has one.
     fn item(&self, owner: JidRef<'_>, contact: JidRef<'_>) -> Pending<Option<RosterItem>>;
 
-    /// Reads one item, lets `edit` decide, and writes the decision, all in one step that nothing overtakes.
+    /// Reads one item, lets `edit` decide, and writes the decision, all in one step that nothing
+    /// overtakes.
     ///
-    /// `contact` counts as given, with its resource if it has one. `edit` runs on the store's thread: it must be
-    /// quick and must not use this store. If it panics, nothing changes and the answer is
-    /// [`Panicked`](crate::StoreError::Panicked).
+    /// `contact` counts as given, with its resource if it has one. `edit` runs on the store's
+    /// thread: it must be quick and must not use this store. If it panics, nothing changes and the
+    /// answer is [`Panicked`](crate::StoreError::Panicked).
     fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, edit: EditRoster) -> Pending<Changed>;
 
     /// Writes many items at once, as an import has them, in one step: each replaces the item of the
@@ -64,7 +70,7 @@ pub struct RosterSize {
     pub bytes: usize,
 }
 
-/// What [`EditRoster`] decided.
+/// The decision of an [`EditRoster`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edit {
     /// Leave everything as it is.
@@ -75,7 +81,7 @@ pub enum Edit {
     Remove,
 }
 
-/// What [`Rosters::change`] did.
+/// The effect of [`Rosters::change`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
     /// The roster's version now; counted up only if a client sees a difference.
@@ -95,12 +101,13 @@ pub struct Roster {
     pub items: Vec<RosterItem>,
 }
 
-/// What happened to a roster since a version, in the order in which it happened.
+/// The changes of a roster since a version, in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changes {
     /// The roster's version now.
     pub version: u64,
-    /// One change per contact, each with the version that it made: one roster push each (RFC 6121 §2.6.3).
+    /// One change per contact, each with the version that it made: one roster push each (RFC 6121
+    /// §2.6.3).
     pub changes: Vec<(u64, Change)>,
 }
 
@@ -122,21 +129,23 @@ pub struct RosterItem {
     pub name: Option<String>,
     /// The groups that the contact is in, in the owner's order.
     pub groups: Vec<String>,
-    /// Who sees whose presence.
+    /// The directions in which presence is seen.
     pub subscription: Subscription,
     /// The owner asked to see the contact's presence and has no answer yet (`ask='subscribe'`).
     pub ask: bool,
     /// The owner approved a request before it came (RFC 6121 §3.4).
     pub approved: bool,
-    /// The contact's subscription request that the owner hasn't answered: the whole stanza (RFC 6121 §3.1.3).
+    /// The contact's subscription request that the owner hasn't answered: the whole stanza (RFC
+    /// 6121 §3.1.3).
     pub pending_in: Option<Vec<u8>>,
-    /// The owner has the contact in the roster, whatever the subscription is. Only an item that came to be by a request
-    /// from the contact doesn't have it.
+    /// The owner has the contact in the roster, whatever the subscription is. Only an item that
+    /// came to be by a request from the contact doesn't have it.
     pub listed: bool,
 }
 
 impl RosterItem {
-    /// An item as a roster set makes it (RFC 6121 §2.3): no name, no groups, no subscription.
+    /// Returns an item as a roster set makes it (RFC 6121 §2.3): no name, no groups, no
+    /// subscription.
     pub fn new(jid: Jid) -> RosterItem {
         RosterItem {
             jid,
@@ -150,7 +159,8 @@ impl RosterItem {
         }
     }
 
-    /// An item that exists only because the contact asked for a subscription with this stanza: clients don't see it.
+    /// Returns an item that exists only because the contact asked for a subscription with this
+    /// stanza: clients don't see it.
     pub fn requested(jid: Jid, stanza: Vec<u8>) -> RosterItem {
         RosterItem { pending_in: Some(stanza), listed: false, ..RosterItem::new(jid) }
     }
@@ -163,7 +173,8 @@ impl RosterItem {
         self.jid.as_str().len() + name + self.groups.iter().map(group).sum::<usize>()
     }
 
-    /// Whether clients may see the item: not while all there is to it is the contact's request (RFC 6121 §3.1.3).
+    /// Returns whether clients may see the item: not while all there is to it is the contact's
+    /// request (RFC 6121 §3.1.3).
     pub fn visible(&self) -> bool {
         self.listed
             || self.subscription != Subscription::None
@@ -173,7 +184,7 @@ impl RosterItem {
             || !self.groups.is_empty()
     }
 
-    /// Whether a client can tell the two apart; neither may be hidden.
+    /// Returns whether a client can tell the two apart; neither may be hidden.
     pub(crate) fn looks_like(&self, other: &RosterItem) -> bool {
         self.name == other.name
             && self.groups == other.groups
@@ -183,7 +194,7 @@ impl RosterItem {
     }
 }
 
-/// Who of owner and contact sees the other's presence (RFC 6121 §2.1.2.5).
+/// Says who of owner and contact sees the other's presence (RFC 6121 §2.1.2.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Subscription {
     /// Neither.
@@ -198,7 +209,7 @@ pub enum Subscription {
 }
 
 impl Subscription {
-    /// The value with these two directions.
+    /// Returns the value with these two directions.
     pub fn new(to: bool, from: bool) -> Subscription {
         match (to, from) {
             (false, false) => Subscription::None,
@@ -208,27 +219,27 @@ impl Subscription {
         }
     }
 
-    /// Whether the owner sees the contact's presence.
+    /// Returns whether the owner sees the contact's presence.
     pub fn to(self) -> bool {
         matches!(self, Subscription::To | Subscription::Both)
     }
 
-    /// Whether the contact sees the owner's presence.
+    /// Returns whether the contact sees the owner's presence.
     pub fn from(self) -> bool {
         matches!(self, Subscription::From | Subscription::Both)
     }
 
-    /// The same with the direction "owner sees contact" set so.
+    /// Returns the same with the direction "owner sees contact" set so.
     pub fn with_to(self, to: bool) -> Subscription {
         Subscription::new(to, self.from())
     }
 
-    /// The same with the direction "contact sees owner" set so.
+    /// Returns the same with the direction "contact sees owner" set so.
     pub fn with_from(self, from: bool) -> Subscription {
         Subscription::new(self.to(), from)
     }
 
-    /// The value of the `subscription` attribute.
+    /// Returns the value of the `subscription` attribute.
     pub fn as_str(self) -> &'static str {
         match self {
             Subscription::None => "none",
@@ -239,7 +250,7 @@ impl Subscription {
     }
 }
 
-/// What a change of an item means to clients.
+/// The meaning of a changed item to clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// There is no change.
@@ -253,13 +264,13 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    /// Whether it makes a new version.
+    /// Returns whether it makes a new version.
     pub(crate) fn is_seen(self) -> bool {
         matches!(self, Effect::Put | Effect::Removed)
     }
 }
 
-/// What the step from one state of an item to another means to clients.
+/// Returns what the step from one state of an item to another means to clients.
 pub(crate) fn effect(before: Option<&RosterItem>, after: Option<&RosterItem>) -> Effect {
     if before == after {
         return Effect::None;
@@ -283,5 +294,5 @@ pub(crate) fn replacing(before: Option<&RosterItem>, item: RosterItem) -> Roster
     RosterItem { pending_in: before.and_then(|before| before.pending_in.clone()), ..item }
 }
 
-/// How many removed contacts per roster are remembered for [`Rosters::since`].
+/// The number of removed contacts per roster that are remembered for [`Rosters::since`].
 pub const REMEMBERED_REMOVALS: usize = 1000;

@@ -1,8 +1,10 @@
-//! A store that keeps the order of the calls for one owner and no other: for tests of those who must not rely on more.
+//! A store that keeps the order of the calls for one owner and no other: for tests of those who
+//! must not rely on more.
 //!
-//! [`Shuffled`] stands in front of other stores, usually [`Memory`](crate::memory::Memory). An operation reaches those only
-//! when the test lets one run, and which one that is, is drawn from a seed: any of those that have no earlier one of the
-//! same owner in front of them. So a test sees what several connections to a database may do.
+//! [`Shuffled`] stands in front of other stores, usually [`Memory`](crate::memory::Memory). An
+//! operation reaches those only when the test lets one run, and which one that is, is drawn from a
+//! seed: any of those that have no earlier one of the same owner in front of them. So a test sees
+//! what several connections to a database may do.
 
 use crate::forward::{Forward, Owners};
 use crate::pending::pending;
@@ -20,8 +22,8 @@ pub struct Shuffled {
 
 type Run = Box<dyn FnOnce(&Stores) + Send>;
 
-/// Operations that were called and not carried out, of which any may be next that has no earlier one of the same owner in
-/// front of it.
+/// Operations that were called and not carried out, of which any may be next that has no earlier
+/// one of the same owner in front of it.
 #[derive(Debug)]
 pub struct Waiting<T> {
     sequence: Sequence,
@@ -34,7 +36,7 @@ impl Shuffled {
         Arc::new(Shuffled { inner, waiting: Mutex::new(Waiting::new(seed)) })
     }
 
-    /// The stores as the code under test sees them.
+    /// Returns the stores as the code under test sees them.
     pub fn stores(self: &Arc<Shuffled>) -> Stores {
         Stores::of(self.clone())
     }

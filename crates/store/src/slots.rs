@@ -1,4 +1,5 @@
-//! Places for files that users share by HTTP (XEP-0363). The files themselves are elsewhere: here is who may write and read which.
+//! Places for files that users share by HTTP (XEP-0363). The files themselves are elsewhere: here
+//! is who may write and read which.
 
 use crate::Pending;
 use rookery_jid::Jid;
@@ -9,26 +10,26 @@ pub trait Slots: Send + Sync {
     /// Answers [`NoAccount`](crate::StoreError::NoAccount) if the owner isn't an account.
     fn reserve(&self, slot: Slot, quota: SlotQuota) -> Pending<Reserved>;
 
-    /// The slot with this token, unless it has expired. `now_ms`: milliseconds since 1970.
+    /// Returns the slot with this token, unless it has expired. `now_ms`: milliseconds since 1970.
     fn slot(&self, token: &str, now_ms: u64) -> Pending<Option<Slot>>;
 
-    /// Goes from one stage to another, once: `false` if the slot isn't in the stage `from`, or has expired. Who fills a slot is alone with it.
-    /// `until_ms`: when it expires from now on.
+    /// Goes from one stage to another, once: `false` if the slot isn't in the stage `from`, or has
+    /// expired. Who fills a slot is alone with it. `until_ms`: when it expires from now on.
     fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64, until_ms: u64) -> Pending<bool>;
 
-    /// The tokens of slots that have expired, or whose owner is gone, at most `limit`.
+    /// Returns the tokens of slots that have expired, or whose owner is gone, at most `limit`.
     fn expired(&self, now_ms: u64, limit: usize) -> Pending<Vec<String>>;
 
-    /// Forgets a slot: whoever does has removed its file.
+    /// Forgets a slot, whose file the caller has removed.
     fn forget(&self, token: &str) -> Pending<()>;
 }
 
 /// A place for one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// What its address has that nobody can guess.
+    /// The part of its address that nobody can guess.
     pub token: String,
-    /// Whose it is, a bare JID. Expired from the moment on when that account is removed.
+    /// Its owner, a bare JID. Expired from the moment on when that account is removed.
     pub owner: Jid,
     /// The file's name, as its owner wrote it.
     pub name: String,
@@ -36,12 +37,12 @@ pub struct Slot {
     pub size: u64,
     /// Its type, if the owner has said one.
     pub content_type: Option<String>,
-    /// Until when its stage may last, milliseconds since 1970: an upload that has not begun by then is too late, one that goes on too long is
-    /// broken off, and a file is removed.
+    /// Until when its stage may last, milliseconds since 1970: an upload that has not begun by then
+    /// is too late, one that goes on too long is broken off, and a file is removed.
     pub expires_ms: u64,
-    /// How long its file is kept, in milliseconds.
+    /// The milliseconds that its file is kept.
     pub keep_ms: u64,
-    /// How far it has come.
+    /// The stage that it has reached.
     pub stage: SlotStage,
 }
 
@@ -63,7 +64,8 @@ pub enum Reserved {
     Done,
     /// Its owner has too many, or too large ones.
     Full {
-        /// When so many of them will have expired that it fits, milliseconds since 1970; `None` if it never does.
+        /// The time when so many of them will have expired that it fits, milliseconds since 1970;
+        /// `None` if it never does.
         again_ms: Option<u64>,
     },
 }
@@ -77,7 +79,8 @@ pub(crate) struct Taken {
 }
 
 impl SlotQuota {
-    /// Says when one more slot of some size fits beside those that there are, the first to expire first: `Some(0)` for at once.
+    /// Says when one more slot of some size fits beside those that there are, the first to expire
+    /// first: `Some(0)` for at once.
     pub(crate) fn fits_from(&self, size: u64, taken: &[Taken]) -> Option<u64> {
         let mut bytes = taken.iter().fold(size, |sum, slot| sum.saturating_add(slot.size));
         let mut files = 1 + taken.len() as u64;
@@ -95,7 +98,7 @@ impl SlotQuota {
     }
 }
 
-/// How far a slot has come.
+/// The stages of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotStage {
     /// There is no file.

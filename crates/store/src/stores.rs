@@ -31,7 +31,7 @@ pub struct Stores {
 }
 
 impl Stores {
-    /// All of them from one thing that implements them all.
+    /// Returns all of them from one thing that implements them all.
     pub fn of<S>(store: Arc<S>) -> Stores
     where
         S: Accounts

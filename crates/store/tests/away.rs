@@ -1,5 +1,6 @@
-//! A database that goes away, stands still, is full, can't be written to, kills its clients, deadlocks or is slow: whoever needs it waits or is refused, and
-//! goes on when it is there again.
+//! A database that goes away, stands still, is full, can't be written to, kills its clients,
+//! deadlocks or is slow: a caller that needs it waits or is refused, and goes on when it is there
+//! again.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
@@ -123,7 +124,8 @@ fn a_database_that_goes_away_is_missed_by_those_who_want_nothing_of_it<S: Server
     }
     assert!(matches!(rig.stores.meta.trouble(), Some(StoreError::Lost(_))));
     rig.proxy.refuse(false);
-    // Each connection finds out by itself, and none may be in the middle of a login when all are cut again.
+    // Each connection finds out by itself, and none may be in the middle of a login when all are
+    // cut again.
     let all = 2 + BESIDE;
     while rig.stores.meta.trouble().is_some() || rig.stores.meta.activity().reconnects < before + all {
         thread::sleep(Duration::from_millis(50));
@@ -181,8 +183,8 @@ fn what_a_silent_connection_has_locked_is_let_go<S: Server>() {
     rig.proxy.cut_all();
 }
 
-/// What may take a minute is given a minute: what else needs the database, or comes later, doesn't
-/// wait for that.
+/// A minute is given to what may take a minute: anything else needs the database, or comes later,
+/// doesn't wait for that.
 fn long_reads_over_a_silent_network_hold_up_nobody_else<S: Server>() {
     let Some(rig) = Rig::<S>::start(1) else { return };
     let page = || rig.stores.archive.page(jid("romeo").as_ref(), ArchiveQuery { limit: 9, ..ArchiveQuery::default() });

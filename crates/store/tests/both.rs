@@ -79,7 +79,7 @@ fn keys_of_any_length_are_told_apart<S: Server>() {
     assert!(found.iter().all(|(_, subscriber, _)| *subscriber != contacts[2]) && found.len() == contacts.len() - 1);
 }
 
-/// Whoever adds a table decides here what becomes of it when an account is removed.
+/// If you add a table, decide here what becomes of it when an account is removed.
 fn an_account_takes_every_row_along<S: Server>() {
     let Some(server) = S::start() else { return };
     let database = server.database();

@@ -1,5 +1,5 @@
-//! A copy whose connections are lost goes on with others, and ends with the same on both sides: nothing is lost, and nothing is
-//! there twice.
+//! A copy whose connections are lost goes on with others, and ends with the same on both sides:
+//! nothing is lost, and nothing is there twice.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
@@ -49,8 +49,8 @@ fn a_copy_survives_cuts_of_its_source<S: Server>() {
     }
 }
 
-/// With each cut the source is seen as it is at another moment: accounts have gone that were copied, others have come with what
-/// refers to them, and have changed.
+/// With each cut the source is seen as it is at another moment: accounts have gone that were
+/// copied, others have come with what refers to them, and have changed.
 fn a_copy_of_what_changes_while_it_is_cut_is_of_one_moment<S: Server>() {
     let Some(rig) = Rig::<S>::start() else { return };
     let (there, by_proxy) = rig.database();
@@ -246,8 +246,8 @@ fn account(number: u64) -> Jid {
     Jid::parse(&format!("user{number}@a.example")).expect("an address")
 }
 
-/// The places where a connection is cut, behind the beginning of what is done with a table: in what is asked and answered, among
-/// rows, and in the greeting of the next connection.
+/// The places where a connection is cut, behind the beginning of what is done with a table: in what
+/// is asked and answered, among rows, and in the greeting of the next connection.
 const CUTS: [(Direction, u64); 5] = [
     (Direction::Asked, 1),
     (Direction::Asked, 67),

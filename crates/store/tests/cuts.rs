@@ -1,4 +1,5 @@
-//! A connection to a database that is cut behind any byte loses nothing that was acknowledged, and does nothing twice.
+//! A connection to a database that is cut behind any byte loses nothing that was acknowledged, and
+//! does nothing twice.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
@@ -53,7 +54,8 @@ fn cut_everywhere<S: Server>() {
     rig.check(round + 1);
 }
 
-/// The same with a second cut while the first is mended: in the greeting, in the question whether it was committed, in what is run again.
+/// The same with a second cut while the first is mended: in the greeting, in the question whether
+/// it was committed, in what is run again.
 fn cut_twice<S: Server>() {
     let Some(rig) = Rig::<S>::start(1) else { return };
     let mut round = 0;
@@ -98,7 +100,8 @@ impl<S: Server> Rig<S> {
         Some(Rig { proxy, stores: Stores::of(store.clone()), store, direct, _server: server })
     }
 
-    /// Writes what belongs to a round, in one batch or several, and expects all to be acknowledged: the database is there again at once.
+    /// Writes what belongs to a round, in one batch or several, and expects all to be acknowledged:
+    /// the database is there again at once.
     fn work(&self, round: u64) {
         let (stores, romeo) = (&self.stores, romeo());
         let stanza = |part: u64| format!("{round}/{part}").into_bytes();

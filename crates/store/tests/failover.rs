@@ -1,4 +1,5 @@
-//! A PostgreSQL whose primary dies under load, and whose standby takes over: what was acknowledged is there once.
+//! A PostgreSQL whose primary dies under load, and whose standby takes over: what was acknowledged
+//! is there once.
 
 #[path = "engines/writers.rs"]
 mod writers;

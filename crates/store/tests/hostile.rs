@@ -65,8 +65,8 @@ fn answers_without_an_end_are_an_error() {
     expect_unfit(&open_postgres(port), "it gives more than was asked for");
 }
 
-/// Whatever it has said before, nobody waits for it for ever. It may only be busy, so that another
-/// attempt makes sense.
+/// No matter what it has said before, nobody waits for it for ever. It may only be busy, so that
+/// another attempt makes sense.
 #[test]
 fn silence_in_the_middle_of_opening_is_an_error() {
     let is_off = [ONE_COLUMN, ROW, END_OF_ROWS].concat();
@@ -156,7 +156,7 @@ fn parameters_without_an_end_are_refused() {
     expect_little(&taken);
 }
 
-/// Whatever that server says that its packets may have.
+/// No matter what that server says of the size of its packets.
 #[test]
 fn a_packet_that_is_too_large_is_refused() {
     let taken = Arc::<AtomicUsize>::default();

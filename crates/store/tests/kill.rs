@@ -1,6 +1,8 @@
-//! A process that is killed at any moment loses nothing that it acknowledged, and the next start needs no repair.
+//! A process that is killed at any moment loses nothing that it acknowledged, and the next start
+//! needs no repair.
 //!
-//! The test runs itself again as a child, which writes and prints an acknowledgement for each write, and kills it.
+//! The test runs itself again as a child, which writes and prints an acknowledgement for each
+//! write, and kills it.
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
@@ -30,7 +32,8 @@ fn acknowledged_writes_survive_a_kill() {
     assert!(acknowledged > ROUNDS, "the children wrote {acknowledged}");
 }
 
-/// Starts a child, kills it at a moment that differs from round to round, and returns the last number that it acknowledged.
+/// Starts a child, kills it at a moment that differs from round to round, and returns the last
+/// number that it acknowledged.
 fn killed_child(database: &Path, round: u64) -> Option<u64> {
     let mut child = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "acknowledged_writes_survive_a_kill", "--nocapture"])
@@ -44,7 +47,8 @@ fn killed_child(database: &Path, round: u64) -> Option<u64> {
         let numbers = lines.map_while(Result::ok).filter_map(|line| line.strip_prefix(ACKNOWLEDGED)?.parse().ok());
         numbers.inspect(|_| heard.send(()).unwrap_or_default()).last()
     });
-    // One child in eight is killed around its start, the others at some moment after their first acknowledgement.
+    // One child in eight is killed around its start, the others at some moment after their first
+    // acknowledgement.
     if !round.is_multiple_of(8) {
         first_heard.recv().expect("a child that writes");
     }
@@ -55,7 +59,8 @@ fn killed_child(database: &Path, round: u64) -> Option<u64> {
     reader.join().expect("the reader")
 }
 
-/// Opens what the child left and gives the number of writes in it, of which the first `acknowledged` must be whole.
+/// Opens what the child left and gives the number of writes in it, of which the first
+/// `acknowledged` must be whole.
 fn verified(database: &Path, acknowledged: u64) -> u64 {
     if !database.exists() {
         return 0;
@@ -90,7 +95,8 @@ fn verified(database: &Path, acknowledged: u64) -> u64 {
     kept
 }
 
-/// The child: writes numbered messages and contacts, several at a time, and prints the number of each that is done.
+/// The child: writes numbered messages and contacts, several at a time, and prints the number of
+/// each that is done.
 fn write_until_killed(database: &Path) {
     let store = sqlite::open(database, &sqlite::Options::default()).expect("no repair is needed");
     let (stores, owner) = (Stores::of(Arc::new(store)), owner());
@@ -137,7 +143,7 @@ fn stanza(n: u64) -> Vec<u8> {
 /// Tells a child where its database is, and that it is one.
 const DATABASE: &str = "ROOKERY_KILLED_CHILD_DATABASE";
 
-/// What an acknowledgement begins with; the test harness prints lines of its own.
+/// The beginning of an acknowledgement; the test harness prints lines of its own.
 const ACKNOWLEDGED: &str = "acknowledged ";
 
 const ROUNDS: u64 = 24;

@@ -1,5 +1,5 @@
-//! Steps of the schema while servers of the version before use the database: their writes go on, nothing is written again, and what was ended in the
-//! middle is done again.
+//! Steps of the schema while servers of the version before use the database: their writes go on,
+//! nothing is written again, and what was ended in the middle is done again.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
@@ -20,7 +20,8 @@ engines::tests! {
     no_step_writes_a_table_again,
 }
 
-/// Somebody has a transaction open that has changed the table: a lock that keeps writers out would wait for it, and all writers behind that.
+/// Somebody has a transaction open that has changed the table: a lock that keeps writers out would
+/// wait for it, and all writers behind that.
 fn writes_go_on_while_an_index_is_made<S: Old>() {
     let Some(server) = S::start() else { return };
     let (database, before) = filled(&server);
@@ -68,7 +69,8 @@ fn an_index_whose_making_was_ended_is_made_again<S: Old>() {
     assert!(server.has_index(&database));
 }
 
-/// Each step by the statements that are printed for those who run them themselves, over tables with rows.
+/// Each step by the statements that are printed for those who run them themselves, over tables with
+/// rows.
 fn no_step_writes_a_table_again<S: Old>() {
     let Some(server) = S::start() else { return };
     let database = server.database();
@@ -91,12 +93,14 @@ fn no_step_writes_a_table_again<S: Old>() {
     assert_eq!(wait(Rosters::get(&store, jid("romeo").as_ref())).expect("a roster").items.len(), 2);
 }
 
-/// A server whose databases are given the schema of a version before, and disturbed while they get the newest.
+/// A server whose databases are given the schema of a version before, and disturbed while they get
+/// the newest.
 trait Old: Server {
     /// Takes a database back to the version before the index of rosters.
     const TAKEN_BACK: &'static str;
 
-    /// Returns the query of the tables with what is another one when all rows of a table are written again, a line each.
+    /// Returns the query of the tables with what is another one when all rows of a table are
+    /// written again, a line each.
     fn files(database: &str) -> String;
 
     /// Runs the statements of a step as a shell does.
@@ -244,7 +248,8 @@ trait Connections: Server {
 
 impl Connections for Mariadb {}
 
-/// Makes a database of the version before with two accounts, of which one has a contact, and a server that uses it.
+/// Makes a database of the version before with two accounts, of which one has a contact, and a
+/// server that uses it.
 fn filled<S: Old>(server: &S) -> (String, SqlStore) {
     let database = server.database();
     let store = S::open(&database, 2);

@@ -1,4 +1,5 @@
-//! Archives that are divided into months: the same is found in them as in one table, and months that are too old for everybody go as a whole.
+//! Archives that are divided into months: the same is found in them as in one table, and months
+//! that are too old for everybody go as a whole.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
@@ -19,7 +20,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// An engine that can divide archives.
 trait Divides: Server {
-    /// Returns the address of a database as `[store] archives = "months"` has it, with all rights that this needs.
+    /// Returns the address of a database as `[store] archives = "months"` has it, with all rights
+    /// that this needs.
     fn by_months(&self, database: &str) -> Address;
 
     /// Returns the number of parts.
@@ -71,7 +73,8 @@ fn mariadb_divides_archives_that_are_in_use() {
     divide_in_use::<Mariadb>();
 }
 
-/// Nothing is lost, and nobody is refused, while `rookery store migrate` divides what a server writes to and reads from.
+/// Nothing is lost, and nobody is refused, while `rookery store migrate` divides what a server
+/// writes to and reads from.
 fn divide_in_use<S: Divides>() {
     let Some(server) = S::start() else { return };
     let database = server.database();
@@ -173,7 +176,8 @@ fn a_removal_from_mariadb_that_is_cut_off_goes_on() {
     cut_removals::<Mariadb>();
 }
 
-/// Cuts the connection that removes a month, each month behind other bytes. All is counted once in the end.
+/// Cuts the connection that removes a month, each month behind other bytes. All is counted once in
+/// the end.
 fn cut_removals<S: Divides>() {
     let Some(server) = S::start() else { return };
     let database = server.database();
@@ -194,7 +198,8 @@ fn cut_removals<S: Divides>() {
             let was_spared = proxy.spare();
             cuts += usize::from(outcome.is_err());
             assert!(!was_spared || outcome.is_ok(), "{outcome:?}");
-            // A server whose client is gone ends what it was told before it lets another connection look after the months.
+            // A server whose client is gone ends what it was told before it lets another connection
+            // look after the months.
             let is_over = || {
                 let gone = "SELECT COUNT(*) FROM information_schema.tables WHERE table_name = 'archive_messages_gone'";
                 let is_removed = |owner: &Jid| all(&stores, owner)[0] >= at(days - 31);
@@ -266,7 +271,8 @@ fn a_division_of_mariadb_that_was_interrupted_goes_on() {
     let mut ids = say(&stores, owner, -10..0, 1);
     let address = server.by_months(&database);
     let statements = address.plan().expect("a plan").division.expect("statements");
-    // As far as the exchange, before the table has its name; a server that knows nothing of it goes on.
+    // As far as the exchange, before the table has its name; a server that knows nothing of it goes
+    // on.
     let (exchanged, _) = statements.split_once("RENAME TABLE").expect("the exchange");
     Server::sql(&server, &database, exchanged);
     ids.extend(say(&stores, owner, 0..2, 1));
@@ -309,7 +315,7 @@ fn divided_archives_are_copied() {
     copy::<Mariadb>();
 }
 
-/// Whoever may not change tables leaves months alone.
+/// A server that may not change tables leaves months alone.
 #[test]
 fn months_are_left_alone_where_nothing_may_be_migrated() {
     let Some(server) = <Postgres as Server>::start() else { return };
@@ -350,7 +356,8 @@ fn message(owner: &Jid, id: u64) -> ArchivedMessage {
     ArchivedMessage { owner: owner.clone(), of: ArchiveOf::Account, id, with, contacts_only: false, stanza, most: 0 }
 }
 
-/// Returns the ids of all messages of an archive, read forward, after a look whether they are the same backward and by conversations.
+/// Returns the ids of all messages of an archive, read forward, after a look whether they are the
+/// same backward and by conversations.
 fn all(stores: &Stores, owner: &Jid) -> Vec<u64> {
     let read = |with: Option<&Jid>, last: bool| {
         let (mut ids, mut bound) = (Vec::new(), 0);

@@ -1,4 +1,5 @@
-//! The index of searches: what it leaves out can't have the terms, and nothing else is left out, whatever was done to the archive.
+//! The index of searches: what it leaves out can't have the terms, and nothing else is left out,
+//! whatever was done to the archive.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
@@ -85,7 +86,8 @@ fn an_index_leaves_out_what_cannot_be_meant<S: Indexes>() {
     assert_eq!(left, "100", "terms go with their messages");
 }
 
-/// Messages that were there before are found without an index until they are put into it, also if that was interrupted.
+/// Messages that were there before are found without an index until they are put into it, also if
+/// that was interrupted.
 fn an_index_is_made_for_archives_that_are_there<S: Indexes>() {
     let Some(server) = S::start() else { return };
     let database = server.database();
@@ -122,7 +124,7 @@ fn an_index_is_made_for_archives_that_are_there<S: Indexes>() {
     assert_eq!(find(&copied, &juliet, &seven).len(), 1299);
     to.migrate().expect("filled");
     assert_eq!(find(&copied, &juliet, &seven), expected);
-    // Whoever wants none any more is rid of it.
+    // An operator who wants none any more is rid of it.
     assert_eq!(plain.plan().expect("a plan").index, IndexPlan::Remove);
     drop(stores);
     plain.migrate().expect("removed");
@@ -188,7 +190,8 @@ fn is_meant(id: u64, query: &ArchiveQuery) -> bool {
         && (query.before == 0 || id < query.before)
 }
 
-/// Returns the ids of all that is found, read forward, after a look whether they are the same backward.
+/// Returns the ids of all that is found, read forward, after a look whether they are the same
+/// backward.
 fn find(stores: &Stores, owner: &Jid, wanted: &ArchiveQuery) -> Vec<u64> {
     let read = |last: bool| {
         let (mut ids, mut query) = (Vec::new(), ArchiveQuery { last, ..wanted.clone() });

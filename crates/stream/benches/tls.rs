@@ -33,7 +33,7 @@ fn resident_per_session() -> usize {
     (more(SESSIONS) - before) / SESSIONS
 }
 
-/// Resident bytes of this process.
+/// Returns the resident bytes of this process.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("VmRSS");
@@ -77,7 +77,7 @@ fn newest(version: &str) -> Newest {
     if version == "1.2" { Newest::Tls12 } else { Newest::Tls13 }
 }
 
-/// Rust's part of an idle session.
+/// Measures Rust's part of an idle session.
 #[divan::bench(args = VERSIONS)]
 fn idle(bencher: Bencher, version: &str) {
     let (settings, client) = (settings(), client(newest(version), false));

@@ -12,9 +12,9 @@ pub mod request;
 pub mod session;
 pub mod terms;
 
-pub use answer::{Answer, Condition, Status, Waiter};
-pub use request::{Opening, Request, Whose};
-pub use session::Session;
+pub use answer::{AnswerCondition, AnswerStatus, BoshAnswer, Waiter};
+pub use request::{BoshBody, BoshOpening, Whose};
+pub use session::BoshSession;
 pub use terms::Terms;
 
 #[cfg(test)]

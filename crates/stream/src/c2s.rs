@@ -1,8 +1,8 @@
 //! The client's side of RFC 6120 §4–7: a stream from its first byte until a resource is bound.
 //!
 //! [`C2s`] is a machine without I/O: it is given bytes, writes what has to be sent into a buffer,
-//! and stops at [`Event`]s that only its owner can deal with, such as looking credentials up. It is
-//! boxed, lives as long as a login takes, and is dropped when the resource is bound:
+//! and stops at [`C2sEvent`]s that only its owner can deal with, such as looking credentials up. It
+//! is boxed, lives as long as a login takes, and is dropped when the resource is bound:
 //! [`C2s::into_bound`] hands over what the session keeps.
 //!
 //! # Invariants
@@ -43,16 +43,16 @@ use std::sync::Arc;
 use rookery_jid::Jid;
 use rookery_xml::{Element, Fault, Scan, Scanner, Stanza, Writer, ns, slow};
 
-pub use event::{Bound, Event, Read, StreamIds};
+pub use event::{C2sEvent, NegotiatedSession, ReadOutcome, StreamIds};
 pub use handover::HandOver;
 pub use policy::{Facts, Host, LoginKind, Policy, Sasl2};
 pub use resume::{Enable, failed};
-pub use sasl2::fast::{Issued, Slot, StoredToken};
+pub use sasl2::fast::{FastSlot, Issued, StoredToken};
 pub use sasl2::request::Features;
 
 use crate::error::StreamError;
 use crate::opening::Opening;
-use login::Attempt;
+use login::SaslAttempt;
 use sasl2::fast::Check;
 use sasl2::inline::Inline;
 
@@ -70,8 +70,8 @@ pub struct C2s {
     prefixes: Vec<(String, String)>,
     /// The bare JID that the client claims, if it does.
     client: Option<Jid>,
-    /// The account that has logged in. The phases up to [`Phase::Challenged`] come with `None`,
-    /// those from [`Phase::Bind`] on with `Some`.
+    /// The account that has logged in. The phases up to [`C2sPhase::Challenged`] come with `None`,
+    /// those from [`C2sPhase::Bind`] on with `Some`.
     account: Option<Jid>,
     auth_failures: u32,
     /// Elements of stream management that came before their time.
@@ -83,26 +83,26 @@ pub struct C2s {
     scanner: Scanner,
     /// The server's header of the current stream has been written.
     opened: bool,
-    phase: Phase,
+    phase: C2sPhase,
     /// An event that was reported by an answer and waits for the next [`C2s::read`].
-    pending: Option<Event>,
+    pending: Option<C2sEvent>,
 }
 
 /// The input that the stream waits for.
-enum Phase {
+enum C2sPhase {
     /// The client's stream header, for the first time or after STARTTLS or SASL.
     Header(Opening),
     /// The client's choice among the features before login.
     Login,
     /// The client's answer to a SASL challenge.
-    Challenged(Attempt),
-    /// The owner's answer to [`Event::Credentials`].
-    Credentials(Attempt),
-    /// The owner's answer to [`Event::Verify`].
-    Verify(Attempt),
-    /// The owner's answer to [`Event::Tokens`].
+    Challenged(SaslAttempt),
+    /// The owner's answer to [`C2sEvent::Credentials`].
+    Credentials(SaslAttempt),
+    /// The owner's answer to [`C2sEvent::Verify`].
+    Verify(SaslAttempt),
+    /// The owner's answer to [`C2sEvent::Tokens`].
     Tokens(Box<Check>),
-    /// The owner's answer to [`Event::BeforeLogin`].
+    /// The owner's answer to [`C2sEvent::BeforeLogin`].
     BeforeLogin,
     /// TLS; `<proceed/>` has been written, or the connection begins with it.
     Tls,
@@ -110,9 +110,9 @@ enum Phase {
     Inline(Box<Inline>),
     /// A resource binding request.
     Bind,
-    /// The owner's answer to [`Event::Bind`], to be sent with that `id`.
+    /// The owner's answer to [`C2sEvent::Bind`], to be sent with that `id`.
     Binding { id: String },
-    /// The owner's answer to [`Event::Resume`], for the session of that id.
+    /// The owner's answer to [`C2sEvent::Resume`], for the session of that id.
     Resuming { previd: String },
     /// Nothing: the resource is bound.
     Bound { jid: Jid },
@@ -142,7 +142,7 @@ impl C2s {
             until_s: None,
             scanner: Scanner::new(),
             opened: false,
-            phase: Phase::Header(Opening::default()),
+            phase: C2sPhase::Header(Opening::default()),
             pending: None,
         }
     }
@@ -154,27 +154,27 @@ impl C2s {
     /// the owner sends `out`, deals with the event, and calls again – also when no input is left,
     /// because an answer can cause a further event. `event: None` says that nothing happens before
     /// more bytes or an answer arrive.
-    pub fn read(&mut self, input: &[u8], out: &mut Vec<u8>) -> Read {
+    pub fn read(&mut self, input: &[u8], out: &mut Vec<u8>) -> ReadOutcome {
         let mut consumed = 0;
         loop {
             if let Some(event) = self.next_event() {
-                return Read { consumed, event: Some(event) };
+                return ReadOutcome { consumed, event: Some(event) };
             }
             match self.step(input.get(consumed..).unwrap_or_default(), out) {
                 Some(taken) => consumed += taken,
-                None => return Read { consumed, event: None },
+                None => return ReadOutcome { consumed, event: None },
             }
         }
     }
 
-    /// Closes the stream with an error, e.g. `system-shutdown`. [`Event::End`] follows. Nothing
+    /// Closes the stream with an error, e.g. `system-shutdown`. [`C2sEvent::End`] follows. Nothing
     /// happens if it is over already.
     pub fn close(&mut self, error: &StreamError, text: Option<&str>, out: &mut Vec<u8>) {
         match self.phase {
-            Phase::Ending | Phase::Ended => {}
+            C2sPhase::Ending | C2sPhase::Ended => {}
             // RFC 6120 §5.4.3.2: between `<proceed/>` and the end of the handshake there is no
             // stream to write an error on.
-            Phase::Tls => self.phase = Phase::Ending,
+            C2sPhase::Tls => self.phase = C2sPhase::Ending,
             _ => self.fail(error, text, out),
         }
     }
@@ -204,7 +204,9 @@ impl C2s {
     /// owner.
     pub fn is_of(&self, account: &Jid) -> bool {
         let named = match &self.phase {
-            Phase::Challenged(attempt) | Phase::Credentials(attempt) | Phase::Verify(attempt) => attempt.account(),
+            C2sPhase::Challenged(attempt) | C2sPhase::Credentials(attempt) | C2sPhase::Verify(attempt) => {
+                attempt.account()
+            }
             _ => self.account.as_ref(),
         };
         named == Some(account)
@@ -214,7 +216,7 @@ impl C2s {
     /// password and if it has told one (XEP-0388 §2.3).
     pub fn installation(&self) -> Option<&str> {
         match &self.phase {
-            Phase::Credentials(attempt) | Phase::Verify(attempt) => attempt.request.as_ref()?.client.as_deref(),
+            C2sPhase::Credentials(attempt) | C2sPhase::Verify(attempt) => attempt.request.as_ref()?.client.as_deref(),
             _ => None,
         }
     }
@@ -232,20 +234,20 @@ impl C2s {
 
     /// Returns what lives on in the session once [`C2s::bound`] has accepted a resource; `None`
     /// before.
-    pub fn into_bound(self) -> Option<Bound> {
+    pub fn into_bound(self) -> Option<NegotiatedSession> {
         match self.phase {
-            Phase::Bound { jid } => Some(Bound { jid, lang: self.lang, prefixes: self.prefixes }),
+            C2sPhase::Bound { jid } => Some(NegotiatedSession { jid, lang: self.lang, prefixes: self.prefixes }),
             _ => None,
         }
     }
 
-    fn next_event(&mut self) -> Option<Event> {
+    fn next_event(&mut self) -> Option<C2sEvent> {
         if self.pending.is_some() {
             return self.pending.take();
         }
-        if matches!(self.phase, Phase::Ending) {
-            self.phase = Phase::Ended;
-            return Some(Event::End);
+        if matches!(self.phase, C2sPhase::Ending) {
+            self.phase = C2sPhase::Ended;
+            return Some(C2sEvent::End);
         }
         None
     }
@@ -254,24 +256,24 @@ impl C2s {
     /// only when the phase changed.
     fn step(&mut self, input: &[u8], out: &mut Vec<u8>) -> Option<usize> {
         match &self.phase {
-            Phase::Header(_) => self.header(input, out),
-            Phase::Login | Phase::Challenged(_) | Phase::Bind => self.item(input, out),
-            Phase::Inline(_) => self.inline(out),
-            Phase::Tls | Phase::Ending | Phase::Ended if input.is_empty() => None,
-            Phase::Tls => {
+            C2sPhase::Header(_) => self.header(input, out),
+            C2sPhase::Login | C2sPhase::Challenged(_) | C2sPhase::Bind => self.item(input, out),
+            C2sPhase::Inline(_) => self.inline(out),
+            C2sPhase::Tls | C2sPhase::Ending | C2sPhase::Ended if input.is_empty() => None,
+            C2sPhase::Tls => {
                 // In the clear behind `<proceed/>`: not the peer we are about to have an encrypted
                 // stream with.
-                self.phase = Phase::Ending;
+                self.phase = C2sPhase::Ending;
                 Some(input.len())
             }
-            Phase::Ending | Phase::Ended => Some(input.len()),
-            Phase::Credentials(_)
-            | Phase::Verify(_)
-            | Phase::Tokens(_)
-            | Phase::BeforeLogin
-            | Phase::Binding { .. }
-            | Phase::Resuming { .. }
-            | Phase::Bound { .. } => None,
+            C2sPhase::Ending | C2sPhase::Ended => Some(input.len()),
+            C2sPhase::Credentials(_)
+            | C2sPhase::Verify(_)
+            | C2sPhase::Tokens(_)
+            | C2sPhase::BeforeLogin
+            | C2sPhase::Binding { .. }
+            | C2sPhase::Resuming { .. }
+            | C2sPhase::Bound { .. } => None,
         }
     }
 
@@ -297,7 +299,7 @@ impl C2s {
                 self.element(&element, input.get(length..).unwrap_or_default(), out);
                 // Whitespace behind `<starttls/>` mustn't get into the handshake; anything else
                 // there was refused.
-                Some(if matches!(self.phase, Phase::Tls) { input.len() } else { length })
+                Some(if matches!(self.phase, C2sPhase::Tls) { input.len() } else { length })
             }
             Err(fault) => {
                 self.fail(&StreamError::from(fault), Some(fault.text()), out);
@@ -325,8 +327,8 @@ impl C2s {
             (ns::CLIENT, "iq") if self.takes_bind(element) => self.bind(element, out),
             (ns::SM, _) => self.manage(element, out),
             (ns::CLIENT, "iq") if self.takes_registration(element) => {
-                self.phase = Phase::BeforeLogin;
-                self.pending = Some(Event::BeforeLogin { stanza: Writer::write(element).into_bytes() });
+                self.phase = C2sPhase::BeforeLogin;
+                self.pending = Some(C2sEvent::BeforeLogin { stanza: Writer::write(element).into_bytes() });
             }
             // RFC 6120 §4.9.3.12, §6.3.1 and §7.1: no stanza before the negotiation is complete.
             (ns::CLIENT, _) if stanza => self.fail(&StreamError::NotAuthorized, None, out),

@@ -6,7 +6,7 @@ use rookery_xml::{Limits, Scan, Scanner, Stanza};
 use crate::error::STREAM_END;
 
 /// An item of a stream.
-pub(crate) enum Item<'a> {
+pub(crate) enum SaidItem<'a> {
     /// Its header.
     Header(Box<Header>),
     /// A first-level element, as it stands on the stream.
@@ -16,7 +16,7 @@ pub(crate) enum Item<'a> {
 }
 
 /// Gives each item of `stream` to `each`. What is no item, which the server never says, ends it.
-pub(crate) fn items(stream: &[u8], mut each: impl FnMut(Item<'_>)) {
+pub(crate) fn items(stream: &[u8], mut each: impl FnMut(SaidItem<'_>)) {
     let mut rest = stream;
     while !rest.is_empty() {
         let Some(len) = item(rest, &mut each) else { return };
@@ -24,20 +24,20 @@ pub(crate) fn items(stream: &[u8], mut each: impl FnMut(Item<'_>)) {
     }
 }
 
-fn item(rest: &[u8], each: &mut impl FnMut(Item<'_>)) -> Option<usize> {
+fn item(rest: &[u8], each: &mut impl FnMut(SaidItem<'_>)) -> Option<usize> {
     let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
     if let Ok(Some((len, header))) = header::parse(rest, &limits) {
-        each(Item::Header(Box::new(header)));
+        each(SaidItem::Header(Box::new(header)));
         return Some(len);
     }
     if rest.starts_with(STREAM_END) {
-        each(Item::End);
+        each(SaidItem::End);
         return Some(STREAM_END.len());
     }
     match Scanner::new().scan(rest, &limits) {
         Ok(Scan::Space(len)) => Some(len),
         Ok(Scan::Stanza(len) | Scan::Rare(len)) => {
-            each(Item::Element(rest.get(..len)?));
+            each(SaidItem::Element(rest.get(..len)?));
             Some(len)
         }
         _ => None,

@@ -14,7 +14,7 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Tells whether a header that begins `input` may be complete or is short; looks at each byte
+    /// Returns whether a header that begins `input` may be complete or is short; looks at each byte
     /// once.
     pub fn worthwhile(&mut self, input: &[u8]) -> bool {
         let mut worthwhile = self.seen < SHORT;

@@ -49,22 +49,22 @@ use rustls::HandshakeKind;
 use rustls::server::UnbufferedServerConnection;
 
 pub use error::TlsError;
-pub use record::{MAX_CARRY, MAX_CHAIN, Progress};
+pub use record::{MAX_CARRY, MAX_CHAIN, TlsProgress};
 pub use settings::{Identity, Oldest, SettingsError, TlsSettings};
 
 use record::Records;
 
 /// The server's end of one TLS connection. One pointer wide.
-pub struct ServerTls(Box<Inner>);
+pub struct ServerTls(Box<ServerTlsInner>);
 
-struct Inner {
+struct ServerTlsInner {
     records: Records<UnbufferedServerConnection>,
-    facts: Option<Box<Facts>>,
+    facts: Option<Box<HandshakeFacts>>,
 }
 
 /// Facts of the handshake that only the negotiation behind it needs.
 #[derive(Default)]
-struct Facts {
+struct HandshakeFacts {
     exporter: Option<[u8; 32]>,
     server_end_point: Option<Arc<[u8]>>,
     sni: Option<Box<str>>,
@@ -81,7 +81,7 @@ impl ServerTls {
     /// would have found before.
     pub fn accept(settings: &TlsSettings) -> Result<ServerTls, TlsError> {
         let connection = UnbufferedServerConnection::new(settings.config())?;
-        Ok(ServerTls(Box::new(Inner { records: Records::new(connection), facts: None })))
+        Ok(ServerTls(Box::new(ServerTlsInner { records: Records::new(connection), facts: None })))
     }
 
     /// Accepts a connection of another server, which is asked for its certificate: settings of
@@ -92,7 +92,7 @@ impl ServerTls {
     /// The same.
     pub fn accept_server(settings: &TlsSettings) -> Result<ServerTls, TlsError> {
         let mut tls = Self::accept(settings)?;
-        tls.0.facts = Some(Box::new(Facts { shows_chain: true, ..Facts::default() }));
+        tls.0.facts = Some(Box::new(HandshakeFacts { shows_chain: true, ..HandshakeFacts::default() }));
         Ok(tls)
     }
 
@@ -112,7 +112,12 @@ impl ServerTls {
     ///
     /// Any [`TlsError`] is final. Send `out`, which has the alert, then close the connection.
     /// `plain` may have got bytes that came before the fault.
-    pub fn read(&mut self, incoming: &mut [u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<Progress, TlsError> {
+    pub fn read(
+        &mut self,
+        incoming: &mut [u8],
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<TlsProgress, TlsError> {
         let inner = &mut *self.0;
         if !inner.records.handshaking() {
             return inner.records.read(incoming, plain, out, MAX_CARRY);

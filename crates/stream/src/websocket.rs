@@ -22,10 +22,10 @@ use std::borrow::Cow;
 /// The input of one WebSocket that could not be used yet. As a rule there is none, and then this is
 /// a null pointer.
 #[derive(Debug, Default)]
-pub struct Frames(Option<Box<Pending>>);
+pub struct Frames(Option<Box<PendingFrame>>);
 
 #[derive(Debug, Default)]
-struct Pending {
+struct PendingFrame {
     /// Bytes of the wire, masked as they came; those before `at` are done with.
     rest: Vec<u8>,
     at: usize,
@@ -82,7 +82,7 @@ impl Frames {
     /// # Errors
     /// The connection can't go on.
     pub fn next<'a>(&mut self, input: &'a mut [u8], most: usize) -> Result<Option<(usize, Frame<'a>)>, FrameFault> {
-        let Some(head) = Head::read(input)? else { return Ok(None) };
+        let Some(head) = FrameHead::read(input)? else { return Ok(None) };
         let begun = self.0.as_ref().and_then(|pending| pending.message.as_ref()).map(Vec::len);
         match (head.opcode, begun) {
             (TEXT, None) | (CONTINUATION, Some(_)) => {
@@ -128,13 +128,13 @@ impl Frames {
     ///
     /// # Errors
     /// The connection can't go on.
-    pub fn next_kept(&mut self, most: usize) -> Result<Option<Kept>, FrameFault> {
+    pub fn next_kept(&mut self, most: usize) -> Result<Option<KeptFrame>, FrameFault> {
         let (mut rest, at) = match &mut self.0 {
             Some(pending) => (std::mem::take(&mut pending.rest), pending.at),
             None => return Ok(None),
         };
         let next = self.next(rest.get_mut(at..).unwrap_or_default(), most);
-        let next = next.map(|next| next.map(|(len, frame)| (len, Kept::of(frame))));
+        let next = next.map(|next| next.map(|(len, frame)| (len, KeptFrame::of(frame))));
         let pending = self.pending();
         pending.rest = rest;
         match next {
@@ -199,13 +199,13 @@ impl Frames {
         control(CLOSE, &status.to_be_bytes(), out);
     }
 
-    fn pending(&mut self) -> &mut Pending {
+    fn pending(&mut self) -> &mut PendingFrame {
         self.0.get_or_insert_default()
     }
 
     /// Frees what is not used.
     fn tidy(&mut self) {
-        let is_idle = |pending: &Pending| {
+        let is_idle = |pending: &PendingFrame| {
             pending.rest.is_empty() && pending.message.is_none() && pending.pong.is_none() && pending.status.is_none()
         };
         if self.0.as_deref().is_some_and(is_idle) {
@@ -216,7 +216,7 @@ impl Frames {
 
 /// A [`Frame`] that doesn't borrow.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum KeptFrame {
     /// See [`Frame::Message`].
     Message(Vec<u8>),
     /// See [`Frame::Ping`].
@@ -227,7 +227,7 @@ pub enum Kept {
     Nothing,
 }
 
-impl Kept {
+impl KeptFrame {
     fn of(frame: Frame<'_>) -> Self {
         match frame {
             Frame::Message(text) => Self::Message(text.into_owned()),
@@ -239,7 +239,7 @@ impl Kept {
 }
 
 /// The head of a frame (RFC 6455 §5.2).
-struct Head {
+struct FrameHead {
     is_final: bool,
     opcode: u8,
     mask: [u8; 4],
@@ -249,7 +249,7 @@ struct Head {
     payload: u64,
 }
 
-impl Head {
+impl FrameHead {
     /// Reads a head and judges what needs no more than two bytes as soon as these are there.
     fn read(input: &[u8]) -> Result<Option<Self>, FrameFault> {
         let &[first, second, ..] = input else { return Ok(None) };

@@ -10,9 +10,9 @@ use rookery_stream::tls::trust::{Names, Trust};
 const NOW: u64 = 1_800_000_000;
 
 /// Draws numbers from a seed.
-struct Draw(u64);
+struct CertificateDraw(u64);
 
-impl Draw {
+impl CertificateDraw {
     fn below(&mut self, most: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % most.max(1)
@@ -49,7 +49,7 @@ fn a_damaged_certificate_proves_nothing_and_breaks_nothing() {
     let own = chain.first().expect("a certificate");
     let trust = Trust::new([authority.der().to_vec()]);
     assert!(trust.judge(&[own], NOW).expect("it is good").cover("a.example"));
-    let mut draw = Draw(1);
+    let mut draw = CertificateDraw(1);
     let mut read = 0;
     for _ in 0..20_000 {
         let damaged = draw.damage(own);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rookery_base::lock::lock;
-use rookery_stream::bosh::{Answer, Status, Waiter};
+use rookery_stream::bosh::{AnswerStatus, BoshAnswer, Waiter};
 use rookery_xml::{Element, ns};
 
 use crate::pattern;
@@ -24,21 +24,21 @@ pub struct Bosh {
 
 /// A request under way.
 #[derive(Debug, Clone)]
-pub struct Pending {
+pub struct BoshPending {
     server: Server,
-    slot: Arc<Mutex<Slot>>,
+    slot: Arc<Mutex<BoshSlot>>,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
-    answer: Option<Answer>,
+struct BoshSlot {
+    answer: Option<BoshAnswer>,
     is_gone: bool,
 }
 
-struct Waiting(Arc<Mutex<Slot>>);
+struct BoshWaiting(Arc<Mutex<BoshSlot>>);
 
-impl Waiter for Waiting {
-    fn answer(self: Box<Self>, answer: Answer) {
+impl Waiter for BoshWaiting {
+    fn answer(self: Box<Self>, answer: BoshAnswer) {
         let mut slot = lock(&self.0);
         assert!(slot.answer.is_none(), "a request is answered once");
         slot.answer = Some(answer);
@@ -56,7 +56,7 @@ impl Bosh {
     }
 
     /// Returns a session from `user/resource`, bound, whose request waits.
-    pub fn login(server: &Server, address: &str) -> (Self, Pending) {
+    pub fn login(server: &Server, address: &str) -> (Self, BoshPending) {
         let (name, resource) = address.split_once('/').expect("user/resource");
         let account = server.account(name);
         let mut client = Self::new(server);
@@ -76,7 +76,7 @@ impl Bosh {
     }
 
     /// Asks for a session.
-    pub fn create(&mut self, attributes: &str) -> Pending {
+    pub fn create(&mut self, attributes: &str) -> BoshPending {
         let rid = self.next_rid();
         self.server.post(&format!(
             "<body rid='{rid}' {attributes} xmpp:version='1.0' xmlns='{}' xmlns:xmpp='urn:xmpp:xbosh'/>",
@@ -106,13 +106,13 @@ impl Bosh {
     }
 
     /// Sends the next request of the session.
-    pub fn ask(&mut self, attributes: &str, content: &str) -> Pending {
+    pub fn ask(&mut self, attributes: &str, content: &str) -> BoshPending {
         let rid = self.next_rid();
         self.ask_as(rid, attributes, content)
     }
 
     /// Sends a request of a certain number.
-    pub fn ask_as(&self, rid: u64, attributes: &str, content: &str) -> Pending {
+    pub fn ask_as(&self, rid: u64, attributes: &str, content: &str) -> BoshPending {
         let (sid, ns) = (&self.sid, ns::HTTP_BIND);
         self.server.post(&format!("<body rid='{rid}' sid='{sid}' {attributes} xmlns='{ns}'>{content}</body>"))
     }
@@ -123,15 +123,15 @@ impl Bosh {
     }
 }
 
-impl Pending {
+impl BoshPending {
     /// Returns a request for the server to take, and where its answer will be.
     pub(crate) fn new(server: &Server) -> (Self, Box<dyn Waiter>) {
-        let slot = Arc::<Mutex<Slot>>::default();
-        (Self { server: server.clone(), slot: slot.clone() }, Box::new(Waiting(slot)))
+        let slot = Arc::<Mutex<BoshSlot>>::default();
+        (Self { server: server.clone(), slot: slot.clone() }, Box::new(BoshWaiting(slot)))
     }
 
     /// Returns the answer, if there is one.
-    pub fn answer(&self) -> Option<Answer> {
+    pub fn answer(&self) -> Option<BoshAnswer> {
         self.server.settle();
         lock(&self.slot).answer.clone()
     }
@@ -150,7 +150,7 @@ impl Pending {
     /// Returns the answer, which has to be there and say that all is well.
     pub fn expect(&self) -> Element {
         let answer = self.answer().expect("an answer");
-        assert_eq!(answer.status, Status::Ok, "{answer:?}");
+        assert_eq!(answer.status, AnswerStatus::Ok, "{answer:?}");
         let body = Element::parse(&answer.body).unwrap_or_else(|fault| panic!("no XML, {fault}: {answer:?}"));
         assert!(body.is("body", ns::HTTP_BIND), "{body:?}");
         body

@@ -63,7 +63,7 @@ impl Client {
         self.wire.send(xml.as_bytes());
     }
 
-    /// Sends bytes.
+    /// Sends bytes as they are, whatever the transport makes of text.
     pub fn send_bytes(&mut self, bytes: &[u8]) {
         self.wire.send_bytes(bytes);
     }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rookery_hub::{Component, Domain, LoginBy, Module, Options, Privileges, Registry, Settings, Value};
-use rookery_modules::bytestreams::{Outcome, Relay};
+use rookery_modules::bytestreams::{Relay, RelayOutcome};
 use rookery_modules::{Shared, logins, sasl2};
-use rookery_pubsub::data::Source;
+use rookery_pubsub::data::DataSource;
 use rookery_sasl::Mechanism;
 use rookery_sasl::server::Decoy;
-use rookery_shard::{Federation, Generation, LoginTerms};
+use rookery_shard::{FederationTerms, Generation, LoginTerms};
 use rookery_store::{Background, Stores};
 use rookery_stream::bosh::Terms;
 use rookery_stream::c2s::Policy;
@@ -72,7 +72,7 @@ pub struct Config {
     /// The privileges of some of them.
     pub privileges: Vec<(String, Privileges)>,
     /// The source that gives items to the module `data`.
-    pub source: Option<Arc<dyn Source>>,
+    pub source: Option<Arc<dyn DataSource>>,
     /// The tokens of connections that wait at the proxy for bytestreams, one for each, if there is
     /// one.
     pub relay: Option<Vec<String>>,
@@ -93,7 +93,7 @@ pub struct Meeting {
     /// The network between them.
     pub internet: Internet,
     /// The server's settings for federation.
-    pub federation: Federation,
+    pub federation: FederationTerms,
     /// The names that DNS has for it.
     pub names: Vec<String>,
     /// True if others reach it by direct TLS.
@@ -150,12 +150,12 @@ impl Config {
         relay.serve(RELAY_PORT, move |wish| {
             let connections = waiting.iter().filter(|token| **token == wish.token).count();
             let outcome = match connections {
-                0 => Outcome::Unknown,
-                1 => Outcome::OneOnly,
+                0 => RelayOutcome::Unknown,
+                1 => RelayOutcome::OneOnly,
                 _ if joined.fetch_add(1, Ordering::Relaxed) >= wish.terms.streams.min(wish.terms.streams_per_user) => {
-                    Outcome::TooMany
+                    RelayOutcome::TooMany
                 }
-                _ => Outcome::Joined,
+                _ => RelayOutcome::Joined,
             };
             wish.answer.complete(outcome);
         });
@@ -192,7 +192,7 @@ impl Config {
     }
 
     /// Returns the settings for other servers and for components.
-    fn federation(&self) -> Option<Federation> {
+    fn federation(&self) -> Option<FederationTerms> {
         let components = self.components.iter().map(|name| rookery_federation::Component {
             name: name.as_str().into(),
             secret: rookery_federation::ComponentSecret::new(COMPONENT_SECRET.as_bytes()),
@@ -216,7 +216,7 @@ impl Config {
         let login = self.login_by.iter().find(|(domain, _)| domain == name);
         let login = login.map(|(_, login)| login.clone()).unwrap_or_default();
         let kind = sasl2::login_kind(&login);
-        let on = on.filter(|module| logins::place(kind, module.name()) == logins::Place::Usual);
+        let on = on.filter(|module| logins::place(kind, module.name()) == logins::LoginPlace::Usual);
         let modules = on.map(|module| (module.name(), self.module_options(&**module))).collect();
         Domain { name: name.to_owned(), modules, login }
     }

@@ -9,22 +9,22 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rookery_federation::{Address, Found, NotFound, Policy, Secret, Settings};
-use rookery_shard::{Envelope, Federation, Port, Post, Resolver};
+use rookery_shard::{Envelope, FederationTerms, Port, Post, Resolver};
 use rookery_stream::tls::Identity;
-use rookery_stream::tls::certificate::{Authority, Issued};
+use rookery_stream::tls::certificate::{Authority, IssuedCertificate};
 use rookery_stream::tls::peer::PeerSettings;
 use rookery_stream::tls::trust::Trust;
 
 use crate::config::Meeting;
 use crate::net::{self, Peer, Socket};
-use crate::server::{Absent, Server};
+use crate::server::{Server, ServerAbsent};
 
 /// The network between servers; clones mean the same one.
 #[derive(Clone)]
 pub struct Internet {
-    servers: Rc<RefCell<Vec<Absent>>>,
-    listeners: Rc<RefCell<BTreeMap<SocketAddr, Listener>>>,
-    names: Arc<Records>,
+    servers: Rc<RefCell<Vec<ServerAbsent>>>,
+    listeners: Rc<RefCell<BTreeMap<SocketAddr, InternetListener>>>,
+    names: Arc<InternetRecords>,
     authority: Rc<Authority>,
     /// Servers that a test plays.
     played: Rc<RefCell<BTreeMap<SocketAddr, Calls>>>,
@@ -32,7 +32,7 @@ pub struct Internet {
     lives: Rc<RefCell<VecDeque<usize>>>,
 }
 
-struct Listener {
+struct InternetListener {
     /// The mailboxes of each node.
     posts: Vec<Arc<Post<Socket>>>,
     port: Port,
@@ -42,10 +42,10 @@ struct Listener {
 /// The connections to a server that a test plays, in the order in which they were made; clones mean
 /// the same ones.
 #[derive(Debug, Clone, Default)]
-pub struct Calls(Rc<RefCell<Called>>);
+pub struct Calls(Rc<RefCell<InternetCalled>>);
 
 #[derive(Debug, Default)]
-struct Called {
+struct InternetCalled {
     is_away: bool,
     peers: VecDeque<Peer>,
 }
@@ -65,9 +65,9 @@ impl Calls {
 /// The answers of DNS: nothing about a domain is an error, and no entry means that there is no such
 /// domain.
 #[derive(Default)]
-struct Records(Mutex<BTreeMap<String, Found>>);
+struct InternetRecords(Mutex<BTreeMap<String, Found>>);
 
-impl Resolver for Records {
+impl Resolver for InternetRecords {
     fn resolve(&self, domain: &str, tell: Box<dyn FnOnce(Found) + Send>) {
         let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         tell(names.get(domain).cloned().unwrap_or(Err(NotFound::NoServer)));
@@ -120,12 +120,12 @@ impl Internet {
         }
     }
 
-    pub(crate) fn join(&self, server: Absent) {
+    pub(crate) fn join(&self, server: ServerAbsent) {
         self.servers.borrow_mut().push(server);
     }
 
     fn servers(&self) -> Vec<Server> {
-        self.servers.borrow().iter().filter_map(Absent::get).collect()
+        self.servers.borrow().iter().filter_map(ServerAbsent::get).collect()
     }
 
     /// Lets DNS say where a domain is, or why it doesn't.
@@ -163,28 +163,38 @@ impl Internet {
     }
 
     /// Returns the same with a certificate that the test has made.
-    pub fn meeting_with(&self, issued: &Issued, names: &[String], change: impl FnOnce(&mut Settings)) -> Meeting {
+    pub fn meeting_with(
+        &self,
+        issued: &IssuedCertificate,
+        names: &[String],
+        change: impl FnOnce(&mut Settings),
+    ) -> Meeting {
         let federation = self.federation_with(issued, names, change);
         Meeting { internet: self.clone(), federation, names: names.to_owned(), direct_tls: false }
     }
 
     /// Issues a certificate for these names, by the authority that all trust.
-    pub fn issue(&self, names: &[String]) -> Issued {
+    pub fn issue(&self, names: &[String]) -> IssuedCertificate {
         self.authority.issue(names, CERTIFIED_AT).expect("a certificate")
     }
 
     /// Returns settings for federation with a certificate for these names, by the authority that
     /// all trust.
-    pub fn federation(&self, names: &[String], change: impl FnOnce(&mut Settings)) -> Federation {
+    pub fn federation(&self, names: &[String], change: impl FnOnce(&mut Settings)) -> FederationTerms {
         self.federation_with(&self.issue(names), names, change)
     }
 
     /// Returns the same with a certificate that the test has made.
-    pub fn federation_with(&self, issued: &Issued, names: &[String], change: impl FnOnce(&mut Settings)) -> Federation {
+    pub fn federation_with(
+        &self,
+        issued: &IssuedCertificate,
+        names: &[String],
+        change: impl FnOnce(&mut Settings),
+    ) -> FederationTerms {
         let identity = Identity::from_pem(names, issued.chain.as_bytes(), issued.key.as_bytes()).expect("an identity");
         let mut settings = Settings::new(Secret::new(names[0].as_bytes()));
         change(&mut settings);
-        Federation {
+        FederationTerms {
             settings: Arc::new(settings),
             tls: Arc::new(PeerSettings::new(&[identity], names).expect("TLS settings")),
             trust: Arc::new(Trust::new([self.authority.der().to_vec()])),
@@ -209,7 +219,7 @@ impl Internet {
         let number = listeners.len() as u8 + 1;
         let socket = SocketAddr::from((Ipv4Addr::new(1, 1, 1, number), 5269));
         let port = if direct_tls { Port::ServersTls } else { Port::Servers };
-        listeners.insert(socket, Listener { posts, port, next: 0 });
+        listeners.insert(socket, InternetListener { posts, port, next: 0 });
         for name in names {
             self.say(name, Ok(vec![Address::new(socket, direct_tls)]));
         }

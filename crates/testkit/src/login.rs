@@ -1,12 +1,13 @@
 //! A client's way to a session: stream, TLS, SASL, binding (RFC 6120 §4 to §7).
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use rookery_base::{Transport, hex};
+use rookery_base::Transport;
+use rookery_client::OfferedMechanisms;
+pub use rookery_client::words::{bind_request, component_header, handshake, sasl, stream_header};
 use rookery_jid::Jid;
 use rookery_sasl::Mechanism;
-use rookery_sasl::client::{Announced, Exchange, Login};
-use rookery_xml::{Element, Writer, ns};
-use sha1::{Digest, Sha1};
+use rookery_sasl::client::{Exchange, Login};
+use rookery_xml::{Element, ns};
 
 use crate::client::Client;
 use crate::config::COMPONENT_SECRET;
@@ -81,21 +82,16 @@ impl Client {
 
     /// Returns the names of the mechanisms that are offered.
     pub fn mechanisms(&self) -> Vec<String> {
-        let offered = self.features.as_ref().and_then(|features| features.child("mechanisms", ns::SASL));
-        offered.map(|list| list.children().map(Element::text).collect()).unwrap_or_default()
+        self.offered().names
     }
 
-    fn binding_types(&self) -> Option<Vec<String>> {
-        let list = self.features.as_ref()?.child("sasl-channel-binding", ns::CHANNEL_BINDING)?;
-        Some(list.children().filter_map(|child| child.attr("type")).map(str::to_owned).collect())
+    fn offered(&self) -> OfferedMechanisms {
+        self.features.as_ref().and_then(OfferedMechanisms::read).unwrap_or_default()
     }
 
     fn strongest(&self) -> Mechanism {
-        let (mechanisms, types) = (self.mechanisms(), self.binding_types());
-        let mechanisms: Vec<&str> = mechanisms.iter().map(String::as_str).collect();
-        let types: Option<Vec<&str>> = types.as_ref().map(|types| types.iter().map(String::as_str).collect());
-        let announced = Announced { mechanisms: &mechanisms, binding_types: types.as_deref() };
-        announced.strongest(&self.wire.bindings()).expect("a mechanism in common")
+        let strongest = self.offered().announced(|announced| announced.strongest(&self.wire.bindings()));
+        strongest.expect("a mechanism in common")
     }
 
     /// Authenticates.
@@ -125,12 +121,10 @@ impl Client {
 
     /// Begins an authentication: its first message, and what goes on with it.
     pub fn exchange(&self, username: &str, password: &str, mechanism: Mechanism) -> (Exchange, Vec<u8>) {
-        let (mechanisms, types) = (self.mechanisms(), self.binding_types());
-        let mechanisms: Vec<&str> = mechanisms.iter().map(String::as_str).collect();
-        let types: Option<Vec<&str>> = types.as_ref().map(|types| types.iter().map(String::as_str).collect());
-        let announced = Announced { mechanisms: &mechanisms, binding_types: types.as_deref() };
         let login = Login { username, password, authzid: None };
-        Exchange::start(mechanism, &login, &self.wire.bindings(), &announced).expect("an exchange")
+        let begun =
+            self.offered().announced(|announced| Exchange::start(mechanism, &login, &self.wire.bindings(), announced));
+        begun.expect("an exchange")
     }
 
     /// Asks for a resource.
@@ -194,46 +188,6 @@ impl Client {
             other => panic!("{}: a stream header was expected, not {other:?}", self.name),
         }
     }
-}
-
-/// Returns a component's stream header (XEP-0114).
-pub fn component_header(name: &str) -> String {
-    format!(
-        "<?xml version='1.0'?><stream:stream to='{name}' xmlns='jabber:component:accept' \
-         xmlns:stream='http://etherx.jabber.org/streams'>"
-    )
-}
-
-/// Returns the digest with which a component shows that it knows its secret on a stream of this id
-/// (XEP-0114 §3).
-pub fn handshake(id: &str, secret: &str) -> String {
-    hex::encode(Sha1::digest(format!("{id}{secret}")))
-}
-
-/// Returns a client's stream header.
-pub fn stream_header(domain: &str) -> String {
-    format!(
-        "<?xml version='1.0'?><stream:stream to='{domain}' version='1.0' xmlns='jabber:client' \
-         xmlns:stream='http://etherx.jabber.org/streams'>"
-    )
-}
-
-/// Returns a SASL element with data.
-pub fn sasl(name: &str, mechanism: Option<Mechanism>, data: &[u8]) -> String {
-    let mut element = Writer::with_ns(name, ns::SASL);
-    element.opt_attr("mechanism", mechanism.map(Mechanism::name)).text(&STANDARD.encode(data));
-    String::from_utf8(element.finish().into_bytes()).expect("the writer writes UTF-8")
-}
-
-/// Returns a request to bind a resource.
-pub fn bind_request(resource: Option<&str>) -> String {
-    let mut iq = Writer::new("iq");
-    iq.attr("type", "set").attr("id", "bind").start_ns("bind", ns::BIND);
-    if let Some(resource) = resource {
-        iq.start("resource").text(resource).end();
-    }
-    iq.end();
-    String::from_utf8(iq.finish().into_bytes()).expect("the writer writes UTF-8")
 }
 
 /// The longest time until what a client with stream management has written is in the archives.

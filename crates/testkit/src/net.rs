@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use rookery_base::lock::lock;
-use rookery_shard::{Driver, Ready};
+use rookery_shard::{Driver, ReadySocket};
 
 use crate::internet::Internet;
 
@@ -29,28 +29,28 @@ struct Pipe {
     left: Option<usize>,
 }
 
-type Shared = Arc<Mutex<Pipe>>;
+type NetShared = Arc<Mutex<Pipe>>;
 
 /// A server's end: of the one that was called, or of the one that has called another. Dropping it
 /// closes the connection.
 #[derive(Debug)]
-pub struct Socket(Shared, End);
+pub struct Socket(NetShared, NetEnd);
 
 /// The end of a connection: the one that was called, or the one that calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum NetEnd {
     Called,
     Calling,
 }
 
 /// The test's end: of a client, or of another server that a test plays, which calls or is called.
 #[derive(Debug)]
-pub struct Peer(Shared, End);
+pub struct Peer(NetShared, NetEnd);
 
 /// Returns a new connection.
 pub fn connection() -> (Socket, Peer) {
     let pipe = pipe();
-    (Socket(pipe.clone(), End::Called), Peer(pipe, End::Calling))
+    (Socket(pipe.clone(), NetEnd::Called), Peer(pipe, NetEnd::Calling))
 }
 
 /// Returns a new connection between two servers: the end of the one that is called, and the other.
@@ -58,16 +58,16 @@ pub fn connection() -> (Socket, Peer) {
 pub(crate) fn between_servers(left: Option<usize>) -> (Socket, Socket) {
     let pipe = pipe();
     lock(&pipe).left = left;
-    (Socket(pipe.clone(), End::Called), Socket(pipe, End::Calling))
+    (Socket(pipe.clone(), NetEnd::Called), Socket(pipe, NetEnd::Calling))
 }
 
 /// Returns a new connection that a server makes to somebody whom a test plays.
 pub(crate) fn to_played() -> (Socket, Peer) {
     let pipe = pipe();
-    (Socket(pipe.clone(), End::Calling), Peer(pipe, End::Called))
+    (Socket(pipe.clone(), NetEnd::Calling), Peer(pipe, NetEnd::Called))
 }
 
-fn pipe() -> Shared {
+fn pipe() -> NetShared {
     Arc::new(Mutex::new(Pipe {
         to_server: VecDeque::new(),
         to_client: Vec::new(),
@@ -87,8 +87,8 @@ impl Peer {
         let mut pipe = lock(&self.0);
         match self.1 {
             _ if pipe.reset => {}
-            End::Calling if !pipe.server_closed => pipe.to_server.extend(bytes),
-            End::Called if !pipe.client_ended => pipe.to_client.extend(bytes),
+            NetEnd::Calling if !pipe.server_closed => pipe.to_server.extend(bytes),
+            NetEnd::Called if !pipe.client_ended => pipe.to_client.extend(bytes),
             _ => {}
         }
     }
@@ -98,8 +98,8 @@ impl Peer {
         let mut pipe = lock(&self.0);
         let len = most.min(pipe.arrived(self.1));
         match self.1 {
-            End::Calling => pipe.to_client.drain(..len).collect(),
-            End::Called => pipe.to_server.drain(..len).collect(),
+            NetEnd::Calling => pipe.to_client.drain(..len).collect(),
+            NetEnd::Called => pipe.to_server.drain(..len).collect(),
         }
     }
 
@@ -112,8 +112,8 @@ impl Peer {
     pub fn unread(&self) -> usize {
         let pipe = lock(&self.0);
         match self.1 {
-            End::Calling => pipe.to_server.len(),
-            End::Called => pipe.to_client.len(),
+            NetEnd::Calling => pipe.to_server.len(),
+            NetEnd::Called => pipe.to_client.len(),
         }
     }
 
@@ -133,8 +133,8 @@ impl Peer {
     pub fn is_closed(&self) -> bool {
         let pipe = lock(&self.0);
         match self.1 {
-            End::Calling => pipe.server_closed,
-            End::Called => pipe.client_ended,
+            NetEnd::Calling => pipe.server_closed,
+            NetEnd::Called => pipe.client_ended,
         }
     }
 
@@ -152,8 +152,8 @@ impl Peer {
     pub fn shutdown(&self) {
         let mut pipe = lock(&self.0);
         match self.1 {
-            End::Calling => pipe.client_ended = true,
-            End::Called => pipe.server_ended = true,
+            NetEnd::Calling => pipe.client_ended = true,
+            NetEnd::Called => pipe.server_ended = true,
         }
     }
 
@@ -168,19 +168,19 @@ impl Peer {
 
 impl Pipe {
     /// Returns whether nothing comes any more for one of the ends but what is on its way.
-    fn is_ended(&self, end: End) -> bool {
+    fn is_ended(&self, end: NetEnd) -> bool {
         self.reset
             || match end {
-                End::Calling => self.server_ended || self.server_closed,
-                End::Called => self.client_ended,
+                NetEnd::Calling => self.server_ended || self.server_closed,
+                NetEnd::Called => self.client_ended,
             }
     }
 
     /// Returns the bytes that wait for one of the ends.
-    fn arrived(&self, end: End) -> usize {
+    fn arrived(&self, end: NetEnd) -> usize {
         match end {
-            End::Calling => self.to_client.len(),
-            End::Called => self.to_server.len(),
+            NetEnd::Calling => self.to_client.len(),
+            NetEnd::Called => self.to_server.len(),
         }
     }
 }
@@ -189,31 +189,31 @@ impl Drop for Socket {
     fn drop(&mut self) {
         let mut pipe = lock(&self.0);
         match self.1 {
-            End::Called => {
+            NetEnd::Called => {
                 pipe.server_closed = true;
                 pipe.to_server.clear();
             }
-            End::Calling => pipe.client_ended = true,
+            NetEnd::Calling => pipe.client_ended = true,
         }
     }
 }
 
 /// The network as one shard sees it.
 #[derive(Debug, Default)]
-pub struct Network {
-    watched: BTreeMap<u32, Watch>,
+pub struct TestkitNetwork {
+    watched: BTreeMap<u32, NetWatch>,
     internet: Option<Internet>,
 }
 
 #[derive(Debug)]
-struct Watch {
-    pipe: Shared,
-    end: End,
+struct NetWatch {
+    pipe: NetShared,
+    end: NetEnd,
     read: bool,
     write: bool,
 }
 
-impl Network {
+impl TestkitNetwork {
     /// Puts a shard where it can call other servers.
     pub(crate) fn within(internet: Option<Internet>) -> Self {
         Self { watched: BTreeMap::new(), internet }
@@ -221,25 +221,25 @@ impl Network {
 
     /// Returns the sockets that are ready now, by their keys. A broken connection is reported
     /// whatever it is watched for, as epoll does.
-    pub fn ready(&self) -> Vec<Ready> {
+    pub fn ready(&self) -> Vec<ReadySocket> {
         let ready = self.watched.iter().map(|(&key, watch)| {
             let pipe = lock(&watch.pipe);
             let (arrived, is_at_end, is_free) = match watch.end {
-                End::Called => (!pipe.to_server.is_empty(), pipe.client_ended, pipe.to_client.len() < pipe.window),
-                End::Calling => {
+                NetEnd::Called => (!pipe.to_server.is_empty(), pipe.client_ended, pipe.to_client.len() < pipe.window),
+                NetEnd::Calling => {
                     let is_at_end = pipe.server_ended || pipe.server_closed;
                     (!pipe.to_client.is_empty(), is_at_end, pipe.to_server.len() < pipe.window)
                 }
             };
             let read = pipe.reset || (watch.read && (arrived || is_at_end));
             let write = watch.write && (pipe.reset || is_free);
-            Ready { key, read, write }
+            ReadySocket { key, read, write }
         });
         ready.filter(|ready| ready.read || ready.write).collect()
     }
 }
 
-impl Driver for Network {
+impl Driver for TestkitNetwork {
     type Socket = Socket;
 
     fn connect(&mut self, address: SocketAddr) -> io::Result<Socket> {
@@ -251,7 +251,7 @@ impl Driver for Network {
     }
 
     fn add(&mut self, socket: &Socket, key: u32) -> io::Result<()> {
-        self.watched.insert(key, Watch { pipe: socket.0.clone(), end: socket.1, read: true, write: false });
+        self.watched.insert(key, NetWatch { pipe: socket.0.clone(), end: socket.1, read: true, write: false });
         Ok(())
     }
 
@@ -270,7 +270,7 @@ impl Driver for Network {
         if pipe.reset {
             return Err(ErrorKind::ConnectionReset.into());
         }
-        if socket.1 == End::Calling {
+        if socket.1 == NetEnd::Calling {
             let len = pipe.to_client.len().min(buffer.len()).min(pipe.most);
             if len == 0 && !pipe.server_ended && !pipe.server_closed {
                 return Err(ErrorKind::WouldBlock.into());
@@ -296,7 +296,7 @@ impl Driver for Network {
                 pipe.to_client.clear();
             }
         }
-        if socket.1 == End::Calling {
+        if socket.1 == NetEnd::Calling {
             if pipe.reset || pipe.client_ended || pipe.server_closed {
                 return Err(ErrorKind::BrokenPipe.into());
             }
@@ -322,8 +322,8 @@ impl Driver for Network {
     fn shutdown(&mut self, socket: &Socket) {
         let mut pipe = lock(&socket.0);
         match socket.1 {
-            End::Called => pipe.server_ended = true,
-            End::Calling => pipe.client_ended = true,
+            NetEnd::Called => pipe.server_ended = true,
+            NetEnd::Calling => pipe.client_ended = true,
         }
     }
 }

@@ -6,21 +6,21 @@ use std::sync::{Arc, Mutex};
 use rookery_base::AddressHash;
 use rookery_fanout::{Member, Station, View};
 use rookery_hub::{Custody, Place};
-use rookery_shard::{Envelope, Kind, Letter, Outlet, Post};
+use rookery_shard::{Envelope, MailboxKind, NodeLetter, Outlet, Post};
 
 use crate::net::Socket;
 
 /// The mailboxes of all nodes, in the order of the nodes.
 #[derive(Clone)]
-pub(crate) struct Nodes {
+pub(crate) struct TestkitNodes {
     posts: Vec<Arc<Post<Socket>>>,
     shards: usize,
-    carrier: Arc<Mutex<Carrier>>,
+    carrier: Arc<Mutex<NodeCarrier>>,
 }
 
 /// That which carries letters between the nodes.
 #[derive(Default)]
-struct Carrier {
+struct NodeCarrier {
     posts: Vec<std::sync::Weak<Post<Socket>>>,
     /// The node that nothing reaches, and that says nothing.
     silent: Option<usize>,
@@ -28,13 +28,13 @@ struct Carrier {
     kept: Vec<(usize, usize, Vec<u8>, Option<Custody>)>,
 }
 
-impl Nodes {
+impl TestkitNodes {
     /// Returns so many nodes of so many shards each, whose shards are woken by these.
     pub(crate) fn new(nodes: usize, wakers: Vec<Box<dyn Fn() + Send + Sync>>) -> Self {
         let shards = wakers.len() / nodes;
         let mut wakers = wakers.into_iter();
         let posts: Vec<_> = (0..nodes).map(|_| Post::new(wakers.by_ref().take(shards).collect())).collect();
-        let carrier = Arc::<Mutex<Carrier>>::default();
+        let carrier = Arc::<Mutex<NodeCarrier>>::default();
         if nodes > 1 {
             carrier.lock().expect("no test panics here").posts = posts.iter().map(Arc::downgrade).collect();
             for (node, post) in posts.iter().enumerate() {
@@ -103,7 +103,7 @@ impl Nodes {
     }
 }
 
-impl Nodes {
+impl TestkitNodes {
     /// Returns the view of a node, where one of them may have no homes.
     pub(crate) fn view(&self, node: usize, life: u32, removed: Option<usize>) -> Arc<View> {
         let nodes = self.posts.len();
@@ -121,20 +121,20 @@ impl Nodes {
 /// Brings letters to other nodes of the same test at once.
 struct Loopback {
     node: usize,
-    carrier: Arc<Mutex<Carrier>>,
+    carrier: Arc<Mutex<NodeCarrier>>,
 }
 
 impl Outlet for Loopback {
-    fn post(&self, from: usize, letters: Vec<Letter>) {
+    fn post(&self, from: usize, letters: Vec<NodeLetter>) {
         let mut carrier = self.carrier.lock().expect("no test panics here");
         let silent = carrier.silent;
         if silent == Some(self.node) {
             return;
         }
-        for Letter { to, kind, bytes, custody } in letters {
+        for NodeLetter { to, kind, bytes, custody } in letters {
             let node = usize::from(to.node) - 1;
             if silent == Some(node) {
-                if kind == Kind::Mail {
+                if kind == MailboxKind::Mail {
                     carrier.kept.push((self.node, from, bytes, custody));
                 }
                 continue;

@@ -29,8 +29,8 @@ pub fn play(clients: &mut [&mut Client], dialogue: &str) {
         let at = at.unwrap_or_else(|| panic!("there is no client '{}'", line.name));
         let client = &mut *clients[at];
         match line.speaker {
-            Speaker::Client => client.send(&line.text),
-            Speaker::Server => hear(client, &line.text),
+            PlaySpeaker::Client => client.send(&line.text),
+            PlaySpeaker::Server => hear(client, &line.text),
         }
     }
     for client in clients {
@@ -61,20 +61,20 @@ fn hear(client: &mut Client, text: &str) {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Speaker {
+enum PlaySpeaker {
     Client,
     Server,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Line<'a> {
+struct PlayLine<'a> {
     name: &'a str,
-    speaker: Speaker,
+    speaker: PlaySpeaker,
     text: String,
 }
 
-fn lines(dialogue: &str) -> Vec<Line<'_>> {
-    let mut lines: Vec<Line<'_>> = Vec::new();
+fn lines(dialogue: &str) -> Vec<PlayLine<'_>> {
+    let mut lines: Vec<PlayLine<'_>> = Vec::new();
     for line in dialogue.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
         match (begins(line), lines.last_mut()) {
             (Some(line), _) => lines.push(line),
@@ -85,17 +85,17 @@ fn lines(dialogue: &str) -> Vec<Line<'_>> {
     lines
 }
 
-fn begins(line: &str) -> Option<Line<'_>> {
+fn begins(line: &str) -> Option<PlayLine<'_>> {
     let (head, text) = line.split_once(':')?;
     let (name, speaker) = head.rsplit_once(' ').unwrap_or(("", head));
     let speaker = match speaker {
-        "C" => Speaker::Client,
-        "S" => Speaker::Server,
+        "C" => PlaySpeaker::Client,
+        "S" => PlaySpeaker::Server,
         _ => return None,
     };
     let name = name.trim();
     let is_name = name.chars().all(|letter| letter.is_alphanumeric() || "-_@./".contains(letter));
-    is_name.then(|| Line { name, speaker, text: text.trim().to_owned() })
+    is_name.then(|| PlayLine { name, speaker, text: text.trim().to_owned() })
 }
 
 #[cfg(test)]
@@ -105,8 +105,8 @@ mod tests {
     #[test]
     fn lines_say_who_speaks() {
         let found = lines("# x\n juliet C: <a>\n  b: c</a>\n\n S:\n romeo  S: <d/>");
-        let line = |name, speaker, text: &str| Line { name, speaker, text: text.into() };
-        let (client, server) = (Speaker::Client, Speaker::Server);
+        let line = |name, speaker, text: &str| PlayLine { name, speaker, text: text.into() };
+        let (client, server) = (PlaySpeaker::Client, PlaySpeaker::Server);
         assert_eq!(found, [line("juliet", client, "<a>b: c</a>"), line("", server, ""), line("romeo", server, "<d/>")]);
     }
 }

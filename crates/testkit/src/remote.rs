@@ -20,16 +20,16 @@ pub struct Left {
 }
 
 /// The stanzas that all shards of a server have sent to others, oldest first.
-pub(crate) type Sent = Rc<RefCell<Vec<Left>>>;
+pub(crate) type RemoteSent = Rc<RefCell<Vec<Left>>>;
 
 /// The streams of one shard.
 #[derive(Debug)]
-pub(crate) struct Streams {
+pub(crate) struct RemoteStreams {
     pub shard: usize,
-    pub sent: Sent,
+    pub sent: RemoteSent,
 }
 
-impl Federation for Streams {
+impl Federation for RemoteStreams {
     fn send(&mut self, stanza: Outgoing) {
         let text = String::from_utf8(stanza.to_vec()).expect("UTF-8");
         self.sent.borrow_mut().push(Left { shard: self.shard, to: stanza.to().as_str().to_owned(), text });

@@ -18,26 +18,26 @@ use rookery_sasl::Credentials;
 use rookery_shard::handover::MOST_BYTES;
 use rookery_shard::{BoshRequest, Envelope, Handed, Port, Posted, Shard};
 use rookery_store::{StoreError, Stores};
-use rookery_stream::bosh::{Answer, Condition, Request};
+use rookery_stream::bosh::{AnswerCondition, BoshAnswer, BoshBody};
 use rookery_xml::{Limits, Stanza};
 
-use crate::bosh::Pending;
+use crate::bosh::BoshPending;
 use crate::client::Client;
 use crate::config::{Config, ITERATIONS};
 use crate::internet::Internet;
 use crate::login::Security;
 use crate::net::{self, Peer};
 use crate::remote::Left;
-use running::Running;
+use running::ServerRunning;
 
 /// A handle on the server; clones mean the same one.
 #[derive(Clone)]
-pub struct Server(Rc<RefCell<Running>>);
+pub struct Server(Rc<RefCell<ServerRunning>>);
 
 /// A server that others know of, while it is there.
-pub(crate) struct Absent(Weak<RefCell<Running>>);
+pub(crate) struct ServerAbsent(Weak<RefCell<ServerRunning>>);
 
-impl Absent {
+impl ServerAbsent {
     pub(crate) fn get(&self) -> Option<Server> {
         self.0.upgrade().map(Server)
     }
@@ -66,9 +66,9 @@ impl Server {
         // Tokens, nonces and the order of hash tables.
         chance::seed(config.seed);
         let internet = config.internet.as_ref().map(|meeting| meeting.internet.clone());
-        let server = Self(Rc::new(RefCell::new(Running::start(config, 0, 0))));
+        let server = Self(Rc::new(RefCell::new(ServerRunning::start(config, 0, 0))));
         if let Some(internet) = internet {
-            internet.join(Absent(Rc::downgrade(&server.0)));
+            internet.join(ServerAbsent(Rc::downgrade(&server.0)));
         }
         server
     }
@@ -173,10 +173,10 @@ impl Server {
     }
 
     /// Takes a request of BOSH as it comes from the web front, encrypted or not.
-    pub fn post_over(&self, document: &str, is_secure: bool) -> Pending {
-        let (pending, waiter) = Pending::new(self);
-        match Request::read(document.as_bytes().into(), &Limits::AFTER_LOGIN) {
-            Err(_) => waiter.answer(Answer::refusal(Condition::BadRequest)),
+    pub fn post_over(&self, document: &str, is_secure: bool) -> BoshPending {
+        let (pending, waiter) = BoshPending::new(self);
+        match BoshBody::read(document.as_bytes().into(), &Limits::AFTER_LOGIN) {
+            Err(_) => waiter.answer(BoshAnswer::refusal(AnswerCondition::BadRequest)),
             Ok(request) => {
                 let mut running = self.0.borrow_mut();
                 running.next_port += 1;
@@ -190,7 +190,7 @@ impl Server {
     }
 
     /// Takes the same, in the clear.
-    pub fn post(&self, document: &str) -> Pending {
+    pub fn post(&self, document: &str) -> BoshPending {
         self.post_over(document, false)
     }
 
@@ -255,7 +255,8 @@ impl Server {
         }
     }
 
-    /// Does the same for this server, whatever others it meets. Returns whether there was anything.
+    /// Works until nothing moves on this server, whatever others it meets. Returns whether there
+    /// was anything.
     pub(crate) fn settle_alone(&self) -> bool {
         self.0.borrow_mut().settle()
     }

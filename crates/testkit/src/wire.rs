@@ -4,25 +4,14 @@
 use std::collections::VecDeque;
 
 use rookery_base::Transport;
+pub use rookery_client::StreamItem as Item;
+use rookery_client::StreamReader;
 use rookery_sasl::ChannelBindings;
 use rookery_stream::tls::client::{ClientSettings, ClientTls, Newest};
-use rookery_xml::header::{self, Header};
-use rookery_xml::{Element, Limits, Scan, Scanner, ns};
+use rookery_xml::{Limits, ns};
 
 use crate::net::Peer;
-use crate::pattern;
 use crate::websocket;
-
-/// Something that a server sends.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Item {
-    /// The header of a stream.
-    Header(Header),
-    /// A first-level element.
-    Element(Element),
-    /// `</stream:stream>`
-    End,
-}
 
 /// A connection and what has been read from it.
 #[derive(Debug)]
@@ -31,9 +20,7 @@ pub struct Wire {
     pub peer: Peer,
     tls: Option<ClientTls>,
     input: Vec<u8>,
-    scanner: Scanner,
-    /// True if the header of the current stream has been read.
-    in_stream: bool,
+    reader: StreamReader,
     /// Bytes that one call of [`Wire::receive`] takes from the network.
     pub appetite: usize,
     items: VecDeque<Item>,
@@ -52,8 +39,7 @@ impl Wire {
             peer,
             tls: None,
             input: Vec::new(),
-            scanner: Scanner::new(),
-            in_stream: false,
+            reader: StreamReader::new(LIMITS),
             appetite: usize::MAX,
             items: VecDeque::new(),
             plain: Vec::new(),
@@ -83,8 +69,7 @@ impl Wire {
 
     /// Expects a stream header next.
     pub fn restart(&mut self) {
-        self.in_stream = false;
-        self.scanner.reset();
+        self.reader.restart();
     }
 
     /// Sends text: as one message, where there are messages.
@@ -164,28 +149,15 @@ impl Wire {
     /// Takes one item at `at`; its length, or `None` if it is not complete.
     fn item(&mut self, at: usize) -> Option<usize> {
         let input = &self.input[at..];
-        let text = || String::from_utf8_lossy(input);
-        if !self.in_stream {
-            let (len, header) =
-                header::parse(input, &LIMITS).unwrap_or_else(|f| panic!("no header, {f}: {}", text()))?;
-            self.in_stream = true;
-            self.items.push_back(Item::Header(header));
-            return Some(len);
-        }
-        let scanned = self.scanner.scan(input, &LIMITS).unwrap_or_else(|fault| panic!("no XML, {fault}: {}", text()));
-        let (len, item) = match scanned {
-            Scan::Partial => return None,
-            Scan::Space(len) => (len, None),
-            Scan::Close(len) => (len, Some(Item::End)),
-            Scan::Stanza(len) => (len, Some(Item::Element(Element::read(&self.scanner.stanza(input))))),
-            Scan::Rare(len) => (len, Some(Item::Element(pattern::element_of_stream(&input[..len])))),
-        };
+        let read = self.reader.next(input);
+        let (len, item) =
+            read.unwrap_or_else(|fault| panic!("no stream, {fault}: {}", String::from_utf8_lossy(input)))?;
         // What a stream is negotiated by ends it: the next one begins with a header (RFC 6120
         // §4.3.3).
-        let is_success = |item: &Item| matches!(item, Item::Element(element) if element.is("success", ns::SASL));
-        self.in_stream = !item.as_ref().is_some_and(is_success);
+        if matches!(&item, Some(Item::Element(element)) if element.is("success", ns::SASL)) {
+            self.reader.restart();
+        }
         self.items.extend(item);
-        self.scanner.reset();
         Some(len)
     }
 }

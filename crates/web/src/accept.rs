@@ -19,20 +19,20 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::{debug, error, warn};
 
-use crate::client::{Client, trusts};
-use crate::conduit::{Conduit, Parts};
-use crate::places::{Asker, Place, Places};
+use crate::client::{WebClient, trusts};
+use crate::conduit::{Conduit, ConduitParts};
+use crate::places::{AddressPlace, AddressPlaces, PlaceAsker};
 use crate::proxy::Origin;
-use crate::{Listener, Shared, exchange, hello, proxy};
+use crate::{WebListener, WebShared, exchange, hello, proxy};
 
 /// Accepts until it is told to stop.
 pub async fn serve(
-    listeners: Vec<Listener>,
+    listeners: Vec<WebListener>,
     control: Option<UnixListener>,
-    shared: Arc<Shared>,
+    shared: Arc<WebShared>,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let places = Places::new(shared.settings().connections);
+    let places = AddressPlaces::new(shared.settings().connections);
     for listener in listeners {
         let address = listener.socket.local_addr().ok();
         let socket = listener.socket.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener.socket));
@@ -55,7 +55,7 @@ pub async fn serve(
 }
 
 /// Gives the answers time to leave in which the shards say that the server stops.
-async fn farewell(shared: &Shared) {
+async fn farewell(shared: &WebShared) {
     for _ in 0..FAREWELLS {
         let is_last = shared.waiting.load(Ordering::Relaxed) == 0;
         tokio::time::sleep(FAREWELL).await;
@@ -66,7 +66,7 @@ async fn farewell(shared: &Shared) {
 }
 
 /// Removes files that have expired, now and again.
-async fn sweep(shared: Arc<Shared>) {
+async fn sweep(shared: Arc<WebShared>) {
     loop {
         // Where there was one there may be more.
         let removed = shared.files.sweep().await;
@@ -74,7 +74,7 @@ async fn sweep(shared: Arc<Shared>) {
     }
 }
 
-async fn accept(listener: TcpListener, tls: bool, shared: Arc<Shared>, places: Arc<Places>) {
+async fn accept(listener: TcpListener, tls: bool, shared: Arc<WebShared>, places: Arc<AddressPlaces>) {
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => {
@@ -95,7 +95,7 @@ async fn accept(listener: TcpListener, tls: bool, shared: Arc<Shared>, places: A
 }
 
 /// Serves a connection until it ends, or until somebody who has fewer gets its place.
-async fn guest(socket: TcpStream, peer: SocketAddr, tls: bool, place: Arc<Place>, shared: Arc<Shared>) {
+async fn guest(socket: TcpStream, peer: SocketAddr, tls: bool, place: Arc<AddressPlace>, shared: Arc<WebShared>) {
     shared.counts.open.fetch_add(1, Ordering::Relaxed);
     {
         let (mut served, mut lost) = (pin!(connection(socket, peer, tls, &place, &shared)), pin!(place.is_lost()));
@@ -122,8 +122,8 @@ async fn connection(
     socket: TcpStream,
     peer: SocketAddr,
     tls: bool,
-    place: &Arc<Place>,
-    shared: &Arc<Shared>,
+    place: &Arc<AddressPlace>,
+    shared: &Arc<WebShared>,
 ) -> io::Result<()> {
     socket.set_nodelay(true)?;
     // Without it the system would keep megabytes for each peer that doesn't read. If it can't be
@@ -135,10 +135,10 @@ async fn connection(
     if tls && conduit.alpn() == Some(XMPP) {
         return give_stream(conduit, told, shared);
     }
-    exchange::serve(conduit, Client { peer: told, tls }, place, shared).await
+    exchange::serve(conduit, WebClient { peer: told, tls }, place, shared).await
 }
 
-/// Tells whether a connection ended because its peer was silent, or didn't read, for too long.
+/// Returns whether a connection ended because its peer was silent, or didn't read, for too long.
 fn is_stall(error: &(dyn std::error::Error + 'static)) -> bool {
     let is_late = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
     let is_timeout = |error: &hyper::Error| error.is_timeout();
@@ -154,8 +154,8 @@ async fn begin(
     mut socket: TcpStream,
     mut peer: SocketAddr,
     tls: bool,
-    place: &Place,
-    shared: &Shared,
+    place: &AddressPlace,
+    shared: &WebShared,
 ) -> io::Result<Option<(Conduit, SocketAddr)>> {
     let settings = shared.settings();
     let is_proxy = trusts(&settings.trusted_proxies, peer);
@@ -182,8 +182,8 @@ async fn begin(
 }
 
 /// Hands an XMPP client that came to the port for browsers over to the shards.
-fn give_stream(conduit: Conduit, peer: SocketAddr, shared: &Shared) -> io::Result<()> {
-    let Parts { socket, tls, input } = conduit.into_parts()?;
+fn give_stream(conduit: Conduit, peer: SocketAddr, shared: &WebShared) -> io::Result<()> {
+    let ConduitParts { socket, tls, input } = conduit.into_parts()?;
     shared.door.hand_over(Handed {
         socket,
         peer,
@@ -196,21 +196,21 @@ fn give_stream(conduit: Conduit, peer: SocketAddr, shared: &Shared) -> io::Resul
     Ok(())
 }
 
-impl Shared {
+impl WebShared {
     /// Returns the one that asks for a place, as far as an address says it. A proxy's connections
     /// are for those of whom it tells, however many.
-    pub(crate) fn asker(&self, peer: SocketAddr) -> Asker {
+    pub(crate) fn asker(&self, peer: SocketAddr) -> PlaceAsker {
         let settings = self.settings();
         let is_here = peer.ip().to_canonical().is_loopback();
         let is_counted = !is_here && !trusts(&settings.trusted_proxies, peer);
         let most = if is_counted { settings.connections_per_address } else { 0 };
-        Asker { address: peer.ip(), most, is_here }
+        PlaceAsker { address: peer.ip(), most, is_here }
     }
 
     /// Returns the same for a request: one that came by a proxy isn't this machine's.
-    pub(crate) fn asker_of(&self, origin: Origin) -> Asker {
+    pub(crate) fn asker_of(&self, origin: Origin) -> PlaceAsker {
         let asker = self.asker(origin.address);
-        Asker { is_here: asker.is_here && origin.way.is_known(), ..asker }
+        PlaceAsker { is_here: asker.is_here && origin.way.is_known(), ..asker }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The judgement of who may come to the API, the admin page and the metrics, which are for
+//! Judges who may come to the API, the admin page and the metrics, which are for
 //! operators. There is one for all of them.
 //!
 //! Each is for the names under which this server is known, so that no page of another site reads
@@ -14,8 +14,8 @@ use hyper::HeaderMap;
 use rookery_hub::Network;
 
 use crate::client::trusts;
-use crate::proxy::{Origin, Way};
-use crate::site::{Host, KnownNames};
+use crate::proxy::{Origin, RequestWay};
+use crate::site::{KnownNames, RequestHost};
 
 /// Something that is for some networks alone.
 #[derive(Debug, Clone, Copy)]
@@ -33,14 +33,14 @@ impl Ward<'_> {
     ///
     /// # Errors
     /// The reason for which it may not, in words.
-    pub fn judge(&self, origin: Origin, host: Host<'_>) -> Result<(), &'static str> {
+    pub fn judge(&self, origin: Origin, host: RequestHost<'_>) -> Result<(), &'static str> {
         if !self.names.is_for_us(host) {
             return Err("this server isn't known by this name; see hosts in [web]");
         }
         match origin.way {
-            Way::Direct | Way::Told => {}
-            Way::Untrusted => return Err("this came by a proxy that is not trusted; see trusted_proxies"),
-            Way::Silent => {
+            RequestWay::Direct | RequestWay::Told => {}
+            RequestWay::Untrusted => return Err("this came by a proxy that is not trusted; see trusted_proxies"),
+            RequestWay::Silent => {
                 return Err(
                     "this came from a trusted proxy that doesn't say for whom: it has to set X-Forwarded-For to \
                             the client's address (127.0.0.1 for yourself on this machine)",
@@ -73,20 +73,20 @@ mod tests {
     use hyper::header::HeaderValue;
 
     use super::*;
-    use crate::client::Client;
+    use crate::client::WebClient;
     use crate::proxy::origin;
 
     fn judged(peer: &str, tls: bool, forwarded: Option<&str>, trusted: &[&str]) -> Result<(), &'static str> {
         let networks: Vec<Network> = ["127.0.0.0/8", "192.0.2.0/24"].iter().map(|text| text.parse().unwrap()).collect();
         let trusted: Vec<Network> = trusted.iter().map(|text| text.parse().unwrap()).collect();
-        let client = Client { peer: peer.parse().unwrap(), tls };
+        let client = WebClient { peer: peer.parse().unwrap(), tls };
         let mut headers = HeaderMap::new();
         if let Some(forwarded) = forwarded {
             headers.insert("x-forwarded-for", forwarded.parse().unwrap());
         }
         let names = KnownNames::default();
         Ward { names: &names, networks: &networks, needs_tls: true }
-            .judge(origin(client, &headers, &trusted), Host::Unsaid)
+            .judge(origin(client, &headers, &trusted), RequestHost::Unsaid)
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub struct Challenges(Arc<Mutex<HashMap<String, String>>>);
 
 /// An authority, and who asks it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Authority {
+pub struct AcmeAuthority {
     /// The address of its directory (§7.1.1).
     pub directory: String,
     /// The addresses at which it may reach the operator, such as `mailto:admin@example.org` (§7.3).
@@ -45,7 +45,7 @@ pub struct Authority {
 
 /// A certificate that was given out.
 #[derive(Debug)]
-pub struct Issued {
+pub struct AcmeIssued {
     /// The certificate and those behind it, PEM.
     pub chain: String,
     /// Its key, PEM.
@@ -53,17 +53,17 @@ pub struct Issued {
 }
 
 /// An account at an authority.
-pub struct Client {
+pub struct AcmeClient {
     account: Account,
 }
 
-impl Client {
+impl AcmeClient {
     /// Opens the account that was kept as `known`, or makes one; then the answer has what is to be
     /// kept for the next time. Making one agrees to the terms of the authority (§7.3).
     ///
     /// # Errors
     /// In words: the authority can't be reached, or refuses.
-    pub async fn open(authority: &Authority, known: Option<&str>) -> Result<(Self, Option<String>), String> {
+    pub async fn open(authority: &AcmeAuthority, known: Option<&str>) -> Result<(Self, Option<String>), String> {
         let builder = Account::builder_with_http(Box::new(Https::new(authority.trusted.as_deref())?));
         if let Some(known) = known {
             let credentials: AccountCredentials = serde_json::from_str(known)
@@ -82,7 +82,7 @@ impl Client {
     ///
     /// # Errors
     /// In words: what the authority says, or that it takes too long.
-    pub async fn certificate(&self, names: &[String], challenges: &Challenges) -> Result<Issued, String> {
+    pub async fn certificate(&self, names: &[String], challenges: &Challenges) -> Result<AcmeIssued, String> {
         let identifiers: Vec<Identifier> = names.iter().cloned().map(Identifier::Dns).collect();
         let mut order = self.account.new_order(&NewOrder::new(&identifiers)).await.map_err(in_words)?;
         let shown = prove(&mut order, challenges).await?;
@@ -95,11 +95,11 @@ impl Client {
         }
         let key = order.finalize().await.map_err(in_words)?;
         let chain = order.poll_certificate(&PATIENT).await.map_err(in_words)?;
-        Ok(Issued { chain, key })
+        Ok(AcmeIssued { chain, key })
     }
 }
 
-impl std::fmt::Debug for Client {
+impl std::fmt::Debug for AcmeClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Client").field("account", &self.account.id()).finish()
     }
@@ -115,27 +115,27 @@ impl Challenges {
         }
     }
 
-    fn show(&self, token: &str, authorization: &str) -> Shown {
+    fn show(&self, token: &str, authorization: &str) -> ShownChallenge {
         let mut all = lock(&self.0);
         all.insert(token.to_owned(), authorization.to_owned());
-        Shown { challenges: self.clone(), token: token.to_owned() }
+        ShownChallenge { challenges: self.clone(), token: token.to_owned() }
     }
 }
 
 /// A challenge that is answered until this is dropped.
-struct Shown {
+struct ShownChallenge {
     challenges: Challenges,
     token: String,
 }
 
-impl Drop for Shown {
+impl Drop for ShownChallenge {
     fn drop(&mut self) {
         lock(&self.challenges.0).remove(&self.token);
     }
 }
 
 /// Shows what proves that the domains are ours, and tells the authority to look.
-async fn prove(order: &mut Order, challenges: &Challenges) -> Result<Vec<Shown>, String> {
+async fn prove(order: &mut Order, challenges: &Challenges) -> Result<Vec<ShownChallenge>, String> {
     let mut shown = Vec::new();
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {

@@ -3,8 +3,8 @@
 use hyper::Request;
 
 use crate::proxy::Origin;
-use crate::site::{Host, name};
-use crate::{Settings, Shared};
+use crate::site::{RequestHost, name};
+use crate::{WebSettings, WebShared};
 
 /// The safety of a connection over which somebody may be asked for a password.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) enum Safety {
     Unsafe,
 }
 
-impl Shared {
+impl WebShared {
     /// Returns the address of the pages over TLS, for those who are told of a domain, without a
     /// slash at its end; `None` if there is none.
     pub fn pages(&self, domain: &str) -> Option<String> {
@@ -51,9 +51,9 @@ impl Shared {
 }
 
 /// Returns the address over TLS of what is requested.
-fn twin<B>(request: &Request<B>, settings: &Settings, https_port: Option<u16>) -> Option<String> {
-    let host = Host::of(request);
-    let Host::Said(said) = host else { return None };
+fn twin<B>(request: &Request<B>, settings: &WebSettings, https_port: Option<u16>) -> Option<String> {
+    let host = RequestHost::of(request);
+    let RequestHost::Said(said) = host else { return None };
     if !settings.names.is_for_us(host) {
         return None;
     }

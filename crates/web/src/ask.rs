@@ -8,18 +8,18 @@ use rookery_hub::World;
 use rookery_jid::Jid;
 use rookery_operations::{Outcome, Refusal};
 use rookery_portability::export::to_unnamed_file;
-use rookery_shard::Census;
+use rookery_shard::ShardCensus;
 use rookery_store::Pending;
 use tokio::time::timeout;
 use tracing::{error, warn};
 
-use crate::Shared;
+use crate::WebShared;
 use crate::body::Body;
 
 /// The place where an operation leaves its outcome.
-pub type Answer<T> = Completer<Outcome<T>>;
+pub type OperationAnswer<T> = Completer<Outcome<T>>;
 
-impl Shared {
+impl WebShared {
     /// Runs an operation on a shard.
     ///
     /// # Errors
@@ -27,7 +27,7 @@ impl Shared {
     /// server stops.
     pub async fn ask<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut World, Answer<T>) + Send + 'static,
+        work: impl FnOnce(&mut World, OperationAnswer<T>) + Send + 'static,
     ) -> Outcome<T> {
         answered(self.door.ask(work)).await
     }
@@ -69,13 +69,13 @@ impl Shared {
     }
 
     /// Returns the counts of the shards, without a look at each session.
-    pub async fn counts_of_shards(&self) -> Census {
+    pub async fn counts_of_shards(&self) -> ShardCensus {
         let door = self.door.clone();
         tokio::task::spawn_blocking(move || door.counts()).await.unwrap_or_default()
     }
 
     /// Returns the counts of the shards, with a look at each session.
-    pub async fn census(&self) -> Census {
+    pub async fn census(&self) -> ShardCensus {
         let door = self.door.clone();
         // Only a runtime that ends doesn't run it.
         tokio::task::spawn_blocking(move || door.census()).await.unwrap_or_default()

@@ -12,26 +12,26 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 /// The body of an answer.
 #[derive(Debug, Default)]
-pub struct Body(Source);
+pub struct Body(BodySource);
 
 #[derive(Debug, Default)]
-enum Source {
+enum BodySource {
     #[default]
     Nothing,
     Bytes(Bytes),
-    File(Part),
-    Coming(Box<dyn Coming>),
+    File(FilePart),
+    Coming(Box<dyn ComingBytes>),
 }
 
 /// A source of bytes that come when they come.
-pub(crate) trait Coming: std::fmt::Debug + Send {
+pub(crate) trait ComingBytes: std::fmt::Debug + Send {
     /// Returns the next bytes, when there are any; `None` at the end.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>>;
 }
 
 /// The rest of a part of a file.
 #[derive(Debug)]
-struct Part {
+struct FilePart {
     file: Option<File>,
     at: u64,
     left: u64,
@@ -42,21 +42,21 @@ struct Part {
 impl Body {
     /// Returns a body of bytes.
     pub fn bytes(bytes: impl Into<Bytes>) -> Self {
-        Self(Source::Bytes(bytes.into()))
+        Self(BodySource::Bytes(bytes.into()))
     }
 
     /// Returns a body of `len` bytes of a file, from `start` on.
     pub fn file(file: File, start: u64, len: u64) -> Self {
-        Self(Source::File(Part { file: Some(file), at: start, left: len, reading: None }))
+        Self(BodySource::File(FilePart { file: Some(file), at: start, left: len, reading: None }))
     }
 
     /// Returns a body of bytes that come one after the other, and nobody knows how many.
-    pub(crate) fn coming(source: impl Coming + 'static) -> Self {
-        Self(Source::Coming(Box::new(source)))
+    pub(crate) fn coming(source: impl ComingBytes + 'static) -> Self {
+        Self(BodySource::Coming(Box::new(source)))
     }
 }
 
-impl Part {
+impl FilePart {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         if self.reading.is_none() {
             let Some(file) = self.file.take().filter(|_| self.left > 0) else { return Poll::Ready(None) };
@@ -85,29 +85,29 @@ impl HttpBody for Body {
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match &mut self.0 {
-            Source::Nothing => Poll::Ready(None),
-            Source::Bytes(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Source::Bytes(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Source::File(part) => part.poll(context).map(|read| read.map(|read| read.map(Frame::data))),
-            Source::Coming(source) => source.poll(context).map(|read| read.map(|read| read.map(Frame::data))),
+            BodySource::Nothing => Poll::Ready(None),
+            BodySource::Bytes(bytes) if bytes.is_empty() => Poll::Ready(None),
+            BodySource::Bytes(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            BodySource::File(part) => part.poll(context).map(|read| read.map(|read| read.map(Frame::data))),
+            BodySource::Coming(source) => source.poll(context).map(|read| read.map(|read| read.map(Frame::data))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            Source::Nothing => true,
-            Source::Bytes(bytes) => bytes.is_empty(),
-            Source::File(part) => part.left == 0,
-            Source::Coming(_) => false,
+            BodySource::Nothing => true,
+            BodySource::Bytes(bytes) => bytes.is_empty(),
+            BodySource::File(part) => part.left == 0,
+            BodySource::Coming(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(match &self.0 {
-            Source::Nothing => 0,
-            Source::Bytes(bytes) => bytes.len() as u64,
-            Source::File(part) => part.left,
-            Source::Coming(_) => return SizeHint::default(),
+            BodySource::Nothing => 0,
+            BodySource::Bytes(bytes) => bytes.len() as u64,
+            BodySource::File(part) => part.left,
+            BodySource::Coming(_) => return SizeHint::default(),
         })
     }
 }

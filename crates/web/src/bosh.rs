@@ -13,21 +13,21 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Version};
 use rookery_shard::{BoshRequest, Door};
 use rookery_stream::bosh::answer::CONTENT_TYPE;
-use rookery_stream::bosh::{Answer, Condition, Request as Wrapped, Status, Waiter, Whose};
+use rookery_stream::bosh::{AnswerCondition, AnswerStatus, BoshAnswer, BoshBody as Wrapped, Waiter, Whose};
 use rookery_xml::Limits;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::Shared;
+use crate::WebShared;
 use crate::client::has_token;
 use crate::coding::{self, Coding};
 use crate::proxy::Origin;
 use crate::reply::{Body, protected, text};
-use crate::site::{self, Site};
+use crate::site::{self, PageSite};
 
 /// The operator's decisions about BOSH.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct BoshSettings {
     /// True if answers are compressed for clients that ask for it.
     pub compression: bool,
     /// Bytes of one element.
@@ -40,14 +40,14 @@ pub(crate) const PATH: &str = "/http-bind";
 /// A request that was read whole and waits for its answer, which may take as long as the client
 /// lets it.
 pub(crate) struct HeldRequest {
-    answer: oneshot::Receiver<Answer>,
+    answer: oneshot::Receiver<BoshAnswer>,
     /// The session to tell if the connection breaks before the answer is there.
     sid: Option<u128>,
     coding: Option<Coding>,
     allowed: Option<HeaderValue>,
     /// True if the connection ends with the answer.
     pub closes: bool,
-    shared: Arc<Shared>,
+    shared: Arc<WebShared>,
 }
 
 /// Reads a request and gives it to its session.
@@ -57,7 +57,7 @@ pub(crate) struct HeldRequest {
 pub(crate) async fn answer(
     request: Request<Incoming>,
     origin: Origin,
-    shared: &Arc<Shared>,
+    shared: &Arc<WebShared>,
 ) -> Result<Box<HeldRequest>, Response<Body>> {
     let settings = shared.settings();
     let Some(bosh) = &settings.bosh else { return Err(text(StatusCode::NOT_FOUND, "there is nothing here")) };
@@ -65,7 +65,7 @@ pub(crate) async fn answer(
     let allowed = allowed(request.headers(), site, &settings.names.origins);
     let refused = match *request.method() {
         // Also what a browser sends without asking first.
-        Method::POST | Method::OPTIONS if site == Site::Foreign => text(StatusCode::FORBIDDEN, site::FOREIGN),
+        Method::POST | Method::OPTIONS if site == PageSite::Foreign => text(StatusCode::FORBIDDEN, site::FOREIGN),
         Method::POST => match post(request, origin, site, shared, bosh).await {
             Ok(mut held) => {
                 held.allowed = allowed;
@@ -96,9 +96,9 @@ fn share<B>(mut response: Response<B>, allowed: Option<HeaderValue>) -> Response
 async fn post(
     request: Request<Incoming>,
     origin: Origin,
-    site: Site,
-    shared: &Arc<Shared>,
-    settings: &Settings,
+    site: PageSite,
+    shared: &Arc<WebShared>,
+    settings: &BoshSettings,
 ) -> Result<HeldRequest, Response<Body>> {
     let (head, body) = request.into_parts();
     if head.headers.contains_key(header::CONTENT_ENCODING) {
@@ -109,7 +109,7 @@ async fn post(
     let document = timeout(BODIES, read(body, &shared.door, settings.most_bytes)).await;
     let document = document.map_err(|_| text(StatusCode::REQUEST_TIMEOUT, "the request took too long"))??;
     let Ok(wrapped) = Wrapped::read(document, &Limits::AFTER_LOGIN) else {
-        return Err(respond(Answer::refusal(Condition::BadRequest), coding, shared).map(Body::bytes));
+        return Err(respond(BoshAnswer::refusal(AnswerCondition::BadRequest), coding, shared).map(Body::bytes));
     };
     let mut held = HeldRequest::ask(wrapped, origin, site, coding, shared.clone());
     held.closes = closes;
@@ -118,13 +118,13 @@ async fn post(
 
 impl HeldRequest {
     /// Gives a request to its session.
-    fn ask(request: Wrapped, origin: Origin, site: Site, coding: Option<Coding>, shared: Arc<Shared>) -> Self {
+    fn ask(request: Wrapped, origin: Origin, site: PageSite, coding: Option<Coding>, shared: Arc<WebShared>) -> Self {
         let (sender, answer) = oneshot::channel();
         let sid = if let Whose::Session(sid) = request.whose { Some(sid) } else { None };
         let waiter = Box::new(WaitingRequest(sender));
         shared.waiting.fetch_add(1, Ordering::Relaxed);
         let (peer, is_secure) = (origin.address, origin.encrypted);
-        let is_local = origin.way.is_known() && site == Site::Own;
+        let is_local = origin.way.is_known() && site == PageSite::Own;
         shared.door.post(BoshRequest { request, waiter, peer, is_secure, is_local });
         Self { answer, sid, coding, allowed: None, closes: false, shared }
     }
@@ -134,7 +134,7 @@ impl HeldRequest {
         let answer = (&mut self.answer).await;
         self.sid = None;
         // Only a shard that is gone gives none.
-        let answer = answer.unwrap_or_else(|_| Answer::refusal(Condition::InternalServerError));
+        let answer = answer.unwrap_or_else(|_| BoshAnswer::refusal(AnswerCondition::InternalServerError));
         share(respond(answer, self.coding, &self.shared), self.allowed.take())
     }
 }
@@ -150,10 +150,10 @@ impl Drop for HeldRequest {
 }
 
 /// The request that waits for an answer. Its end of the channel is dropped with the connection.
-struct WaitingRequest(oneshot::Sender<Answer>);
+struct WaitingRequest(oneshot::Sender<BoshAnswer>);
 
 impl Waiter for WaitingRequest {
-    fn answer(self: Box<Self>, answer: Answer) {
+    fn answer(self: Box<Self>, answer: BoshAnswer) {
         // A client that has gone meanwhile asks again, and gets what the session has kept.
         let _ = self.0.send(answer);
     }
@@ -199,13 +199,13 @@ fn names_session(begun: &[u8], door: &Door) -> bool {
     matches!(request, Ok(Wrapped { whose: Whose::Session(sid), .. }) if door.knows(sid))
 }
 
-fn respond(answer: Answer, coding: Option<Coding>, shared: &Shared) -> Response<Bytes> {
-    let Answer { status, body, content_type } = answer;
+fn respond(answer: BoshAnswer, coding: Option<Coding>, shared: &WebShared) -> Response<Bytes> {
+    let BoshAnswer { status, body, content_type } = answer;
     let status = match status {
-        Status::Ok => StatusCode::OK,
-        Status::BadRequest => StatusCode::BAD_REQUEST,
-        Status::Forbidden => StatusCode::FORBIDDEN,
-        Status::NotFound => StatusCode::NOT_FOUND,
+        AnswerStatus::Ok => StatusCode::OK,
+        AnswerStatus::BadRequest => StatusCode::BAD_REQUEST,
+        AnswerStatus::Forbidden => StatusCode::FORBIDDEN,
+        AnswerStatus::NotFound => StatusCode::NOT_FOUND,
     };
     let coding = coding.filter(|_| body.len() >= WORTH_COMPRESSING);
     let body = match coding {
@@ -238,11 +238,11 @@ fn preflight() -> Response<Body> {
 
 /// Returns the permission for a browser to let the script that asks read the answer. There are no
 /// cookies here, so all that it may read is its own.
-fn allowed(headers: &HeaderMap, site: Site, origins: &[String]) -> Option<HeaderValue> {
+fn allowed(headers: &HeaderMap, site: PageSite, origins: &[String]) -> Option<HeaderValue> {
     if origins.iter().any(|origin| origin == "*") {
         return Some(HeaderValue::from_static("*"));
     }
-    headers.get(header::ORIGIN).filter(|_| site != Site::Foreign).cloned()
+    headers.get(header::ORIGIN).filter(|_| site != PageSite::Foreign).cloned()
 }
 
 const METHODS: HeaderValue = HeaderValue::from_static("POST, OPTIONS");
@@ -250,7 +250,7 @@ const METHODS: HeaderValue = HeaderValue::from_static("POST, OPTIONS");
 pub(crate) const BODIES: Duration = Duration::from_secs(30);
 /// Bytes of a request of somebody who has no session.
 const FROM_ANYONE: usize = 16 * 1024;
-/// Bytes that a request may have beside one element of the greatest size.
+/// Bytes that a request may have besides one element of the greatest size.
 const ENVELOPE: usize = 4096;
 /// Bytes below which compression gains nothing.
 const WORTH_COMPRESSING: usize = 512;
@@ -266,11 +266,11 @@ mod tests {
             let origins: Vec<String> = origins.iter().map(|&origin| origin.to_owned()).collect();
             allowed(headers, site, &origins).map(|told| told.to_str().unwrap_or_default().to_owned())
         };
-        assert_eq!(told(&headers, Site::Own, &[]), None, "no page asks");
+        assert_eq!(told(&headers, PageSite::Own, &[]), None, "no page asks");
         headers.insert("origin", HeaderValue::from_static("https://chat.example"));
-        assert_eq!(told(&headers, Site::Allowed, &["*"]).as_deref(), Some("*"));
-        assert_eq!(told(&headers, Site::Allowed, &[]).as_deref(), Some("https://chat.example"));
-        assert_eq!(told(&headers, Site::Own, &[]).as_deref(), Some("https://chat.example"));
-        assert_eq!(told(&headers, Site::Foreign, &[]), None);
+        assert_eq!(told(&headers, PageSite::Allowed, &["*"]).as_deref(), Some("*"));
+        assert_eq!(told(&headers, PageSite::Allowed, &[]).as_deref(), Some("https://chat.example"));
+        assert_eq!(told(&headers, PageSite::Own, &[]).as_deref(), Some("https://chat.example"));
+        assert_eq!(told(&headers, PageSite::Foreign, &[]), None);
     }
 }

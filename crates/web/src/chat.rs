@@ -29,7 +29,7 @@ use serde_json::json;
 use tokio::task::spawn_blocking;
 use tracing::warn;
 
-use crate::Settings;
+use crate::WebSettings;
 use crate::address::Safety;
 use crate::coding::Coding;
 use crate::discovery;
@@ -39,11 +39,11 @@ use package::VERSION;
 
 /// The folder with the files of the page.
 #[derive(Debug, Clone)]
-pub struct Files {
+pub struct ChatFiles {
     folder: PathBuf,
 }
 
-impl Files {
+impl ChatFiles {
     /// Returns the files that `rookery web install` puts into this data folder.
     pub fn new(data: &Path) -> Self {
         Self { folder: package::folder(data) }
@@ -55,7 +55,7 @@ impl Files {
         request: &Request<Incoming>,
         rest: &str,
         safety: Safety,
-        settings: &Settings,
+        settings: &WebSettings,
     ) -> Response<Body> {
         if !settings.chat {
             return text(StatusCode::NOT_FOUND, "there is nothing here");
@@ -81,7 +81,7 @@ impl Files {
         spawn_blocking(move || script.is_file()).await.unwrap_or_default()
     }
 
-    async fn page(&self, headers: &HeaderMap, safety: Safety, settings: &Settings) -> Response<Body> {
+    async fn page(&self, headers: &HeaderMap, safety: Safety, settings: &WebSettings) -> Response<Body> {
         if !self.is_installed().await {
             return text(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -138,7 +138,7 @@ impl Files {
 
 /// Returns the page itself. What Converse.js is to know stands in an attribute, since scripts may
 /// not stand in the page; where WebSocket and BOSH are it works out from its own address.
-fn html(settings: &Settings, language: Language) -> String {
+fn html(settings: &WebSettings, language: Language) -> String {
     let domain = settings.domains.first().map_or("localhost", String::as_str);
     let title = settings.title.as_deref().unwrap_or(domain);
     let told = json!({

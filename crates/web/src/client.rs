@@ -8,7 +8,7 @@ use rookery_hub::Network;
 
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy)]
-pub struct Client {
+pub struct WebClient {
     /// The address from which the connection comes, or that of which the PROXY protocol told.
     pub peer: SocketAddr,
     /// Set if TLS ends here.

@@ -10,7 +10,7 @@ use miniz_oxide::deflate::core::create_comp_flags_from_zip_params;
 use miniz_oxide::deflate::core::{CompressorOxide, TDEFLFlush, TDEFLStatus, compress_to_output};
 use rookery_base::lock::lock;
 
-/// A coding.
+/// The way in which an answer is compressed (RFC 9110 §8.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coding {
     /// RFC 1952.

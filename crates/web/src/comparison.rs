@@ -9,7 +9,7 @@ use rookery_base::{Awaited, Completer, one_shot};
 
 /// A value that differs. Secrets are masked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct ChangedValue {
     /// The key with its table.
     pub key: String,
     /// The value by which the server goes, as TOML; `None` if there is none.
@@ -22,27 +22,27 @@ pub struct Change {
 
 /// All values that differ, by their keys.
 #[derive(Debug)]
-pub struct Compared {
+pub struct ComparedValues {
     /// The file, unless there is none and the defaults are compared.
     pub file: Option<PathBuf>,
     /// The values.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ChangedValue>,
 }
 
 /// The way to the part that compares.
 #[derive(Clone)]
 pub struct Comparer(Arc<Compare>);
 
-type Compare = dyn Fn(Completer<Result<Compared, String>>) + Send + Sync;
+type Compare = dyn Fn(Completer<Result<ComparedValues, String>>) + Send + Sync;
 
 impl Comparer {
     /// Makes the way; `compare` may be called from any thread.
-    pub fn new(compare: impl Fn(Completer<Result<Compared, String>>) + Send + Sync + 'static) -> Self {
+    pub fn new(compare: impl Fn(Completer<Result<ComparedValues, String>>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(compare))
     }
 
-    /// Has the two compared. The answer is what is wrong in the file if it can't be read.
-    pub(crate) fn compare(&self) -> Awaited<Result<Compared, String>> {
+    /// Compares the two. The error is what is wrong in the file if it can't be read.
+    pub(crate) fn compare(&self) -> Awaited<Result<ComparedValues, String>> {
         let (completer, answer) = one_shot();
         (self.0)(completer);
         answer

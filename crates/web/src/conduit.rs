@@ -22,7 +22,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 #[derive(Debug)]
 pub struct Conduit {
     socket: TcpStream,
-    tls: Option<Box<Tls>>,
+    tls: Option<Box<ConduitTls>>,
     /// Read already, and to be read again before anything else.
     ahead: Vec<u8>,
     /// Something was written and has not left. Shared with those who have to know while the library
@@ -35,7 +35,7 @@ pub struct Conduit {
 }
 
 #[derive(Debug)]
-struct Tls {
+struct ConduitTls {
     session: ServerTls,
     /// Decrypted; those before `read` were read.
     plain: Vec<u8>,
@@ -51,7 +51,7 @@ struct Tls {
 
 /// The parts of a connection.
 #[derive(Debug)]
-pub struct Parts {
+pub struct ConduitParts {
     /// The socket.
     pub socket: std::net::TcpStream,
     /// TLS, established.
@@ -73,7 +73,7 @@ impl Conduit {
     pub async fn tls(socket: TcpStream, settings: &TlsSettings) -> io::Result<Self> {
         let session = ServerTls::accept(settings).map_err(io::Error::other)?;
         let (plain, cipher) = (Vec::new(), Vec::new());
-        let tls = Tls { session, plain, read: 0, cipher, sent: 0, ended: false, closed: false };
+        let tls = ConduitTls { session, plain, read: 0, cipher, sent: 0, ended: false, closed: false };
         let mut conduit = Self { tls: Some(Box::new(tls)), ..Self::plain(socket) };
         std::future::poll_fn(|context| conduit.poll_handshake(context)).await?;
         Ok(conduit)
@@ -88,15 +88,15 @@ impl Conduit {
     ///
     /// # Errors
     /// The error of the system of the socket, or if not all was sent.
-    pub fn into_parts(self) -> io::Result<Parts> {
+    pub fn into_parts(self) -> io::Result<ConduitParts> {
         let socket = self.socket.into_std()?;
         let mut input = self.ahead;
-        let Some(tls) = self.tls else { return Ok(Parts { socket, tls: None, input }) };
+        let Some(tls) = self.tls else { return Ok(ConduitParts { socket, tls: None, input }) };
         if tls.sent < tls.cipher.len() {
             return Err(io::Error::other("something was not sent"));
         }
         input.extend_from_slice(tls.plain.get(tls.read..).unwrap_or_default());
-        Ok(Parts { socket, tls: Some(tls.session), input })
+        Ok(ConduitParts { socket, tls: Some(tls.session), input })
     }
 
     /// Gives back what was read and not used: it is read again before what comes now.
@@ -231,7 +231,7 @@ impl Conduit {
         sent
     }
 
-    fn poll_cipher(&mut self, context: &mut Context<'_>, tls: &mut Tls) -> Poll<io::Result<()>> {
+    fn poll_cipher(&mut self, context: &mut Context<'_>, tls: &mut ConduitTls) -> Poll<io::Result<()>> {
         while let Some(rest) = tls.cipher.get(tls.sent..).filter(|rest| !rest.is_empty()) {
             tls.sent += ready!(self.poll_out(context, rest))?;
         }

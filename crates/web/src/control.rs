@@ -38,14 +38,14 @@ use crate::api::problem::Problem;
 use crate::ask::now_ms;
 use crate::exchange::{HEAD_BYTES, HEADS};
 use crate::reply::{Body, reply, text};
-use crate::{Shared, api, form};
+use crate::{WebShared, api, form};
 
 pub mod client;
 pub mod log;
 pub mod trace;
 
 /// Serves connections of the command line until the runtime ends.
-pub(crate) async fn serve(listener: net::UnixListener, shared: Arc<Shared>) {
+pub(crate) async fn serve(listener: net::UnixListener, shared: Arc<WebShared>) {
     let listener = match listener.set_nonblocking(true).and_then(|()| UnixListener::from_std(listener)) {
         Ok(listener) => listener,
         Err(error) => return warn!(%error, "commands can't reach this server: its control socket can't be watched"),
@@ -113,7 +113,7 @@ impl Lasting {
     }
 }
 
-async fn connection(socket: UnixStream, shared: Arc<Shared>, lasting: Lasting) -> io::Result<()> {
+async fn connection(socket: UnixStream, shared: Arc<WebShared>, lasting: Lasting) -> io::Result<()> {
     let user = socket.peer_cred()?.uid();
     if user != 0 && user != rustix::process::geteuid().as_raw() {
         warn!(user, "another user than the server's own, and than root, came to the control socket");
@@ -133,7 +133,7 @@ async fn connection(socket: UnixStream, shared: Arc<Shared>, lasting: Lasting) -
 async fn answer(
     request: Request<Incoming>,
     who: Arc<str>,
-    shared: Arc<Shared>,
+    shared: Arc<WebShared>,
     lasting: Lasting,
 ) -> Result<Response<Body>, Infallible> {
     let path = request.uri().path().strip_prefix(api::PREFIX).map(str::to_owned);
@@ -151,7 +151,7 @@ async fn answer(
 }
 
 /// Notes an act of a command that works on the store itself.
-async fn note(request: Request<Incoming>, who: &str, shared: &Shared) -> Response<Body> {
+async fn note(request: Request<Incoming>, who: &str, shared: &WebShared) -> Response<Body> {
     let body = form::body(request.into_body()).await.ok();
     let said: Option<Value> = body.and_then(|body| serde_json::from_slice(&body).ok());
     let member = |name: &str| said.as_ref().and_then(|said| said[name].as_str()).map(str::to_owned);

@@ -6,17 +6,21 @@ use hyper::{Request, Response, StatusCode};
 
 use crate::proxy::Origin;
 use crate::reply::{Body, reply};
-use crate::site::Host;
-use crate::{Settings, bosh};
+use crate::site::RequestHost;
+use crate::{WebSettings, bosh};
 
 /// Answers with XRD (XEP-0156 §3).
-pub(crate) fn xml(request: &Request<Incoming>, origin: Origin, settings: &Settings) -> Response<Body> {
-    open(reply(StatusCode::OK, "application/xrd+xml; charset=utf-8", xrd(&links(Host::of(request), origin, settings))))
+pub(crate) fn xml(request: &Request<Incoming>, origin: Origin, settings: &WebSettings) -> Response<Body> {
+    open(reply(
+        StatusCode::OK,
+        "application/xrd+xml; charset=utf-8",
+        xrd(&links(RequestHost::of(request), origin, settings)),
+    ))
 }
 
 /// Answers with JRD (XEP-0156 §4).
-pub(crate) fn json(request: &Request<Incoming>, origin: Origin, settings: &Settings) -> Response<Body> {
-    let links = links(Host::of(request), origin, settings);
+pub(crate) fn json(request: &Request<Incoming>, origin: Origin, settings: &WebSettings) -> Response<Body> {
+    let links = links(RequestHost::of(request), origin, settings);
     let links: Vec<_> = links.iter().map(|(rel, href)| serde_json::json!({ "rel": rel, "href": href })).collect();
     open(reply(StatusCode::OK, "application/json", serde_json::json!({ "links": links }).to_string()))
 }
@@ -37,11 +41,11 @@ fn xrd(links: &[(&str, String)]) -> String {
 
 /// Returns the relations of what is spoken here, with their addresses as this client can reach
 /// them.
-fn links(host: Host<'_>, origin: Origin, settings: &Settings) -> Vec<(&'static str, String)> {
+fn links(host: RequestHost<'_>, origin: Origin, settings: &WebSettings) -> Vec<(&'static str, String)> {
     // A name that isn't ours could be somebody else's: nobody is sent there because somebody said
     // so.
     let said = match host {
-        Host::Said(said) if is_host(said) && settings.names.is_for_us(host) => Some(said),
+        RequestHost::Said(said) if is_host(said) && settings.names.is_for_us(host) => Some(said),
         _ => None,
     };
     let default = settings.domains.first().map_or("localhost", String::as_str);

@@ -35,11 +35,11 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use crate::bosh::HeldRequest;
-use crate::client::Client;
+use crate::client::WebClient;
 use crate::conduit::Conduit;
 use crate::exit::{Exit, Leave};
-use crate::places::Place;
-use crate::{Shared, route, websocket};
+use crate::places::AddressPlace;
+use crate::{WebShared, route, websocket};
 
 /// Serves a connection until it ends, or is a shard's.
 ///
@@ -47,9 +47,9 @@ use crate::{Shared, route, websocket};
 /// The connection broke, or its peer broke HTTP.
 pub(crate) async fn serve(
     mut conduit: Conduit,
-    client: Client,
-    place: &Arc<Place>,
-    shared: &Arc<Shared>,
+    client: WebClient,
+    place: &Arc<AddressPlace>,
+    shared: &Arc<WebShared>,
 ) -> io::Result<()> {
     loop {
         // Boxed: all of it goes when a request begins to wait.
@@ -73,9 +73,9 @@ pub(crate) async fn serve(
 /// Lets the library serve requests until the connection ends or one of them takes it away.
 async fn requests(
     conduit: Conduit,
-    client: Client,
-    place: &Arc<Place>,
-    shared: &Arc<Shared>,
+    client: WebClient,
+    place: &Arc<AddressPlace>,
+    shared: &Arc<WebShared>,
 ) -> io::Result<(Conduit, Option<Leave>)> {
     let exit = Exit::default();
     let is_unsent = conduit.unsent();

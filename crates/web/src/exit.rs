@@ -10,7 +10,7 @@ use rookery_base::lock::lock;
 use crate::bosh::HeldRequest;
 use crate::proxy::Origin;
 use crate::reply::Body;
-use crate::site::Site;
+use crate::site::PageSite;
 
 /// Lets a request take its connection out of the library.
 #[derive(Clone, Default)]
@@ -21,7 +21,7 @@ pub(crate) enum Leave {
     /// The request waits for its answer.
     Held(Box<HeldRequest>),
     /// It is a WebSocket once the library's answer is out.
-    WebSocket(Origin, Site),
+    WebSocket(Origin, PageSite),
 }
 
 impl Exit {
@@ -37,7 +37,7 @@ impl Exit {
         *lock(&self.0) = Some(leave);
     }
 
-    /// Tells whether a request waits.
+    /// Returns whether a request waits.
     pub fn holds(&self) -> bool {
         matches!(*lock(&self.0), Some(Leave::Held(_)))
     }

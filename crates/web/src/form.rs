@@ -53,7 +53,7 @@ pub fn encode(text: &str) -> String {
 
 /// The reason why a body wasn't taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unread {
+pub enum UnreadForm {
     /// It is larger than the limit.
     TooLarge,
     /// It didn't come in time, or the connection broke.
@@ -64,12 +64,13 @@ pub enum Unread {
 ///
 /// # Errors
 /// It is too large or too slow.
-pub async fn body(body: Incoming) -> Result<Bytes, Unread> {
-    let collected = timeout(PATIENCE, Limited::new(body, BODY_BYTES).collect()).await.map_err(|_| Unread::Broken)?;
+pub async fn body(body: Incoming) -> Result<Bytes, UnreadForm> {
+    let collected =
+        timeout(PATIENCE, Limited::new(body, BODY_BYTES).collect()).await.map_err(|_| UnreadForm::Broken)?;
     match collected {
         Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Unread::TooLarge),
-        Err(_) => Err(Unread::Broken),
+        Err(error) if error.is::<LengthLimitError>() => Err(UnreadForm::TooLarge),
+        Err(_) => Err(UnreadForm::Broken),
     }
 }
 

@@ -13,7 +13,7 @@ use rookery_store::StoreError;
 use rustix::fs::statvfs;
 use tracing::{error, info, warn};
 
-use crate::Shared;
+use crate::WebShared;
 use crate::ask::now_ms;
 
 /// The room on a file system.
@@ -27,7 +27,7 @@ pub struct Space {
 
 /// A judgement of how full a disk is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fill {
+pub enum DiskFill {
     /// There is room.
     Fine,
     /// Somebody should look after it: less than a tenth is free, and less than 2 GiB.
@@ -48,26 +48,26 @@ impl Space {
     }
 
     /// Judges it.
-    pub fn fill(self) -> Fill {
+    pub fn fill(self) -> DiskFill {
         let Space { free, total } = self;
         match free {
-            _ if free < (total / 100).min(FULL_BYTES) => Fill::Full,
-            _ if free < (total / 10).min(LOW_BYTES) => Fill::Low,
-            _ => Fill::Fine,
+            _ if free < (total / 100).min(FULL_BYTES) => DiskFill::Full,
+            _ if free < (total / 10).min(LOW_BYTES) => DiskFill::Low,
+            _ => DiskFill::Fine,
         }
     }
 }
 
 impl fmt::Display for Space {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} free", Bytes(self.free), Bytes(self.total))
+        write!(f, "{} of {} free", ShownBytes(self.free), ShownBytes(self.total))
     }
 }
 
 /// A number of bytes, for people.
-pub(crate) struct Bytes(pub(crate) u64);
+pub(crate) struct ShownBytes(pub(crate) u64);
 
-impl fmt::Display for Bytes {
+impl fmt::Display for ShownBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = ["KiB", "MiB", "GiB", "TiB"];
         let mut value = self.0 as f64 / 1024.0;
@@ -127,8 +127,8 @@ pub(crate) async fn readiness(shared: &Arc<Shared>) -> Result<&'static str, &'st
 }
 
 /// Looks at the disk now and then, and has the log tell what an operator has to do about it.
-pub(crate) async fn watch(shared: Arc<Shared>) {
-    let mut told = Fill::Fine;
+pub(crate) async fn watch(shared: Arc<WebShared>) {
+    let mut told = DiskFill::Fine;
     let mut looks = 0u32;
     loop {
         let folder = shared.instance.folder.clone();
@@ -147,17 +147,17 @@ pub(crate) async fn watch(shared: Arc<Shared>) {
     }
 }
 
-fn tell(space: Space, before: Fill, folder: &Path) {
+fn tell(space: Space, before: DiskFill, folder: &Path) {
     let (folder, free_bytes) = (folder.display(), space.free);
     match space.fill() {
-        Fill::Full => {
+        DiskFill::Full => {
             error!(%folder, free_bytes, "the disk is full ({space}): messages and changes are lost until there is room")
         }
-        Fill::Low => {
+        DiskFill::Low => {
             warn!(%folder, free_bytes, "the disk is nearly full ({space}): make room, or move the data folder")
         }
-        Fill::Fine if before > Fill::Fine => info!(%folder, free_bytes, "the disk has room again ({space})"),
-        Fill::Fine => {}
+        DiskFill::Fine if before > DiskFill::Fine => info!(%folder, free_bytes, "the disk has room again ({space})"),
+        DiskFill::Fine => {}
     }
 }
 
@@ -180,14 +180,14 @@ mod tests {
     fn small_and_large_disks_are_judged_by_what_is_left() {
         let (mib, gib) = (1 << 20, 1 << 30);
         for (free, total, fill) in [
-            (0, 12 * mib, Fill::Full),
-            (mib, 12 * mib, Fill::Low),
-            (2 * mib, 12 * mib, Fill::Fine),
-            (50 * mib, 20 * gib, Fill::Full),
-            (gib, 20 * gib, Fill::Low),
-            (3 * gib, 20 * gib, Fill::Fine),
-            (3 * gib, 4096 * gib, Fill::Fine),
-            (0, 0, Fill::Fine),
+            (0, 12 * mib, DiskFill::Full),
+            (mib, 12 * mib, DiskFill::Low),
+            (2 * mib, 12 * mib, DiskFill::Fine),
+            (50 * mib, 20 * gib, DiskFill::Full),
+            (gib, 20 * gib, DiskFill::Low),
+            (3 * gib, 20 * gib, DiskFill::Fine),
+            (3 * gib, 4096 * gib, DiskFill::Fine),
+            (0, 0, DiskFill::Fine),
         ] {
             assert_eq!(Space { free, total }.fill(), fill, "{free} of {total}");
         }

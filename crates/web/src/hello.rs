@@ -47,8 +47,8 @@ pub async fn is_of_a_server(socket: &TcpStream) -> io::Result<bool> {
     }
 }
 
-/// Tells whether a ClientHello has the protocol of servers among its ALPN names. `None` if there is
-/// only a beginning yet.
+/// Returns whether a ClientHello has the protocol of servers among its ALPN names. `None` if there
+/// is only a beginning yet.
 fn has_server(mut bytes: &[u8]) -> Option<bool> {
     let mut acceptor = Acceptor::default();
     while !bytes.is_empty() {

@@ -9,19 +9,19 @@ use std::sync::{Arc, Mutex};
 
 use rookery_base::lock::lock;
 
-use crate::Shared;
+use crate::WebShared;
 use crate::ask::now_ms;
-use crate::samples::{PERIOD, Sample};
+use crate::samples::{PERIOD, WebSample};
 
 /// The points, oldest first, and the samples of the next one.
 #[derive(Debug, Default)]
-pub struct History(Mutex<Past>);
+pub struct History(Mutex<HistoryPast>);
 
 #[derive(Debug, Default)]
-struct Past {
-    points: VecDeque<Sample>,
+struct HistoryPast {
+    points: VecDeque<WebSample>,
     /// The samples since the last point.
-    fresh: Vec<Sample>,
+    fresh: Vec<WebSample>,
     /// True once the points of the store are here. Until then no day is written, which would be
     /// without them.
     is_filled: bool,
@@ -29,7 +29,7 @@ struct Past {
 
 /// A change of what the store has.
 #[derive(Debug, PartialEq)]
-struct Write {
+struct HistoryWrite {
     /// The number of the day since 1970.
     day: u64,
     bytes: Vec<u8>,
@@ -37,14 +37,14 @@ struct Write {
 
 impl History {
     /// Returns all points, oldest first.
-    pub fn all(&self) -> Vec<Sample> {
+    pub fn all(&self) -> Vec<WebSample> {
         lock(&self.0).points.iter().cloned().collect()
     }
 
     /// Adds a sample. Returns the day that is to be written, once its next point is complete.
-    fn add(&self, sample: Sample) -> Option<Write> {
+    fn add(&self, sample: WebSample) -> Option<HistoryWrite> {
         let mut past = lock(&self.0);
-        let period = |sample: &Sample| sample.unix_ms / POINT_MS;
+        let period = |sample: &WebSample| sample.unix_ms / POINT_MS;
         let is_complete = past.fresh.last().is_some_and(|last| period(last) != period(&sample));
         let point = is_complete.then(|| summary(&std::mem::take(&mut past.fresh))).flatten();
         past.fresh.push(sample);
@@ -58,14 +58,14 @@ impl History {
             return None;
         }
         let of_day = past.points.iter().filter(|point| point.unix_ms / DAY_MS == day);
-        Some(Write { day, bytes: of_day.flat_map(record).collect() })
+        Some(HistoryWrite { day, bytes: of_day.flat_map(record).collect() })
     }
 
     /// Puts the points of the store in front of those that there are.
-    fn fill(&self, kept: Vec<Sample>) {
+    fn fill(&self, kept: Vec<WebSample>) {
         let mut past = lock(&self.0);
         let first = past.points.front().map_or(u64::MAX, |first| first.unix_ms);
-        let older: BTreeMap<u64, Sample> =
+        let older: BTreeMap<u64, WebSample> =
             kept.into_iter().filter(|point| point.unix_ms < first).map(|point| (point.unix_ms, point)).collect();
         older.into_values().rev().for_each(|point| past.points.push_front(point));
         past.is_filled = true;
@@ -73,7 +73,7 @@ impl History {
 }
 
 /// Takes samples until the runtime ends, and keeps what they were.
-pub(crate) async fn take(shared: Arc<Shared>) {
+pub(crate) async fn take(shared: Arc<WebShared>) {
     let mut rounds = tokio::time::interval(PERIOD);
     loop {
         rounds.tick().await;
@@ -87,14 +87,14 @@ pub(crate) async fn take(shared: Arc<Shared>) {
 }
 
 /// Adds a sample, and has the store keep what is complete.
-async fn note(shared: &Arc<Shared>, sample: Sample) {
+async fn note(shared: &Arc<WebShared>, sample: WebSample) {
     let write = shared.history.add(sample);
     let is_filled = lock(&shared.history.0).is_filled;
     if !is_filled && let Ok(kept) = shared.wait(shared.stores.meta.entries(LIST)).await {
         let own = kept.iter().filter(|(name, _)| is_of(name, &shared.instance.node));
         shared.history.fill(own.flat_map(|(_, bytes)| bytes.chunks_exact(RECORD).filter_map(read)).collect());
     }
-    let Some(Write { day, bytes }) = write else { return };
+    let Some(HistoryWrite { day, bytes }) = write else { return };
     let name = name(day, &shared.instance.node);
     if let Err(error) = shared.wait(shared.stores.meta.put_entry(LIST, &name, bytes)).await {
         // The next point comes with all of this one's day.
@@ -105,7 +105,7 @@ async fn note(shared: &Arc<Shared>, sample: Sample) {
 }
 
 /// Removes the days that are too old, those of nodes that are no more, too.
-async fn forget(shared: &Arc<Shared>, today: u64) {
+async fn forget(shared: &Arc<WebShared>, today: u64) {
     let Ok(kept) = shared.wait(shared.stores.meta.entries(LIST)).await else { return };
     for (name, _) in kept {
         let day = name.split('/').next().and_then(|day| day.parse::<u64>().ok()).unwrap_or_default();
@@ -125,13 +125,13 @@ fn is_of(name: &str, node: &str) -> bool {
 }
 
 /// Returns what samples were on the whole: rates and sizes in the middle, waits at their worst.
-fn summary(samples: &[Sample]) -> Option<Sample> {
+fn summary(samples: &[WebSample]) -> Option<WebSample> {
     let last = samples.last()?;
     let count = samples.len() as f64;
-    let mean = |value: fn(&Sample) -> f64| samples.iter().map(value).sum::<f64>() / count;
-    let worst = |value: fn(&Sample) -> Option<f64>| samples.iter().filter_map(value).reduce(f64::max);
-    let most = |value: fn(&Sample) -> u64| samples.iter().map(value).max().unwrap_or_default();
-    Some(Sample {
+    let mean = |value: fn(&WebSample) -> f64| samples.iter().map(value).sum::<f64>() / count;
+    let worst = |value: fn(&WebSample) -> Option<f64>| samples.iter().filter_map(value).reduce(f64::max);
+    let most = |value: fn(&WebSample) -> u64| samples.iter().map(value).max().unwrap_or_default();
+    Some(WebSample {
         unix_ms: last.unix_ms,
         sessions: mean(|sample| sample.sessions as f64).round() as u64,
         stanzas: mean(|sample| sample.stanzas),
@@ -142,12 +142,12 @@ fn summary(samples: &[Sample]) -> Option<Sample> {
         store: worst(|sample| sample.store),
         mailbox: worst(|sample| sample.mailbox),
         delivery: worst(|sample| sample.delivery),
-        ..Sample::default()
+        ..WebSample::default()
     })
 }
 
 /// Returns a point as the store has it: the seconds since 1970 and nine values, four bytes each.
-fn record(point: &Sample) -> [u8; RECORD] {
+fn record(point: &WebSample) -> [u8; RECORD] {
     let perhaps = |value: Option<f64>| value.map_or(f32::NAN, |value| value as f32);
     let values = [
         point.sessions as f32,
@@ -167,13 +167,13 @@ fn record(point: &Sample) -> [u8; RECORD] {
     record
 }
 
-fn read(record: &[u8]) -> Option<Sample> {
+fn read(record: &[u8]) -> Option<WebSample> {
     let mut words = record.as_chunks::<4>().0.iter().copied();
     let seconds = u32::from_be_bytes(words.next()?);
     let mut value = || words.next().map(f32::from_be_bytes);
     let count = |value: f32| if value.is_finite() { value.max(0.0) as u64 } else { 0 };
     let perhaps = |value: f32| Some(f64::from(value)).filter(|value| value.is_finite());
-    Some(Sample {
+    Some(WebSample {
         unix_ms: u64::from(seconds) * 1000,
         sessions: count(value()?),
         stanzas: perhaps(value()?).unwrap_or_default(),
@@ -184,7 +184,7 @@ fn read(record: &[u8]) -> Option<Sample> {
         store: perhaps(value()?),
         mailbox: perhaps(value()?),
         delivery: perhaps(value()?),
-        ..Sample::default()
+        ..WebSample::default()
     })
 }
 
@@ -202,8 +202,8 @@ const RECORD: usize = 40;
 mod tests {
     use super::*;
 
-    fn sample(unix_ms: u64, sessions: u64) -> Sample {
-        Sample { unix_ms, sessions, stanzas: sessions as f64, store: Some(0.25), ..Sample::default() }
+    fn sample(unix_ms: u64, sessions: u64) -> WebSample {
+        WebSample { unix_ms, sessions, stanzas: sessions as f64, store: Some(0.25), ..WebSample::default() }
     }
 
     #[test]

@@ -97,7 +97,7 @@ use tokio::sync::{Semaphore, watch};
 /// One generation of what the operator decides. A reload makes a new one; connections that are
 /// there keep theirs.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct WebSettings {
     /// The served domains, the default one first.
     pub domains: Vec<String>,
     /// The certificates.
@@ -139,7 +139,7 @@ pub struct Settings {
     /// The names under which it is known, and the sites whose pages may speak to it.
     pub names: site::KnownNames,
     /// BOSH, if it is spoken.
-    pub bosh: Option<bosh::Settings>,
+    pub bosh: Option<bosh::BoshSettings>,
     /// The certificates, that of the default domain first, as operators see them.
     pub certificates: Vec<ServedCertificate>,
     /// Changes of the configuration that need a restart, a line each.
@@ -159,7 +159,8 @@ pub struct ServedCertificate {
     pub not_after: i64,
 }
 
-/// The facts about this run of the server that never change, and the way to who runs it.
+/// The facts about this run of the server that never change, and the way to the process that runs
+/// it.
 #[derive(Debug, Clone)]
 pub struct Instance {
     /// The time of its start, milliseconds since 1970.
@@ -178,7 +179,7 @@ pub struct Instance {
 
 /// A listening socket.
 #[derive(Debug)]
-pub struct Listener {
+pub struct WebListener {
     /// The socket.
     pub socket: TcpListener,
     /// True if clients begin with TLS.
@@ -187,18 +188,18 @@ pub struct Listener {
 
 /// The running front.
 #[derive(Debug)]
-pub struct Running {
-    shared: Arc<Shared>,
+pub struct RunningWeb {
+    shared: Arc<WebShared>,
     stop: watch::Sender<bool>,
     thread: JoinHandle<()>,
 }
 
 /// The state that all connections share.
-pub(crate) struct Shared {
-    settings: RwLock<Arc<Settings>>,
+pub(crate) struct WebShared {
+    settings: RwLock<Arc<WebSettings>>,
     pub door: Door,
-    pub files: upload::Files,
-    pub chat: chat::Files,
+    pub files: upload::UploadFiles,
+    pub chat: chat::ChatFiles,
     pub challenges: acme::Challenges,
     pub stores: Stores,
     pub journal: Journal,
@@ -218,7 +219,7 @@ pub(crate) struct Shared {
     exports_folder: PathBuf,
     /// One export at a time: it takes one of the few threads for what blocks.
     exports: Semaphore,
-    pub counts: metrics::Counts,
+    pub counts: metrics::WebCounts,
     /// The cost of being watched.
     pub watching: api::top::Watching,
     /// The part that reads devices, if there is one, and the feeds that are open.
@@ -234,9 +235,9 @@ pub struct Reach {
     /// The shards.
     pub door: Door,
     /// The files that users share.
-    pub files: upload::Files,
+    pub files: upload::UploadFiles,
     /// The files of the chat page.
-    pub chat: chat::Files,
+    pub chat: chat::ChatFiles,
     /// The answers to the challenges by which authorities check a domain before they give out
     /// certificates.
     pub challenges: acme::Challenges,
@@ -266,14 +267,14 @@ impl std::fmt::Debug for Reach {
 ///
 /// # Errors
 /// The error of the system when it gives no thread or no descriptor.
-pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::Result<Running> {
+pub fn start(listeners: Vec<WebListener>, settings: WebSettings, reach: Reach) -> io::Result<RunningWeb> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING).build()?;
     let Reach { door, files, chat, challenges, stores, journal, logins, instance, exports, readings, control } = reach;
     let settings = RwLock::new(Arc::new(settings));
-    let counts = metrics::Counts::default();
+    let counts = metrics::WebCounts::default();
     let https = listeners.iter().find(|listener| listener.tls).and_then(|listener| listener.socket.local_addr().ok());
     let https_port = https.map(|address| address.port());
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(WebShared {
         settings,
         door,
         files,
@@ -302,12 +303,12 @@ pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::
     let served = shared.clone();
     let serve = move || runtime.block_on(accept::serve(listeners, control, served, stopped));
     let thread = std::thread::Builder::new().name("web".into()).spawn(|| rookery_observe::vital(serve))?;
-    Ok(Running { shared, stop, thread })
+    Ok(RunningWeb { shared, stop, thread })
 }
 
-impl Running {
+impl RunningWeb {
     /// Replaces what the operator decides.
-    pub fn reload(&self, settings: Settings) {
+    pub fn reload(&self, settings: WebSettings) {
         *write(&self.shared.settings) = Arc::new(settings);
     }
 
@@ -319,13 +320,13 @@ impl Running {
     }
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for WebShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").field("door", &self.door).finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl WebShared {
     /// Returns the domain of this server that a host is, or that has its rooms there.
     pub fn domain_of(&self, host: &str) -> Option<String> {
         let settings = self.settings();
@@ -340,7 +341,7 @@ impl Shared {
         settings.hub.domains.iter().any(|found| found.name == domain && found.module(module).is_some())
     }
 
-    pub fn settings(&self) -> Arc<Settings> {
+    pub fn settings(&self) -> Arc<WebSettings> {
         read(&self.settings).clone()
     }
 }

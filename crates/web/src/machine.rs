@@ -11,9 +11,9 @@ use crate::health::Space;
 
 /// Readings that are no counts of shards.
 #[derive(Debug, Clone, Default)]
-pub struct Machine {
+pub struct MachineReadings {
     /// The process; `None` where the system doesn't tell.
-    pub process: Option<Process>,
+    pub process: Option<ProcessReadings>,
     /// The time of the start, milliseconds since 1970.
     pub started_ms: u64,
     /// The disk of the data folder.
@@ -30,7 +30,7 @@ pub struct Machine {
 
 /// Readings of a process, as those of every other that Prometheus watches.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Process {
+pub struct ProcessReadings {
     /// Seconds of CPU since its start.
     pub cpu_seconds: f64,
     /// Bytes of memory that it has in use.
@@ -43,13 +43,13 @@ pub struct Process {
     pub most_descriptors: Option<u64>,
 }
 
-impl Process {
+impl ProcessReadings {
     /// Reads those of this one (proc_pid_stat(5)).
-    pub fn read() -> Option<Process> {
+    pub fn read() -> Option<ProcessReadings> {
         let stat = fs::read_to_string("/proc/self/stat").ok()?;
         let descriptors = fs::read_dir("/proc/self/fd").ok()?.count() as u64;
         let (ticks, virtual_bytes, pages) = fields(&stat)?;
-        Some(Process {
+        Some(ProcessReadings {
             cpu_seconds: ticks as f64 / clock_ticks_per_second() as f64,
             resident_bytes: pages * page_size() as u64,
             virtual_bytes,
@@ -100,7 +100,7 @@ mod tests {
         let tail = (4..=52).map(|number| number.to_string()).collect::<Vec<_>>().join(" ");
         assert_eq!(fields(&format!("1 (a) b (c) R {tail}")), Some((14 + 15, 23, 24)));
         assert_eq!(fields("1 (cut) R 4 5"), None);
-        let read = Process::read().expect("a reading");
+        let read = ProcessReadings::read().expect("a reading");
         assert!(
             read.resident_bytes > 0 && read.virtual_bytes >= read.resident_bytes && read.descriptors > 2,
             "{read:?}"

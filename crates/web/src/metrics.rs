@@ -13,19 +13,19 @@ use hyper::{Response, StatusCode};
 use rookery_base::Transport;
 use rookery_base::lock::lock;
 use rookery_hub::SourceSeen;
-use rookery_observe::{Histogram, Stage, slow};
+use rookery_observe::{Histogram, MulticastStage, slow};
 use rookery_operations::reports;
-use rookery_shard::{Carrier, Cause, Census};
+use rookery_shard::{AttemptCause, Carrier, ShardCensus};
 use rookery_store::Activity;
 
-use crate::Shared;
+use crate::WebShared;
 use crate::health::Space;
-use crate::machine::{self, Machine, Process};
+use crate::machine::{self, MachineReadings, ProcessReadings};
 use crate::reply::{Body, reply, text};
 
 /// The counts of the front itself.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct WebCounts {
     /// Connections since the start.
     pub connections: AtomicU64,
     /// Connections that there are.
@@ -45,12 +45,12 @@ pub struct Counts {
 }
 
 /// Answers a scrape.
-pub(crate) async fn answer(shared: Arc<Shared>) -> Response<Body> {
+pub(crate) async fn answer(shared: Arc<WebShared>) -> Response<Body> {
     let (accounts, reports) = (accounts(&shared).await, waiting_reports(&shared).await);
     let asked = shared.clone();
     let read = move || {
-        let machine = Machine {
-            process: Process::read(),
+        let machine = MachineReadings {
+            process: ProcessReadings::read(),
             started_ms: asked.instance.started_ms,
             space: Space::of(&asked.instance.folder).ok(),
             files: machine::files(&asked.instance.folder),
@@ -71,7 +71,7 @@ pub(crate) async fn answer(shared: Arc<Shared>) -> Response<Body> {
 }
 
 /// Returns the number of accounts by domain; nothing for domains of which the store doesn't say it.
-async fn accounts(shared: &Shared) -> Vec<(String, u64)> {
+async fn accounts(shared: &WebShared) -> Vec<(String, u64)> {
     let settings = shared.settings();
     // All questions are in the store's queue before the first answer is waited for.
     let asked = settings.domains.iter().map(|domain| (domain.clone(), shared.stores.accounts.count(Some(domain))));
@@ -85,7 +85,7 @@ async fn accounts(shared: &Shared) -> Vec<(String, u64)> {
 }
 
 /// Returns the number of reports of abuse that wait, in the same way.
-async fn waiting_reports(shared: &Shared) -> Vec<(String, u64)> {
+async fn waiting_reports(shared: &WebShared) -> Vec<(String, u64)> {
     let settings = shared.settings();
     let asked = settings.domains.iter().map(|domain| (domain.clone(), reports::list(&shared.stores, domain)));
     let mut counted = Vec::new();
@@ -98,8 +98,8 @@ async fn waiting_reports(shared: &Shared) -> Vec<(String, u64)> {
 }
 
 /// Returns the whole page.
-pub fn page(census: &Census, counts: &Counts, activity: &Activity, machine: &Machine) -> String {
-    let mut page = Page::default();
+pub fn page(census: &ShardCensus, counts: &WebCounts, activity: &Activity, machine: &MachineReadings) -> String {
+    let mut page = MetricPage::default();
     page.one("rookery_build_info", GAUGE, "The version that runs.", &format!("{{version=\"{VERSION}\"}}"), 1);
     process(&mut page, machine);
     kept(&mut page, machine);
@@ -131,7 +131,7 @@ pub fn page(census: &Census, counts: &Counts, activity: &Activity, machine: &Mac
 }
 
 /// Writes what every process has, under the names that all of them use.
-fn process(page: &mut Page, machine: &Machine) {
+fn process(page: &mut MetricPage, machine: &MachineReadings) {
     let started = machine.started_ms as f64 / 1000.0;
     page.one("process_start_time_seconds", GAUGE, "The time of the start, seconds since 1970.", "", started);
     let Some(process) = machine.process else { return };
@@ -144,7 +144,7 @@ fn process(page: &mut Page, machine: &Machine) {
 }
 
 /// Writes what is kept, and how much more may be.
-fn kept(page: &mut Page, machine: &Machine) {
+fn kept(page: &mut MetricPage, machine: &MachineReadings) {
     if let Some(Space { free, total }) = machine.space {
         page.one("rookery_data_free_bytes", GAUGE, "Room on the disk of the data folder.", "", free);
         page.one("rookery_data_size_bytes", GAUGE, "Size of the disk of the data folder.", "", total);
@@ -177,7 +177,7 @@ fn kept(page: &mut Page, machine: &Machine) {
     }
 }
 
-fn shards(page: &mut Page, census: &Census) {
+fn shards(page: &mut MetricPage, census: &ShardCensus) {
     page.one("rookery_shards", GAUGE, "Threads that serve connections.", "", census.coverage.shards);
     page.one("rookery_shards_answering", GAUGE, "Those that answered this scrape.", "", census.coverage.answered);
     page.one("rookery_connections", GAUGE, "Connections of shards, logged in or not.", "", census.connections);
@@ -188,7 +188,7 @@ fn shards(page: &mut Page, census: &Census) {
     page.one("rookery_archive_lost_total", COUNTER, help, "", census.counters.archive_lost);
 }
 
-fn slow_events(page: &mut Page) {
+fn slow_events(page: &mut MetricPage) {
     let name = "rookery_slow_total";
     page.head(
         name,
@@ -200,7 +200,7 @@ fn slow_events(page: &mut Page) {
     }
 }
 
-fn store(page: &mut Page, activity: &Activity) {
+fn store(page: &mut MetricPage, activity: &Activity) {
     let help = "The time that the oldest operation has waited for the database.";
     page.one("rookery_store_waiting_seconds", GAUGE, help, "", activity.waiting.as_secs_f64());
     let help = "Operations that wait for the database or are under way.";
@@ -216,7 +216,7 @@ fn store(page: &mut Page, activity: &Activity) {
     page.one("rookery_store_given_up_total", COUNTER, help, "", activity.given_up);
 }
 
-fn sessions(page: &mut Page, census: &Census) {
+fn sessions(page: &mut MetricPage, census: &ShardCensus) {
     page.head("rookery_sessions", GAUGE, "Sessions by domain and by how they are connected.");
     for ((domain, Carrier { transport, tls }), count) in &census.by_domain {
         let (domain, transport) = (label(domain), transport.map_or("waiting", Transport::label));
@@ -236,7 +236,7 @@ fn sessions(page: &mut Page, census: &Census) {
     page.one("rookery_outbox_bytes", GAUGE, help, "", census.unread.bytes);
 }
 
-fn logins(page: &mut Page, census: &Census) {
+fn logins(page: &mut MetricPage, census: &ShardCensus) {
     let tally = &census.logins.tally;
     let name = "rookery_logins_total";
     page.head(name, COUNTER, "Attempts to log in with a password or a token that were looked at, by outcome.");
@@ -251,7 +251,7 @@ fn logins(page: &mut Page, census: &Census) {
     for ((mechanism, result), count) in census.counters.authentications.iter() {
         page.line(name, &format!("{{mechanism=\"{mechanism}\",result=\"{result}\"}}"), count);
     }
-    let causes = Cause::ALL.map(Cause::name);
+    let causes = AttemptCause::ALL.map(AttemptCause::name);
     for (name, help, counts) in [
         (
             "rookery_logins_delayed_total",
@@ -269,7 +269,7 @@ fn logins(page: &mut Page, census: &Census) {
 }
 
 /// Writes how those fare who vouch for logins, by domain and the key of `[domain."NAME".login]`.
-fn sources(page: &mut Page, census: &Census) {
+fn sources(page: &mut MetricPage, census: &Census) {
     let labels = |(domain, source): &(String, &str)| format!("domain=\"{}\",source=\"{source}\"", label(domain));
     let name = "rookery_login_source_answers_total";
     let help = "Proofs that a source of logins was asked about, by its answer: yes, no, none in time, unasked \
@@ -297,7 +297,7 @@ fn sources(page: &mut Page, census: &Census) {
     }
 }
 
-fn stanzas(page: &mut Page, census: &Census) {
+fn stanzas(page: &mut MetricPage, census: &ShardCensus) {
     let counters = &census.counters;
     page.head("rookery_stanzas_received_total", COUNTER, "Stanzas from sessions, by kind.");
     for (kind, count) in
@@ -312,7 +312,7 @@ fn stanzas(page: &mut Page, census: &Census) {
     page.one("rookery_stanzas_federated_total", COUNTER, help, "", counters.remote_out);
 }
 
-fn servers(page: &mut Page, census: &Census) {
+fn servers(page: &mut MetricPage, census: &ShardCensus) {
     let tally = &census.servers;
     let name = "rookery_s2s_streams";
     page.head(name, GAUGE, "Streams with other servers and components, by direction and how they are proven.");
@@ -330,26 +330,30 @@ fn servers(page: &mut Page, census: &Census) {
 }
 
 /// Writes how long things take, and how large they are.
-fn times(page: &mut Page, census: &Census, counts: &Counts) {
+fn times(page: &mut MetricPage, census: &ShardCensus, counts: &WebCounts) {
     let counters = &census.counters;
     let name = "rookery_delivery_seconds";
     page.head(name, HISTOGRAM, "From reading a stanza until its copies were written; each copy counts.");
     page.histogram(name, "", &counters.delivery, &SECONDS);
     let name = "rookery_mailbox_seconds";
-    page.head(name, HISTOGRAM, "How long mail waited for another shard.");
+    page.head(name, HISTOGRAM, "Time that mail waited for another shard.");
     page.histogram(name, "", &counters.mailbox, &SECONDS);
     let name = "rookery_store_wait_seconds";
-    page.head(name, HISTOGRAM, "How long answers of the store and of background work were waited for, by module.");
+    page.head(name, HISTOGRAM, "Time that modules waited for the store and for background work.");
     for (module, histogram) in counters.store_waits.iter() {
         page.histogram(name, &format!("module=\"{module}\""), histogram, &SECONDS);
     }
     let name = "rookery_write_bytes";
-    page.head(name, HISTOGRAM, "What waited for a session when it was written, without TLS; one write of 16 counts.");
+    page.head(
+        name,
+        HISTOGRAM,
+        "Bytes that waited for a session when they were written, without TLS; one write in 16 is counted.",
+    );
     for (transport, histogram) in counters.writes.iter() {
         page.histogram(name, &format!("transport=\"{transport}\""), histogram, &BYTES);
     }
     let name = "rookery_tls_handshake_seconds";
-    page.head(name, HISTOGRAM, "How long handshakes of TLS took, the client's part included.");
+    page.head(name, HISTOGRAM, "Time that TLS handshakes took, the client's part included.");
     let web = lock(&counts.handshakes).clone();
     for (protocol, histogram) in counters.handshakes.iter().chain([("http", &web)]) {
         page.histogram(name, &format!("protocol=\"{protocol}\""), histogram, &SECONDS);
@@ -360,8 +364,8 @@ fn times(page: &mut Page, census: &Census, counts: &Counts) {
         page.line(name, &format!("{{protocol=\"{protocol}\",session=\"{kind}\"}}"), count);
     }
     let name = "rookery_multicast_stage_duration_seconds";
-    page.head(name, HISTOGRAM, "How long a stage of a multicast took.");
-    for stage in Stage::ALL {
+    page.head(name, HISTOGRAM, "Time that a stage of a multicast took.");
+    for stage in MulticastStage::ALL {
         if let Some(histogram) = counters.stages.calls(stage).filter(|histogram| histogram.count() > 0) {
             page.histogram(name, &format!("stage=\"{}\"", label(stage.name())), histogram, &SECONDS);
         }
@@ -369,21 +373,21 @@ fn times(page: &mut Page, census: &Census, counts: &Counts) {
 }
 
 /// Writes where the time of stanzas with many recipients goes; nothing while `profile` is off.
-fn stages(page: &mut Page, census: &Census) {
-    let taken = |stage: Stage| (label(stage.name()), census.counters.stages.of(stage));
+fn stages(page: &mut MetricPage, census: &ShardCensus) {
+    let taken = |stage: MulticastStage| (label(stage.name()), census.counters.stages.of(stage));
     let (calls, seconds) = ("rookery_multicast_stage_calls_total", "rookery_multicast_stage_seconds_total");
-    page.head(calls, COUNTER, "How often a stage of a multicast was measured.");
-    for (name, taken) in Stage::ALL.map(taken) {
+    page.head(calls, COUNTER, "Number of times that a stage of a multicast was measured.");
+    for (name, taken) in MulticastStage::ALL.map(taken) {
         page.line(calls, &format!("{{stage=\"{name}\"}}"), taken.calls);
     }
-    page.head(seconds, COUNTER, "How long the stages of multicasts took.");
-    for (name, taken) in Stage::ALL.map(taken) {
+    page.head(seconds, COUNTER, "Time that the stages of multicasts took in all.");
+    for (name, taken) in MulticastStage::ALL.map(taken) {
         page.line(seconds, &format!("{{stage=\"{name}\"}}"), taken.time.as_secs_f64());
     }
 }
 
 /// The bounds of a histogram that are shown: powers of two, from the first to the last.
-struct Bounds {
+struct BucketBounds {
     first: u32,
     last: u32,
     /// The counted amount that makes one unit as shown.
@@ -391,9 +395,9 @@ struct Bounds {
 }
 
 #[derive(Default)]
-struct Page(String);
+struct MetricPage(String);
 
-impl Page {
+impl MetricPage {
     fn one(&mut self, name: &str, kind: &str, help: &str, labels: &str, value: impl Display) {
         self.head(name, kind, help);
         self.line(name, labels, value);
@@ -401,7 +405,7 @@ impl Page {
 
     /// Writes the samples of a histogram, always with the same bounds: every second of those that
     /// are counted.
-    fn histogram(&mut self, name: &str, labels: &str, histogram: &Histogram, unit: &Bounds) {
+    fn histogram(&mut self, name: &str, labels: &str, histogram: &Histogram, unit: &BucketBounds) {
         let (count, comma) = (histogram.count(), if labels.is_empty() { "" } else { "," });
         let is_shown = |bound: u64| {
             let power = bound.trailing_zeros();
@@ -437,9 +441,9 @@ const COUNTER: &str = "counter";
 const GAUGE: &str = "gauge";
 const HISTOGRAM: &str = "histogram";
 /// From a microsecond to 17 seconds, counted in nanoseconds.
-const SECONDS: Bounds = Bounds { first: 10, last: 34, per: 1e9 };
+const SECONDS: BucketBounds = BucketBounds { first: 10, last: 34, per: 1e9 };
 /// From 64 bytes to 64 MiB.
-const BYTES: Bounds = Bounds { first: 6, last: 26, per: 1.0 };
+const BYTES: BucketBounds = BucketBounds { first: 6, last: 26, per: 1.0 };
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[cfg(test)]
@@ -457,15 +461,15 @@ mod tests {
         counters.delivery.record_many(100, 3);
         counters.store_waits.of("archive").record(1_000_000_000);
         let page = page(
-            &Census {
+            &ShardCensus {
                 by_domain,
                 counters,
                 coverage: Coverage { shards: 2, ..Coverage::default() },
-                ..Census::default()
+                ..ShardCensus::default()
             },
-            &Counts::default(),
+            &WebCounts::default(),
             &Activity::default(),
-            &Machine { process: Process::read(), ..Machine::default() },
+            &MachineReadings { process: ProcessReadings::read(), ..MachineReadings::default() },
         );
         let delivery = "rookery_delivery_seconds_bucket{le=\"0.000001024\"} 3\nrookery_delivery_seconds_bucket{le=\"0.000004096\"} 3\n";
         assert!(page.contains(delivery), "{page}");
@@ -514,17 +518,17 @@ mod tests {
         let mut counters = rookery_observe::Counters::default();
         counters.stages.measure(true);
         let begun = counters.stages.begin();
-        _ = counters.stages.end(Stage::Decode, begun);
+        _ = counters.stages.end(MulticastStage::Decode, begun);
         for named in [&mut counters.store_waits, &mut counters.writes, &mut counters.handshakes] {
             named.of("any").record(1000);
         }
         counters.authentications.add("SCRAM-SHA-256", "success");
         counters.sessions.add("s2s_out", "resumed");
-        let counts = Counts::default();
+        let counts = WebCounts::default();
         lock(&counts.responses).insert(200, 1);
         let names = vec!["example.org".to_owned()];
-        let machine = Machine {
-            process: Process::read(),
+        let machine = MachineReadings {
+            process: ProcessReadings::read(),
             started_ms: 1,
             space: Some(Space { free: 1, total: 2 }),
             files: machine::files(std::path::Path::new("/nowhere")),
@@ -536,7 +540,12 @@ mod tests {
         seen.seconds.record(1000);
         let sources = [(("example.org".to_owned(), "ldap"), seen)].into();
         let logins = Logins { sources, ..Logins::default() };
-        page(&Census { by_domain, counters, logins, ..Census::default() }, &counts, &Activity::default(), &machine)
+        page(
+            &ShardCensus { by_domain, counters, logins, ..ShardCensus::default() },
+            &counts,
+            &Activity::default(),
+            &machine,
+        )
     }
 
     /// Returns the families of a page, for people: name, kind, labels and meaning.

@@ -26,14 +26,14 @@ use tracing::warn;
 
 /// All places.
 #[derive(Debug)]
-pub struct Places {
+pub struct AddressPlaces {
     most: usize,
-    inner: Mutex<Inner>,
+    inner: Mutex<PlacesInner>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    guests: HashMap<u64, Guest>,
+struct PlacesInner {
+    guests: HashMap<u64, PlaceGuest>,
     /// The guests of each address, the oldest first.
     by_address: HashMap<IpAddr, BTreeSet<u64>>,
     /// The addresses by how many they have, the most last.
@@ -41,12 +41,12 @@ struct Inner {
     /// Guests on the places that only this machine gets.
     reserved: usize,
     next: u64,
-    /// The time at which the log was last told of each kind of [`News`].
+    /// The time at which the log was last told of each kind of [`PlaceNews`].
     told: [Option<Instant>; 3],
 }
 
 #[derive(Debug)]
-struct Guest {
+struct PlaceGuest {
     address: IpAddr,
     is_reserved: bool,
     leaves: Arc<Notify>,
@@ -54,8 +54,8 @@ struct Guest {
 
 /// A place, until it is dropped.
 #[derive(Debug)]
-pub struct Place {
-    places: Arc<Places>,
+pub struct AddressPlace {
+    places: Arc<AddressPlaces>,
     number: u64,
     leaves: Arc<Notify>,
 }
@@ -71,7 +71,7 @@ pub enum Crowd {
 
 /// An event that the log is told.
 #[derive(Debug, Clone, Copy)]
-enum News {
+enum PlaceNews {
     /// An address has all that one may have.
     Address,
     /// Somebody lost a place to somebody else.
@@ -82,7 +82,7 @@ enum News {
 
 /// A peer that asks for a place.
 #[derive(Debug, Clone, Copy)]
-pub struct Asker {
+pub struct PlaceAsker {
     /// The address of the peer.
     pub address: IpAddr,
     /// Connections that its address may have; 0 for any number.
@@ -91,7 +91,7 @@ pub struct Asker {
     pub is_here: bool,
 }
 
-impl Places {
+impl AddressPlaces {
     /// Makes so many places, besides those that only this machine gets.
     pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, inner: Mutex::default() })
@@ -101,7 +101,7 @@ impl Places {
     ///
     /// # Errors
     /// There is none.
-    pub fn enter(self: &Arc<Self>, asker: Asker) -> Result<Place, Crowd> {
+    pub fn enter(self: &Arc<Self>, asker: PlaceAsker) -> Result<AddressPlace, Crowd> {
         let mut inner = self.lock();
         let address = household(asker.address);
         inner.judge_address(&asker)?;
@@ -114,12 +114,12 @@ impl Places {
         inner.reserved += usize::from(is_reserved);
         let leaves = Arc::new(Notify::new());
         inner.change(address, |guests| guests.insert(number));
-        inner.guests.insert(number, Guest { address, is_reserved, leaves: leaves.clone() });
-        Ok(Place { places: self.clone(), number, leaves })
+        inner.guests.insert(number, PlaceGuest { address, is_reserved, leaves: leaves.clone() });
+        Ok(AddressPlace { places: self.clone(), number, leaves })
     }
 
     /// Finds room for one more: `true` if it is one of this machine's own places.
-    fn make_room(&self, inner: &mut Inner, address: IpAddr, is_here: bool) -> Option<bool> {
+    fn make_room(&self, inner: &mut PlacesInner, address: IpAddr, is_here: bool) -> Option<bool> {
         if inner.guests.len() - inner.reserved < self.most {
             return Some(false);
         }
@@ -129,17 +129,17 @@ impl Places {
         inner.take_from_busiest(address, self.most).then_some(false)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, PlacesInner> {
         lock(&self.inner)
     }
 }
 
-impl Place {
+impl AddressPlace {
     /// Counts the connection for whom a request comes from.
     ///
     /// # Errors
     /// There is no place for that one; the connection counts as before.
-    pub fn count_for(&self, asker: Asker) -> Result<(), Crowd> {
+    pub fn count_for(&self, asker: PlaceAsker) -> Result<(), Crowd> {
         let mut inner = self.places.lock();
         let address = household(asker.address);
         // A guest who has lost the place ends anyway.
@@ -171,19 +171,19 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for AddressPlace {
     fn drop(&mut self) {
         self.places.lock().remove(self.number);
     }
 }
 
-impl Inner {
-    fn judge_address(&mut self, asker: &Asker) -> Result<(), Crowd> {
+impl PlacesInner {
+    fn judge_address(&mut self, asker: &PlaceAsker) -> Result<(), Crowd> {
         let (address, open) = (asker.address.to_canonical(), self.open(household(asker.address)));
         if asker.most == 0 || open < asker.most as usize {
             return Ok(());
         }
-        if self.may_tell(News::Address) {
+        if self.may_tell(PlaceNews::Address) {
             warn!(%address, connections = open, "an address has as many connections to the web as one may have");
         }
         Err(Crowd::Address)
@@ -200,7 +200,7 @@ impl Inner {
         let mut of_busiest = self.by_address.get(&busiest).into_iter().flatten().copied();
         // The oldest: somebody who is really there has most to do with the newer ones.
         let Some(number) = of_busiest.find(|number| !self.is_reserved(*number)) else { return false };
-        if self.may_tell(News::Displaced) {
+        if self.may_tell(PlaceNews::Displaced) {
             warn!(%busiest, connections = count, places = most, "all places of the web are taken; the address with the most loses some");
         }
         if let Some(guest) = self.guests.get(&number) {
@@ -211,7 +211,7 @@ impl Inner {
     }
 
     fn refuse(&mut self, most: usize) -> Crowd {
-        if self.may_tell(News::Refused) {
+        if self.may_tell(PlaceNews::Refused) {
             warn!(places = most, "all places of the web are taken; see `connections` in [web]");
         }
         Crowd::All
@@ -243,9 +243,9 @@ impl Inner {
         }
     }
 
-    /// Tells whether the log is to be told, once a minute: those who come too often must not fill
+    /// Returns whether the log is to be told, once a minute: those who come too often must not fill
     /// it.
-    fn may_tell(&mut self, news: News) -> bool {
+    fn may_tell(&mut self, news: PlaceNews) -> bool {
         let Some(told) = self.told.get_mut(news as usize) else { return false };
         let may = told.is_none_or(|told| told.elapsed() >= TOLD);
         if may {
@@ -264,23 +264,23 @@ const TOLD: Duration = Duration::from_secs(60);
 mod tests {
     use super::*;
 
-    fn asker(address: &str) -> Asker {
+    fn asker(address: &str) -> PlaceAsker {
         let address: IpAddr = address.parse().unwrap();
-        Asker { address, most: 5, is_here: address.is_loopback() }
+        PlaceAsker { address, most: 5, is_here: address.is_loopback() }
     }
 
-    fn enter(places: &Arc<Places>, address: &str, count: usize) -> Vec<Place> {
+    fn enter(places: &Arc<AddressPlaces>, address: &str, count: usize) -> Vec<AddressPlace> {
         (0..count).map(|_| places.enter(asker(address)).unwrap()).collect()
     }
 
-    fn is_lost(place: &Place) -> bool {
+    fn is_lost(place: &AddressPlace) -> bool {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async { tokio::time::timeout(Duration::ZERO, place.is_lost()).await.is_ok() })
     }
 
     #[test]
     fn an_address_has_its_share_and_gets_it_back() {
-        let places = Places::new(100);
+        let places = AddressPlaces::new(100);
         let mut open = enter(&places, "2001:db8::1", 5);
         assert_eq!(places.enter(asker("2001:db8::2")).unwrap_err(), Crowd::Address, "one household");
         let other = enter(&places, "2001:db8:0:1::1", 5);
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn when_all_places_are_taken_the_busiest_address_loses_one() {
-        let places = Places::new(8);
+        let places = AddressPlaces::new(8);
         let busy = enter(&places, "192.0.2.1", 5);
         let less = enter(&places, "192.0.2.2", 3);
         let first = places.enter(asker("192.0.2.3")).unwrap();
@@ -308,8 +308,8 @@ mod tests {
 
     #[test]
     fn this_machine_gets_in_when_all_is_taken() {
-        let places = Places::new(4);
-        let strangers: Vec<Place> = (1..5).flat_map(|at| enter(&places, &format!("192.0.2.{at}"), 1)).collect();
+        let places = AddressPlaces::new(4);
+        let strangers: Vec<AddressPlace> = (1..5).flat_map(|at| enter(&places, &format!("192.0.2.{at}"), 1)).collect();
         assert_eq!(places.enter(asker("192.0.2.9")).unwrap_err(), Crowd::All, "nobody has more than one");
         let here = places.enter(asker("127.0.0.1")).unwrap();
         assert!(here.count_for(asker("127.0.0.1")).is_ok());
@@ -317,9 +317,9 @@ mod tests {
         drop(strangers);
         assert!(here.count_for(asker("192.0.2.9")).is_ok());
         assert_eq!(places.lock().reserved, 0);
-        let rest: Vec<Place> = (1..4).flat_map(|at| enter(&places, &format!("192.0.2.{at}"), 1)).collect();
-        let own = Asker { most: 0, ..asker("127.0.0.1") };
-        let many: Vec<Place> = (0..RESERVED).map(|_| places.enter(own).unwrap()).collect();
+        let rest: Vec<AddressPlace> = (1..4).flat_map(|at| enter(&places, &format!("192.0.2.{at}"), 1)).collect();
+        let own = PlaceAsker { most: 0, ..asker("127.0.0.1") };
+        let many: Vec<AddressPlace> = (0..RESERVED).map(|_| places.enter(own).unwrap()).collect();
         assert_eq!(places.lock().reserved, RESERVED);
         // Beyond its own places this machine is like any other.
         assert_eq!(places.enter(own).unwrap_err(), Crowd::All);
@@ -330,9 +330,9 @@ mod tests {
 
     #[test]
     fn a_proxys_connections_count_for_its_clients() {
-        let places = Places::new(100);
-        let proxy = Asker { most: 0, ..asker("10.0.0.1") };
-        let open: Vec<Place> = (0..6).map(|_| places.enter(proxy).unwrap()).collect();
+        let places = AddressPlaces::new(100);
+        let proxy = PlaceAsker { most: 0, ..asker("10.0.0.1") };
+        let open: Vec<AddressPlace> = (0..6).map(|_| places.enter(proxy).unwrap()).collect();
         let told: Vec<_> = open.iter().map(|place| place.count_for(asker("192.0.2.1"))).collect();
         assert_eq!(told.iter().filter(|told| told.is_ok()).count(), 5);
         assert_eq!(told[5], Err(Crowd::Address));

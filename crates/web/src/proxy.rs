@@ -11,7 +11,7 @@ use hyper::HeaderMap;
 use rookery_hub::Network;
 use tokio::io::AsyncReadExt;
 
-use crate::client::{Client, trusts};
+use crate::client::{WebClient, trusts};
 
 /// Reads a header of the PROXY protocol, version 2, and no byte behind it. `None` if it says that
 /// the proxy speaks for itself.
@@ -66,7 +66,7 @@ pub struct Origin {
     /// The client's address; that of a proxy before it if the [way](Way) isn't known.
     pub address: SocketAddr,
     /// The way on which it came here.
-    pub way: Way,
+    pub way: RequestWay,
     /// True if TLS ends here, or at a trusted proxy that says so.
     pub encrypted: bool,
     /// True if it is such a proxy that encrypts.
@@ -75,7 +75,7 @@ pub struct Origin {
 
 /// The way of a request to this server, which decides what its address is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum RequestWay {
     /// By nobody between, as far as can be seen: the address is that of the connection.
     Direct,
     /// By a trusted proxy, which has told the address.
@@ -86,8 +86,8 @@ pub enum Way {
     Untrusted,
 }
 
-impl Way {
-    /// Tells whether the address is the client's. Where it isn't, nothing that depends on where
+impl RequestWay {
+    /// Returns whether the address is the client's. Where it isn't, nothing that depends on where
     /// somebody is may be granted.
     pub fn is_known(self) -> bool {
         matches!(self, Self::Direct | Self::Told)
@@ -96,17 +96,17 @@ impl Way {
 
 /// Reads `X-Forwarded-For` and `X-Forwarded-Proto` of a request from a trusted proxy; each proxy on
 /// the way appends the address that it saw, so the last one that is no trusted proxy is the client.
-pub fn origin(client: Client, headers: &HeaderMap, trusted: &[Network]) -> Origin {
-    let direct = Origin { address: client.peer, way: Way::Direct, encrypted: client.tls, by_proxy: false };
+pub fn origin(client: WebClient, headers: &HeaderMap, trusted: &[Network]) -> Origin {
+    let direct = Origin { address: client.peer, way: RequestWay::Direct, encrypted: client.tls, by_proxy: false };
     if !trusts(trusted, client.peer) {
         let is_untrusted = PROXIES.iter().any(|name| headers.contains_key(*name));
-        return if is_untrusted { Origin { way: Way::Untrusted, ..direct } } else { direct };
+        return if is_untrusted { Origin { way: RequestWay::Untrusted, ..direct } } else { direct };
     }
     let https = headers.get("x-forwarded-proto").is_some_and(|proto| proto.as_bytes().eq_ignore_ascii_case(b"https"));
     let told = told(headers, trusted);
     Origin {
         address: told.map_or(client.peer, |address| SocketAddr::new(address, 0)),
-        way: if told.is_some() { Way::Told } else { Way::Silent },
+        way: if told.is_some() { RequestWay::Told } else { RequestWay::Silent },
         encrypted: client.tls || https,
         by_proxy: !client.tls && https,
     }
@@ -187,20 +187,20 @@ mod tests {
         headers.append("x-forwarded-for", "203.0.113.9, 192.0.2.7".parse().unwrap());
         headers.append("x-forwarded-for", "10.1.1.1".parse().unwrap());
         headers.append("x-forwarded-proto", "https".parse().unwrap());
-        let from = |peer: &str| origin(Client { peer: peer.parse().unwrap(), tls: false }, &headers, &trusted);
+        let from = |peer: &str| origin(WebClient { peer: peer.parse().unwrap(), tls: false }, &headers, &trusted);
         let stranger = from("198.51.100.1:5");
         assert_eq!((stranger.address.to_string().as_str(), stranger.encrypted), ("198.51.100.1:5", false));
-        assert_eq!(stranger.way, Way::Untrusted);
+        assert_eq!(stranger.way, RequestWay::Untrusted);
         let proxied = from("127.0.0.1:5");
         assert_eq!((proxied.address.ip().to_string().as_str(), proxied.encrypted), ("192.0.2.7", true));
-        assert_eq!((proxied.way, proxied.by_proxy), (Way::Told, true));
+        assert_eq!((proxied.way, proxied.by_proxy), (RequestWay::Told, true));
         headers.append("x-forwarded-for", "unknown".parse().unwrap());
-        let hidden = origin(Client { peer: "127.0.0.1:5".parse().unwrap(), tls: true }, &headers, &trusted);
+        let hidden = origin(WebClient { peer: "127.0.0.1:5".parse().unwrap(), tls: true }, &headers, &trusted);
         assert_eq!((hidden.address.to_string().as_str(), hidden.by_proxy), ("127.0.0.1:5", false));
-        assert_eq!(hidden.way, Way::Silent);
+        assert_eq!(hidden.way, RequestWay::Silent);
         let none = HeaderMap::new();
-        let direct = origin(Client { peer: "198.51.100.1:5".parse().unwrap(), tls: true }, &none, &trusted);
-        assert_eq!((direct.way, direct.encrypted), (Way::Direct, true));
+        let direct = origin(WebClient { peer: "198.51.100.1:5".parse().unwrap(), tls: true }, &none, &trusted);
+        assert_eq!((direct.way, direct.encrypted), (RequestWay::Direct, true));
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
             let given = headers
                 .iter()
                 .map(|(name, value)| (hyper::header::HeaderName::from_static(name), value.parse().unwrap()));
-            origin(Client { peer: "127.0.0.1:5".parse().unwrap(), tls: false }, &given.collect(), &trusted)
+            origin(WebClient { peer: "127.0.0.1:5".parse().unwrap(), tls: false }, &given.collect(), &trusted)
         };
         for silent in [
             &[][..],
@@ -225,7 +225,7 @@ mod tests {
             &[("x-forwarded-for", "_hidden")],
             &[("x-forwarded-for", "[2001:db8::1")],
         ] {
-            assert_eq!(seen(silent).way, Way::Silent, "{silent:?}");
+            assert_eq!(seen(silent).way, RequestWay::Silent, "{silent:?}");
         }
         for (told, address) in [
             ("198.51.100.1", "198.51.100.1"),
@@ -237,7 +237,7 @@ mod tests {
             ("10.0.0.2, 10.0.0.1", "10.0.0.2"),
         ] {
             let seen = seen(&[("x-forwarded-for", told)]);
-            assert_eq!((seen.way, seen.address.ip()), (Way::Told, address.parse().unwrap()), "{told}");
+            assert_eq!((seen.way, seen.address.ip()), (RequestWay::Told, address.parse().unwrap()), "{told}");
         }
     }
 }

@@ -17,12 +17,12 @@ pub struct Record {
     /// The record, as a line of a zone file.
     pub line: String,
     /// The answer of DNS.
-    pub answer: Answer,
+    pub answer: RecordAnswer,
 }
 
 /// The answer of DNS about a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum RecordAnswer {
     /// It is there.
     There,
     /// There is none of this name and type.
@@ -36,11 +36,11 @@ pub enum Answer {
 /// The way to the part that looks.
 #[derive(Clone)]
 pub struct Looker {
-    look: Arc<Look>,
+    look: Arc<RecordLook>,
     turn: Arc<Semaphore>,
 }
 
-type Look = dyn Fn(&str) -> Result<Vec<Record>, String> + Send + Sync;
+type RecordLook = dyn Fn(&str) -> Result<Vec<Record>, String> + Send + Sync;
 
 impl Looker {
     /// Makes the way; `look` returns the records of a domain, and may wait for DNS on the thread
@@ -49,7 +49,7 @@ impl Looker {
         Self { look: Arc::new(look), turn: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Has the records of a domain looked up.
+    /// Looks up the records of a domain.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ mod tests {
         let wait = std::sync::Mutex::new(wait);
         let looker = Looker::new(move |domain| {
             wait.lock().expect("the end").recv().expect("a word");
-            Ok(vec![Record { line: domain.to_owned(), answer: Answer::There }])
+            Ok(vec![Record { line: domain.to_owned(), answer: RecordAnswer::There }])
         });
         runtime.block_on(async {
             let first = tokio::spawn({
@@ -100,7 +100,7 @@ mod tests {
             assert!(looker.look("localhost".into()).await.expect_err("a second look").contains("somebody else"));
             go.send(()).expect("a look");
             let found = first.await.expect("an end").expect("records");
-            assert_eq!(found, [Record { line: "localhost".into(), answer: Answer::There }]);
+            assert_eq!(found, [Record { line: "localhost".into(), answer: RecordAnswer::There }]);
             go.send(()).expect("a look");
             assert!(looker.look("localhost".into()).await.is_ok(), "a third, behind them");
         });

@@ -10,20 +10,20 @@ use hyper::{Method, Request, Response, StatusCode};
 use rookery_base::lock::lock;
 
 use crate::access::Ward;
-use crate::client::Client;
+use crate::client::WebClient;
 use crate::exit::Exit;
-use crate::places::{Crowd, Place};
+use crate::places::{AddressPlace, Crowd};
 use crate::proxy::origin;
 use crate::reply::{Body, text};
-use crate::site::Host;
-use crate::{Shared, admin, api, bosh, discovery, guests, health, metrics, websocket};
+use crate::site::RequestHost;
+use crate::{WebShared, admin, api, bosh, discovery, guests, health, metrics, websocket};
 
 /// Answers a request, and counts the answer.
 pub async fn answer(
     request: Request<Incoming>,
-    client: Client,
-    place: Arc<Place>,
-    shared: Arc<Shared>,
+    client: WebClient,
+    place: Arc<AddressPlace>,
+    shared: Arc<WebShared>,
     exit: Exit,
 ) -> Result<Response<Body>, Infallible> {
     let answered = find(request, client, place, shared.clone(), exit).await;
@@ -35,9 +35,9 @@ pub async fn answer(
 
 async fn find(
     request: Request<Incoming>,
-    client: Client,
-    place: Arc<Place>,
-    shared: Arc<Shared>,
+    client: WebClient,
+    place: Arc<AddressPlace>,
+    shared: Arc<WebShared>,
     exit: Exit,
 ) -> Result<Response<Body>, Infallible> {
     shared.counts.requests.fetch_add(1, Ordering::Relaxed);
@@ -93,7 +93,7 @@ async fn find(
         // They tell no secrets, and scrapers in a network of one's own seldom encrypt.
         _ => {
             let ward = Ward { names: &settings.names, networks: &settings.metrics_networks, needs_tls: false };
-            match ward.judge(origin, Host::of(&request)) {
+            match ward.judge(origin, RequestHost::of(&request)) {
                 Ok(()) => Box::pin(metrics::answer(shared)).await,
                 Err(words) => text(StatusCode::FORBIDDEN, words),
             }
@@ -113,7 +113,7 @@ fn crowded(crowd: Crowd) -> Response<Body> {
 }
 
 /// Returns 200 if the server is ready, and 503 otherwise.
-async fn ready(shared: &Arc<Shared>) -> Response<Body> {
+async fn ready(shared: &Arc<WebShared>) -> Response<Body> {
     match health::readiness(shared).await {
         Ok(words) => text(StatusCode::OK, words),
         Err(words) => text(StatusCode::SERVICE_UNAVAILABLE, words),

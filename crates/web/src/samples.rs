@@ -9,23 +9,23 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use rookery_base::lock::lock;
-use rookery_observe::{Counters, Stage};
-use rookery_shard::Census;
+use rookery_observe::{Counters, MulticastStage};
+use rookery_shard::ShardCensus;
 
 /// The samples, oldest first.
 #[derive(Debug, Default)]
-pub struct Samples(Mutex<Ring>);
+pub struct Samples(Mutex<SampleRing>);
 
 #[derive(Debug, Default)]
-struct Ring {
-    samples: VecDeque<Sample>,
+struct SampleRing {
+    samples: VecDeque<WebSample>,
     /// The counters of the last sample.
     before: Option<(u64, Counters, u64)>,
 }
 
 /// The state at one moment, and the rates since the sample before.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Sample {
+pub struct WebSample {
     /// The time of the sample, in milliseconds since 1970.
     pub unix_ms: u64,
     /// Sessions.
@@ -47,21 +47,21 @@ pub struct Sample {
     /// The same for copies, from reading to writing.
     pub delivery: Option<f64>,
     /// Seconds of CPU that each stage of a multicast took, per second, in the order of
-    /// [`Stage::ALL`].
-    pub stages: [f64; Stage::ALL.len()],
+    /// [`MulticastStage::ALL`].
+    pub stages: [f64; MulticastStage::ALL.len()],
 }
 
 impl Samples {
     /// Adds a sample of the shards, and returns it; `None` if one of them is silent.
-    pub fn add(&self, unix_ms: u64, census: &Census) -> Option<Sample> {
+    pub fn add(&self, unix_ms: u64, census: &ShardCensus) -> Option<WebSample> {
         let mut ring = lock(&self.0);
-        let sample = Sample {
+        let sample = WebSample {
             unix_ms,
             sessions: census.sessions as u64,
             memory: memory(),
             waiting: census.unread.bytes as u64,
             slow_readers: census.unread.slow_readers as u64,
-            ..ring.before.as_ref().map_or_else(Sample::default, |before| rates(before, unix_ms, census))
+            ..ring.before.as_ref().map_or_else(WebSample::default, |before| rates(before, unix_ms, census))
         };
         // A shard that didn't answer would look like a fall to zero.
         if !census.coverage.is_whole() {
@@ -76,28 +76,28 @@ impl Samples {
     }
 
     /// Returns all samples, oldest first.
-    pub fn all(&self) -> Vec<Sample> {
+    pub fn all(&self) -> Vec<WebSample> {
         lock(&self.0).samples.iter().cloned().collect()
     }
 }
 
-fn rates((before_ms, before, delivered): &(u64, Counters, u64), unix_ms: u64, census: &Census) -> Sample {
+fn rates((before_ms, before, delivered): &(u64, Counters, u64), unix_ms: u64, census: &ShardCensus) -> WebSample {
     let seconds = (unix_ms.saturating_sub(*before_ms) as f64 / 1000.0).max(0.001);
     let now = &census.counters;
     let came = |counters: &Counters| counters.messages_in + counters.presence_in + counters.iqs_in;
     let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
     let most = |now: &rookery_observe::Histogram, before| now.since(before).quantile(0.99).map(|ns| ns as f64 / 1e9);
-    Sample {
+    WebSample {
         stanzas: rate(came(now), came(before)),
         deliveries: rate(census.deliveries, *delivered),
         store: most(&now.store_waits.total(), &before.store_waits.total()),
         mailbox: most(&now.mailbox, &before.mailbox),
         delivery: most(&now.delivery, &before.delivery),
-        stages: Stage::ALL.map(|stage| {
+        stages: MulticastStage::ALL.map(|stage| {
             let taken = now.stages.of(stage).time.saturating_sub(before.stages.of(stage).time);
             taken.as_secs_f64() / seconds
         }),
-        ..Sample::default()
+        ..WebSample::default()
     }
 }
 
@@ -118,14 +118,14 @@ mod tests {
     use super::*;
     use rookery_shard::Coverage;
 
-    fn census(messages: u64, deliveries: u64) -> Census {
+    fn census(messages: u64, deliveries: u64) -> ShardCensus {
         let counters = Counters { messages_in: messages, ..Counters::default() };
-        Census {
+        ShardCensus {
             coverage: Coverage { shards: 1, answered: 1, ..Coverage::default() },
             counters,
             deliveries,
             sessions: 7,
-            ..Census::default()
+            ..ShardCensus::default()
         }
     }
 
@@ -137,7 +137,7 @@ mod tests {
         let [first, second] = &samples.all()[..] else { panic!("two samples") };
         assert_eq!((first.stanzas, first.sessions, first.store), (0.0, 7, None));
         assert_eq!((second.stanzas, second.deliveries), (10.0, 400.0));
-        samples.add(20_000, &Census { coverage: Coverage { shards: 1, ..Coverage::default() }, ..census(0, 0) });
+        samples.add(20_000, &ShardCensus { coverage: Coverage { shards: 1, ..Coverage::default() }, ..census(0, 0) });
         assert_eq!(samples.all().len(), 2, "a shard that is silent makes no fall");
     }
 

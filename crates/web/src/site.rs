@@ -23,7 +23,7 @@ pub struct KnownNames {
 
 /// The host that a request is for (RFC 9112 §3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Host<'a> {
+pub enum RequestHost<'a> {
     /// None is said, which no browser does.
     Unsaid,
     /// A host, with a port or without, as it was said.
@@ -34,7 +34,7 @@ pub enum Host<'a> {
 
 /// The site of the page that sends a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Site {
+pub enum PageSite {
     /// No page, or one that came from here, under a name that is known.
     Own,
     /// A page of a site that may.
@@ -43,7 +43,7 @@ pub enum Site {
     Foreign,
 }
 
-impl<'a> Host<'a> {
+impl<'a> RequestHost<'a> {
     /// Reads it from a request.
     pub fn of<B>(request: &'a Request<B>) -> Self {
         Self::read(request.uri(), request.headers())
@@ -63,44 +63,44 @@ impl<'a> Host<'a> {
 }
 
 impl KnownNames {
-    /// Tells whether a request may be for this server: its host is one of ours, an address, or this
-    /// machine's name for itself. One that is for another name came by a name server that somebody
-    /// else answers for.
-    pub fn is_for_us(&self, host: Host<'_>) -> bool {
+    /// Returns whether a request may be for this server: its host is one of ours, an address, or
+    /// this machine's name for itself. One that is for another name came by a name server that
+    /// somebody else answers for.
+    pub fn is_for_us(&self, host: RequestHost<'_>) -> bool {
         match host {
-            Host::Unsaid => true,
-            Host::Said(host) => name(host).is_some_and(|name| self.serves(name) || is_local(name)),
-            Host::Garbled => false,
+            RequestHost::Unsaid => true,
+            RequestHost::Said(host) => name(host).is_some_and(|name| self.serves(name) || is_local(name)),
+            RequestHost::Garbled => false,
         }
     }
 
-    /// Tells whether a name is one of [`KnownNames::hosts`] or below it.
+    /// Returns whether a name is one of [`KnownNames::hosts`] or below it.
     fn serves(&self, name: &str) -> bool {
         self.hosts.iter().any(|host| is_below(name, host))
     }
 
     /// Returns the site of the page that sends a request.
-    pub fn site<B>(&self, request: &Request<B>) -> Site {
+    pub fn site<B>(&self, request: &Request<B>) -> PageSite {
         let mut lines = request.headers().get_all(ORIGIN).iter();
         let origin = match (lines.next(), lines.next()) {
-            (None, _) => return Site::Own,
+            (None, _) => return PageSite::Own,
             (Some(line), None) => line.to_str().unwrap_or_default(),
-            _ => return Site::Foreign,
+            _ => return PageSite::Foreign,
         };
         let page = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://")).unwrap_or_default();
-        let host = match Host::of(request) {
-            Host::Said(host) => host,
-            Host::Unsaid | Host::Garbled => "",
+        let host = match RequestHost::of(request) {
+            RequestHost::Said(host) => host,
+            RequestHost::Unsaid | RequestHost::Garbled => "",
         };
-        if !page.is_empty() && page.eq_ignore_ascii_case(host) && self.is_for_us(Host::Said(host)) {
-            return Site::Own;
+        if !page.is_empty() && page.eq_ignore_ascii_case(host) && self.is_for_us(RequestHost::Said(host)) {
+            return PageSite::Own;
         }
         let is_listed = self.origins.iter().any(|listed| listed == "*" || listed.eq_ignore_ascii_case(origin));
         // From here under a name that nobody knows, or by another port: it is served, but it isn't
         // taken for this machine.
         let is_here = name(page).zip(name(host)).is_some_and(|(page, host)| page.eq_ignore_ascii_case(host));
         let is_ours = name(page).is_some_and(|page| self.serves(page));
-        if is_listed || is_here || is_ours { Site::Allowed } else { Site::Foreign }
+        if is_listed || is_here || is_ours { PageSite::Allowed } else { PageSite::Foreign }
     }
 }
 
@@ -115,13 +115,13 @@ pub fn name(host: &str) -> Option<&str> {
     (!name.is_empty() && name.len() <= 255 && name.bytes().all(allowed)).then_some(name)
 }
 
-/// Tells whether somebody can only have got here by an address, or by a name that is always this
+/// Returns whether somebody can only have got here by an address, or by a name that is always this
 /// machine's (RFC 6761 §6.3).
 fn is_local(name: &str) -> bool {
     name.parse::<IpAddr>().is_ok() || LOCAL.iter().any(|local| is_below(name, local))
 }
 
-/// Tells whether a name of DNS is another one, or one below it.
+/// Returns whether a name of DNS is another one, or one below it.
 fn is_below(name: &str, above: &str) -> bool {
     let split = name.len().checked_sub(above.len()).and_then(|at| name.split_at_checked(at));
     split.is_some_and(|(before, end)| end.eq_ignore_ascii_case(above) && (before.is_empty() || before.ends_with('.')))
@@ -151,7 +151,7 @@ mod tests {
         let names = names(&[]);
         let is_for_us = |uri: &str, hosts: &[&str]| {
             let hosts: Vec<_> = hosts.iter().map(|host| ("host", *host)).collect();
-            names.is_for_us(Host::of(&request(uri, &hosts)))
+            names.is_for_us(RequestHost::of(&request(uri, &hosts)))
         };
         for host in [
             "example.org",
@@ -196,7 +196,7 @@ mod tests {
             ("localhost:5280", "http://localhost:5280"),
             ("[::1]:5280", "http://[::1]:5280"),
         ] {
-            assert_eq!(site(&[], host, origin), Site::Own, "{host} {origin}");
+            assert_eq!(site(&[], host, origin), PageSite::Own, "{host} {origin}");
         }
         for (host, origin) in [
             ("localhost:5280", "https://example.org"),
@@ -204,7 +204,7 @@ mod tests {
             ("xmpp1.hosting.test", "https://xmpp1.hosting.test"),
             ("evil.test:5280", "http://evil.test:5280"),
         ] {
-            assert_eq!(site(&[], host, origin), Site::Allowed, "{host} {origin}");
+            assert_eq!(site(&[], host, origin), PageSite::Allowed, "{host} {origin}");
         }
         for (host, origin) in [
             ("example.org", "https://evil.test"),
@@ -216,14 +216,18 @@ mod tests {
             ("example.org", "capacitor://localhost"),
             ("example.org", ""),
         ] {
-            assert_eq!(site(&[], host, origin), Site::Foreign, "{host} {origin}");
+            assert_eq!(site(&[], host, origin), PageSite::Foreign, "{host} {origin}");
         }
-        assert_eq!(site(&["https://web.test"], "example.org", "https://web.test"), Site::Allowed);
-        assert_eq!(site(&["https://web.test"], "example.org", "http://web.test"), Site::Foreign);
-        assert_eq!(site(&["capacitor://localhost"], "example.org", "capacitor://localhost"), Site::Allowed);
-        assert_eq!(site(&["*"], "localhost:5280", "null"), Site::Allowed, "allowed, and never taken for this machine");
-        assert_eq!(names(&[]).site(&request("/", &[("host", "example.org")])), Site::Own, "no page");
+        assert_eq!(site(&["https://web.test"], "example.org", "https://web.test"), PageSite::Allowed);
+        assert_eq!(site(&["https://web.test"], "example.org", "http://web.test"), PageSite::Foreign);
+        assert_eq!(site(&["capacitor://localhost"], "example.org", "capacitor://localhost"), PageSite::Allowed);
+        assert_eq!(
+            site(&["*"], "localhost:5280", "null"),
+            PageSite::Allowed,
+            "allowed, and never taken for this machine"
+        );
+        assert_eq!(names(&[]).site(&request("/", &[("host", "example.org")])), PageSite::Own, "no page");
         let two = [("host", "example.org"), ("origin", "https://example.org"), ("origin", "https://evil.test")];
-        assert_eq!(names(&[]).site(&request("/", &two)), Site::Foreign);
+        assert_eq!(names(&[]).site(&request("/", &two)), PageSite::Foreign);
     }
 }

@@ -15,27 +15,27 @@ use tokio::task::spawn_blocking;
 use crate::reply::Body;
 
 /// Something that a storage does; the error is the system's, or another server's.
-pub(crate) type Doing<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'a>>;
+pub(crate) type StorageDoing<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'a>>;
 
 /// Keeps files.
 pub(crate) trait Storage: Send + Sync {
     /// Begins a file; what there was of that name is gone.
-    fn begin(&self, token: &str) -> Doing<'static, Box<dyn Growing>>;
+    fn begin(&self, token: &str) -> StorageDoing<'static, Box<dyn Growing>>;
 
     /// Returns `len` bytes of a file, from `start` on; `None` if there is no such file.
-    fn read(&self, token: &str, start: u64, len: u64) -> Doing<'static, Option<Body>>;
+    fn read(&self, token: &str, start: u64, len: u64) -> StorageDoing<'static, Option<Body>>;
 
     /// Removes a file, if there is one.
-    fn remove(&self, token: &str) -> Doing<'static, ()>;
+    fn remove(&self, token: &str) -> StorageDoing<'static, ()>;
 }
 
 /// A file that is being written.
 pub(crate) trait Growing: Send {
     /// Writes what comes next.
-    fn append(&mut self, bytes: Vec<u8>) -> Doing<'_, ()>;
+    fn append(&mut self, bytes: Vec<u8>) -> StorageDoing<'_, ()>;
 
     /// Keeps the file for good: there is no more of it.
-    fn end(self: Box<Self>) -> Doing<'static, ()>;
+    fn end(self: Box<Self>) -> StorageDoing<'static, ()>;
 }
 
 /// Returns the place of a file below the folder of all. Two letters of the token are a folder,
@@ -46,9 +46,9 @@ pub fn place(token: &str) -> String {
 
 /// Files in a folder, which is made when the first one comes.
 #[derive(Debug, Clone)]
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct StorageFolder(PathBuf);
 
-impl Folder {
+impl StorageFolder {
     pub fn new(path: PathBuf) -> Self {
         Self(path)
     }
@@ -58,8 +58,8 @@ impl Folder {
     }
 }
 
-impl Storage for Folder {
-    fn begin(&self, token: &str) -> Doing<'static, Box<dyn Growing>> {
+impl Storage for StorageFolder {
+    fn begin(&self, token: &str) -> StorageDoing<'static, Box<dyn Growing>> {
         let path = self.path(token);
         off_this_thread(move || {
             let file: Box<dyn Growing> = Box::new(GrowingFile(Some(create(&path)?)));
@@ -67,7 +67,7 @@ impl Storage for Folder {
         })
     }
 
-    fn read(&self, token: &str, start: u64, len: u64) -> Doing<'static, Option<Body>> {
+    fn read(&self, token: &str, start: u64, len: u64) -> StorageDoing<'static, Option<Body>> {
         let path = self.path(token);
         off_this_thread(move || match File::open(path) {
             Ok(file) => Ok(Some(Body::file(file, start, len))),
@@ -76,7 +76,7 @@ impl Storage for Folder {
         })
     }
 
-    fn remove(&self, token: &str) -> Doing<'static, ()> {
+    fn remove(&self, token: &str) -> StorageDoing<'static, ()> {
         let path = self.path(token);
         off_this_thread(move || match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -89,7 +89,7 @@ impl Storage for Folder {
 struct GrowingFile(Option<File>);
 
 impl Growing for GrowingFile {
-    fn append(&mut self, bytes: Vec<u8>) -> Doing<'_, ()> {
+    fn append(&mut self, bytes: Vec<u8>) -> StorageDoing<'_, ()> {
         let file = self.0.take();
         Box::pin(async move {
             let mut file = file.ok_or_else(failed_before)?;
@@ -99,7 +99,7 @@ impl Growing for GrowingFile {
         })
     }
 
-    fn end(self: Box<Self>) -> Doing<'static, ()> {
+    fn end(self: Box<Self>) -> StorageDoing<'static, ()> {
         let file = self.0.ok_or_else(failed_before);
         off_this_thread(move || file?.sync_all())
     }
@@ -116,7 +116,9 @@ fn create(path: &Path) -> io::Result<File> {
     File::create(path)
 }
 
-fn off_this_thread<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Doing<'static, T> {
+fn off_this_thread<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> StorageDoing<'static, T> {
     Box::pin(async { spawn_blocking(work).await.map_err(io::Error::other)? })
 }
 
@@ -131,7 +133,7 @@ mod tests {
 
     async fn kept_until_removed() {
         let place = tempfile::tempdir().unwrap();
-        let folder = Folder::new(place.path().join("files"));
+        let folder = StorageFolder::new(place.path().join("files"));
         let token = "aB3-_aB3-_aB3-_aB3-_";
         assert!(folder.read(token, 0, 1).await.unwrap().is_none());
         let mut growing = folder.begin(token).await.unwrap();

@@ -31,25 +31,25 @@ use tracing::{info, warn};
 use crate::range::{self, ByteRange};
 use crate::reply::{Body, text};
 pub use crate::storage::place;
-use crate::storage::{Folder, Growing, Storage};
+use crate::storage::{Growing, Storage, StorageFolder};
 
 /// The storage of files, and the slots that say who owns them.
 #[derive(Clone)]
-pub struct Files {
+pub struct UploadFiles {
     storage: Arc<dyn Storage>,
     slots: Arc<dyn Slots>,
 }
 
-impl std::fmt::Debug for Files {
+impl std::fmt::Debug for UploadFiles {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Files").finish_non_exhaustive()
     }
 }
 
-impl Files {
+impl UploadFiles {
     /// Returns files in a folder, which is made when the first one comes.
     pub fn new(folder: PathBuf, slots: Arc<dyn Slots>) -> Self {
-        Self { storage: Arc::new(Folder::new(folder)), slots }
+        Self { storage: Arc::new(StorageFolder::new(folder)), slots }
     }
 
     /// Removes all files that have expired or whose owners are no more, where no server does it. It
@@ -80,8 +80,8 @@ impl Files {
         }
         let mut response = match responded {
             Ok(response) => response,
-            Err(Failed::Told(response)) => *response,
-            Err(Failed::Here(error)) => {
+            Err(UploadFailed::Told(response)) => *response,
+            Err(UploadFailed::Here(error)) => {
                 warn!(%error, "a file can't be kept or given out");
                 text(StatusCode::INTERNAL_SERVER_ERROR, "the server has failed")
             }
@@ -93,7 +93,7 @@ impl Files {
         response
     }
 
-    async fn respond(&self, request: &mut Request<Incoming>, rest: &str) -> Result<Response<Body>, Failed> {
+    async fn respond(&self, request: &mut Request<Incoming>, rest: &str) -> Result<Response<Body>, UploadFailed> {
         if request.method() == Method::OPTIONS {
             return Ok(text(StatusCode::OK, "OPTIONS, HEAD, GET, PUT"));
         }
@@ -110,14 +110,14 @@ impl Files {
     }
 
     /// Finds the slot of an address: token and name, as they were handed out.
-    async fn find(&self, rest: &str) -> Result<Slot, Failed> {
+    async fn find(&self, rest: &str) -> Result<Slot, UploadFailed> {
         let missing = || told(StatusCode::NOT_FOUND, "there is no such file");
         let (token, name) = rest.split_once('/').filter(|(token, _)| is_token(token)).ok_or_else(missing)?;
         let slot = self.slots.slot(token, now_ms()).await.map_err(store)?;
         slot.filter(|slot| rookery_modules::upload::encoded(&slot.name) == name).ok_or_else(missing)
     }
 
-    async fn take(&self, request: &mut Request<Incoming>, slot: Slot) -> Result<Response<Body>, Failed> {
+    async fn take(&self, request: &mut Request<Incoming>, slot: Slot) -> Result<Response<Body>, UploadFailed> {
         judge(request.headers(), &slot)?;
         let now = now_ms();
         let until = now.saturating_add(millis(most_for(slot.size) + MARGIN));
@@ -139,7 +139,7 @@ impl Files {
         Ok(text(StatusCode::CREATED, "the file is there"))
     }
 
-    async fn give(&self, request: &Request<Incoming>, slot: &Slot) -> Result<Response<Body>, Failed> {
+    async fn give(&self, request: &Request<Incoming>, slot: &Slot) -> Result<Response<Body>, UploadFailed> {
         if slot.stage != SlotStage::Filled {
             return Err(told(StatusCode::NOT_FOUND, "there is no such file"));
         }
@@ -173,7 +173,7 @@ impl Files {
 
 /// An upload that goes on. Dropped before its end it removes what there is and gives the slot free.
 struct Filling {
-    files: Files,
+    files: UploadFiles,
     token: Option<String>,
     /// Until when the slot waits for another upload then: as long as it would have waited for this
     /// one to begin.
@@ -193,34 +193,34 @@ impl Drop for Filling {
 }
 
 /// The reason why a request gets no file.
-enum Failed {
+enum UploadFailed {
     /// Because of what it asks for; this says why.
     Told(Box<Response<Body>>),
     /// Because something here doesn't work.
     Here(String),
 }
 
-impl From<io::Error> for Failed {
+impl From<io::Error> for UploadFailed {
     fn from(error: io::Error) -> Self {
         Self::Here(error.to_string())
     }
 }
 
-fn told(status: StatusCode, words: &str) -> Failed {
-    Failed::Told(Box::new(text(status, words)))
+fn told(status: StatusCode, words: &str) -> UploadFailed {
+    UploadFailed::Told(Box::new(text(status, words)))
 }
 
-/// RFC 9110 §15.6.4: a client may try again when the store is there again.
-fn store(error: rookery_store::StoreError) -> Failed {
+/// Answers for a failure of the store: a client may try again when it is back (RFC 9110 §15.6.4).
+fn store(error: rookery_store::StoreError) -> UploadFailed {
     if !error.is_temporary() {
-        return Failed::Here(error.to_string());
+        return UploadFailed::Here(error.to_string());
     }
     warn!(%error, "a file can't be kept or given out at present");
     told(StatusCode::SERVICE_UNAVAILABLE, "the server can't do it now")
 }
 
 /// Checks the headers: the length must be that of the slot, and so should the type (XEP-0363 §6).
-fn judge(headers: &HeaderMap, slot: &Slot) -> Result<(), Failed> {
+fn judge(headers: &HeaderMap, slot: &Slot) -> Result<(), UploadFailed> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     match length {
         None => return Err(told(StatusCode::LENGTH_REQUIRED, "Content-Length is needed")),
@@ -239,7 +239,7 @@ fn judge(headers: &HeaderMap, slot: &Slot) -> Result<(), Failed> {
 }
 
 /// Writes a body of exactly `size` bytes, in runs.
-async fn write(body: &mut Incoming, mut file: Box<dyn Growing>, size: u64) -> Result<(), Failed> {
+async fn write(body: &mut Incoming, mut file: Box<dyn Growing>, size: u64) -> Result<(), UploadFailed> {
     let broken = || told(StatusCode::BAD_REQUEST, "the upload broke off");
     let (mut run, mut taken, begun) = (Vec::new(), 0u64, Instant::now());
     loop {
@@ -463,7 +463,7 @@ mod tests {
         let owner = Jid::parse("romeo@example.org").unwrap();
         let credentials = Credentials::derive_with("secret", 1, [[7; 16]; 3]).unwrap();
         assert!(stores.accounts.create(owner.as_ref(), credentials).await.unwrap());
-        let files = Files::new(place.path().to_owned(), stores.slots.clone());
+        let files = UploadFiles::new(place.path().to_owned(), stores.slots.clone());
         let (old, new) = ("old-old-old-old-old-", "new-new-new-new-new-");
         for (token, expires_ms) in [(old, 1), (new, u64::MAX >> 1)] {
             let (token, owner, name) = (token.to_owned(), owner.clone(), "a.png".to_owned());

@@ -12,22 +12,27 @@ use rookery_shard::Handed;
 use sha1::{Digest, Sha1};
 
 use crate::client::has_token;
-use crate::conduit::{Conduit, Parts};
+use crate::conduit::{Conduit, ConduitParts};
 use crate::exit::{Exit, Leave};
 use crate::proxy::Origin;
 use crate::reply::{Body, text};
-use crate::site::{self, Site};
-use crate::{Settings, Shared};
+use crate::site::{self, PageSite};
+use crate::{WebSettings, WebShared};
 
 /// Answers the handshake. The connection leaves for a shard when the answer is out: see [`give`].
-pub(crate) fn upgrade(request: &Request<Incoming>, origin: Origin, settings: &Settings, exit: &Exit) -> Response<Body> {
+pub(crate) fn upgrade(
+    request: &Request<Incoming>,
+    origin: Origin,
+    settings: &WebSettings,
+    exit: &Exit,
+) -> Response<Body> {
     let accept = match judge(request.version(), request.headers()) {
         Ok(accept) => accept,
         Err(refusal) => return refuse(refusal),
     };
     let site = settings.names.site(request);
-    if site == Site::Foreign {
-        return refuse(Refusal::Site);
+    if site == PageSite::Foreign {
+        return refuse(HandshakeRefusal::Site);
     }
     exit.leave(Leave::WebSocket(origin, site));
     let mut response = Response::new(Body::default());
@@ -46,15 +51,15 @@ pub(crate) fn upgrade(request: &Request<Incoming>, origin: Origin, settings: &Se
 ///
 /// # Errors
 /// The error of the system of the socket.
-pub(crate) fn give(conduit: Conduit, origin: Origin, site: Site, shared: &Shared) -> io::Result<()> {
-    let Parts { socket, tls, input } = conduit.into_parts()?;
+pub(crate) fn give(conduit: Conduit, origin: Origin, site: PageSite, shared: &WebShared) -> io::Result<()> {
+    let ConduitParts { socket, tls, input } = conduit.into_parts()?;
     shared.door.hand_over(Handed {
         socket,
         peer: origin.address,
         tls,
         input,
         is_encrypted_by_proxy: origin.by_proxy,
-        is_local: origin.way.is_known() && site == Site::Own,
+        is_local: origin.way.is_known() && site == PageSite::Own,
         transport: Transport::WebSocket,
     });
     Ok(())
@@ -62,7 +67,7 @@ pub(crate) fn give(conduit: Conduit, origin: Origin, site: Site, shared: &Shared
 
 /// The reason why a handshake is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Refusal {
+enum HandshakeRefusal {
     /// It is an ordinary request.
     NotOne,
     /// Another version than 13 (RFC 6455 §4.4).
@@ -75,42 +80,42 @@ enum Refusal {
     Site,
 }
 
-/// Checks the handshake; answers what proves that it was understood (RFC 6455 §4.2.2).
-fn judge(version: Version, headers: &HeaderMap) -> Result<String, Refusal> {
+/// Checks the handshake; returns what proves that it was understood (RFC 6455 §4.2.2).
+fn judge(version: Version, headers: &HeaderMap) -> Result<String, HandshakeRefusal> {
     let is_upgrade =
         has_token(headers, header::CONNECTION, "upgrade") && has_token(headers, header::UPGRADE, "websocket");
     if version != Version::HTTP_11 || !is_upgrade {
-        return Err(Refusal::NotOne);
+        return Err(HandshakeRefusal::NotOne);
     }
     if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
-        return Err(Refusal::Version);
+        return Err(HandshakeRefusal::Version);
     }
-    let key = headers.get(header::SEC_WEBSOCKET_KEY).ok_or(Refusal::Key)?.as_bytes();
+    let key = headers.get(header::SEC_WEBSOCKET_KEY).ok_or(HandshakeRefusal::Key)?.as_bytes();
     if STANDARD.decode(key).map(|nonce| nonce.len()) != Ok(16) {
-        return Err(Refusal::Key);
+        return Err(HandshakeRefusal::Key);
     }
     if !has_token(headers, header::SEC_WEBSOCKET_PROTOCOL, PROTOCOL) {
-        return Err(Refusal::Protocol);
+        return Err(HandshakeRefusal::Protocol);
     }
     Ok(STANDARD.encode(Sha1::new().chain_update(key).chain_update(GUID).finalize()))
 }
 
-fn refuse(refusal: Refusal) -> Response<Body> {
+fn refuse(refusal: HandshakeRefusal) -> Response<Body> {
     match refusal {
-        Refusal::NotOne => {
+        HandshakeRefusal::NotOne => {
             let mut refused = text(StatusCode::UPGRADE_REQUIRED, "this is for XMPP over WebSocket (RFC 7395)");
             refused.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("websocket"));
             refused.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
             refused
         }
-        Refusal::Version => {
+        HandshakeRefusal::Version => {
             let mut refused = text(StatusCode::UPGRADE_REQUIRED, "WebSocket is spoken in version 13");
             refused.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
             refused
         }
-        Refusal::Key => text(StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is not 16 bytes in Base64"),
-        Refusal::Site => text(StatusCode::FORBIDDEN, site::FOREIGN),
-        Refusal::Protocol => text(StatusCode::BAD_REQUEST, "Sec-WebSocket-Protocol does not name xmpp"),
+        HandshakeRefusal::Key => text(StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is not 16 bytes in Base64"),
+        HandshakeRefusal::Site => text(StatusCode::FORBIDDEN, site::FOREIGN),
+        HandshakeRefusal::Protocol => text(StatusCode::BAD_REQUEST, "Sec-WebSocket-Protocol does not name xmpp"),
     }
 }
 
@@ -151,14 +156,14 @@ mod tests {
     #[test]
     fn each_fault_is_told() {
         let refusal = |changes| judge(Version::HTTP_11, &headers(changes)).unwrap_err();
-        assert_eq!(judge(Version::HTTP_10, &headers(&[])), Err(Refusal::NotOne));
-        assert_eq!(refusal(&[("upgrade", None)]), Refusal::NotOne);
-        assert_eq!(refusal(&[("connection", Some("close"))]), Refusal::NotOne);
-        assert_eq!(refusal(&[("sec-websocket-version", Some("8"))]), Refusal::Version);
-        assert_eq!(refusal(&[("sec-websocket-key", Some("AAAA"))]), Refusal::Key);
-        assert_eq!(refusal(&[("sec-websocket-key", None)]), Refusal::Key);
-        assert_eq!(refusal(&[("sec-websocket-protocol", Some("chat"))]), Refusal::Protocol);
-        assert_eq!(refuse(Refusal::Version).headers()["sec-websocket-version"], "13");
-        assert_eq!(refuse(Refusal::NotOne).status(), StatusCode::UPGRADE_REQUIRED);
+        assert_eq!(judge(Version::HTTP_10, &headers(&[])), Err(HandshakeRefusal::NotOne));
+        assert_eq!(refusal(&[("upgrade", None)]), HandshakeRefusal::NotOne);
+        assert_eq!(refusal(&[("connection", Some("close"))]), HandshakeRefusal::NotOne);
+        assert_eq!(refusal(&[("sec-websocket-version", Some("8"))]), HandshakeRefusal::Version);
+        assert_eq!(refusal(&[("sec-websocket-key", Some("AAAA"))]), HandshakeRefusal::Key);
+        assert_eq!(refusal(&[("sec-websocket-key", None)]), HandshakeRefusal::Key);
+        assert_eq!(refusal(&[("sec-websocket-protocol", Some("chat"))]), HandshakeRefusal::Protocol);
+        assert_eq!(refuse(HandshakeRefusal::Version).headers()["sec-websocket-version"], "13");
+        assert_eq!(refuse(HandshakeRefusal::NotOne).status(), StatusCode::UPGRADE_REQUIRED);
     }
 }

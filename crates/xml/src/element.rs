@@ -14,7 +14,7 @@ use crate::limits::Limits;
 use crate::ns;
 use crate::stanza::{Child, Stanza};
 use crate::unescape;
-use crate::walk::{self, Open, Token, Walk};
+use crate::walk::{self, TokenWalk, WalkTag, WalkToken};
 
 /// An element: its name, namespace, attributes and content. Prefixes are resolved and forgotten.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,13 +60,13 @@ impl Element {
     /// Reads a scanned stanza. What is in the stream's content namespace comes out as
     /// `jabber:client`.
     pub fn read(stanza: &Stanza<'_>) -> Self {
-        Reader::new(stanza.bytes()).read(0)
+        TreeReader::new(stanza.bytes()).read(0)
     }
 
     pub(crate) fn read_child(child: &Child<'_>) -> Self {
         let buf = child.whole();
-        let mut reader = Reader::new(buf);
-        if let Some(root) = Open::read(buf, 0) {
+        let mut reader = TreeReader::new(buf);
+        if let Some(root) = WalkTag::read(buf, 0) {
             reader.enter(&root);
         }
         reader.read(child.range().start)
@@ -217,14 +217,14 @@ impl Element {
 
 /// Reads trees from scanned bytes. `scope` holds what prefixes mean, innermost last; the empty one
 /// is the default.
-struct Reader<'a> {
+struct TreeReader<'a> {
     buf: &'a [u8],
     scope: Vec<(&'a [u8], Arc<str>)>,
     /// The namespace of elements that are in none declared by their own stanza, once there is one.
     client: Option<Arc<str>>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TreeReader<'a> {
     fn new(buf: &'a [u8]) -> Self {
         Self { buf, scope: Vec::new(), client: None }
     }
@@ -232,9 +232,9 @@ impl<'a> Reader<'a> {
     /// Reads the element at `at`. The stack is as deep as the scanner allowed.
     fn read(&mut self, at: usize) -> Element {
         let mut unfinished: Vec<(Element, usize)> = Vec::new();
-        for token in Walk::new(self.buf, at) {
+        for token in TokenWalk::new(self.buf, at) {
             let finished = match token {
-                Token::Open(open) => {
+                WalkToken::Open(open) => {
                     let outside = self.scope.len();
                     self.enter(&open);
                     let element = self.element(&open);
@@ -245,16 +245,16 @@ impl<'a> Reader<'a> {
                     self.scope.truncate(outside);
                     element
                 }
-                Token::Close => {
+                WalkToken::Close => {
                     let Some((element, outside)) = unfinished.pop() else { break };
                     self.scope.truncate(outside);
                     element
                 }
-                Token::Text(raw) => {
+                WalkToken::Text(raw) => {
                     push_text(&mut unfinished, &unescape::text(raw));
                     continue;
                 }
-                Token::Cdata(raw) => {
+                WalkToken::Cdata(raw) => {
                     push_text(&mut unfinished, &unescape::cdata(raw));
                     continue;
                 }
@@ -268,7 +268,7 @@ impl<'a> Reader<'a> {
         Element::new("", "")
     }
 
-    fn enter(&mut self, open: &Open<'a>) {
+    fn enter(&mut self, open: &WalkTag<'a>) {
         for (name, value) in open.attributes() {
             if let Some(prefix) = walk::declared(self.buf, name) {
                 self.scope.push((prefix, unescape::value(value.of(self.buf)).into()));
@@ -276,7 +276,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn element(&mut self, open: &Open<'a>) -> Element {
+    fn element(&mut self, open: &WalkTag<'a>) -> Element {
         let ns = match open.prefix() {
             b"" => self.bound(b"").unwrap_or_else(|| self.client.get_or_insert_with(|| ns::CLIENT.into()).clone()),
             prefix => self.bound(prefix).unwrap_or_default(),

@@ -11,7 +11,7 @@ use crate::lex::{MAX_NAME, is_space};
 use crate::namespaces::Namespaces;
 use crate::scope::Namespace;
 use crate::stanza::Stanza;
-use crate::view::{Kind, Span, View};
+use crate::view::{Kind, Span, StanzaView};
 
 /// The places of the parts of a stanza's start tag. The stanza is in canonical form: its root has
 /// neither prefix nor `to`.
@@ -74,7 +74,7 @@ impl Outline {
         };
         let self_closed = bytes.get(tag.head_end as usize) == Some(&b'/');
         let end = if self_closed { Some(tag.head_end) } else { memchr::memrchr(b'<', bytes).map(|at| at as u32) };
-        let view = View {
+        let view = StanzaView {
             kind,
             has_body,
             self_closed,

@@ -20,9 +20,9 @@
 use crate::fault::Fault;
 use crate::lex::{self, MAX_NAME, QName, Stop};
 use crate::limits::{Limits, MAX_DEPTH};
-use crate::scope::{Namespace, Scope, default_may_be};
+use crate::scope::{Namespace, NamespaceScope, default_may_be};
 use crate::stanza::Stanza;
-use crate::view::{Span, View};
+use crate::view::{Span, StanzaView};
 
 /// The item that the bytes at the start of the buffer make up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub enum Scan {
 /// no memory.
 #[derive(Clone, Debug)]
 pub struct Scanner {
-    phase: Phase,
+    phase: ScanPhase,
     /// The place to go on from.
     at: u32,
     /// Within an attribute value: everything before it has been checked. 0 otherwise.
@@ -53,14 +53,14 @@ pub struct Scanner {
     /// A prefix is declared neither by the stanza nor by XML.
     rare: bool,
     /// The element whose start tag is being read.
-    tag: Tag,
-    view: View,
-    scope: Scope,
+    tag: ScanTag,
+    view: StanzaView,
+    scope: NamespaceScope,
     open: [Open; MAX_DEPTH],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum ScanPhase {
     /// Before the first byte of an item.
     Start,
     /// In a start tag, behind its name or an attribute.
@@ -75,7 +75,7 @@ enum Phase {
 
 /// A start tag being read.
 #[derive(Clone, Copy, Debug, Default)]
-struct Tag {
+struct ScanTag {
     start: u32,
     local: u32,
     end: u32,
@@ -104,21 +104,21 @@ impl Scanner {
     /// Returns a scanner at the start of an item.
     pub fn new() -> Self {
         Self {
-            phase: Phase::Start,
+            phase: ScanPhase::Start,
             at: 0,
             seen: 0,
             depth: 0,
             rare: false,
-            tag: Tag::default(),
-            view: View::default(),
-            scope: Scope::new(),
+            tag: ScanTag::default(),
+            view: StanzaView::default(),
+            scope: NamespaceScope::new(),
             open: [Open::default(); MAX_DEPTH],
         }
     }
 
     /// Forgets the current item, finished or not.
     pub fn reset(&mut self) {
-        self.phase = Phase::Start;
+        self.phase = ScanPhase::Start;
     }
 
     /// Scans the item at the start of `buf`.
@@ -128,7 +128,7 @@ impl Scanner {
     /// gone. After a fault the stream is over; the scanner needs a [`reset`](Self::reset) before
     /// other use.
     pub fn scan(&mut self, buf: &[u8], limits: &Limits) -> Result<Scan, Fault> {
-        if matches!(self.phase, Phase::Start | Phase::Done) {
+        if matches!(self.phase, ScanPhase::Start | ScanPhase::Done) {
             self.begin();
         }
         // Nothing behind the limit is looked at: an item that doesn't end before it is too big.
@@ -152,19 +152,19 @@ impl Scanner {
     }
 
     fn begin(&mut self) {
-        self.phase = Phase::Start;
+        self.phase = ScanPhase::Start;
         self.at = 0;
         self.seen = 0;
         self.depth = 0;
         self.rare = false;
-        self.view = View::default();
+        self.view = StanzaView::default();
         self.scope.clear();
     }
 
     /// Goes on with the item. `at` is always left where it may go on once more.
     #[inline(always)]
     fn item(&mut self, buf: &[u8], at: &mut usize, limits: &Limits) -> Result<Scan, Stop> {
-        if self.phase == Phase::Start {
+        if self.phase == ScanPhase::Start {
             if let Some(between) = self.first_bytes(buf)? {
                 return Ok(between);
             }
@@ -172,13 +172,13 @@ impl Scanner {
         }
         loop {
             match self.phase {
-                Phase::Tag => self.attributes(buf, at, limits)?,
-                Phase::Text => self.text(buf, at, limits)?,
-                Phase::Cdata => {
+                ScanPhase::Tag => self.attributes(buf, at, limits)?,
+                ScanPhase::Text => self.text(buf, at, limits)?,
+                ScanPhase::Cdata => {
                     lex::cdata(buf, at)?;
-                    self.phase = Phase::Text;
+                    self.phase = ScanPhase::Text;
                 }
-                Phase::Start | Phase::Done => {
+                ScanPhase::Start | ScanPhase::Done => {
                     return Ok(if self.rare { Scan::Rare(*at) } else { Scan::Stanza(*at) });
                 }
             }
@@ -210,7 +210,7 @@ impl Scanner {
             Some(b'/') => *at = self.end_tag(buf, *at)?,
             Some(b'!') => {
                 *at = lex::cdata_start(buf, *at)?;
-                self.phase = Phase::Cdata;
+                self.phase = ScanPhase::Cdata;
             }
             Some(b'?') => return Err(Fault::RestrictedXml.into()),
             Some(_) => *at = self.start_tag(buf, *at, limits)?,
@@ -226,9 +226,10 @@ impl Scanner {
         if usize::from(self.depth) >= limits.depth.min(MAX_DEPTH) {
             return Err(Fault::TooDeep.into());
         }
-        self.tag = Tag { start: name.start as u32, local: name.local as u32, end: name.end as u32, xmlns: Span::NONE };
+        self.tag =
+            ScanTag { start: name.start as u32, local: name.local as u32, end: name.end as u32, xmlns: Span::NONE };
         self.scope.enter();
-        self.phase = Phase::Tag;
+        self.phase = ScanPhase::Tag;
         Ok(name.end)
     }
 
@@ -305,7 +306,7 @@ impl Scanner {
         let len = (self.tag.end - self.tag.start) as u16;
         self.open[usize::from(self.depth)] = Open { start: self.tag.start, len, bound: self.scope.bound_outside() };
         self.depth += 1;
-        self.phase = Phase::Text;
+        self.phase = ScanPhase::Text;
         Ok(())
     }
 
@@ -314,10 +315,10 @@ impl Scanner {
     fn tag_is_empty(&mut self, buf: &[u8], at: usize, limits: &Limits) -> Result<(), Fault> {
         self.tag_ends(buf, at, limits)?;
         self.scope.leave(self.scope.bound_outside());
-        self.phase = Phase::Text;
+        self.phase = ScanPhase::Text;
         if self.depth == 0 {
             self.view.end(at, at + 2);
-            self.phase = Phase::Done;
+            self.phase = ScanPhase::Done;
         }
         Ok(())
     }
@@ -326,7 +327,7 @@ impl Scanner {
     #[inline(always)]
     fn tag_ends(&mut self, buf: &[u8], at: usize, limits: &Limits) -> Result<(), Fault> {
         self.rare |= !self.scope.check_attributes(buf)?;
-        let Tag { start, local, end, xmlns } = self.tag;
+        let ScanTag { start, local, end, xmlns } = self.tag;
         let own = if local != start {
             match self.scope.resolve(buf, &buf[start as usize..local as usize - 1])? {
                 Some(namespace) => namespace,
@@ -375,7 +376,7 @@ impl Scanner {
         self.scope.leave(open.bound);
         if self.depth == 0 {
             self.view.end(at, end + 1);
-            self.phase = Phase::Done;
+            self.phase = ScanPhase::Done;
         }
         Ok(end + 1)
     }

@@ -22,7 +22,7 @@ pub(crate) enum Namespace {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Scope {
+pub(crate) struct NamespaceScope {
     attributes: u8,
     /// Attributes with a prefix other than `xml` and `xmlns`.
     foreign: u8,
@@ -33,13 +33,13 @@ pub(crate) struct Scope {
     /// At least the bytes that the namespaces of its elements and attributes take where each names
     /// its own: see [`Limits::spelled_out`].
     spelled: usize,
-    names: [Name; MAX_ATTRIBUTES],
+    names: [AttributeName; MAX_ATTRIBUTES],
     bindings: [Binding; MAX_NAMESPACES],
 }
 
 /// The name of an attribute of the tag being read.
 #[derive(Clone, Copy, Debug, Default)]
-struct Name {
+struct AttributeName {
     start: u32,
     len: u16,
     /// The start of the local part within it.
@@ -60,7 +60,7 @@ struct Binding {
     uri: u32,
 }
 
-impl Scope {
+impl NamespaceScope {
     pub(crate) fn new() -> Self {
         Self {
             attributes: 0,
@@ -69,7 +69,7 @@ impl Scope {
             bound_outside: 0,
             longest: 0,
             spelled: 0,
-            names: [Name::default(); MAX_ATTRIBUTES],
+            names: [AttributeName::default(); MAX_ATTRIBUTES],
             bindings: [Binding::default(); MAX_NAMESPACES],
         }
     }
@@ -120,8 +120,11 @@ impl Scope {
                 return Err(Fault::NotWellFormed);
             }
         }
-        self.names[count] =
-            Name { start: name.start as u32, len: written.len() as u16, local: (name.local - name.start) as u16 };
+        self.names[count] = AttributeName {
+            start: name.start as u32,
+            len: written.len() as u16,
+            local: (name.local - name.start) as u16,
+        };
         self.attributes += 1;
         if name.local != name.start {
             return self.note_prefix(buf, name, value, limits);
@@ -235,7 +238,7 @@ impl Scope {
 
     /// Returns the namespace of an attribute with a prefix that isn't fixed,
     /// [`Namespace::Inherited`] standing for an unknown one.
-    fn foreign_namespace(&self, buf: &[u8], name: Name) -> Result<Option<Namespace>, Fault> {
+    fn foreign_namespace(&self, buf: &[u8], name: AttributeName) -> Result<Option<Namespace>, Fault> {
         match name.prefix(buf) {
             b"" | b"xml" | b"xmlns" => Ok(None),
             prefix => Ok(Some(self.resolve(buf, prefix)?.unwrap_or(Namespace::Inherited))),
@@ -268,7 +271,7 @@ fn default_is_free(uri: &[u8]) -> Result<(), Fault> {
     Ok(())
 }
 
-impl Name {
+impl AttributeName {
     #[inline(always)]
     fn bytes(self, buf: &[u8]) -> &[u8] {
         let start = self.start as usize;

@@ -11,8 +11,8 @@ use crate::namespaces::Namespaces;
 use crate::scan::{Scan, Scanner};
 use crate::scope::Namespace;
 use crate::unescape;
-use crate::view::{Kind, Span, View};
-use crate::walk::{Open, Skipped, Walk, namespace_text};
+use crate::view::{Kind, Span, StanzaView};
+use crate::walk::{Skipped, TokenWalk, WalkTag, namespace_text};
 
 /// A first-level element that passed the scanner. Holding one is the proof that its bytes are
 /// valid.
@@ -22,7 +22,7 @@ use crate::walk::{Open, Skipped, Walk, namespace_text};
 #[derive(Clone, Copy)]
 pub struct Stanza<'a> {
     bytes: &'a [u8],
-    view: View,
+    view: StanzaView,
 }
 
 /// An attribute value as it is written, references and all.
@@ -64,7 +64,7 @@ pub struct InsertPoint {
 }
 
 impl<'a> Stanza<'a> {
-    pub(crate) fn new(buf: &'a [u8], view: View) -> Self {
+    pub(crate) fn new(buf: &'a [u8], view: StanzaView) -> Self {
         Self { bytes: buf.get(..view.len as usize).unwrap_or_default(), view }
     }
 
@@ -172,7 +172,7 @@ impl<'a> Stanza<'a> {
             default: self.default_ns(),
             parent: None,
             plain: None,
-            walk: Walk::new(self.bytes, start),
+            walk: TokenWalk::new(self.bytes, start),
         }
     }
 
@@ -210,7 +210,7 @@ impl<'a> Stanza<'a> {
     }
 
     #[cfg(test)]
-    pub(crate) fn view(&self) -> View {
+    pub(crate) fn view(&self) -> StanzaView {
         self.view
     }
 
@@ -250,11 +250,11 @@ pub struct Children<'a> {
     whole: &'a [u8],
     /// The namespace that its children are in unless they say otherwise.
     default: Namespace,
-    parent: Option<Open<'a>>,
+    parent: Option<WalkTag<'a>>,
     /// The namespace of those of them that have neither prefix nor declaration, once one of them
     /// was asked for it.
     plain: Option<Namespace>,
-    walk: Walk<'a>,
+    walk: TokenWalk<'a>,
 }
 
 /// A child element within its stanza.
@@ -262,13 +262,13 @@ pub struct Children<'a> {
 pub struct Child<'a> {
     whole: &'a [u8],
     default: Namespace,
-    open: Open<'a>,
+    open: WalkTag<'a>,
     start: usize,
     end: usize,
     ns: Namespace,
 }
 
-/// An attribute of a child.
+/// One attribute of a child element, with its namespace resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildAttribute<'a> {
     /// Its name as written, prefix included.
@@ -290,7 +290,7 @@ impl<'a> Iterator for Children<'a> {
                 [b'<', b'!', ..] => _ = self.walk.pass()?,
                 [b'<', ..] => {
                     // Read where it will stay: it is too large to be handed around.
-                    let open = Open::read(self.whole, start)?;
+                    let open = WalkTag::read(self.whole, start)?;
                     self.walk.at = open.end;
                     let end = if open.self_closed { open.end } else { self.skip_content()? };
                     let ns = match &mut self.plain {
@@ -330,10 +330,10 @@ impl Children<'_> {
 
 /// Returns the namespace of an element from its own tag, that of the child that it is in, and the
 /// root's.
-fn resolve(whole: &[u8], parent: Option<&Open<'_>>, element: &Open<'_>) -> Namespace {
+fn resolve(whole: &[u8], parent: Option<&WalkTag<'_>>, element: &WalkTag<'_>) -> Namespace {
     let prefix = element.prefix();
     let of_parent = || parent.and_then(|parent| parent.binding(prefix));
-    let bound = element.binding(prefix).or_else(of_parent).or_else(|| Open::read(whole, 0)?.binding(prefix));
+    let bound = element.binding(prefix).or_else(of_parent).or_else(|| WalkTag::read(whole, 0)?.binding(prefix));
     bound.map_or(Namespace::Inherited, Namespace::Declared)
 }
 
@@ -400,7 +400,7 @@ impl<'a> Child<'a> {
             default: self.default,
             parent: Some(self.open),
             plain: None,
-            walk: Walk::new(self.whole, start),
+            walk: TokenWalk::new(self.whole, start),
         }
     }
 
@@ -433,7 +433,7 @@ impl<'a> Child<'a> {
         self.default
     }
 
-    pub(crate) fn open(&self) -> Open<'a> {
+    pub(crate) fn open(&self) -> WalkTag<'a> {
         self.open
     }
 }

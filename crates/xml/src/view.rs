@@ -55,7 +55,7 @@ pub enum Kind {
 
 /// The places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct View {
+pub(crate) struct StanzaView {
     pub(crate) kind: Kind,
     pub(crate) has_body: bool,
     pub(crate) self_closed: bool,
@@ -79,7 +79,7 @@ pub(crate) struct View {
     pub(crate) namespaces: Namespaces,
 }
 
-impl Default for View {
+impl Default for StanzaView {
     fn default() -> Self {
         Self {
             kind: Kind::Other,
@@ -102,7 +102,7 @@ impl Default for View {
     }
 }
 
-impl View {
+impl StanzaView {
     /// Notes an attribute of the root.
     #[inline(always)]
     pub(crate) fn note_attribute(&mut self, written: &[u8], value: Span) {

@@ -11,8 +11,8 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// A piece of markup or content.
-pub(crate) enum Token<'a> {
-    Open(Open<'a>),
+pub(crate) enum WalkToken<'a> {
+    Open(WalkTag<'a>),
     /// An end tag.
     Close,
     /// Character data as written.
@@ -23,7 +23,7 @@ pub(crate) enum Token<'a> {
 
 /// A start tag.
 #[derive(Clone, Copy)]
-pub(crate) struct Open<'a> {
+pub(crate) struct WalkTag<'a> {
     buf: &'a [u8],
     pub(crate) name: QName,
     /// Behind its `>`.
@@ -32,7 +32,7 @@ pub(crate) struct Open<'a> {
     /// It declares a namespace.
     declares: bool,
     /// Its first attributes: those of most elements, so that they are read once.
-    few: [(Name, Span); FEW],
+    few: [(WalkName, Span); FEW],
     count: usize,
     /// Behind those.
     behind_few: usize,
@@ -40,45 +40,45 @@ pub(crate) struct Open<'a> {
 
 /// A name in twelve bytes.
 #[derive(Clone, Copy, Default)]
-struct Name {
+struct WalkName {
     start: u32,
     local: u32,
     end: u32,
 }
 
 /// Yields the tokens from a place on.
-pub(crate) struct Walk<'a> {
+pub(crate) struct TokenWalk<'a> {
     buf: &'a [u8],
     pub(crate) at: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> TokenWalk<'a> {
     pub(crate) fn new(buf: &'a [u8], at: usize) -> Self {
         Self { buf, at }
     }
 
-    fn token(&mut self) -> Option<Token<'a>> {
+    fn token(&mut self) -> Option<WalkToken<'a>> {
         let start = self.at;
         let token = match self.buf.get(start..)? {
             [b'<', b'/', ..] => {
                 self.at = start + self.buf[start..].iter().position(|&b| b == b'>')? + 1;
-                Token::Close
+                WalkToken::Close
             }
             [b'<', b'!', ..] => {
                 let content = lex::cdata_start(self.buf, start).ok()?;
                 self.at = content;
                 lex::cdata(self.buf, &mut self.at).ok()?;
-                Token::Cdata(&self.buf[content..self.at - 3])
+                WalkToken::Cdata(&self.buf[content..self.at - 3])
             }
             [b'<', ..] => {
-                let open = Open::read(self.buf, start)?;
+                let open = WalkTag::read(self.buf, start)?;
                 self.at = open.end;
-                Token::Open(open)
+                WalkToken::Open(open)
             }
             rest => {
                 let len = memchr::memchr(b'<', rest)?;
                 self.at = start + len;
-                Token::Text(&rest[..len])
+                WalkToken::Text(&rest[..len])
             }
         };
         Some(token)
@@ -95,7 +95,7 @@ pub(crate) enum Skipped {
     Other,
 }
 
-impl Walk<'_> {
+impl TokenWalk<'_> {
     /// Moves behind the next piece of markup.
     pub(crate) fn pass(&mut self) -> Option<Skipped> {
         let start = self.at + memchr::memchr(b'<', self.buf.get(self.at..)?)?;
@@ -122,15 +122,15 @@ impl Walk<'_> {
     }
 }
 
-impl<'a> Iterator for Walk<'a> {
-    type Item = Token<'a>;
+impl<'a> Iterator for TokenWalk<'a> {
+    type Item = WalkToken<'a>;
 
-    fn next(&mut self) -> Option<Token<'a>> {
+    fn next(&mut self) -> Option<WalkToken<'a>> {
         self.token()
     }
 }
 
-impl<'a> Open<'a> {
+impl<'a> WalkTag<'a> {
     /// Reads the start tag at `at`.
     pub(crate) fn read(buf: &'a [u8], at: usize) -> Option<Self> {
         let name = lex::qname(buf, at + 1).ok()?;
@@ -139,7 +139,7 @@ impl<'a> Open<'a> {
         while let Some((name, value)) = attributes.next() {
             declares |= buf[name.start..name.end].starts_with(b"xmlns");
             if let Some(free) = few.get_mut(count) {
-                *free = (Name { start: name.start as u32, local: name.local as u32, end: name.end as u32 }, value);
+                *free = (WalkName { start: name.start as u32, local: name.local as u32, end: name.end as u32 }, value);
                 behind_few = attributes.at;
             }
             count += 1;
@@ -192,9 +192,9 @@ pub(crate) fn foreign_prefixes(element: &[u8]) -> BTreeSet<&[u8]> {
     // The declarations of the elements around the place, and for each element the number of those
     // before it.
     let (mut declared_here, mut outside) = (Vec::new(), Vec::new());
-    for token in Walk::new(element, 0) {
+    for token in TokenWalk::new(element, 0) {
         match token {
-            Token::Open(open) => {
+            WalkToken::Open(open) => {
                 let before = declared_here.len();
                 declared_here.extend(open.attributes().filter_map(|(name, _)| declared(element, name)));
                 let of_attributes = open.attributes().map(|(name, _)| prefix(element, name));
@@ -209,11 +209,11 @@ pub(crate) fn foreign_prefixes(element: &[u8]) -> BTreeSet<&[u8]> {
                     outside.push(before);
                 }
             }
-            Token::Close => match outside.pop() {
+            WalkToken::Close => match outside.pop() {
                 Some(before) => declared_here.truncate(before),
                 None => break,
             },
-            Token::Text(_) | Token::Cdata(_) => {}
+            WalkToken::Text(_) | WalkToken::Cdata(_) => {}
         }
     }
     foreign

@@ -13,7 +13,7 @@ use crate::escape;
 use crate::lex::{is_name, is_name_start};
 use crate::ns;
 use crate::stanza::{Child, Stanza};
-use crate::walk::{self, Open};
+use crate::walk::{self, WalkTag};
 
 /// Writes one element after the other into one buffer.
 #[derive(Debug)]
@@ -144,8 +144,8 @@ impl Writer {
         let foreign = walk::foreign_prefixes(child.bytes());
         // The root's tag is read for those alone who need it: there may be many children, and it
         // may be long.
-        let root = if foreign.is_empty() { None } else { Open::read(buf, 0) };
-        for (name, value) in root.iter().flat_map(Open::attributes) {
+        let root = if foreign.is_empty() { None } else { WalkTag::read(buf, 0) };
+        for (name, value) in root.iter().flat_map(WalkTag::attributes) {
             if walk::declared(buf, name).is_some_and(|prefix| foreign.contains(prefix)) {
                 // Whole as it was written, quotes included.
                 self.out.push(b' ');

@@ -74,8 +74,8 @@ proptest! {
         let read = Element::read(&stanza.unwrap());
         prop_assert!(oracle::same(&read, &expected), "{read:?}\n{expected:?}");
         match oracle::read(built.bytes()) {
-            oracle::Verdict::Element(seen) => prop_assert!(oracle::same(&seen, &expected)),
-            oracle::Verdict::Refused(reason) => prop_assert!(false, "{reason}: {}", built.bytes().escape_ascii()),
+            oracle::OracleVerdict::Element(seen) => prop_assert!(oracle::same(&seen, &expected)),
+            oracle::OracleVerdict::Refused(reason) => prop_assert!(false, "{reason}: {}", built.bytes().escape_ascii()),
         }
         // The splice lies behind the root's name.
         let head = stanza.unwrap().head();
@@ -99,7 +99,7 @@ proptest! {
         }
         let built = writer.finish();
         prop_assert!(Stanza::parse(built.bytes(), &Limits::AFTER_LOGIN).is_ok(), "{}", built.bytes().escape_ascii());
-        prop_assert!(matches!(oracle::read(built.bytes()), oracle::Verdict::Element(_)));
+        prop_assert!(matches!(oracle::read(built.bytes()), oracle::OracleVerdict::Element(_)));
     }
 
     #[test]

@@ -13,17 +13,17 @@ use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
 /// A file that is being written.
-pub struct Archive {
+pub struct BackupArchive {
     tar: tar::Builder<GzEncoder<BufWriter<File>>>,
     /// A line for each entry, as `sha256sum` writes it.
     sums: String,
 }
 
-impl Archive {
+impl BackupArchive {
     /// Begins to write a file.
-    pub fn new(file: File) -> Archive {
+    pub fn new(file: File) -> BackupArchive {
         let compressed = GzEncoder::new(BufWriter::new(file), Compression::fast());
-        Archive { tar: tar::Builder::new(compressed), sums: String::new() }
+        BackupArchive { tar: tar::Builder::new(compressed), sums: String::new() }
     }
 
     /// Adds a file of which the name and the bytes are known.
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     fn sample(path: &Path) {
-        let mut archive = Archive::new(File::create(path).expect("a file"));
+        let mut archive = BackupArchive::new(File::create(path).expect("a file"));
         archive.bytes("a", b"one").expect("written");
         archive.bytes(&format!("uploads/{}", "x".repeat(300)), &[7; 100_000]).expect("written");
         archive.finish().expect("written");

@@ -12,9 +12,9 @@ use super::write::sound;
 use super::{ABOUT, About, DATA, DATABASE, FORMAT, OUTSIDE, UPLOADS, archive};
 use crate::clock;
 use crate::database;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::folder::{BEFORE, Folder};
-use crate::loaded::Source;
+use crate::loaded::ConfigSource;
 use crate::store::copy::Bar;
 use crate::welcome::say;
 
@@ -22,10 +22,10 @@ use crate::welcome::say;
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if a server runs here, if there is something and `replace` isn't set, or if
-/// the backup is damaged: nothing is changed then. Where it was interrupted, no server starts, and
-/// the same command does it again.
-pub fn restore(source: &Source, file: &Path, to: Option<&str>, replace: bool) -> Result<(), Failure> {
+/// [`CommandFailure::Failed`] if a server runs here, if there is something and `replace` isn't set,
+/// or if the backup is damaged: nothing is changed then. Where it was interrupted, no server
+/// starts, and the same command does it again.
+pub fn restore(source: &ConfigSource, file: &Path, to: Option<&str>, replace: bool) -> Result<(), CommandFailure> {
     let folder = &source.folder;
     let store = source.read()?.store;
     let to = match to {
@@ -36,7 +36,7 @@ pub fn restore(source: &Source, file: &Path, to: Option<&str>, replace: bool) ->
     folder.create()?;
     let _lock = folder.lock()?;
     if !replace && !folder.restoring().exists() && folder.database().exists() {
-        return Err(Failure::Failed(format!(
+        return Err(CommandFailure::Failed(format!(
             "{} has a database already; --replace moves what is there aside, into a folder beside it",
             folder.path().display()
         )));
@@ -56,7 +56,7 @@ pub fn restore(source: &Source, file: &Path, to: Option<&str>, replace: bool) ->
 }
 
 /// Unpacks a backup into a folder of its own.
-fn unpack(file: &Path, parts: &Path) -> Result<About, Failure> {
+fn unpack(file: &Path, parts: &Path) -> Result<About, CommandFailure> {
     let mut about = None;
     let read = archive::read(file, &mut |name, content| {
         if name == ABOUT {
@@ -71,23 +71,23 @@ fn unpack(file: &Path, parts: &Path) -> Result<About, Failure> {
         io::copy(content, &mut out)?;
         out.sync_all()
     });
-    read.map_err(|error| Failure::file(file, &error))?;
+    read.map_err(|error| CommandFailure::file(file, &error))?;
     let known = about.filter(|about| about.format <= FORMAT);
-    known.ok_or_else(|| Failure::Failed(format!("{} is no backup that this server knows", file.display())))
+    known.ok_or_else(|| CommandFailure::Failed(format!("{} is no backup that this server knows", file.display())))
 }
 
 /// Makes sure that the database of a backup is one that this server can use.
-fn look(parts: &Path) -> Result<(), Failure> {
+fn look(parts: &Path) -> Result<(), CommandFailure> {
     let database = parts.join(DATABASE);
     if !database.is_file() {
-        return Err(Failure::Failed("the backup has no database".to_owned()));
+        return Err(CommandFailure::Failed("the backup has no database".to_owned()));
     }
     sqlite::plan(&database)?;
     sound(&database)
 }
 
 /// Puts what was unpacked into its place.
-fn put(folder: &Folder, parts: &Path, to: Option<&Address>, replace: bool) -> Result<(), Failure> {
+fn put(folder: &Folder, parts: &Path, to: Option<&Address>, replace: bool) -> Result<(), CommandFailure> {
     if let Some(to) = to {
         // Before anything is changed here: the other database may not be empty.
         copy_database(&parts.join(DATABASE), to, replace)?;
@@ -112,11 +112,11 @@ fn put(folder: &Folder, parts: &Path, to: Option<&Address>, replace: bool) -> Re
         File::open(folder.path())?.sync_all()?;
         fs::remove_file(folder.restoring())
     })();
-    moved.map_err(|error: io::Error| Failure::file(folder.path(), &error))
+    moved.map_err(|error: io::Error| CommandFailure::file(folder.path(), &error))
 }
 
 /// Puts the database of a backup into another one.
-fn copy_database(from: &Path, to: &Address, replace: bool) -> Result<(), Failure> {
+fn copy_database(from: &Path, to: &Address, replace: bool) -> Result<(), CommandFailure> {
     sqlite::migrate(from)?;
     let mut from = End::source(&Address::Sqlite(from.to_owned()))?;
     let mut to = End::destination(to)?;
@@ -128,12 +128,14 @@ fn copy_database(from: &Path, to: &Address, replace: bool) -> Result<(), Failure
     }
     bar.end();
     let tables = copied.map_err(|error| match error {
-        CopyError::NotEmpty(_) => Failure::Failed(format!("{error}; --replace removes what is there")),
-        error => Failure::Failed(error.to_string()),
+        CopyError::NotEmpty(_) => CommandFailure::Failed(format!("{error}; --replace removes what is there")),
+        error => CommandFailure::Failed(error.to_string()),
     })?;
     match tables.iter().find(|table| !table.is_same()) {
         None => Ok(()),
-        Some(Compared { table, .. }) => Err(Failure::Failed(format!("{table} is not the same after it was copied"))),
+        Some(Compared { table, .. }) => {
+            Err(CommandFailure::Failed(format!("{table} is not the same after it was copied")))
+        }
     }
 }
 

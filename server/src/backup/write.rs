@@ -9,25 +9,25 @@ use rookery_base::date;
 use rookery_store::sql::copy::{self, Address, End};
 use rookery_store::sqlite::{self, Severity};
 
-use super::archive::{self, Archive};
-use super::{ABOUT, About, DATA, DATABASE, FORMAT, OUTSIDE, Outside, UPLOADS};
+use super::archive::{self, BackupArchive};
+use super::{ABOUT, About, DATA, DATABASE, FORMAT, OUTSIDE, OutsideFile, UPLOADS};
 use crate::clock;
-use crate::config::Config;
+use crate::config::ServerConfig;
 use crate::database;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::folder::{Folder, KEPT_OUT};
-use crate::loaded::Source;
+use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// Writes everything that a server has to a file, also while it runs, and reads it again.
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] if the configuration is wrong, otherwise [`Failure::Failed`]; there is no
-/// file of that name then, or the one from before.
-pub fn backup(source: &Source, file: &Path) -> Result<(), Failure> {
+/// [`CommandFailure::Config`] if the configuration is wrong, otherwise [`CommandFailure::Failed`];
+/// there is no file of that name then, or the one from before.
+pub fn backup(source: &ConfigSource, file: &Path) -> Result<(), CommandFailure> {
     let config = source.read()?;
-    let work = Work::begin(file)?;
+    let work = BackupWork::begin(file)?;
     let made = make(source, &config, &work);
     let outcome = made.and_then(|told| work.keep(file).map(|()| told));
     work.clear();
@@ -36,9 +36,10 @@ pub fn backup(source: &Source, file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn make(source: &Source, config: &Config, work: &Work) -> Result<String, Failure> {
+fn make(source: &ConfigSource, config: &ServerConfig, work: &BackupWork) -> Result<String, CommandFailure> {
     let rows = rows(source, &work.database())?;
-    let mut archive = Archive::new(work.file.try_clone().map_err(|error| Failure::file(&work.path, &error))?);
+    let mut archive =
+        BackupArchive::new(work.file.try_clone().map_err(|error| CommandFailure::file(&work.path, &error))?);
     let outside = outside(source, config);
     let about = About {
         format: FORMAT,
@@ -46,8 +47,8 @@ fn make(source: &Source, config: &Config, work: &Work) -> Result<String, Failure
         made: date::timestamp(clock::now() * 1000),
         outside: outside.iter().map(|(outside, _)| outside.clone()).collect(),
     };
-    let about = toml::to_string(&about).map_err(|error| Failure::Failed(error.to_string()))?;
-    archive.bytes(ABOUT, about.as_bytes()).map_err(|error| Failure::file(&work.path, &error))?;
+    let about = toml::to_string(&about).map_err(|error| CommandFailure::Failed(error.to_string()))?;
+    archive.bytes(ABOUT, about.as_bytes()).map_err(|error| CommandFailure::file(&work.path, &error))?;
     add(&mut archive, DATABASE, &work.database())?;
     let (uploads, gone) = uploads(&mut archive, &source.folder, &work.database())?;
     for (name, path) in files(&source.folder, work)? {
@@ -57,8 +58,9 @@ fn make(source: &Source, config: &Config, work: &Work) -> Result<String, Failure
     for (outside, path) in &outside {
         add(&mut archive, &outside.name, path)?;
     }
-    archive.finish().map_err(|error| Failure::file(&work.path, &error))?;
-    let read = archive::read(&work.path, &mut |_, _| Ok(())).map_err(|error| Failure::file(&work.path, &error))?;
+    archive.finish().map_err(|error| CommandFailure::file(&work.path, &error))?;
+    let read =
+        archive::read(&work.path, &mut |_, _| Ok(())).map_err(|error| CommandFailure::file(&work.path, &error))?;
     let bytes = work.file.metadata().map_or(0, |found| found.len());
     let gone = match gone {
         0 => String::new(),
@@ -69,12 +71,14 @@ fn make(source: &Source, config: &Config, work: &Work) -> Result<String, Failure
 
 /// Writes the database as of now to a file of SQLite, and looks it over. Returns the number of
 /// rows.
-fn rows(source: &Source, to: &Path) -> Result<u64, Failure> {
+fn rows(source: &ConfigSource, to: &Path) -> Result<u64, CommandFailure> {
     let from = database::address(&source.folder, &source.read()?.store)?;
     let counts = match &from {
         Address::Sqlite(file) if !file.exists() => {
             let file = file.display();
-            return Err(Failure::Failed(format!("there is no database {file} yet, so there is nothing to back up")));
+            return Err(CommandFailure::Failed(format!(
+                "there is no database {file} yet, so there is nothing to back up"
+            )));
         }
         Address::Sqlite(file) => {
             sqlite::snapshot(file, to)?;
@@ -83,7 +87,7 @@ fn rows(source: &Source, to: &Path) -> Result<u64, Failure> {
         Address::Postgres(_) | Address::Mysql(_) => {
             let to = Address::Sqlite(to.to_owned());
             let copied = copy::copy(&mut End::source(&from)?, &mut End::destination(&to)?, &mut |_| {});
-            copied.map_err(|error| Failure::Failed(error.to_string()))?;
+            copied.map_err(|error| CommandFailure::Failed(error.to_string()))?;
             copy::counts(&mut End::source(&to)?)?
         }
     };
@@ -96,16 +100,16 @@ fn rows(source: &Source, to: &Path) -> Result<u64, Failure> {
 /// # Errors
 ///
 /// What is wrong with it.
-pub fn sound(database: &Path) -> Result<(), Failure> {
+pub fn sound(database: &Path) -> Result<(), CommandFailure> {
     let findings = sqlite::check(database);
     match findings.into_iter().find(|finding| finding.severity > Severity::Warning) {
-        Some(fault) => Err(Failure::Failed(fault.text)),
+        Some(fault) => Err(CommandFailure::Failed(fault.text)),
         None => Ok(()),
     }
 }
 
 /// Adds the files that the database knows. Returns how many there are, and how many are gone.
-fn uploads(archive: &mut Archive, folder: &Folder, database: &Path) -> Result<(u64, u64), Failure> {
+fn uploads(archive: &mut BackupArchive, folder: &Folder, database: &Path) -> Result<(u64, u64), CommandFailure> {
     let (mut there, mut gone) = (0, 0);
     let mut tokens = Vec::new();
     copy::uploads(&mut End::source(&Address::Sqlite(database.to_owned()))?, &mut |token| {
@@ -123,11 +127,11 @@ fn uploads(archive: &mut Archive, folder: &Folder, database: &Path) -> Result<(u
 
 /// Returns the files of the data folder with their names in it, but for what a backup has
 /// otherwise, and what is of no use elsewhere.
-fn files(folder: &Folder, work: &Work) -> Result<Vec<(String, PathBuf)>, Failure> {
+fn files(folder: &Folder, work: &BackupWork) -> Result<Vec<(String, PathBuf)>, CommandFailure> {
     let mut found = Vec::new();
     let mut folders = vec![(String::new(), folder.path().to_owned())];
     while let Some((prefix, path)) = folders.pop() {
-        let entries = fs::read_dir(&path).map_err(|error| Failure::file(&path, &error))?;
+        let entries = fs::read_dir(&path).map_err(|error| CommandFailure::file(&path, &error))?;
         for entry in entries.flatten() {
             let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else { continue };
             let is_kept_out =
@@ -148,12 +152,12 @@ fn files(folder: &Folder, work: &Work) -> Result<Vec<(String, PathBuf)>, Failure
 }
 
 /// Returns the configuration and the certificates that are outside of the data folder.
-fn outside(source: &Source, config: &Config) -> Vec<(Outside, PathBuf)> {
+fn outside(source: &ConfigSource, config: &ServerConfig) -> Vec<(OutsideFile, PathBuf)> {
     let inside = source.folder.path().canonicalize().unwrap_or_else(|_| source.folder.path().to_owned());
     let of_domains = config.domains.iter().map(|domain| &domain.files);
     let named = of_domains.chain([&config.tls.files]).flat_map(|files| [&files.certificate, &files.key]);
     let named = named.chain([&config.acme.trusted, &config.dpm.database, &config.dpm.keytab, &config.dpm.roles]);
-    let mut found: Vec<(Outside, PathBuf)> = Vec::new();
+    let mut found: Vec<(OutsideFile, PathBuf)> = Vec::new();
     for path in [&source.config].into_iter().chain(named).flatten() {
         // The server may well start without some of these.
         let Ok(path) = path.canonicalize() else { continue };
@@ -162,73 +166,74 @@ fn outside(source: &Source, config: &Config) -> Vec<(Outside, PathBuf)> {
         }
         let file = path.file_name().and_then(|name| name.to_str()).unwrap_or("file");
         let name = format!("{OUTSIDE}{}/{file}", found.len());
-        found.push((Outside { name, path: path.clone() }, path));
+        found.push((OutsideFile { name, path: path.clone() }, path));
     }
     found
 }
 
-fn add(archive: &mut Archive, name: &str, path: &Path) -> Result<(), Failure> {
-    archive.file(name, path).map_err(|error| Failure::file(path, &error))
+fn add(archive: &mut BackupArchive, name: &str, path: &Path) -> Result<(), CommandFailure> {
+    archive.file(name, path).map_err(|error| CommandFailure::file(path, &error))
 }
 
 /// Adds a file unless it is gone.
-fn add_if_there(archive: &mut Archive, name: &str, path: &Path) -> Result<bool, Failure> {
+fn add_if_there(archive: &mut BackupArchive, name: &str, path: &Path) -> Result<bool, CommandFailure> {
     match archive.file(name, path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(Failure::file(path, &error)),
+        Err(error) => Err(CommandFailure::file(path, &error)),
     }
 }
 
 /// The files that a backup is made in, beside the one that it will be.
-struct Work {
+struct BackupWork {
     path: PathBuf,
     file: File,
     folder: PathBuf,
 }
 
-impl Work {
+impl BackupWork {
     /// Makes them; takes over what a backup left that was interrupted.
-    fn begin(target: &Path) -> Result<Work, Failure> {
-        let name = target.file_name().ok_or_else(|| Failure::Failed(format!("{} names no file", target.display())))?;
+    fn begin(target: &Path) -> Result<BackupWork, CommandFailure> {
+        let name =
+            target.file_name().ok_or_else(|| CommandFailure::Failed(format!("{} names no file", target.display())))?;
         let beside = |end: &str| {
             let mut name = name.to_owned();
             name.push(end);
             target.with_file_name(name)
         };
         let (path, folder) = (beside(".new"), beside(".parts"));
-        let failed = |error: io::Error| Failure::file(&path, &error);
+        let failed = |error: io::Error| CommandFailure::file(&path, &error);
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = opened.map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(Failure::Failed(format!("another backup is being written to {}", target.display())));
+                return Err(CommandFailure::Failed(format!("another backup is being written to {}", target.display())));
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
         file.set_len(0).map_err(failed)?;
         let _ = fs::remove_dir_all(&folder);
         let made = fs::DirBuilder::new().mode(0o700).create(&folder);
-        made.map_err(|error| Failure::file(&folder, &error))?;
-        Ok(Work { path, file, folder })
+        made.map_err(|error| CommandFailure::file(&folder, &error))?;
+        Ok(BackupWork { path, file, folder })
     }
 
     fn database(&self) -> PathBuf {
         self.folder.join(DATABASE)
     }
 
-    /// Tells whether a path is one of them.
+    /// Returns whether a path is one of them.
     fn is_of_it(&self, path: &Path) -> bool {
         let same = |own: &Path| own.canonicalize().is_ok_and(|own| path.canonicalize().is_ok_and(|path| path == own));
         same(&self.path) || same(&self.folder)
     }
 
     /// Gives the backup its name.
-    fn keep(&self, target: &Path) -> Result<(), Failure> {
+    fn keep(&self, target: &Path) -> Result<(), CommandFailure> {
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let kept = fs::rename(&self.path, target).and_then(|()| File::open(folder)?.sync_all());
-        kept.map_err(|error| Failure::file(target, &error))
+        kept.map_err(|error| CommandFailure::file(target, &error))
     }
 
     /// Removes what is left of them.

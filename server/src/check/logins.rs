@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::Report;
-use crate::config::{Config, ConfigError, DomainConfig};
+use super::CheckReport;
+use crate::config::{ConfigError, DomainConfig, ServerConfig};
 use crate::logins;
 
 /// Says who may log in where that isn't by passwords in the store.
-pub fn look(report: &mut Report, config: &Config) {
+pub fn look(report: &mut CheckReport, config: &ServerConfig) {
     for domain in &config.domains {
         let (name, login) = (&domain.name, &domain.login);
         if login.anonymous {
@@ -36,7 +36,7 @@ fn usable(domain: &DomainConfig) -> Result<(), ConfigError> {
 }
 
 /// Asks each source a question that concerns nobody.
-pub fn ask(report: &mut Report, config: &Config) {
+pub fn ask(report: &mut CheckReport, config: &ServerConfig) {
     for domain in config.domains.iter().filter(|domain| domain.login.asks()) {
         let patience = Duration::from_secs(domain.login.seconds);
         // `look` tells what is wrong with files.
@@ -52,7 +52,7 @@ pub fn ask(report: &mut Report, config: &Config) {
     }
 }
 
-fn tell(report: &mut Report, domain: &DomainConfig, probed: Result<String, String>) {
+fn tell(report: &mut CheckReport, domain: &DomainConfig, probed: Result<String, String>) {
     let name = &domain.name;
     match probed {
         Ok(found) => report.note(ABOUT, format!("{name}: {found}")),

@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{PROXIES, Report};
-use crate::config::{Config, WrittenNetwork};
+use super::{CheckReport, PROXIES};
+use crate::config::{ServerConfig, WrittenNetwork};
 
 /// Says what is known of proxies.
-pub(super) fn look(report: &mut Report, config: &Config) {
+pub(super) fn look(report: &mut CheckReport, config: &ServerConfig) {
     let (web, named) = (&config.web, &config.web.trusted_proxies);
     if config.listen.web.is_empty() && config.listen.web_tls.is_empty() {
         return;

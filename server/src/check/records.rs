@@ -1,13 +1,13 @@
 //! Checks of the records of DNS: what clients, other servers and authorities look for.
 
-use super::Report;
-use crate::config::Config;
+use super::CheckReport;
+use crate::config::ServerConfig;
 use crate::federation;
 use crate::setup::machine;
 use crate::setup::records::{self, Look};
 
 /// Compares DNS with the records that the domains of a configuration should have on this machine.
-pub fn look(report: &mut Report, config: &Config) {
+pub fn look(report: &mut CheckReport, config: &ServerConfig) {
     let addresses = machine::public_addresses();
     let wanted = records::wanted(config, &addresses, config.federates());
     let looks = match records::look(&federation::asked(config, None), &wanted, &addresses) {

@@ -11,14 +11,14 @@ use crate::failure::{EX_CONFIG, EX_TEMPFAIL};
 
 /// The findings so far, in their order.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct CheckReport {
     /// All of them.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<CheckFinding>,
 }
 
 /// One thing that was looked at.
 #[derive(Debug)]
-pub struct Finding {
+pub struct CheckFinding {
     /// The grade.
     pub severity: Severity,
     /// The part of the server that it is about.
@@ -27,35 +27,35 @@ pub struct Finding {
     pub text: String,
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for CheckFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<8} {:<14} {}", word(self.severity), self.about, self.text)
     }
 }
 
-impl Report {
+impl CheckReport {
     /// Adds something that is as it should be.
     pub fn note(&mut self, about: &'static str, text: String) {
-        self.findings.push(Finding { severity: Severity::Note, about, text });
+        self.findings.push(CheckFinding { severity: Severity::Note, about, text });
     }
 
     /// Adds something that doesn't keep the server from starting.
     pub fn warn(&mut self, about: &'static str, text: String) {
-        self.findings.push(Finding { severity: Severity::Warning, about, text });
+        self.findings.push(CheckFinding { severity: Severity::Warning, about, text });
     }
 
     /// Adds something that does for now, and may go by itself.
     pub fn blocked(&mut self, about: &'static str, text: String) {
-        self.findings.push(Finding { severity: Severity::Blocked, about, text });
+        self.findings.push(CheckFinding { severity: Severity::Blocked, about, text });
     }
 
     /// Adds something that does until somebody mends it.
     pub fn fault(&mut self, about: &'static str, text: String) {
-        self.findings.push(Finding { severity: Severity::Fault, about, text });
+        self.findings.push(CheckFinding { severity: Severity::Fault, about, text });
     }
 
     /// Returns the findings for which the server starts all the same, and somebody should look.
-    pub fn warnings(&self) -> impl Iterator<Item = &Finding> {
+    pub fn warnings(&self) -> impl Iterator<Item = &CheckFinding> {
         self.findings.iter().filter(|finding| finding.severity == Severity::Warning)
     }
 
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_worst_finding_is_the_grade() {
-        let mut report = Report::default();
+        let mut report = CheckReport::default();
         report.note("ports", "free".into());
         assert_eq!(report.text(true), "ok       ports          free\neverything is fine\n");
         assert_eq!((report.text(false), report.grade()), (String::new(), Severity::Note));

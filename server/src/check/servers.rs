@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use rookery_federation::Policy;
 
-use super::{Report, certificate};
-use crate::config::{Config, DomainConfig};
+use super::{CheckReport, certificate};
+use crate::config::{DomainConfig, ServerConfig};
 use crate::federation;
 use crate::folder::Folder;
 
 /// Looks at `[federation]` and `[component]`, as far as no name server is needed.
-pub fn look(report: &mut Report, config: &Config, folder: &Folder) {
+pub fn look(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
     components(report, config);
     if !config.federates() {
         return report.note(ABOUT, "off: see [federation]".to_owned());
@@ -27,7 +27,7 @@ pub fn look(report: &mut Report, config: &Config, folder: &Folder) {
 }
 
 /// Asks DNS for what leads other servers here.
-pub fn ask(report: &mut Report, config: &Config) {
+pub fn ask(report: &mut CheckReport, config: &ServerConfig) {
     if !config.federates() {
         return;
     }
@@ -49,7 +49,7 @@ pub fn ask(report: &mut Report, config: &Config) {
     }
 }
 
-fn components(report: &mut Report, config: &Config) {
+fn components(report: &mut CheckReport, config: &ServerConfig) {
     for component in &config.components {
         match federation::component(component) {
             Ok(_) => report.note(COMPONENT, format!("{} may connect", component.name)),
@@ -62,7 +62,7 @@ fn components(report: &mut Report, config: &Config) {
 }
 
 /// Reports names of ours for which there is no certificate to show to other servers.
-fn certificates(report: &mut Report, config: &Config, folder: &Folder) {
+fn certificates(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
     let components = config.components.iter().map(|component| component.name.clone());
     for wanted in certificate::wanted(config, folder) {
         let Ok(read) = certificate::read(&wanted) else { continue };
@@ -93,13 +93,13 @@ fn certificates(report: &mut Report, config: &Config, folder: &Folder) {
 }
 
 /// Returns whether a domain is to be proven to other servers by a certificate.
-fn needs_certificate(config: &Config, domain: &DomainConfig) -> bool {
+fn needs_certificate(config: &ServerConfig, domain: &DomainConfig) -> bool {
     let federation = config.federation_of(domain);
     federation.enabled && federation.policy == Policy::Certificate
 }
 
 /// Returns whether a name of this server is one that other servers hear from.
-fn speaks(config: &Config, name: &String) -> bool {
+fn speaks(config: &ServerConfig, name: &String) -> bool {
     let domain = config.domains.iter().find(|domain| config.hosts_of(domain).contains(name));
     domain.is_none_or(|domain| config.federation_of(domain).enabled)
 }

@@ -1,11 +1,11 @@
 //! Modules that are on and can't do their work: their host is another's, or they need a module that
 //! is off.
 
-use super::{MODULES, Report};
-use crate::config::{Config, DomainConfig};
+use super::{CheckReport, MODULES};
+use crate::config::{DomainConfig, ServerConfig};
 
 /// Looks at the modules of every domain.
-pub(super) fn look(report: &mut Report, config: &Config) {
+pub(super) fn look(report: &mut CheckReport, config: &ServerConfig) {
     let mut taken: Vec<String> = config.domains.iter().map(|domain| domain.name.clone()).collect();
     let mut served = 0;
     // In the order in which the hub gives them out.
@@ -32,7 +32,7 @@ pub(super) fn look(report: &mut Report, config: &Config) {
     report.note(MODULES, format!("addresses of services: {served}"));
 }
 
-fn needs(report: &mut Report, domain: &DomainConfig) {
+fn needs(report: &mut CheckReport, domain: &DomainConfig) {
     let is_on = |module: &str| domain.modules.get(module).is_some_and(|module| module.enabled);
     for (module, needed) in NEEDS.into_iter().filter(|(module, needed)| is_on(module) && !is_on(needed)) {
         let text = format!("{module} does nothing in {}: it needs {needed}, which is off", domain.name);

@@ -12,7 +12,7 @@ use super::keys;
 
 /// Readings of devices, served by this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dpm {
+pub struct DpmConfig {
     /// True if they are served.
     pub enabled: bool,
     /// The file of nodes and devices.
@@ -53,7 +53,7 @@ pub struct Dpm {
     pub alarms: Vec<Alarms>,
 }
 
-impl Default for Dpm {
+impl Default for DpmConfig {
     fn default() -> Self {
         let options = rookery_dpm::service::Options::default();
         Self {

@@ -7,21 +7,21 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::line_of;
 use super::example::option;
-use super::keys::{self, COMPONENT_KEYS, DOMAIN_KEYS, LOGIN_KEYS, OWN_KEYS, Shown, TABLES, quote};
-use super::{Config, Modules};
+use super::keys::{self, COMPONENT_KEYS, DOMAIN_KEYS, LOGIN_KEYS, OWN_KEYS, ShownValue, TABLES, quote};
+use super::{Modules, ServerConfig};
 
 /// A key with its table, and its value as TOML; `None` if it has none.
-pub type Setting = (String, Option<String>);
+pub type EffectiveSetting = (String, Option<String>);
 
 /// Returns all settings that hold: every key, every option of every module, and of domains and
 /// components what they have for themselves.
-pub fn settings(config: &Config) -> Vec<Setting> {
+pub fn settings(config: &ServerConfig) -> Vec<EffectiveSetting> {
     let tables = TABLES.iter().flat_map(|(table, _)| keys::all().filter(|key| key.table == *table));
-    let mut all: Vec<Setting> = tables
+    let mut all: Vec<EffectiveSetting> = tables
         .map(|key| {
             let value = match (key.show)(config) {
-                Shown::Value(value) => Some(value),
-                Shown::Unset(_) => None,
+                ShownValue::Value(value) => Some(value),
+                ShownValue::Unset(_) => None,
             };
             (dotted(key.table, key.name), value)
         })
@@ -107,8 +107,9 @@ const MASK: &str = "***";
 mod tests {
     use super::*;
 
-    fn config(text: &str) -> Config {
-        Config::parse(text, &rookery_modules::table(&rookery_modules::Shared::default())).expect("a configuration")
+    fn config(text: &str) -> ServerConfig {
+        ServerConfig::parse(text, &rookery_modules::table(&rookery_modules::Shared::default()))
+            .expect("a configuration")
     }
 
     #[test]

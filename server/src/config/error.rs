@@ -14,7 +14,7 @@ pub struct ConfigError {
 
 /// One thing that is wrong in a configuration's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong {
+pub struct WrongValue {
     /// The place, in bytes of the text.
     pub at: Range<usize>,
     /// The key with the table it stands in, such as `limits.depth`; empty if it is about no key.
@@ -23,15 +23,15 @@ pub struct Wrong {
     pub what: String,
 }
 
-impl Wrong {
-    /// Returns a mistake whose key is still to be said, by [`Wrong::of`].
-    pub fn new(at: Range<usize>, what: impl Into<String>) -> Wrong {
-        Wrong { at, key: String::new(), what: what.into() }
+impl WrongValue {
+    /// Returns a mistake whose key is still to be said, by [`WrongValue::of`].
+    pub fn new(at: Range<usize>, what: impl Into<String>) -> WrongValue {
+        WrongValue { at, key: String::new(), what: what.into() }
     }
 
     /// Says which key it is about.
-    pub fn of(self, key: impl Into<String>) -> Wrong {
-        Wrong { key: key.into(), ..self }
+    pub fn of(self, key: impl Into<String>) -> WrongValue {
+        WrongValue { key: key.into(), ..self }
     }
 }
 
@@ -48,12 +48,12 @@ impl ConfigError {
     }
 
     /// Mistakes in the text of a file.
-    pub fn in_text(file: &Path, text: &str, wrongs: Vec<Wrong>) -> ConfigError {
+    pub fn in_text(file: &Path, text: &str, wrongs: Vec<WrongValue>) -> ConfigError {
         ConfigError::at(|at| format!("{}:{}", file.display(), line_of(text, at)), wrongs)
     }
 
     /// Mistakes in a text, of which `place` names where a byte of it is from.
-    pub fn at(place: impl Fn(usize) -> String, wrongs: Vec<Wrong>) -> ConfigError {
+    pub fn at(place: impl Fn(usize) -> String, wrongs: Vec<WrongValue>) -> ConfigError {
         let reasons = wrongs.iter().map(|wrong| match (place(wrong.at.start), wrong.key.as_str()) {
             (place, "") => format!("{place}: {}", wrong.what),
             (place, key) => format!("{place}: {key}: {}", wrong.what),

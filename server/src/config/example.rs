@@ -5,12 +5,12 @@ use std::fmt::Write;
 
 use rookery_hub::{Module, Value};
 
-use super::keys::{self, COMPONENT_KEYS, COMPONENTS, DOMAIN_KEYS, LOGIN_KEYS, OWN_KEYS, Shown, TABLES, quote};
-use super::{Config, size};
+use super::keys::{self, COMPONENT_KEYS, COMPONENTS, DOMAIN_KEYS, LOGIN_KEYS, OWN_KEYS, ShownValue, TABLES, quote};
+use super::{ServerConfig, size};
 
 /// Returns a commented configuration that says what holds without one.
 pub fn example(table: &[Box<dyn Module>]) -> String {
-    let config = Config::defaults(table);
+    let config = ServerConfig::defaults(table);
     let mut text = HEAD.to_owned();
     for (name, about) in TABLES {
         section(&mut text, &config, name, about);
@@ -24,7 +24,7 @@ pub fn example(table: &[Box<dyn Module>]) -> String {
 /// Returns a commented configuration of what most servers set, with the defaults: a file to begin
 /// with.
 pub fn short(table: &[Box<dyn Module>]) -> String {
-    let config = Config::defaults(table);
+    let config = ServerConfig::defaults(table);
     let mut text = SHORT_HEAD.to_owned();
     for (name, keys) in SHORT {
         let about = TABLES.iter().find(|(table, _)| *table == name).map_or("", |(_, about)| about);
@@ -46,7 +46,7 @@ pub fn short(table: &[Box<dyn Module>]) -> String {
     text
 }
 
-fn section(text: &mut String, config: &Config, table: &str, about: &str) {
+fn section(text: &mut String, config: &ServerConfig, table: &str, about: &str) {
     heading(text, table, about);
     for key in keys::all().filter(|key| key.table == table) {
         text.push('\n');
@@ -62,11 +62,11 @@ fn heading(text: &mut String, table: &str, about: &str) {
     }
 }
 
-fn entry(text: &mut String, config: &Config, key: &keys::Key) {
+fn entry(text: &mut String, config: &ServerConfig, key: &keys::ConfigKey) {
     comment(text, key.doc);
     match (key.show)(config) {
-        Shown::Value(value) => line(text, format_args!("{} = {value}", key.name)),
-        Shown::Unset(example) => line(text, format_args!("#{} = {example}", key.name)),
+        ShownValue::Value(value) => line(text, format_args!("{} = {value}", key.name)),
+        ShownValue::Unset(example) => line(text, format_args!("#{} = {example}", key.name)),
     }
 }
 
@@ -78,7 +78,7 @@ fn domains(text: &mut String) {
         comment(text, key.doc);
         line(text, format_args!("#{} = {}", key.name, key.example));
     }
-    comment(text, "How clients log in there, if not by passwords that this server has.");
+    comment(text, "The way in which clients log in there, if not by passwords that this server has.");
     line(text, format_args!("#[domain.\"example.org\".login]"));
     for key in LOGIN_KEYS {
         comment(text, key.doc);

@@ -8,17 +8,17 @@ use rookery_resolver::Route;
 
 /// Other servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Federation {
+pub struct FederationConfig {
     /// True if there are any.
     pub enabled: bool,
-    /// The proof that they have to give of who they are.
+    /// The proof of their name that they have to give.
     pub policy: Policy,
     /// Domains for which another policy holds.
     pub exceptions: Vec<Exception>,
     /// The only domains to communicate with, if there are any.
-    pub allow: Vec<Rule>,
+    pub allow: Vec<FederationRule>,
     /// Domains not to communicate with.
-    pub deny: Vec<Rule>,
+    pub deny: Vec<FederationRule>,
     /// Name servers; those of the machine if there are none.
     pub dns: Vec<SocketAddr>,
     /// True if they validate signatures, and are believed that they did.
@@ -48,19 +48,19 @@ pub struct Federation {
 pub struct OwnFederation {
     /// True if it communicates with other servers.
     pub enabled: Option<bool>,
-    /// The proof that they have to give of who they are.
+    /// The proof of their name that they have to give.
     pub policy: Option<Policy>,
     /// Domains for which another policy holds.
     pub exceptions: Option<Vec<Exception>>,
     /// The only domains to communicate with, if there are any.
-    pub allow: Option<Vec<Rule>>,
+    pub allow: Option<Vec<FederationRule>>,
     /// Domains not to communicate with.
-    pub deny: Option<Vec<Rule>>,
+    pub deny: Option<Vec<FederationRule>>,
 }
 
 /// Domains to communicate with, or not to, as they were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
+pub struct FederationRule {
     /// The text that the operator wrote.
     pub written: String,
     /// The domains that it means, and the reason that is given.
@@ -78,11 +78,11 @@ pub struct Exception {
     pub policy: Policy,
 }
 
-impl Federation {
+impl FederationConfig {
     /// Returns what holds for a domain with settings of its own.
-    pub fn with(&self, own: &OwnFederation) -> Federation {
+    pub fn with(&self, own: &OwnFederation) -> FederationConfig {
         let all = self.clone();
-        Federation {
+        FederationConfig {
             enabled: own.enabled.unwrap_or(all.enabled),
             policy: own.policy.unwrap_or(all.policy),
             exceptions: own.exceptions.clone().unwrap_or(all.exceptions),
@@ -93,9 +93,9 @@ impl Federation {
     }
 }
 
-impl Default for Federation {
-    fn default() -> Federation {
-        Federation {
+impl Default for FederationConfig {
+    fn default() -> FederationConfig {
+        FederationConfig {
             enabled: false,
             policy: Policy::Certificate,
             exceptions: Vec::new(),

@@ -6,19 +6,19 @@ use rookery_hub::Value;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::error::Wrong;
+use super::error::WrongValue;
 use super::size;
 
 /// A value with its place.
 #[derive(Clone, Copy)]
-pub struct Given<'a> {
+pub struct GivenValue<'a> {
     value: &'a Spanned<DeValue<'a>>,
 }
 
-impl<'a> Given<'a> {
+impl<'a> GivenValue<'a> {
     /// Wraps a parsed value.
-    pub fn new(value: &'a Spanned<DeValue<'a>>) -> Given<'a> {
-        Given { value }
+    pub fn new(value: &'a Spanned<DeValue<'a>>) -> GivenValue<'a> {
+        GivenValue { value }
     }
 
     /// Returns its place in the text.
@@ -27,28 +27,28 @@ impl<'a> Given<'a> {
     }
 
     /// Returns a mistake at this place.
-    pub fn wrong(&self, what: impl Into<String>) -> Wrong {
-        Wrong::new(self.at(), what)
+    pub fn wrong(&self, what: impl Into<String>) -> WrongValue {
+        WrongValue::new(self.at(), what)
     }
 
     /// Reads a text.
-    pub fn text(&self) -> Result<&'a str, Wrong> {
+    pub fn text(&self) -> Result<&'a str, WrongValue> {
         self.value.get_ref().as_str().ok_or_else(|| self.unlike("a text in quotes"))
     }
 
     /// Reads `true` or `false`.
-    pub fn switch(&self) -> Result<bool, Wrong> {
+    pub fn switch(&self) -> Result<bool, WrongValue> {
         self.value.get_ref().as_bool().ok_or_else(|| self.unlike("true or false"))
     }
 
     /// Reads a whole number in a range.
-    pub fn number(&self, range: RangeInclusive<u64>) -> Result<u64, Wrong> {
+    pub fn number(&self, range: RangeInclusive<u64>) -> Result<u64, WrongValue> {
         let number = self.integer().ok_or_else(|| self.unlike(&between(&range, &plain)))?;
         self.within(number, &range, &plain)
     }
 
     /// Reads a number of bytes in a range: a whole number, or a text like `64 KiB`.
-    pub fn bytes(&self, range: RangeInclusive<u64>) -> Result<usize, Wrong> {
+    pub fn bytes(&self, range: RangeInclusive<u64>) -> Result<usize, WrongValue> {
         let bytes = self.integer().or_else(|| size::parse(self.value.get_ref().as_str()?));
         let bytes = bytes.ok_or_else(|| match self.value.get_ref().as_str().and_then(size::meant) {
             Some(meant) => self.unlike(&format!("a size in binary units such as \"{meant}\"")),
@@ -59,25 +59,25 @@ impl<'a> Given<'a> {
     }
 
     /// Reads a text that stands for something; `what` says what, with an example.
-    pub fn parsed<T>(&self, what: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<T, Wrong> {
+    pub fn parsed<T>(&self, what: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<T, WrongValue> {
         let text = self.value.get_ref().as_str().ok_or_else(|| self.unlike(what))?;
         read(text).ok_or_else(|| self.wrong(format!("{text:?} is not {what}")))
     }
 
     /// Reads one of a few words.
-    pub fn choice<T: Copy>(&self, words: &[(&str, T)]) -> Result<T, Wrong> {
+    pub fn choice<T: Copy>(&self, words: &[(&str, T)]) -> Result<T, WrongValue> {
         let names: Vec<_> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
         self.parsed(&names.join(" or "), |text| words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value))
     }
 
     /// Reads a list, element by element so that a mistake points at its line.
-    pub fn list<T>(&self, read: impl Fn(Given<'a>) -> Result<T, Wrong>) -> Result<Vec<T>, Wrong> {
+    pub fn list<T>(&self, read: impl Fn(GivenValue<'a>) -> Result<T, WrongValue>) -> Result<Vec<T>, WrongValue> {
         let elements = self.value.get_ref().as_array().ok_or_else(|| self.unlike("a list in [ ]"))?;
-        elements.iter().map(|element| read(Given::new(element))).collect()
+        elements.iter().map(|element| read(GivenValue::new(element))).collect()
     }
 
     /// Reads a list that isn't empty, or one element alone.
-    pub fn one_or_more<T>(&self, read: impl Fn(Given<'a>) -> Result<T, Wrong>) -> Result<Vec<T>, Wrong> {
+    pub fn one_or_more<T>(&self, read: impl Fn(GivenValue<'a>) -> Result<T, WrongValue>) -> Result<Vec<T>, WrongValue> {
         match self.value.get_ref() {
             DeValue::Array(elements) if elements.is_empty() => Err(self.wrong("at least one is needed")),
             DeValue::Array(_) => self.list(read),
@@ -86,17 +86,18 @@ impl<'a> Given<'a> {
     }
 
     /// Reads the values of a table that has these keys and no others, in their order.
-    pub fn fields<const N: usize>(&self, names: [&str; N]) -> Result<[Given<'a>; N], Wrong> {
+    pub fn fields<const N: usize>(&self, names: [&str; N]) -> Result<[GivenValue<'a>; N], WrongValue> {
         let expected = || format!("a table with {}", names.map(|name| format!("`{name}`")).join(" and "));
         let table = self.value.get_ref().as_table().ok_or_else(|| self.unlike(&expected()))?;
         if let Some((key, _)) = table.iter().find(|(key, _)| !names.contains(&&**key.get_ref())) {
-            return Err(Wrong::new(
+            return Err(WrongValue::new(
                 key.span(),
                 format!("there is no key {:?} here: {} is expected", &**key.get_ref(), expected()),
             ));
         }
-        let found = names
-            .map(|name| table.iter().find(|(key, _)| &**key.get_ref() == name).map(|(_, value)| Given::new(value)));
+        let found = names.map(|name| {
+            table.iter().find(|(key, _)| &**key.get_ref() == name).map(|(_, value)| GivenValue::new(value))
+        });
         match found.iter().position(Option::is_none) {
             Some(missing) => Err(self.wrong(format!("`{}` is missing: {} is expected", names[missing], expected()))),
             None => Ok(found.map(|value| value.unwrap_or(*self))),
@@ -105,7 +106,7 @@ impl<'a> Given<'a> {
 
     /// Reads a value of the same kind as the default of a module's option; one whose name says that
     /// it is a size may be a text like `64 KiB`, too.
-    pub fn like(&self, key: &str, default: &Value) -> Result<Value, Wrong> {
+    pub fn like(&self, key: &str, default: &Value) -> Result<Value, WrongValue> {
         Ok(match default {
             Value::Number(_) if size::is_named(key) => Value::Number(self.bytes(0..=u64::MAX)? as u64),
             Value::Switch(_) => Value::Switch(self.switch()?),
@@ -120,14 +121,19 @@ impl<'a> Given<'a> {
         u64::from_str_radix(integer.as_str(), integer.radix()).ok()
     }
 
-    fn within(&self, number: u64, range: &RangeInclusive<u64>, show: &dyn Fn(u64) -> String) -> Result<u64, Wrong> {
+    fn within(
+        &self,
+        number: u64,
+        range: &RangeInclusive<u64>,
+        show: &dyn Fn(u64) -> String,
+    ) -> Result<u64, WrongValue> {
         if range.contains(&number) {
             return Ok(number);
         }
         Err(self.wrong(format!("{} is out of range: {} is expected", show(number), between(range, show))))
     }
 
-    fn unlike(&self, expected: &str) -> Wrong {
+    fn unlike(&self, expected: &str) -> WrongValue {
         let found = match self.value.get_ref() {
             DeValue::String(text) => format!("{text:?}"),
             DeValue::Integer(number) => number.to_string(),

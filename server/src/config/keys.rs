@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use rookery_sasl::Mechanism;
 use rookery_stream::tls::Oldest;
 
-use super::error::Wrong;
-use super::given::Given;
-use super::{Config, DomainConfig, LogFormat, WrittenNetwork, size};
+use super::error::WrongValue;
+use super::given::GivenValue;
+use super::{DomainConfig, LogFormat, ServerConfig, WrittenNetwork, size};
 
 mod cluster;
 mod component;
@@ -27,7 +27,7 @@ pub use federation::OWN_KEYS;
 pub use login::LOGIN_KEYS;
 
 /// One key of the configuration.
-pub struct Key {
+pub struct ConfigKey {
     /// The table it stands in; empty for the keys before the first table.
     pub table: &'static str,
     /// Its name.
@@ -35,13 +35,13 @@ pub struct Key {
     /// Its meaning, in a line or two.
     pub doc: &'static str,
     /// Puts a value into the configuration.
-    pub set: fn(&mut Config, &Given<'_>) -> Result<(), Wrong>,
+    pub set: fn(&mut ServerConfig, &GivenValue<'_>) -> Result<(), WrongValue>,
     /// Returns its value in a configuration.
-    pub show: fn(&Config) -> Shown,
+    pub show: fn(&ServerConfig) -> ShownValue,
 }
 
 /// A key's value as TOML.
-pub enum Shown {
+pub enum ShownValue {
     /// It has this value.
     Value(String),
     /// It has no value; this one is an example.
@@ -52,25 +52,25 @@ pub enum Shown {
 pub const TABLES: [(&str, &str); 13] = [
     ("", "The server as a whole."),
     ("listen", "Where clients connect. A change needs a restart."),
-    ("web", "What is served over HTTP: WebSocket and BOSH for browsers, how they find them, health and metrics."),
+    ("web", "The services over HTTP: WebSocket and BOSH for browsers and their discovery, health and metrics."),
     ("tls", "Encryption, for the domains that have no certificate of their own."),
     (
         "tls.acme",
         "Certificates from an authority that gives them out by itself (ACME), for domains that have no files.",
     ),
-    ("login", "How clients prove who they are."),
+    ("login", "The ways in which clients prove who they are."),
     ("store", "Where the server keeps accounts, messages and all else. A change needs a restart."),
     ("cluster", cluster::ABOUT),
     ("federation", federation::ABOUT),
     ("dpm", dpm::ABOUT),
-    ("limits", "What one client may take. Sizes are bytes, or texts like \"64 KiB\" and \"1 MiB\"."),
-    ("instruments", "What helps to find out why something is slow."),
+    ("limits", "The limits of one client. Sizes are bytes, or texts like \"64 KiB\" and \"1 MiB\"."),
+    ("instruments", "Instruments that show why something is slow."),
     ("log", "The log goes to standard error."),
 ];
 
 /// Returns all keys; those of a table in the order of the example. Those of modules come from the
 /// modules themselves.
-pub fn all() -> impl Iterator<Item = &'static Key> + Clone {
+pub fn all() -> impl Iterator<Item = &'static ConfigKey> + Clone {
     KEYS.iter()
         .chain(web::KEYS)
         .chain(store::KEYS)
@@ -81,8 +81,8 @@ pub fn all() -> impl Iterator<Item = &'static Key> + Clone {
         .chain(instruments::KEYS)
 }
 
-const KEYS: &[Key] = &[
-    Key {
+const KEYS: &[ConfigKey] = &[
+    ConfigKey {
         table: "",
         name: "domains",
         doc: "The domains whose users have their accounts here, the default one first.\n\
@@ -93,21 +93,21 @@ const KEYS: &[Key] = &[
         },
         show: |config| list(config.domains.iter().map(|domain| &domain.name)),
     },
-    Key {
+    ConfigKey {
         table: "",
         name: "shards",
-        doc: "Threads that serve connections; 0 means one per core. A change needs a restart.",
+        doc: "Threads that serve connections; 0 means one per core. Changing it needs a restart.",
         set: |config, given| put(&mut config.shards, given.number(0..=1024)),
         show: |config| plain(config.shards),
     },
-    Key {
+    ConfigKey {
         table: "",
         name: "profile",
         doc: "true measures where the time of stanzas with many recipients goes. SIGUSR1 writes the table to the log.",
         set: |config, given| put(&mut config.profile, given.switch()),
         show: |config| plain(config.profile),
     },
-    Key {
+    ConfigKey {
         table: "listen",
         name: "c2s",
         doc: "Clients that start in the clear and then encrypt (STARTTLS).\n\
@@ -115,21 +115,21 @@ const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.listen.c2s, given.list(address)),
         show: |config| list(&config.listen.c2s),
     },
-    Key {
+    ConfigKey {
         table: "listen",
         name: "c2s_tls",
         doc: "Clients that encrypt from the first byte (XEP-0368). [] switches it off.",
         set: |config, given| put(&mut config.listen.c2s_tls, given.list(address)),
         show: |config| list(&config.listen.c2s_tls),
     },
-    Key {
+    ConfigKey {
         table: "listen",
         name: "web",
         doc: "HTTP in the clear, for a proxy on this machine. [] switches it off.",
         set: |config, given| put(&mut config.listen.web, given.list(address)),
         show: |config| list(&config.listen.web),
     },
-    Key {
+    ConfigKey {
         table: "listen",
         name: "web_tls",
         doc: "HTTPS. XMPP clients that name themselves by ALPN are served here too, and with [federation] other servers that do, so\n\
@@ -137,35 +137,35 @@ const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.listen.web_tls, given.list(address)),
         show: |config| list(&config.listen.web_tls),
     },
-    Key {
+    ConfigKey {
         table: "listen",
         name: "bytestreams",
         doc: "Files that clients send each other through the server (XEP-0065, see [modules.bytestreams]). [] switches it off.",
         set: |config, given| put(&mut config.listen.bytestreams, given.list(address)),
         show: |config| list(&config.listen.bytestreams),
     },
-    Key {
+    ConfigKey {
         table: "listen",
         name: "s2s",
         doc: "Other servers, if [federation] is on: those that start in the clear and then encrypt. [] switches it off.",
         set: |config, given| put(&mut config.listen.s2s, given.list(address)),
         show: |config| list(&config.listen.s2s),
     },
-    Key {
+    ConfigKey {
         table: "listen",
         name: "s2s_tls",
         doc: "Other servers that encrypt from the first byte (XEP-0368), likewise.",
         set: |config, given| put(&mut config.listen.s2s_tls, given.list(address)),
         show: |config| list(&config.listen.s2s_tls),
     },
-    Key {
+    ConfigKey {
         table: "listen",
         name: "components",
         doc: "Components, if there is a table [component.\"NAME\"]. They are not encrypted. [] switches it off.",
         set: |config, given| put(&mut config.listen.components, given.list(address)),
         show: |config| list(&config.listen.components),
     },
-    Key {
+    ConfigKey {
         table: "tls",
         name: "certificate",
         doc: "PEM file with the certificate and the intermediate ones behind it; relative to this file.\n\
@@ -173,21 +173,21 @@ const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.tls.files.certificate, file(given)),
         show: |config| path(&config.tls.files.certificate, "\"/etc/rookery/fullchain.pem\""),
     },
-    Key {
+    ConfigKey {
         table: "tls",
         name: "key",
         doc: "PEM file with the private key of that certificate.",
         set: |config, given| put(&mut config.tls.files.key, file(given)),
         show: |config| path(&config.tls.files.key, "\"/etc/rookery/privkey.pem\""),
     },
-    Key {
+    ConfigKey {
         table: "tls",
         name: "minimum",
         doc: "The oldest version of TLS to speak: \"1.2\" or \"1.3\".",
         set: |config, given| put(&mut config.tls.minimum, given.choice(VERSIONS)),
         show: |config| word(VERSIONS, config.tls.minimum),
     },
-    Key {
+    ConfigKey {
         table: "tls.acme",
         name: "enabled",
         doc: "true gets certificates, and renews them. It agrees to the authority's terms. The authority comes to port 80 of each\n\
@@ -195,7 +195,7 @@ const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.acme.enabled, given.switch()),
         show: |config| plain(config.acme.enabled),
     },
-    Key {
+    ConfigKey {
         table: "tls.acme",
         name: "directory",
         doc: "The address of the authority's directory (RFC 8555 §7.1.1).",
@@ -207,21 +207,21 @@ const KEYS: &[Key] = &[
         },
         show: |config| quoted(&config.acme.directory),
     },
-    Key {
+    ConfigKey {
         table: "tls.acme",
         name: "contact",
         doc: "Addresses at which the authority may write to you, such as [\"mailto:admin@example.org\"].",
         set: |config, given| put(&mut config.acme.contacts, given.list(contact)),
         show: |config| list(&config.acme.contacts),
     },
-    Key {
+    ConfigKey {
         table: "tls.acme",
         name: "domains",
         doc: "The domains to get certificates for; [] means all that have no files of their own.",
         set: |config, given| put(&mut config.acme.domains, given.list(domain)),
         show: |config| list(&config.acme.domains),
     },
-    Key {
+    ConfigKey {
         table: "tls.acme",
         name: "services",
         doc: "Modules whose addresses the certificates name besides their domain, such as [\"rooms\", \"upload\"] for conference.example.org and\n\
@@ -229,28 +229,28 @@ const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.acme.services, given.list(|given| given.text().map(str::to_owned))),
         show: |config| list(&config.acme.services),
     },
-    Key {
+    ConfigKey {
         table: "tls.acme",
         name: "trusted",
-        doc: "PEM file of certificates to trust when the authority is asked, besides those that this machine trusts.",
+        doc: "PEM file of certificates to trust when talking to the authority, besides those that this machine trusts.",
         set: |config, given| put(&mut config.acme.trusted, file(given)),
         show: |config| path(&config.acme.trusted, "\"/etc/rookery/authority.pem\""),
     },
-    Key {
+    ConfigKey {
         table: "login",
         name: "plaintext_loopback",
         doc: "true lets clients on this machine log in without encryption.",
         set: |config, given| put(&mut config.login.plaintext_loopback, given.switch()),
         show: |config| plain(config.login.plaintext_loopback),
     },
-    Key {
+    ConfigKey {
         table: "login",
         name: "plaintext_networks",
         doc: "Networks whose clients may log in without encryption, such as [\"10.0.0.0/8\"].",
         set: |config, given| put(&mut config.login.plaintext_networks, given.list(network)),
         show: |config| list(config.login.plaintext_networks.iter().map(|network| &network.written)),
     },
-    Key {
+    ConfigKey {
         table: "login",
         name: "plain_without_tls",
         doc: "true offers the mechanism PLAIN, which sends the password itself, where login without\n\
@@ -258,7 +258,7 @@ const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.login.plain_without_tls, given.switch()),
         show: |config| plain(config.login.plain_without_tls),
     },
-    Key {
+    ConfigKey {
         table: "login",
         name: "exempt_networks",
         doc: "Networks whose failed logins are neither counted nor slow anybody down, such as that of a gateway that keeps\n\
@@ -266,7 +266,7 @@ const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.login.exempt_networks, given.list(network)),
         show: |config| list(config.login.exempt_networks.iter().map(|network| &network.written)),
     },
-    Key {
+    ConfigKey {
         table: "login",
         name: "guesses_per_day",
         doc: "Logins that may fail at one account in a day, after the first hundred, from places where it has not logged in\n\
@@ -276,7 +276,7 @@ const KEYS: &[Key] = &[
         },
         show: |config| plain(config.login.guesses_per_day),
     },
-    Key {
+    ConfigKey {
         table: "login",
         name: "scram_iterations",
         doc: "Rounds in which a new password is hashed. More is slower for a thief of the database, and for\n\
@@ -288,14 +288,14 @@ const KEYS: &[Key] = &[
         },
         show: |config| plain(config.login.scram_iterations),
     },
-    Key {
+    ConfigKey {
         table: "login",
         name: "mechanisms",
         doc: "The mechanisms to offer, in any order; a connection is offered those that it supports.",
         set: |config, given| put(&mut config.login.mechanisms, given.list(mechanism)),
         show: |config| list(config.login.mechanisms.iter().map(|mechanism| mechanism.name())),
     },
-    Key {
+    ConfigKey {
         table: "log",
         name: "level",
         doc: "\"error\", \"warn\", \"info\", \"debug\" or \"trace\", also per part: \"info,rookery_store=debug\".",
@@ -305,7 +305,7 @@ const KEYS: &[Key] = &[
         },
         show: |config| quoted(&config.log.level),
     },
-    Key {
+    ConfigKey {
         table: "log",
         name: "format",
         doc: "\"text\", or \"json\" for one object per line.",
@@ -321,7 +321,7 @@ pub struct DomainKey {
     /// Its meaning.
     pub doc: &'static str,
     /// Puts a value into the domain's configuration.
-    pub set: fn(&mut DomainConfig, &Given<'_>) -> Result<(), Wrong>,
+    pub set: fn(&mut DomainConfig, &GivenValue<'_>) -> Result<(), WrongValue>,
     /// Returns its value as TOML, if it has one.
     pub show: fn(&DomainConfig) -> Option<String>,
     /// An example.
@@ -352,7 +352,7 @@ pub fn quote(text: impl Into<String>) -> String {
     toml::Value::String(text.into()).to_string()
 }
 
-fn put<T, U: TryInto<T>>(place: &mut T, value: Result<U, Wrong>) -> Result<(), Wrong> {
+fn put<T, U: TryInto<T>>(place: &mut T, value: Result<U, WrongValue>) -> Result<(), WrongValue> {
     // Every number has been held against a range that fits.
     if let Ok(value) = value?.try_into() {
         *place = value;
@@ -360,59 +360,59 @@ fn put<T, U: TryInto<T>>(place: &mut T, value: Result<U, Wrong>) -> Result<(), W
     Ok(())
 }
 
-fn domain(given: Given<'_>) -> Result<String, Wrong> {
+fn domain(given: GivenValue<'_>) -> Result<String, WrongValue> {
     given.parsed("a domain such as \"example.org\"", |text| Some(rookery_jid::prepare_domain(text).ok()?.into_owned()))
 }
 
-fn address(given: Given<'_>) -> Result<SocketAddr, Wrong> {
+fn address(given: GivenValue<'_>) -> Result<SocketAddr, WrongValue> {
     given.parsed("an address with a port such as \"[::]:5222\" or \"127.0.0.1:5222\"", |text| text.parse().ok())
 }
 
-fn contact(given: Given<'_>) -> Result<String, Wrong> {
+fn contact(given: GivenValue<'_>) -> Result<String, WrongValue> {
     given.parsed("an address such as \"mailto:admin@example.org\"", |text| {
         (text.starts_with("mailto:") && text.contains('@')).then(|| text.to_owned())
     })
 }
 
-fn network(given: Given<'_>) -> Result<WrittenNetwork, Wrong> {
+fn network(given: GivenValue<'_>) -> Result<WrittenNetwork, WrongValue> {
     given.parsed("a network such as \"10.0.0.0/8\" or \"2001:db8::/32\"", WrittenNetwork::read)
 }
 
-fn mechanism(given: Given<'_>) -> Result<Mechanism, Wrong> {
+fn mechanism(given: GivenValue<'_>) -> Result<Mechanism, WrongValue> {
     let names = Mechanism::ALL.map(|mechanism| mechanism.name()).join(", ");
     given.parsed(&format!("one of {names}"), Mechanism::from_name)
 }
 
-fn file(given: &Given<'_>) -> Result<Option<PathBuf>, Wrong> {
+fn file(given: &GivenValue<'_>) -> Result<Option<PathBuf>, WrongValue> {
     given.parsed("the name of a file", |text| (!text.is_empty()).then(|| Some(text.into())))
 }
 
-fn plain(value: impl Display) -> Shown {
-    Shown::Value(value.to_string())
+fn plain(value: impl Display) -> ShownValue {
+    ShownValue::Value(value.to_string())
 }
 
-fn bytes(value: usize) -> Shown {
-    Shown::Value(size::show(value as u64))
+fn bytes(value: usize) -> ShownValue {
+    ShownValue::Value(size::show(value as u64))
 }
 
-fn quoted(text: &str) -> Shown {
-    Shown::Value(quote(text))
+fn quoted(text: &str) -> ShownValue {
+    ShownValue::Value(quote(text))
 }
 
-fn list<T: Display>(values: impl IntoIterator<Item = T>) -> Shown {
+fn list<T: Display>(values: impl IntoIterator<Item = T>) -> ShownValue {
     let values: Vec<_> = values.into_iter().map(|value| quote(value.to_string())).collect();
-    Shown::Value(format!("[{}]", values.join(", ")))
+    ShownValue::Value(format!("[{}]", values.join(", ")))
 }
 
 fn shown(path: &Option<PathBuf>) -> Option<String> {
     path.as_ref().map(|path| quote(path.to_string_lossy()))
 }
 
-fn path(path: &Option<PathBuf>, example: &'static str) -> Shown {
-    path.as_ref().map_or(Shown::Unset(example), |path| quoted(&path.to_string_lossy()))
+fn path(path: &Option<PathBuf>, example: &'static str) -> ShownValue {
+    path.as_ref().map_or(ShownValue::Unset(example), |path| quoted(&path.to_string_lossy()))
 }
 
-fn word<T: PartialEq>(words: &[(&'static str, T)], value: T) -> Shown {
+fn word<T: PartialEq>(words: &[(&'static str, T)], value: T) -> ShownValue {
     let word = words.iter().find(|(_, known)| *known == value);
     quoted(word.map_or("", |(word, _)| word))
 }

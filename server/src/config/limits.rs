@@ -1,12 +1,12 @@
 //! The values of `[limits]`. The defaults are those of the parts that keep to them.
 
-use rookery_fanout::Limits as OutboxLimits;
+use rookery_fanout::OutboxLimits;
 use rookery_hub::{Conflict, RosterLimits};
 use rookery_xml::Limits as StanzaLimits;
 
-/// The limits of one client.
+/// Bounds for what one client may send, and what may wait for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct ClientLimits {
     /// Of one stanza before login.
     pub before_login: StanzaLimits,
     /// Of one stanza after login.
@@ -35,10 +35,10 @@ pub struct Limits {
     pub connections_per_address: u32,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
+impl Default for ClientLimits {
+    fn default() -> ClientLimits {
         let hub = rookery_hub::Settings::default();
-        Limits {
+        ClientLimits {
             before_login: StanzaLimits::BEFORE_LOGIN,
             after_login: StanzaLimits::AFTER_LOGIN,
             resources_per_user: hub.max_resources,

@@ -31,7 +31,7 @@ pub struct DomainLogin {
     /// The file with its password.
     pub bind_password_file: Option<PathBuf>,
     /// The groups of it that become groups of contacts.
-    pub groups: Groups,
+    pub groups: DirectoryGroups,
     /// Seconds for which a yes to a password holds.
     pub cache_seconds: u64,
     /// An issuer of tokens.
@@ -58,9 +58,9 @@ pub struct DomainLogin {
     pub at_once: usize,
 }
 
-/// Groups of a directory.
+/// The part of a directory that makes contacts: where its groups are, and how members are named.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Groups {
+pub struct DirectoryGroups {
     /// The entry below which they are; without one there are none.
     pub base: Option<String>,
     /// The filter for them.
@@ -75,7 +75,7 @@ pub struct Groups {
     pub seconds: u64,
 }
 
-impl Default for Groups {
+impl Default for DirectoryGroups {
     fn default() -> Self {
         let [filter, name] = ["(objectClass=groupOfNames)", "cn"].map(str::to_owned);
         let [members, user] = ["member", "uid"].map(str::to_owned);
@@ -95,7 +95,7 @@ impl Default for DomainLogin {
             filter: "(uid=%u)".to_owned(),
             bind_dn: None,
             bind_password_file: None,
-            groups: Groups::default(),
+            groups: DirectoryGroups::default(),
             cache_seconds: 0,
             issuer: None,
             audience: Vec::new(),
@@ -131,7 +131,7 @@ impl DomainLogin {
     /// Switches modules off that the domain doesn't have unless it says so itself.
     pub fn restrict(&self, modules: &mut Modules) {
         for (name, module) in modules {
-            module.enabled &= place(self.kind(), name) == logins::Place::Usual;
+            module.enabled &= place(self.kind(), name) == logins::LoginPlace::Usual;
         }
     }
 
@@ -146,7 +146,7 @@ impl DomainLogin {
                 filter: Self::default().filter,
                 bind_dn: None,
                 bind_password_file: None,
-                groups: Groups::default(),
+                groups: DirectoryGroups::default(),
                 ..self.clone()
             };
         Some(if self.anonymous && self.asks() {
@@ -179,7 +179,7 @@ impl DomainLogin {
     /// Returns a module that is on and can't be, with the reason.
     pub fn misplaced(&self, modules: &Modules) -> Option<(&'static str, &'static str)> {
         let mut on = modules.iter().filter(|(_, module)| module.enabled).map(|(name, _)| *name);
-        let name = on.find(|name| place(self.kind(), name) == logins::Place::Never)?;
+        let name = on.find(|name| place(self.kind(), name) == logins::LoginPlace::Never)?;
         let why = match self.kind() {
             LoginKind::Anonymous => {
                 "accounts of this domain are for one session each: there is nothing that it could keep"

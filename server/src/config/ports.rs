@@ -3,12 +3,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::Config;
+use super::ServerConfig;
 use crate::listener;
 
 /// Returns the first address that can't be listened on besides another one of the configuration:
 /// its table and key, and the mistake.
-pub fn shared(config: &Config) -> Option<((&'static str, &'static str), String)> {
+pub fn shared(config: &ServerConfig) -> Option<((&'static str, &'static str), String)> {
     let listen = listener::wanted(config).map(|(address, kind)| (("listen", kind.key()), address));
     let dpm = config.dpm.listen.iter().map(|address| (("dpm", "listen"), *address));
     let dpm = dpm.chain(config.dpm.grpc.map(|address| (("dpm", "grpc"), address)));

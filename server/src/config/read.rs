@@ -7,31 +7,33 @@ use rookery_hub::Module;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::Wrong;
-use super::given::Given;
+use super::error::WrongValue;
+use super::given::GivenValue;
 use super::keys::{self, COMPONENT_KEYS, DOMAIN_KEYS, DomainKey, LOGIN_KEYS, OWN_KEYS, TABLES};
 use super::nearest::nearest;
 use super::ports;
-use super::{ComponentConfig, Config, DATA, DomainConfig, Federation, Files, Modules, Place};
+use super::{
+    CertificateFiles, ComponentConfig, DATA, DatabasePlace, DomainConfig, FederationConfig, Modules, ServerConfig,
+};
 
-type Entries<'a> = Vec<(&'a str, Range<usize>, &'a Spanned<DeValue<'a>>)>;
+type ConfigEntries<'a> = Vec<(&'a str, Range<usize>, &'a Spanned<DeValue<'a>>)>;
 
 /// Reads a whole configuration, of which the keys in a second text win over those of the first.
 /// Places in it follow those of the first, with a byte between them.
-pub fn read(text: &str, over: &str, table: &[Box<dyn Module>]) -> Result<Config, Vec<Wrong>> {
+pub fn read(text: &str, over: &str, table: &[Box<dyn Module>]) -> Result<ServerConfig, Vec<WrongValue>> {
     let over = format!("{}\n{over}", " ".repeat(text.len()));
     let mut root = parsed(text)?;
     merge(&mut root, parsed(&over)?);
-    let mut reader = Reader { config: Config::defaults(table), table, wrongs: Vec::new() };
+    let mut reader = ConfigReader { config: ServerConfig::defaults(table), table, wrongs: Vec::new() };
     reader.root(&root);
     reader.wrongs.sort_by_key(|wrong| wrong.at.start);
     if reader.wrongs.is_empty() { Ok(reader.config) } else { Err(reader.wrongs) }
 }
 
-fn parsed(text: &str) -> Result<DeTable<'_>, Vec<Wrong>> {
+fn parsed(text: &str) -> Result<DeTable<'_>, Vec<WrongValue>> {
     DeTable::parse(text).map(Spanned::into_inner).map_err(|error| {
         let at = error.span().unwrap_or_default();
-        vec![Wrong::new(at, format!("this is not TOML: {}", error.message()))]
+        vec![WrongValue::new(at, format!("this is not TOML: {}", error.message()))]
     })
 }
 
@@ -52,13 +54,13 @@ fn merge<'a>(table: &mut DeTable<'a>, over: DeTable<'a>) {
     }
 }
 
-struct Reader<'t> {
-    config: Config,
+struct ConfigReader<'t> {
+    config: ServerConfig,
     table: &'t [Box<dyn Module>],
-    wrongs: Vec<Wrong>,
+    wrongs: Vec<WrongValue>,
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     fn root(&mut self, root: &DeTable<'_>) {
         let entries = entries(root);
         for (name, at, value) in &entries {
@@ -102,14 +104,14 @@ impl Reader<'_> {
             let meant =
                 if [DOMAIN, COMPONENT].contains(&meant) { format!("{meant}.\"NAME\"") } else { meant.to_owned() };
             let what = format!("this is no table; did you mean `[{meant}]`?");
-            return self.wrongs.push(Wrong::new(at.clone(), what).of(name));
+            return self.wrongs.push(WrongValue::new(at.clone(), what).of(name));
         }
-        let set = (key.set)(&mut self.config, &Given::new(value));
+        let set = (key.set)(&mut self.config, &GivenValue::new(value));
         self.note(set, || dotted(table, name));
     }
 
-    /// Reads the tables `[domain."NAME"]`. They are served beside those of `domains`, or alone if
-    /// that key isn't given.
+    /// Reads the tables `[domain."NAME"]`. They are served in addition to those of `domains`, or
+    /// alone if that key isn't given.
     fn domains(&mut self, value: Option<&Spanned<DeValue<'_>>>, listed: bool) {
         let Some(value) = value else { return };
         let tables = self.entries_of(DOMAIN, value);
@@ -120,9 +122,9 @@ impl Reader<'_> {
             let path = format!("{DOMAIN}.{}", super::keys::quote(name));
             match rookery_jid::prepare_domain(name) {
                 Ok(prepared) => self.domain(&prepared, &path, value),
-                Err(error) => {
-                    self.wrongs.push(Wrong::new(at, format!("{error}; write one such as \"example.org\"")).of(path))
-                }
+                Err(error) => self
+                    .wrongs
+                    .push(WrongValue::new(at, format!("{error}; write one such as \"example.org\"")).of(path)),
             }
         }
     }
@@ -144,7 +146,7 @@ impl Reader<'_> {
         self.modules(&mut domain.modules, &dotted(path, MODULES), child(&entries, MODULES));
         if let Some((name, why)) = domain.login.misplaced(&domain.modules) {
             let what = format!("the module `{name}` can't be on here: {why}");
-            self.wrongs.push(Wrong::new(at, what).of(dotted(path, LOGIN)));
+            self.wrongs.push(WrongValue::new(at, what).of(dotted(path, LOGIN)));
         }
         self.pair(&domain.files, path, &entries);
         self.config.domains.insert(place.unwrap_or(self.config.domains.len()), domain);
@@ -159,7 +161,7 @@ impl Reader<'_> {
         self.domain_keys(domain, path, &entries, &LOGIN_KEYS, &[]);
         if let Some((key, what)) = domain.login.wrong().filter(|_| self.wrongs.len() == told) {
             let key = if key.is_empty() { path.to_owned() } else { dotted(path, key) };
-            self.wrongs.push(Wrong::new(value.span(), what).of(key));
+            self.wrongs.push(WrongValue::new(value.span(), what).of(key));
         }
         domain.login.restrict(&mut domain.modules);
         if domain.login.anonymous {
@@ -169,19 +171,19 @@ impl Reader<'_> {
         value.span()
     }
 
-    /// Reads the keys of a domain that stand in one table, beside tables that are read elsewhere.
+    /// Reads the keys of a domain that stand in one table, next to tables that are read elsewhere.
     fn domain_keys(
         &mut self,
         domain: &mut DomainConfig,
         path: &str,
-        entries: &Entries<'_>,
+        entries: &ConfigEntries<'_>,
         keys: &[DomainKey],
         tables: &[&str],
     ) {
         for (name, at, value) in entries {
             match keys.iter().find(|key| key.name == *name) {
                 Some(key) => {
-                    let set = (key.set)(domain, &Given::new(value));
+                    let set = (key.set)(domain, &GivenValue::new(value));
                     self.note(set, || dotted(path, name));
                 }
                 None if tables.contains(name) => {}
@@ -199,7 +201,7 @@ impl Reader<'_> {
                 Ok(prepared) => self.component(&prepared, &at, &path, value),
                 Err(error) => {
                     let what = format!("{error}; write one such as \"bridge.example.org\"");
-                    self.wrongs.push(Wrong::new(at, what).of(path));
+                    self.wrongs.push(WrongValue::new(at, what).of(path));
                 }
             }
         }
@@ -211,7 +213,7 @@ impl Reader<'_> {
         for (name, at, value) in self.entries_of(path, value) {
             match COMPONENT_KEYS.iter().find(|key| key.name == name) {
                 Some(key) => {
-                    let set = (key.set)(&mut component, &Given::new(value));
+                    let set = (key.set)(&mut component, &GivenValue::new(value));
                     self.note(set, || dotted(path, name));
                 }
                 None => self.stranger(path, name, &at, COMPONENT_KEYS.iter().map(|key| key.name)),
@@ -230,7 +232,7 @@ impl Reader<'_> {
             None
         };
         if let Some(what) = what {
-            self.wrongs.push(Wrong::new(at.clone(), what).of(path));
+            self.wrongs.push(WrongValue::new(at.clone(), what).of(path));
         }
         self.config.components.push(component);
     }
@@ -249,7 +251,7 @@ impl Reader<'_> {
     fn module(&mut self, modules: &mut Modules, module: &dyn Module, path: &str, value: &Spanned<DeValue<'_>>) {
         let Some(config) = modules.get_mut(module.name()) else { return };
         for (name, at, value) in self.entries_of(path, value) {
-            let given = Given::new(value);
+            let given = GivenValue::new(value);
             if name == ENABLED {
                 let set = given.switch().map(|enabled| config.enabled = enabled);
                 self.note(set, || dotted(path, name));
@@ -271,7 +273,7 @@ impl Reader<'_> {
     }
 
     /// Checks for mistakes that only two keys together can make.
-    fn together(&mut self, entries: &Entries<'_>) {
+    fn together(&mut self, entries: &ConfigEntries<'_>) {
         let section = |name| child(entries, name).map(|value| (value.span(), table_entries(value))).unwrap_or_default();
         let (_, tls) = section("tls");
         let acme = child(&tls, "acme").map(table_entries).unwrap_or_default();
@@ -279,11 +281,11 @@ impl Reader<'_> {
         self.pair(&files, "tls", &tls);
         if self.config.acme.enabled && self.config.listen.web.is_empty() {
             let what = "the authority comes by HTTP: give `web` in [listen] an address";
-            self.wrongs.push(Wrong::new(place(&acme, &["enabled"]), what).of("tls.acme.enabled"));
+            self.wrongs.push(WrongValue::new(place(&acme, &["enabled"]), what).of("tls.acme.enabled"));
         }
         if let Some(name) = self.config.acme.domains.iter().find(|name| self.config.domain(name).is_none()) {
             let what = format!("{name:?} is not a domain of this server");
-            self.wrongs.push(Wrong::new(place(&acme, &["domains"]), what).of("tls.acme.domains"));
+            self.wrongs.push(WrongValue::new(place(&acme, &["domains"]), what).of("tls.acme.domains"));
         }
         self.services_of_acme(&acme);
         let (at, dpm) = section("dpm");
@@ -297,25 +299,25 @@ impl Reader<'_> {
         ];
         for (lower, less, upper, more) in ladder.into_iter().filter(|(_, less, _, more)| less > more) {
             let what = format!("it is above `{upper}`: {less} bytes and {more}");
-            self.wrongs.push(Wrong::new(place(&limits, &[lower, upper]), what).of(dotted("limits", lower)));
+            self.wrongs.push(WrongValue::new(place(&limits, &[lower, upper]), what).of(dotted("limits", lower)));
         }
         if self.config.limits.before_login.bytes > self.config.limits.after_login.bytes {
             let at = place(&limits, &["stanza_bytes_before_login", "stanza_bytes"]);
             let what = "a client may send more before login than after (`stanza_bytes`)";
-            self.wrongs.push(Wrong::new(at, what).of("limits.stanza_bytes_before_login"));
+            self.wrongs.push(WrongValue::new(at, what).of("limits.stanza_bytes_before_login"));
         }
         let (_, store) = section("store");
         self.stored(&store);
         let (_, federation) = section("federation");
         if self.config.federation.dnssec && self.config.federation.dns.is_empty() {
             let what = "it is about name servers that you trust: name them by `dns`, such as [\"127.0.0.1:53\"]";
-            self.wrongs.push(Wrong::new(place(&federation, &["dnssec"]), what).of("federation.dnssec"));
+            self.wrongs.push(WrongValue::new(place(&federation, &["dnssec"]), what).of("federation.dnssec"));
         }
-        let Federation { allow, deny, .. } = &self.config.federation;
+        let FederationConfig { allow, deny, .. } = &self.config.federation;
         if let Some(rule) = deny.iter().find(|denied| allow.iter().any(|rule| rule.rule.pattern == denied.rule.pattern))
         {
             let what = format!("{:?} is in `allow`, too: take it out of one of them", rule.written);
-            self.wrongs.push(Wrong::new(place(&federation, &["deny"]), what).of("federation.deny"));
+            self.wrongs.push(WrongValue::new(place(&federation, &["deny"]), what).of("federation.deny"));
         }
         let (_, cluster) = section("cluster");
         self.clustered(&cluster);
@@ -323,24 +325,24 @@ impl Reader<'_> {
         if let Some(((table, key), what)) = ports::shared(&self.config) {
             // One of two defaults, or the one that is given.
             let entries = if table == "dpm" { &dpm } else { &listen };
-            self.wrongs.push(Wrong::new(place(entries, &[key]), what).of(dotted(table, key)));
+            self.wrongs.push(WrongValue::new(place(entries, &[key]), what).of(dotted(table, key)));
         }
         if self.config.listen.c2s.is_empty() && self.config.listen.c2s_tls.is_empty() {
             self.wrongs
-                .push(Wrong::new(at, "no address is left to listen on; give `c2s` or `c2s_tls` one").of("listen"));
+                .push(WrongValue::new(at, "no address is left to listen on; give `c2s` or `c2s_tls` one").of("listen"));
         }
         self.served(place(entries, &["domains"]));
         if self.config.login.mechanisms.is_empty() {
             let (_, login) = section("login");
             let what = "nobody could log in; leave the key out for all mechanisms";
-            self.wrongs.push(Wrong::new(place(&login, &["mechanisms"]), what).of("login.mechanisms"));
+            self.wrongs.push(WrongValue::new(place(&login, &["mechanisms"]), what).of("login.mechanisms"));
         }
     }
 
     /// Checks what only some databases have.
-    fn stored(&mut self, entries: &Entries<'_>) {
+    fn stored(&mut self, entries: &ConfigEntries<'_>) {
         let store = &self.config.store;
-        if store.place != Place::Folder {
+        if store.place != DatabasePlace::Folder {
             return;
         }
         let for_servers =
@@ -361,49 +363,49 @@ impl Reader<'_> {
             ("tls_authorities", store.authorities.is_some(), for_servers),
         ];
         for (key, _, what) in wrong.into_iter().filter(|(_, is_wrong, _)| *is_wrong) {
-            self.wrongs.push(Wrong::new(place(entries, &[key]), what).of(dotted("store", key)));
+            self.wrongs.push(WrongValue::new(place(entries, &[key]), what).of(dotted("store", key)));
         }
     }
 
     /// Checks what `[cluster]` needs.
-    fn clustered(&mut self, entries: &Entries<'_>) {
+    fn clustered(&mut self, entries: &ConfigEntries<'_>) {
         let config = &self.config;
         let at = |name| place(entries, &[name]);
         // A value that was refused has been told already.
         let is_given = |name| child(entries, name).is_some();
         if is_given("node") != is_given("redis") {
             let what = "`node` and `redis` belong together: give both, or neither";
-            return self.wrongs.push(Wrong::new(place(entries, &["node", "redis"]), what).of("cluster.node"));
+            return self.wrongs.push(WrongValue::new(place(entries, &["node", "redis"]), what).of("cluster.node"));
         }
         if config.cluster.node.is_none() {
             return;
         }
-        if config.store.place == Place::Folder {
+        if config.store.place == DatabasePlace::Folder {
             let what = "nodes share a database, and SQLite is a file of one machine: give `url` in [store] a PostgreSQL or MariaDB";
-            self.wrongs.push(Wrong::new(at("node"), what).of("cluster.node"));
+            self.wrongs.push(WrongValue::new(at("node"), what).of("cluster.node"));
         }
     }
 
     /// Checks what `[dpm]` needs, and what needs it.
-    fn readings(&mut self, at: Range<usize>, entries: &Entries<'_>) {
+    fn readings(&mut self, at: Range<usize>, entries: &ConfigEntries<'_>) {
         let dpm = &self.config.dpm;
         let has_service = |domain: &DomainConfig| domain.modules.get(DATA).is_some_and(|module| module.enabled);
         let is_shown = self.config.domains.iter().any(has_service);
         if dpm.enabled && dpm.database.is_none() && !dpm.demo {
             let what = "nothing says which devices there are: give `database` a file, or set `demo = true`";
-            self.wrongs.push(Wrong::new(place(entries, &["enabled"]), what).of("dpm.enabled"));
+            self.wrongs.push(WrongValue::new(place(entries, &["enabled"]), what).of("dpm.enabled"));
         }
         if dpm.keytab.is_some() != dpm.principal.is_some() {
             let what = "`keytab` and `principal` belong together";
-            self.wrongs.push(Wrong::new(place(entries, &["keytab", "principal"]), what).of("dpm.keytab"));
+            self.wrongs.push(WrongValue::new(place(entries, &["keytab", "principal"]), what).of("dpm.keytab"));
         }
         if !self.config.dpm.alarms.is_empty() && !is_shown {
             let what = "[modules.data] speaks for it in the rooms: set `enabled = true` there";
-            self.wrongs.push(Wrong::new(place(entries, &["alarms"]), what).of("dpm.alarms"));
+            self.wrongs.push(WrongValue::new(place(entries, &["alarms"]), what).of("dpm.alarms"));
         }
         if is_shown && !self.config.dpm.enabled {
             let what = "the module `data` shows what [dpm] reads: set `enabled = true` in [dpm]";
-            self.wrongs.push(Wrong::new(at, what).of("dpm.enabled"));
+            self.wrongs.push(WrongValue::new(at, what).of("dpm.enabled"));
         }
     }
 
@@ -413,14 +415,15 @@ impl Reader<'_> {
             domains.iter().take(place).any(|earlier| earlier.name == domain.name).then(|| domain.name.clone())
         };
         if let Some(name) = domains.iter().enumerate().find_map(repeated) {
-            self.wrongs.push(Wrong::new(at, format!("{name:?} is listed twice")).of("domains"));
+            self.wrongs.push(WrongValue::new(at, format!("{name:?} is listed twice")).of("domains"));
         } else if domains.is_empty() {
-            self.wrongs.push(Wrong::new(at, "at least one domain is needed, such as [\"localhost\"]").of("domains"));
+            self.wrongs
+                .push(WrongValue::new(at, "at least one domain is needed, such as [\"localhost\"]").of("domains"));
         }
     }
 
     /// Services that certificates are to name and that have no address.
-    fn services_of_acme(&mut self, acme: &Entries<'_>) {
+    fn services_of_acme(&mut self, acme: &ConfigEntries<'_>) {
         let config = &self.config;
         let is_served = |module: &str| config.domains.iter().any(|domain| domain.service(module).is_some());
         if let Some(name) = config.acme.services.iter().find(|name| !is_served(name)) {
@@ -428,12 +431,12 @@ impl Reader<'_> {
             let all: std::collections::BTreeSet<String> = all.map(ToString::to_string).collect();
             let all = all.into_iter().collect::<Vec<_>>().join(", ");
             let what = format!("{name:?} is no module with an address of its own; these are: {all}");
-            self.wrongs.push(Wrong::new(place(acme, &["services"]), what).of("tls.acme.services"));
+            self.wrongs.push(WrongValue::new(place(acme, &["services"]), what).of("tls.acme.services"));
         }
     }
 
     /// Notes a certificate without its key, or the other way round.
-    fn pair(&mut self, files: &Files, path: &str, entries: &Entries<'_>) {
+    fn pair(&mut self, files: &CertificateFiles, path: &str, entries: &ConfigEntries<'_>) {
         let (given, missing) = match (&files.certificate, &files.key) {
             (Some(_), None) => ("certificate", "key"),
             (None, Some(_)) => ("key", "certificate"),
@@ -442,7 +445,7 @@ impl Reader<'_> {
         // A value that was refused has been told already.
         if child(entries, missing).is_none() {
             let what = format!("it needs a `{missing}` beside it");
-            self.wrongs.push(Wrong::new(place(entries, &[given]), what).of(dotted(path, given)));
+            self.wrongs.push(WrongValue::new(place(entries, &[given]), what).of(dotted(path, given)));
         }
     }
 
@@ -458,7 +461,7 @@ impl Reader<'_> {
             "" => "there is no such key here; it belongs above the first [table]".to_owned(),
             table => format!("there is no such key here; it belongs below [{table}]"),
         };
-        self.wrongs.push(Wrong::new(at.clone(), what).of(dotted(table, name)));
+        self.wrongs.push(WrongValue::new(at.clone(), what).of(dotted(table, name)));
     }
 
     /// Notes a name that is unknown where it stands.
@@ -477,18 +480,18 @@ impl Reader<'_> {
                 format!("there is no such key; known are: {}", known.join(", "))
             }
         };
-        self.wrongs.push(Wrong::new(at.clone(), what).of(dotted(path, name)));
+        self.wrongs.push(WrongValue::new(at.clone(), what).of(dotted(path, name)));
     }
 
-    fn entries_of<'v>(&mut self, path: &str, value: &'v Spanned<DeValue<'v>>) -> Entries<'v> {
+    fn entries_of<'v>(&mut self, path: &str, value: &'v Spanned<DeValue<'v>>) -> ConfigEntries<'v> {
         if !value.get_ref().is_table() {
             let what = not_a_table(path, value.get_ref());
-            self.wrongs.push(Wrong::new(value.span(), what).of(path));
+            self.wrongs.push(WrongValue::new(value.span(), what).of(path));
         }
         table_entries(value)
     }
 
-    fn note(&mut self, set: Result<(), Wrong>, key: impl FnOnce() -> String) {
+    fn note(&mut self, set: Result<(), WrongValue>, key: impl FnOnce() -> String) {
         if let Err(wrong) = set {
             self.wrongs.push(wrong.of(key()));
         }
@@ -496,22 +499,23 @@ impl Reader<'_> {
 }
 
 /// Returns the entries of a table in the order of the text.
-fn entries<'a>(table: &'a DeTable<'a>) -> Entries<'a> {
-    let mut entries: Entries<'a> = table.iter().map(|(key, value)| (&**key.get_ref(), key.span(), value)).collect();
+fn entries<'a>(table: &'a DeTable<'a>) -> ConfigEntries<'a> {
+    let mut entries: ConfigEntries<'a> =
+        table.iter().map(|(key, value)| (&**key.get_ref(), key.span(), value)).collect();
     entries.sort_by_key(|(_, at, _)| at.start);
     entries
 }
 
-fn table_entries<'a>(value: &'a Spanned<DeValue<'a>>) -> Entries<'a> {
+fn table_entries<'a>(value: &'a Spanned<DeValue<'a>>) -> ConfigEntries<'a> {
     value.get_ref().as_table().map(entries).unwrap_or_default()
 }
 
-fn child<'a>(entries: &Entries<'a>, name: &str) -> Option<&'a Spanned<DeValue<'a>>> {
+fn child<'a>(entries: &ConfigEntries<'a>, name: &str) -> Option<&'a Spanned<DeValue<'a>>> {
     entries.iter().find(|(key, ..)| *key == name).map(|(_, _, value)| *value)
 }
 
 /// Returns where the first of these keys is given.
-fn place(entries: &Entries<'_>, names: &[&str]) -> Range<usize> {
+fn place(entries: &ConfigEntries<'_>, names: &[&str]) -> Range<usize> {
     names.iter().find_map(|name| Some(child(entries, name)?.span())).unwrap_or_default()
 }
 

@@ -8,9 +8,9 @@ use super::keys::{TABLES, all};
 use super::*;
 
 /// A module with an option of every kind.
-struct Sample;
+struct ConfigSample;
 
-impl Module for Sample {
+impl Module for ConfigSample {
     fn name(&self) -> &'static str {
         "sample"
     }
@@ -41,24 +41,24 @@ fn below_ten(value: &Value) -> Result<(), String> {
 }
 
 fn table() -> Vec<Box<dyn Module>> {
-    vec![Box::new(Sample)]
+    vec![Box::new(ConfigSample)]
 }
 
-fn parse(text: &str) -> Config {
-    Config::parse(text, &table()).unwrap_or_else(|wrongs| panic!("{wrongs:?}"))
+fn parse(text: &str) -> ServerConfig {
+    ServerConfig::parse(text, &table()).unwrap_or_else(|wrongs| panic!("{wrongs:?}"))
 }
 
 /// Returns the only mistake in a text, as `KEY: WHAT`.
 fn mistake(text: &str) -> String {
-    let wrongs = Config::parse(text, &table()).expect_err("a mistake");
+    let wrongs = ServerConfig::parse(text, &table()).expect_err("a mistake");
     assert_eq!(wrongs.len(), 1, "{wrongs:?}");
     format!("{}: {}", wrongs[0].key, wrongs[0].what)
 }
 
 #[test]
 fn the_example_says_the_defaults() {
-    assert_eq!(parse(&example(&table())), Config::defaults(&table()));
-    assert_eq!(parse(""), Config::defaults(&table()));
+    assert_eq!(parse(&example(&table())), ServerConfig::defaults(&table()));
+    assert_eq!(parse(""), ServerConfig::defaults(&table()));
 }
 
 #[test]
@@ -75,7 +75,10 @@ fn every_key_stands_in_the_example_and_in_a_known_table() {
 fn the_short_example_says_defaults_and_has_all_that_it_names() {
     let table = rookery_modules::table(&rookery_modules::Shared::default());
     let text = short(&table);
-    assert_eq!(Config::parse(&text, &table).unwrap_or_else(|wrongs| panic!("{wrongs:?}")), Config::defaults(&table));
+    assert_eq!(
+        ServerConfig::parse(&text, &table).unwrap_or_else(|wrongs| panic!("{wrongs:?}")),
+        ServerConfig::defaults(&table)
+    );
     for (name, keys) in SHORT {
         let of_table = all().filter(|key| key.table == name && keys.contains(&key.name)).count();
         assert_eq!(of_table, keys.len(), "[{name}] lacks one of {keys:?}");
@@ -266,7 +269,7 @@ fn wrong_values_are_refused_with_what_is_right() {
 #[test]
 fn all_mistakes_are_told_with_their_lines() {
     let text = "shards = 2000\n\n[listen]\nc2s = [\n  \"[::]:5222\",\n  \"5222\",\n]\n[log]\nlevel = \"loud\"\n";
-    let wrongs = Config::parse(text, &table()).expect_err("mistakes");
+    let wrongs = ServerConfig::parse(text, &table()).expect_err("mistakes");
     let error = ConfigError::in_text(Path::new("r.toml"), text, wrongs).to_string();
     let places: Vec<_> = error.lines().filter_map(|line| line.split_once(' ')).map(|(place, _)| place).collect();
     assert_eq!(places, ["r.toml:1:", "r.toml:6:", "r.toml:9:"]);

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use rookery_stream::tls::Oldest;
 
-use super::{Files, WrittenNetwork};
+use super::{CertificateFiles, WrittenNetwork};
 
 /// The services over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Web {
+pub struct WebConfig {
     /// The name of the server on the pages for people; `None` if it is that of the domain.
     pub title: Option<String>,
     /// The file of its picture there.
@@ -45,9 +45,9 @@ pub struct Web {
 
 /// TLS for the domains that have no certificate of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tls {
+pub struct WebTls {
     /// The certificate; without one the server makes itself a self-signed one.
-    pub files: Files,
+    pub files: CertificateFiles,
     /// The oldest protocol version to speak.
     pub minimum: Oldest,
 }

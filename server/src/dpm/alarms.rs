@@ -15,47 +15,52 @@ use rookery_shard::Door;
 use crate::config::Alarms;
 
 /// The alarm blocks that are watched.
-pub struct Watch {
-    blocks: Vec<Block>,
+pub struct AlarmWatch {
+    blocks: Vec<DeviceAlarm>,
     /// In whose name the rooms are told.
     domain: String,
 }
 
 /// An alarm block of a device.
-struct Block {
+struct DeviceAlarm {
     device: Arc<Device>,
-    kind: Kind,
+    kind: AlarmKind,
     rooms: Vec<Jid>,
     is_bad: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum AlarmKind {
     Analog,
     Digital,
 }
 
-impl Watch {
+impl AlarmWatch {
     /// Watches the devices that rooms want to hear of, in the name of a domain.
-    pub fn new(alarms: &[Alarms], database: &Database, domain: String) -> Watch {
+    pub fn new(alarms: &[Alarms], database: &Database, domain: String) -> AlarmWatch {
         let names: BTreeSet<&String> = alarms.iter().flat_map(|alarms| &alarms.devices).collect();
         let devices = names.into_iter().filter_map(|name| database.named(name));
         let blocks = devices.flat_map(|device| {
             let wanting = alarms.iter().filter(|alarms| alarms.devices.contains(&device.name));
             let rooms: BTreeSet<&Jid> = wanting.map(|alarms| &alarms.room).collect();
             let rooms: Vec<Jid> = rooms.into_iter().cloned().collect();
-            let kinds = [(Kind::Analog, device.analog.is_some()), (Kind::Digital, device.digital.is_some())];
+            let kinds = [(AlarmKind::Analog, device.analog.is_some()), (AlarmKind::Digital, device.digital.is_some())];
             let kinds = kinds.into_iter().filter(|(_, has)| *has);
-            kinds.map(move |(kind, _)| Block { device: device.clone(), kind, rooms: rooms.clone(), is_bad: false })
+            kinds.map(move |(kind, _)| DeviceAlarm {
+                device: device.clone(),
+                kind,
+                rooms: rooms.clone(),
+                is_bad: false,
+            })
         });
-        Watch { blocks: blocks.collect(), domain }
+        AlarmWatch { blocks: blocks.collect(), domain }
     }
 
     /// Returns the request for each block, in their order.
     pub fn requests(&self) -> impl Iterator<Item = String> {
         self.blocks.iter().map(|block| match block.kind {
-            Kind::Analog => format!("{}.ANALOG@Q,1000", block.device.name),
-            Kind::Digital => format!("{}.DIGITAL@Q,1000", block.device.name),
+            AlarmKind::Analog => format!("{}.ANALOG@Q,1000", block.device.name),
+            AlarmKind::Digital => format!("{}.DIGITAL@Q,1000", block.device.name),
         })
     }
 
@@ -79,13 +84,13 @@ impl Watch {
     }
 }
 
-impl Block {
+impl DeviceAlarm {
     fn text(&self, reply: &Reply) -> String {
         let Device { name, description, .. } = &*self.device;
         let about = if description.is_empty() { String::new() } else { format!(" ({description})") };
         let alarm = match self.kind {
-            Kind::Analog => self.device.analog.as_ref(),
-            Kind::Digital => self.device.digital.as_ref(),
+            AlarmKind::Analog => self.device.analog.as_ref(),
+            AlarmKind::Digital => self.device.digital.as_ref(),
         };
         if !self.is_bad {
             return format!("{name}{about} is good again.");

@@ -14,27 +14,27 @@ use rookery_dpm::drf::{Event, Request, Time};
 use rookery_dpm::driver::Wake;
 use rookery_dpm::status::Status;
 use rookery_dpm::when::Wish;
-use rookery_pubsub::data::{Description, Listed, Source, Topic};
+use rookery_pubsub::data::{DataListed, DataSource, Description, Topic};
 
 use super::payload::NAMESPACE;
 
 /// The bridge. Clones mean the same one.
 #[derive(Clone)]
-pub struct Bridge(Arc<Common>);
+pub struct Bridge(Arc<BridgeCommon>);
 
-struct Common {
-    known: RwLock<Known>,
-    orders: Mutex<Vec<Order>>,
+struct BridgeCommon {
+    known: RwLock<BridgeKnown>,
+    orders: Mutex<Vec<BridgeOrder>>,
     wake: Wake,
 }
 
-struct Known {
+struct BridgeKnown {
     database: Arc<Database>,
-    listed: Arc<[Listed]>,
+    listed: Arc<[DataListed]>,
 }
 
 /// An order for the thread.
-pub enum Order {
+pub enum BridgeOrder {
     /// Read what a node stands for, for this shard.
     Open(Arc<Topic>, usize),
     /// Read it no more.
@@ -50,17 +50,17 @@ pub enum Order {
 impl Bridge {
     /// Makes a bridge to a thread that can be woken.
     pub fn new(database: Arc<Database>, wake: Wake) -> Bridge {
-        let known = RwLock::new(Known::new(database));
-        Bridge(Arc::new(Common { known, orders: Mutex::default(), wake }))
+        let known = RwLock::new(BridgeKnown::new(database));
+        Bridge(Arc::new(BridgeCommon { known, orders: Mutex::default(), wake }))
     }
 
     /// Answers from this database from now on.
     pub fn know(&self, database: Arc<Database>) {
-        *write(&self.0.known) = Known::new(database);
+        *write(&self.0.known) = BridgeKnown::new(database);
     }
 
     /// Tells the thread what to do.
-    pub fn order(&self, order: Order) {
+    pub fn order(&self, order: BridgeOrder) {
         let mut orders = lock(&self.0.orders);
         orders.push(order);
         let is_first = orders.len() == 1;
@@ -71,7 +71,7 @@ impl Bridge {
     }
 
     /// Takes the orders that came since the thread looked last.
-    pub fn take(&self) -> Vec<Order> {
+    pub fn take(&self) -> Vec<BridgeOrder> {
         std::mem::take(&mut *lock(&self.0.orders))
     }
 
@@ -80,32 +80,32 @@ impl Bridge {
     }
 }
 
-impl Source for Bridge {
+impl DataSource for Bridge {
     fn describe(&self, node: &str) -> Result<Description, String> {
         let database = self.database();
         describe(&database, node).map_err(|status| format!("{node}: {status}"))
     }
 
-    fn nodes(&self) -> Arc<[Listed]> {
+    fn nodes(&self) -> Arc<[DataListed]> {
         read(&self.0.known).listed.clone()
     }
 
     fn open(&self, topic: &Arc<Topic>, shard: usize) {
-        self.order(Order::Open(topic.clone(), shard));
+        self.order(BridgeOrder::Open(topic.clone(), shard));
     }
 
     fn close(&self, topic: &Topic) {
-        self.order(Order::Close(topic.clone()));
+        self.order(BridgeOrder::Close(topic.clone()));
     }
 }
 
-impl Known {
-    fn new(database: Arc<Database>) -> Known {
+impl BridgeKnown {
+    fn new(database: Arc<Database>) -> BridgeKnown {
         let devices = database.devices().iter();
         let mut listed: Vec<_> =
-            devices.map(|device| Listed { node: device.name.clone(), title: device.description.clone() }).collect();
+            devices.map(|device| DataListed { node: device.name.clone(), title: device.description.clone() }).collect();
         listed.sort_unstable_by(|a, b| a.node.cmp(&b.node));
-        Known { database, listed: listed.into() }
+        BridgeKnown { database, listed: listed.into() }
     }
 }
 

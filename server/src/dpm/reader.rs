@@ -11,21 +11,21 @@ use rookery_dpm::time::Moment;
 use rookery_pubsub::data::{Reading, Topic, deliver};
 use rookery_shard::Door;
 
-use super::alarms::Watch;
+use super::alarms::AlarmWatch;
 use super::bridge::request;
 use super::payload::reading;
 
 /// The client and what it asked for.
-pub struct Reader {
+pub struct DpmReader {
     inside: Inside,
     door: Door,
     numbers: HashMap<Topic, i64>,
-    jobs: HashMap<i64, Job>,
-    watch: Watch,
+    jobs: HashMap<i64, ReaderJob>,
+    watch: AlarmWatch,
 }
 
 /// The purpose of a request.
-enum Job {
+enum ReaderJob {
     Node {
         topic: Arc<Topic>,
         shard: usize,
@@ -38,17 +38,17 @@ enum Job {
 /// Readings for each shard.
 type Batches = HashMap<usize, Vec<(Arc<Topic>, Reading)>>;
 
-impl Reader {
+impl DpmReader {
     /// Makes a reader that reads nothing yet.
-    pub fn new(door: Door, watch: Watch) -> Reader {
-        Reader { inside: Inside::default(), door, numbers: HashMap::new(), jobs: HashMap::new(), watch }
+    pub fn new(door: Door, watch: AlarmWatch) -> DpmReader {
+        DpmReader { inside: Inside::default(), door, numbers: HashMap::new(), jobs: HashMap::new(), watch }
     }
 
     /// Begins to look at the alarms.
     pub fn begin(&mut self, dpm: &mut Dpm, now: Moment) {
         for (place, request) in self.watch.requests().enumerate().collect::<Vec<_>>() {
             if let Some(number) = self.inside.add(dpm, &request, now) {
-                self.jobs.insert(number, Job::Alarm(place));
+                self.jobs.insert(number, ReaderJob::Alarm(place));
             }
         }
         self.inside.start(dpm, now);
@@ -61,7 +61,7 @@ impl Reader {
         let asked = request(&topic.node).map_or_else(|_| topic.node.clone(), |request| request.to_string());
         if let Some(number) = self.inside.add(dpm, &asked, now) {
             self.numbers.insert((*topic).clone(), number);
-            self.jobs.insert(number, Job::Node { topic, shard, device: None });
+            self.jobs.insert(number, ReaderJob::Node { topic, shard, device: None });
         }
     }
 
@@ -76,18 +76,18 @@ impl Reader {
     /// Hands on what has come.
     pub fn turn(&mut self, dpm: &mut Dpm, now: Moment) {
         self.inside.start(dpm, now);
-        let Reader { inside, jobs, watch, door, .. } = self;
+        let DpmReader { inside, jobs, watch, door, .. } = self;
         let mut batches = Batches::new();
         inside.replies(dpm, |reply| {
             let Some(number) = number(&reply) else { return };
             match (jobs.get_mut(&number), reply) {
-                (Some(Job::Node { device, .. }), Reply::DeviceInfo(info)) => *device = Some(info),
-                (Some(Job::Node { topic, shard, device }), reply) => {
+                (Some(ReaderJob::Node { device, .. }), Reply::DeviceInfo(info)) => *device = Some(info),
+                (Some(ReaderJob::Node { topic, shard, device }), reply) => {
                     if let Some(reading) = reading(device.as_ref(), &reply) {
                         batches.entry(*shard).or_default().push((topic.clone(), reading));
                     }
                 }
-                (Some(Job::Alarm(place)), reply) => watch.take(*place, &reply, door),
+                (Some(ReaderJob::Alarm(place)), reply) => watch.take(*place, &reply, door),
                 // What was under way when the node was closed.
                 (None, _) => {}
             }

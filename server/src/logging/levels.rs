@@ -9,10 +9,10 @@ use super::{LEVELS, apply};
 
 /// The filter of the process's log.
 #[derive(Debug, Default)]
-pub struct Wanted(Mutex<Inner>);
+pub struct WantedFilter(Mutex<LevelsInner>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct LevelsInner {
     configured: String,
     /// A level for a while, of few modules.
     raised: Vec<Raised>,
@@ -25,7 +25,7 @@ struct Raised {
     until: Instant,
 }
 
-impl Inner {
+impl LevelsInner {
     /// Returns the filter as it is to be now.
     fn filter(&mut self, now: Instant) -> String {
         self.raised.retain(|raised| raised.until > now);
@@ -34,7 +34,7 @@ impl Inner {
     }
 }
 
-impl Wanted {
+impl WantedFilter {
     /// Goes by another configuration. What was raised stays so.
     pub fn configure(&self, filter: &str) -> Result<(), String> {
         lock(&self.0).configured = filter.to_owned();
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_level_is_raised_for_a_while() {
-        let (wanted, now) = (Wanted::default(), Instant::now());
+        let (wanted, now) = (WantedFilter::default(), Instant::now());
         let after = |seconds| now + Duration::from_secs(seconds);
         wanted.configure("info").expect("a filter");
         wanted.raise("rookery_shard", "DEBUG", Duration::from_secs(60), now).expect("raised");
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn what_is_no_module_or_no_level_is_refused() {
-        let (wanted, now) = (Wanted::default(), Instant::now());
+        let (wanted, now) = (WantedFilter::default(), Instant::now());
         wanted.configure("info").expect("a filter");
         for (module, level) in [("rookery,info", "debug"), ("hyper", "trace"), ("rookery_shard", "loud"), ("", "info")]
         {

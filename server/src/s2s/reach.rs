@@ -14,21 +14,22 @@ use rookery_stream::tls::client::ClientTls;
 use rookery_xml::Scanner;
 use serde_json::json;
 
-use crate::arguments::Shown;
+use crate::arguments::ShownAs;
 use crate::clock;
-use crate::config::{Config, DomainConfig, OwnFederation};
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::config::{DomainConfig, OwnFederation, ServerConfig};
+use crate::database::OpenedDatabase;
+use crate::failure::CommandFailure;
 use crate::federation;
-use crate::loaded::Source;
+use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// Reaches a domain in the name of `from`, or of the default domain, and says how it went.
 ///
 /// # Errors
 ///
-/// [`Failure::Told`] if it can't be reached; [`Failure::Config`] if the configuration is wrong.
-pub fn run(source: &Source, domain: &str, from: Option<&str>, shown: Shown) -> Result<(), Failure> {
+/// [`CommandFailure::Told`] if it can't be reached; [`CommandFailure::Config`] if the configuration
+/// is wrong.
+pub fn run(source: &ConfigSource, domain: &str, from: Option<&str>, shown: ShownAs) -> Result<(), CommandFailure> {
     let mut tell = |line: String| match shown.json {
         true => say(&format!("{}\n", json!({ "text": line }))),
         false => say(&format!("{line}\n")),
@@ -36,7 +37,7 @@ pub fn run(source: &Source, domain: &str, from: Option<&str>, shown: Shown) -> R
     let mut config = source.read()?;
     let local = from.unwrap_or(config.domains.first().map_or("localhost", |domain| domain.name.as_str())).to_owned();
     let Some(place) = config.domains.iter().position(|domain| config.hosts_of(domain).contains(&local)) else {
-        return Err(Failure::Failed(format!("{local:?} is no domain of this server, nor a service of one")));
+        return Err(CommandFailure::Failed(format!("{local:?} is no domain of this server, nor a service of one")));
     };
     if !config.domains.get(place).is_some_and(|domain| config.federation_of(domain).enabled) {
         let table = table(&config, &local);
@@ -48,18 +49,20 @@ pub fn run(source: &Source, domain: &str, from: Option<&str>, shown: Shown) -> R
         }
     }
     // The secret of dialback is the running server's.
-    let decoys = Database::open_patiently(&source.folder, &config.store)?.decoys()?;
+    let decoys = OpenedDatabase::open_patiently(&source.folder, &config.store)?.decoys()?;
     let certificates = crate::certificate::load(&config, &source.folder)?;
-    let Some(federated) = federation::load(&config, &certificates, &decoys, None)? else { return Err(Failure::Told) };
+    let Some(federated) = federation::load(&config, &certificates, &decoys, None)? else {
+        return Err(CommandFailure::Told);
+    };
     let reached = look(&config, &federated, &local, domain, &mut tell);
     if shown.json {
         say(&format!("{}\n", json!({ "reached": reached })));
     }
-    if reached { Ok(()) } else { Err(Failure::Told) }
+    if reached { Ok(()) } else { Err(CommandFailure::Told) }
 }
 
 /// Returns the table of the configuration that has the rules of a host of ours.
-fn table(config: &Config, local: &str) -> String {
+fn table(config: &ServerConfig, local: &str) -> String {
     let domain = config.domains.iter().find(|domain| config.hosts_of(domain).iter().any(|host| host == local));
     match domain.filter(|domain| domain.federation != OwnFederation::default()) {
         Some(DomainConfig { name, .. }) => format!("[federation] and [domain.{name:?}.federation]"),
@@ -69,7 +72,7 @@ fn table(config: &Config, local: &str) -> String {
 
 /// Says what happens, a line each. `true` if the domain was reached.
 pub fn look(
-    config: &Config,
+    config: &ServerConfig,
     federated: &federation::Federated,
     local: &str,
     domain: &str,
@@ -131,7 +134,7 @@ pub fn look(
             continue;
         }
         tell(format!("tries     {} ({way})", address.socket));
-        match Attempt::new(federated, local, domain, address.clone(), tell).go() {
+        match ReachAttempt::new(federated, local, domain, address.clone(), tell).go() {
             Ok(()) => return true,
             Err(cause) => tell(format!("fault     {}: {cause}", address.socket)),
         }
@@ -149,7 +152,7 @@ impl Ours for Nobody {
     }
 }
 
-struct Attempt<'a> {
+struct ReachAttempt<'a> {
     federated: &'a federation::Federated,
     local: &'a str,
     domain: &'a str,
@@ -161,7 +164,7 @@ struct Attempt<'a> {
     tell: &'a mut dyn FnMut(String),
 }
 
-impl<'a> Attempt<'a> {
+impl<'a> ReachAttempt<'a> {
     fn new(
         federated: &'a federation::Federated,
         local: &'a str,

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use rookery_federation::targets::is_public;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::folder;
 
 /// The user that runs the server.
@@ -48,23 +48,24 @@ pub struct Owner {
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if it can't be made.
-pub fn user() -> Result<Owner, Failure> {
+/// [`CommandFailure::Failed`] if it can't be made.
+pub fn user() -> Result<Owner, CommandFailure> {
     if let Some(owner) = known_user()? {
         return Ok(owner);
     }
     let arguments = ["--system", "--user-group", "--home-dir", crate::loaded::SERVICE_DATA, "--shell", NO_SHELL, USER];
     let made = Command::new("useradd").args(arguments).output();
-    let made = made.map_err(|error| Failure::Failed(format!("useradd, which makes the user {USER}: {error}")))?;
+    let made =
+        made.map_err(|error| CommandFailure::Failed(format!("useradd, which makes the user {USER}: {error}")))?;
     if !made.status.success() {
         let words = String::from_utf8_lossy(&made.stderr);
-        return Err(Failure::Failed(format!("useradd can't make the user {USER}: {}", words.trim())));
+        return Err(CommandFailure::Failed(format!("useradd can't make the user {USER}: {}", words.trim())));
     }
-    known_user()?.ok_or_else(|| Failure::Failed(format!("useradd has made no user {USER}")))
+    known_user()?.ok_or_else(|| CommandFailure::Failed(format!("useradd has made no user {USER}")))
 }
 
-fn known_user() -> Result<Option<Owner>, Failure> {
-    let users = fs::read_to_string(USERS).map_err(|error| Failure::file(Path::new(USERS), &error))?;
+fn known_user() -> Result<Option<Owner>, CommandFailure> {
+    let users = fs::read_to_string(USERS).map_err(|error| CommandFailure::file(Path::new(USERS), &error))?;
     Ok(users.lines().find_map(owner))
 }
 
@@ -80,8 +81,8 @@ fn owner(line: &str) -> Option<Owner> {
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] with the name of what can't be given.
-pub fn give(path: &Path, to: Owner) -> Result<(), Failure> {
+/// [`CommandFailure::Failed`] with the name of what can't be given.
+pub fn give(path: &Path, to: Owner) -> Result<(), CommandFailure> {
     let given = |path: &Path| -> io::Result<()> {
         lchown(path, Some(to.user), Some(to.group))?;
         if !fs::symlink_metadata(path)?.is_dir() {
@@ -90,15 +91,15 @@ pub fn give(path: &Path, to: Owner) -> Result<(), Failure> {
         fs::read_dir(path)?
             .try_for_each(|entry| give(&entry?.path(), to).map_err(|failure| io::Error::other(failure.to_string())))
     };
-    given(path).map_err(|error| Failure::file(path, &error))
+    given(path).map_err(|error| CommandFailure::file(path, &error))
 }
 
 /// Writes the unit for a binary, unless there is one.
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if it can't be written.
-pub fn install_unit(program: &Path) -> Result<(), Failure> {
+/// [`CommandFailure::Failed`] if it can't be written.
+pub fn install_unit(program: &Path) -> Result<(), CommandFailure> {
     if Path::new(unit_file()).exists() {
         return Ok(());
     }

@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 
 use rookery_jid::Jid;
 
-use super::{Wishes, machine};
-use crate::config::{Config, ConfigError};
-use crate::failure::Failure;
+use super::{SetupWishes, machine};
+use crate::config::{ConfigError, ServerConfig};
+use crate::failure::CommandFailure;
 use crate::folder::Folder;
-use crate::listener::{self, Kind};
-use crate::loaded::{DATA_DIR, SERVICE_CONFIG, SERVICE_DATA, Source};
+use crate::listener::{self, PortKind};
+use crate::loaded::{ConfigSource, DATA_DIR, SERVICE_CONFIG, SERVICE_DATA};
 use crate::welcome::quoted;
 
 /// Everything that is to be made, before any of it is.
-pub struct Plan {
+pub struct SetupPlan {
     /// The administrator.
     pub admin: Jid,
     /// The place of the configuration.
@@ -31,22 +31,23 @@ pub struct Plan {
     /// The configuration, as it is written.
     pub text: String,
     /// The same, read.
-    pub config: Config,
+    pub config: ServerConfig,
     /// The addresses by which the world reaches this machine; none if only a router knows them.
     pub addresses: Vec<IpAddr>,
     certificate: &'static str,
 }
 
-impl Plan {
+impl SetupPlan {
     /// Finds out what is to be made.
     ///
     /// # Errors
     ///
-    /// [`Failure::Failed`] if a name is wrong, or the binary is where a service can't run it.
-    pub fn of(source: &Source, wishes: &Wishes) -> Result<Plan, Failure> {
+    /// [`CommandFailure::Failed`] if a name is wrong, or the binary is where a service can't run
+    /// it.
+    pub fn of(source: &ConfigSource, wishes: &SetupWishes) -> Result<SetupPlan, CommandFailure> {
         let domain = domain(&wishes.domain)?;
         let admin = administrator(&wishes.admin, &domain)?;
-        let program = std::env::current_exe().map_err(|error| Failure::Failed(error.to_string()))?;
+        let program = std::env::current_exe().map_err(|error| CommandFailure::Failed(error.to_string()))?;
         let is_named = source.config.is_some() || source.folder.path() != Path::new(DATA_DIR);
         let is_service = !is_named && machine::has_services();
         let (file, folder) = match is_service {
@@ -55,43 +56,43 @@ impl Plan {
         };
         if is_service && HIDDEN.iter().any(|hidden| program.starts_with(hidden)) {
             let program = program.display();
-            return Err(Failure::Failed(format!(
+            return Err(CommandFailure::Failed(format!(
                 "a service can't run {program}, since it sees no home folders: `install {program} /usr/local/bin/rookery`, then run \
                  `/usr/local/bin/rookery setup {domain}`"
             )));
         }
         let (challenges, https) = (is_free(80), is_free(443));
-        let issues = is_public_name(&domain) && challenges == Port::Free;
+        let issues = is_public_name(&domain) && challenges == PlannedPort::Free;
         let certificate = certificate_words(&domain, challenges);
         let services = if wishes.federation { with_addresses(&domain)? } else { Vec::new() };
-        let text = text(&domain, issues, https == Port::Free, wishes.federation, &services);
+        let text = text(&domain, issues, https == PlannedPort::Free, wishes.federation, &services);
         let config = read(&text)?;
         let addresses =
             if wishes.addresses.is_empty() { machine::public_addresses() } else { wishes.addresses.clone() };
-        Ok(Plan { admin, file, folder, is_service, program, text, config, addresses, certificate })
+        Ok(SetupPlan { admin, file, folder, is_service, program, text, config, addresses, certificate })
     }
 
     /// Refuses to go on where a server is set up already.
     ///
     /// # Errors
     ///
-    /// [`Failure::Failed`] with what to do.
-    pub fn refuse_what_is_there(&self) -> Result<(), Failure> {
+    /// [`CommandFailure::Failed`] with what to do.
+    pub fn refuse_what_is_there(&self) -> Result<(), CommandFailure> {
         let (file, domain) = (self.file.display(), self.admin.domain());
         match fs::read_to_string(&self.file) {
             Ok(text) if text.lines().all(|line| line.trim().is_empty() || line.starts_with('#')) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(Failure::file(&self.file, &error)),
+            Err(error) => return Err(CommandFailure::file(&self.file, &error)),
             Ok(_) => {
                 let options = self.options();
-                return Err(Failure::Failed(format!(
+                return Err(CommandFailure::Failed(format!(
                     "{file} is there already and stays as it is: a server has been set up. `rookery check{options}` looks it over; for \
                      {domain} besides, add it to `domains` there; to begin again, move the file away"
                 )));
             }
         }
         match self.folder.running() {
-            Some(pid) => Err(Failure::Failed(format!(
+            Some(pid) => Err(CommandFailure::Failed(format!(
                 "a server (process {pid}) runs in {} already: stop it, then run this again",
                 self.folder.path().display()
             ))),
@@ -141,7 +142,7 @@ impl Plan {
     /// Returns the ports that the world has to reach.
     pub fn ports_words(&self) -> String {
         let open = listener::wanted(&self.config).filter(|(address, _)| !address.ip().is_loopback());
-        let mut ports: Vec<(u16, Kind)> = open.map(|(address, kind)| (address.port(), kind)).collect();
+        let mut ports: Vec<(u16, PortKind)> = open.map(|(address, kind)| (address.port(), kind)).collect();
         ports.sort_unstable_by_key(|(port, _)| *port);
         let words: Vec<_> = ports.iter().map(|(port, kind)| format!("{port} ({kind})")).collect();
         words.join(", ")
@@ -149,8 +150,8 @@ impl Plan {
 }
 
 /// Reads the domain.
-fn domain(text: &str) -> Result<String, Failure> {
-    let wrong = |reason: String| Failure::Failed(format!("{text:?} is no domain such as example.org: {reason}"));
+fn domain(text: &str) -> Result<String, CommandFailure> {
+    let wrong = |reason: String| CommandFailure::Failed(format!("{text:?} is no domain such as example.org: {reason}"));
     let domain = rookery_jid::prepare_domain(text).map_err(|error| wrong(error.to_string()))?.into_owned();
     if domain.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok() {
         return Err(wrong("it is an address, which people can't move to another machine".to_owned()));
@@ -162,28 +163,30 @@ fn domain(text: &str) -> Result<String, Failure> {
 }
 
 /// Reads the administrator: a name in the domain, or an address there.
-fn administrator(name: &str, domain: &str) -> Result<Jid, Failure> {
+fn administrator(name: &str, domain: &str) -> Result<Jid, CommandFailure> {
     let address = if name.contains('@') { name.to_owned() } else { format!("{name}@{domain}") };
-    let jid = crate::user::address(&address).map_err(Failure::Failed)?;
+    let jid = crate::user::address(&address).map_err(CommandFailure::Failed)?;
     match jid.domain() == domain {
         true => Ok(jid),
-        false => Err(Failure::Failed(format!("{jid} is not an address in {domain}: --admin takes a name there"))),
+        false => {
+            Err(CommandFailure::Failed(format!("{jid} is not an address in {domain}: --admin takes a name there")))
+        }
     }
 }
 
 /// The state of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Port {
+enum PlannedPort {
     Free,
     Taken,
     Forbidden,
 }
 
-fn is_free(port: u16) -> Port {
-    match listener::bind_one(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port), Kind::Web) {
-        Ok(_) => Port::Free,
-        Err(error) if error.kind() == ErrorKind::AddrInUse => Port::Taken,
-        Err(_) => Port::Forbidden,
+fn is_free(port: u16) -> PlannedPort {
+    match listener::bind_one(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port), PortKind::Web) {
+        Ok(_) => PlannedPort::Free,
+        Err(error) if error.kind() == ErrorKind::AddrInUse => PlannedPort::Taken,
+        Err(_) => PlannedPort::Forbidden,
     }
 }
 
@@ -196,23 +199,23 @@ fn is_public_name(domain: &str) -> bool {
     })
 }
 
-fn certificate_words(domain: &str, challenges: Port) -> &'static str {
+fn certificate_words(domain: &str, challenges: PlannedPort) -> &'static str {
     match challenges {
         _ if !is_public_name(domain) => {
             "self-signed, since no authority can reach this name; clients will ask whether to trust it"
         }
-        Port::Free => "by Let's Encrypt, soon after DNS leads here (this agrees to its terms: see [tls.acme])",
-        Port::Taken => {
+        PlannedPort::Free => "by Let's Encrypt, soon after DNS leads here (this agrees to its terms: see [tls.acme])",
+        PlannedPort::Taken => {
             "self-signed, since another program has port 80, where an authority would come to; see [tls.acme]"
         }
-        Port::Forbidden => {
+        PlannedPort::Forbidden => {
             "self-signed, since port 80 isn't for programs of this user, and an authority would come there; see [tls.acme]"
         }
     }
 }
 
 /// Returns the modules that have addresses of their own by default.
-fn with_addresses(domain: &str) -> Result<Vec<&'static str>, Failure> {
+fn with_addresses(domain: &str) -> Result<Vec<&'static str>, CommandFailure> {
     let config = read(&format!("domains = [{domain:?}]\n"))?;
     let domain = config.domains.first();
     let modules = domain.into_iter().flat_map(|domain| domain.modules.keys().map(move |module| (domain, *module)));
@@ -252,9 +255,9 @@ fn text(domain: &str, issues: bool, https: bool, federation: bool, services: &[&
 }
 
 /// Reads what was written, by the rules of every start.
-fn read(text: &str) -> Result<Config, Failure> {
+fn read(text: &str) -> Result<ServerConfig, CommandFailure> {
     let modules = rookery_modules::table(&rookery_modules::Shared::default());
-    let config = Config::parse(text, &modules);
+    let config = ServerConfig::parse(text, &modules);
     config.map_err(|wrongs| ConfigError::in_text(Path::new(SERVICE_CONFIG), text, wrongs).into())
 }
 

@@ -7,28 +7,28 @@ use std::thread;
 use std::time::Duration;
 
 use rookery_federation::NotFound;
-use rookery_resolver::{Lookups, Settings};
-use rookery_web::records::{Answer, Looker};
+use rookery_resolver::{Lookups, ResolverSettings};
+use rookery_web::records::{Looker, RecordAnswer};
 
 use super::machine;
 use crate::acme::ascii;
-use crate::config::{Config, DomainConfig};
-use crate::failure::Failure;
+use crate::config::{DomainConfig, ServerConfig};
+use crate::failure::CommandFailure;
 use crate::federation;
 use crate::welcome::say;
 
 /// A record that DNS should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct DnsRecord {
     /// The name that it is for, without a final dot.
     pub name: String,
     /// The content.
-    pub data: Data,
+    pub data: RecordData,
 }
 
 /// The content of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Data {
+pub enum RecordData {
     /// `A` or `AAAA`.
     Address(IpAddr),
     /// The same, where only a router knows the address.
@@ -52,39 +52,39 @@ pub enum Look {
     NoAnswer,
 }
 
-impl fmt::Display for Record {
+impl fmt::Display for DnsRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = format!("{}.", self.name);
         match &self.data {
-            Data::Address(ip @ IpAddr::V4(_)) => write!(f, "{name:<NAME_COLUMNS$} IN A     {ip}"),
-            Data::Address(ip @ IpAddr::V6(_)) => write!(f, "{name:<NAME_COLUMNS$} IN AAAA  {ip}"),
-            Data::SomeAddress => write!(f, "{name:<NAME_COLUMNS$} IN A     (the public address)"),
-            Data::Service(port, host) => write!(f, "{name:<NAME_COLUMNS$} IN SRV   0 5 {port} {host}."),
-            Data::Alias(host) => write!(f, "{name:<NAME_COLUMNS$} IN CNAME {host}."),
+            RecordData::Address(ip @ IpAddr::V4(_)) => write!(f, "{name:<NAME_COLUMNS$} IN A     {ip}"),
+            RecordData::Address(ip @ IpAddr::V6(_)) => write!(f, "{name:<NAME_COLUMNS$} IN AAAA  {ip}"),
+            RecordData::SomeAddress => write!(f, "{name:<NAME_COLUMNS$} IN A     (the public address)"),
+            RecordData::Service(port, host) => write!(f, "{name:<NAME_COLUMNS$} IN SRV   0 5 {port} {host}."),
+            RecordData::Alias(host) => write!(f, "{name:<NAME_COLUMNS$} IN CNAME {host}."),
         }
     }
 }
 
 /// Returns the records for all domains of a configuration, on a machine with these addresses.
 /// Servers look for services by their own names, clients only for the domain.
-pub fn wanted(config: &Config, addresses: &[IpAddr], federation: bool) -> Vec<Record> {
+pub fn wanted(config: &ServerConfig, addresses: &[IpAddr], federation: bool) -> Vec<DnsRecord> {
     config.domains.iter().flat_map(|domain| of_domain(config, domain, addresses, federation)).collect()
 }
 
 /// Returns the records for one of them; none if it isn't served.
-fn wanted_of(config: &Config, name: &str, addresses: &[IpAddr]) -> Vec<Record> {
+fn wanted_of(config: &ServerConfig, name: &str, addresses: &[IpAddr]) -> Vec<DnsRecord> {
     let domain = config.domains.iter().filter(|domain| domain.name == name);
     domain.flat_map(|domain| of_domain(config, domain, addresses, config.federates())).collect()
 }
 
-fn of_domain(config: &Config, domain: &DomainConfig, addresses: &[IpAddr], federation: bool) -> Vec<Record> {
+fn of_domain(config: &ServerConfig, domain: &DomainConfig, addresses: &[IpAddr], federation: bool) -> Vec<DnsRecord> {
     let mut records = Vec::new();
     let Some(name) = ascii(&domain.name) else { return records };
     let federation = federation && config.federation_of(domain).enabled;
-    let mut add = |name: String, data: Data| records.push(Record { name, data });
+    let mut add = |name: String, data: RecordData| records.push(DnsRecord { name, data });
     match addresses {
-        [] => add(name.clone(), Data::SomeAddress),
-        addresses => addresses.iter().for_each(|ip| add(name.clone(), Data::Address(*ip))),
+        [] => add(name.clone(), RecordData::SomeAddress),
+        addresses => addresses.iter().for_each(|ip| add(name.clone(), RecordData::Address(*ip))),
     }
     let listen = &config.listen;
     let clients = [("_xmpp-client", &listen.c2s), ("_xmpps-client", &listen.c2s_tls)];
@@ -92,18 +92,18 @@ fn of_domain(config: &Config, domain: &DomainConfig, addresses: &[IpAddr], feder
     let servers = servers.into_iter().filter(|_| federation);
     for (service, addresses) in clients.into_iter().chain(servers) {
         if let Some(address) = addresses.first() {
-            add(format!("{service}._tcp.{name}"), Data::Service(address.port(), name.clone()));
+            add(format!("{service}._tcp.{name}"), RecordData::Service(address.port(), name.clone()));
         }
     }
     if federation {
         let services = domain.services().filter_map(|service| ascii(&service));
-        services.for_each(|service| add(service, Data::Alias(name.clone())));
+        services.for_each(|service| add(service, RecordData::Alias(name.clone())));
     }
     records
 }
 
 /// Returns the way to what DNS says of the domains of a configuration.
-pub fn looker(config: &Config) -> Looker {
+pub fn looker(config: &ServerConfig) -> Looker {
     let config = config.clone();
     Looker::new(move |domain| {
         let addresses = machine::public_addresses();
@@ -115,18 +115,18 @@ pub fn looker(config: &Config) -> Looker {
 }
 
 /// Returns a record with what was seen of it, as the admin page shows it.
-fn shown(record: &Record, look: Look) -> rookery_web::records::Record {
+fn shown(record: &DnsRecord, look: Look) -> rookery_web::records::Record {
     let answer = match look {
-        Look::There => Answer::There,
-        Look::Missing => Answer::Missing,
-        Look::Elsewhere(found) => Answer::Elsewhere(found),
-        Look::NoAnswer => Answer::None,
+        Look::There => RecordAnswer::There,
+        Look::Missing => RecordAnswer::Missing,
+        Look::Elsewhere(found) => RecordAnswer::Elsewhere(found),
+        Look::NoAnswer => RecordAnswer::None,
     };
     rookery_web::records::Record { line: in_one_line(record), answer }
 }
 
 /// Returns a record as a line of a zone file without columns.
-pub fn in_one_line(record: &Record) -> String {
+pub fn in_one_line(record: &DnsRecord) -> String {
     record.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -134,13 +134,17 @@ pub fn in_one_line(record: &Record) -> String {
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if DNS can't be asked at all.
-pub fn look(asked: &Settings, records: &[Record], addresses: &[IpAddr]) -> Result<Vec<Look>, Failure> {
+/// [`CommandFailure::Failed`] if DNS can't be asked at all.
+pub fn look(
+    asked: &ResolverSettings,
+    records: &[DnsRecord],
+    addresses: &[IpAddr],
+) -> Result<Vec<Look>, CommandFailure> {
     // A resolver that is away is waited for once, and not once for each record.
     let share = records.len().div_ceil(AT_ONCE).max(1);
-    let looks: Result<Vec<Vec<Look>>, Failure> = thread::scope(|scope| {
-        let look = |records: &[Record]| {
-            let lookups = Lookups::new(asked).map_err(|error| Failure::Failed(error.to_string()))?;
+    let looks: Result<Vec<Vec<Look>>, CommandFailure> = thread::scope(|scope| {
+        let look = |records: &[DnsRecord]| {
+            let lookups = Lookups::new(asked).map_err(|error| CommandFailure::Failed(error.to_string()))?;
             Ok(records.iter().map(|record| look_at(&lookups, record, addresses).unwrap_or(Look::NoAnswer)).collect())
         };
         let running: Vec<_> = records.chunks(share).map(|records| scope.spawn(move || look(records))).collect();
@@ -150,8 +154,8 @@ pub fn look(asked: &Settings, records: &[Record], addresses: &[IpAddr]) -> Resul
     looks.map(|looks| looks.concat())
 }
 
-fn look_at(lookups: &Lookups, record: &Record, addresses: &[IpAddr]) -> Result<Look, NotFound> {
-    if let Data::Service(port, host) = &record.data {
+fn look_at(lookups: &Lookups, record: &DnsRecord, addresses: &[IpAddr]) -> Result<Look, NotFound> {
+    if let RecordData::Service(port, host) = &record.data {
         let found = lookups.targets(&record.name)?;
         let is_ours = found.iter().any(|target| target.port == *port && is_same_name(&target.host, host));
         let words = found.iter().map(|target| format!("{}:{}", target.host.trim_end_matches('.'), target.port));
@@ -159,14 +163,14 @@ fn look_at(lookups: &Lookups, record: &Record, addresses: &[IpAddr]) -> Result<L
     }
     let found = lookups.addresses(&record.name)?;
     let is_ours = match &record.data {
-        Data::Address(ip) => found.contains(ip),
+        RecordData::Address(ip) => found.contains(ip),
         // Nothing tells which of them is the router's.
         _ if addresses.is_empty() => !found.is_empty(),
         _ => found.iter().any(|ip| addresses.contains(ip)),
     };
     // An address of the other kind is another record's.
     let of_its_kind = found.iter().filter(|found| match &record.data {
-        Data::Address(ip) => ip.is_ipv4() == found.is_ipv4(),
+        RecordData::Address(ip) => ip.is_ipv4() == found.is_ipv4(),
         _ => true,
     });
     Ok(verdict(is_ours, of_its_kind.map(IpAddr::to_string).collect()))
@@ -185,8 +189,8 @@ fn is_same_name(one: &str, other: &str) -> bool {
 }
 
 /// Returns the records, a line each, with what was seen of them, if anything was.
-pub fn words(records: &[Record], looks: &[Look]) -> String {
-    let line = |(at, record): (usize, &Record)| match looks.get(at) {
+pub fn words(records: &[DnsRecord], looks: &[Look]) -> String {
+    let line = |(at, record): (usize, &DnsRecord)| match looks.get(at) {
         None => format!("  {record}\n"),
         Some(Look::There) => format!("  there      {record}\n"),
         Some(Look::Missing) => format!("  missing    {record}\n"),
@@ -201,7 +205,7 @@ pub fn words(records: &[Record], looks: &[Look]) -> String {
 /// # Errors
 ///
 /// As [`look`].
-pub fn wait_for(asked: &Settings, records: &[Record], addresses: &[IpAddr]) -> Result<(), Failure> {
+pub fn wait_for(asked: &ResolverSettings, records: &[DnsRecord], addresses: &[IpAddr]) -> Result<(), CommandFailure> {
     let mut waiting = records.to_vec();
     let mut pause = FIRST_PAUSE;
     say("\nWaiting for DNS. All else is done: Ctrl-C ends this, and `rookery user invite` makes links later.\n");

@@ -9,24 +9,24 @@ use rookery_base::lock::lock;
 use rookery_store::sql::copy::{self, Address, Compared, CopyError, End, Phase, Progress};
 use serde_json::json;
 
-use crate::arguments::{Ends, Shown};
+use crate::arguments::{Ends, ShownAs};
 use crate::columns;
 use crate::database;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::folder::Folder;
-use crate::loaded::Source;
+use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// Copies a database, compares the two and says how it went.
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if a server runs on one of the two, if the destination has something else,
-/// or if either fails.
-pub fn copy(source: &Source, ends: &Ends, live: bool) -> Result<(), Failure> {
+/// [`CommandFailure::Failed`] if a server runs on one of the two, if the destination has something
+/// else, or if either fails.
+pub fn copy(source: &ConfigSource, ends: &Ends, live: bool) -> Result<(), CommandFailure> {
     let (from, to) = addresses(source, ends)?;
     if from == to {
-        return Err(Failure::Failed(format!("{from} can't be copied to itself")));
+        return Err(CommandFailure::Failed(format!("{from} can't be copied to itself")));
     }
     if !live {
         not_running(
@@ -51,8 +51,8 @@ pub fn copy(source: &Source, ends: &Ends, live: bool) -> Result<(), Failure> {
 ///
 /// # Errors
 ///
-/// [`Failure::Told`] if they differ, [`Failure::Failed`] if either fails.
-pub fn verify(source: &Source, ends: &Ends, shown: Shown) -> Result<(), Failure> {
+/// [`CommandFailure::Told`] if they differ, [`CommandFailure::Failed`] if either fails.
+pub fn verify(source: &ConfigSource, ends: &Ends, shown: ShownAs) -> Result<(), CommandFailure> {
     let (from, to) = addresses(source, ends)?;
     let mut source = End::source(&from).map_err(|error| side("source", error))?;
     let mut destination = End::source(&to).map_err(|error| side("destination", error))?;
@@ -74,7 +74,7 @@ pub fn verify(source: &Source, ends: &Ends, shown: Shown) -> Result<(), Failure>
 
 /// Returns the database that is copied from, this server's own if none is named, and the one that
 /// is copied to.
-fn addresses(source: &Source, ends: &Ends) -> Result<(Address, Address), Failure> {
+fn addresses(source: &ConfigSource, ends: &Ends) -> Result<(Address, Address), CommandFailure> {
     let store = source.read()?.store;
     let own = || database::address(&source.folder, &store);
     let from = ends.from.as_deref().map_or_else(own, |from| database::named(from, &store))?;
@@ -82,30 +82,30 @@ fn addresses(source: &Source, ends: &Ends) -> Result<(Address, Address), Failure
 }
 
 /// Makes sure that no server runs on a file.
-fn not_running(address: &Address, remedy: &str) -> Result<(), Failure> {
+fn not_running(address: &Address, remedy: &str) -> Result<(), CommandFailure> {
     // Who else uses a server of databases can't be seen from here.
     let Address::Sqlite(file) = address else { return Ok(()) };
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match Folder::new(folder.to_owned()).running() {
-        Some(pid) => Err(Failure::Failed(format!("a server (process {pid}) runs on {address}; {remedy}"))),
+        Some(pid) => Err(CommandFailure::Failed(format!("a server (process {pid}) runs on {address}; {remedy}"))),
         None => Ok(()),
     }
 }
 
-fn side(side: &str, error: rookery_store::StoreError) -> Failure {
-    Failure::Failed(format!("the {side}: {error}"))
+fn side(side: &str, error: rookery_store::StoreError) -> CommandFailure {
+    CommandFailure::Failed(format!("the {side}: {error}"))
 }
 
 /// Says why a copy ended before its time, and how it can go on.
-fn failed(error: &CopyError) -> Failure {
-    Failure::Failed(match error {
+fn failed(error: &CopyError) -> CommandFailure {
+    CommandFailure::Failed(match error {
         CopyError::NotEmpty(_) => format!("{error}; name a new database, or one that this copy was interrupted in"),
         _ => format!("{error}; what was copied stays, and the same command goes on with it"),
     })
 }
 
 /// Says what both sides have of each table.
-fn report(tables: &[Compared]) -> Result<(), Failure> {
+fn report(tables: &[Compared]) -> Result<(), CommandFailure> {
     for Compared { table, from, to, difference } in tables {
         let (rows, digest) = from;
         match difference {
@@ -123,11 +123,11 @@ fn report(tables: &[Compared]) -> Result<(), Failure> {
 }
 
 /// Makes sure that both sides have the same.
-fn same(tables: &[Compared]) -> Result<(), Failure> {
+fn same(tables: &[Compared]) -> Result<(), CommandFailure> {
     match tables.iter().filter(|table| !table.is_same()).count() {
         0 => Ok(()),
-        1 => Err(Failure::Failed("the two differ in one table".to_owned())),
-        several => Err(Failure::Failed(format!("the two differ in {several} tables"))),
+        1 => Err(CommandFailure::Failed("the two differ in one table".to_owned())),
+        several => Err(CommandFailure::Failed(format!("the two differ in {several} tables"))),
     }
 }
 

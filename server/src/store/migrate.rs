@@ -4,19 +4,19 @@ use rookery_store::sql::IndexPlan;
 use rookery_store::sql::copy::Address;
 use serde_json::json;
 
-use crate::arguments::Shown;
+use crate::arguments::ShownAs;
 use crate::columns;
 use crate::database;
-use crate::failure::Failure;
-use crate::loaded::Source;
+use crate::failure::CommandFailure;
+use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// Brings the schema up to date, or only tells how that would be done.
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] if the configuration is wrong, otherwise what the store says.
-pub fn run(source: &Source, dry_run: bool, sql: bool, shown: Shown) -> Result<(), Failure> {
+/// [`CommandFailure::Config`] if the configuration is wrong, otherwise what the store says.
+pub fn run(source: &ConfigSource, dry_run: bool, sql: bool, shown: ShownAs) -> Result<(), CommandFailure> {
     let store = source.read()?.store;
     let database = database::address(&source.folder, &store)?;
     let plan = database.plan()?;

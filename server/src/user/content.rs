@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// A file that is open.
 pub struct Content {
@@ -21,9 +21,9 @@ impl Content {
     ///
     /// # Errors
     ///
-    /// [`Failure::Failed`] with the file's name.
-    pub fn open(path: &Path) -> Result<Content, Failure> {
-        let failed = |error: &io::Error| Failure::file(path, error);
+    /// [`CommandFailure::Failed`] with the file's name.
+    pub fn open(path: &Path) -> Result<Content, CommandFailure> {
+        let failed = |error: &io::Error| CommandFailure::file(path, error);
         let (mut rest, bytes): (Box<dyn Read>, u64) = if path == Path::new(STANDARD) {
             (Box::new(io::stdin()), 0)
         } else {

@@ -19,28 +19,29 @@ use rookery_store::{Pending, wait};
 
 use super::content::Content;
 use super::csv::{self, CsvLine};
-use crate::config::Config;
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::config::ServerConfig;
+use crate::database::OpenedDatabase;
+use crate::failure::CommandFailure;
 use crate::welcome::say;
 
 /// Imports a file and says how it went.
 ///
 /// # Errors
 ///
-/// [`Failure::Told`] if a line was wrong, [`Failure::Failed`] if the file or the store failed; what
-/// was imported before stays.
-pub fn run(content: Content, config: &Config, database: &Database) -> Result<(), Failure> {
+/// [`CommandFailure::Told`] if a line was wrong, [`CommandFailure::Failed`] if the file or the
+/// store failed; what was imported before stays.
+pub fn run(content: Content, config: &ServerConfig, database: &OpenedDatabase) -> Result<(), CommandFailure> {
     let named = super::named(config, database)?;
     let bar = bar(content.bytes);
-    let import = Import { config, database, bar, seen: HashMap::new(), added: 0, wrong: 0, named, told: Vec::new() };
+    let import =
+        AccountImport { config, database, bar, seen: HashMap::new(), added: 0, wrong: 0, named, told: Vec::new() };
     let path = content.path.clone();
     import.run(&path, BufReader::new(content.read()))
 }
 
-struct Import<'a> {
-    config: &'a Config,
-    database: &'a Database,
+struct AccountImport<'a> {
+    config: &'a ServerConfig,
+    database: &'a OpenedDatabase,
     bar: ProgressBar,
     /// The line on which each address came first.
     seen: HashMap<Jid, u64>,
@@ -52,7 +53,7 @@ struct Import<'a> {
 }
 
 /// An account that was read, with its line and what that has in bytes.
-struct Row {
+struct ImportRow {
     line: u64,
     bytes: u64,
     jid: Jid,
@@ -60,15 +61,15 @@ struct Row {
 }
 
 /// Accounts that the store is writing, by line.
-struct Writing {
+struct WritingAccounts {
     lines: Vec<(u64, Jid)>,
     pending: Pending<Vec<bool>>,
 }
 
-impl Import<'_> {
-    fn run(mut self, file: &Path, mut input: impl BufRead) -> Result<(), Failure> {
+impl AccountImport<'_> {
+    fn run(mut self, file: &Path, mut input: impl BufRead) -> Result<(), CommandFailure> {
         let mut line = 0;
-        let mut writing: Option<Writing> = None;
+        let mut writing: Option<WritingAccounts> = None;
         loop {
             let (rows, end) = self.batch(file, &mut input, &mut line)?;
             let hashed = self.hash(rows);
@@ -78,7 +79,7 @@ impl Import<'_> {
             let (lines, accounts): (Vec<_>, Vec<_>) =
                 hashed.into_iter().map(|(line, jid, credentials)| ((line, jid.clone()), (jid, credentials))).unzip();
             if !lines.is_empty() {
-                writing = Some(Writing { lines, pending: self.database.stores.accounts.create_many(accounts) });
+                writing = Some(WritingAccounts { lines, pending: self.database.stores.accounts.create_many(accounts) });
             }
             if end {
                 break;
@@ -91,23 +92,28 @@ impl Import<'_> {
         self.bar.finish_and_clear();
         say(&format!("{} accounts added, {} lines failed\n", self.added, self.wrong));
         super::tell_rights(&self.told);
-        if self.wrong > 0 { Err(Failure::Told) } else { Ok(()) }
+        if self.wrong > 0 { Err(CommandFailure::Told) } else { Ok(()) }
     }
 
     /// Reads the next lines, and whether they are the last.
-    fn batch(&mut self, file: &Path, input: &mut impl BufRead, line: &mut u64) -> Result<(Vec<Row>, bool), Failure> {
+    fn batch(
+        &mut self,
+        file: &Path,
+        input: &mut impl BufRead,
+        line: &mut u64,
+    ) -> Result<(Vec<ImportRow>, bool), CommandFailure> {
         let mut rows = Vec::new();
         while rows.len() < BATCH {
             let mut bytes = Vec::new();
             let read = input.by_ref().take(LINE_BYTES).read_until(b'\n', &mut bytes);
-            let read = read.map_err(|error| Failure::file(file, &error))?;
+            let read = read.map_err(|error| CommandFailure::file(file, &error))?;
             if read == 0 {
                 return Ok((rows, true));
             }
             *line += 1;
             let mut bytes_read = read as u64;
             let row = if bytes_read == LINE_BYTES && !bytes.ends_with(b"\n") {
-                bytes_read += skip_line(input).map_err(|error| Failure::file(file, &error))?;
+                bytes_read += skip_line(input).map_err(|error| CommandFailure::file(file, &error))?;
                 Err(format!("the line is longer than {LINE_BYTES} bytes"))
             } else {
                 self.row(*line, &bytes)
@@ -125,7 +131,7 @@ impl Import<'_> {
         Ok((rows, false))
     }
 
-    fn row(&mut self, line: u64, bytes: &[u8]) -> Result<Option<Row>, String> {
+    fn row(&mut self, line: u64, bytes: &[u8]) -> Result<Option<ImportRow>, String> {
         let length = bytes.len() as u64;
         let bytes = if line == 1 { bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes) } else { bytes };
         let text = std::str::from_utf8(bytes).map_err(|_| "the line is not UTF-8".to_owned())?;
@@ -144,11 +150,11 @@ impl Import<'_> {
             return Err(format!("{jid} was in line {first} already"));
         }
         self.seen.insert(jid.clone(), line);
-        Ok(Some(Row { line, bytes: length, jid, password }))
+        Ok(Some(ImportRow { line, bytes: length, jid, password }))
     }
 
     /// Derives credentials on all cores, in the order of the rows.
-    fn hash(&mut self, rows: Vec<Row>) -> Vec<(u64, Jid, Credentials)> {
+    fn hash(&mut self, rows: Vec<ImportRow>) -> Vec<(u64, Jid, Credentials)> {
         let iterations = self.config.login.scram_iterations;
         let waiting = Mutex::new(rows.into_iter());
         let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -181,7 +187,7 @@ impl Import<'_> {
         good
     }
 
-    fn finish(&mut self, writing: Writing) -> Result<(), Failure> {
+    fn finish(&mut self, writing: WritingAccounts) -> Result<(), CommandFailure> {
         let created = wait(writing.pending)?;
         for ((line, jid), created) in writing.lines.into_iter().zip(created) {
             if created {

@@ -9,12 +9,12 @@ use rookery_operations::invitations::{self, LinkPurpose};
 use rookery_store::{Invitation, wait};
 use serde_json::json;
 
-use crate::arguments::Shown;
+use crate::arguments::ShownAs;
 use crate::clock;
 use crate::columns;
-use crate::config::Config;
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::config::ServerConfig;
+use crate::database::OpenedDatabase;
+use crate::failure::CommandFailure;
 use crate::settings;
 use crate::welcome::say;
 
@@ -23,15 +23,21 @@ use crate::welcome::say;
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if there is such an account, or nobody could register.
-pub fn invite(what: &Jid, days: u64, shown: Shown, config: &Config, database: &Database) -> Result<(), Failure> {
+/// [`CommandFailure::Failed`] if there is such an account, or nobody could register.
+pub fn invite(
+    what: &Jid,
+    days: u64,
+    shown: ShownAs,
+    config: &ServerConfig,
+    database: &OpenedDatabase,
+) -> Result<(), CommandFailure> {
     let local = what.local().map(str::to_owned);
     let wanted = LinkPurpose::Account { domain: what.domain().to_owned(), local, inviter: None };
     let made = make(what, wanted, days, config, database).map_err(|refusal| match refusal {
-        Refusal::Exists(words) => {
-            Failure::Failed(format!("{words}; `rookery user reset-link {what}` makes a link to set its password"))
-        }
-        refusal => Failure::Failed(refusal.to_string()),
+        Refusal::Exists(words) => CommandFailure::Failed(format!(
+            "{words}; `rookery user reset-link {what}` makes a link to set its password"
+        )),
+        refusal => CommandFailure::Failed(refusal.to_string()),
     });
     tell(&made?, shown, config)
 }
@@ -40,13 +46,19 @@ pub fn invite(what: &Jid, days: u64, shown: Shown, config: &Config, database: &D
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if there is no such account, or nobody could use the link.
-pub fn reset(account: &Jid, days: u64, shown: Shown, config: &Config, database: &Database) -> Result<(), Failure> {
+/// [`CommandFailure::Failed`] if there is no such account, or nobody could use the link.
+pub fn reset(
+    account: &Jid,
+    days: u64,
+    shown: ShownAs,
+    config: &ServerConfig,
+    database: &OpenedDatabase,
+) -> Result<(), CommandFailure> {
     let made =
         make(account, LinkPurpose::Password(account.clone()), days, config, database).map_err(
             |refusal| match refusal {
                 Refusal::Missing(_) => super::no_account(account),
-                refusal => Failure::Failed(refusal.to_string()),
+                refusal => CommandFailure::Failed(refusal.to_string()),
             },
         );
     tell(&made?, shown, config)
@@ -56,8 +68,8 @@ fn make(
     what: &Jid,
     wanted: LinkPurpose,
     days: u64,
-    config: &Config,
-    database: &Database,
+    config: &ServerConfig,
+    database: &OpenedDatabase,
 ) -> Result<Invitation, Refusal> {
     let domain = what.domain();
     let is_on =
@@ -72,7 +84,7 @@ fn make(
 }
 
 /// Prints the link, and how long it is good.
-fn tell(invitation: &Invitation, shown: Shown, config: &Config) -> Result<(), Failure> {
+fn tell(invitation: &Invitation, shown: ShownAs, config: &ServerConfig) -> Result<(), CommandFailure> {
     let link = uri(invitation, false);
     let page = settings::pages(config).map(|pages| invitations::page(invitation, &pages));
     if shown.json {

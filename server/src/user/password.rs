@@ -4,22 +4,24 @@ use std::io::BufRead;
 
 use rookery_jid::Jid;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// Asks at the terminal, twice, without showing what is typed.
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if the two differ or there is no terminal.
-pub fn ask(jid: &Jid) -> Result<String, Failure> {
+/// [`CommandFailure::Failed`] if the two differ or there is no terminal.
+pub fn ask(jid: &Jid) -> Result<String, CommandFailure> {
     let prompt = |words: String| {
         rpassword::prompt_password(words).map_err(|error| {
-            Failure::Failed(format!("no password can be asked for here ({error}); pipe it in with --password-stdin"))
+            CommandFailure::Failed(format!(
+                "no password can be asked for here ({error}); pipe it in with --password-stdin"
+            ))
         })
     };
     let password = prompt(format!("Password for {jid}: "))?;
     if prompt("Once more: ".to_owned())? != password {
-        return Err(Failure::Failed("the two passwords differ; nothing was changed".to_owned()));
+        return Err(CommandFailure::Failed("the two passwords differ; nothing was changed".to_owned()));
     }
     Ok(password)
 }
@@ -28,11 +30,11 @@ pub fn ask(jid: &Jid) -> Result<String, Failure> {
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if it can't be read or isn't UTF-8.
-pub fn from_stdin() -> Result<String, Failure> {
+/// [`CommandFailure::Failed`] if it can't be read or isn't UTF-8.
+pub fn from_stdin() -> Result<String, CommandFailure> {
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);
-    read.map_err(|error| Failure::Failed(format!("no password on standard input: {error}")))?;
+    read.map_err(|error| CommandFailure::Failed(format!("no password on standard input: {error}")))?;
     let line = line.strip_suffix('\n').unwrap_or(&line);
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }

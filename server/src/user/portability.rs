@@ -8,7 +8,7 @@ use rookery_base::Set;
 use rookery_jid::Jid;
 use rookery_portability::export::{ExportError, to_new_file, to_stream};
 use rookery_portability::foreign::{self, Schema};
-use rookery_portability::import::{Counts, ImportError, Importer, Terms, from_database, from_reader};
+use rookery_portability::import::{ImportCounts, ImportError, ImportTerms, Importer, from_database, from_reader};
 use rookery_store::sql::foreign::Foreign;
 use rookery_store::wait;
 
@@ -16,9 +16,9 @@ use super::content::{Content, STANDARD};
 use super::{named, no_account, tell_rights};
 use crate::arguments::{ForeignDatabase, ForeignSchema};
 use crate::clock;
-use crate::config::Config;
-use crate::database::{self, Database};
-use crate::failure::Failure;
+use crate::config::ServerConfig;
+use crate::database::{self, OpenedDatabase};
+use crate::failure::CommandFailure;
 use crate::welcome::say;
 
 /// Exports an account, or with a domain all of its accounts, to a new file or, with `-`, to
@@ -26,8 +26,8 @@ use crate::welcome::say;
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if there is no such account, or if the file or the store failed.
-pub fn export(what: &Jid, file: &Path, database: &Database) -> Result<(), Failure> {
+/// [`CommandFailure::Failed`] if there is no such account, or if the file or the store failed.
+pub fn export(what: &Jid, file: &Path, database: &OpenedDatabase) -> Result<(), CommandFailure> {
     if what.local().is_some() && !wait(database.stores.accounts.exists(what.as_ref()))? {
         return Err(no_account(what));
     }
@@ -38,7 +38,7 @@ pub fn export(what: &Jid, file: &Path, database: &Database) -> Result<(), Failur
         false => to_new_file(what, file, &database.stores, &mut damaged),
     };
     let accounts = exported.map_err(|error| match error {
-        ExportError::File(error) => Failure::file(file, &error),
+        ExportError::File(error) => CommandFailure::file(file, &error),
         ExportError::Store(error) => error.into(),
     })?;
     match is_stream {
@@ -52,9 +52,9 @@ pub fn export(what: &Jid, file: &Path, database: &Database) -> Result<(), Failur
 ///
 /// # Errors
 ///
-/// [`Failure::Told`] if something was left out, [`Failure::Failed`] if the file can't be read to
-/// its end or the store failed; what was imported before stays.
-pub fn import(content: Content, config: &Config, database: &Database) -> Result<(), Failure> {
+/// [`CommandFailure::Told`] if something was left out, [`CommandFailure::Failed`] if the file can't
+/// be read to its end or the store failed; what was imported before stays.
+pub fn import(content: Content, config: &ServerConfig, database: &OpenedDatabase) -> Result<(), CommandFailure> {
     let path = content.path.clone();
     run(config, database, |terms, operator| from_reader(&path, content.read(), terms, &database.stores, operator))
 }
@@ -64,7 +64,11 @@ pub fn import(content: Content, config: &Config, database: &Database) -> Result<
 /// # Errors
 ///
 /// As [`import`].
-pub fn import_database(from: &ForeignDatabase, config: &Config, database: &Database) -> Result<(), Failure> {
+pub fn import_database(
+    from: &ForeignDatabase,
+    config: &ServerConfig,
+    database: &OpenedDatabase,
+) -> Result<(), CommandFailure> {
     let text = from.from.as_deref().unwrap_or_default();
     let address = database::named(text, &config.store)?;
     let schema = match from.schema {
@@ -73,32 +77,32 @@ pub fn import_database(from: &ForeignDatabase, config: &Config, database: &Datab
         Some(ForeignSchema::Ejabberd) | None => Schema::Ejabberd,
     };
     // It isn't this server's own: to try again is the operator's to decide, not a supervisor's.
-    let foreign = Foreign::open(&address).map_err(|error| Failure::Failed(error.to_string()))?;
-    let foreign = foreign::Database { name: address.to_string(), foreign, schema, domain: from.domain.clone() };
+    let foreign = Foreign::open(&address).map_err(|error| CommandFailure::Failed(error.to_string()))?;
+    let foreign = foreign::OtherDatabase { name: address.to_string(), foreign, schema, domain: from.domain.clone() };
     run(config, database, |terms, operator| from_database(foreign, terms, &database.stores, operator))
 }
 
 fn run(
-    config: &Config,
-    database: &Database,
-    walk: impl FnOnce(Terms, &mut Operator<'_>) -> (Counts, Result<(), ImportError>),
-) -> Result<(), Failure> {
+    config: &ServerConfig,
+    database: &OpenedDatabase,
+    walk: impl FnOnce(ImportTerms, &mut Operator<'_>) -> (ImportCounts, Result<(), ImportError>),
+) -> Result<(), CommandFailure> {
     let mut operator = Operator { config, named: named(config, database)?, told: Vec::new() };
-    let terms = Terms { scram_iterations: config.login.scram_iterations, unix_ms: clock::now() * 1000 };
+    let terms = ImportTerms { scram_iterations: config.login.scram_iterations, unix_ms: clock::now() * 1000 };
     let (counts, walked) = walk(terms, &mut operator);
     database.look_over();
     say(&format!("{} accounts imported, {} things left out\n", counts.accounts, counts.left_out));
     tell_rights(&operator.told);
     walked.map_err(|error| match error {
-        ImportError::File(what) => Failure::Failed(what),
+        ImportError::File(what) => CommandFailure::Failed(what),
         ImportError::Store(error) => error.into(),
     })?;
-    if counts.left_out > 0 { Err(Failure::Told) } else { Ok(()) }
+    if counts.left_out > 0 { Err(CommandFailure::Told) } else { Ok(()) }
 }
 
 /// The operator at the command line.
 struct Operator<'a> {
-    config: &'a Config,
+    config: &'a ServerConfig,
     /// Accounts that have rights by their names, and those of them that were imported.
     named: Set<Jid>,
     told: Vec<Jid>,

@@ -3,41 +3,41 @@
 use rookery_jid::Jid;
 use serde_json::json;
 
-use crate::arguments::Shown;
+use crate::arguments::ShownAs;
 use crate::columns::{self, Columns, cell};
-use crate::control::{Running, encoded};
-use crate::failure::Failure;
-use crate::loaded::Source;
+use crate::control::{RunningServer, encoded};
+use crate::failure::CommandFailure;
+use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// Makes an account.
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if the server refuses or doesn't answer, here and below.
-pub fn add(server: Running<'_>, jid: &Jid, password: &str) -> Result<(), Failure> {
+/// [`CommandFailure::Failed`] if the server refuses or doesn't answer, here and below.
+pub fn add(server: RunningServer<'_>, jid: &Jid, password: &str) -> Result<(), CommandFailure> {
     let body = json!({ "name": jid.local(), "password": password });
     server.ask("POST", &format!("/domains/{}/users", encoded(jid.domain())), Some(&body)).map(drop)
 }
 
 /// Sets the password of an account, whose sessions end.
-pub fn set_password(server: Running<'_>, jid: &Jid, password: &str) -> Result<(), Failure> {
+pub fn set_password(server: RunningServer<'_>, jid: &Jid, password: &str) -> Result<(), CommandFailure> {
     server.ask("PATCH", &path(jid), Some(&json!({ "password": password }))).map(drop)
 }
 
 /// Keeps an account from logging in, or lets it in again.
-pub fn set_disabled(server: Running<'_>, jid: &Jid, disabled: bool) -> Result<(), Failure> {
+pub fn set_disabled(server: RunningServer<'_>, jid: &Jid, disabled: bool) -> Result<(), CommandFailure> {
     server.ask("PATCH", &path(jid), Some(&json!({ "disabled": disabled }))).map(drop)
 }
 
 /// Removes an account.
-pub fn remove(server: Running<'_>, jid: &Jid) -> Result<(), Failure> {
+pub fn remove(server: RunningServer<'_>, jid: &Jid) -> Result<(), CommandFailure> {
     server.ask("DELETE", &path(jid), None).map(drop)
 }
 
 /// Prints an account with its sessions.
-pub fn show(jid: &Jid, source: &Source, shown: Shown) -> Result<(), Failure> {
-    let found = Running::in_folder(&source.folder)?.get(&path(jid))?;
+pub fn show(jid: &Jid, source: &ConfigSource, shown: ShownAs) -> Result<(), CommandFailure> {
+    let found = RunningServer::in_folder(&source.folder)?.get(&path(jid))?;
     if shown.json {
         return columns::line(&found.to_string()).map(drop);
     }

@@ -1,10 +1,10 @@
 //! Administrators, with and without a running server.
 
-use super::rig::{FREE_PORTS, Rig};
+use super::rig::{CliRig, FREE_PORTS};
 
 #[test]
 fn administrators_come_and_go() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.run(&["admin", "add", "romeo@localhost"]).failed(1, "there is no account romeo@localhost");
     rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "secret\n").fine();
     rig.run(&["admin", "add", "romeo@example.org"]).failed(1, "\"example.org\" has no administrators here");
@@ -19,7 +19,7 @@ fn administrators_come_and_go() {
 
 #[test]
 fn the_configuration_names_some_and_is_changed_there() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let tables = "[modules.administration]\nadmins = [\"juliet@localhost\"]\n";
     rig.write("rookery.toml", &format!("domains = [\"localhost\", \"b.example\"]\n{FREE_PORTS}{tables}"));
     rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "secret\n").fine();
@@ -38,7 +38,7 @@ fn the_configuration_names_some_and_is_changed_there() {
 
 #[test]
 fn a_server_that_nobody_administers_says_so() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "secret\n").fine();
     let (server, _) = rig.serve();
     let said = server.log();
@@ -51,7 +51,7 @@ fn a_server_that_nobody_administers_says_so() {
 
 #[test]
 fn commands_make_no_data_folder() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     for command in [
         &["user", "list"][..],
         &["user", "add", "romeo@localhost", "--password-stdin"],

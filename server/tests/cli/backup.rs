@@ -7,15 +7,15 @@ use std::process::Command;
 
 use rusqlite::Connection;
 
-use super::rig::{FREE_PORTS, Rig};
+use super::rig::{CliRig, FREE_PORTS};
 
 /// A token as the server makes them.
 const TOKEN: &str = "aBcdefghijklmnopqrstuv";
 
 /// Returns a server with two accounts, a file that somebody has shared and a certificate that is
 /// elsewhere.
-fn filled() -> Rig {
-    let rig = Rig::new();
+fn filled() -> CliRig {
+    let rig = CliRig::new();
     fs::create_dir(rig.path("elsewhere")).expect("a folder");
     let key = rcgen::KeyPair::generate().expect("a key");
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("names");
@@ -66,7 +66,7 @@ fn a_running_server_is_backed_up_and_restored_elsewhere() {
     assert!(text(&rig.path("unpacked/SHA256SUMS")).contains("own.key"));
     assert!(!rig.path("unpacked/uploads/aB/aBnobodys").exists());
 
-    let other = Rig::empty();
+    let other = CliRig::empty();
     fs::copy(rig.path("b.tar.gz"), other.path("b.tar.gz")).expect("copied");
     let said = other.run(&["restore", "b.tar.gz"]).fine();
     let key = fs::canonicalize(rig.path("elsewhere/own.key")).expect("a file");
@@ -116,7 +116,7 @@ fn a_damaged_backup_changes_nothing() {
     fs::write(rig.path("bad"), &bytes).expect("written");
     fs::write(rig.path("cut"), &bytes[..middle]).expect("written");
     rig.write("none", "no backup");
-    let other = Rig::empty();
+    let other = CliRig::empty();
     for name in ["bad", "cut", "none"] {
         fs::copy(rig.path(name), other.path(name)).expect("copied");
         let ended = other.run(&["restore", name]);
@@ -145,7 +145,7 @@ fn no_server_starts_on_half_a_restore() {
 fn a_database_goes_elsewhere() {
     let rig = filled();
     rig.run(&["backup", "b.tar.gz"]).fine();
-    let other = Rig::empty();
+    let other = CliRig::empty();
     fs::copy(rig.path("b.tar.gz"), other.path("b.tar.gz")).expect("copied");
     other.run(&["restore", "b.tar.gz", "--to", "mongodb://x"]).failed(1, "no database that this server knows");
     other.run(&["restore", "b.tar.gz", "--to", "sqlite:else/where.db"]).fine();
@@ -160,7 +160,7 @@ fn a_database_goes_elsewhere() {
 
 #[test]
 fn nothing_is_backed_up_of_nothing() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.run(&["backup", "b.tar.gz"]).failed(1, "there is nothing to back up");
     assert!(!rig.path("b.tar.gz").exists() && !rig.path("b.tar.gz.parts").exists());
     let rig = filled();

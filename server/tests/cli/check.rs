@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
-use super::rig::{FREE_PORTS, Rig};
+use super::rig::{CliRig, FREE_PORTS};
 
 /// The outcome for a server that starts. Others may listen on the machine that runs the tests, and
 /// its disk may be full, of which there are warnings.
@@ -20,14 +20,14 @@ const REFUSES: [i32; 1] = [78];
 
 /// Checks that the command finds this, with one of these outcomes.
 #[track_caller]
-fn finds(rig: &Rig, codes: impl AsRef<[i32]>, words: &str) {
+fn finds(rig: &CliRig, codes: impl AsRef<[i32]>, words: &str) {
     let ended = rig.run(&["check"]);
     assert!(codes.as_ref().contains(&ended.code), "{}: {}", ended.code, ended.all());
     assert!(ended.out.contains(words), "{words:?} is not in:\n{}", ended.out);
 }
 
 /// Gives the rig a certificate for these names that ends in this year.
-fn certificate(rig: &Rig, names: &[&str], year: i32) {
+fn certificate(rig: &CliRig, names: &[&str], year: i32) {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut params = CertificateParams::new(names).expect("names");
     params.not_before = date_time_ymd(2020, 1, 1);
@@ -41,7 +41,7 @@ fn certificate(rig: &Rig, names: &[&str], year: i32) {
 
 #[test]
 fn a_fresh_folder_is_fine_and_stays_fresh() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     let checked = rig.run(&["check"]).all();
     assert!(checked.contains("the next start makes a self-signed one for localhost"), "{checked}");
     assert!(!rig.path("rookery-data").exists());
@@ -53,7 +53,7 @@ fn a_fresh_folder_is_fine_and_stays_fresh() {
 
 #[test]
 fn a_taken_port_is_named() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     // An address that no other test takes ports of.
     let taken = TcpListener::bind("127.83.1.1:0").expect("a port");
     let address = taken.local_addr().expect("its address");
@@ -69,7 +69,7 @@ fn a_taken_port_is_named() {
 
 #[test]
 fn proxies_that_nobody_named_are_told() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.write("rookery.toml", FREE_PORTS);
     // As a warning if something listens where browsers come to, on the machine that runs the tests.
     finds(&rig, STARTS, "/admin, /api, /metrics");
@@ -81,7 +81,7 @@ fn proxies_that_nobody_named_are_told() {
 
 #[test]
 fn the_authority_and_the_chat_page_are_told() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     finds(&rig, STARTS, "chat page      /chat is not installed: `rookery web install` gets converse.js");
     finds(&rig, STARTS, "authority      off");
     rig.write(
@@ -99,7 +99,7 @@ fn the_authority_and_the_chat_page_are_told() {
 
 #[test]
 fn certificates_are_read() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     certificate(&rig, &["localhost"], 2100);
     finds(&rig, STARTS, "own.pem for localhost, until 2100-01-01");
     finds(&rig, WARNS, "own.pem is self-signed");
@@ -120,7 +120,7 @@ fn certificates_are_read() {
 
 #[test]
 fn a_wrong_configuration_does_not_hide_the_storage() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.write("rookery.toml", "shard = 1");
     finds(&rig, REFUSES, "rookery.toml:1: shard: there is no such key; did you mean `shards`?");
     finds(&rig, REFUSES, "storage");
@@ -128,7 +128,7 @@ fn a_wrong_configuration_does_not_hide_the_storage() {
 
 #[test]
 fn a_database_that_is_none_is_found() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     fs::set_permissions(rig.path("rookery-data"), fs::Permissions::from_mode(0o755)).expect("permissions");
     finds(&rig, WARNS, "everybody on this machine can look into ./rookery-data");
     rig.write("rookery-data/rookery.db", &"this is not a database ".repeat(100));
@@ -137,14 +137,14 @@ fn a_database_that_is_none_is_found() {
 
 #[test]
 fn keys_without_effect_are_told() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.write("rookery.toml", &format!("{FREE_PORTS}plain_without_tls = true\n"));
     finds(&rig, WARNS, "login.plain_without_tls has no effect");
 }
 
 #[test]
 fn a_start_agrees_with_the_check() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     // A certificate of another name, a service that has no address of its own, and a module without
     // the one that it needs.
     certificate(&rig, &["example.org"], 2100);
@@ -184,12 +184,12 @@ fn a_start_is_refused_with_the_code_of_the_check() {
         (78, listen("localhost"), "listen.c2s".to_owned()),
     ];
     for (code, config, words) in cases {
-        let rig = Rig::new();
+        let rig = CliRig::new();
         rig.write("rookery.toml", &config);
         finds(&rig, [code], &words);
         rig.run(&["serve"]).failed(code, &words);
     }
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.write("rookery-data/rookery.db", &"this is not a database ".repeat(100));
     finds(&rig, REFUSES, "the database is damaged");
     rig.run(&["serve"]).failed(78, "the database");
@@ -200,7 +200,7 @@ fn a_start_is_refused_with_the_code_of_the_check() {
 
 #[test]
 fn a_port_of_two_keys_is_the_configurations_fault() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.write("rookery.toml", "[listen]\nc2s = [\"127.83.1.2:5999\"]\nc2s_tls = [\"127.83.1.2:5999\"]\nweb = []\n");
     let words = "rookery.toml:3: listen.c2s_tls: port 5999 is that of `c2s` in [listen], too";
     finds(&rig, REFUSES, words);
@@ -209,7 +209,7 @@ fn a_port_of_two_keys_is_the_configurations_fault() {
 
 #[test]
 fn an_interrupted_restore_keeps_a_server_from_starting() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.write("rookery-data/rookery.restoring", "");
     finds(&rig, REFUSES, "a restore into ./rookery-data was interrupted");
     rig.run(&[]).failed(78, "a restore into ./rookery-data was interrupted");
@@ -217,7 +217,7 @@ fn an_interrupted_restore_keeps_a_server_from_starting() {
 
 #[test]
 fn programs_read_the_grade_and_people_only_what_matters() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.write("rookery.toml", &format!("{FREE_PORTS}plain_without_tls = true\n"));
     let ended = rig.run(&["check", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&ended.out).expect("JSON");

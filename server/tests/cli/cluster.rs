@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rookery_needs::{Postgres, Redis};
 
-use super::rig::{FREE_PORTS, Rig, Server};
+use super::rig::{CliRig, FREE_PORTS, RigServer};
 
 rookery_needs::needing!("cli.cluster":
     two_nodes_are_one_server,
@@ -23,7 +23,7 @@ rookery_needs::needing!("cli.cluster":
 #[test]
 fn what_a_cluster_cannot_be_is_refused_by_its_key() {
     let with = |keys: &str| {
-        let rig = Rig::new();
+        let rig = CliRig::new();
         rig.write("rookery.toml", &format!("{FREE_PORTS}\n{keys}\n"));
         rig
     };
@@ -43,24 +43,24 @@ fn what_a_cluster_cannot_be_is_refused_by_its_key() {
 }
 
 /// The database, the Redis and the folders of two nodes.
-pub struct Nodes {
+pub struct ClusterNodes {
     redis: Redis,
-    rigs: Vec<Rig>,
+    rigs: Vec<CliRig>,
     _postgres: Postgres,
 }
 
-impl Nodes {
-    pub fn new(number: usize) -> Nodes {
-        Nodes::with(number, |_| (String::new(), String::new()))
+impl ClusterNodes {
+    pub fn new(number: usize) -> ClusterNodes {
+        ClusterNodes::with(number, |_| (String::new(), String::new()))
     }
 
-    /// Returns nodes whose configurations have something more, by their place: below `[listen]`, and
-    /// at the end.
-    fn with(number: usize, more: impl Fn(usize) -> (String, String)) -> Nodes {
+    /// Returns nodes whose configurations have something more, by their place: below `[listen]`,
+    /// and at the end.
+    fn with(number: usize, more: impl Fn(usize) -> (String, String)) -> ClusterNodes {
         let (postgres, redis) = (Postgres::start(), Redis::start());
         let database = postgres.database();
         let rig = |at: usize| {
-            let rig = Rig::new();
+            let rig = CliRig::new();
             let cluster = format!("[cluster]\nnode = \"n{at}\"\nredis = \"{}\"\nlease_seconds = 2", redis.url());
             let store = format!("[store]\nurl = \"{database}\"\ndurability = \"trust\"\nconnections = 2");
             let (listen, more) = more(at - 1);
@@ -68,15 +68,15 @@ impl Nodes {
             rig.write("rookery.toml", &format!("shards = 2\n{ports}{store}\n{cluster}\n{more}"));
             rig
         };
-        let rigs: Vec<Rig> = (1..=number).map(rig).collect();
+        let rigs: Vec<CliRig> = (1..=number).map(rig).collect();
         for user in USERS {
             let jid = format!("{user}@localhost");
             rigs[0].run_with(&["user", "add", &jid, "--password-stdin"], "secret\n").fine();
         }
-        Nodes { redis, rigs, _postgres: postgres }
+        ClusterNodes { redis, rigs, _postgres: postgres }
     }
 
-    pub fn serve(&self, node: usize) -> (Server, u16) {
+    pub fn serve(&self, node: usize) -> (RigServer, u16) {
         let (server, said) = self.rigs[node].serve();
         (server, port_of(&said))
     }
@@ -129,35 +129,35 @@ pub const USERS: [&str; 16] = [
 ];
 
 /// A client that speaks the fewest words.
-pub struct Client {
+pub struct ClusterClient {
     stream: TcpStream,
     pub got: String,
     pub jid: String,
 }
 
-impl Client {
-    pub fn log_in(user: &str, port: u16) -> Client {
-        Client::at(user, "localhost", port)
+impl ClusterClient {
+    pub fn log_in(user: &str, port: u16) -> ClusterClient {
+        ClusterClient::at(user, "localhost", port)
     }
 
     /// Logs in at a server of a domain.
-    fn at(user: &str, domain: &str, port: u16) -> Client {
-        let mut client = Client::bind_at(user, domain, &format!("r{port}"), port);
+    fn at(user: &str, domain: &str, port: u16) -> ClusterClient {
+        let mut client = ClusterClient::bind_at(user, domain, &format!("r{port}"), port);
         client.send("<presence/>");
         client.wait("<presence");
         client
     }
 
     /// Logs in and is not available.
-    pub fn bind(user: &str, resource: &str, port: u16) -> Client {
-        Client::bind_at(user, "localhost", resource, port)
+    pub fn bind(user: &str, resource: &str, port: u16) -> ClusterClient {
+        ClusterClient::bind_at(user, "localhost", resource, port)
     }
 
-    fn bind_at(user: &str, domain: &str, resource: &str, port: u16) -> Client {
+    fn bind_at(user: &str, domain: &str, resource: &str, port: u16) -> ClusterClient {
         let header = HEADER.replace("localhost", domain);
         let stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_millis(100))).expect("a timeout");
-        let mut client = Client { stream, got: String::new(), jid: format!("{user}@{domain}/{resource}") };
+        let mut client = ClusterClient { stream, got: String::new(), jid: format!("{user}@{domain}/{resource}") };
         client.send(&header);
         client.wait("</stream:features>");
         let plain = encode(format!("\0{user}\0secret").as_bytes());
@@ -202,7 +202,7 @@ impl Client {
     }
 
     /// Returns it if its home answers, or nothing if its stream ends before that.
-    pub fn while_served(mut self) -> Option<Client> {
+    pub fn while_served(mut self) -> Option<ClusterClient> {
         let (until, mut buffer) = (Instant::now() + PATIENCE, [0; 1024]);
         let account = self.jid.split('/').next().unwrap_or_default();
         let ping = format!("<iq type='get' id='here' to='{account}'><ping xmlns='urn:xmpp:ping'/></iq>");
@@ -266,8 +266,8 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 mod test {
     use super::*;
 
-    /// Everybody writes to everybody else, and gets that in order.
-    fn all_chat(clients: &mut [Client], round: &str) {
+    /// Lets everybody write to everybody else, and checks that it arrives in order.
+    fn all_chat(clients: &mut [ClusterClient], round: &str) {
         let jids: Vec<String> = clients.iter().map(|client| client.jid.clone()).collect();
         for (at, client) in clients.iter_mut().enumerate() {
             for to in &jids {
@@ -290,13 +290,13 @@ mod test {
     }
 
     pub fn two_nodes_are_one_server() {
-        let nodes = Nodes::new(2);
+        let nodes = ClusterNodes::new(2);
         let ((first, port1), (second, port2)) = (nodes.serve(0), nodes.serve(1));
         nodes.wait_for("n1", "up");
         nodes.wait_for("n2", "up");
         let ports = [port1, port2];
-        let mut clients: Vec<Client> =
-            USERS.iter().enumerate().map(|(at, user)| Client::log_in(user, ports[at % 2])).collect();
+        let mut clients: Vec<ClusterClient> =
+            USERS.iter().enumerate().map(|(at, user)| ClusterClient::log_in(user, ports[at % 2])).collect();
         all_chat(&mut clients, "first");
         // Presence between all pairs of neighbours.
         for at in 0..USERS.len() - 1 {
@@ -332,7 +332,7 @@ mod test {
             }
         }
         // An account is at home once, wherever its devices connect.
-        let mut other = Client::log_in(USERS[0], port2);
+        let mut other = ClusterClient::log_in(USERS[0], port2);
         clients[1].send("<message type='headline' to='alice@localhost'><body>both</body></message>");
         other.wait("both");
         clients[0].wait("both");
@@ -342,7 +342,7 @@ mod test {
         assert_eq!(first.stop(), 0);
     }
 
-    /// Another server calls one node, then the other, and is called by the home of its domain.
+    /// Lets another server call one node, then the other, and be called by the home of its domain.
     pub fn two_nodes_speak_with_another_server() {
         let ports: Vec<u16> = (0..3).map(|_| rookery_needs::free_port()).collect();
         let federation = |routes: &str| {
@@ -352,11 +352,11 @@ mod test {
         };
         let listens = |port: u16| format!("s2s = [\"127.0.0.1:{port}\"]\ns2s_tls = []\n");
         let to_other = federation(&format!("\"b.example 127.0.0.1:{}\"", ports[2]));
-        let nodes = Nodes::with(2, |at| (listens(ports[at]), to_other.clone()));
+        let nodes = ClusterNodes::with(2, |at| (listens(ports[at]), to_other.clone()));
         let ((_first, port1), (_second, port2)) = (nodes.serve(0), nodes.serve(1));
         nodes.wait_for("n1", "up");
         nodes.wait_for("n2", "up");
-        let other = Rig::new();
+        let other = CliRig::new();
         let called = |at: usize| {
             let routes = federation(&format!("\"localhost 127.0.0.1:{}\"", ports[at]));
             format!("domains = [\"b.example\"]\n{}{routes}", listening(&listens(ports[2])))
@@ -367,9 +367,9 @@ mod test {
                 other.run_with(&["user", "add", "juliet@b.example", "--password-stdin"], "secret\n").fine();
             }
             let (server, said) = other.serve();
-            let mut juliet = Client::at("juliet", "b.example", port_of(&said));
+            let mut juliet = ClusterClient::at("juliet", "b.example", port_of(&said));
             for (at, user) in USERS.iter().enumerate() {
-                let mut client = Client::log_in(user, [port1, port2][at % 2]);
+                let mut client = ClusterClient::log_in(user, [port1, port2][at % 2]);
                 client.say("juliet@b.example", &format!("from {user} {node}"));
                 juliet.wait(&format!("from {user} {node}"));
                 juliet.say(&client.jid, &format!("to {user} {node}"));
@@ -380,11 +380,11 @@ mod test {
     }
 
     pub fn redis_may_go_and_forget() {
-        let nodes = Nodes::new(2);
+        let nodes = ClusterNodes::new(2);
         let ((_first, port1), (_second, port2)) = (nodes.serve(0), nodes.serve(1));
         let ports = [port1, port2];
-        let mut clients: Vec<Client> =
-            USERS.iter().enumerate().map(|(at, user)| Client::log_in(user, ports[at % 2])).collect();
+        let mut clients: Vec<ClusterClient> =
+            USERS.iter().enumerate().map(|(at, user)| ClusterClient::log_in(user, ports[at % 2])).collect();
         all_chat(&mut clients, "before");
         nodes.redis.command(&["FLUSHALL"]);
         all_chat(&mut clients, "emptied");
@@ -398,9 +398,9 @@ mod test {
     }
 
     pub fn a_node_dies_and_comes_back() {
-        let nodes = Nodes::new(2);
+        let nodes = ClusterNodes::new(2);
         let ((_first, port1), (second, _)) = (nodes.serve(0), nodes.serve(1));
-        let clients: Vec<Client> = USERS.iter().map(|user| Client::log_in(user, port1)).collect();
+        let clients: Vec<ClusterClient> = USERS.iter().map(|user| ClusterClient::log_in(user, port1)).collect();
         // Those who are at home on the other node are disconnected when it dies.
         drop(second);
         nodes.wait_until_taken_over("n2");
@@ -414,12 +414,12 @@ mod test {
         let missed = gone[0].split('/').next().expect("an account").to_owned();
         let user = missed.split('@').next().expect("a name").to_owned();
         here[0].say(&missed, "until you are back");
-        let mut back = Client::log_in(&user, port1);
+        let mut back = ClusterClient::log_in(&user, port1);
         back.wait("until you are back");
         drop(back);
         let (_second, port2) = nodes.serve(1);
         here[0].say(&missed, "and home");
-        let mut back = Client::log_in(&user, port2);
+        let mut back = ClusterClient::log_in(&user, port2);
         back.wait("and home");
         let jid = back.jid.clone();
         here[0].say(&jid, "again");
@@ -427,9 +427,9 @@ mod test {
     }
 
     pub fn names_are_for_one_process_each() {
-        let nodes = Nodes::new(2);
+        let nodes = ClusterNodes::new(2);
         let (_first, _) = nodes.serve(0);
-        let other = Rig::new();
+        let other = CliRig::new();
         let keys = std::fs::read_to_string(nodes.rigs[0].path("rookery.toml")).expect("a configuration");
         other.write("rookery.toml", &keys);
         other.run(&["serve"]).failed(78, "another process runs as node \"n1\"");
@@ -438,12 +438,12 @@ mod test {
     }
 
     pub fn a_process_that_stood_still_gives_way() {
-        let nodes = Nodes::new(2);
+        let nodes = ClusterNodes::new(2);
         let ((_first, port1), (frozen, _)) = (nodes.serve(0), nodes.serve(1));
         frozen.signal("STOP");
         nodes.wait_until_taken_over("n2");
         // Its accounts are those of the other node now.
-        let mut clients: Vec<Client> = USERS.iter().map(|user| Client::log_in(user, port1)).collect();
+        let mut clients: Vec<ClusterClient> = USERS.iter().map(|user| ClusterClient::log_in(user, port1)).collect();
         all_chat(&mut clients, "while it stands still");
         frozen.signal("CONT");
         let (code, log) = frozen.ended();
@@ -452,12 +452,12 @@ mod test {
         all_chat(&mut clients, "when it has gone");
         let (_second, port2) = nodes.serve(1);
         nodes.wait_for("n2", "up");
-        let mut clients: Vec<Client> = USERS.iter().map(|user| Client::log_in(user, port2)).collect();
+        let mut clients: Vec<ClusterClient> = USERS.iter().map(|user| ClusterClient::log_in(user, port2)).collect();
         all_chat(&mut clients, "when it is back");
     }
 
     pub fn a_user_of_redis_needs_no_dangerous_commands() {
-        let nodes = Nodes::new(1);
+        let nodes = ClusterNodes::new(1);
         let (rig, redis) = (&nodes.rigs[0], &nodes.redis);
         redis.command(&["ACL", "SETUSER", "node", "on", ">secret", "~rk:*", "&*", "+@all", "-@dangerous"]);
         let config = std::fs::read_to_string(rig.path("rookery.toml")).expect("the configuration");
@@ -471,12 +471,12 @@ mod test {
             assert!(checked.out.lines().any(|line| is_told(&line)), "{words:?} is not in:\n{}", checked.out);
         }
         let (first, port) = nodes.serve(0);
-        Client::log_in(USERS[0], port);
+        ClusterClient::log_in(USERS[0], port);
         assert_eq!(first.stop(), 0);
     }
 
     pub fn a_check_and_a_start_say_what_is_wrong_with_redis() {
-        let nodes = Nodes::new(1);
+        let nodes = ClusterNodes::new(1);
         let (rig, redis) = (&nodes.rigs[0], &nodes.redis);
         let check = || rig.run(&["check"]);
         let is_told = |words: &str| {

@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use super::cluster::{Client, Nodes, PATIENCE, USERS};
+use super::cluster::{ClusterClient, ClusterNodes, PATIENCE, USERS};
 
 rookery_needs::needing!("cli.cluster": a_node_is_killed_under_load);
 
 /// Writes to everybody, and counts what is acknowledged.
 struct Sender {
-    client: Client,
+    client: ClusterClient,
     name: usize,
     sent: Vec<(usize, String)>,
     acknowledged: usize,
@@ -20,7 +20,7 @@ struct Sender {
 
 impl Sender {
     fn new(name: usize, port: u16) -> Sender {
-        let mut client = Client::bind(USERS[name], "sender", port);
+        let mut client = ClusterClient::bind(USERS[name], "sender", port);
         enter(&mut client, &format!("sender{name}"));
         client.send("<enable xmlns='urn:xmpp:sm:3'/>");
         client.wait("<enabled");
@@ -72,7 +72,7 @@ impl Sender {
 }
 
 /// Enters all rooms under a nick, and opens those that are new.
-fn enter(client: &mut Client, nick: &str) {
+fn enter(client: &mut ClusterClient, nick: &str) {
     for room in ROOMS {
         client.send(&format!("<presence to='{room}/{nick}'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
         client.wait("code='110'");
@@ -95,7 +95,7 @@ fn bodies(got: &str) -> impl Iterator<Item = String> {
 
 /// Returns the bodies in the archive of an account.
 fn archived(user: &str, port: u16) -> Vec<String> {
-    let (mut client, mut found, mut after) = (Client::bind(user, "archive", port), Vec::new(), String::new());
+    let (mut client, mut found, mut after) = (ClusterClient::bind(user, "archive", port), Vec::new(), String::new());
     for page in 0.. {
         client.send(&format!(
             "<iq type='set' id='m{page}'><query xmlns='urn:xmpp:mam:2'><set xmlns='http://jabber.org/protocol/rsm'>\
@@ -118,7 +118,7 @@ mod test {
     /// Writes until something has happened, and a few rounds more.
     fn write_until(
         senders: &mut [Sender],
-        receivers: &mut [Client],
+        receivers: &mut [ClusterClient],
         rounds: &mut usize,
         mut has: impl FnMut() -> bool,
     ) {
@@ -134,12 +134,12 @@ mod test {
     }
 
     pub fn a_node_is_killed_under_load() {
-        let nodes = Nodes::new(3);
+        let nodes = ClusterNodes::new(3);
         let (first, second, third) = (nodes.serve(0), nodes.serve(1), nodes.serve(2));
         let ports = [first.1, second.1, third.1];
         ["n1", "n2", "n3"].iter().for_each(|node| nodes.wait_for(node, "up"));
-        let mut receivers: Vec<Client> =
-            USERS.iter().enumerate().map(|(at, user)| Client::log_in(user, ports[at % 3])).collect();
+        let mut receivers: Vec<ClusterClient> =
+            USERS.iter().enumerate().map(|(at, user)| ClusterClient::log_in(user, ports[at % 3])).collect();
         USERS.iter().zip(&mut receivers).for_each(|(user, receiver)| enter(receiver, user));
         let mut senders: Vec<Sender> = (0..12).map(|at| Sender::new(at, ports[at % 3])).collect();
         let mut rounds = 0;
@@ -171,7 +171,7 @@ mod test {
                     untouched += 1;
                     return bodies(&receiver.got).collect();
                 }
-                let mut again = Client::log_in(user, ports[at % 2]);
+                let mut again = ClusterClient::log_in(user, ports[at % 2]);
                 let until = Instant::now() + Duration::from_secs(1);
                 while Instant::now() < until {
                     assert!(again.exchange(""), "{user} is served again");
@@ -191,9 +191,9 @@ mod test {
         // The node comes back, and all is as before.
         let (_third, port) = nodes.serve(2);
         nodes.wait_for("n3", "up");
-        let mut back = Client::log_in(USERS[0], port);
+        let mut back = ClusterClient::log_in(USERS[0], port);
         let jid = back.jid.clone();
-        let mut other = Client::log_in(USERS[1], ports[0]);
+        let mut other = ClusterClient::log_in(USERS[1], ports[0]);
         other.send(&format!("<message type='chat' to='{jid}'><body>welcome back</body></message>"));
         back.wait("welcome back");
         drop((first, second));

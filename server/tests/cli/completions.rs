@@ -3,11 +3,11 @@
 use std::fs;
 use std::process::Command;
 
-use super::rig::Rig;
+use super::rig::CliRig;
 
 /// Lets bash complete a line, and returns what it offers.
 #[track_caller]
-fn offered(rig: &Rig, words: &[&str]) -> Vec<String> {
+fn offered(rig: &CliRig, words: &[&str]) -> Vec<String> {
     let (last, before) = (words.last().expect("a word"), words.get(words.len() - 2).expect("two words"));
     let line = words.join("' '");
     let complete = format!(
@@ -23,7 +23,7 @@ fn offered(rig: &Rig, words: &[&str]) -> Vec<String> {
 
 #[test]
 fn bash_completes_commands_and_options() {
-    let rig = Rig::empty();
+    let rig = CliRig::empty();
     let script = rig.run(&["completions", "bash"]).fine();
     rig.write("rookery.bash", &script);
     assert_eq!(offered(&rig, &["rookery", "stat"]), ["status"]);
@@ -36,14 +36,14 @@ fn bash_completes_commands_and_options() {
 #[test]
 fn other_shells_have_completions() {
     for shell in ["zsh", "fish", "elvish", "powershell"] {
-        let script = Rig::empty().run(&["completions", shell]).fine();
+        let script = CliRig::empty().run(&["completions", shell]).fine();
         assert!(script.contains("reset-link"), "{shell}: {script}");
     }
 }
 
 #[test]
 fn every_command_has_a_manual_page() {
-    let rig = Rig::empty();
+    let rig = CliRig::empty();
     rig.run(&["manual", "pages"]).fine();
     let page = |name: &str| fs::read_to_string(rig.path(&format!("pages/{name}.1"))).unwrap_or_default();
     for name in ["rookery-user", "rookery-user-add", "rookery-check", "rookery-bench-run-chat"] {

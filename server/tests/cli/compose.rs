@@ -11,7 +11,7 @@ use rookery_needs::Postgres;
 use serde_json::Value;
 
 use super::postgres::TRUSTING;
-use super::rig::{FREE_PORTS, Rig};
+use super::rig::{CliRig, FREE_PORTS};
 use crate::python::python;
 
 #[test]
@@ -117,7 +117,7 @@ fn a_server_serves_and_is_checked_with_what_it_is_given() {
     fs::write(cluster.folder().join("data/pg_hba.conf"), rights).expect("a file");
     cluster.psql(&database, "SELECT pg_reload_conf()").expect("a setting");
     environment.insert("ROOKERY__STORE__URL".into(), database.replace("rookery@", "server@"));
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.write("rookery.toml", &format!("{FREE_PORTS}[store]\n{TRUSTING}"));
     let run = |arguments: &[&str], input: &str| rig.run_in(&environment, arguments, input);
     run(&["serve"], "").failed(78, "password");
@@ -140,7 +140,7 @@ fn a_server_serves_and_is_checked_with_what_it_is_given() {
 fn the_secrets_of_the_cluster_are_made_once() {
     let Some(compose) = Compose::of("cluster/compose.yaml") else { return };
     rookery_needs::programs(&[("openssl", "openssl")]);
-    let rig = Rig::empty();
+    let rig = CliRig::empty();
     let script = rig.path("start");
     fs::copy(folder().join("cluster/start"), &script).expect("a copy");
     let start = || {
@@ -190,7 +190,7 @@ fn the_nodes_of_the_cluster_are_one_server() {
 /// Runs a command where there is nothing else, with an environment; returns its exit code with what
 /// it said.
 fn run(environment: &BTreeMap<String, String>, arguments: &[&str]) -> (Option<i32>, String) {
-    let ended = Rig::empty().run_in(environment, arguments, "");
+    let ended = CliRig::empty().run_in(environment, arguments, "");
     (Some(ended.code), ended.all())
 }
 

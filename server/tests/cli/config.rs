@@ -1,10 +1,10 @@
 //! The configuration as the command line sees it.
 
-use super::rig::Rig;
+use super::rig::CliRig;
 
 #[test]
 fn the_example_starts_a_server_like_none() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let example = rig.run(&["config", "example"]).fine();
     rig.write("rookery.toml", &example.replace("[::]:5222", "127.0.0.1:0").replace("[::]:5223", "127.0.0.1:0"));
     let (server, said) = rig.serve();
@@ -14,7 +14,7 @@ fn the_example_starts_a_server_like_none() {
 
 #[test]
 fn the_example_has_every_module() {
-    let example = Rig::new().run(&["config", "example"]).fine();
+    let example = CliRig::new().run(&["config", "example"]).fine();
     for module in rookery_modules::table(&rookery_modules::Shared::default()) {
         let head = format!("\n[modules.{}]\nenabled = {}\n", module.name(), module.on_by_default());
         assert!(example.contains(&head), "{head}");
@@ -26,7 +26,7 @@ fn the_example_has_every_module() {
 
 #[test]
 fn mistakes_have_a_line_and_a_guess_and_their_own_exit_code() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     rig.write("rookery.toml", "shards = 1\n\n[limits]\nstanza_byte = 5\n[modules.ping]\nenabled = \"yes\"\n");
     for command in [&["serve"][..], &["user", "list"], &[]] {
         let ended = rig.run(command);
@@ -42,7 +42,7 @@ fn mistakes_have_a_line_and_a_guess_and_their_own_exit_code() {
 
 #[test]
 fn what_is_no_toml_has_a_line_too() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.write("rookery.toml", "shards = 1\nshards = 2\n");
     rig.run(&[]).failed(78, "rookery.toml:2: this is not TOML: ");
     rig.run(&["--config", "missing.toml"]).failed(2, "cannot be used multiple times");
@@ -82,7 +82,7 @@ fn variables_give_keys_to_every_command_and_win_over_the_file() {
 
 #[test]
 fn a_certificate_that_cannot_be_used_is_the_configurations_fault() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let tls = "[tls]\ncertificate = \"missing.pem\"\nkey = \"missing.key\"\n";
     rig.write("rookery.toml", &format!("{}{tls}", super::rig::FREE_PORTS));
     rig.run(&[]).failed(78, "missing.pem");
@@ -90,7 +90,7 @@ fn a_certificate_that_cannot_be_used_is_the_configurations_fault() {
 
 #[test]
 fn help_has_examples() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let commands: [&[&str]; 9] = [
         &[],
         &["serve"],
@@ -111,7 +111,7 @@ fn help_has_examples() {
 
 #[test]
 fn the_values_in_force_are_shown_with_where_they_are_from() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let component = "[component.\"bridge.localhost\"]\nsecret = \"nobody guesses this\"\n";
     let upload = "[modules.upload]\nmax_bytes = \"7 MiB\"\n";
     rig.write("rookery.toml", &format!("shards = 2\n{}{component}{upload}", super::rig::FREE_PORTS));
@@ -138,7 +138,7 @@ fn the_values_in_force_are_shown_with_where_they_are_from() {
 
 #[test]
 fn the_running_server_is_compared_with_its_file() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     rig.run(&["config", "diff"]).failed(1, "there is no data folder");
     let (_server, _) = rig.serve();
     assert_eq!(rig.run(&["config", "diff"]).fine(), "the server runs by rookery.toml\n");

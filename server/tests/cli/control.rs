@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::rig::{FREE_PORTS, Rig};
+use super::rig::{CliRig, FREE_PORTS};
 
-/// A rig whose clients may log in without TLS.
-pub fn plain() -> Rig {
-    let rig = Rig::fresh();
+/// Returns a rig whose clients may log in without TLS.
+pub fn plain() -> CliRig {
+    let rig = CliRig::fresh();
     let login = "scram_iterations = 4096\nplaintext_loopback = true\nplain_without_tls = true\n";
     rig.write("rookery.toml", &FREE_PORTS.replace("scram_iterations = 4096\n", login));
     rig
@@ -69,7 +69,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-fn add(rig: &Rig, jid: &str) {
+fn add(rig: &CliRig, jid: &str) {
     rig.run_with(&["user", "add", jid, "--password-stdin"], "correct horse\n").fine();
 }
 
@@ -170,7 +170,7 @@ fn accounts_are_shown_disabled_and_changed_at_once() {
 
 #[test]
 fn accounts_are_disabled_without_a_server_too() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.run(&["user", "disable", "romeo@localhost"]).failed(1, "there is no account romeo@localhost");
     add(&rig, "romeo@localhost");
     rig.run(&["user", "disable", "romeo@localhost"]).fine();
@@ -200,7 +200,7 @@ fn rooms_are_shown_and_destroyed() {
 
 #[test]
 fn the_server_tells_its_state_and_reads_its_configuration_again() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     rig.run(&["status"]).failed(1, "there is no data folder");
     let (server, _) = rig.serve();
     assert_eq!(
@@ -227,7 +227,7 @@ fn the_server_tells_its_state_and_reads_its_configuration_again() {
 
 #[test]
 fn a_server_without_ports_for_browsers_is_reached_all_the_same() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     let ports = FREE_PORTS.replace("web = [\"127.0.0.1:0\"]\nweb_tls = [\"127.0.0.1:0\"]", "web = []\nweb_tls = []");
     rig.write("rookery.toml", &ports);
     let (_server, _) = rig.serve();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rookery_needs::{Proxy, free_port};
 
-use super::rig::{FREE_PORTS, Rig};
+use super::rig::{CliRig, FREE_PORTS};
 
 /// A server of databases that the tests share.
 pub trait Databases: Sync {
@@ -55,8 +55,8 @@ macro_rules! tests {
 pub(crate) use tests;
 
 /// Returns a rig whose configuration names a database, with more keys of `[store]`.
-pub fn rig(address: &str, keys: &str) -> Rig {
-    let rig = Rig::new();
+pub fn rig(address: &str, keys: &str) -> CliRig {
+    let rig = CliRig::new();
     rig.write("rookery.toml", &configuration(address, keys));
     rig
 }
@@ -87,11 +87,11 @@ pub fn a_server_and_its_commands_keep_all_in_it<D: Databases>(databases: &D) {
     assert!(rig.run(&["store", "migrate"]).fine().contains("the newest"));
 }
 
-/// Has operators and their probes ask a server whose database goes away and comes back.
+/// Lets operators and their probes ask a server whose database goes away and comes back.
 pub fn probes_and_metrics_tell_the_truth_while_it_is_away<D: Databases>(databases: &D) {
     let (address, way, port) = (databases.database(), databases.way(), free_port());
     let name = address.rsplit('/').next().expect("a name");
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let ours = FREE_PORTS.replace("\nweb = [\"127.0.0.1:0\"]", &format!("\nweb = [\"127.0.0.1:{port}\"]"));
     let store = configuration(&databases.address_by(&way, name), D::KEYS);
     rig.write("rookery.toml", &store.replace(FREE_PORTS, &ours));
@@ -324,7 +324,7 @@ fn say_one<D: Databases>(databases: &D, address: &str) {
 }
 
 /// Returns what an account's export has.
-pub fn export(rig: &Rig, name: &str) -> String {
+pub fn export(rig: &CliRig, name: &str) -> String {
     rig.run(&["user", "export", &format!("{name}@localhost"), &format!("{name}.xml")]).fine();
     fs::read_to_string(rig.path(&format!("{name}.xml"))).expect("an export")
 }

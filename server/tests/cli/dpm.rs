@@ -4,13 +4,13 @@ use std::io::{BufRead, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use super::rig::{FREE_PORTS, Rig};
+use super::rig::{CliRig, FREE_PORTS};
 
 const DEMO: &str = "[dpm]\nenabled = true\ndemo = true\nlisten = \"127.0.0.1:0\"\n";
 
 #[test]
 fn readings_are_served_from_start_to_stop() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.write("rookery.toml", &format!("{FREE_PORTS}{DEMO}"));
     let checked = rig.run(&["check"]).fine();
     assert!(checked.contains("7 on 2 front-ends"), "{checked}");
@@ -29,7 +29,7 @@ fn readings_are_served_from_start_to_stop() {
 
 #[test]
 fn what_is_wrong_is_named() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let wrong = |text: &str, words: &str| {
         rig.write("rookery.toml", &format!("{FREE_PORTS}{text}"));
         rig.run(&[]).failed(78, words);
@@ -48,7 +48,7 @@ fn what_is_wrong_is_named() {
 
 #[test]
 fn a_taken_port_keeps_a_server_from_starting_now() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("its address");
     rig.write("rookery.toml", &format!("{FREE_PORTS}[dpm]\nenabled = true\ndemo = true\nlisten = \"{address}\"\n"));
@@ -60,7 +60,7 @@ fn a_taken_port_keeps_a_server_from_starting_now() {
 
 #[test]
 fn the_example_database_is_a_good_one_and_mistakes_have_their_place() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let example = rig.run(&["dpm", "database", "example"]).fine();
     rig.write("devices.toml", &example);
     let checked = rig.run(&["dpm", "database", "check", "devices.toml"]).fine();
@@ -74,7 +74,7 @@ fn the_example_database_is_a_good_one_and_mistakes_have_their_place() {
 
 #[test]
 fn readings_are_read_and_watched_from_the_command_line() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.write("rookery.toml", &format!("{FREE_PORTS}{DEMO}"));
     let (server, said) = rig.serve();
     let words = said.split([' ', '\n']).collect::<Vec<_>>();
@@ -104,7 +104,7 @@ fn readings_are_read_and_watched_from_the_command_line() {
 
 #[test]
 fn tables_become_a_database() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.write("nodes.csv", "name,address,socket,protocol\nMUONFE,0c23,127.0.0.1:6801,RETDAT\n");
     let devices = "index,name,reading.node,reading.ssdn,reading.primary\n27235,M:OUTTMP,MUONFE,000042003f210000,0\n";
     let nodes = rig.path("nodes.csv").display().to_string();

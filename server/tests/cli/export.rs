@@ -1,6 +1,6 @@
 //! Export and import (XEP-0227).
 
-use super::rig::Rig;
+use super::rig::CliRig;
 
 /// An export of another server: the examples of the standard, and what ejabberd and Prosody do
 /// besides.
@@ -53,7 +53,7 @@ const FOREIGN: &str = "<?xml version='1.0' encoding='UTF-8'?>
 
 #[test]
 fn what_others_export_is_imported_and_what_is_left_out_is_told() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.write("all.xml", FOREIGN);
     let imported = rig.run(&["user", "import", "all.xml"]);
     assert_eq!(imported.code, 1, "{imported:?}");
@@ -100,7 +100,7 @@ fn bookmarks_of_the_older_kind_become_items() {
         format!("<query xmlns='jabber:iq:private'>{storage}</query>"),
         format!("{node}{storage}</item></items></pubsub>"),
     ] {
-        let rig = Rig::new();
+        let rig = CliRig::new();
         let data = "<server-data xmlns='urn:xmpp:pie:0'><host jid='localhost'><user name='tybalt' password='secret'>";
         rig.write("all.xml", &format!("{data}{kept}</user></host></server-data>"));
         rig.run(&["user", "import", "all.xml"]).fine();
@@ -115,7 +115,7 @@ fn bookmarks_of_the_older_kind_become_items() {
 
 #[test]
 fn an_export_is_imported_as_it_was() {
-    let (one, other) = (Rig::new(), Rig::new());
+    let (one, other) = (CliRig::new(), CliRig::new());
     one.write("all.xml", FOREIGN);
     one.run(&["user", "import", "all.xml"]);
     one.run(&["user", "export", "localhost", "first.xml"]).fine();
@@ -134,7 +134,7 @@ fn an_export_is_imported_as_it_was() {
 
 #[test]
 fn files_may_include_others() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let xi = "xmlns:xi='http://www.w3.org/2001/XInclude'";
     rig.write("main.xml", &format!("<server-data xmlns='urn:xmpp:pie:0' {xi}><xi:include href='local%68ost.xml'/><xi:include href='/etc/passwd'/></server-data>"));
     rig.write("localhost.xml", &format!("<host xmlns='urn:xmpp:pie:0' {xi} jid='localhost'><xi:include href='juliet.xml'/>\n<xi:include href='nobody.xml'/></host>"));
@@ -147,7 +147,7 @@ fn files_may_include_others() {
 
 #[test]
 fn broken_files_are_told_with_their_line() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.write(
         "broken.xml",
         "<server-data xmlns='urn:xmpp:pie:0'>\n<host jid='localhost'>\n<user name='a' password='secret'>\n</host>",

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::control::{base64, log_in, plain, read_until};
-use super::rig::Rig;
+use super::rig::CliRig;
 
 /// The address that nobody came from: it stands in names only.
 const VICTIM: &str = "198.51.100.66";
@@ -23,7 +23,7 @@ struct Fail2ban {
 }
 
 impl Fail2ban {
-    fn unpack(rig: &Rig) -> Fail2ban {
+    fn unpack(rig: &CliRig) -> Fail2ban {
         rookery_needs::programs(&[("python3", "python3")]);
         let folder = rig.path("fail2ban");
         rookery_needs::unpacked("fail2ban", &folder);
@@ -145,7 +145,7 @@ mod test {
     }
 
     /// Lets a server be attacked, and returns its log.
-    fn log_of_a_siege(rig: &Rig) -> String {
+    fn log_of_a_siege(rig: &CliRig) -> String {
         let (server, said) = rig.serve();
         // One who may log in chooses names, too.
         let _ = rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n");
@@ -185,7 +185,7 @@ mod test {
     }
 
     pub fn the_jail_has_what_fail2ban_needs() {
-        let rig = Rig::empty();
+        let rig = CliRig::empty();
         let fail2ban = Fail2ban::unpack(&rig);
         let local = fail2ban.folder.join("etc/fail2ban/jail.d/rookery.local");
         std::fs::write(local, "[rookery]\nenabled = true\n[sshd]\nenabled = false\n").expect("written");

@@ -6,7 +6,7 @@ use std::fs;
 
 use rusqlite::Connection;
 
-use super::rig::Rig;
+use super::rig::CliRig;
 
 /// The keys of "pencil" in the example of RFC 7677 §3, and of RFC 5802 §5 in Base64: salt, stored
 /// key, server key.
@@ -18,14 +18,14 @@ const SHA_256: [&str; 3] = [
 ];
 
 /// Returns a rig with a database that these statements have made.
-fn with(statements: &str) -> Rig {
-    let rig = Rig::new();
+fn with(statements: &str) -> CliRig {
+    let rig = CliRig::new();
     let database = Connection::open(rig.path("other.db")).expect("a database");
     database.execute_batch(statements).expect("tables and rows");
     rig
 }
 
-fn exported(rig: &Rig, name: &str) -> String {
+fn exported(rig: &CliRig, name: &str) -> String {
     rig.run(&["user", "export", &format!("{name}@localhost"), &format!("{name}.xml")]).fine();
     fs::read_to_string(rig.path(&format!("{name}.xml"))).expect("an export")
 }

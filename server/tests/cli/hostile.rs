@@ -12,9 +12,9 @@ use rookery_needs::impostor::{
 use super::databases::rig;
 
 /// An impostor, the scheme of its address, and the end of a server: exit code and words.
-type Case = (fn(TcpStream), &'static str, i32, &'static str);
+type HostileCase = (fn(TcpStream), &'static str, i32, &'static str);
 
-const CASES: [Case; 15] = [
+const CASES: [HostileCase; 15] = [
     // It may be busy, or about to end.
     (hang_up, "postgres", 75, "can't be reached"),
     (hang_up, "mysql", 75, "can't be reached"),

@@ -1,10 +1,10 @@
 //! Links that let somebody in.
 
-use super::rig::{FREE_PORTS, Rig};
+use super::rig::{CliRig, FREE_PORTS};
 
 #[test]
 fn links_are_made_where_people_can_register() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.run(&["user", "invite", "localhost"]).failed(1, "links need the module `register`");
     rig.write("rookery.toml", &format!("{FREE_PORTS}[modules.register]\nenabled = true\nallow_creation = false\n"));
     let link = rig.run(&["user", "invite", "localhost"]).fine();
@@ -22,7 +22,7 @@ fn links_are_made_where_people_can_register() {
 
 #[test]
 fn links_lead_to_a_page_where_browsers_find_one() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let register = "[modules.register]\nenabled = true\n";
     rig.write("rookery.toml", &format!("[listen]\nweb_tls = [\"127.0.0.1:21443\"]\n{register}"));
     let ended = rig.run(&["user", "invite", "localhost"]);

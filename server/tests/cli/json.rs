@@ -4,11 +4,11 @@
 use serde_json::{Value, json};
 
 use super::control::plain;
-use super::rig::{FREE_PORTS, Rig};
+use super::rig::{CliRig, FREE_PORTS};
 
 /// Runs a command with `--json`, and returns the objects that it prints.
 #[track_caller]
-fn objects(rig: &Rig, arguments: &[&str]) -> Vec<Value> {
+fn objects(rig: &CliRig, arguments: &[&str]) -> Vec<Value> {
     let out = rig.run(&[arguments, &["--json"]].concat()).fine();
     let objects: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     assert!(objects.iter().all(Value::is_object), "{out}");
@@ -17,7 +17,7 @@ fn objects(rig: &Rig, arguments: &[&str]) -> Vec<Value> {
 
 #[test]
 fn accounts_administrators_and_tokens_are_objects() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     assert_eq!(objects(&rig, &["user", "list"]), Vec::<Value>::new());
     rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
     assert_eq!(objects(&rig, &["user", "list"]), [json!({ "jid": "juliet@localhost" })]);
@@ -34,7 +34,7 @@ fn accounts_administrators_and_tokens_are_objects() {
 
 #[test]
 fn links_are_objects() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.write("rookery.toml", &format!("{FREE_PORTS}[modules.register]\nenabled = true\nallow_creation = false\n"));
     let link = objects(&rig, &["user", "invite", "localhost"]);
     assert!(link[0]["link"].as_str().is_some_and(|link| link.starts_with("xmpp:localhost?register")), "{link:?}");
@@ -45,7 +45,7 @@ fn links_are_objects() {
 
 #[test]
 fn bounds_and_databases_are_objects() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let bounds = objects(&rig, &["config", "limits"]);
     let outbox = bounds.iter().find(|bound| bound["key"] == "limits.outbox_hard").expect("a bound");
     assert!(outbox["at_most"].is_string() && outbox["excess"].is_string(), "{outbox}");

@@ -3,20 +3,20 @@
 use rcgen::{CertificateParams, KeyPair};
 use rookery_needs::Slapd;
 
-use super::logins::{Stream, says, with};
-use super::rig::Rig;
+use super::logins::{LoginStream, says, with};
+use super::rig::CliRig;
 
 rookery_needs::needing! {
     "cli.ldap": users_of_a_directory_log_in, members_of_a_group_find_each_other, a_limit_of_a_directory_is_named
 }
 
 /// Starts a directory with two users in a group, one outside of it, and an entry for us.
-fn directory(rig: &Rig) -> Slapd {
+fn directory(rig: &CliRig) -> Slapd {
     directory_with(rig, "")
 }
 
 /// Starts the same with more lines of its configuration.
-fn directory_with(rig: &Rig, more: &str) -> Slapd {
+fn directory_with(rig: &CliRig, more: &str) -> Slapd {
     let key = KeyPair::generate().expect("a key");
     let params = CertificateParams::new(["localhost".to_owned()]).expect("a name");
     let certificate = params.self_signed(&key).expect("a certificate").pem();
@@ -32,7 +32,7 @@ mod test {
     use super::*;
 
     pub fn users_of_a_directory_log_in() {
-        let rig = Rig::fresh();
+        let rig = CliRig::fresh();
         let slapd = directory(&rig);
         let search = "base = \"ou=people,dc=example,dc=org\"\nbind_dn = \"cn=rookery,dc=example,dc=org\"\n\
                       bind_password_file = \"own.password\"\n";
@@ -47,7 +47,7 @@ mod test {
             rig.write("rookery.toml", &with(&table));
             says(&rig.run(&["check"]).out, &format!("localhost: {url} knows passwords"));
             let (server, said) = rig.serve();
-            let mut stream = Stream::open(&said, "localhost");
+            let mut stream = LoginStream::open(&said, "localhost");
             says(&stream.by_password("juliet", "wrong"), "<not-authorized");
             says(&stream.by_password("nobody", "right"), "<not-authorized");
             says(&stream.by_password("*", "right"), "<not-authorized");
@@ -60,12 +60,12 @@ mod test {
         rig.write("rookery.toml", &with(&table));
         says(&rig.run(&["check"]).out, "nobody could log in to localhost now");
         let (server, said) = rig.serve();
-        says(&Stream::open(&said, "localhost").by_password("juliet", "right"), "<temporary-auth-failure");
+        says(&LoginStream::open(&said, "localhost").by_password("juliet", "right"), "<temporary-auth-failure");
         assert_eq!(server.stop(), 0);
     }
 
     /// Writes a configuration that reads groups below an entry.
-    fn reads_groups(rig: &Rig, slapd: &Slapd, groups: &str) {
+    fn reads_groups(rig: &CliRig, slapd: &Slapd, groups: &str) {
         let table = format!(
             "[domain.localhost.login]\nldap = \"{}\"\ntrusted = \"directory.pem\"\n\
              base = \"ou=people,dc=example,dc=org\"\nbind_dn = \"cn=rookery,dc=example,dc=org\"\n\
@@ -78,11 +78,11 @@ mod test {
     /// The directory has more entries than it gives to us: rosters stay as they are, and the log
     /// says what can be done.
     pub fn a_limit_of_a_directory_is_named() {
-        let rig = Rig::fresh();
+        let rig = CliRig::fresh();
         let slapd = directory_with(&rig, "sizelimit 2\n");
         reads_groups(&rig, &slapd, "groups_base = \"dc=example,dc=org\"\ngroups_filter = \"(cn=*)\"\n");
         let (server, said) = rig.serve();
-        let mut stream = Stream::open(&said, "localhost");
+        let mut stream = LoginStream::open(&said, "localhost");
         says(&stream.by_password("juliet", "right"), "<success");
         let until = Instant::now() + PATIENCE;
         while !rig.run(&["log"]).out.contains("raise its limit for us, or narrow the filter") {
@@ -93,12 +93,12 @@ mod test {
     }
 
     pub fn members_of_a_group_find_each_other() {
-        let rig = Rig::fresh();
+        let rig = CliRig::fresh();
         let slapd = directory(&rig);
         reads_groups(&rig, &slapd, "groups_base = \"ou=groups,dc=example,dc=org\"\n");
         let (server, said) = rig.serve();
         let enter = |name: &str| {
-            let mut stream = Stream::open(&said, "localhost");
+            let mut stream = LoginStream::open(&said, "localhost");
             says(&stream.by_password(name, "right"), "<success");
             stream.bind();
             stream

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout};
 use serde_json::Value;
 
 use super::control::{log_in, plain};
-use super::rig::Rig;
+use super::rig::CliRig;
 
 /// A command that follows the log; ended when it goes out of scope.
 struct Follower {
@@ -16,7 +16,7 @@ struct Follower {
 }
 
 impl Follower {
-    fn new(rig: &Rig, arguments: &[&str]) -> Follower {
+    fn new(rig: &CliRig, arguments: &[&str]) -> Follower {
         let mut child = rig.command(&[&["log", "--follow"], arguments].concat()).spawn().expect("a process");
         Follower { lines: BufReader::new(child.stdout.take().expect("its output")), child }
     }

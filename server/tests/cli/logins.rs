@@ -13,7 +13,7 @@ use rookery_needs::Site;
 use serde_json::{Value, json};
 
 use super::control::{base64, read_until};
-use super::rig::{FREE_PORTS, Rig};
+use super::rig::{CliRig, FREE_PORTS};
 
 /// Returns a configuration whose clients may log in without encryption, with tables of logins.
 pub fn with(tables: &str) -> String {
@@ -22,15 +22,15 @@ pub fn with(tables: &str) -> String {
 }
 
 /// A client before its login.
-pub struct Stream(BufReader<TcpStream>, String);
+pub struct LoginStream(BufReader<TcpStream>, String);
 
-impl Stream {
-    pub fn open(said: &str, domain: &str) -> Stream {
+impl LoginStream {
+    pub fn open(said: &str, domain: &str) -> LoginStream {
         let words: Vec<&str> = said.split_whitespace().collect();
         let address = words.windows(2).find(|pair| pair[1].starts_with("(STARTTLS")).expect("a port")[0];
         let socket = TcpStream::connect(address).expect("connected");
         socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a patience");
-        let mut stream = Stream(BufReader::new(socket), domain.to_owned());
+        let mut stream = LoginStream(BufReader::new(socket), domain.to_owned());
         stream.restart();
         stream
     }
@@ -101,14 +101,14 @@ pub fn says(answer: &str, condition: &str) {
 
 #[test]
 fn everybody_comes_in_where_a_domain_is_for_everybody() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     rig.write("rookery.toml", &with("[domain.\"guests.localhost\".login]\nanonymous = true\n"));
     let (server, said) = rig.serve();
-    let mut stream = Stream::open(&said, "guests.localhost");
+    let mut stream = LoginStream::open(&said, "guests.localhost");
     says(&stream.authenticate("ANONYMOUS", ""), "<success");
     let one = stream.bind();
     assert!(one.contains("@guests.localhost/"), "{one}");
-    let mut other = Stream::open(&said, "guests.localhost");
+    let mut other = LoginStream::open(&said, "guests.localhost");
     says(&other.authenticate("ANONYMOUS", ""), "<success");
     assert_ne!(one, other.bind());
     assert!(stream.is_alive() && other.is_alive());
@@ -129,17 +129,17 @@ fn an_address_that_knows_passwords_is_asked() {
             (true, false) => (401, String::new()),
         }
     });
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     rig.write("rookery.toml", &with(&format!("[domain.localhost.login]\nurl = \"{}\"\n", site.url("/check"))));
     let checked = rig.run(&["check"]).out;
     says(&checked, "knows passwords");
     let (server, said) = rig.serve();
-    let mut stream = Stream::open(&said, "localhost");
+    let mut stream = LoginStream::open(&said, "localhost");
     says(&stream.by_password("juliet", "wrong"), "<not-authorized");
     says(&stream.by_password("juliet", "right"), "<success");
     assert!(stream.bind().starts_with("juliet@localhost/"));
     is_there.store(false, Ordering::Relaxed);
-    let mut late = Stream::open(&said, "localhost");
+    let mut late = LoginStream::open(&said, "localhost");
     says(&late.by_password("juliet", "right"), "<temporary-auth-failure");
     assert!(stream.is_alive(), "a source that is away ends nobody's session");
     is_there.store(true, Ordering::Relaxed);
@@ -148,15 +148,15 @@ fn an_address_that_knows_passwords_is_asked() {
 }
 
 /// An issuer of the tests: its keys, and what it signs.
-struct Issuer {
+struct LoginIssuer {
     site: Site,
     key: Arc<EncodingKey>,
     /// The text that the next token for a browser carries.
     nonce: Arc<Mutex<String>>,
 }
 
-impl Issuer {
-    fn start() -> Issuer {
+impl LoginIssuer {
+    fn start() -> LoginIssuer {
         let pair = KeyPair::generate().expect("a key");
         let key = Arc::new(EncodingKey::from_ec_der(&pair.serialize_der()));
         let raw = pair.public_key_raw();
@@ -184,7 +184,7 @@ impl Issuer {
             }
         });
         *own.lock().expect("its address") = site.url("");
-        Issuer { site, key, nonce }
+        LoginIssuer { site, key, nonce }
     }
 
     fn token(&self, audience: &str) -> String {
@@ -207,13 +207,13 @@ fn url_safe(bytes: &[u8]) -> String {
 
 #[test]
 fn tokens_of_an_issuer_open_accounts() {
-    let issuer = Issuer::start();
-    let rig = Rig::fresh();
+    let issuer = LoginIssuer::start();
+    let rig = CliRig::fresh();
     let table = format!("[domain.localhost.login]\nissuer = \"{}\"\naudience = \"chat\"\n", issuer.site.url(""));
     rig.write("rookery.toml", &with(&table));
     says(&rig.run(&["check"]).out, "which has 1 keys");
     let (server, said) = rig.serve();
-    let mut stream = Stream::open(&said, "localhost");
+    let mut stream = LoginStream::open(&said, "localhost");
     let show = |audience: &str| format!("n,,\x01auth=Bearer {}\x01\x01", issuer.token(audience));
     let refused = stream.authenticate("OAUTHBEARER", &show("others"));
     says(&refused, "<challenge");
@@ -247,8 +247,8 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
 
 #[test]
 fn administrators_sign_in_at_the_issuer() {
-    let issuer = Issuer::start();
-    let rig = Rig::fresh();
+    let issuer = LoginIssuer::start();
+    let rig = CliRig::fresh();
     let table = format!(
         "[domain.localhost.login]\nissuer = \"{}\"\naudience = \"chat\"\nclient_id = \"page\"\n\
          [modules.administration]\nadmins = [\"juliet@localhost\"]\n",
@@ -270,7 +270,7 @@ fn administrators_sign_in_at_the_issuer() {
     let nobody = get(page, &format!("{back}&code=good"), &cookie);
     says(&nobody, "You are no administrator");
     let show = format!("n,,\x01auth=Bearer {}\x01\x01", issuer.token("chat"));
-    says(&Stream::open(&said, "localhost").authenticate("OAUTHBEARER", &show), "<success");
+    says(&LoginStream::open(&said, "localhost").authenticate("OAUTHBEARER", &show), "<success");
     let (back, cookie) = leave();
     says(&get(page, &format!("{back}&code=good"), "rookery-signing-in=0"), "in another browser");
     says(&get(page, &format!("{back}&code=good"), &cookie), "in another browser");
@@ -304,7 +304,7 @@ fn mistakes_about_logins_are_told() {
             "the module `register` can't be on here",
         ),
     ] {
-        let rig = Rig::fresh();
+        let rig = CliRig::fresh();
         rig.write("rookery.toml", &with(&format!("[domain.localhost.login]\n{table}")));
         let ended = rig.run(&["check"]);
         assert_eq!(ended.code, 78, "{table}{}", ended.out);

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use rookery_needs::{Mariadb, Proxy};
 
 use super::databases::{self, Databases, export, rig};
-use super::rig::Rig;
+use super::rig::CliRig;
 
 static SERVER: LazyLock<Mariadb> = LazyLock::new(Mariadb::start);
 
@@ -80,7 +80,7 @@ fn accounts_come_from_databases_of_other_servers_in_it() {
     if is_left_out() {
         return;
     }
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let ejabberd = SERVER.database();
     let made = SERVER.sql(
         &ejabberd,

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::rig::Rig;
+use super::rig::CliRig;
 
 /// Runs a program that has to succeed, and returns what it says.
 #[track_caller]
@@ -21,7 +21,7 @@ fn run(program: &str, arguments: &[&Path]) -> String {
 #[test]
 fn the_package_is_whole() {
     rookery_needs::programs(&[("dpkg-deb", "dpkg"), ("objdump", "binutils"), ("gzip", "gzip")]);
-    let rig = Rig::empty();
+    let rig = CliRig::empty();
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let script = root.join("packaging/deb");
     let script = script.to_str().expect("a path");

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use rookery_needs::{Postgres, Proxy};
 
 use super::databases::{self, Databases, export, rig};
-use super::rig::{FREE_PORTS, Rig};
+use super::rig::{CliRig, FREE_PORTS};
 
 static CLUSTER: LazyLock<Postgres> = LazyLock::new(Postgres::start);
 
@@ -65,7 +65,7 @@ fn settings_that_lose_messages_and_keys_that_are_wrong_are_told() {
         ("tls = \"maybe\"", "\"verify\" or \"off\""),
         ("connections = 0", "connections"),
     ] {
-        let rig = Rig::new();
+        let rig = CliRig::new();
         rig.write("rookery.toml", &format!("{FREE_PORTS}\n[store]\n{keys}\n"));
         rig.run(&["check"]).failed(78, "");
         rig.run(&["serve"]).failed(78, expected);
@@ -119,7 +119,7 @@ fn accounts_come_from_databases_of_other_servers_in_it() {
     if is_left_out() {
         return;
     }
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let ejabberd = CLUSTER.database();
     let made = CLUSTER.psql(
         &ejabberd,

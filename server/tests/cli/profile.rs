@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use super::rig::Rig;
+use super::rig::CliRig;
 
 /// Keeps a server busy for as long as something else takes, and returns what that returns.
-fn under_load<T>(rig: &Rig, work: impl FnOnce() -> T) -> T {
+fn under_load<T>(rig: &CliRig, work: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -22,7 +22,7 @@ fn under_load<T>(rig: &Rig, work: impl FnOnce() -> T) -> T {
 
 #[test]
 fn a_busy_server_tells_where_its_time_goes() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     let (server, _) = rig.serve();
     let profile = ["profile", "--seconds", "1", "--rate", "1000", "--output"];
     let is_of_commands = |line: &str| line.starts_with("web;") && line.contains(";rookery_web::");
@@ -54,7 +54,7 @@ const MOST_PROFILES: usize = 30;
 
 #[test]
 fn there_is_one_profile_at_a_time_and_it_ends_with_the_one_who_wants_it() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     let (_server, _) = rig.serve();
     let short = || rig.run(&["profile", "--seconds", "1", "--output", "-"]);
     let mut long = rig.command(&["profile", "--seconds", "120", "--output", "-"]).spawn().expect("a process");
@@ -78,7 +78,7 @@ fn there_is_one_profile_at_a_time_and_it_ends_with_the_one_who_wants_it() {
 
 #[test]
 fn two_profiles_are_compared() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     rig.write("before.folded", "shard 0;run;route 50\nshard 0;run;scan 50\n");
     rig.write("after.folded", "shard 0;run;route 150\nshard 0;run;scan 50\n");
     let compare = ["profile", "compare", "before.folded", "after.folded", "--output", "difference.svg"];

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use super::rig::Rig;
+use super::rig::CliRig;
 
 /// Two ports that somebody else has opened, as systemd does for its services.
 struct Sockets {
@@ -59,7 +59,7 @@ fn answer(mut stream: TcpStream) -> String {
 
 #[test]
 fn nobody_is_refused_while_a_server_with_kept_sockets_restarts() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     let sockets = Sockets::open();
     let [ours, other] = sockets.addresses;
     rig.write(
@@ -90,7 +90,7 @@ fn nobody_is_refused_while_a_server_with_kept_sockets_restarts() {
 /// one that is no longer wanted (sd_pid_notify_with_fds(3)).
 #[test]
 fn a_supervisor_is_given_the_ports_to_keep() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     let supervisor = UnixDatagram::bind(rig.path("notify")).expect("a socket");
     supervisor.set_read_timeout(Some(Duration::from_secs(60))).expect("a patience");
     let notify = rig.path("notify").display().to_string();

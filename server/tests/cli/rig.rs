@@ -11,41 +11,41 @@ use tempfile::TempDir;
 
 /// A folder with a configuration that listens on free ports of this machine alone, and a data
 /// folder.
-pub struct Rig {
+pub struct CliRig {
     folder: TempDir,
 }
 
 /// The result of a command.
 #[derive(Debug)]
-pub struct Ended {
+pub struct RigEnded {
     pub code: i32,
     pub out: String,
     pub err: String,
 }
 
 /// A running server; stopped when it goes out of scope.
-pub struct Server {
+pub struct RigServer {
     child: Child,
     out: BufReader<ChildStdout>,
 }
 
-impl Rig {
-    pub fn new() -> Rig {
-        let rig = Rig::fresh();
+impl CliRig {
+    pub fn new() -> CliRig {
+        let rig = CliRig::fresh();
         fs::DirBuilder::new().mode(0o700).create(rig.path("rookery-data")).expect("a folder");
         rig
     }
 
     /// Makes one where no server has been: there is no data folder.
-    pub fn fresh() -> Rig {
-        let rig = Rig::empty();
+    pub fn fresh() -> CliRig {
+        let rig = CliRig::empty();
         rig.write("rookery.toml", FREE_PORTS);
         rig
     }
 
     /// Makes a folder with nothing in it: the defaults hold, and there is no data folder.
-    pub fn empty() -> Rig {
-        Rig { folder: tempfile::tempdir().expect("a folder") }
+    pub fn empty() -> CliRig {
+        CliRig { folder: tempfile::tempdir().expect("a folder") }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -63,22 +63,22 @@ impl Rig {
     }
 
     /// Runs a command to its end.
-    pub fn run(&self, arguments: &[&str]) -> Ended {
+    pub fn run(&self, arguments: &[&str]) -> RigEnded {
         self.run_with(arguments, "")
     }
 
     /// Runs a command with something on its standard input.
-    pub fn run_with(&self, arguments: &[&str], input: &str) -> Ended {
+    pub fn run_with(&self, arguments: &[&str], input: &str) -> RigEnded {
         self.run_in(&BTreeMap::new(), arguments, input)
     }
 
     /// Runs a command with something in its environment and on its standard input.
-    pub fn run_in(&self, environment: &BTreeMap<String, String>, arguments: &[&str], input: &str) -> Ended {
+    pub fn run_in(&self, environment: &BTreeMap<String, String>, arguments: &[&str], input: &str) -> RigEnded {
         let mut child = self.command(arguments).envs(environment).spawn().expect("a process");
         // A command that reads nothing may be gone already.
         let _ = child.stdin.take().expect("its input").write_all(input.as_bytes());
         let output = child.wait_with_output().expect("its output");
-        Ended {
+        RigEnded {
             code: output.status.code().expect("an exit code"),
             out: String::from_utf8(output.stdout).expect("text"),
             err: String::from_utf8(output.stderr).expect("text"),
@@ -86,14 +86,14 @@ impl Rig {
     }
 
     /// Starts a server and waits until it says that it runs; returns what it said until then.
-    pub fn serve(&self) -> (Server, String) {
+    pub fn serve(&self) -> (RigServer, String) {
         self.serve_in(&[])
     }
 
-    /// Starts a server as [`Rig::serve`] does, with something in its environment.
-    pub fn serve_in(&self, environment: &[(&str, &str)]) -> (Server, String) {
+    /// Starts a server as [`CliRig::serve`] does, with something in its environment.
+    pub fn serve_in(&self, environment: &[(&str, &str)]) -> (RigServer, String) {
         let mut child = self.command(&[]).envs(environment.iter().copied()).spawn().expect("a process");
-        let mut server = Server { out: BufReader::new(child.stdout.take().expect("its output")), child };
+        let mut server = RigServer { out: BufReader::new(child.stdout.take().expect("its output")), child };
         let mut said = String::new();
         while !said.lines().any(|line| line.starts_with("Rookery") && line.contains("is running")) {
             if server.out.read_line(&mut said).expect("text") == 0 {
@@ -121,7 +121,7 @@ impl Rig {
     }
 }
 
-impl Server {
+impl RigServer {
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -156,14 +156,14 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for RigServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Ended {
+impl RigEnded {
     /// Checks that the command succeeded, and returns what it said.
     #[track_caller]
     pub fn fine(self) -> String {

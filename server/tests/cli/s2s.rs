@@ -1,13 +1,13 @@
 //! `rookery s2s DOMAIN` and `rookery check` say by which rules a domain of ours reaches another
 //! one, or why it doesn't.
 
-use super::rig::{FREE_PORTS, Rig};
-use super::setup::Dns;
+use super::rig::{CliRig, FREE_PORTS};
+use super::setup::SetupDns;
 
-/// A server of three domains, two of which have rules of their own, and a name server that knows
-/// nobody.
-fn rig(dns: &Dns) -> Rig {
-    let rig = Rig::new();
+/// Starts a server of three domains, two of which have rules of their own, and a name server that
+/// knows nobody.
+fn rig(dns: &SetupDns) -> CliRig {
+    let rig = CliRig::new();
     let address = dns.address;
     let listen = FREE_PORTS.replace("[login]", "s2s = [\"127.0.0.1:0\"]\ns2s_tls = [\"127.0.0.1:0\"]\n[login]");
     rig.write(
@@ -25,7 +25,7 @@ fn rig(dns: &Dns) -> Rig {
 
 #[test]
 fn the_rules_of_the_domain_that_calls_are_told() {
-    let dns = Dns::start();
+    let dns = SetupDns::start();
     let rig = rig(&dns);
     let own = |domain: &str| format!("[federation] and [domain.\"{domain}\".federation]");
     let (closed, picky) = (own("closed.example"), own("picky.example"));
@@ -79,7 +79,7 @@ fn the_rules_of_the_domain_that_calls_are_told() {
 
 #[test]
 fn a_check_says_which_domains_are_closed_and_asks_dns_about_the_others() {
-    let dns = Dns::start();
+    let dns = SetupDns::start();
     let rig = rig(&dns);
     let checked = rig.run(&["check"]);
     for words in [

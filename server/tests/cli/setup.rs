@@ -7,11 +7,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use super::rig::{Ended, Rig};
+use super::rig::{CliRig, RigEnded};
 
 /// A name server with a few records; it answers by UDP.
 #[derive(Clone)]
-pub(super) struct Dns {
+pub(super) struct SetupDns {
     pub(super) address: SocketAddr,
     zone: Arc<Mutex<Zone>>,
 }
@@ -27,10 +27,10 @@ struct Zone {
 const A: u16 = 1;
 const SRV: u16 = 33;
 
-impl Dns {
-    pub(super) fn start() -> Dns {
+impl SetupDns {
+    pub(super) fn start() -> SetupDns {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
-        let dns = Dns { address: socket.local_addr().expect("its address"), zone: Arc::default() };
+        let dns = SetupDns { address: socket.local_addr().expect("its address"), zone: Arc::default() };
         let zone = dns.zone.clone();
         thread::spawn(move || {
             let mut buffer = [0; 1500];
@@ -96,7 +96,7 @@ fn srv(port: u16, host: &str) -> Vec<u8> {
     numbers.chain(labels).chain([0]).collect()
 }
 
-fn setup(rig: &Rig, dns: &Dns, more: &[&str]) -> Ended {
+fn setup(rig: &CliRig, dns: &SetupDns, more: &[&str]) -> RigEnded {
     let server = dns.address.to_string();
     let arguments = ["setup", "chat.example.org", "--data-dir", "data", "--address", "203.0.113.5", "--dns", &server];
     rig.run(&[&arguments, more].concat())
@@ -111,7 +111,7 @@ fn line<'a>(said: &'a str, record: &str) -> &'a str {
 
 #[test]
 fn a_dry_run_tells_all_and_makes_nothing() {
-    let (rig, dns) = (Rig::empty(), Dns::start());
+    let (rig, dns) = (CliRig::empty(), SetupDns::start());
     let said = setup(&rig, &dns, &["--dry-run", "--admin", "anna"]).fine();
     for words in [
         "data/rookery.toml (would be written)",
@@ -138,7 +138,7 @@ fn a_dry_run_tells_all_and_makes_nothing() {
 
 #[test]
 fn records_are_compared_with_what_dns_has() {
-    let (rig, dns) = (Rig::empty(), Dns::start());
+    let (rig, dns) = (CliRig::empty(), SetupDns::start());
     let clients = "_xmpp-client._tcp.chat.example.org";
     let by_tls = "_xmpps-client._tcp.chat.example.org";
     let address = "chat.example.org. IN A 203.0.113.5";
@@ -161,7 +161,7 @@ fn records_are_compared_with_what_dns_has() {
 
 #[test]
 fn a_server_is_set_up_once() {
-    let (rig, dns) = (Rig::empty(), Dns::start());
+    let (rig, dns) = (CliRig::empty(), SetupDns::start());
     let said = setup(&rig, &dns, &["--admin", "anna"]).fine();
     let text = fs::read_to_string(rig.path("data/rookery.toml")).expect("a configuration");
     assert!(text.lines().count() <= 15, "{text}");
@@ -187,7 +187,7 @@ fn a_server_is_set_up_once() {
 
 #[test]
 fn a_configuration_of_comments_is_none() {
-    let (rig, dns) = (Rig::empty(), Dns::start());
+    let (rig, dns) = (CliRig::empty(), SetupDns::start());
     fs::create_dir(rig.path("data")).expect("a folder");
     rig.write("data/rookery.toml", "# rookery setup DOMAIN writes this\n\n");
     setup(&rig, &dns, &[]).fine();
@@ -197,7 +197,7 @@ fn a_configuration_of_comments_is_none() {
 
 #[test]
 fn it_waits_for_dns_if_it_is_asked_to() {
-    let (rig, dns) = (Rig::empty(), Dns::start());
+    let (rig, dns) = (CliRig::empty(), SetupDns::start());
     let (clients, by_tls) = ("_xmpp-client._tcp.chat.example.org", "_xmpps-client._tcp.chat.example.org");
     dns.say(clients, SRV, srv(5222, "chat.example.org"));
     dns.say(by_tls, SRV, srv(5223, "chat.example.org"));
@@ -212,7 +212,7 @@ fn it_waits_for_dns_if_it_is_asked_to() {
 
 #[test]
 fn what_is_no_domain_or_name_is_refused() {
-    let rig = Rig::empty();
+    let rig = CliRig::empty();
     rig.run(&["setup", "192.0.2.1", "--data-dir", "data"]).failed(1, "is no domain such as example.org");
     rig.run(&["setup", "a.example", "--admin", "x@b.example", "--data-dir", "data"])
         .failed(1, "x@b.example is not an address in a.example");
@@ -222,7 +222,7 @@ fn what_is_no_domain_or_name_is_refused() {
 
 #[test]
 fn a_check_compares_dns_if_it_is_asked_to() {
-    let (rig, dns) = (Rig::new(), Dns::start());
+    let (rig, dns) = (CliRig::new(), SetupDns::start());
     let clients = "_xmpp-client._tcp.chat.example.org";
     dns.say(clients, SRV, srv(5222, "chat.example.org"));
     // A check listens nowhere for longer than a moment, so these ports may be those of the records.

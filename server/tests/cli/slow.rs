@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::rig::{FREE_PORTS, Rig};
+use super::rig::{CliRig, FREE_PORTS};
 
-fn json(rig: &Rig, command: &str) -> Value {
+fn json(rig: &CliRig, command: &str) -> Value {
     let ran = rig.command(&[command, "--json"]).output().expect("a process");
     let text = String::from_utf8_lossy(&ran.stdout);
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -12,7 +12,7 @@ fn json(rig: &Rig, command: &str) -> Value {
 
 #[test]
 fn what_is_slow_follows_from_the_configuration() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     rig.write("rookery.toml", &format!("{FREE_PORTS}[instruments]\nslow_ms = 600000\n"));
     let (server, _) = rig.serve();
     assert_eq!(rig.run(&["slow"]).fine(), "nothing has taken 600000 ms or longer since the start\n");
@@ -41,7 +41,7 @@ fn what_is_slow_follows_from_the_configuration() {
 
 #[test]
 fn a_doctor_says_what_is_fine_with_its_numbers() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     let (_server, _) = rig.serve();
     let found = json(&rig, "doctor");
     let findings = found["findings"].as_array().expect("findings");

@@ -6,15 +6,15 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use super::rig::{FREE_PORTS, Rig};
+use super::rig::{CliRig, FREE_PORTS};
 
-fn mode(rig: &Rig, name: &str) -> u32 {
+fn mode(rig: &CliRig, name: &str) -> u32 {
     fs::metadata(rig.path(name)).unwrap_or_else(|error| panic!("{name}: {error}")).permissions().mode() & 0o777
 }
 
 /// Returns the password of the first account: it is in a file that is named, since nothing here is
 /// a terminal.
-fn password(rig: &Rig, said: &str) -> String {
+fn password(rig: &CliRig, said: &str) -> String {
     let line = said.lines().find(|line| line.trim_start().starts_with("Password")).expect("a password");
     let file = line.split_whitespace().nth(1).expect("a file");
     assert_eq!(mode(rig, file), 0o600);
@@ -23,7 +23,7 @@ fn password(rig: &Rig, said: &str) -> String {
 
 #[test]
 fn the_first_start_makes_everything_and_says_so() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     let (server, said) = rig.serve();
     assert!(said.starts_with("Rookery 0."), "{said}");
     for words in [
@@ -56,7 +56,7 @@ fn the_first_start_makes_everything_and_says_so() {
 
 #[test]
 fn later_starts_say_only_what_is_new() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     rig.serve().0.stop();
     let (server, said) = rig.serve();
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -71,7 +71,7 @@ fn later_starts_say_only_what_is_new() {
 
 #[test]
 fn other_domains_get_another_certificate() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     rig.serve().0.stop();
     let certificate = || fs::read(rig.path("rookery-data/certs/self-signed.pem")).expect("a certificate");
     let first = certificate();
@@ -89,7 +89,7 @@ fn other_domains_get_another_certificate() {
 
 #[test]
 fn operator_files_are_used_and_left_alone() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     rig.write("own.pem", &made.cert.pem());
     rig.write("own.key", &made.signing_key.serialize_pem());
@@ -103,7 +103,7 @@ fn operator_files_are_used_and_left_alone() {
 
 #[test]
 fn a_folder_has_one_server() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     let (server, _) = rig.serve();
     rig.run(&[]).failed(1, &format!("a server (process {}) runs in ./rookery-data already", server.pid()));
     let checked = rig.run(&["check"]).all();
@@ -112,7 +112,7 @@ fn a_folder_has_one_server() {
 
 #[test]
 fn without_configuration_the_data_folder_is_asked_for_one() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     fs::create_dir(rig.path("elsewhere")).expect("a folder");
     fs::rename(rig.path("rookery.toml"), rig.path("elsewhere/rookery.toml")).expect("moved");
     rig.write("elsewhere/rookery.toml", "domains = [\"elsewhere.example\"]");
@@ -122,7 +122,7 @@ fn without_configuration_the_data_folder_is_asked_for_one() {
 
 #[test]
 fn a_start_that_fails_leaves_nothing_behind() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     // An address that no other test takes ports of.
     let taken = std::net::TcpListener::bind("127.83.1.2:0").expect("a port");
     let address = taken.local_addr().expect("its address");
@@ -138,7 +138,7 @@ fn a_start_that_fails_leaves_nothing_behind() {
 
 #[test]
 fn a_file_in_place_of_the_folder_is_named() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     rig.write("rookery-data", "");
     rig.run(&[]).failed(78, "the data folder ./rookery-data can't be made");
     let checked = rig.run(&["check"]);
@@ -150,7 +150,7 @@ fn a_file_in_place_of_the_folder_is_named() {
 /// comes next.
 #[test]
 fn who_comes_after_a_long_silence_has_all_the_time_to_log_in() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     rig.write("rookery.toml", &format!("{FREE_PORTS}\n[limits]\nlogin_seconds = 5\n"));
     let (server, said) = rig.serve();
     let port = said.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(' ').next()).expect("a port");

@@ -6,7 +6,7 @@ use std::thread;
 
 use rusqlite::Connection;
 
-use super::rig::{FREE_PORTS, Rig};
+use super::rig::{CliRig, FREE_PORTS};
 
 /// The first eight versions of the schema, as servers of before have run them.
 const OLD: [&str; 8] = [
@@ -21,8 +21,8 @@ const OLD: [&str; 8] = [
 ];
 
 /// Returns a rig with the database of an old server that has an account.
-fn old() -> Rig {
-    let rig = Rig::new();
+fn old() -> CliRig {
+    let rig = CliRig::new();
     let database = Connection::open(rig.path("rookery-data/rookery.db")).expect("a database");
     OLD.iter().for_each(|schema| database.execute_batch(schema).expect("a schema"));
     database
@@ -37,7 +37,7 @@ fn old() -> Rig {
 
 #[test]
 fn a_database_is_copied_and_compared() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
     let copied = rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).fine();
     assert!(copied.contains("accounts") && copied.contains("both have the same"), "{copied}");
@@ -55,7 +55,7 @@ fn a_database_is_copied_and_compared() {
 
 #[test]
 fn wrong_places_are_told() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
     rig.run(&["store", "copy", "--to", "mongodb://localhost/x"]).failed(1, "no database that this server knows");
     rig.run(&["store", "copy", "--to", "sqlite:./rookery-data/rookery.db"]).failed(1, "can't be copied to itself");
@@ -73,7 +73,7 @@ fn wrong_places_are_told() {
 
 #[test]
 fn a_copy_that_was_interrupted_is_no_database_yet() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
     rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).fine();
     let copy = Connection::open(rig.path("copy/rookery.db")).expect("the copy");
@@ -106,7 +106,7 @@ fn who_must_not_change_tables_is_told_who_does() {
 
 #[test]
 fn the_release_before_uses_a_database_and_the_one_before_that_is_refused() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
     let database = Connection::open(rig.path("rookery-data/rookery.db")).expect("the database");
     let this: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0)).expect("a version");
@@ -134,7 +134,7 @@ fn the_statements_that_are_printed_do_the_same() {
     drop(database);
     by_server.run(&["store", "migrate"]).fine();
     assert!(by_hand.run(&["store", "migrate", "--dry-run"]).fine().contains("the newest"));
-    let schema = |rig: &Rig| {
+    let schema = |rig: &CliRig| {
         let database = Connection::open(rig.path("rookery-data/rookery.db")).expect("the database");
         let mut query = database
             .prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name")
@@ -152,7 +152,7 @@ fn the_statements_that_are_printed_do_the_same() {
 
 #[test]
 fn a_command_waits_for_who_holds_the_file_and_says_so() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
     for command in [&["user", "add", "romeo@localhost", "--password-stdin"][..], &["store", "migrate"]] {
         let holder = Connection::open(rig.path("rookery-data/rookery.db")).expect("the database");

@@ -6,13 +6,13 @@ use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 use std::time::Duration;
 
-use super::rig::Rig;
+use super::rig::CliRig;
 
 /// The socket that a supervisor listens on.
 struct Supervisor(UnixDatagram);
 
 impl Supervisor {
-    fn of(rig: &Rig) -> Supervisor {
+    fn of(rig: &CliRig) -> Supervisor {
         let socket = UnixDatagram::bind(rig.path("notify")).expect("a socket");
         socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a patience");
         Supervisor(socket)
@@ -37,7 +37,7 @@ impl Supervisor {
 
 #[test]
 fn a_supervisor_is_told_what_the_server_does() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     let supervisor = Supervisor::of(&rig);
     let socket = rig.path("notify").display().to_string();
     let (server, said) = rig.serve_in(&[("NOTIFY_SOCKET", &socket)]);
@@ -63,7 +63,7 @@ fn a_supervisor_is_told_what_the_server_does() {
 
 #[test]
 fn a_watchdog_is_fed_while_the_shards_work() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     let supervisor = Supervisor::of(&rig);
     let socket = rig.path("notify").display().to_string();
     let (server, _) = rig.serve_in(&[("NOTIFY_SOCKET", &socket), ("WATCHDOG_USEC", "300000")]);
@@ -82,7 +82,7 @@ fn a_watchdog_is_fed_while_the_shards_work() {
 /// A child that inherits the environment of another server isn't the one that is meant.
 #[test]
 fn a_watchdog_of_another_process_is_not_fed() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     let supervisor = Supervisor::of(&rig);
     let socket = rig.path("notify").display().to_string();
     let (server, _) = rig.serve_in(&[("NOTIFY_SOCKET", &socket), ("WATCHDOG_USEC", "300000"), ("WATCHDOG_PID", "1")]);
@@ -95,13 +95,13 @@ fn a_watchdog_of_another_process_is_not_fed() {
 fn the_unit_has_no_mistakes() {
     let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/rookery.service");
     let text = std::fs::read_to_string(unit).expect("the unit");
-    let rig = Rig::empty();
+    let rig = CliRig::empty();
     // The binary that it names is not installed here.
     rig.write("rookery.service", &text.replace("/usr/bin/rookery", env!("CARGO_BIN_EXE_rookery")));
     rookery_needs::programs(&[("systemd-analyze", "systemd")]);
     let looked = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(rig.path("rookery.service")).output();
     let looked = looked.expect("systemd-analyze runs");
     let words = String::from_utf8_lossy(&looked.stderr);
-    // Other units of the machine are none of ours.
+    // Other units of the machine don't concern this test.
     assert!(looked.status.success() && !words.contains("rookery.service"), "{words}");
 }

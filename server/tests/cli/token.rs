@@ -1,10 +1,10 @@
 //! Tokens of the HTTP API.
 
-use super::rig::Rig;
+use super::rig::CliRig;
 
 #[test]
 fn tokens_are_made_listed_and_revoked() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let secret =
         rig.run(&["token", "add", "desk", "--scope", "users:read,users:write", "--domain", "localhost"]).fine();
     assert!(secret.starts_with("rookery_") && secret.trim_end().len() == 72, "{secret}");

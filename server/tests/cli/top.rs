@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-use super::rig::Rig;
+use super::rig::CliRig;
 
-fn once(rig: &Rig, by: &str) -> Value {
+fn once(rig: &CliRig, by: &str) -> Value {
     let text = rig.run(&["top", "--once", "--json", "--by", by]).fine();
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 #[test]
 fn every_list_is_there_with_totals_and_rates() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     let (_server, _) = rig.serve();
     for by in ["threads", "shards", "sessions", "rooms", "modules", "servers"] {
         let page = once(&rig, by);
@@ -32,6 +32,6 @@ fn every_list_is_there_with_totals_and_rates() {
 
 #[test]
 fn without_a_server_there_is_nothing_to_watch() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.run(&["top", "--once"]).failed(1, "no server runs in ./rookery-data");
 }

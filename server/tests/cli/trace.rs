@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout};
 use serde_json::Value;
 
 use super::control::{log_in, plain, read_until};
-use super::rig::Rig;
+use super::rig::CliRig;
 
 /// A command that traces; ended when it goes out of scope.
 struct Tracer {
@@ -16,7 +16,7 @@ struct Tracer {
 
 impl Tracer {
     /// Returns it once the server traces.
-    fn new(rig: &Rig, arguments: &[&str]) -> Tracer {
+    fn new(rig: &CliRig, arguments: &[&str]) -> Tracer {
         let mut child = rig.command(&[&["trace"], arguments].concat()).spawn().expect("a process");
         let mut tracer = Tracer { lines: BufReader::new(child.stdout.take().expect("its output")), child };
         tracer.until("tracing");
@@ -122,5 +122,5 @@ fn few_trace_at_a_time_and_within_bounds() {
 
 #[test]
 fn without_a_server_there_is_nothing_to_trace() {
-    Rig::new().run(&["trace", "a@localhost"]).failed(1, "no server runs in ./rookery-data");
+    CliRig::new().run(&["trace", "a@localhost"]).failed(1, "no server runs in ./rookery-data");
 }

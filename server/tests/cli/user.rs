@@ -1,14 +1,14 @@
 //! Accounts, with and without a running server.
 
-use super::rig::{Ended, FREE_PORTS, Rig};
+use super::rig::{CliRig, FREE_PORTS, RigEnded};
 
-fn add(rig: &Rig, jid: &str, password: &str) -> Ended {
+fn add(rig: &CliRig, jid: &str, password: &str) -> RigEnded {
     rig.run_with(&["user", "add", jid, "--password-stdin"], &format!("{password}\n"))
 }
 
 #[test]
 fn accounts_come_and_go() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     assert_eq!(add(&rig, "Romeo@localhost", "secret").fine(), "added romeo@localhost\n");
     add(&rig, "juliet@localhost", "secret").fine();
     add(&rig, "romeo@localhost", "other").failed(1, "romeo@localhost exists already");
@@ -25,7 +25,7 @@ fn accounts_come_and_go() {
 
 #[test]
 fn a_running_server_is_no_obstacle() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let (server, _) = rig.serve();
     add(&rig, "romeo@localhost", "secret").fine();
     assert_eq!(rig.run(&["user", "list"]).fine(), "admin@localhost\nromeo@localhost\n");
@@ -34,7 +34,7 @@ fn a_running_server_is_no_obstacle() {
 
 #[test]
 fn what_cannot_be_an_account_is_refused() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     add(&rig, "localhost", "x").failed(1, "has no name before an @");
     add(&rig, "romeo@localhost/orchard", "x").failed(1, "written without, as romeo@localhost");
     add(&rig, "romeo@example.org", "x")
@@ -47,7 +47,7 @@ fn what_cannot_be_an_account_is_refused() {
 
 #[test]
 fn many_accounts_are_listed_whole() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let lines: String = (0..300).map(|number| format!("user{number:04}@localhost,secret\n")).collect();
     rig.write("accounts.csv", &lines);
     let imported = rig.run(&["user", "import", "accounts.csv"]);
@@ -60,7 +60,7 @@ fn many_accounts_are_listed_whole() {
 
 #[test]
 fn wrong_lines_are_named_and_the_others_imported() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     add(&rig, "known@localhost", "x").fine();
     let lines = [
         "jid,password",
@@ -103,7 +103,7 @@ fn wrong_lines_are_named_and_the_others_imported() {
 /// Names that an option gives rights to are given by operators, who are told so.
 #[test]
 fn who_has_rights_by_name_is_told() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let admins = "[modules.rooms]\nadmins = [\"root@localhost\", \"romeo@localhost\"]\n";
     rig.write("rookery.toml", &format!("{}{admins}", FREE_PORTS));
     assert_eq!(add(&rig, "juliet@localhost", "x").fine(), "added juliet@localhost\n");
@@ -117,7 +117,7 @@ fn who_has_rights_by_name_is_told() {
 /// A pipe can be read once, and has no size.
 #[test]
 fn accounts_come_and_go_through_pipes() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let imported = rig.run_with(&["user", "import", "-"], "romeo@localhost,secret\njuliet@localhost,secret\n");
     assert_eq!(imported.fine(), "2 accounts added, 0 lines failed\n");
     let imported = rig.run_with(&["user", "import", "/dev/stdin"], "paris@localhost,secret\n");
@@ -126,7 +126,7 @@ fn accounts_come_and_go_through_pipes() {
     assert_eq!(exported.err, "exported 3 accounts\n");
     assert!(!rig.path("-").exists());
     let exported = exported.fine();
-    let other = Rig::new();
+    let other = CliRig::new();
     let imported = other.run_with(&["user", "import", "-"], &exported).fine();
     assert_eq!(imported, "3 accounts imported, 0 things left out\n");
     assert_eq!(rig.run(&["user", "list"]).fine(), other.run(&["user", "list"]).fine());
@@ -136,7 +136,7 @@ fn accounts_come_and_go_through_pipes() {
 
 #[test]
 fn odd_files_do_no_harm() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.run(&["user", "import", "nowhere.csv"]).failed(1, "nowhere.csv: ");
     rig.write("empty.csv", "");
     assert_eq!(rig.run(&["user", "import", "empty.csv"]).fine(), "0 accounts added, 0 lines failed\n");
@@ -154,7 +154,7 @@ fn odd_files_do_no_harm() {
 
 #[test]
 fn passwords_are_what_was_given() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.write("rookery.toml", &format!("domains = [\"localhost\", \"example.org\"]\n{FREE_PORTS}"));
     // A password of spaces and commas, with the line end of another system.
     let added = rig.run_with(&["user", "add", "a@example.org", "--password-stdin"], " a, b \r\nsecond line\n");

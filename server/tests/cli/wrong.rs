@@ -1,12 +1,12 @@
 //! A hundred configurations as people get them wrong: each is refused with file, line, key and what
 //! would be right, by whatever command reads it.
 
-use super::rig::Rig;
+use super::rig::CliRig;
 
 #[test]
 fn a_hundred_mistakes_are_told_with_line_key_and_remedy() {
     assert!(MISTAKES.len() >= 100, "{}", MISTAKES.len());
-    let rig = Rig::empty();
+    let rig = CliRig::empty();
     for (text, expected) in MISTAKES {
         rig.write("wrong.toml", text);
         let ended = rig.run(&["config", "show", "--config", "wrong.toml"]);

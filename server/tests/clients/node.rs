@@ -42,7 +42,8 @@ fn make(folder: &Path) {
 
 const PACKAGE: &str = include_str!("../../../tests/clients/web/package.json");
 const LOCKED: &str = include_str!("../../../tests/clients/web/package-lock.json");
-const SCRIPTS: [(&str, &str); 3] = [
+const SCRIPTS: [(&str, &str); 4] = [
+    ("bot.mjs", include_str!("../../../examples/bot.mjs")),
     ("chat.mjs", include_str!("../../../tests/clients/web/chat.mjs")),
     ("request.mjs", include_str!("../../../tests/clients/web/request.mjs")),
     ("resume.mjs", include_str!("../../../tests/clients/web/resume.mjs")),

@@ -58,21 +58,21 @@ fn links_are_found_and_resolved() {
 }
 
 /// A link to another place of the repository.
-struct Link<'a> {
+struct BookLink<'a> {
     /// The path, from the folder of the document; empty for the document itself.
     path: &'a str,
     /// The name of a heading there.
     anchor: Option<&'a str>,
 }
 
-fn links(text: &str) -> Vec<Link<'_>> {
+fn links(text: &str) -> Vec<BookLink<'_>> {
     let targets = outside_of_code(text).flat_map(|line| line.split("](").skip(1));
     let targets = targets.filter_map(|rest| Some(rest.split_once(')')?.0));
     let inner = targets.filter(|target| !target.contains("://") && !target.starts_with("mailto:"));
     inner
         .map(|target| match target.split_once('#') {
-            Some((path, anchor)) => Link { path, anchor: Some(anchor) },
-            None => Link { path: target, anchor: None },
+            Some((path, anchor)) => BookLink { path, anchor: Some(anchor) },
+            None => BookLink { path: target, anchor: None },
         })
         .collect()
 }

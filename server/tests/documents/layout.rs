@@ -14,9 +14,11 @@ fn layouts_name_every_module_and_nothing_else() {
         let Some(layout) = layout(&text) else { continue };
         layouts += 1;
         let (modules, named) = (modules(&text), named(&layout));
-        // A table beside the file names the modules that stand in it.
-        let table = path.rsplit_once('/').filter(|_| named.contains("table"));
-        let table = table.map(|(folder, _)| tree.text(&format!("{folder}/table.rs"))).unwrap_or_default();
+        // A table beside the file, or in its folder, names the modules that stand in it.
+        let beside = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let tables = [beside, path.trim_end_matches(".rs")].map(|folder| format!("{folder}/table.rs"));
+        let table = tables.iter().find(|table| named.contains("table") && tree.has(table));
+        let table = table.map(|table| tree.text(table)).unwrap_or_default();
         let in_table = |module: &str| table.contains(&format!("{module}::"));
         let missing = modules.iter().filter(|module| !named.contains(**module) && !in_table(module));
         faults.extend(missing.map(|module| format!("{path}: the layout doesn't name `{module}`")));
@@ -41,6 +43,17 @@ fn a_crate_of_many_modules_has_a_layout() {
     });
     assert_eq!(without.collect::<Vec<_>>(), Vec::<&str>::new(), "these crates have no `# Layout` in their head");
 }
+
+#[test]
+fn a_module_with_a_folder_lies_beside_it() {
+    let tree = Tree::read();
+    let is_source = |path: &&str| path.contains("/src/") && !OTHERS.iter().any(|folder| path.starts_with(folder));
+    let within: Vec<&str> = tree.ending("/mod.rs").filter(is_source).collect();
+    assert!(within.is_empty(), "`name.rs` beside `name/` is the convention: {within:?}");
+}
+
+/// The folders that still have the other convention.
+const OTHERS: [&str; 2] = ["crates/dpm/", "crates/store/"];
 
 /// Returns the lines below `# Layout`, up to the next heading or the end of the head.
 fn layout(text: &str) -> Option<String> {
@@ -74,7 +87,7 @@ fn named(layout: &str) -> BTreeSet<String> {
     names.filter(is_name).map(str::to_owned).collect()
 }
 
-/// Tells whether a file defines or imports something of that name.
+/// Returns whether a file defines or imports something of that name.
 fn is_defined(text: &str, name: &str) -> bool {
     ["fn ", "static ", "const "].iter().any(|kind| text.contains(&format!("{kind}{name}")))
 }

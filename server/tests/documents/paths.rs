@@ -108,7 +108,7 @@ fn is_path(word: &str, is_quoted: bool, tree: &Tree) -> bool {
     is_source || (is_quoted && is_ours)
 }
 
-/// Tells whether a path exists, as seen from a file.
+/// Returns whether a path exists, as seen from a file.
 fn exists(tree: &Tree, from: &str, name: &str) -> bool {
     let up = name.matches("../").count();
     if up > 0 {

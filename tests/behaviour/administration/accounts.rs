@@ -3,7 +3,7 @@
 use rookery_sasl::Mechanism;
 use rookery_testkit::{Client, Config, Security, Server};
 
-use super::{Scene, completed, condition, noted, run};
+use super::{AdministrationScene, completed, condition, noted, run};
 
 fn log_in(server: &Server, name: &str, mechanism: Mechanism, password: &str) -> Result<(), String> {
     // A client that has failed before has to wait.
@@ -26,7 +26,7 @@ fn new_account<'a>(jid: &'a [&'a str]) -> [(&'static str, &'a [&'a str]); 3] {
 
 #[test]
 fn accounts_are_added() {
-    let mut scene = Scene::new();
+    let mut scene = AdministrationScene::new();
     scene.succeed("add-user", &new_account(&["juliet@example.org"]));
     let account = scene.server.address("juliet");
     assert_eq!(scene.server.done(scene.server.stores().accounts.exists(account.as_ref())), Ok(true));
@@ -46,7 +46,7 @@ fn accounts_are_added() {
 
 #[test]
 fn accounts_are_deleted_with_their_sessions() {
-    let mut scene = Scene::new();
+    let mut scene = AdministrationScene::new();
     let mut users = [0, 1].map(|at| scene.server.online(&format!("{}/r", scene.names[at])));
     let (a, b) = (scene.jid(0), scene.jid(1));
     scene.succeed("delete-user", &[("accountjids", &[&a, &b])]);
@@ -63,7 +63,7 @@ fn accounts_are_deleted_with_their_sessions() {
 #[test]
 fn a_disabled_account_is_told_so_and_nobody_else() {
     for at in [0, 1] {
-        let mut scene = Scene::new();
+        let mut scene = AdministrationScene::new();
         let mut user = scene.server.online(&format!("{}/r", scene.names[at]));
         let jid = scene.jid(at);
         scene.succeed("disable-user", &[("accountjids", &[&jid])]);
@@ -84,7 +84,7 @@ fn a_disabled_account_is_told_so_and_nobody_else() {
 #[test]
 fn sessions_are_ended_all_or_one() {
     for at in [0, 1] {
-        let mut scene = Scene::new();
+        let mut scene = AdministrationScene::new();
         let mut one = scene.server.online(&format!("{}/one", scene.names[at]));
         let mut two = scene.server.online(&format!("{}/two", scene.names[at]));
         let jid = scene.jid(at);
@@ -101,7 +101,7 @@ fn sessions_are_ended_all_or_one() {
 
 #[test]
 fn passwords_are_changed() {
-    let mut scene = Scene::new();
+    let mut scene = AdministrationScene::new();
     let jid = scene.jid(1);
     scene.succeed("change-user-password", &[("accountjid", &[&jid]), ("password", &["a new one"])]);
     assert_eq!(log_in(&scene.server, &scene.names[1], Mechanism::Plain, "a new one"), Ok(()));
@@ -112,7 +112,7 @@ fn passwords_are_changed() {
 #[test]
 fn a_name_of_an_administrator_is_not_for_whoever_comes() {
     let register = ("register", "allow_plaintext", rookery_hub::Value::Switch(true));
-    let scene = Scene::with(Config { options: vec![register], ..Config::default() });
+    let scene = AdministrationScene::with(Config { options: vec![register], ..Config::default() });
     // The administrator removes its account; the next owner of the name doesn't get the rights.
     let mut admin = scene.admin;
     admin.send("<iq type='set' id='r' to='example.org'><query xmlns='jabber:iq:register'><remove/></query></iq>");
@@ -128,7 +128,7 @@ fn a_name_of_an_administrator_is_not_for_whoever_comes() {
 
 #[test]
 fn users_may_not() {
-    let scene = Scene::new();
+    let scene = AdministrationScene::new();
     let mut user = scene.server.login(&format!("{}/r", scene.names[0]));
     for command in ["add-user", "delete-user", "get-registered-users-num", "shutdown", "edit-admin"] {
         assert_eq!(condition(&run(&mut user, command, &[])), "forbidden", "{command}");
@@ -139,7 +139,7 @@ fn users_may_not() {
 /// conversation stays, and what is said later is kept again.
 #[test]
 fn archives_are_emptied() {
-    let mut scene = Scene::new();
+    let mut scene = AdministrationScene::new();
     let [mut one, mut other] = [0, 1].map(|at| scene.server.online(&format!("{}/r", scene.names[at])));
     let texts = |client: &mut Client| {
         client.send("<iq type='set' id='q'><query xmlns='urn:xmpp:mam:2'/></iq>");
@@ -163,7 +163,7 @@ fn archives_are_emptied() {
     };
     other.all();
     assert_eq!(condition(&other.ask(&command("", ""))), "forbidden");
-    let empty = |scene: &mut Scene, account: &str| {
+    let empty = |scene: &mut AdministrationScene, account: &str| {
         let form = format!(
             "<x xmlns='jabber:x:data' type='submit'><field var='accountjids'><value>{account}</value></field></x>"
         );

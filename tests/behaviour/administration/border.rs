@@ -3,10 +3,10 @@
 use rookery_testkit::wire::{Item, Wire};
 use rookery_testkit::{Config, Internet};
 
-use super::{Scene, condition, noted};
+use super::{AdministrationScene, condition, noted};
 
-fn scene() -> Scene {
-    Scene::with(Config { federates: true, ..Config::default() })
+fn scene() -> AdministrationScene {
+    AdministrationScene::with(Config { federates: true, ..Config::default() })
 }
 
 fn message(from: &str, to: &str) -> String {
@@ -81,7 +81,7 @@ fn a_stream_that_one_domain_has_let_in_brings_nothing_to_another_that_has_not() 
     let domains = ["example.org", "second.example"].map(str::to_owned).to_vec();
     let meeting = internet.meeting_without_tls(&domains);
     let calls = internet.play("marlowe.lit");
-    let mut scene = Scene::with(Config { domains, internet: Some(meeting), ..Config::default() });
+    let mut scene = AdministrationScene::with(Config { domains, internet: Some(meeting), ..Config::default() });
     let mut barred = scene.server.online("juliet@example.org/r");
     let mut open = scene.server.online("nurse@second.example/r");
     scene.succeed("edit-blacklist", &[("blacklistjids", &["marlowe.lit"])]);

@@ -3,12 +3,12 @@
 use rookery_testkit::befriend;
 use rookery_xml::{Element, ns};
 
-use super::{Scene, complete, completed, condition, execute, noted, values};
+use super::{AdministrationScene, complete, completed, condition, execute, noted, values};
 
 #[test]
 fn rosters_are_shown() {
     for at in [0, 1] {
-        let mut scene = Scene::new();
+        let mut scene = AdministrationScene::new();
         let mut user = scene.server.online(&format!("{}/r", scene.names[at]));
         let mut romeo = scene.server.online("romeo/orchard");
         befriend(&mut user, &mut romeo);
@@ -31,7 +31,7 @@ fn rosters_are_shown() {
 
 #[test]
 fn lists_say_what_is_missing() {
-    let mut scene = Scene::new();
+    let mut scene = AdministrationScene::new();
     let _users = scene.names.clone().map(|name| scene.server.online(&format!("{name}/r")));
     let all = values(&scene.succeed("get-online-users-num", &[]), "onlineusersnum");
     assert_eq!(all, ["3"], "with the administrator");
@@ -56,7 +56,7 @@ fn lists_say_what_is_missing() {
 
 #[test]
 fn who_asks_for_what_nobody_does_is_told_so() {
-    let mut scene = Scene::new();
+    let mut scene = AdministrationScene::new();
     let away = 1 - scene.server.home_of("bard");
     let mut user = scene.server.online(&format!("{}/r", scene.names[away]));
     let form = scene.admin.ask(&execute("end-user-session"));
@@ -74,7 +74,7 @@ fn who_asks_for_what_nobody_does_is_told_so() {
 #[test]
 fn the_last_login_is_known() {
     for at in [0, 1] {
-        let mut scene = Scene::new();
+        let mut scene = AdministrationScene::new();
         let jid = scene.jid(at);
         let never = scene.succeed("get-user-lastlogin", &[("accountjids", &[&jid])]);
         assert!(never.child("note", ns::COMMANDS).is_some());
@@ -92,7 +92,7 @@ fn the_last_login_is_known() {
 #[test]
 fn statistics_tell_where_somebody_is() {
     for at in [0, 1] {
-        let mut scene = Scene::new();
+        let mut scene = AdministrationScene::new();
         let _user = scene.server.online(&format!("{}/r", scene.names[at]));
         let jid = scene.jid(at);
         let found = scene.succeed("user-stats", &[("accountjid", &[&jid])]);
@@ -104,7 +104,7 @@ fn statistics_tell_where_somebody_is() {
 
 #[test]
 fn accounts_are_counted_and_listed_over_all_shards() {
-    let mut scene = Scene::new();
+    let mut scene = AdministrationScene::new();
     let (a, b) = (scene.jid(0), scene.jid(1));
     scene.server.account("off");
     scene.succeed("disable-user", &[("accountjids", &["off@example.org"])]);
@@ -139,7 +139,7 @@ fn accounts_are_counted_and_listed_over_all_shards() {
 
 #[test]
 fn absurd_numbers_do_no_harm() {
-    let mut scene = Scene::new();
+    let mut scene = AdministrationScene::new();
     for max in ["0", "-1", "99999999999999999999", "x'; DROP TABLE accounts"] {
         scene.succeed("get-registered-users-list", &[("max_items", &[max])]);
     }
@@ -148,7 +148,7 @@ fn absurd_numbers_do_no_harm() {
 /// Users choose long names: a list of them fits a session, and says where it goes on.
 #[test]
 fn a_list_of_long_names_comes_in_parts() {
-    let mut scene = Scene::new();
+    let mut scene = AdministrationScene::new();
     let local = "u".repeat(1000);
     for number in 0..400 {
         scene.server.account(&format!("{local}{number:03}"));
@@ -173,7 +173,7 @@ fn a_list_of_long_names_comes_in_parts() {
 /// A long roster is shown as far as it fits, and the rest is told of.
 #[test]
 fn a_long_roster_is_cut() {
-    let mut scene = Scene::new();
+    let mut scene = AdministrationScene::new();
     let mut user = scene.server.login(&format!("{}/r", scene.names[0]));
     for contact in 0..14 {
         let group = |number: usize| format!("<group>{number:02}{}</group>", "g".repeat(990));

@@ -11,14 +11,14 @@ use rookery_testkit::{Client, Config, Server};
 use rookery_xml::{Element, ns};
 
 /// A server with an administrator, and one account on each shard.
-struct Scene {
+struct AdministrationScene {
     server: Server,
     admin: Client,
     /// Local parts, whose homes are shard 0 and 1.
     names: [String; 2],
 }
 
-impl Scene {
+impl AdministrationScene {
     fn new() -> Self {
         Self::with(Config::default())
     }

@@ -1,16 +1,16 @@
 //! The domain's messages, its administrators, and its end: §4.23 to §4.32.
 
 use rookery_operations::process::Wish;
-use rookery_operations::removed::Removal;
+use rookery_operations::removed::PendingRemoval;
 use rookery_sasl::Credentials;
 use rookery_testkit::befriend;
 use rookery_testkit::server::PASSWORD;
 
-use super::{Scene, condition, noted, run, values};
+use super::{AdministrationScene, condition, noted, run, values};
 
 #[test]
 fn announcements_reach_those_who_are_here() {
-    let mut scene = Scene::new();
+    let mut scene = AdministrationScene::new();
     let mut users = [0, 1].map(|at| scene.server.online(&format!("{}/r", scene.names[at])));
     let mut silent = scene.server.login("silent/r");
     scene.succeed("announce", &[("subject", &["Soon"]), ("announcement", &["Log off", "now!"])]);
@@ -23,7 +23,7 @@ fn announcements_reach_those_who_are_here() {
 
 #[test]
 fn the_message_of_the_day_is_set_changed_and_deleted() {
-    let mut scene = Scene::new();
+    let mut scene = AdministrationScene::new();
     let names = scene.names.clone();
     let mut here = scene.server.online(&format!("{}/r", names[0]));
     scene.succeed("set-motd", &[("motd", &["one"])]);
@@ -43,7 +43,7 @@ fn the_message_of_the_day_is_set_changed_and_deleted() {
 
 #[test]
 fn a_message_of_the_day_survives_a_restart() {
-    let mut scene = Scene::new();
+    let mut scene = AdministrationScene::new();
     scene.succeed("set-motd", &[("motd", &["stay"])]);
     scene.server.restart();
     scene.server.online("romeo/r").expect_message("example.org", "stay");
@@ -54,7 +54,7 @@ fn a_message_of_the_day_survives_a_restart() {
 
 #[test]
 fn new_users_are_welcomed() {
-    let mut scene = Scene::new();
+    let mut scene = AdministrationScene::new();
     scene.succeed("set-welcome", &[("welcome", &["Hello!"])]);
     let fields =
         |jid| [("accountjid", jid), ("password", &["r0m30myr0m30"][..]), ("password-verify", &["r0m30myr0m30"][..])];
@@ -68,7 +68,7 @@ fn new_users_are_welcomed() {
 
 #[test]
 fn administrators_name_others() {
-    let mut scene = Scene::new();
+    let mut scene = AdministrationScene::new();
     let mut user = scene.server.login(&format!("{}/r", scene.names[1]));
     assert_eq!(condition(&run(&mut user, "get-online-users-num", &[])), "forbidden");
     let jid = scene.jid(1);
@@ -88,7 +88,7 @@ fn administrators_name_others() {
 
 #[test]
 fn the_end_is_announced_and_comes_later() {
-    let mut scene = Scene::new();
+    let mut scene = AdministrationScene::new();
     let mut user = scene.server.online(&format!("{}/r", scene.names[1]));
     scene.succeed("shutdown", &[("delay", &["30"]), ("announcement", &["Bye"])]);
     user.expect_message("example.org", "Bye");
@@ -109,20 +109,20 @@ fn the_end_is_announced_and_comes_later() {
 #[test]
 fn accounts_are_removed_that_the_command_line_wants_removed() {
     for at in [0, 1] {
-        let scene = Scene::new();
+        let scene = AdministrationScene::new();
         let mut user = scene.server.online(&format!("{}/r", scene.names[at]));
         let mut other = scene.server.online(&format!("{}/r", scene.names[1 - at]));
         befriend(&mut user, &mut other);
         let (stores, account) = (scene.server.stores(), scene.server.address(&scene.names[at]));
         let now = rookery_testkit::server::EPOCH_MS + scene.server.now();
-        let removal = scene.server.done(Removal::of(&stores, account.as_ref())).unwrap().expect("an account");
+        let removal = scene.server.done(PendingRemoval::of(&stores, account.as_ref())).unwrap().expect("an account");
         scene.server.done(removal.ask(&stores, now)).unwrap();
         assert_eq!(scene.server.done(removal.is_done(&stores)), Ok(false));
         scene.server.advance(2_000);
         user.all_to_the_end();
         assert_eq!(scene.server.done(removal.is_done(&stores)), Ok(true));
         assert_eq!(
-            scene.server.done(Removal::of(&stores, account.as_ref())).map(|removal| removal.is_none()),
+            scene.server.done(PendingRemoval::of(&stores, account.as_ref())).map(|removal| removal.is_none()),
             Ok(true)
         );
         let heard = other.all();

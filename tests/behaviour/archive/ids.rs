@@ -2,7 +2,7 @@
 
 use rookery_xml::{Element, ns};
 
-use super::{Scene, page};
+use super::{ArchiveScene, page};
 
 fn ids(message: &Element) -> Vec<(&str, &str)> {
     let ids = message.children().filter(|child| child.is("stanza-id", ns::STANZA_ID));
@@ -11,7 +11,7 @@ fn ids(message: &Element) -> Vec<(&str, &str)> {
 
 #[test]
 fn a_message_carries_its_place_in_the_archive_of_its_recipient_only() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     let message = scene.romeo_says("hi");
     let (juliet, romeo) = (scene.juliet.bare().to_owned(), page(&mut scene.romeo, &[], ""));
     let archived = page(&mut scene.juliet, &[], "");
@@ -21,7 +21,7 @@ fn a_message_carries_its_place_in_the_archive_of_its_recipient_only() {
 
 #[test]
 fn forged_ids_are_cut_out_and_those_of_others_stay() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     let to = scene.juliet.bare().to_owned();
     let room = "<stanza-id xmlns='urn:xmpp:sid:0' by='room@chat.example.org' id='theirs'/>";
     let origin = "<origin-id xmlns='urn:xmpp:sid:0' id='mine'/>";
@@ -47,7 +47,7 @@ fn forged_ids_are_cut_out_and_those_of_others_stay() {
 
 #[test]
 fn ids_by_the_sender_are_not_sent() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     let (own, to) = (scene.romeo.bare().to_owned(), scene.juliet.bare().to_owned());
     let forged = format!("<stanza-id xmlns='urn:xmpp:sid:0' by='{own}' id='forged'/>");
     scene.romeo.send(&format!("<message type='chat' to='{to}'><body>hi</body>{forged}</message>"));

@@ -13,20 +13,20 @@ use rookery_testkit::{Client, Config, Server};
 use rookery_xml::{Element, ns};
 
 /// Juliet, and Romeo, whose home is the other shard.
-struct Scene {
+struct ArchiveScene {
     server: Server,
     juliet: Client,
     romeo: Client,
 }
 
 /// A page of an archive.
-struct Page {
+struct ArchivedPage {
     /// The `id` of each result, with the body of its message.
     messages: Vec<(String, String)>,
     fin: Element,
 }
 
-impl Scene {
+impl ArchiveScene {
     fn new() -> Self {
         Self::with(Config::default())
     }
@@ -61,7 +61,7 @@ impl Scene {
 }
 
 /// Asks for a page of one's own archive: with the fields of a form, then what else the query has.
-fn page(client: &mut Client, fields: &[(&str, &str)], rest: &str) -> Page {
+fn page(client: &mut Client, fields: &[(&str, &str)], rest: &str) -> ArchivedPage {
     read_page(client, &query(fields, rest))
 }
 
@@ -74,7 +74,7 @@ fn query(fields: &[(&str, &str)], rest: &str) -> String {
     format!("<iq type='set' id='q'><query xmlns='urn:xmpp:mam:2' queryid='f27'>{form}{rest}</query></iq>")
 }
 
-fn read_page(client: &mut Client, iq: &str) -> Page {
+fn read_page(client: &mut Client, iq: &str) -> ArchivedPage {
     client.send(iq);
     let mut messages = Vec::new();
     loop {
@@ -82,7 +82,7 @@ fn read_page(client: &mut Client, iq: &str) -> Page {
         if stanza.name() == "iq" {
             assert_eq!(stanza.attr("type"), Some("result"), "{stanza:?}");
             let fin = stanza.child("fin", ns::MAM).expect("the end of a page").clone();
-            return Page { messages, fin };
+            return ArchivedPage { messages, fin };
         }
         assert_eq!(stanza.attr("from"), Some(client.bare()), "{stanza:?}");
         let result = stanza.child("result", ns::MAM).expect("a result");
@@ -107,7 +107,7 @@ fn set(content: &str) -> String {
     format!("<set xmlns='http://jabber.org/protocol/rsm'>{content}</set>")
 }
 
-impl Page {
+impl ArchivedPage {
     fn bodies(&self) -> Vec<&str> {
         self.messages.iter().map(|(_, body)| body.as_str()).collect()
     }

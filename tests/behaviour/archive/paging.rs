@@ -4,10 +4,10 @@ use rookery_hub::Value;
 use rookery_testkit::Config;
 use rookery_xml::ns;
 
-use super::{Scene, page, query, read_page, refused, set};
+use super::{ArchiveScene, page, query, read_page, refused, set};
 
-fn scene() -> Scene {
-    let mut scene = Scene::new();
+fn scene() -> ArchiveScene {
+    let mut scene = ArchiveScene::new();
     scene.romeo_says_many(6);
     scene
 }
@@ -93,7 +93,7 @@ fn single_messages_are_fetched_by_their_ids() {
 
 #[test]
 fn words_are_searched_for() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     for body in ["A rose by any other name", "would smell as sweet", "O Romeo, Romeo", "any NAME, Rose"] {
         scene.romeo_says(body);
     }
@@ -112,7 +112,7 @@ fn words_are_searched_for() {
 #[test]
 fn a_page_has_limits() {
     let options = vec![("archive", "page", Value::Number(3))];
-    let mut scene = Scene::with(Config { options, ..Config::default() });
+    let mut scene = ArchiveScene::with(Config { options, ..Config::default() });
     scene.romeo_says_many(5);
     for rest in [String::new(), set("<max>1000000000000000000000000</max>")] {
         let page = page(&mut scene.juliet, &[], &rest);
@@ -124,7 +124,7 @@ fn a_page_has_limits() {
 
 #[test]
 fn a_page_of_large_messages_leaves_room_in_the_outbox() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     for number in 0..8 {
         scene.romeo_says(&format!("{number}{}", "x".repeat(100_000)));
     }
@@ -136,7 +136,7 @@ fn a_page_of_large_messages_leaves_room_in_the_outbox() {
 
 #[test]
 fn an_archive_tells_what_it_spans() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     let ask = "<iq type='get' id='1'><metadata xmlns='urn:xmpp:mam:2'/></iq>";
     let empty = scene.juliet.ask(ask);
     assert_eq!(empty.child("metadata", ns::MAM).expect("metadata").children().count(), 0);
@@ -154,7 +154,7 @@ fn an_archive_tells_what_it_spans() {
 
 #[test]
 fn the_fields_of_a_query_can_be_asked_for() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     let answer = scene.juliet.ask("<iq type='get' id='form1'><query xmlns='urn:xmpp:mam:2'/></iq>");
     let form = answer.child("query", ns::MAM).and_then(|query| query.child("x", ns::DATA_FORMS)).expect("a form");
     let types: Vec<_> =

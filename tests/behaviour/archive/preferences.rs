@@ -4,7 +4,7 @@ use rookery_hub::Value;
 use rookery_testkit::{Config, befriend};
 use rookery_xml::ns;
 
-use super::{Scene, page, refused};
+use super::{ArchiveScene, page, refused};
 
 const ASK: &str = "<iq type='get' id='juliet2'><prefs xmlns='urn:xmpp:mam:2'/></iq>";
 
@@ -17,7 +17,7 @@ fn prefs(default: &str, always: &str, never: &str) -> String {
     )
 }
 
-fn set(scene: &mut Scene, prefs: &str) {
+fn set(scene: &mut ArchiveScene, prefs: &str) {
     let prefs = scene.named(prefs);
     scene.juliet.send(&format!("<iq type='set' id='juliet3'>{prefs}</iq>"));
     scene.juliet.expect(&format!("<iq type='result' id='juliet3' from='*' to='*'>{prefs}</iq>"));
@@ -26,7 +26,7 @@ fn set(scene: &mut Scene, prefs: &str) {
 #[test]
 fn preferences_are_what_the_operator_or_the_user_says() {
     let options = vec![("archive", "default", Value::Text("roster".into()))];
-    let mut scene = Scene::with(Config { options, ..Config::default() });
+    let mut scene = ArchiveScene::with(Config { options, ..Config::default() });
     scene.juliet.send(ASK);
     scene.juliet.expect(&format!("<iq type='result' id='juliet2' from='*' to='*'>{}</iq>", prefs("roster", "", "")));
     set(&mut scene, &prefs("never", "romeo@montague.lit", "montague@montague.lit"));
@@ -40,7 +40,7 @@ fn preferences_are_what_the_operator_or_the_user_says() {
 
 #[test]
 fn what_is_never_archived_has_no_id() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     set(&mut scene, &prefs("always", "", "ROMEO"));
     let message = scene.romeo_says("off the record");
     assert!(message.child("stanza-id", ns::STANZA_ID).is_none());
@@ -53,7 +53,7 @@ fn what_is_never_archived_has_no_id() {
 
 #[test]
 fn preferences_hold_while_the_user_is_away() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     set(&mut scene, &prefs("never", "", ""));
     let address = scene.juliet.full().to_owned();
     scene.juliet.close();
@@ -67,7 +67,7 @@ fn preferences_hold_while_the_user_is_away() {
 
 #[test]
 fn contacts_only_means_the_roster() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     set(&mut scene, &prefs("roster", "", ""));
     scene.romeo_says("stranger");
     assert_eq!(page(&mut scene.juliet, &[], "").messages.len(), 0);
@@ -79,7 +79,7 @@ fn contacts_only_means_the_roster() {
 
 #[test]
 fn malformed_preferences_are_refused() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     for (payload, condition) in [
         ("<prefs xmlns='urn:xmpp:mam:2'/>", "bad-request"),
         ("<prefs xmlns='urn:xmpp:mam:2' default='often'/>", "bad-request"),

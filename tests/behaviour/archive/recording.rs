@@ -4,11 +4,11 @@ use rookery_hub::Value;
 use rookery_testkit::Config;
 use rookery_xml::ns;
 
-use super::{Scene, page, query, refused};
+use super::{ArchiveScene, page, query, refused};
 
 #[test]
 fn both_sides_of_a_conversation_are_archived_once() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     scene.romeo_says("Call me but love");
     let (juliet, romeo) = (scene.juliet.full().to_owned(), scene.romeo.full().to_owned());
     scene.juliet.send(&format!("<message type='chat' to='{romeo}'><body>What man art thou</body></message>"));
@@ -25,7 +25,7 @@ fn both_sides_of_a_conversation_are_archived_once() {
 
 #[test]
 fn the_forwarded_message_is_the_one_that_was_sent() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     let to = scene.juliet.full().to_owned();
     scene.romeo.send(&format!(
         "<message type='chat' id='m1' to='{to}'><body>hi</body><x xmlns='urn:example' a='&lt;'>text</x></message>"
@@ -43,7 +43,7 @@ fn the_forwarded_message_is_the_one_that_was_sent() {
 
 #[test]
 fn messages_are_archived_for_users_who_are_away_and_carry_the_same_id_later() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     scene.juliet.send("<presence type='unavailable'/>");
     scene.juliet.pump();
     let (to, from) = (scene.juliet.bare().to_owned(), scene.romeo.full().to_owned());
@@ -62,7 +62,7 @@ fn messages_are_archived_for_users_who_are_away_and_carry_the_same_id_later() {
 
 #[test]
 fn what_is_of_the_moment_refused_or_not_to_be_stored_is_not_archived() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     let to = scene.juliet.bare().to_owned();
     for message in [
         format!("<message type='chat' to='{to}'><composing xmlns='http://jabber.org/protocol/chatstates'/></message>"),
@@ -83,7 +83,7 @@ fn what_is_of_the_moment_refused_or_not_to_be_stored_is_not_archived() {
 
 #[test]
 fn messages_to_oneself_are_archived_once() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     let own = scene.juliet.bare().to_owned();
     scene.juliet.send(&format!("<message type='chat' to='{own}'><body>Note to self</body></message>"));
     scene.juliet.send("<message type='chat'><body>Another</body></message>");
@@ -95,7 +95,7 @@ fn messages_to_oneself_are_archived_once() {
 
 #[test]
 fn nobody_sees_the_archive_of_another() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     scene.romeo_says("For thine eyes only");
     for target in ["JULIET", "nobody@example.org"] {
         for payload in ["<query xmlns='urn:xmpp:mam:2'/>", "<prefs xmlns='urn:xmpp:mam:2' default='never'/>"] {
@@ -112,7 +112,7 @@ fn nobody_sees_the_archive_of_another() {
 
 #[test]
 fn results_and_copies_that_others_forge_are_not_archived() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     let to = scene.juliet.bare().to_owned();
     scene.romeo.send(&format!(
         "<message to='{to}'><result xmlns='urn:xmpp:mam:2' id='1'><forwarded xmlns='urn:xmpp:forward:0'><message xmlns='jabber:client' \
@@ -124,7 +124,7 @@ fn results_and_copies_that_others_forge_are_not_archived() {
 
 #[test]
 fn where_the_module_is_off_there_is_no_archive() {
-    let mut scene = Scene::with(Config { modules_off: vec!["archive"], ..Config::default() });
+    let mut scene = ArchiveScene::with(Config { modules_off: vec!["archive"], ..Config::default() });
     let message = scene.romeo_says("hi");
     assert!(message.child("stanza-id", ns::STANZA_ID).is_none());
     refused(&mut scene.juliet, &query(&[], ""), "service-unavailable");
@@ -133,7 +133,7 @@ fn where_the_module_is_off_there_is_no_archive() {
 #[test]
 fn old_messages_go() {
     let options = vec![("archive", "expire_days", Value::Number(1))];
-    let mut scene = Scene::with(Config { options, ..Config::default() });
+    let mut scene = ArchiveScene::with(Config { options, ..Config::default() });
     scene.romeo_says("old");
     scene.server.advance(23 * 60 * 60 * 1000);
     scene.romeo_says("new");
@@ -144,7 +144,7 @@ fn old_messages_go() {
 
 #[test]
 fn an_account_shows_what_its_archive_can() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     let own = scene.juliet.bare().to_owned();
     let info = scene
         .juliet

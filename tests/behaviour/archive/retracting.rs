@@ -3,12 +3,12 @@
 use rookery_testkit::Client;
 use rookery_xml::{Element, ns};
 
-use super::{Scene, query};
+use super::{ArchiveScene, query};
 
 /// Both archives know that something was said, not what.
 #[test]
 fn what_was_taken_back_leaves_a_tombstone_on_both_sides() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     say(&mut scene, "wrong-recipient-1", "<body>Have not saints lips</body>");
     say(&mut scene, "kept", "<body>Stay</body>");
     say(&mut scene, "retract-message-1", &retract("wrong-recipient-1"));
@@ -25,7 +25,7 @@ fn what_was_taken_back_leaves_a_tombstone_on_both_sides() {
 /// §6: only who said it.
 #[test]
 fn others_take_nothing_back() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     say(&mut scene, "said", "<body>Have not saints lips</body>");
     let to = scene.romeo.full().to_owned();
     scene.juliet.send(&format!("<message type='chat' to='{to}' id='forged'>{}</message>", retract("said")));
@@ -43,7 +43,7 @@ fn others_take_nothing_back() {
     }
 }
 
-fn say(scene: &mut Scene, id: &str, content: &str) {
+fn say(scene: &mut ArchiveScene, id: &str, content: &str) {
     let to = scene.juliet.full().to_owned();
     scene.romeo.send(&format!("<message type='chat' to='{to}' id='{id}'>{content}</message>"));
     scene.juliet.expect_element();

@@ -6,21 +6,21 @@ use rookery_store::memory::Memory;
 use rookery_testkit::Config;
 use rookery_xml::ns;
 
-use super::{Page, Scene, page, query, refused, set};
+use super::{ArchiveScene, ArchivedPage, page, query, refused, set};
 
 const TEXT: &str = "{urn:xmpp:fulltext:0}fulltext";
 
-fn with_budget(messages: u64) -> Scene {
-    Scene::with(Config { options: vec![("archive", "search", Value::Number(messages))], ..Config::default() })
+fn with_budget(messages: u64) -> ArchiveScene {
+    ArchiveScene::with(Config { options: vec![("archive", "search", Value::Number(messages))], ..Config::default() })
 }
 
-fn search(scene: &mut Scene, word: &str, rest: &str) -> Page {
+fn search(scene: &mut ArchiveScene, word: &str, rest: &str) -> ArchivedPage {
     page(&mut scene.juliet, &[(TEXT, word)], &set(rest))
 }
 
 #[test]
 fn words_are_few_and_short_and_count_once() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     scene.romeo_says("O Romeo, Romeo");
     let same = "romeo ".repeat(5000);
     assert_eq!(search(&mut scene, &same, "").bodies(), ["O Romeo, Romeo"]);
@@ -65,7 +65,7 @@ fn so_does_one_from_the_end() {
 fn an_account_has_few_searches_at_a_time_and_a_shard_one_portion() {
     let held = Held::new(Memory::stores());
     held.set_flowing(true);
-    let mut scene = Scene::with(Config { stores: held.stores(), ..Config::default() });
+    let mut scene = ArchiveScene::with(Config { stores: held.stores(), ..Config::default() });
     scene.romeo_says("rose");
     let own = scene.juliet.bare().to_owned();
     let mut sessions: Vec<_> = (0..3).map(|number| scene.server.online(&format!("{own}/{number}"))).collect();
@@ -101,7 +101,7 @@ fn an_account_has_few_searches_at_a_time_and_a_shard_one_portion() {
 /// No engine's own idea of words, letters and collations counts.
 #[test]
 fn words_of_all_scripts_are_found_by_their_parts() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     let bodies = ["Ärger im Straßenverkehr", "東京都に住む", "naïve café 🦊 at 10:30", "that is it, and no more"];
     for body in bodies {
         scene.romeo_says(body);
@@ -127,7 +127,7 @@ fn words_of_all_scripts_are_found_by_their_parts() {
 /// Pages, contacts and parts of words: an index must leave none of it out.
 #[test]
 fn what_is_found_is_there() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     for body in ["a rose is", "a rose", "rosemary", "prose", "r o s e"] {
         scene.romeo_says(body);
     }

@@ -7,12 +7,12 @@ use rookery_store::memory::Memory;
 use rookery_testkit::Config;
 use rookery_xml::ns;
 
-use super::{Scene, page, query, refused};
+use super::{ArchiveScene, page, query, refused};
 
-fn held() -> (Scene, std::sync::Arc<Held>) {
+fn held() -> (ArchiveScene, std::sync::Arc<Held>) {
     let held = Held::new(Memory::stores());
     held.set_flowing(true);
-    (Scene::with(Config { stores: held.stores(), ..Config::default() }), held)
+    (ArchiveScene::with(Config { stores: held.stores(), ..Config::default() }), held)
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn what_waits_is_bounded() {
 
 #[test]
 fn a_server_that_stops_has_written_everything() {
-    let mut scene = Scene::new();
+    let mut scene = ArchiveScene::new();
     scene.romeo_says("last words");
     let (juliet, stores) = (scene.server.address(scene.juliet.bare()), scene.server.stores());
     assert_eq!(scene.server.done(stores.archive.ends(juliet.as_ref())), Ok(None), "it still gathers");
@@ -105,9 +105,9 @@ fn a_server_that_stops_has_written_everything() {
 #[test]
 fn a_sender_adds_so_much_in_a_day() {
     let options = vec![("archive", "day_bytes", Value::Number(20_000))];
-    let mut scene = Scene::with(Config { options, ..Config::default() });
+    let mut scene = ArchiveScene::with(Config { options, ..Config::default() });
     let body = "x".repeat(7_000);
-    let is_archived = |scene: &mut Scene| scene.romeo_says(&body).child("stanza-id", ns::STANZA_ID).is_some();
+    let is_archived = |scene: &mut ArchiveScene| scene.romeo_says(&body).child("stanza-id", ns::STANZA_ID).is_some();
     assert_eq!([0; 4].map(|_| is_archived(&mut scene)), [true, true, false, false]);
     assert!(scene.romeo_says("a short one").child("stanza-id", ns::STANZA_ID).is_none(), "nothing until tomorrow");
     let (juliet, romeo) = (scene.juliet.bare().to_owned(), scene.romeo.bare().to_owned());

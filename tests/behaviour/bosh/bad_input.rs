@@ -1,6 +1,6 @@
 //! Input that must not get through, or through to others.
 
-use rookery_stream::bosh::Status;
+use rookery_stream::bosh::AnswerStatus;
 use rookery_testkit::bosh::Bosh;
 use rookery_testkit::{Config, Server};
 use rookery_xml::{Limits, ns};
@@ -117,8 +117,11 @@ fn addresses_are_checked() {
 fn legacy_clients_get_codes() {
     // §17.1.
     let server = Server::new();
-    let cases: [(&str, i64, &str, Status); 3] =
-        [("", 9, "", Status::NotFound), ("", 0, "text", Status::BadRequest), ("", 0, "", Status::Forbidden)];
+    let cases: [(&str, i64, &str, AnswerStatus); 3] = [
+        ("", 9, "", AnswerStatus::NotFound),
+        ("", 0, "text", AnswerStatus::BadRequest),
+        ("", 0, "", AnswerStatus::Forbidden),
+    ];
     for (attributes, forward, content, status) in cases {
         let mut client = Bosh::new(&server);
         client.open("hold='1' wait='60'");

@@ -182,7 +182,7 @@ fn what_was_received_does_not_come_again() {
     let mut romeo = server.login("romeo/orchard");
     romeo.send("<message to='juliet@example.org' type='chat'><body>one</body></message>");
     romeo.pump();
-    // An empty request is sent by who has the answer to the one before.
+    // An empty request comes from a client that has the answer to the one before.
     let waits = juliet.ask("", "");
     waits.expect_nothing();
     waits.vanish();

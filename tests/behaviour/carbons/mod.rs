@@ -8,7 +8,7 @@ use rookery_testkit::{Client, Server};
 use rookery_xml::{Element, ns};
 
 /// Romeo has two devices that want copies and one that doesn't. Juliet's home is the other shard.
-struct Scene {
+struct CarbonScene {
     server: Server,
     garden: Client,
     home: Client,
@@ -16,7 +16,7 @@ struct Scene {
     juliet: Client,
 }
 
-impl Scene {
+impl CarbonScene {
     fn new() -> Self {
         let server = Server::new();
         let [romeo, juliet] = [("romeo", 0), ("juliet", 1)].map(|(stem, at)| server.name_at(stem, at));

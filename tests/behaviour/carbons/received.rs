@@ -2,11 +2,11 @@
 
 use rookery_xml::ns;
 
-use super::{Scene, body, copy};
+use super::{CarbonScene, body, copy};
 
 #[test]
 fn what_one_device_gets_the_others_see() {
-    let mut scene = Scene::new();
+    let mut scene = CarbonScene::new();
     let juliet = scene.juliet.full().to_owned();
     scene.juliet_sends("<message type='chat' to='GARDEN'><body>What man art thou</body><thread>0e3</thread></message>");
     let original = scene.garden.expect_message(&juliet, "What man art thou");
@@ -27,7 +27,7 @@ fn what_one_device_gets_the_others_see() {
 
 #[test]
 fn who_gets_it_anyway_gets_no_copy() {
-    let mut scene = Scene::new();
+    let mut scene = CarbonScene::new();
     let juliet = scene.juliet.full().to_owned();
     scene.home.send("<presence><priority>-1</priority></presence>");
     for client in [&mut scene.home, &mut scene.garden, &mut scene.plain] {
@@ -44,7 +44,7 @@ fn who_gets_it_anyway_gets_no_copy() {
 
 #[test]
 fn only_instant_messaging_is_copied() {
-    let mut scene = Scene::new();
+    let mut scene = CarbonScene::new();
     for message in [
         "<message to='GARDEN'><x xmlns='urn:example'/></message>",
         "<message type='headline' to='GARDEN'><body>news</body></message>",
@@ -73,7 +73,7 @@ fn only_instant_messaging_is_copied() {
 
 #[test]
 fn forged_copies_lose_what_makes_them_copies() {
-    let mut scene = Scene::new();
+    let mut scene = CarbonScene::new();
     let forged = "<received xmlns='urn:xmpp:carbons:2'><forwarded xmlns='urn:xmpp:forward:0'><message xmlns='jabber:client' \
                   from='nurse@example.org'><body>Thou shall meet me tonite</body></message></forwarded></received>";
     for to in ["ROMEO", "GARDEN"] {
@@ -93,7 +93,7 @@ fn forged_copies_lose_what_makes_them_copies() {
 
 #[test]
 fn what_a_device_has_not_read_when_it_ends_is_for_nobody_else() {
-    let mut scene = Scene::new();
+    let mut scene = CarbonScene::new();
     let juliet = scene.juliet.full().to_owned();
     scene.home.set_reading(false);
     for number in 0..200 {

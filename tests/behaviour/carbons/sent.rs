@@ -2,11 +2,11 @@
 
 use rookery_xml::ns;
 
-use super::{Scene, body, copy};
+use super::{CarbonScene, body, copy};
 
 #[test]
 fn what_one_device_sends_the_others_see() {
-    let mut scene = Scene::new();
+    let mut scene = CarbonScene::new();
     let from = scene.garden.full().to_owned();
     scene.garden_sends("<message type='chat' to='JULIET' id='m'><body>Neither, fair saint</body></message>");
     let arrived = scene.juliet.expect_message(&from, "Neither, fair saint");
@@ -26,7 +26,7 @@ fn what_one_device_sends_the_others_see() {
 
 #[test]
 fn a_device_without_copies_is_copied_all_the_same() {
-    let mut scene = Scene::new();
+    let mut scene = CarbonScene::new();
     let message = scene.named("<message type='chat' to='JULIET'><body>hi</body></message>");
     scene.plain.send(&message);
     assert_eq!(body(&copy(&mut scene.garden, "sent")), "hi");
@@ -36,7 +36,7 @@ fn a_device_without_copies_is_copied_all_the_same() {
 
 #[test]
 fn private_messages_and_rooms_are_not_copied() {
-    let mut scene = Scene::new();
+    let mut scene = CarbonScene::new();
     for message in [
         "<message type='chat' to='JULIET'><body>hi</body><private xmlns='urn:xmpp:carbons:2'/></message>",
         "<message type='chat' to='JULIET'><body>hi</body><no-copy xmlns='urn:xmpp:hints'/></message>",
@@ -57,7 +57,7 @@ fn private_messages_and_rooms_are_not_copied() {
 
 #[test]
 fn notes_to_oneself_come_once() {
-    let mut scene = Scene::new();
+    let mut scene = CarbonScene::new();
     scene.garden_sends("<message type='chat' to='ROMEO'><body>note</body></message>");
     for client in [&mut scene.garden, &mut scene.home, &mut scene.plain] {
         assert_eq!(client.bodies(), ["note"]);
@@ -72,7 +72,7 @@ fn notes_to_oneself_come_once() {
 /// alone.
 #[test]
 fn an_error_has_no_place_in_an_archive() {
-    let mut scene = Scene::new();
+    let mut scene = CarbonScene::new();
     let nurse = scene.server.name_at("nurse", 0);
     let mut nurse = scene.server.online(&format!("{nurse}/r"));
     nurse.send(&scene.named("<message type='chat' to='JULIET'><body>Madam!</body></message>"));

@@ -3,11 +3,11 @@
 use rookery_testkit::Server;
 use rookery_xml::ns;
 
-use super::{Scene, body, copy, enable};
+use super::{CarbonScene, body, copy, enable};
 
 #[test]
 fn copies_begin_and_end_on_request() {
-    let mut scene = Scene::new();
+    let mut scene = CarbonScene::new();
     enable(&mut scene.home);
     let disable = "<iq type='set' id='disable1'><disable xmlns='urn:xmpp:carbons:2'/></iq>";
     for _ in 0..2 {
@@ -23,7 +23,7 @@ fn copies_begin_and_end_on_request() {
 
 #[test]
 fn a_new_session_begins_without() {
-    let mut scene = Scene::new();
+    let mut scene = CarbonScene::new();
     let address = scene.home.full().to_owned();
     scene.home.close();
     let mut home = scene.server.online(&address);
@@ -34,7 +34,7 @@ fn a_new_session_begins_without() {
 
 #[test]
 fn nobody_switches_for_another() {
-    let mut scene = Scene::new();
+    let mut scene = CarbonScene::new();
     for (iq, condition) in [
         ("<iq type='set' id='1' to='ROMEO'><disable xmlns='urn:xmpp:carbons:2'/></iq>", "not-allowed"),
         ("<iq type='set' id='1' to='nobody@example.org'><enable xmlns='urn:xmpp:carbons:2'/></iq>", "not-allowed"),

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn what_is_wrong_is_named() {
-    let mut scene = Scene::new();
+    let mut scene = DataScene::new();
     let own = scene.hamlet.bare().to_owned();
     subscribe(&mut scene.hamlet, "b");
     let sub = |node: &str, jid: &str| format!("<subscribe node='{node}' jid='{jid}'/>");
@@ -56,7 +56,7 @@ fn what_is_wrong_is_named() {
 /// A reading that comes in for a node which was closed meanwhile goes to nobody.
 #[test]
 fn late_readings_are_dropped() {
-    let mut scene = Scene::new();
+    let mut scene = DataScene::new();
     subscribe(&mut scene.hamlet, "a");
     let (topic, shard) = scene.outside.open.lock().expect("no test panics here")[0].clone();
     unsubscribe(&mut scene.hamlet, "a");

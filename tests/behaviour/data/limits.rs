@@ -5,7 +5,7 @@ use super::*;
 /// A later reading replaces those that came in between.
 #[test]
 fn nobody_is_flooded() {
-    let mut scene = Scene::new();
+    let mut scene = DataScene::new();
     subscribe(&mut scene.hamlet, "a");
     for count in 0..15 {
         scene.read("a", &format!("{count}"));
@@ -24,7 +24,7 @@ fn nobody_is_flooded() {
 /// §6.3: who asks for more gets more, and the others don't notice.
 #[test]
 fn who_asks_for_more_gets_it() {
-    let mut scene = Scene::new();
+    let mut scene = DataScene::new();
     subscribe(&mut scene.hamlet, "a");
     let bare = scene.francisco.bare().to_owned();
     let often = options(&[("digest_frequency", "1")]);
@@ -52,7 +52,7 @@ fn who_asks_for_more_gets_it() {
 /// A subscription of a full JID ends with its session: one that is made up would never end.
 #[test]
 fn made_up_resources_are_not_subscribed() {
-    let mut scene = Scene::new();
+    let mut scene = DataScene::new();
     let (bare, full) = (scene.hamlet.bare().to_owned(), scene.hamlet.full().to_owned());
     let made_up = format!("<subscribe node='a' jid='{bare}/made-up'/>");
     assert_eq!(refused(&mut scene.hamlet, "set", PUBSUB, &made_up), "modify bad-request invalid-jid");
@@ -61,7 +61,7 @@ fn made_up_resources_are_not_subscribed() {
 
 #[test]
 fn an_account_has_so_many_subscriptions() {
-    let mut scene = Scene::with(&[("subscriptions", Value::Number(2))]);
+    let mut scene = DataScene::with(&[("subscriptions", Value::Number(2))]);
     for node in ["a", "b"] {
         subscribe(&mut scene.hamlet, node);
     }
@@ -76,7 +76,7 @@ fn an_account_has_so_many_subscriptions() {
 
 #[test]
 fn so_many_nodes_are_open() {
-    let mut scene = Scene::with(&[("nodes", Value::Number(2))]);
+    let mut scene = DataScene::with(&[("nodes", Value::Number(2))]);
     for node in ["a", "b"] {
         subscribe(&mut scene.hamlet, node);
     }
@@ -89,7 +89,7 @@ fn so_many_nodes_are_open() {
 /// Somebody who may not use it learns nothing of its nodes.
 #[test]
 fn strangers_learn_nothing() {
-    let mut scene = Scene::with(&[("access", Value::List(vec!["crew@example.org".into()]))]);
+    let mut scene = DataScene::with(&[("access", Value::List(vec!["crew@example.org".into()]))]);
     let bare = scene.hamlet.bare().to_owned();
     for node in ["a", "nobody"] {
         for (type_, action) in

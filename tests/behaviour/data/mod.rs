@@ -9,7 +9,7 @@ mod rooms;
 use std::sync::{Arc, Mutex};
 
 use rookery_hub::Value;
-use rookery_pubsub::data::{Description, Listed, Reading, Source, Topic, deliver};
+use rookery_pubsub::data::{DataListed, DataSource, Description, Reading, Topic, deliver};
 use rookery_testkit::client::xml;
 use rookery_testkit::{Client, Config, Server};
 use rookery_xml::Element;
@@ -21,12 +21,12 @@ const EVENT: &str = "http://jabber.org/protocol/pubsub#event";
 
 /// Knows nodes `a` to `z`, and what was opened.
 #[derive(Default)]
-struct Outside {
+struct DataOutside {
     /// With the shard of each.
     open: Mutex<Vec<(Arc<Topic>, usize)>>,
 }
 
-impl Source for Outside {
+impl DataSource for DataOutside {
     fn describe(&self, node: &str) -> Result<Description, String> {
         match node.as_bytes() {
             [b'a'..=b'z'] => Ok(Description {
@@ -39,10 +39,10 @@ impl Source for Outside {
         }
     }
 
-    fn nodes(&self) -> Arc<[Listed]> {
+    fn nodes(&self) -> Arc<[DataListed]> {
         (b'a'..=b'z')
             .map(|letter| char::from(letter).to_string())
-            .map(|node| Listed { title: format!("Node {node}"), node })
+            .map(|node| DataListed { title: format!("Node {node}"), node })
             .collect()
     }
 
@@ -60,21 +60,21 @@ impl Source for Outside {
 }
 
 /// A service, and two users whose homes are the two shards.
-struct Scene {
-    outside: Arc<Outside>,
+struct DataScene {
+    outside: Arc<DataOutside>,
     server: Server,
     hamlet: Client,
     francisco: Client,
 }
 
-impl Scene {
+impl DataScene {
     fn new() -> Self {
         Self::with(&[])
     }
 
     /// Makes the scene with these options of the module.
     fn with(options: &[(&'static str, Value)]) -> Self {
-        let outside = Arc::new(Outside::default());
+        let outside = Arc::new(DataOutside::default());
         let mut config = Config { source: Some(outside.clone()), ..Config::default() };
         // A module with an option is on.
         config.options.push(("data", "name", Value::Text("Outside".into())));

@@ -5,7 +5,7 @@ use super::*;
 /// §6.1, §7.1.2, §6.2: a node is open while somebody is subscribed, wherever it is at home.
 #[test]
 fn who_subscribes_gets_readings() {
-    let mut scene = Scene::new();
+    let mut scene = DataScene::new();
     for node in ["a", "b", "c", "d"] {
         let answer = subscribe(&mut scene.hamlet, node);
         let subscription = answer.children().flat_map(Element::children).next().expect("a subscription");
@@ -24,7 +24,7 @@ fn who_subscribes_gets_readings() {
 /// One job for all subscribers: it begins with the first and ends with the last.
 #[test]
 fn a_node_is_opened_once_for_all() {
-    let mut scene = Scene::new();
+    let mut scene = DataScene::new();
     subscribe(&mut scene.hamlet, "a");
     subscribe(&mut scene.francisco, "a");
     assert_eq!(scene.open(), ["a"]);
@@ -46,7 +46,7 @@ fn a_node_is_opened_once_for_all() {
 /// §6.1.7, §6.5: who comes later gets what was read last, and may ask for it.
 #[test]
 fn the_last_reading_is_kept() {
-    let mut scene = Scene::new();
+    let mut scene = DataScene::new();
     let items = done(&mut scene.francisco, "get", "<items node='a'/>");
     assert!(!xml(&items).contains("<item "), "{}", xml(&items));
     subscribe(&mut scene.hamlet, "a");
@@ -63,10 +63,10 @@ fn the_last_reading_is_kept() {
     scene.hamlet.expect_nothing();
 }
 
-/// §5.6: who is subscribed to what is told to who is it, and after a restart it still holds.
+/// §5.6: subscribers learn of their own subscriptions, which outlive a restart.
 #[test]
 fn subscriptions_survive_a_restart() {
-    let mut scene = Scene::new();
+    let mut scene = DataScene::new();
     for node in ["a", "b", "c", "d", "e"] {
         subscribe(&mut scene.hamlet, node);
     }
@@ -99,7 +99,7 @@ fn subscriptions_survive_a_restart() {
 /// A subscription of a full JID ends with its session.
 #[test]
 fn a_session_takes_its_subscriptions_with_it() {
-    let mut scene = Scene::new();
+    let mut scene = DataScene::new();
     for node in ["a", "b", "c", "d"] {
         let full = scene.francisco.full().to_owned();
         done(&mut scene.francisco, "set", &format!("<subscribe node='{node}' jid='{full}'/>"));
@@ -113,7 +113,7 @@ fn a_session_takes_its_subscriptions_with_it() {
 /// An account that is removed is subscribed to nothing.
 #[test]
 fn an_account_takes_its_subscriptions_with_it() {
-    let mut scene = Scene::new();
+    let mut scene = DataScene::new();
     for node in ["a", "b", "c", "d"] {
         subscribe(&mut scene.francisco, node);
     }
@@ -126,7 +126,7 @@ fn an_account_takes_its_subscriptions_with_it() {
 /// §5.1 to §5.5.
 #[test]
 fn service_and_nodes_are_discovered() {
-    let mut scene = Scene::new();
+    let mut scene = DataScene::new();
     let client = &mut scene.hamlet;
     let mut disco = |what: &str, to: &str, rest: &str| {
         let answer = client.ask(&format!(

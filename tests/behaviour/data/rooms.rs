@@ -12,7 +12,7 @@ fn enter(client: &mut Client, nick: &str) -> String {
     client.all().iter().map(xml).collect()
 }
 
-fn alarm(scene: &Scene, text: &str) {
+fn alarm(scene: &DataScene, text: &str) {
     let (room, text) = (Jid::parse(ROOM).expect("an address"), text.to_owned());
     scene.server.run_at(0, move |world| say(world, "example.org", &room, text));
 }
@@ -20,7 +20,7 @@ fn alarm(scene: &Scene, text: &str) {
 /// §7.2, §7.4: the service enters a room when it has something to say.
 #[test]
 fn a_room_hears_what_is_said() {
-    let mut scene = Scene::new();
+    let mut scene = DataScene::new();
     enter(&mut scene.hamlet, "Hamlet");
     scene.hamlet.send(&format!(
         "<iq type='set' id='o' to='{ROOM}'><query xmlns='http://jabber.org/protocol/muc#owner'><x xmlns='jabber:x:data' type='submit'/></query></iq>"
@@ -43,7 +43,7 @@ fn a_room_hears_what_is_said() {
 /// A room that isn't there is made, and holds what was said for those who come.
 #[test]
 fn a_room_that_is_not_there_is_made() {
-    let mut scene = Scene::new();
+    let mut scene = DataScene::new();
     alarm(&scene, "one");
     let heard = enter(&mut scene.hamlet, "Hamlet");
     assert!(heard.contains("<body>one</body>") && heard.contains(&format!("{ROOM}/Alarms")), "{heard}");
@@ -53,7 +53,7 @@ fn a_room_that_is_not_there_is_made() {
 /// the room lets the service in.
 #[test]
 fn a_refusal_is_no_loss() {
-    let mut scene = Scene::new();
+    let mut scene = DataScene::new();
     enter(&mut scene.hamlet, "Alarms");
     // Locked until it is configured (§10.1.2): nobody else gets in.
     alarm(&scene, "one");

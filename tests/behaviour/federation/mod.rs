@@ -47,7 +47,7 @@ fn chat(client: &mut Client, to: &str, body: &str) {
     client.send(&format!("<message to='{to}' id='{body}' type='chat'><body>{body}</body></message>"));
 }
 
-/// Has a user of each of two servers hear the other.
+/// Checks that a user of each of two servers hears the other.
 fn expect_talk(a: &Server, b: &Server) {
     let mut romeo = a.online("romeo@a.example/orchard");
     let mut juliet = b.online("juliet@b.example/balcony");

@@ -1,5 +1,5 @@
-//! A cluster and other servers: the streams to a domain are at its home, and its own server may call
-//! any node.
+//! A cluster and other servers: the streams to a domain are at its home, and its own server may
+//! call any node.
 
 use rookery_testkit::client::xml;
 use rookery_testkit::{Client, Config, Internet, Security, Server};

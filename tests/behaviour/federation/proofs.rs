@@ -3,7 +3,7 @@
 
 use rookery_federation::{Address, Policy, Settings};
 use rookery_stream::tls::Identity;
-use rookery_stream::tls::certificate::{Authority, Issued, self_signed};
+use rookery_stream::tls::certificate::{Authority, IssuedCertificate, self_signed};
 use rookery_stream::tls::peer::PeerSettings;
 use rookery_stream::tls::trust::Trust;
 use rookery_stream::tls::trust::tlsa::{Association, Associations};
@@ -16,15 +16,15 @@ use super::{chat, expect_talk, names, plain, server, start};
 pub(super) fn server_with(
     internet: &Internet,
     domain: &str,
-    issued: &Issued,
+    issued: &IssuedCertificate,
     change: impl FnOnce(&mut Settings),
 ) -> Server {
     start(domain, Config::default(), internet.meeting_with(issued, &names(domain), change))
 }
 
-pub(super) fn own_certificate(domain: &str) -> Issued {
+pub(super) fn own_certificate(domain: &str) -> IssuedCertificate {
     let made = self_signed(&[domain.to_owned()], 1_700_000_000).expect("a certificate");
-    Issued { chain: made.certificate, key: made.key }
+    IssuedCertificate { chain: made.certificate, key: made.key }
 }
 
 #[test]
@@ -50,8 +50,8 @@ fn a_server_without_a_good_certificate_gets_and_gives_nothing() {
     }
 }
 
-/// Has DNS say, signed, that this is the certificate of a domain's server (DANE-EE).
-fn associate(internet: &Internet, domain: &str, issued: &Issued) {
+/// Lets DNS say, signed, that this is the certificate of a domain's server (DANE-EE).
+fn associate(internet: &Internet, domain: &str, issued: &IssuedCertificate) {
     let der = Trust::read_pem(issued.chain.as_bytes()).expect("a certificate");
     let record = Association::read(3, 0, 0, &der[0]);
     let tlsa = Associations::new(domain, &format!("xmpp.{domain}"), 5269, record).map(Into::into);

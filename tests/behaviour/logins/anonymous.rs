@@ -8,7 +8,7 @@ use rookery_testkit::login::bind_request;
 use rookery_testkit::{Client, Config, Server};
 use rookery_xml::ns;
 
-/// Returns a server with a domain for everybody beside the usual one.
+/// Returns a server with a domain for everybody besides the usual one.
 fn server() -> Server {
     Server::with(config())
 }
@@ -21,7 +21,7 @@ fn config() -> Config {
     }
 }
 
-/// Lets somebody in who says nothing of who it is.
+/// Lets somebody in who says nothing about themselves.
 fn guest(server: &Server) -> Client {
     let mut client = server.connect();
     client.open(GUESTS);

@@ -13,19 +13,19 @@ use rookery_testkit::{Client, Config, Server};
 
 /// A source that answers when the test does so in its place.
 #[derive(Default)]
-struct Slow {
+struct SlowSource {
     makes_accounts: bool,
     groups: Mutex<Option<Arc<Vec<Group>>>>,
     asked: Mutex<Vec<(String, Completer<Judgement>)>>,
 }
 
-impl std::fmt::Debug for Slow {
+impl std::fmt::Debug for SlowSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Slow")
     }
 }
 
-impl Source for Slow {
+impl Source for SlowSource {
     fn takes(&self) -> Takes {
         Takes { passwords: true, tokens: true }
     }
@@ -49,7 +49,7 @@ impl Source for Slow {
     }
 }
 
-impl Slow {
+impl SlowSource {
     /// Answers the oldest question, which has to be this one; without an answer it is gone.
     fn answer(&self, shown: &str, judgement: Option<Judgement>) {
         let mut asked = self.asked.lock().unwrap();
@@ -66,8 +66,8 @@ impl Slow {
     }
 }
 
-fn server(makes_accounts: bool) -> (Server, Arc<Slow>) {
-    let source = Arc::new(Slow { makes_accounts, ..Slow::default() });
+fn server(makes_accounts: bool) -> (Server, Arc<SlowSource>) {
+    let source = Arc::new(SlowSource { makes_accounts, ..SlowSource::default() });
     let server = Server::with(Config {
         domains: vec!["example.org".into(), ELSEWHERE.into()],
         login_by: vec![(ELSEWHERE.into(), LoginBy::Source(source.clone()))],
@@ -124,7 +124,7 @@ fn clients_show_what_the_source_takes() {
     client.open(ELSEWHERE);
     assert_eq!(client.mechanisms(), ["OAUTHBEARER", "PLAIN"]);
     let secure = Config { plain_without_tls: false, ..Config::default() };
-    let source: Arc<dyn Source> = Arc::new(Slow::default());
+    let source: Arc<dyn Source> = Arc::new(SlowSource::default());
     let secure = Server::with(Config { login_by: vec![("example.org".into(), LoginBy::Source(source))], ..secure });
     let mut client = secure.connect();
     client.open("example.org");

@@ -3,7 +3,7 @@
 use rookery_hub::Value;
 use rookery_testkit::{Config, Server};
 
-use super::Scene;
+use super::MobileScene;
 
 /// §2: the feature is offered where a resource can be bound.
 #[test]
@@ -53,7 +53,7 @@ fn a_client_may_want_less_time() {
 /// §3: a second `<enable/>` ends the stream.
 #[test]
 fn enabling_twice_ends_the_stream() {
-    let mut scene = Scene::new();
+    let mut scene = MobileScene::new();
     scene.romeo.send("<enable xmlns='urn:xmpp:sm:3'/>");
     scene.romeo.expect(
         "<failed xmlns='urn:xmpp:sm:3'><unexpected-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>",
@@ -64,7 +64,7 @@ fn enabling_twice_ends_the_stream() {
 /// §4: stanzas are counted from `<enable/>` on, and nothing else is.
 #[test]
 fn stanzas_are_counted() {
-    let mut scene = Scene::new();
+    let mut scene = MobileScene::new();
     let romeo = &mut scene.romeo;
     romeo.send("<r xmlns='urn:xmpp:sm:3'/>");
     romeo.expect("<a xmlns='urn:xmpp:sm:3' h='0'/>");
@@ -79,7 +79,7 @@ fn stanzas_are_counted() {
 /// stream.
 #[test]
 fn what_waits_in_the_lane_counts() {
-    let mut scene = Scene::new();
+    let mut scene = MobileScene::new();
     scene.romeo.send("<iq type='get' id='1'><query xmlns='jabber:iq:roster'/></iq>");
     scene.romeo.send("<r xmlns='urn:xmpp:sm:3'/>");
     scene
@@ -90,7 +90,7 @@ fn what_waits_in_the_lane_counts() {
 /// The server asks once for many stanzas, and a moment after the last one.
 #[test]
 fn the_server_asks_seldom() {
-    let mut scene = Scene::new();
+    let mut scene = MobileScene::new();
     scene.write(&["1", "2", "3"]);
     assert_eq!(scene.romeo.bodies(), ["1", "2", "3"]);
     scene.server.advance(2_500);
@@ -117,7 +117,7 @@ fn the_server_asks_seldom() {
 /// waits for it.
 #[test]
 fn silence_is_a_broken_connection() {
-    let mut scene = Scene::new();
+    let mut scene = MobileScene::new();
     scene.write(&["1"]);
     scene.server.advance(200_000);
     assert!(scene.romeo.wire.peer.is_closed());
@@ -129,7 +129,7 @@ fn silence_is_a_broken_connection() {
 /// §6: more was acknowledged than was sent.
 #[test]
 fn too_high_a_count_ends_the_stream() {
-    let mut scene = Scene::new();
+    let mut scene = MobileScene::new();
     scene.write(&["1"]);
     scene.romeo.expect_element();
     scene.romeo.send("<a xmlns='urn:xmpp:sm:3' h='10'/>");
@@ -148,7 +148,7 @@ fn too_high_a_count_ends_the_stream() {
 #[test]
 fn malformed_acknowledgements_end_the_stream() {
     for wrong in ["", "h=''", "h='-1'", "h='x'", "h='4294967296'"] {
-        let mut scene = Scene::new();
+        let mut scene = MobileScene::new();
         scene.romeo.send(&format!("<a xmlns='urn:xmpp:sm:3' {wrong}/>"));
         scene.romeo.expect_stream_error("bad-format");
     }
@@ -189,7 +189,7 @@ fn switched_off_it_is_not_there() {
 #[test]
 fn a_client_that_never_acknowledges_is_closed() {
     let options = vec![("stream_management", "max_stanzas", Value::Number(10))];
-    let mut scene = Scene::on(Server::with(Config { options, ..Config::default() }));
+    let mut scene = MobileScene::on(Server::with(Config { options, ..Config::default() }));
     let bodies: Vec<String> = (0..11).map(|number| number.to_string()).collect();
     let bodies: Vec<&str> = bodies.iter().map(String::as_str).collect();
     scene.write(&bodies);
@@ -202,7 +202,7 @@ fn a_client_that_never_acknowledges_is_closed() {
 /// §4: a clean end gives back what was not acknowledged, and nothing of what was.
 #[test]
 fn a_clean_end_gives_back_what_was_not_acknowledged() {
-    let mut scene = Scene::new();
+    let mut scene = MobileScene::new();
     scene.write(&["1", "2", "3"]);
     scene.romeo.all();
     scene.romeo.send("<a xmlns='urn:xmpp:sm:3' h='2'/>");
@@ -215,7 +215,7 @@ fn a_clean_end_gives_back_what_was_not_acknowledged() {
 /// A server that stops says what it has handled, and keeps what it was not acknowledged.
 #[test]
 fn a_stop_says_what_is_handled_and_loses_nothing() {
-    let mut scene = Scene::new();
+    let mut scene = MobileScene::new();
     scene.write(&["1", "2"]);
     scene.romeo.all();
     scene.romeo.send(&format!("<message to='{}'/>", scene.juliet.bare()));

@@ -1,6 +1,6 @@
 //! XEP-0352: what waits while nobody looks.
 
-use rookery_fanout::Limits;
+use rookery_fanout::OutboxLimits;
 use rookery_testkit::{Client, Config, Server, befriend};
 
 fn friends(server: &Server) -> (Client, Client) {
@@ -57,7 +57,7 @@ fn what_matters_takes_along_what_waits() {
 #[test]
 fn what_waits_is_bounded() {
     let mut config = Config::default();
-    config.settings.outbox = Limits { soft: 4096, hard: 65536, ..Limits::default() };
+    config.settings.outbox = OutboxLimits { soft: 4096, hard: 65536, ..OutboxLimits::default() };
     let server = Server::with(config);
     let (mut juliet, mut romeo) = friends(&server);
     romeo.send("<inactive xmlns='urn:xmpp:csi:0'/>");

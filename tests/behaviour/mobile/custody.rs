@@ -11,7 +11,7 @@ use rookery_xml::Element;
 
 /// Romeo has stream management and writes, on shard 0; juliet is there, on shard 1. The store
 /// answers at once until it is held.
-struct Scene {
+struct CustodyScene {
     server: Server,
     held: Arc<Held>,
     romeo: Client,
@@ -20,7 +20,7 @@ struct Scene {
     id: String,
 }
 
-impl Scene {
+impl CustodyScene {
     /// Makes the scene without archives.
     fn new() -> Self {
         Self::with(Config { modules_off: vec!["archive"], ..Config::default() })
@@ -50,7 +50,7 @@ impl Scene {
         self.romeo.send("<r xmlns='urn:xmpp:sm:3'/>");
     }
 
-    /// Lets the store answer, step by step: romeo hears nothing before the last one. Answers how
+    /// Lets the store answer, step by step: romeo hears nothing before the last one. Returns how
     /// many steps there were.
     fn release_all(&mut self) -> usize {
         let mut steps = 0;
@@ -95,7 +95,7 @@ impl Scene {
 #[test]
 fn an_offline_message_is_acknowledged_when_it_is_stored() {
     for shard in [0, 1] {
-        let mut scene = Scene::new();
+        let mut scene = CustodyScene::new();
         let away = scene.away(shard);
         scene.held.set_flowing(false);
         scene.write(&away, "later");
@@ -112,7 +112,7 @@ fn an_offline_message_is_acknowledged_when_it_is_stored() {
 /// Archives of both sides, which gather for a moment. Nobody waits for them but acknowledgements.
 #[test]
 fn an_archived_message_is_acknowledged_when_it_is_stored() {
-    let mut scene = Scene::with(Config::default());
+    let mut scene = CustodyScene::with(Config::default());
     scene.held.set_flowing(false);
     let to = scene.juliet.full().to_owned();
     scene.write(&to, "hello");
@@ -131,7 +131,7 @@ fn an_outage_delays_acknowledgements() {
     for outage in
         [StoreError::Busy, StoreError::Locked(engine()), StoreError::Io(engine()), StoreError::ReadOnly(engine())]
     {
-        let mut scene = Scene::with(Config::default());
+        let mut scene = CustodyScene::with(Config::default());
         let (to, juliet) = (scene.juliet.full().to_owned(), scene.server.address(scene.juliet.bare()));
         scene.held.set_fault(Some(outage));
         scene.write(&to, "hello");
@@ -153,7 +153,7 @@ fn an_outage_delays_acknowledgements() {
 /// A store that refuses for good is told of before the acknowledgement.
 #[test]
 fn a_refusal_is_told_before_the_acknowledgement() {
-    let mut scene = Scene::with(Config::default());
+    let mut scene = CustodyScene::with(Config::default());
     let to = scene.juliet.full().to_owned();
     scene.held.set_fault(Some(StoreError::Full(engine())));
     scene.romeo.send(&format!("<message to='{to}' type='chat' id='m'><body>hello</body></message>"));
@@ -176,7 +176,7 @@ fn a_refusal_is_told_before_the_acknowledgement() {
 /// delivered. Nothing that was acknowledged is missing.
 #[test]
 fn what_waits_for_a_store_that_is_away_is_bounded() {
-    let mut scene = Scene::with(Config::default());
+    let mut scene = CustodyScene::with(Config::default());
     let (to, juliet) = (scene.juliet.full().to_owned(), scene.server.address(scene.juliet.bare()));
     scene.held.set_fault(Some(StoreError::Busy));
     let body = "x".repeat(200_000);
@@ -204,7 +204,7 @@ fn what_waits_for_a_store_that_is_away_is_bounded() {
 /// An account that is removed while the store is away leaves nothing to the next one of its name.
 #[test]
 fn what_waited_for_the_store_goes_with_its_account() {
-    let mut scene = Scene::with(Config::default());
+    let mut scene = CustodyScene::with(Config::default());
     let (to, juliet) = (scene.juliet.full().to_owned(), scene.server.address(scene.juliet.bare()));
     scene.held.set_fault(Some(StoreError::Busy));
     scene.write(&to, "hello");
@@ -227,7 +227,7 @@ fn engine() -> rookery_store::error::Engine {
 /// user.
 #[test]
 fn every_step_counts() {
-    let mut scene = Scene::new();
+    let mut scene = CustodyScene::new();
     let rooms = (0..).map(|number| format!("coven{number}@conference.example.org"));
     let room = rooms.into_iter().find(|room| scene.server.home_of(room) == 1).expect("a room there");
     scene.romeo.send(&format!("<presence to='{room}/r'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
@@ -245,7 +245,7 @@ fn every_step_counts() {
 /// A stanza that waits in the lane is not worked off yet.
 #[test]
 fn a_lane_is_waited_for() {
-    let mut scene = Scene::new();
+    let mut scene = CustodyScene::new();
     let away = scene.away(1);
     scene.held.set_flowing(false);
     scene
@@ -263,7 +263,7 @@ fn a_lane_is_waited_for() {
 /// A message that waits until what was for the account before has been delivered.
 #[test]
 fn what_waits_for_others_is_waited_for() {
-    let mut scene = Scene::new();
+    let mut scene = CustodyScene::new();
     let away = scene.away(1);
     let account = scene.server.address(&away);
     let mut mercutio = scene.server.connect();
@@ -284,7 +284,7 @@ fn what_waits_for_others_is_waited_for() {
 /// Somebody else's business with the store delays nobody.
 #[test]
 fn others_are_not_waited_for() {
-    let mut scene = Scene::new();
+    let mut scene = CustodyScene::new();
     let away = scene.away(0);
     scene.held.set_flowing(false);
     scene.juliet.send(&format!("<message to='{away}'><body>from juliet</body></message>"));
@@ -298,7 +298,7 @@ fn others_are_not_waited_for() {
 /// Nor is a client that has not read what waited for it.
 #[test]
 fn the_own_offline_messages_are_not_waited_for() {
-    let mut scene = Scene::new();
+    let mut scene = CustodyScene::new();
     scene.juliet.send(&format!("<message to='{}'><body>1</body></message>", scene.away(0)));
     let mut mercutio = scene.server.login(&format!("{}/x", scene.away(0)));
     mercutio.enable();
@@ -316,7 +316,7 @@ fn the_own_offline_messages_are_not_waited_for() {
 /// Requests that come while the store is waited for are answered together, and in order.
 #[test]
 fn requests_are_answered_together() {
-    let mut scene = Scene::new();
+    let mut scene = CustodyScene::new();
     let (away, other) = (scene.away(0), scene.away(1));
     scene.held.set_flowing(false);
     scene.ask();
@@ -345,7 +345,7 @@ fn requests_are_answered_together() {
 /// nothing.
 #[test]
 fn a_store_that_hangs_delays_acknowledgements_only() {
-    let mut scene = Scene::new();
+    let mut scene = CustodyScene::new();
     let away = scene.away(1);
     scene.chat();
     scene.ask();
@@ -373,7 +373,7 @@ fn a_store_that_hangs_delays_acknowledgements_only() {
 /// A refusal of the store is told as an error, and that comes first.
 #[test]
 fn an_error_comes_before_the_acknowledgement() {
-    let mut scene = Scene::new();
+    let mut scene = CustodyScene::new();
     let away = scene.away(1);
     scene.held.set_fault(Some(StoreError::Panicked("a test".into())));
     scene.write(&away, "lost");
@@ -388,7 +388,7 @@ fn an_error_comes_before_the_acknowledgement() {
 /// §5: what `<resumed/>` counts is in the store as well, and nothing is processed twice.
 #[test]
 fn a_session_is_resumed_when_it_is_settled() {
-    let mut scene = Scene::new();
+    let mut scene = CustodyScene::new();
     let away = scene.away(1);
     scene.held.set_flowing(false);
     scene.write(&away, "1");
@@ -418,7 +418,7 @@ fn a_session_is_resumed_when_it_is_settled() {
 /// A connection waits for that as long as a login may take; the session stays for the next one.
 #[test]
 fn a_resumption_does_not_wait_for_ever() {
-    let mut scene = Scene::new();
+    let mut scene = CustodyScene::new();
     let away = scene.away(0);
     scene.held.set_flowing(false);
     scene.write(&away, "1");
@@ -438,7 +438,7 @@ fn a_resumption_does_not_wait_for_ever() {
 /// §6: of a session that has ended, what is in the store by then counts.
 #[test]
 fn a_session_that_is_over_counts_what_is_stored() {
-    let mut scene = Scene::new();
+    let mut scene = CustodyScene::new();
     let away = scene.away(0);
     let to = scene.juliet.full().to_owned();
     scene.write(&to, "1");
@@ -467,7 +467,7 @@ fn a_session_that_is_over_counts_what_is_stored() {
 #[test]
 fn a_session_that_is_over_does_not_count_what_was_refused() {
     for ends_first in [true, false] {
-        let mut scene = Scene::new();
+        let mut scene = CustodyScene::new();
         let away = scene.away(0);
         let to = scene.juliet.full().to_owned();
         scene.write(&to, "1");
@@ -479,7 +479,7 @@ fn a_session_that_is_over_does_not_count_what_was_refused() {
         scene.server.settle();
         scene.held.set_flowing(true);
         scene.romeo.vanish();
-        let release = |scene: &Scene| {
+        let release = |scene: &CustodyScene| {
             scene.held.release_all();
             scene.server.settle();
         };
@@ -525,7 +525,7 @@ fn a_session_that_is_over_tells_no_less_than_it_has_told() {
 /// The same where the archive has waited for a store that refuses in the end.
 #[test]
 fn a_session_that_is_over_does_not_count_what_archives_lack() {
-    let mut scene = Scene::with(Config::default());
+    let mut scene = CustodyScene::with(Config::default());
     let to = scene.juliet.full().to_owned();
     scene.held.set_fault(Some(StoreError::Busy));
     scene.write(&to, "hello");
@@ -583,7 +583,7 @@ fn a_stop_acknowledges_nothing_that_archives_lack() {
 /// A server that stops waits a moment for the store before it says what is handled.
 #[test]
 fn a_stop_waits_for_the_store() {
-    let mut scene = Scene::with(Config::default());
+    let mut scene = CustodyScene::with(Config::default());
     let to = scene.juliet.full().to_owned();
     scene.held.set_flowing(false);
     scene.write(&to, "1");
@@ -599,7 +599,7 @@ fn a_stop_waits_for_the_store() {
 /// But not for ever.
 #[test]
 fn a_stop_does_not_wait_for_ever() {
-    let mut scene = Scene::new();
+    let mut scene = CustodyScene::new();
     let away = scene.away(0);
     scene.held.set_flowing(false);
     scene.write(&away, "1");

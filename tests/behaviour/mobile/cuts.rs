@@ -9,7 +9,7 @@ use rookery_xml::ns;
 
 /// The events of a client's connection.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum CutStep {
     /// The client sends stanzas.
     Send(u8),
     /// The other side sends stanzas to the client.
@@ -30,17 +30,17 @@ enum Step {
     HalfClose,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = CutStep> {
     prop_oneof![
-        4 => (1u8..12).prop_map(Step::Send),
-        4 => (1u8..40).prop_map(Step::Receive),
-        4 => (1u16..3000).prop_map(Step::Read),
-        2 => Just(Step::Acknowledge),
-        1 => (1u16..4000).prop_map(Step::Wait),
-        1 => (1u8..200).prop_map(Step::Narrow),
-        3 => Just(Step::Cut),
-        1 => Just(Step::Replace),
-        1 => Just(Step::HalfClose),
+        4 => (1u8..12).prop_map(CutStep::Send),
+        4 => (1u8..40).prop_map(CutStep::Receive),
+        4 => (1u16..3000).prop_map(CutStep::Read),
+        2 => Just(CutStep::Acknowledge),
+        1 => (1u16..4000).prop_map(CutStep::Wait),
+        1 => (1u8..200).prop_map(CutStep::Narrow),
+        3 => Just(CutStep::Cut),
+        1 => Just(CutStep::Replace),
+        1 => Just(CutStep::HalfClose),
     ]
 }
 
@@ -129,15 +129,15 @@ impl Phone {
     }
 }
 
-fn run(security: Security, steps: &[Step]) {
+fn run(security: Security, steps: &[CutStep]) {
     let server = Server::with(Config { tls: true, ..Config::default() });
     let mut juliet = server.login("juliet/balcony");
     let mut phone = Phone::new(&server, security);
     let mut written = Vec::new();
     for &step in steps {
         match step {
-            Step::Send(count) => phone.send(count),
-            Step::Receive(count) => {
+            CutStep::Send(count) => phone.send(count),
+            CutStep::Receive(count) => {
                 for _ in 0..count {
                     let body = format!("{} {}", written.len(), "x".repeat(written.len() % 97));
                     juliet.send(&format!("<message to='romeo@example.org' type='chat'><body>{body}</body></message>"));
@@ -145,23 +145,23 @@ fn run(security: Security, steps: &[Step]) {
                 }
                 server.settle();
             }
-            Step::Read(bytes) => phone.read(bytes.into()),
-            Step::Acknowledge => {
+            CutStep::Read(bytes) => phone.read(bytes.into()),
+            CutStep::Acknowledge => {
                 phone.acknowledge();
                 phone.client.send("<r xmlns='urn:xmpp:sm:3'/>");
             }
-            Step::Wait(ms) => server.advance(ms.into()),
-            Step::Narrow(bytes) => {
+            CutStep::Wait(ms) => server.advance(ms.into()),
+            CutStep::Narrow(bytes) => {
                 phone.client.wire.peer.set_window(usize::from(bytes) * 20);
                 phone.client.wire.peer.set_most(usize::from(bytes));
             }
-            Step::Cut => {
+            CutStep::Cut => {
                 phone.client.wire.peer.reset();
                 server.settle();
                 phone.come_back();
             }
-            Step::Replace => phone.come_back(),
-            Step::HalfClose => {
+            CutStep::Replace => phone.come_back(),
+            CutStep::HalfClose => {
                 phone.client.wire.peer.shutdown();
                 server.settle();
                 phone.come_back();

@@ -22,7 +22,7 @@ fn token_in(success: &Element) -> Option<String> {
     success.child("token", ns::FAST).and_then(|token| token.attr("token")).map(str::to_owned)
 }
 
-/// Logs in with a token; answers with `<success/>` or the failure's condition.
+/// Logs in with a token; returns `<success/>` or the failure's condition.
 fn present(
     server: &Server,
     client: &mut Client,

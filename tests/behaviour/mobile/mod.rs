@@ -13,7 +13,7 @@ mod sasl2;
 use rookery_testkit::{Client, Server};
 
 /// Somebody who writes, and somebody with stream management; their homes are different shards.
-struct Scene {
+struct MobileScene {
     server: Server,
     juliet: Client,
     romeo: Client,
@@ -21,7 +21,7 @@ struct Scene {
     id: String,
 }
 
-impl Scene {
+impl MobileScene {
     fn new() -> Self {
         Self::on(Server::new())
     }

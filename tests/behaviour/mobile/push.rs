@@ -5,13 +5,13 @@ use rookery_hub::Value;
 use rookery_testkit::{Client, Config, Server};
 use rookery_xml::{Element, ns};
 
-struct Scene {
+struct PushScene {
     server: Server,
     juliet: Client,
     romeo: Client,
 }
 
-impl Scene {
+impl PushScene {
     fn new() -> Self {
         Self::with(Vec::new())
     }
@@ -80,7 +80,7 @@ const OPTIONS: &str = "<x xmlns='jabber:x:data' type='submit'><field var='FORM_T
 /// of the message.
 #[test]
 fn examples_of_the_standard() {
-    let mut scene = Scene::new();
+    let mut scene = PushScene::new();
     scene.enable("yxs32uqsflafdk3iuqo", OPTIONS);
     scene.write("seen");
     assert!(scene.published().is_empty(), "somebody looks");
@@ -102,7 +102,7 @@ fn examples_of_the_standard() {
 #[test]
 fn the_operator_decides_what_is_said() {
     for (content, sender, body) in [("none", false, false), ("sender", true, false), ("body", true, true)] {
-        let mut scene = Scene::with(vec![("push", "content", Value::Text(content.into()))]);
+        let mut scene = PushScene::with(vec![("push", "content", Value::Text(content.into()))]);
         scene.enable("a", "");
         scene.romeo.close();
         scene.write("hi");
@@ -115,7 +115,7 @@ fn the_operator_decides_what_is_said() {
 /// Many messages are one notification, until the service has answered and a moment has passed.
 #[test]
 fn a_service_is_not_flooded() {
-    let mut scene = Scene::new();
+    let mut scene = PushScene::new();
     scene.enable("a", "");
     scene.romeo.close();
     for number in 0..20 {
@@ -140,7 +140,7 @@ fn a_service_is_not_flooded() {
 /// then.
 #[test]
 fn detached_sessions_are_told_of() {
-    let mut scene = Scene::new();
+    let mut scene = PushScene::new();
     scene.enable("a", "");
     scene.romeo.enable();
     scene.write("on its way");
@@ -163,7 +163,7 @@ fn detached_sessions_are_told_of() {
 /// An inactive client is told of, one that is looked at keeps the others quiet.
 #[test]
 fn inactive_sessions_are_told_of() {
-    let mut scene = Scene::new();
+    let mut scene = PushScene::new();
     scene.enable("a", "");
     scene.romeo.send("<inactive xmlns='urn:xmpp:csi:0'/>");
     scene.romeo.pump();
@@ -180,7 +180,7 @@ fn inactive_sessions_are_told_of() {
 /// §7.1: a refusal ends a registration, an error that may pass does not.
 #[test]
 fn a_refusal_ends_a_registration() {
-    let mut scene = Scene::new();
+    let mut scene = PushScene::new();
     scene.enable("a", "");
     scene.romeo.close();
     scene.write("1");
@@ -198,7 +198,7 @@ fn a_refusal_ends_a_registration() {
 /// Nobody but the service can answer for it.
 #[test]
 fn answers_of_others_do_not_count() {
-    let mut scene = Scene::new();
+    let mut scene = PushScene::new();
     scene.enable("a", "");
     scene.romeo.close();
     scene.write("1");
@@ -221,7 +221,7 @@ fn answers_of_others_do_not_count() {
 /// §6: disabling a node, or all of a service.
 #[test]
 fn registrations_are_disabled() {
-    let mut scene = Scene::new();
+    let mut scene = PushScene::new();
     for node in ["a", "b", "c"] {
         scene.enable(node, "");
     }
@@ -248,7 +248,7 @@ fn registrations_are_disabled() {
 /// Registrations outlive a restart, and are bounded.
 #[test]
 fn registrations_are_kept_and_bounded() {
-    let mut scene = Scene::with(vec![("push", "registrations", Value::Number(2))]);
+    let mut scene = PushScene::with(vec![("push", "registrations", Value::Number(2))]);
     for node in ["a", "b", "b", "c"] {
         scene.enable(node, "");
     }
@@ -265,7 +265,7 @@ fn registrations_are_kept_and_bounded() {
 /// Requests that are none, or that are nobody's business.
 #[test]
 fn malformed_requests_are_refused() {
-    let mut scene = Scene::new();
+    let mut scene = PushScene::new();
     let long = "x".repeat(5000);
     let form = format!("<x xmlns='jabber:x:data' type='submit'><field var='a'><value>{long}</value></field></x>");
     for (payload, condition) in [
@@ -289,7 +289,7 @@ fn malformed_requests_are_refused() {
 /// A push service may be a session of this server, on another shard than the user.
 #[test]
 fn a_service_may_be_here() {
-    let mut scene = Scene::new();
+    let mut scene = PushScene::new();
     let name = scene.server.name_at("service", 0);
     let mut service = scene.server.login(&format!("{name}/s"));
     let jid = service.full().to_owned();

@@ -4,7 +4,7 @@ use rookery_hub::Value;
 use rookery_jid::Jid;
 use rookery_testkit::{Config, Security, Server, befriend, play};
 
-use super::Scene;
+use super::MobileScene;
 
 fn body(number: usize, of: &rookery_xml::Element) -> String {
     assert_eq!(of.name(), "message", "{number}: {of:?}");
@@ -14,7 +14,7 @@ fn body(number: usize, of: &rookery_xml::Element) -> String {
 /// A resumed session gets again what was not acknowledged, in order, then what came since.
 #[test]
 fn everything_comes_once_and_in_order() {
-    let mut scene = Scene::new();
+    let mut scene = MobileScene::new();
     scene.write(&["1", "2", "3"]);
     scene.romeo.all();
     scene.romeo.vanish();
@@ -35,7 +35,7 @@ fn everything_comes_once_and_in_order() {
 /// §5: what the server had handled is not sent again by the client, the rest is.
 #[test]
 fn the_server_says_what_it_has_handled() {
-    let mut scene = Scene::new();
+    let mut scene = MobileScene::new();
     let to = scene.juliet.full().to_owned();
     for number in 1..=3 {
         scene.romeo.send(&format!("<message to='{to}'><body>{number}</body></message>"));
@@ -83,7 +83,7 @@ fn the_resource_stays_available_until_its_time_is_over() {
 /// §5: an id is good for its own account only, and for as long as its session.
 #[test]
 fn ids_are_bound_to_their_account() {
-    let mut scene = Scene::new();
+    let mut scene = MobileScene::new();
     scene.romeo.vanish();
     let mut thief = scene.server.login("thief/x").again();
     for previd in [scene.id.as_str(), "", "unknown"] {
@@ -102,7 +102,7 @@ fn ids_are_bound_to_their_account() {
 /// Requests that are none. The client may bind a resource then.
 #[test]
 fn malformed_requests_are_refused() {
-    let mut scene = Scene::new();
+    let mut scene = MobileScene::new();
     let mut romeo = scene.romeo.again();
     let id = &scene.id;
     for wrong in [format!("previd='{id}'"), "h='0'".into(), format!("previd='{id}' h='-1'")] {
@@ -119,7 +119,7 @@ fn malformed_requests_are_refused() {
 /// §6: a client that claims more than it was sent is not resumed, and the session is as it was.
 #[test]
 fn too_high_a_count_does_not_resume() {
-    let mut scene = Scene::new();
+    let mut scene = MobileScene::new();
     scene.write(&["1"]);
     let mut liar = scene.romeo.again();
     liar.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{}' h='2'/>", scene.id));
@@ -135,7 +135,7 @@ fn too_high_a_count_does_not_resume() {
 /// §5: the older connection, if it is still there, ends with `conflict`.
 #[test]
 fn the_older_connection_is_replaced() {
-    let mut scene = Scene::new();
+    let mut scene = MobileScene::new();
     scene.write(&["1"]);
     let (mut romeo, _) = scene.resume(0);
     assert_eq!(romeo.bodies(), ["1"]);
@@ -180,7 +180,7 @@ fn a_connection_that_is_stuck_is_replaced() {
 /// A client may go on at once, without waiting for the answer.
 #[test]
 fn what_is_sent_behind_the_request_is_heard() {
-    let mut scene = Scene::new();
+    let mut scene = MobileScene::new();
     scene.romeo.vanish();
     let mut romeo = scene.romeo.again();
     romeo.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{}' h='0'/>", scene.id));
@@ -265,7 +265,7 @@ fn offline_messages_survive_a_client_that_does_not_come_back() {
 #[test]
 fn a_detached_session_is_bounded() {
     let options = vec![("stream_management", "max_bytes", Value::Number(4000))];
-    let mut scene = Scene::on(Server::with(Config { options, ..Config::default() }));
+    let mut scene = MobileScene::on(Server::with(Config { options, ..Config::default() }));
     scene.romeo.vanish();
     let long = "x".repeat(500);
     scene.write(&[long.as_str(); 20]);
@@ -296,7 +296,7 @@ fn detached_sessions_make_room() {
 /// A server that stops keeps what detached sessions hold.
 #[test]
 fn a_stop_keeps_what_detached_sessions_hold() {
-    let mut scene = Scene::new();
+    let mut scene = MobileScene::new();
     scene.romeo.vanish();
     scene.write(&["1", "2"]);
     scene.server.stop();
@@ -312,7 +312,7 @@ fn a_stop_keeps_what_detached_sessions_hold() {
 /// it got itself.
 #[test]
 fn other_resources_take_over() {
-    let mut scene = Scene::new();
+    let mut scene = MobileScene::new();
     scene.write(&["1"]);
     scene.romeo.vanish();
     let local = scene.romeo.jid.as_ref().unwrap().local().unwrap().to_owned();
@@ -328,7 +328,7 @@ fn other_resources_take_over() {
 /// storage.
 #[test]
 fn what_comes_back_late_tells_when_it_came() {
-    let mut scene = Scene::new();
+    let mut scene = MobileScene::new();
     scene.write(&["1"]);
     scene.romeo.vanish();
     let local = scene.romeo.jid.as_ref().unwrap().local().unwrap().to_owned();
@@ -359,7 +359,7 @@ fn what_comes_back_late_tells_when_it_came() {
 /// The example of §5 as a dialogue, on a fresh connection.
 #[test]
 fn example_of_the_standard() {
-    let mut scene = Scene::new();
+    let mut scene = MobileScene::new();
     scene.romeo.vanish();
     let mut romeo = scene.romeo.again();
     let id = scene.id.clone();

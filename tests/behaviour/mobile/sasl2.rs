@@ -19,7 +19,7 @@ pub fn connect(server: &Server) -> Client {
     client
 }
 
-/// Authenticates with a password and asks for something along with that; answers with `<success/>`.
+/// Authenticates with a password and asks for something along with that; returns `<success/>`.
 pub fn authenticate(client: &mut Client, user: &str, mechanism: Mechanism, along: &str) -> Result<Element, String> {
     let (mut exchange, initial) = client.exchange(user, PASSWORD, mechanism);
     client.send(&format!(

@@ -6,10 +6,10 @@ use rookery_hub::Value;
 use rookery_xml::{Element, ns};
 use sha1::{Digest, Sha1};
 
-use super::stage::{DOMAIN, Stage, refused, result, set, switch_off};
+use super::stage::{DOMAIN, ModuleStage, refused, result, set, switch_off};
 
 /// Returns the `<c/>` among the stream features after login.
-fn announced(stage: &Stage) -> Option<Element> {
+fn announced(stage: &ModuleStage) -> Option<Element> {
     let features = stage.world.registry().login_features(stage.world.domain(DOMAIN).unwrap());
     features.iter().map(|feature| Element::parse(feature.bytes()).unwrap()).find(|feature| feature.is("c", ns::CAPS))
 }
@@ -20,7 +20,7 @@ fn info(node: &str) -> String {
 
 #[test]
 fn the_hash_is_that_of_what_disco_answers_under_the_node() {
-    let mut stage = Stage::with(|settings| {
+    let mut stage = ModuleStage::with(|settings| {
         set(
             settings,
             "contact",
@@ -47,7 +47,7 @@ fn the_hash_is_that_of_what_disco_answers_under_the_node() {
 
 #[test]
 fn other_nodes_do_not_exist() {
-    let mut stage = Stage::new();
+    let mut stage = ModuleStage::new();
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
     let node = announced(&stage).unwrap().attr("node").unwrap().to_owned();
@@ -58,12 +58,12 @@ fn other_nodes_do_not_exist() {
 
 #[test]
 fn nothing_is_announced_that_is_not_answered() {
-    assert_eq!(announced(&Stage::with(|settings| switch_off(settings, "disco"))), None);
+    assert_eq!(announced(&ModuleStage::with(|settings| switch_off(settings, "disco"))), None);
     let node = {
-        let c = announced(&Stage::new()).unwrap();
+        let c = announced(&ModuleStage::new()).unwrap();
         format!("{}#{}", c.attr("node").unwrap(), c.attr("ver").unwrap())
     };
-    let mut stage = Stage::with(|settings| switch_off(settings, "caps"));
+    let mut stage = ModuleStage::with(|settings| switch_off(settings, "caps"));
     assert_eq!(announced(&stage), None);
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");

@@ -3,13 +3,13 @@
 use rookery_hub::Value;
 use rookery_xml::{Element, ns};
 
-use super::stage::{DOMAIN, Stage, result, set};
+use super::stage::{DOMAIN, ModuleStage, result, set};
 
 const INFO: &str = "<query xmlns='http://jabber.org/protocol/disco#info'/>";
 
 #[test]
 fn given_addresses_are_shown_and_only_they() {
-    let mut stage = Stage::with(|settings| {
+    let mut stage = ModuleStage::with(|settings| {
         let addresses = ["mailto:abuse@example.org", "xmpp:abuse@example.org"].map(str::to_owned);
         set(settings, "contact", "abuse", Value::List(addresses.into()));
         set(settings, "contact", "status", Value::List(vec!["https://status.example.org/?a&b".into()]));
@@ -33,7 +33,7 @@ fn given_addresses_are_shown_and_only_they() {
 
 #[test]
 fn without_addresses_there_is_no_form() {
-    let mut stage = Stage::new();
+    let mut stage = ModuleStage::new();
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
     let answer = stage.ask(link, "get", DOMAIN, INFO);

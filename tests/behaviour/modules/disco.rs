@@ -3,7 +3,7 @@
 use rookery_store::StoreError;
 use rookery_xml::{Element, ns};
 
-use super::stage::{DOMAIN, Stage, error, refused, result, switch_off};
+use super::stage::{DOMAIN, ModuleStage, error, refused, result, switch_off};
 
 const INFO: &str = "<query xmlns='http://jabber.org/protocol/disco#info'/>";
 const ITEMS: &str = "<query xmlns='http://jabber.org/protocol/disco#items'/>";
@@ -27,7 +27,7 @@ fn only(settings: &mut rookery_hub::Settings, modules: &[&str]) {
 
 #[test]
 fn a_domain_tells_what_it_can_do() {
-    let mut stage = Stage::with(|settings| only(settings, &SHOWN));
+    let mut stage = ModuleStage::with(|settings| only(settings, &SHOWN));
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
     let answer = stage.ask(link, "get", DOMAIN, INFO);
@@ -59,7 +59,7 @@ fn a_domain_tells_what_it_can_do() {
 
 #[test]
 fn modules_that_are_off_are_not_shown_and_do_not_answer() {
-    let mut stage = Stage::with(|settings| {
+    let mut stage = ModuleStage::with(|settings| {
         switch_off(settings, "ping");
         switch_off(settings, "offline");
     });
@@ -69,7 +69,7 @@ fn modules_that_are_off_are_not_shown_and_do_not_answer() {
     let shown = features(result(&answer).unwrap());
     assert!(!shown.contains(&ns::PING) && !shown.contains(&ns::OFFLINE) && shown.contains(&ns::TIME), "{shown:?}");
     refused(&stage.ask(link, "get", DOMAIN, "<ping xmlns='urn:xmpp:ping'/>"), "service-unavailable", "cancel");
-    let mut stage = Stage::with(|settings| switch_off(settings, "disco"));
+    let mut stage = ModuleStage::with(|settings| switch_off(settings, "disco"));
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
     refused(&stage.ask(link, "get", DOMAIN, INFO), "service-unavailable", "cancel");
@@ -77,7 +77,7 @@ fn modules_that_are_off_are_not_shown_and_do_not_answer() {
 
 #[test]
 fn an_account_tells_itself_and_its_contacts() {
-    let mut stage = Stage::with(|settings| only(settings, &SHOWN));
+    let mut stage = ModuleStage::with(|settings| only(settings, &SHOWN));
     let (romeo, juliet) = (stage.account("romeo"), stage.account("juliet"));
     let balcony = stage.bind(&juliet, "balcony");
     let chamber = stage.bind(&juliet, "chamber");
@@ -106,7 +106,7 @@ fn an_account_tells_itself_and_its_contacts() {
 /// §8: a stranger can't tell an account from none, whether its user is here or away.
 #[test]
 fn a_stranger_learns_nothing() {
-    let mut stage = Stage::new();
+    let mut stage = ModuleStage::new();
     let (romeo, juliet, _) = (stage.account("romeo"), stage.account("juliet"), stage.account("nurse"));
     let balcony = stage.bind(&juliet, "balcony");
     stage.say(balcony, "<presence/>");
@@ -133,7 +133,7 @@ fn a_stranger_learns_nothing() {
 
 #[test]
 fn malformed_questions_and_unknown_nodes_are_refused() {
-    let mut stage = Stage::new();
+    let mut stage = ModuleStage::new();
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
     for (info, items) in [(INFO, ITEMS), (INFO_OF_NODE, ITEMS_OF_NODE)] {
@@ -152,7 +152,7 @@ fn malformed_questions_and_unknown_nodes_are_refused() {
 
 #[test]
 fn a_failing_store_is_told_and_counted() {
-    let (mut stage, held) = Stage::held(|_| {});
+    let (mut stage, held) = ModuleStage::held(|_| {});
     let (romeo, juliet) = (stage.account("romeo"), stage.account("juliet"));
     let link = stage.bind(&romeo, "orchard");
     held.set_fault(Some(StoreError::Busy));

@@ -7,16 +7,16 @@ use rookery_store::{OfflineRoom, StoreError, wait};
 use rookery_stream::error::StreamError;
 use rookery_xml::{Element, ns};
 
-use super::stage::{DOMAIN, NOON, Stage, refused, set, switch_off};
+use super::stage::{DOMAIN, ModuleStage, NOON, refused, set, switch_off};
 
 /// Brings Romeo on the stage, and makes an account for Juliet.
-fn verona(mut stage: Stage) -> (Stage, Link, Jid) {
+fn verona(mut stage: ModuleStage) -> (ModuleStage, Link, Jid) {
     let (romeo, juliet) = (stage.account("romeo"), stage.account("juliet"));
     let link = stage.bind(&romeo, "orchard");
     (stage, link, juliet)
 }
 
-fn chat(stage: &mut Stage, link: Link, body: &str) {
+fn chat(stage: &mut ModuleStage, link: Link, body: &str) {
     stage.say(link, &format!("<message type='chat' id='q' to='juliet@example.org'><body>{body}</body></message>"));
 }
 
@@ -29,13 +29,13 @@ fn bodies(heard: &[Element]) -> Vec<String> {
         .collect()
 }
 
-fn stored(stage: &Stage, owner: &Jid) -> u64 {
+fn stored(stage: &ModuleStage, owner: &Jid) -> u64 {
     wait(stage.stores.offline.count(owner.as_ref())).unwrap()
 }
 
 #[test]
 fn messages_wait_and_come_with_the_time_when_they_came() {
-    let (mut stage, romeo, juliet) = verona(Stage::new());
+    let (mut stage, romeo, juliet) = verona(ModuleStage::new());
     chat(&mut stage, romeo, "one");
     stage.world.set_time(61_000, NOON + 61_000);
     stage.say(romeo, "<message to='juliet@example.org/gone' type='chat'><body>two</body></message>");
@@ -64,7 +64,7 @@ fn messages_wait_and_come_with_the_time_when_they_came() {
 
 #[test]
 fn who_writes_too_much_is_told() {
-    let stage = Stage::with(|settings| set(settings, "offline", "limit", Value::Number(4)));
+    let stage = ModuleStage::with(|settings| set(settings, "offline", "limit", Value::Number(4)));
     let (mut stage, romeo, juliet) = verona(stage);
     chat(&mut stage, romeo, "one");
     chat(&mut stage, romeo, "two");
@@ -79,7 +79,7 @@ fn who_writes_too_much_is_told() {
 /// RFC 6121 §8.5.1.
 #[test]
 fn an_account_that_does_not_exist_looks_like_a_full_one() {
-    let (mut stage, romeo, _) = verona(Stage::new());
+    let (mut stage, romeo, _) = verona(ModuleStage::new());
     for type_ in ["chat", "normal"] {
         stage.say(romeo, &format!("<message type='{type_}' id='q' to='nobody@example.org'><body>hi</body></message>"));
         refused(&stage.answer(romeo), "service-unavailable", "cancel");
@@ -88,7 +88,7 @@ fn an_account_that_does_not_exist_looks_like_a_full_one() {
 
 #[test]
 fn what_is_not_for_storage_is_not_stored() {
-    let (mut stage, romeo, juliet) = verona(Stage::new());
+    let (mut stage, romeo, juliet) = verona(ModuleStage::new());
     for to in [juliet.as_str(), "nobody@example.org"] {
         let composing = "<composing xmlns='http://jabber.org/protocol/chatstates'/>";
         let silent = [
@@ -115,7 +115,7 @@ fn what_is_not_for_storage_is_not_stored() {
 
 #[test]
 fn without_the_module_the_sender_is_told() {
-    let (mut stage, romeo, juliet) = verona(Stage::with(|settings| switch_off(settings, "offline")));
+    let (mut stage, romeo, juliet) = verona(ModuleStage::with(|settings| switch_off(settings, "offline")));
     chat(&mut stage, romeo, "one");
     refused(&stage.answer(romeo), "service-unavailable", "cancel");
     assert_eq!(stored(&stage, &juliet), 0);
@@ -123,7 +123,7 @@ fn without_the_module_the_sender_is_told() {
 
 #[test]
 fn a_failing_store_is_told_to_the_sender() {
-    let (stage, held) = Stage::held(|_| {});
+    let (stage, held) = ModuleStage::held(|_| {});
     let (mut stage, romeo, _) = verona(stage);
     held.set_fault(Some(StoreError::Busy));
     chat(&mut stage, romeo, "one");
@@ -137,7 +137,7 @@ fn a_failing_store_is_told_to_the_sender() {
 /// Messages that come while older ones are on their way out of the store wait behind them.
 #[test]
 fn nothing_overtakes() {
-    let (stage, held) = Stage::held(|_| {});
+    let (stage, held) = ModuleStage::held(|_| {});
     let (mut stage, romeo, juliet) = verona(stage);
     chat(&mut stage, romeo, "one");
     chat(&mut stage, romeo, "two");
@@ -155,7 +155,7 @@ fn nothing_overtakes() {
 
 #[test]
 fn many_portions_come_in_order() {
-    let (mut stage, romeo, juliet) = verona(Stage::new());
+    let (mut stage, romeo, juliet) = verona(ModuleStage::new());
     let sent: Vec<_> = (0..120).map(|at| format!("{at} {}", "x".repeat(3000))).collect();
     for body in &sent {
         chat(&mut stage, romeo, body);
@@ -170,8 +170,8 @@ fn many_portions_come_in_order() {
 /// what else the user does.
 #[test]
 fn a_slow_reader_gets_all_in_its_own_time() {
-    let stage = Stage::with(|settings| {
-        settings.outbox = rookery_fanout::Limits { soft: 10_000, hard: 20_000, ..Default::default() }
+    let stage = ModuleStage::with(|settings| {
+        settings.outbox = rookery_fanout::OutboxLimits { soft: 10_000, hard: 20_000, ..Default::default() }
     });
     let (mut stage, romeo, juliet) = verona(stage);
     let sent: Vec<_> = (0..50).map(|at| format!("{at} {}", "x".repeat(1000))).collect();
@@ -199,8 +199,8 @@ fn a_slow_reader_gets_all_in_its_own_time() {
 
 #[test]
 fn a_session_that_ends_midway_loses_nothing() {
-    let stage = Stage::with(|settings| {
-        settings.outbox = rookery_fanout::Limits { soft: 10_000, hard: 20_000, ..Default::default() }
+    let stage = ModuleStage::with(|settings| {
+        settings.outbox = rookery_fanout::OutboxLimits { soft: 10_000, hard: 20_000, ..Default::default() }
     });
     let (mut stage, romeo, juliet) = verona(stage);
     let sent: Vec<_> = (0..50).map(|at| format!("{at} {}", "x".repeat(1000))).collect();
@@ -236,7 +236,7 @@ fn a_session_that_ends_midway_loses_nothing() {
 /// A session that becomes reachable takes over; nobody gets a message twice.
 #[test]
 fn a_second_session_takes_over() {
-    let (stage, held) = Stage::held(|_| {});
+    let (stage, held) = ModuleStage::held(|_| {});
     let (mut stage, romeo, juliet) = verona(stage);
     chat(&mut stage, romeo, "one");
     let (first, second) = (stage.bind(&juliet, "balcony"), stage.bind(&juliet, "chamber"));
@@ -271,8 +271,8 @@ fn a_second_session_takes_over() {
 /// Another session that takes messages gets the rest if the one that is being served goes away.
 #[test]
 fn another_session_gets_the_rest() {
-    let stage = Stage::with(|settings| {
-        settings.outbox = rookery_fanout::Limits { soft: 10_000, hard: 20_000, ..Default::default() }
+    let stage = ModuleStage::with(|settings| {
+        settings.outbox = rookery_fanout::OutboxLimits { soft: 10_000, hard: 20_000, ..Default::default() }
     });
     let (mut stage, romeo, juliet) = verona(stage);
     let laptop = stage.bind(&juliet, "laptop");
@@ -294,8 +294,8 @@ fn another_session_gets_the_rest() {
 
 #[test]
 fn a_message_larger_than_an_outbox_ends_the_session_but_stays() {
-    let stage = Stage::with(|settings| {
-        settings.outbox = rookery_fanout::Limits { soft: 1000, hard: 2000, ..Default::default() }
+    let stage = ModuleStage::with(|settings| {
+        settings.outbox = rookery_fanout::OutboxLimits { soft: 1000, hard: 2000, ..Default::default() }
     });
     let (mut stage, romeo, juliet) = verona(stage);
     chat(&mut stage, romeo, &"x".repeat(5000));
@@ -311,7 +311,7 @@ fn a_message_larger_than_an_outbox_ends_the_session_but_stays() {
 
 #[test]
 fn damaged_messages_do_not_block_those_behind_them() {
-    let (mut stage, romeo, juliet) = verona(Stage::new());
+    let (mut stage, romeo, juliet) = verona(ModuleStage::new());
     wait(stage.stores.offline.push(juliet.as_ref(), juliet.as_ref(), b"<message".to_vec(), NOON, OfflineRoom::of(10)))
         .unwrap();
     chat(&mut stage, romeo, "one");
@@ -323,7 +323,7 @@ fn damaged_messages_do_not_block_those_behind_them() {
 
 #[test]
 fn a_store_that_fails_while_delivering_lets_everybody_go_on() {
-    let (stage, held) = Stage::held(|_| {});
+    let (stage, held) = ModuleStage::held(|_| {});
     let (mut stage, romeo, juliet) = verona(stage);
     chat(&mut stage, romeo, "one");
     let link = stage.bind(&juliet, "balcony");

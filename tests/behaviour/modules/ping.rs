@@ -1,12 +1,12 @@
 //! XEP-0199.
 
-use super::stage::{DOMAIN, Stage, refused, result};
+use super::stage::{DOMAIN, ModuleStage, refused, result};
 
 const PING: &str = "<ping xmlns='urn:xmpp:ping'/>";
 
 #[test]
 fn the_server_and_the_own_account_answer() {
-    let mut stage = Stage::new();
+    let mut stage = ModuleStage::new();
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
     for to in ["", DOMAIN, romeo.as_str()] {
@@ -19,7 +19,7 @@ fn the_server_and_the_own_account_answer() {
 
 #[test]
 fn who_sees_presence_may_ping_and_a_stranger_learns_nothing() {
-    let mut stage = Stage::new();
+    let mut stage = ModuleStage::new();
     let (romeo, juliet) = (stage.account("romeo"), stage.account("juliet"));
     let link = stage.bind(&romeo, "orchard");
     for to in [juliet.as_str(), "nobody@example.org"] {
@@ -31,7 +31,7 @@ fn who_sees_presence_may_ping_and_a_stranger_learns_nothing() {
 
 #[test]
 fn malformed_pings_are_refused() {
-    let mut stage = Stage::new();
+    let mut stage = ModuleStage::new();
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
     for to in ["", DOMAIN, "nobody@example.org"] {

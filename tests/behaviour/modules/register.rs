@@ -8,7 +8,7 @@ use rookery_store::{StoreError, wait};
 use rookery_stream::error::StreamError;
 use rookery_xml::{Element, ns};
 
-use super::stage::{DOMAIN, NOON, Stage, refused, result, set};
+use super::stage::{DOMAIN, ModuleStage, NOON, refused, result, set};
 
 const GET: &str = "<query xmlns='jabber:iq:register'/>";
 const REMOVE: &str = "<query xmlns='jabber:iq:register'><remove/></query>";
@@ -25,23 +25,23 @@ fn guest(address: &str) -> Guest {
     Guest { connection: 7, address: address.parse::<IpAddr>().unwrap(), secure: true }
 }
 
-fn exists(stage: &Stage, jid: &str) -> bool {
+fn exists(stage: &ModuleStage, jid: &str) -> bool {
     wait(stage.stores.accounts.exists(Jid::parse(jid).unwrap().as_ref())).unwrap()
 }
 
-fn password_is(stage: &Stage, jid: &str, password: &str) -> bool {
+fn password_is(stage: &ModuleStage, jid: &str, password: &str) -> bool {
     let jid = Jid::parse(jid).unwrap();
     wait(stage.stores.accounts.credentials(jid.as_ref())).unwrap().unwrap().verify(password)
 }
 
-fn announced(stage: &Stage) -> bool {
+fn announced(stage: &ModuleStage) -> bool {
     let features = stage.world.registry().stream_features(stage.world.domain(DOMAIN).unwrap());
     features.iter().any(|feature| Element::parse(feature.bytes()).unwrap().is("register", ns::REGISTER_FEATURE))
 }
 
 #[test]
 fn off_by_default() {
-    let mut stage = Stage::new();
+    let mut stage = ModuleStage::new();
     assert!(!announced(&stage));
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
@@ -51,7 +51,7 @@ fn off_by_default() {
 
 #[test]
 fn a_guest_makes_an_account() {
-    let mut stage = Stage::with(on);
+    let mut stage = ModuleStage::with(on);
     assert!(announced(&stage));
     let answer = stage.guest(guest("192.0.2.1"), "get", GET);
     let names: Vec<_> = result(&answer).unwrap().children().map(Element::name).collect();
@@ -65,7 +65,7 @@ fn a_guest_makes_an_account() {
 
 #[test]
 fn forms_that_lack_something_are_refused() {
-    let mut stage = Stage::with(on);
+    let mut stage = ModuleStage::with(on);
     let guest = guest("192.0.2.1");
     for form in [
         form("", "a long password"),
@@ -87,7 +87,7 @@ fn forms_that_lack_something_are_refused() {
 
 #[test]
 fn a_name_that_is_taken_is_a_conflict() {
-    let mut stage = Stage::with(on);
+    let mut stage = ModuleStage::with(on);
     stage.account("romeo");
     let guest = guest("192.0.2.1");
     refused(&stage.guest(guest, "set", &form("Romeo", "a long password!")), "conflict", "cancel");
@@ -101,7 +101,7 @@ fn a_name_that_is_taken_is_a_conflict() {
 
 #[test]
 fn one_account_per_address_and_time() {
-    let mut stage = Stage::with(on);
+    let mut stage = ModuleStage::with(on);
     assert_eq!(result(&stage.guest(guest("2001:db8::1"), "set", &form("a", "a long password"))), None);
     refused(&stage.guest(guest("2001:db8::2"), "set", &form("b", "a long password")), "resource-constraint", "wait");
     assert_eq!(result(&stage.guest(guest("2001:db8:0:1::2"), "set", &form("b", "a long password"))), None);
@@ -115,17 +115,17 @@ fn one_account_per_address_and_time() {
 #[test]
 fn passwords_are_not_taken_in_the_clear_unless_the_operator_says_so() {
     let insecure = Guest { secure: false, ..guest("192.0.2.1") };
-    let mut stage = Stage::with(on);
+    let mut stage = ModuleStage::with(on);
     for (type_, query) in [("get", GET.to_owned()), ("set", form("benvolio", "a long password"))] {
         refused(&stage.guest(insecure, type_, &query), "not-authorized", "auth");
     }
-    let mut stage = Stage::with(|settings| set(settings, "register", "allow_plaintext", Value::Switch(true)));
+    let mut stage = ModuleStage::with(|settings| set(settings, "register", "allow_plaintext", Value::Switch(true)));
     assert_eq!(result(&stage.guest(insecure, "set", &form("benvolio", "a long password"))), None);
 }
 
 #[test]
 fn creation_can_be_off_while_the_rest_is_on() {
-    let mut stage = Stage::with(|settings| set(settings, "register", "allow_creation", Value::Switch(false)));
+    let mut stage = ModuleStage::with(|settings| set(settings, "register", "allow_creation", Value::Switch(false)));
     assert!(!announced(&stage));
     for (type_, query) in [("get", GET.to_owned()), ("set", form("benvolio", "a long password"))] {
         refused(&stage.guest(guest("192.0.2.1"), type_, &query), "service-unavailable", "cancel");
@@ -137,7 +137,7 @@ fn creation_can_be_off_while_the_rest_is_on() {
 
 #[test]
 fn a_failing_store_uses_up_no_turn() {
-    let (mut stage, held) = Stage::held(on);
+    let (mut stage, held) = ModuleStage::held(on);
     let guest = guest("192.0.2.1");
     held.set_fault(Some(StoreError::Busy));
     refused(&stage.guest(guest, "set", &form("benvolio", "a long password")), "resource-constraint", "wait");
@@ -150,7 +150,7 @@ fn a_failing_store_uses_up_no_turn() {
 
 #[test]
 fn an_account_sees_what_is_known_of_it() {
-    let mut stage = Stage::with(on);
+    let mut stage = ModuleStage::with(on);
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
     for to in [DOMAIN, ""] {
@@ -164,7 +164,7 @@ fn an_account_sees_what_is_known_of_it() {
 
 #[test]
 fn an_account_changes_its_password() {
-    let mut stage = Stage::with(on);
+    let mut stage = ModuleStage::with(on);
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
     let set = |query: &str| format!("<iq type='set' id='q' to='{DOMAIN}'>{query}</iq>");
@@ -180,7 +180,7 @@ fn an_account_changes_its_password() {
 
 #[test]
 fn a_password_change_that_is_wrong_changes_nothing() {
-    let mut stage = Stage::with(on);
+    let mut stage = ModuleStage::with(on);
     let (romeo, juliet) = (stage.account("romeo"), stage.account("juliet"));
     let link = stage.bind(&romeo, "orchard");
     let mut change = |to: &str, query: &str| {
@@ -206,7 +206,7 @@ fn a_password_change_that_is_wrong_changes_nothing() {
 
 #[test]
 fn a_password_change_that_the_store_refuses_is_told() {
-    let (mut stage, held) = Stage::held(on);
+    let (mut stage, held) = ModuleStage::held(on);
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
     let stores = stage.stores.clone();
@@ -224,7 +224,7 @@ fn a_password_change_that_the_store_refuses_is_told() {
 
 #[test]
 fn accounts_of_another_domain_are_not_registered_here() {
-    let mut stage = Stage::with(|settings| {
+    let mut stage = ModuleStage::with(|settings| {
         on(settings);
         let mut other = settings.domains[0].clone();
         other.name = "example.net".into();
@@ -240,7 +240,7 @@ fn accounts_of_another_domain_are_not_registered_here() {
 
 #[test]
 fn an_account_removes_itself() {
-    let mut stage = Stage::with(on);
+    let mut stage = ModuleStage::with(on);
     let romeo = stage.account("romeo");
     let (link, other) = (stage.bind(&romeo, "orchard"), stage.bind(&romeo, "street"));
     let both = "<query xmlns='jabber:iq:register'><remove/><username>romeo</username></query>";

@@ -17,7 +17,7 @@ use rookery_xml::{Element, Limits, Scan, Scanner, Stanza, ns};
 
 pub const DOMAIN: &str = "example.org";
 
-pub struct Stage {
+pub struct ModuleStage {
     pub world: World,
     pub stores: Stores,
     pub events: Vec<Event>,
@@ -25,7 +25,7 @@ pub struct Stage {
     links: u32,
 }
 
-impl Stage {
+impl ModuleStage {
     /// Returns a stage with the modules that are on by default, and with stores in memory.
     pub fn new() -> Self {
         Self::with(|_| {})

@@ -2,11 +2,11 @@
 
 use rookery_xml::ns;
 
-use super::stage::{DOMAIN, Stage, refused, result};
+use super::stage::{DOMAIN, ModuleStage, refused, result};
 
 #[test]
 fn the_time_is_that_of_the_world() {
-    let mut stage = Stage::new();
+    let mut stage = ModuleStage::new();
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
     let answer = stage.ask(link, "get", DOMAIN, "<time xmlns='urn:xmpp:time'/>");

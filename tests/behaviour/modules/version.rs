@@ -3,13 +3,13 @@
 use rookery_hub::Value;
 use rookery_xml::ns;
 
-use super::stage::{DOMAIN, Stage, refused, result, set};
+use super::stage::{DOMAIN, ModuleStage, refused, result, set};
 
 const QUERY: &str = "<query xmlns='jabber:iq:version'/>";
 
 #[test]
 fn name_and_version_are_told_and_the_system_is_not() {
-    let mut stage = Stage::new();
+    let mut stage = ModuleStage::new();
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
     let answer = stage.ask(link, "get", DOMAIN, QUERY);
@@ -24,7 +24,7 @@ fn name_and_version_are_told_and_the_system_is_not() {
 
 #[test]
 fn the_system_is_told_where_the_operator_wants_it() {
-    let mut stage = Stage::with(|settings| set(settings, "version", "show_os", Value::Switch(true)));
+    let mut stage = ModuleStage::with(|settings| set(settings, "version", "show_os", Value::Switch(true)));
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
     let answer = stage.ask(link, "get", DOMAIN, QUERY);

@@ -4,7 +4,7 @@ use rookery_hub::Value;
 use rookery_testkit::{Client, Config};
 use rookery_xml::ns;
 
-use super::{Scene, header, message, refused, refused_away, saw};
+use super::{MulticastScene, header, message, refused, refused_away, saw};
 
 fn list(rules: &[&str]) -> Value {
     Value::List(rules.iter().map(|&rule| rule.to_owned()).collect())
@@ -18,7 +18,7 @@ fn many(count: usize) -> String {
 /// §2.2: who may not use the service hears `forbidden`, whatever the stanza is.
 #[test]
 fn access_comes_first() {
-    let mut scene = Scene::with_options(vec![("access", list(&["news@example.org"]))]);
+    let mut scene = MulticastScene::with_options(vec![("access", list(&["news@example.org"]))]);
     for header in ["to:NEAR to:FAR", "", "odd:NEAR", "to:@", &many(101)] {
         scene.says(header);
         scene.is_refused("auth", "forbidden");
@@ -31,7 +31,7 @@ fn access_by_class_domain_and_address() {
     let allows = |rules: &[&str], from: &str| {
         let options = vec![("multicast", "access", list(rules))];
         let domains = vec!["example.org".into(), "example.com".into()];
-        let mut scene = Scene::with(Config { federates: true, options, domains, ..Config::default() });
+        let mut scene = MulticastScene::with(Config { federates: true, options, domains, ..Config::default() });
         match from.split_once('@') {
             Some((_, "example.org" | "example.com")) => {
                 let mut sender: Client = scene.server.login(&format!("{from}/x"));
@@ -67,7 +67,7 @@ fn access_by_class_domain_and_address() {
 /// to blame.
 #[test]
 fn a_header_that_does_not_decode() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     for (content, blamed) in [
         ("<address jid='b@example.org'/>", "address 2 (b@example.org): it has no type"),
         ("<address type='from' jid='b@example.org'/>", "address 2 (b@example.org): its type"),
@@ -91,7 +91,7 @@ fn a_header_that_does_not_decode() {
 /// §3: to the service only with a header that names somebody.
 #[test]
 fn a_stanza_without_recipients() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     let empty = header("");
     for content in ["<body>hi</body>", &empty, "<addresses xmlns='urn:example'/>", &header("<address type='noreply'/>")]
     {
@@ -111,7 +111,7 @@ fn a_stanza_without_recipients() {
 /// copies.
 #[test]
 fn malformed_addresses_do_not_stop_the_others() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     let content = "<address type='to' jid='a@@example.org'/><address type='cc' uri='sip:a@example.org'/>\
          <address type='bcc' desc='Somebody'/><address type='to' jid='NEAR'/><address type='bcc' jid='FAR'/>";
     let header = scene.named(&header(content));
@@ -126,7 +126,7 @@ fn malformed_addresses_do_not_stop_the_others() {
 /// They are reported even if a later check refuses all.
 #[test]
 fn malformed_addresses_are_told_before_the_limit() {
-    let mut scene = Scene::with_options(vec![("local_messages", Value::Number(1))]);
+    let mut scene = MulticastScene::with_options(vec![("local_messages", Value::Number(1))]);
     scene.says("to:NEAR to:@ to:FAR");
     refused(&mut scene.sender, "modify", "jid-malformed");
     scene.is_refused("modify", "not-acceptable");
@@ -136,7 +136,7 @@ fn malformed_addresses_are_told_before_the_limit() {
 /// A stanza makes no more errors than it may have recipients, or a hundred.
 #[test]
 fn errors_about_malformed_addresses_are_bounded() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     scene.says(&"to:@ ".repeat(300));
     assert_eq!(scene.sender.all().len(), 100);
     scene.sender.expect_alive();
@@ -145,7 +145,7 @@ fn errors_about_malformed_addresses_are_bounded() {
 /// §8, `not-acceptable`: the default limits, exact, by class of the sender and kind of the stanza.
 #[test]
 fn default_limits() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     for count in [101, 100] {
         scene.says(&format!("{}cc:FAR", many(count - 1)));
         scene.shows("", &format!("{}cc:FAR", many(count - 1)));
@@ -155,7 +155,7 @@ fn default_limits() {
         }
     }
     assert_eq!(scene.far.all().len(), 2);
-    let scene = Scene::new();
+    let scene = MulticastScene::new();
     for (count, refused) in [(21, true), (20, false)] {
         scene.comes_in("a@elsewhere.net/x", &many(count));
         let refusals = refused_away(&scene.server.left());
@@ -174,7 +174,7 @@ fn configured_limits() {
         ("remote_messages", Value::Number(0)),
         ("remote_presences", Value::Number(3)),
     ];
-    let mut scene = Scene::with_options(options);
+    let mut scene = MulticastScene::with_options(options);
     scene.says("to!a@example.org cc!b@example.org to:NEAR bcc:FAR noreply:");
     assert_eq!((scene.near.all().len(), scene.far.all().len()), (1, 1));
     for header in ["to:NEAR to:NEAR to:NEAR", "to:NEAR cc:FAR bcc:a@elsewhere.net"] {
@@ -201,8 +201,8 @@ fn configured_limits() {
 #[test]
 fn others_can_not_relay() {
     let domains = vec!["example.org".into(), "example.com".into()];
-    let mut scene = Scene::with(Config { federates: true, domains, ..Config::default() });
-    let refused = |scene: &mut Scene, header: &str| {
+    let mut scene = MulticastScene::with(Config { federates: true, domains, ..Config::default() });
+    let refused = |scene: &mut MulticastScene, header: &str| {
         scene.comes_in("a@elsewhere.net/x", header);
         let left = scene.server.left();
         assert_eq!(left.len(), refused_away(&left).len(), "nothing but errors");
@@ -226,7 +226,7 @@ fn others_can_not_relay() {
 #[test]
 fn all_domains_of_the_server_are_local() {
     let domains = vec!["example.org".into(), "example.com".into()];
-    let scene = Scene::with(Config { federates: true, domains, ..Config::default() });
+    let scene = MulticastScene::with(Config { federates: true, domains, ..Config::default() });
     let mut sender = scene.server.login("a@example.com/x");
     sender.send(&message("multicast.example.org", &format!("{}to:b@elsewhere.net", many(50))));
     let left = scene.server.left();
@@ -236,7 +236,7 @@ fn all_domains_of_the_server_are_local() {
 /// RFC 6120 §8.3.1: errors are never answered, nor sent on.
 #[test]
 fn errors_are_not_answered() {
-    let mut scene = Scene::with_options(vec![("access", list(&[]))]);
+    let mut scene = MulticastScene::with_options(vec![("access", list(&[]))]);
     for kind in ["message", "presence"] {
         for content in ["", &header("<address/>"), &scene.named(&super::addresses("to:NEAR"))] {
             scene.sender.send(&format!("<{kind} to='multicast.example.org' id='m' type='error'>{content}</{kind}>"));
@@ -251,7 +251,7 @@ fn errors_are_not_answered() {
 /// An error has no `id` if the stanza had none.
 #[test]
 fn a_stanza_without_id() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     scene.sender.send("<message to='multicast.example.org'><body>hi</body></message>");
     scene.sender.expect(
         "<message type='error' from='multicast.example.org'><error type='modify'>\
@@ -263,7 +263,7 @@ fn a_stanza_without_id() {
 /// whom a recipient blocks doesn't either.
 #[test]
 fn block_lists_hold() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     let block =
         |jid: &str| format!("<iq type='set' id='b'><block xmlns='urn:xmpp:blocking'><item jid='{jid}'/></block></iq>");
     let (near, far) = (scene.near.bare().to_owned(), scene.far.bare().to_owned());
@@ -288,9 +288,9 @@ fn block_lists_hold() {
 /// Bytes times recipients count, in a minute: each recipient keeps a copy. Presence isn't kept.
 #[test]
 fn bytes_times_recipients_are_bounded() {
-    let mut scene = Scene::with_options(vec![("minute_bytes", Value::Number(20_000))]);
+    let mut scene = MulticastScene::with_options(vec![("minute_bytes", Value::Number(20_000))]);
     let text = "x".repeat(1000);
-    let says = |scene: &mut Scene, recipients: &str| {
+    let says = |scene: &mut MulticastScene, recipients: &str| {
         let stanza = message("multicast.example.org", recipients).replace("</body>", &format!("{text}</body>"));
         let stanza = scene.named(&stanza);
         scene.sender.send(&stanza);

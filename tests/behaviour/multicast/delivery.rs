@@ -3,13 +3,13 @@
 use rookery_testkit::{Config, Server};
 use rookery_xml::ns;
 
-use super::{Scene, copies, error, header, saw, short, wanted};
+use super::{MulticastScene, copies, error, header, saw, short, wanted};
 
 /// §4.5, §4.6.3: everybody sees `to` and `cc`, marked; who is blind sees his own address and no
 /// other blind one.
 #[test]
 fn marks_and_blind_copies() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     scene.says("to:NEAR cc:FAR");
     scene.see("to!NEAR cc!FAR", "to!NEAR cc!FAR");
     scene.says("bcc:NEAR bcc:FAR");
@@ -26,7 +26,7 @@ fn unavailable(from: &str) -> String {
 /// §5: `from`, the id and everything else stay as they are, and `to` is the recipient.
 #[test]
 fn the_rest_of_the_stanza_is_untouched() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     let text = "<message type='chat' to='multicast.example.org' id='m' xml:lang='it'><subject>x</subject>\
          <addresses xmlns='http://jabber.org/protocol/address'><address jid='FAR' type='to' node='n' desc='&lt;F&gt;'>\
          <x xmlns='urn:x'>y</x></address></addresses><body>hi &amp; ho</body><thread>t</thread></message>";
@@ -45,7 +45,7 @@ fn the_rest_of_the_stanza_is_untouched() {
 /// blind one.
 #[test]
 fn who_has_it_already() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     scene.says("to!NEAR bcc!a@elsewhere.net cc!b@elsewhere.net to:FAR");
     scene.see("", "to!NEAR cc!b@elsewhere.net to!FAR");
     let content = "<address type='to' jid='NEAR' delivered='false'/><address type='to' jid='FAR' delivered='1'/>";
@@ -58,7 +58,7 @@ fn who_has_it_already() {
 /// §4.6: information about replies and origin goes to everybody.
 #[test]
 fn information_passes() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     let information = "replyto:a@example.org/x replyroom:b@example.org ofrom:c@example.org noreply:";
     scene.says(&format!("to:NEAR {information} bcc:FAR"));
     scene.see(&format!("{information} to!NEAR"), &format!("{information} to!NEAR bcc:FAR"));
@@ -68,7 +68,7 @@ fn information_passes() {
 /// recipient than the account.
 #[test]
 fn repetitions() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     let header = scene.named("bcc:NEAR to:NEAR cc:NEAR to:UPPER to:FAR/r bcc:FAR/r");
     let upper = scene.near.bare().to_uppercase();
     scene.sender.send(&super::message("multicast.example.org", &header.replace("UPPER", &upper)));
@@ -80,7 +80,7 @@ fn repetitions() {
 /// A blind address that says more than a JID is passed on whole.
 #[test]
 fn a_blind_address_with_description() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     let content = "<address type='bcc' jid='NEAR' desc='N'/><address type='bcc' jid='FAR' node='&amp;'><x xmlns='urn:x'/></address>\
          <address type='bcc' jid='a@elsewhere.net' desc='A'/>";
     let header = scene.named(&header(content));
@@ -103,7 +103,7 @@ fn a_blind_address_with_description() {
 /// of the recipient.
 #[test]
 fn full_and_bare_addresses() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     let near = scene.near.bare().to_owned();
     let mut second = scene.server.online(&format!("{}/second", near.split('@').next().expect("a name")));
     scene.near.all();
@@ -121,7 +121,7 @@ fn full_and_bare_addresses() {
 /// A message that waits for somebody who is away has the header that is for them.
 #[test]
 fn messages_wait_with_their_header() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     for name in ["away", "blind", "rich"] {
         scene.server.account(name);
     }
@@ -145,7 +145,7 @@ fn messages_wait_with_their_header() {
 /// A copy that a dying session did not read goes where it would have gone, with the right header.
 #[test]
 fn what_was_not_read_keeps_its_header() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     scene.far.set_reading(false);
     scene.far.wire.peer.set_window(10);
     scene.says("to:NEAR bcc:FAR");
@@ -160,7 +160,7 @@ fn what_was_not_read_keeps_its_header() {
 /// Somebody who has no account here: the error is that recipient's own, and the others get theirs.
 #[test]
 fn recipients_that_do_not_exist() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     scene.says("to:nobody@example.org cc:NEAR bcc:none@example.org to:FAR");
     let [nobody, none] =
         ["nobody", "none"].map(|name| format!("<message {}</message>", unavailable(&format!("{name}@example.org"))));
@@ -174,7 +174,7 @@ fn recipients_that_do_not_exist() {
 #[test]
 fn the_service_and_the_domains_are_no_recipients() {
     let domains = vec!["example.org".into(), "example.com".into()];
-    let mut scene = Scene::with(Config { federates: true, domains, ..Config::default() });
+    let mut scene = MulticastScene::with(Config { federates: true, domains, ..Config::default() });
     for type_ in ["to", "cc", "bcc"] {
         for host in ["multicast.example.org", "multicast.example.com", "example.org", "example.com", "example.org/x"] {
             scene.says(&format!("{type_}:{host} to:NEAR"));
@@ -190,7 +190,7 @@ fn the_service_and_the_domains_are_no_recipients() {
 /// here.
 #[test]
 fn recipients_elsewhere_get_copies_of_their_own() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     scene.says("to:NEAR cc:a@one.net bcc:b@one.net to:c@two.net bcc:d@two.net/x");
     let seen = scene.named("to!NEAR cc!a@one.net to!c@two.net");
     let mut found = copies(&scene.server.left());
@@ -207,7 +207,7 @@ fn recipients_elsewhere_get_copies_of_their_own() {
 /// to alone.
 #[test]
 fn a_server_that_knows_no_others() {
-    let mut scene = Scene::with(Config::default());
+    let mut scene = MulticastScene::with(Config::default());
     scene.says("to:NEAR cc:a@one.net bcc:b@two.net");
     let [a, b] = ["a@one.net", "b@two.net"]
         .map(|from| format!("<message {}</message>", error("m", from, "cancel", "remote-server-not-found")));
@@ -218,7 +218,7 @@ fn a_server_that_knows_no_others() {
 /// §2: "the IM service MAY implement multicast directly".
 #[test]
 fn the_domain_takes_a_header_too() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     scene.says_to("example.org", "to:NEAR bcc:FAR");
     scene.see("to!NEAR", "to!NEAR bcc:FAR");
     let text = message_with_odd_header(&scene);
@@ -234,14 +234,14 @@ fn the_domain_takes_a_header_too() {
     scene.see("", "to!FAR");
 }
 
-fn message_with_odd_header(scene: &Scene) -> String {
+fn message_with_odd_header(scene: &MulticastScene) -> String {
     scene.named(&super::message("example.org", "to:NEAR odd:FAR"))
 }
 
 /// §3: "with no username or resource in the 'to' attribute".
 #[test]
 fn the_service_has_no_users() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     for service in ["a@multicast.example.org", "multicast.example.org/x"] {
         scene.says_to(service, "to:NEAR");
         scene.sender.expect(&format!("<message {}</message>", error("m", service, "cancel", "item-not-found")));
@@ -263,7 +263,7 @@ fn headers_between_two_are_not_touched() {
 /// Prefixes are XML's own affair.
 #[test]
 fn a_header_with_a_prefix() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     let text = scene.named(
         "<message to='multicast.example.org' id='m'><a:addresses xmlns:a='http://jabber.org/protocol/address'>\
          <a:address type='to' jid='NEAR'/><a:address type='bcc' jid='FAR'/></a:addresses></message>",
@@ -275,7 +275,7 @@ fn a_header_with_a_prefix() {
 /// A sender who is on the list gets a copy as everybody does, and may be blind to the others.
 #[test]
 fn the_sender_may_be_a_recipient() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     scene.says("to:NEAR bcc:SENDER");
     let wanted = scene.named("to!NEAR bcc:SENDER");
     assert_eq!(saw(&mut scene.sender), wanted);
@@ -286,7 +286,7 @@ fn the_sender_may_be_a_recipient() {
 /// first for a service elsewhere either.
 #[test]
 fn the_first_header_counts() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     let (first, second) = (super::addresses("to:NEAR bcc:a@one.net"), super::addresses("to:FAR"));
     let text = scene.named(&format!("<message to='multicast.example.org' id='m'>{first}{second}</message>"));
     scene.sender.send(&text);

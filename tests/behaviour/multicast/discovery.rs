@@ -6,29 +6,29 @@ use rookery_testkit::remote::Left;
 use rookery_testkit::{Server, element};
 use rookery_xml::ns;
 
-use super::{Scene, copies, wanted};
+use super::{MulticastScene, copies, wanted};
 
 const FEATURE: &str = "<feature var='http://jabber.org/protocol/address'/>";
 const OTHER: &str = "<feature var='urn:xmpp:ping'/>";
 
 /// A question that left.
 #[derive(Debug, Clone)]
-struct Question {
+struct DiscoveryQuestion {
     whom: String,
     id: String,
     items: bool,
 }
 
 /// A scene with a domain `d….net` of which `a` and `b` are users.
-pub(crate) struct Discovery {
-    pub(crate) scene: Scene,
+pub(crate) struct MulticastDiscovery {
+    pub(crate) scene: MulticastScene,
     pub(crate) domain: String,
 }
 
-impl Discovery {
+impl MulticastDiscovery {
     /// Makes the scene with a domain whose home is that shard.
     fn at(shard: usize) -> Self {
-        let scene = Scene::with_options(vec![("local_messages", Value::Number(0))]);
+        let scene = MulticastScene::with_options(vec![("local_messages", Value::Number(0))]);
         let domain = domain(&scene.server, |server, domain| server.home_of_domain(domain) == shard);
         Self { scene, domain }
     }
@@ -39,7 +39,7 @@ impl Discovery {
 
     /// Sends to `to:a bcc:b` of the domain. What left: the questions, and the copies with the
     /// domain left out.
-    fn sends(&mut self) -> (Vec<Question>, Vec<(String, String)>) {
+    fn sends(&mut self) -> (Vec<DiscoveryQuestion>, Vec<(String, String)>) {
         let domain = &self.domain;
         self.scene.says(&format!("to:a@{domain} bcc:b@{domain}"));
         let left = self.scene.server.left();
@@ -53,7 +53,7 @@ impl Discovery {
     }
 
     /// Sends, and expects one question.
-    fn asks(&mut self) -> Question {
+    fn asks(&mut self) -> DiscoveryQuestion {
         let (mut asked, copies) = self.sends();
         assert_eq!(copies, individually(), "nothing waits for the answer");
         assert_eq!(asked.len(), 1, "{asked:?}");
@@ -61,15 +61,15 @@ impl Discovery {
     }
 
     /// Answers a question with a result; returns the questions that follow.
-    fn answers(&self, question: &Question, content: &str) -> Vec<Question> {
+    fn answers(&self, question: &DiscoveryQuestion, content: &str) -> Vec<DiscoveryQuestion> {
         let namespace = if question.items { ns::DISCO_ITEMS } else { ns::DISCO_INFO };
         let content = content.replace("DOMAIN", &self.domain);
-        let Question { whom, id, .. } = question;
+        let DiscoveryQuestion { whom, id, .. } = question;
         self.comes(&format!("type='result' from='{whom}' id='{id}'><query xmlns='{namespace}'>{content}</query>"))
     }
 
-    fn fails(&self, question: &Question) -> Vec<Question> {
-        let Question { whom, id, .. } = question;
+    fn fails(&self, question: &DiscoveryQuestion) -> Vec<DiscoveryQuestion> {
+        let DiscoveryQuestion { whom, id, .. } = question;
         self.comes(&format!(
             "type='error' from='{whom}' id='{id}'><error type='cancel'>\
              <item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>"
@@ -77,7 +77,7 @@ impl Discovery {
     }
 
     /// Lets an IQ for the service come in, given without its name.
-    fn comes(&self, iq: &str) -> Vec<Question> {
+    fn comes(&self, iq: &str) -> Vec<DiscoveryQuestion> {
         self.scene.server.incoming(&format!("<iq to='multicast.example.org' {iq}</iq>"));
         questions(&self.scene.server.left())
     }
@@ -98,14 +98,14 @@ impl Discovery {
     }
 }
 
-fn questions(left: &[Left]) -> Vec<Question> {
+fn questions(left: &[Left]) -> Vec<DiscoveryQuestion> {
     let iqs =
         left.iter().map(|left| (left.to.clone(), element(&left.text))).filter(|(_, stanza)| stanza.name() == "iq");
     let questions = iqs.map(|(whom, iq)| {
         assert_eq!((iq.attr("type"), iq.attr("from")), (Some("get"), Some("multicast.example.org")));
         let query = iq.children().next().expect("a payload");
         assert!(query.name() == "query" && [ns::DISCO_INFO, ns::DISCO_ITEMS].contains(&query.ns()), "{query:?}");
-        Question { whom, id: iq.attr("id").expect("id").to_owned(), items: query.ns() == ns::DISCO_ITEMS }
+        DiscoveryQuestion { whom, id: iq.attr("id").expect("id").to_owned(), items: query.ns() == ns::DISCO_ITEMS }
     });
     questions.collect()
 }
@@ -141,7 +141,7 @@ fn through(service: &str) -> Vec<(String, String)> {
 #[test]
 fn the_domain_itself_has_the_feature() {
     for shard in [0, 1] {
-        let mut discovery = Discovery::at(shard);
+        let mut discovery = MulticastDiscovery::at(shard);
         let question = discovery.asks();
         assert_eq!((question.whom.as_str(), question.items), (discovery.domain.as_str(), false));
         // While the answer is awaited, nobody is asked again.
@@ -156,7 +156,7 @@ fn the_domain_itself_has_the_feature() {
 #[test]
 fn a_service_of_the_domain_has_the_feature() {
     for (shard, at) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-        let mut discovery = Discovery::new();
+        let mut discovery = MulticastDiscovery::new();
         discovery.domain = domain(&discovery.scene.server, |server, domain| {
             (server.home_of_domain(domain), server.home_of_domain(&format!("all.{domain}"))) == (shard, at)
         });
@@ -186,7 +186,7 @@ fn a_service_of_the_domain_has_the_feature() {
 /// §2.3: none is kept for 24 hours as well, whatever way it was found that there is none.
 #[test]
 fn there_is_none() {
-    type Way = fn(&Discovery, Question);
+    type Way = fn(&MulticastDiscovery, DiscoveryQuestion);
     let ways: [(&str, Way); 7] = [
         ("the domain answers with an error", |discovery, question| {
             assert!(discovery.fails(&question).is_empty());
@@ -209,18 +209,18 @@ fn there_is_none() {
             assert!(discovery.fails(&asked[1]).is_empty());
             assert!(discovery.answers(&asked[0], OTHER).is_empty());
         }),
-        ("the domain's answer is empty", |discovery, Question { whom, id, .. }| {
+        ("the domain's answer is empty", |discovery, DiscoveryQuestion { whom, id, .. }| {
             assert!(discovery.comes(&format!("type='result' from='{whom}' id='{id}'>")).is_empty());
         }),
         ("the list of its services is none", |discovery, question| {
-            let Question { whom, id, .. } = discovery.answers(&question, OTHER).remove(0);
+            let DiscoveryQuestion { whom, id, .. } = discovery.answers(&question, OTHER).remove(0);
             let domain = &discovery.domain;
             let content = format!("<x xmlns='urn:x'><item jid='x.{domain}'/></x>");
             assert!(discovery.comes(&format!("type='result' from='{whom}' id='{id}'>{content}")).is_empty());
         }),
     ];
     for (what, way) in ways {
-        let mut discovery = Discovery::new();
+        let mut discovery = MulticastDiscovery::new();
         let question = discovery.asks();
         way(&discovery, question);
         assert_eq!(discovery.sends_without_asking(), individually(), "{what}");
@@ -236,7 +236,7 @@ fn there_is_none() {
 #[test]
 fn the_old_answer_serves_while_a_new_one_is_awaited() {
     for (content, then) in [(FEATURE, through("DOMAIN")), ("", individually())] {
-        let mut discovery = Discovery::knows("");
+        let mut discovery = MulticastDiscovery::knows("");
         discovery.scene.server.advance(KEPT_MS - 1);
         assert_eq!(discovery.sends_without_asking(), through("DOMAIN"));
         discovery.scene.server.advance(1);
@@ -256,7 +256,7 @@ fn the_old_answer_serves_while_a_new_one_is_awaited() {
 #[test]
 fn whoever_does_not_answer_has_none() {
     for known in [false, true] {
-        let mut discovery = if known { Discovery::knows("") } else { Discovery::new() };
+        let mut discovery = if known { MulticastDiscovery::knows("") } else { MulticastDiscovery::new() };
         let before = if known { through("DOMAIN") } else { individually() };
         discovery.scene.server.advance(KEPT_MS);
         let (asked, _) = discovery.sends();
@@ -276,9 +276,9 @@ fn whoever_does_not_answer_has_none() {
 /// An answer counts only with the number of the question, from whom it was asked of.
 #[test]
 fn nobody_can_answer_for_another() {
-    let mut discovery = Discovery::new();
+    let mut discovery = MulticastDiscovery::new();
     let question = discovery.asks();
-    let Question { whom, id, .. } = question.clone();
+    let DiscoveryQuestion { whom, id, .. } = question.clone();
     let user = discovery.scene.sender.full().to_owned();
     let longer = format!("{id}x");
     let shardless = id.split_once('-').expect("a number").1.to_owned();
@@ -310,7 +310,7 @@ fn nobody_can_answer_for_another() {
 }
 
 /// Returns how many of `count` visible recipients each copy for the service names as its own.
-fn chunks(discovery: &mut Discovery, count: usize) -> Vec<usize> {
+fn chunks(discovery: &mut MulticastDiscovery, count: usize) -> Vec<usize> {
     let domain = discovery.domain.clone();
     discovery.scene.says(&(0..count).map(|at| format!("to:u{at}@{domain} ")).collect::<String>());
     let left = discovery.scene.server.left();
@@ -352,7 +352,7 @@ fn chunks_are_as_large_as_the_service_takes() {
         ),
         (format!("{}{}", form("urn:x", &[("message", "3")]), some("4")), 5, vec![4, 1]),
     ] {
-        let mut discovery = Discovery::knows(&form);
+        let mut discovery = MulticastDiscovery::knows(&form);
         assert_eq!(chunks(&mut discovery, count), expected, "{form}");
     }
 }
@@ -360,7 +360,7 @@ fn chunks_are_as_large_as_the_service_takes() {
 /// Messages and presence each have their limit.
 #[test]
 fn presence_has_its_own_limit() {
-    let mut discovery = Discovery::knows(&limits(&[("message", "50"), ("presence", "2")]));
+    let mut discovery = MulticastDiscovery::knows(&limits(&[("message", "50"), ("presence", "2")]));
     let domain = discovery.domain.clone();
     discovery.scene.shows("", &format!("bcc:a@{domain} bcc:b@{domain} bcc:c@{domain}"));
     let copies = copies(&discovery.scene.server.left());
@@ -371,7 +371,7 @@ fn presence_has_its_own_limit() {
 /// chunk only; §4.5: what this server delivers is marked, what the service has to is not.
 #[test]
 fn each_server_sees_its_own_blind_addresses() {
-    let mut discovery = Discovery::knows(&limits(&[("message", "2")]));
+    let mut discovery = MulticastDiscovery::knows(&limits(&[("message", "2")]));
     let domain = discovery.domain.clone();
     let header = format!(
         "to:NEAR bcc:FAR cc:a@{domain} to!b@{domain} bcc!c@{domain} bcc:d@{domain} bcc:e@{domain} to:a@other.net bcc:b@other.net \
@@ -408,7 +408,7 @@ fn sorted(header: &str) -> String {
 /// One recipient needs no service: it gets its own copy.
 #[test]
 fn one_recipient_gets_its_copy() {
-    let mut discovery = Discovery::knows("");
+    let mut discovery = MulticastDiscovery::knows("");
     let domain = discovery.domain.clone();
     discovery.scene.says(&format!("bcc:a@{domain}"));
     let copies = copies(&discovery.scene.server.left());
@@ -418,7 +418,7 @@ fn one_recipient_gets_its_copy() {
 /// A domain with endless services is asked about so many.
 #[test]
 fn the_services_that_are_asked_are_bounded() {
-    let mut discovery = Discovery::new();
+    let mut discovery = MulticastDiscovery::new();
     let question = discovery.asks();
     let items = discovery.answers(&question, "").remove(0);
     let listed: String = (0..500).map(|at| format!("<item jid='s{at}.DOMAIN'/>")).collect();
@@ -428,7 +428,7 @@ fn the_services_that_are_asked_are_bounded() {
 /// A known service belongs to the domain, not to the user who was the first.
 #[test]
 fn what_is_known_serves_all() {
-    let discovery = Discovery::knows("");
+    let discovery = MulticastDiscovery::knows("");
     let server = &discovery.scene.server;
     for shard in [0, 1] {
         let mut other = server.login(&format!("{}/x", server.name_at("other", shard)));

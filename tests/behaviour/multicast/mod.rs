@@ -18,7 +18,7 @@ use rookery_testkit::{Client, Config, Server};
 use rookery_xml::{Element, ns};
 
 /// Somebody who sends, and recipients whose homes are the two shards.
-struct Scene {
+struct MulticastScene {
     server: Server,
     /// On shard 0, not available.
     sender: Client,
@@ -28,7 +28,7 @@ struct Scene {
     far: Client,
 }
 
-impl Scene {
+impl MulticastScene {
     fn new() -> Self {
         Self::with(Config { federates: true, ..Config::default() })
     }

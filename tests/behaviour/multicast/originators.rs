@@ -1,8 +1,8 @@
 //! Presence of users of other servers through the service (§6): it remembers who saw them.
 
-use super::{Scene, refused_away, saw};
+use super::{MulticastScene, refused_away, saw};
 
-fn shows(scene: &Scene, from: &str, type_: &str, header: &str) {
+fn shows(scene: &MulticastScene, from: &str, type_: &str, header: &str) {
     let presence = scene.named(&super::presence("multicast.example.org", type_, header));
     scene.server.incoming(&presence.replacen("<presence ", &format!("<presence from='{from}' "), 1));
 }
@@ -10,7 +10,7 @@ fn shows(scene: &Scene, from: &str, type_: &str, header: &str) {
 /// Unavailable presence goes to all who saw the originator, once.
 #[test]
 fn unavailable_presence_is_repeated_to_all() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     shows(&scene, "a@elsewhere.net/x", "", "to:NEAR");
     shows(&scene, "a@elsewhere.net/x", "", "bcc:FAR/r");
     scene.see("to!NEAR", "bcc:FAR/r");
@@ -28,7 +28,7 @@ fn unavailable_presence_is_repeated_to_all() {
 /// With a header it is for those who are named; the others still wait for theirs.
 #[test]
 fn those_who_were_told_are_forgotten() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     shows(&scene, "a@elsewhere.net/x", "", "to:NEAR bcc:FAR");
     scene.near.all();
     scene.far.all();
@@ -41,7 +41,7 @@ fn those_who_were_told_are_forgotten() {
 /// A copy that was refused was not seen by anybody, and so is not repeated.
 #[test]
 fn what_was_refused_is_not_remembered() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     shows(&scene, "a@elsewhere.net/x", "", "to:NEAR to:b@third.net");
     assert_eq!(refused_away(&scene.server.left())[0].2, "forbidden");
     shows(&scene, "a@elsewhere.net/x", "unavailable", "");
@@ -51,7 +51,7 @@ fn what_was_refused_is_not_remembered() {
 /// The recipients that can see one originator are bounded: none is sent what can't be remembered.
 #[test]
 fn recipients_of_one_originator_are_bounded() {
-    let mut scene = Scene::with_options(vec![("remote_presences", rookery_hub::Value::Number(0))]);
+    let mut scene = MulticastScene::with_options(vec![("remote_presences", rookery_hub::Value::Number(0))]);
     let header: String = (0..1000).map(|at| format!("to:u{at}@example.org ")).collect();
     shows(&scene, "a@elsewhere.net/x", "", &header);
     assert_eq!(scene.server.left(), []);

@@ -2,16 +2,16 @@
 
 use rookery_testkit::{Config, befriend};
 
-use super::{Scene, error, refused, saw};
+use super::{MulticastScene, error, refused, saw};
 
-fn end(scene: &Scene) -> String {
+fn end(scene: &MulticastScene) -> String {
     format!("<presence type='unavailable' from='{}'/>", scene.sender.full())
 }
 
 /// A recipient of presence through the service hears of the end of the session, once.
 #[test]
 fn unavailable_presence_follows() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     scene.shows("", "to:NEAR bcc:FAR/r");
     scene.see("to!NEAR", "to!NEAR bcc:FAR/r");
     // An account that is away or doesn't exist is not told, nor is the sender (RFC 6121
@@ -33,7 +33,7 @@ fn unavailable_presence_follows() {
 /// Those who were told are not told again.
 #[test]
 fn who_was_told_by_the_sender_is_not_told_again() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     scene.shows("", "to:NEAR bcc:FAR");
     scene.shows("unavailable", "bcc:NEAR");
     scene.see("to!NEAR, bcc:NEAR", "to!NEAR bcc:FAR");
@@ -46,7 +46,7 @@ fn who_was_told_by_the_sender_is_not_told_again() {
 /// Nothing that was refused is remembered.
 #[test]
 fn what_was_refused_is_not_remembered() {
-    let mut scene = Scene::with_options(vec![("local_presences", rookery_hub::Value::Number(1))]);
+    let mut scene = MulticastScene::with_options(vec![("local_presences", rookery_hub::Value::Number(1))]);
     scene.shows("", "to:NEAR to:FAR");
     scene.is_refused("modify", "not-acceptable");
     scene.shows("", "odd:NEAR");
@@ -61,7 +61,7 @@ fn what_was_refused_is_not_remembered() {
 fn directed_presence_is_bounded() {
     let mut config = Config { federates: true, ..Config::default() };
     config.settings.max_directed = 2;
-    let mut scene = Scene::with(config);
+    let mut scene = MulticastScene::with(config);
     scene.shows("", "to:NEAR to:FAR cc:a@example.org");
     scene.is_refused("wait", "resource-constraint");
     scene.shows("", "to:NEAR cc:NEAR bcc:NEAR to:FAR");
@@ -76,7 +76,7 @@ fn directed_presence_is_bounded() {
 /// A contact who sees the user anyway hears of the end once.
 #[test]
 fn contacts_hear_of_the_end_once() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     scene.sender.send("<presence/>");
     scene.sender.expect_presence_of_itself();
     befriend(&mut scene.sender, &mut scene.far);
@@ -96,7 +96,7 @@ fn contacts_hear_of_the_end_once() {
 #[test]
 fn contacts_of_a_session_that_is_not_available_hear_of_the_end() {
     for broadcast in [false, true] {
-        let mut scene = Scene::new();
+        let mut scene = MulticastScene::new();
         scene.sender.send("<presence/>");
         scene.sender.expect_presence_of_itself();
         befriend(&mut scene.sender, &mut scene.far);
@@ -120,7 +120,7 @@ fn contacts_of_a_session_that_is_not_available_hear_of_the_end() {
 #[test]
 fn subscriptions_are_refused() {
     for type_ in ["subscribe", "subscribed", "unsubscribe", "unsubscribed"] {
-        let mut scene = Scene::new();
+        let mut scene = MulticastScene::new();
         scene.server.incoming(
             &scene
                 .named(&super::presence("multicast.example.org", type_, "to:NEAR bcc:FAR"))
@@ -131,7 +131,7 @@ fn subscriptions_are_refused() {
         assert_eq!(refused, [wanted], "{type_}");
         scene.nothing_is_delivered();
     }
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     scene.sender.send("<presence/>");
     scene.sender.expect_presence_of_itself();
     scene.shows("subscribe", "to:NEAR bcc:FAR");
@@ -143,7 +143,7 @@ fn subscriptions_are_refused() {
 /// A probe is a server's question to one.
 #[test]
 fn probes_are_not_passed_on() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     scene.shows("probe", "to:NEAR bcc:FAR");
     scene.sender.expect_alive();
     scene.nothing_is_delivered();
@@ -152,7 +152,7 @@ fn probes_are_not_passed_on() {
 /// The domain takes presence with a header as the service does, and remembers it.
 #[test]
 fn presence_through_the_domain() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     let presence = scene.named(&super::presence("example.org", "", "to:NEAR"));
     scene.sender.send(&presence);
     scene.see("to!NEAR", "");

@@ -4,7 +4,7 @@ use rookery_hub::Value;
 use rookery_testkit::{Client, Config, Server};
 use rookery_xml::{Element, ns};
 
-use super::{Scene, error, saw};
+use super::{MulticastScene, error, saw};
 
 fn info(client: &mut Client, whom: &str) -> Element {
     let answer = client.ask(&format!("<iq type='get' id='i' to='{whom}'><query xmlns='{}'/></iq>", ns::DISCO_INFO));
@@ -72,7 +72,7 @@ fn it_tells_the_limits_that_hold_for_the_asker() {
         ("remote_messages", Value::Number(0)),
         ("remote_presences", Value::Number(3)),
     ];
-    let mut scene = Scene::with_options(options);
+    let mut scene = MulticastScene::with_options(options);
     let form = "FORM_TYPE=http://jabber.org/protocol/address";
     assert_eq!(limits(&info(&mut scene.sender, "multicast.example.org")), [form, "message=7"]);
     scene.server.incoming(
@@ -96,7 +96,7 @@ fn it_has_a_card() {
     );
     let text = |text: &str| Value::Text(text.to_owned());
     let options = vec![("name", text("To <all>")), ("url", text("https://example.org/")), ("description", text("d"))];
-    let mut scene = Scene::with_options(options);
+    let mut scene = MulticastScene::with_options(options);
     scene.sender.send(card);
     scene.sender.expect(
         "<iq type='result' id='v' from='multicast.example.org'><vCard xmlns='vcard-temp'><FN>To &lt;all&gt;</FN>\
@@ -127,7 +127,7 @@ fn what_it_does_not_know_is_refused() {
 
 #[test]
 fn its_address_can_be_another() {
-    let mut scene = Scene::with_options(vec![("host", Value::Text("all.@".into()))]);
+    let mut scene = MulticastScene::with_options(vec![("host", Value::Text("all.@".into()))]);
     assert_eq!(items(&mut scene.sender)[0].0, "all.example.org");
     assert_eq!(limits(&info(&mut scene.sender, "all.example.org")).len(), 3);
     scene.says_to("all.example.org", "to:NEAR bcc:all.example.org");
@@ -143,14 +143,14 @@ fn its_address_can_be_another() {
 #[test]
 fn every_domain_has_one() {
     let domains = vec!["example.org".into(), "example.com".into()];
-    let mut scene = Scene::with(Config { domains, ..Config::default() });
+    let mut scene = MulticastScene::with(Config { domains, ..Config::default() });
     scene.says_to("multicast.example.com", "to:NEAR");
     scene.see("to!NEAR", "");
 }
 
 #[test]
 fn it_can_be_off() {
-    let mut scene = Scene::with(Config { modules_off: vec!["multicast"], ..Config::default() });
+    let mut scene = MulticastScene::with(Config { modules_off: vec!["multicast"], ..Config::default() });
     assert!(items(&mut scene.sender).iter().all(|(host, _)| host != "multicast.example.org"));
     scene.says("to:NEAR");
     let nowhere = error("m", "multicast.example.org", "cancel", "remote-server-not-found");
@@ -163,7 +163,7 @@ fn it_can_be_off() {
 /// The operator changes limits and access while the server runs.
 #[test]
 fn options_are_changed_by_a_reload() {
-    let mut scene = Scene::new();
+    let mut scene = MulticastScene::new();
     scene.server.reload(|config| config.options.push(("multicast", "local_messages", Value::Number(1))));
     scene.says("to:NEAR to:FAR");
     scene.is_refused("modify", "not-acceptable");

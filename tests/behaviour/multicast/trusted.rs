@@ -5,7 +5,7 @@ use rookery_jid::Jid;
 use rookery_store::{Edit, EditRoster, RosterItem, Subscription};
 use rookery_testkit::{Client, Server};
 
-use super::discovery::{Discovery, limits};
+use super::discovery::{MulticastDiscovery, limits};
 use super::{copies, wanted};
 
 /// Returns a user with contacts `a` to `c` of a domain and one of another server, who all see each
@@ -34,7 +34,7 @@ fn shown(server: &Server) -> Vec<(String, String)> {
 /// that service sees.
 #[test]
 fn presence_leaves_as_one_stanza() {
-    let discovery = Discovery::knows("");
+    let discovery = MulticastDiscovery::knows("");
     let (server, domain) = (&discovery.scene.server, &discovery.domain);
     let mut friend = friend(server, domain);
     let all = format!("bcc:a@{domain} bcc:b@{domain} bcc:c@{domain}");
@@ -54,7 +54,7 @@ fn presence_leaves_as_one_stanza() {
 /// As many at once as the service takes presences.
 #[test]
 fn chunks() {
-    let discovery = Discovery::knows(&limits(&[("message", "1"), ("presence", "2")]));
+    let discovery = MulticastDiscovery::knows(&limits(&[("message", "1"), ("presence", "2")]));
     let (server, domain) = (&discovery.scene.server, &discovery.domain);
     friend(server, domain).send("<presence/>");
     let (two, one) = (format!("bcc:a@{domain} bcc:b@{domain}"), format!("bcc:c@{domain}"));
@@ -64,7 +64,7 @@ fn chunks() {
 /// Each contact gets its own copy where no service is known, and the server is asked.
 #[test]
 fn copies_where_no_service_is_known() {
-    let discovery = Discovery::new();
+    let discovery = MulticastDiscovery::new();
     let (server, domain) = (&discovery.scene.server, &discovery.domain);
     friend(server, domain).send("<presence/>");
     let left = server.left();
@@ -87,7 +87,7 @@ fn copies_where_no_service_is_known() {
 /// server must not see it as ours, however the namespace is written.
 #[test]
 fn a_header_in_a_broadcast_is_not_for_the_service() {
-    let discovery = Discovery::knows("");
+    let discovery = MulticastDiscovery::knows("");
     let (server, domain) = (&discovery.scene.server, &discovery.domain);
     let mut friend = friend(server, domain);
     let short = "to:victim@victim.net replyto:friend@example.org";

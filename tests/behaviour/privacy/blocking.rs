@@ -3,7 +3,7 @@
 use rookery_hub::Value;
 use rookery_testkit::{Config, Server, play};
 
-use super::{BLOCKED, Scene, UNAVAILABLE, block};
+use super::{BLOCKED, PrivacyScene, UNAVAILABLE, block};
 
 /// §3.1.
 #[test]
@@ -65,7 +65,7 @@ fn the_list_and_its_pushes() {
 #[test]
 fn what_comes_from_the_blocked() {
     for shard in [0, 1] {
-        let mut scene = Scene::at(shard);
+        let mut scene = PrivacyScene::at(shard);
         scene.block();
         for to in ["JULIET", "JULIET/balcony"] {
             let dialogue = "
@@ -95,7 +95,7 @@ fn what_comes_from_the_blocked() {
 #[test]
 fn what_goes_to_the_blocked() {
     for shard in [0, 1] {
-        let mut scene = Scene::at(shard);
+        let mut scene = PrivacyScene::at(shard);
         scene.block();
         let dialogue = "
             juliet C: <message to='ROMEO' type='chat' id='m1'><body>Can you hear me now?</body></message>
@@ -120,7 +120,7 @@ fn what_goes_to_the_blocked() {
 #[test]
 fn presence_when_a_block_begins_and_ends() {
     for shard in [0, 1] {
-        let mut scene = Scene::at(shard);
+        let mut scene = PrivacyScene::at(shard);
         scene.play(
             "juliet C: <iq type='set' id='b'><block xmlns='urn:xmpp:blocking'><item jid='ROMEO'/></block></iq>
              juliet S: <presence type='unavailable' from='ROMEO'/><iq type='result' id='b' from='JULIET'/>
@@ -139,7 +139,7 @@ fn presence_when_a_block_begins_and_ends() {
 /// §3.3: only who may see the presence hears of its end; a stranger learns nothing.
 #[test]
 fn a_stranger_hears_nothing_of_a_block() {
-    let mut scene = Scene::at(1);
+    let mut scene = PrivacyScene::at(1);
     let mut paris = scene.server.online("paris/crypt");
     block(&mut scene.juliet, &["paris@example.org", "tybalt@elsewhere.example", "elsewhere.example"]);
     paris.expect_nothing();

@@ -2,14 +2,14 @@
 
 use rookery_testkit::{Server, befriend};
 
-use super::{Scene, block};
+use super::{PrivacyScene, block};
 
 /// A client that comes online asks all contacts for their presence; one who blocks the asker is as
 /// good as offline, also across a new login of either.
 #[test]
 fn a_login_of_the_blocked_shows_nothing() {
     for shard in [0, 1] {
-        let mut scene = Scene::at(shard);
+        let mut scene = PrivacyScene::at(shard);
         scene.block();
         let address = scene.romeo.full().split('@').next().map(str::to_owned).expect("a name");
         let mut again = scene.server.online(&format!("{address}/garden"));
@@ -26,7 +26,7 @@ fn a_login_of_the_blocked_shows_nothing() {
 fn the_last_presence_is_concealed_too() {
     for shard in [0, 1] {
         for blocks in [false, true] {
-            let mut scene = Scene::at(shard);
+            let mut scene = PrivacyScene::at(shard);
             if blocks {
                 scene.block();
             }
@@ -75,7 +75,7 @@ fn a_login_of_the_one_who_blocks_shows_nothing() {
 /// A subscription that ends while the block lasts tells nothing of the resources.
 #[test]
 fn the_end_of_a_subscription_shows_nothing() {
-    let mut scene = Scene::at(1);
+    let mut scene = PrivacyScene::at(1);
     scene.block();
     scene.play(
         "juliet C: <presence><show>xa</show></presence>
@@ -91,7 +91,7 @@ fn the_end_of_a_subscription_shows_nothing() {
 /// A resource of a contact alone can be blocked: the others go on.
 #[test]
 fn one_resource_of_a_contact() {
-    let mut scene = Scene::at(1);
+    let mut scene = PrivacyScene::at(1);
     scene.play(
         "juliet C: <iq type='set' id='b'><block xmlns='urn:xmpp:blocking'><item jid='ROMEO/orchard'/></block></iq>
          juliet S: <presence type='unavailable' from='ROMEO/orchard'/><iq type='result' id='b' from='JULIET'/>

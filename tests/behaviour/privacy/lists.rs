@@ -4,7 +4,7 @@
 use rookery_hub::Value;
 use rookery_testkit::{Client, Config, Server, play};
 
-use super::{BLOCKED, Scene, UNAVAILABLE};
+use super::{BLOCKED, PrivacyScene, UNAVAILABLE};
 
 const PUBLIC: &str = "<list name='public'><item type='jid' value='tybalt@example.com' action='deny' order='1'/>\
     <item action='allow' order='2'/></list>";
@@ -144,7 +144,7 @@ fn a_list_in_use_is_a_conflict() {
 #[test]
 fn what_an_item_names_is_all_that_is_stopped() {
     for shard in [0, 1] {
-        let mut scene = Scene::at(shard);
+        let mut scene = PrivacyScene::at(shard);
         let item = |child: &str| {
             format!("<list name='l'><item type='jid' value='ROMEO' action='deny' order='1'><{child}/></item></list>")
         };
@@ -196,7 +196,7 @@ fn what_an_item_names_is_all_that_is_stopped() {
 /// §2.2: an active list counts for its session alone, instead of the default one.
 #[test]
 fn each_session_by_its_own_list() {
-    let mut scene = Scene::at(1);
+    let mut scene = PrivacyScene::at(1);
     let name = scene.juliet.bare().split('@').next().map(str::to_owned).expect("a name");
     let mut chamber = scene.server.online(&format!("{name}/chamber"));
     chamber.all();
@@ -239,10 +239,10 @@ fn each_session_by_its_own_list() {
 #[test]
 fn rules_by_group_and_subscription() {
     for shard in [0, 1] {
-        let mut scene = Scene::at(shard);
+        let mut scene = PrivacyScene::at(shard);
         let mut nurse = scene.server.login("nurse/house");
         let item = "<iq type='set' id='r'><query xmlns='jabber:iq:roster'><item jid='ROMEO'><group>GROUP</group></item></query></iq>";
-        let group = |scene: &mut Scene, group: &str| {
+        let group = |scene: &mut PrivacyScene, group: &str| {
             let set = scene.named(item).replace("GROUP", group);
             scene.juliet.send(&set);
             scene.juliet.all();
@@ -309,7 +309,7 @@ fn the_block_list_is_the_default_list() {
 #[test]
 fn lists_have_an_end() {
     let options = vec![("privacy", "max_items", Value::Number(30)), ("privacy", "max_rules", Value::Number(3))];
-    let mut s = Scene::with(0, Config { options, ..Config::default() });
+    let mut s = PrivacyScene::with(0, Config { options, ..Config::default() });
     let mut outcome = |payload: String| {
         s.juliet.send(&format!("<iq type='set' id='q'>{payload}</iq>"));
         let all = s.juliet.all();

@@ -10,13 +10,13 @@ use rookery_testkit::{Client, Config, Server, befriend};
 
 /// Juliet, who blocks, on shard 0, and Romeo, whom she blocks and who is her contact, on a shard of
 /// the test's choice. Both are available.
-struct Scene {
+struct PrivacyScene {
     server: Server,
     juliet: Client,
     romeo: Client,
 }
 
-impl Scene {
+impl PrivacyScene {
     fn at(shard: usize) -> Self {
         Self::with(shard, Config { federates: true, ..Config::default() })
     }

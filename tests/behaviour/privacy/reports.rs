@@ -97,7 +97,7 @@ fn answer(server: &Server, addresses: &str) {
     ));
 }
 
-/// §5: to whom the server of the one that is reported says, and without the name of who reports.
+/// §5: to whom the server of the one that is reported says, and without the name of the reporter.
 #[test]
 fn the_other_server_hears_of_it() {
     let server = forwarding();

@@ -41,7 +41,7 @@ fn bookmark_options() -> String {
 /// XEP-0049 §2, §3.
 #[test]
 fn private_storage() {
-    let Scene { server, mut hamlet, mut francisco } = Scene::new();
+    let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
     let exodus = "<exodus xmlns='exodus:prefs'><defaultnick>Hamlet</defaultnick></exodus>";
     is_result(private(&mut hamlet, "set", exodus));
     assert_eq!(kept(&mut hamlet, "<exodus xmlns='exodus:prefs'/>"), exodus);
@@ -73,7 +73,7 @@ fn private_storage() {
 /// XEP-0402 §5, XEP-0411: bookmarks are the same in whatever form.
 #[test]
 fn bookmarks_are_translated() {
-    let mut hamlet = Scene::new().hamlet;
+    let mut hamlet = PubsubScene::new().hamlet;
     let theplay = "theplay@conference.shakespeare.lit";
     let add =
         format!("<publish node='{BOOKMARKS}'>{}</publish>{}", conference(theplay, "The Play"), bookmark_options());
@@ -109,7 +109,7 @@ fn bookmarks_are_translated() {
 /// XEP-0402 §2: what a newer client has added stays when an older one writes.
 #[test]
 fn extensions_of_bookmarks_stay() {
-    let mut hamlet = Scene::new().hamlet;
+    let mut hamlet = PubsubScene::new().hamlet;
     let id = "theplay@conference.shakespeare.lit";
     let extensions = "<extensions><state xmlns='urn:x' minimized='true'/></extensions>";
     let item = format!("<item id='{id}'><conference xmlns='{BOOKMARKS}' name='A'>{extensions}</conference></item>");
@@ -123,7 +123,7 @@ fn extensions_of_bookmarks_stay() {
 /// XEP-0411 §5: nobody else gets to see them by the translation.
 #[test]
 fn bookmarks_that_others_see_are_not_written() {
-    let mut hamlet = Scene::new().hamlet;
+    let mut hamlet = PubsubScene::new().hamlet;
     let open = options(&[("access_model", "open")]);
     set(&mut hamlet, "", &format!("<publish node='{BOOKMARKS}'>{}</publish>{open}", conference("a@b.example", "A")));
     let storage = "<storage xmlns='storage:bookmarks'><conference jid='c@d.example'/></storage>";
@@ -133,7 +133,7 @@ fn bookmarks_that_others_see_are_not_written() {
 /// XEP-0054 §3.
 #[test]
 fn cards() {
-    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
     let ask = |client: &mut Client, type_: &str, to: &str, card: &str| {
         let to = if to.is_empty() { String::new() } else { format!(" to='{to}'") };
         client.ask(&format!("<iq type='{type_}' id='v'{to}>{card}</iq>"))
@@ -185,7 +185,7 @@ fn photo(client: &mut Client) -> Option<String> {
 /// client doesn't forbid it.
 #[test]
 fn avatars_become_photos() {
-    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
     befriend(&mut hamlet, &mut francisco);
     let (base64, hash) = image();
     publish_avatar(&mut hamlet, "open");
@@ -219,7 +219,7 @@ fn avatars_become_photos() {
 /// XEP-0398 §8: an avatar for contacts is not shown to everybody.
 #[test]
 fn avatars_for_contacts_stay_there() {
-    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
     befriend(&mut hamlet, &mut francisco);
     publish_avatar(&mut hamlet, "presence");
     assert_eq!(photo(&mut francisco), None);
@@ -231,7 +231,7 @@ fn avatars_for_contacts_stay_there() {
 /// XEP-0398 §3.2: the photo becomes the avatar.
 #[test]
 fn photos_become_avatars() {
-    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
     let (base64, hash) = image();
     let photo = format!("<PHOTO><TYPE>image/jpeg</TYPE><BINVAL>{base64}</BINVAL></PHOTO>");
     is_result(hamlet.ask(&format!("<iq type='set' id='v'><vCard xmlns='vcard-temp'>{photo}</vCard></iq>")));

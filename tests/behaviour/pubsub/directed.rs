@@ -34,7 +34,7 @@ fn hears_nothing(client: &mut Client) {
 /// Contacts made in the session, whose presence at login had no capabilities.
 #[test]
 fn a_new_contact_hears_what_it_has_told_it_wants() {
-    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
     let owner = hamlet.bare().to_owned();
     publishes(&mut hamlet, TUNE, "a");
     befriend(&mut hamlet, &mut francisco);
@@ -53,7 +53,7 @@ fn a_new_contact_hears_what_it_has_told_it_wants() {
 /// Capabilities that were told one account count there alone.
 #[test]
 fn it_counts_for_whom_it_went_to() {
-    let Scene { server, mut hamlet, mut francisco } = Scene::new();
+    let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
     let mut horatio = server.online("horatio/r");
     befriend(&mut hamlet, &mut francisco);
     befriend(&mut horatio, &mut francisco);
@@ -84,7 +84,7 @@ fn it_counts_for_whom_it_went_to() {
 /// It may be told before the account lets itself be seen; it gives no right to anything.
 #[test]
 fn it_gives_no_rights() {
-    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
     let (owner, who) = (hamlet.bare().to_owned(), francisco.bare().to_owned());
     tells(&mut francisco, &owner, &[TUNE]);
     publishes(&mut hamlet, TUNE, "a");
@@ -101,7 +101,7 @@ fn it_gives_no_rights() {
 /// Until the session says that it is not available any more, to this account or to all.
 #[test]
 fn it_ends_with_the_presence() {
-    let Scene { server, mut hamlet, mut francisco } = Scene::new();
+    let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
     befriend(&mut hamlet, &mut francisco);
     let owner = hamlet.bare().to_owned();
     tells(&mut francisco, &owner, &[TUNE]);
@@ -124,7 +124,7 @@ fn it_ends_with_the_presence() {
 /// no more.
 #[test]
 fn questions_are_bounded() {
-    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
     let owner = hamlet.bare().to_owned();
     for number in 0..100 {
         francisco.send(&directed(&caps(&[&format!("node {number}")]).0, &owner));
@@ -136,7 +136,7 @@ fn questions_are_bounded() {
 /// It outlives the server's process with its session (XEP-0198 §5).
 #[test]
 fn what_was_told_outlives_a_restart() {
-    let Scene { server, mut hamlet, mut francisco } = Scene::new();
+    let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
     let owner = hamlet.bare().to_owned();
     befriend(&mut hamlet, &mut francisco);
     tells(&mut francisco, &owner, &[TUNE]);

@@ -23,7 +23,7 @@ fn said(answer: &Element, name: &str, attribute: &str) -> Vec<String> {
 /// XEP-0163 §6.1 has it at the account; many clients ask the domain.
 #[test]
 fn the_domain_tells_of_personal_eventing() {
-    let Scene { mut hamlet, .. } = Scene::new();
+    let PubsubScene { mut hamlet, .. } = PubsubScene::new();
     let own = hamlet.bare().to_owned();
     let (account, domain) = (disco(&mut hamlet, &own, INFO, ""), disco(&mut hamlet, "example.org", INFO, ""));
     assert_eq!(said(&domain, "identity", "type"), ["im", "pep"]);
@@ -38,7 +38,7 @@ fn the_domain_tells_of_personal_eventing() {
 /// XEP-0050 §3.2: a user who may run no command sees that there is none.
 #[test]
 fn nobody_is_told_that_there_is_no_list_of_commands() {
-    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
     let own = hamlet.bare().to_owned();
     for to in ["example.org", SERVICE, &own, "nobody@example.org"] {
         assert_eq!(said(&disco(&mut francisco, to, ITEMS, COMMANDS), "item", "node"), [""; 0], "{to}");
@@ -56,7 +56,7 @@ fn nobody_is_told_that_there_is_no_list_of_commands() {
 /// the options.
 #[test]
 fn a_configuration_has_the_types_of_the_standard() {
-    let Scene { mut hamlet, .. } = Scene::new();
+    let PubsubScene { mut hamlet, .. } = PubsubScene::new();
     for (contact, groups) in
         [("a@example.org", "<group>Friends</group><group>Work</group>"), ("b@example.org", "<group>Work</group>")]
     {

@@ -12,11 +12,11 @@ use super::*;
 const BOOKMARKS: &str = "<storage xmlns='storage:bookmarks'/>";
 
 /// Returns a server whose store answers at once, and may be told to fail.
-fn scene() -> (Scene, Arc<Held>) {
+fn scene() -> (PubsubScene, Arc<Held>) {
     let held = Held::new(Memory::stores());
     held.set_flowing(true);
     let server = Server::with(Config { stores: held.stores(), ..Config::default() });
-    (Scene::on(server), held)
+    (PubsubScene::on(server), held)
 }
 
 /// Carries a set out once for each operation of the store, which fails then: either the answer says

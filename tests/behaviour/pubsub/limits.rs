@@ -9,9 +9,9 @@ use rookery_xml::ns;
 
 use super::*;
 
-fn with(module: &'static str, options: &[(&'static str, u64)]) -> Scene {
+fn with(module: &'static str, options: &[(&'static str, u64)]) -> PubsubScene {
     let options = options.iter().map(|(key, value)| (module, *key, Value::Number(*value))).collect();
-    Scene::on(Server::with(Config { options, ..Config::default() }))
+    PubsubScene::on(Server::with(Config { options, ..Config::default() }))
 }
 
 const TOO_MANY: &str = "wait policy-violation too-many-subscriptions";
@@ -24,14 +24,14 @@ fn sized(node: &str, id: &str, bytes: usize) -> String {
 
 #[test]
 fn an_account_makes_so_many_nodes() {
-    let Scene { mut hamlet, mut francisco, .. } = with("pubsub", &[("account_nodes", 2)]);
+    let PubsubScene { mut hamlet, mut francisco, .. } = with("pubsub", &[("account_nodes", 2)]);
     set(&mut hamlet, SERVICE, "<create node='a'/>");
     set(&mut hamlet, SERVICE, &publish("b", "i"));
     for one_more in ["<create node='c'/>", &publish("c", "i")] {
         assert_eq!(refused(&mut hamlet, SERVICE, "set", PUBSUB, one_more), FULL);
     }
     set(&mut francisco, SERVICE, "<create node='c'/>");
-    // An owner beside whom there are others has not made it.
+    // An owner among others has not made it.
     let who = hamlet.bare().to_owned();
     let owner = format!("<affiliations node='c'><affiliation jid='{who}' affiliation='owner'/></affiliations>");
     owner_set(&mut francisco, SERVICE, &owner);
@@ -43,7 +43,7 @@ fn an_account_makes_so_many_nodes() {
 
 #[test]
 fn made_up_resources_count_for_their_account() {
-    let Scene { mut hamlet, mut francisco, .. } = with("pubsub", &[("account_subscriptions", 12)]);
+    let PubsubScene { mut hamlet, mut francisco, .. } = with("pubsub", &[("account_subscriptions", 12)]);
     for node in ["a", "b"] {
         set(&mut hamlet, SERVICE, &format!("<create node='{node}'/>"));
     }
@@ -68,7 +68,7 @@ fn made_up_resources_count_for_their_account() {
 /// anything.
 #[test]
 fn nobody_is_subscribed_who_has_not_agreed() {
-    let Scene { server, mut hamlet, mut francisco } = Scene::new();
+    let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
     let mut contact = server.online("contact/r");
     befriend(&mut hamlet, &mut contact);
     set(&mut hamlet, SERVICE, "<create node='n'/>");
@@ -104,7 +104,7 @@ fn nobody_is_subscribed_who_has_not_agreed() {
 /// A user who asks and withdraws again and again is heard once; pending requests can be asked for.
 #[test]
 fn owners_are_asked_once_in_a_while() {
-    let Scene { server, mut hamlet, mut francisco } = Scene::new();
+    let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
     let authorize = form(&[("access_model", "authorize")]);
     set(&mut hamlet, SERVICE, &format!("<create node='n'/><configure>{authorize}</configure>"));
     let who = francisco.bare().to_owned();
@@ -125,7 +125,7 @@ fn owners_are_asked_once_in_a_while() {
 /// Notifications wait for those alone who want that.
 #[test]
 fn notifications_wait_for_who_wants_that() {
-    let Scene { server, mut hamlet, mut francisco } = Scene::new();
+    let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
     let normal = form(&[("notification_type", "normal")]);
     set(&mut hamlet, SERVICE, &format!("<create node='n'/><configure>{normal}</configure>"));
     let who = francisco.bare().to_owned();
@@ -155,7 +155,8 @@ fn notifications_wait_for_who_wants_that() {
 /// The bytes of a node count for the account that has made it, no matter who publishes there.
 #[test]
 fn bytes_count_for_who_makes_a_node() {
-    let Scene { mut hamlet, mut francisco, .. } = with("pubsub", &[("node_bytes", 17_000), ("account_bytes", 25_000)]);
+    let PubsubScene { mut hamlet, mut francisco, .. } =
+        with("pubsub", &[("node_bytes", 17_000), ("account_bytes", 25_000)]);
     let open = form(&[("publish_model", "open")]);
     for node in ["a", "b"] {
         set(&mut hamlet, SERVICE, &format!("<create node='{node}'/><configure>{open}</configure>"));
@@ -173,7 +174,7 @@ fn bytes_count_for_who_makes_a_node() {
 
 #[test]
 fn an_account_has_so_many_bytes_of_nodes() {
-    let Scene { mut hamlet, mut francisco, .. } = with("pep", &[("account_bytes", 20_000)]);
+    let PubsubScene { mut hamlet, mut francisco, .. } = with("pep", &[("account_bytes", 20_000)]);
     set(&mut hamlet, "", &sized("a", "1", 5000));
     // The item before goes, where a node keeps one.
     set(&mut hamlet, "", &sized("a", "2", 8000));
@@ -186,7 +187,7 @@ fn an_account_has_so_many_bytes_of_nodes() {
 /// Keys and the like are small, images are not; none comes unasked that is large.
 #[test]
 fn items_of_accounts_have_sizes() {
-    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
     let data = "urn:xmpp:avatar:data";
     let open = options(&[("access_model", "open")]);
     set(&mut hamlet, "", &format!("{}{open}", sized(data, "0", 10)));
@@ -206,7 +207,7 @@ fn items_of_accounts_have_sizes() {
 
 #[test]
 fn a_configuration_has_so_many_bytes() {
-    let Scene { mut hamlet, .. } = Scene::new();
+    let PubsubScene { mut hamlet, .. } = PubsubScene::new();
     let groups: String = (0..20).map(|group| format!("<value>{group}{}</value>", "x".repeat(1000))).collect();
     let form = form(&[("roster_groups_allowed", "x")]).replace("<value>x</value>", &groups);
     let create = format!("<create node='n'/><configure>{form}</configure>");
@@ -215,7 +216,7 @@ fn a_configuration_has_so_many_bytes() {
 
 #[test]
 fn private_elements_have_so_many_bytes() {
-    let Scene { mut hamlet, mut francisco, .. } = with("private", &[("account_bytes", 1000)]);
+    let PubsubScene { mut hamlet, mut francisco, .. } = with("private", &[("account_bytes", 1000)]);
     let keep = |client: &mut Client, content: &str| {
         client.ask(&format!("<iq type='set' id='p'><query xmlns='jabber:iq:private'>{content}</query></iq>"))
     };
@@ -231,7 +232,7 @@ fn private_elements_have_so_many_bytes() {
 /// A list that others made long comes in parts, rather than end the session that asks.
 #[test]
 fn long_lists_come_in_parts() {
-    let Scene { server, mut hamlet, .. } = Scene::new();
+    let PubsubScene { server, mut hamlet, .. } = PubsubScene::new();
     let (service, owner) = (rookery_jid::Jid::parse(SERVICE).expect("an address"), server.address("owner"));
     let who = hamlet.jid.clone().expect("bound").to_bare();
     let affiliation = Some(rookery_store::pubsub::Affiliation::Member);

@@ -22,13 +22,13 @@ const OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
 const EVENT: &str = "http://jabber.org/protocol/pubsub#event";
 
 /// A service with an owner and somebody else, whose homes are the two shards.
-struct Scene {
+struct PubsubScene {
     server: Server,
     hamlet: Client,
     francisco: Client,
 }
 
-impl Scene {
+impl PubsubScene {
     fn new() -> Self {
         Self::on(Server::new())
     }

@@ -8,7 +8,7 @@ use super::*;
 #[test]
 fn contacts_get_the_last_items_of_an_account_whose_home_has_moved() {
     let server = Server::with(Config { shards: 2, nodes: 2, ..Config::default() });
-    let Scene { server, mut hamlet, mut francisco } = Scene::on(server);
+    let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::on(server);
     befriend(&mut hamlet, &mut francisco);
     // Each node learns who has nodes: nobody.
     wants(&mut hamlet, &[TUNE]);

@@ -14,7 +14,7 @@ fn value(answer: &Element, var: &str) -> Option<String> {
 /// §8.2, §8.3.
 #[test]
 fn nodes_are_configured() {
-    let mut scene = Scene::new();
+    let mut scene = PubsubScene::new();
     let hamlet = &mut scene.hamlet;
     let own = hamlet.bare().to_owned();
     let defaults = ask(hamlet, SERVICE, "get", OWNER, "<default/>");
@@ -70,7 +70,7 @@ fn nodes_are_configured() {
 /// §7.1.3.6, the four kinds of nodes.
 #[test]
 fn kinds_of_events() {
-    let mut scene = Scene::new();
+    let mut scene = PubsubScene::new();
     let hamlet = &mut scene.hamlet;
     let own = hamlet.bare().to_owned();
     let (none, id) = ("<publish node='n'/>", "<publish node='n'><item id='i'/></publish>");
@@ -114,7 +114,7 @@ fn kinds_of_events() {
 /// §8.6: an owner approves, or denies.
 #[test]
 fn subscriptions_are_approved() {
-    let mut scene = Scene::new();
+    let mut scene = PubsubScene::new();
     let who = scene.francisco.bare().to_owned();
     let wanted = form(&[("access_model", "authorize")]);
     set(&mut scene.hamlet, SERVICE, &format!("<create node='n'/><configure>{wanted}</configure>"));
@@ -154,7 +154,7 @@ fn subscriptions_are_approved() {
 /// §8.8, §6.3, §5.6.
 #[test]
 fn subscriptions_are_managed() {
-    let mut scene = Scene::new();
+    let mut scene = PubsubScene::new();
     rookery_testkit::befriend(&mut scene.hamlet, &mut scene.francisco);
     let who = scene.francisco.bare().to_owned();
     set(&mut scene.hamlet, SERVICE, "<create node='n'/>");
@@ -193,7 +193,7 @@ fn subscriptions_are_managed() {
 /// §8.9, §4.1.
 #[test]
 fn affiliations_are_managed() {
-    let mut scene = Scene::new();
+    let mut scene = PubsubScene::new();
     let (owner, who) = (scene.hamlet.bare().to_owned(), scene.francisco.bare().to_owned());
     let closed = form(&[("access_model", "whitelist")]);
     set(&mut scene.hamlet, SERVICE, &format!("<create node='n'/><configure>{closed}</configure>"));
@@ -246,7 +246,7 @@ fn affiliations_are_managed() {
 /// §8.2: whom a node is closed to hears nothing of it any more.
 #[test]
 fn a_node_that_is_closed_is_silent() {
-    let mut scene = Scene::new();
+    let mut scene = PubsubScene::new();
     let who = scene.francisco.bare().to_owned();
     set(&mut scene.hamlet, SERVICE, "<create node='n'/>");
     set(&mut scene.francisco, SERVICE, &format!("<subscribe node='n' jid='{who}'/>"));
@@ -263,7 +263,7 @@ fn a_node_that_is_closed_is_silent() {
 /// §8.7: an owner asks for the requests that wait, by the command.
 #[test]
 fn waiting_requests_are_asked_for() {
-    let mut scene = Scene::new();
+    let mut scene = PubsubScene::new();
     let configure = "<create node='n'/><configure><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'>\
          <value>http://jabber.org/protocol/pubsub#node_config</value></field>\
          <field var='pubsub#access_model'><value>authorize</value></field></x></configure>";
@@ -299,7 +299,7 @@ fn waiting_requests_are_asked_for() {
 /// (§6.2.3.5).
 #[test]
 fn an_address_has_one_subscription() {
-    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
     set(&mut hamlet, SERVICE, "<create node='n'/>");
     let who = francisco.bare().to_owned();
     let subscribe = format!("<subscribe node='n' jid='{who}'/>");

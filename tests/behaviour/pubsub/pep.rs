@@ -58,7 +58,7 @@ pub(crate) fn last(from: &str, node: &str, id: &str) -> String {
 /// §4.3: contacts and own resources that want it, by their capabilities, and nobody else.
 #[test]
 fn news_reach_whoever_wants_them() {
-    let Scene { server, mut hamlet, mut francisco } = Scene::new();
+    let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
     befriend(&mut hamlet, &mut francisco);
     let mut phone =
         server.login(&format!("{}/phone", hamlet.jid.as_ref().and_then(|jid| jid.local()).expect("a name")));
@@ -92,7 +92,7 @@ fn news_reach_whoever_wants_them() {
 /// §4.3.4: who becomes available gets the last items, at once where the capabilities are known.
 #[test]
 fn the_last_item_comes_with_presence() {
-    let Scene { server, mut hamlet, mut francisco } = Scene::new();
+    let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
     befriend(&mut hamlet, &mut francisco);
     for id in ["a", "b"] {
         set(&mut hamlet, "", &publish(TUNE, id));
@@ -140,7 +140,7 @@ fn wants_more(client: &mut Client, nodes: &[&str]) {
 /// XEP-0115 §9.1: a lying hash is believed of nobody else.
 #[test]
 fn lies_about_capabilities_stay_with_the_liar() {
-    let Scene { server, mut hamlet, francisco: _ } = Scene::new();
+    let PubsubScene { server, mut hamlet, francisco: _ } = PubsubScene::new();
     set(&mut hamlet, "", &publish(TUNE, "a"));
     let name = hamlet.jid.as_ref().and_then(|jid| jid.local()).expect("a name").to_owned();
     let (_, info, _) = caps(&[TUNE]);
@@ -162,7 +162,7 @@ fn lies_about_capabilities_stay_with_the_liar() {
 /// §4.1, XEP-0060 §4.5: who may retrieve and who hears, by access model; strangers learn nothing.
 #[test]
 fn access_models() {
-    let Scene { server, mut hamlet, mut francisco } = Scene::new();
+    let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
     befriend(&mut hamlet, &mut francisco);
     let contact = francisco.bare().to_owned();
     let owner = hamlet.bare().to_owned();
@@ -210,7 +210,7 @@ fn access_models() {
 /// §7.1.5: options are preconditions, and the configuration of a node that isn't there yet.
 #[test]
 fn publish_options() {
-    let mut scene = Scene::new();
+    let mut scene = PubsubScene::new();
     let client = &mut scene.hamlet;
     let with =
         |id: &str, fields: &[(&str, &str)]| format!("{}{}", publish("urn:xmpp:bookmarks:1", id), options(fields));
@@ -242,7 +242,7 @@ fn publish_options() {
 /// XEP-0384 §5.3: keys are there for everybody.
 #[test]
 fn keys_are_open() {
-    let Scene { server, mut hamlet, francisco: _ } = Scene::new();
+    let PubsubScene { server, mut hamlet, francisco: _ } = PubsubScene::new();
     let owner = hamlet.bare().to_owned();
     let mut stranger = server.online("stranger/r");
     set(&mut hamlet, "", &publish("eu.siacs.conversations.axolotl.devicelist", "current"));
@@ -253,7 +253,7 @@ fn keys_are_open() {
 /// XEP-0163 §6: what accounts show.
 #[test]
 fn account_discovery() {
-    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
     befriend(&mut hamlet, &mut francisco);
     let owner = hamlet.bare().to_owned();
     set(&mut hamlet, "", &publish(TUNE, "a"));
@@ -291,7 +291,7 @@ fn account_discovery() {
 fn a_removed_account_has_no_nodes() {
     let options = vec![("register", "allow_plaintext", rookery_hub::Value::Switch(true))];
     let config = rookery_testkit::Config { options, ..Default::default() };
-    let Scene { server, mut hamlet, mut francisco } = Scene::on(Server::with(config));
+    let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::on(Server::with(config));
     set(&mut francisco, SERVICE, "<create node='n'/>");
     let own = hamlet.bare().to_owned();
     set(&mut hamlet, SERVICE, &format!("<subscribe node='n' jid='{own}'/>"));
@@ -310,7 +310,7 @@ fn a_removed_account_has_no_nodes() {
 /// XEP-0163 §4.3: who is blocked hears nothing, also of an owner who is away.
 #[test]
 fn the_blocked_hear_nothing() {
-    let Scene { server, mut hamlet, mut francisco } = Scene::new();
+    let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
     befriend(&mut hamlet, &mut francisco);
     wants(&mut francisco, &[TUNE]);
     hamlet.all();
@@ -330,7 +330,7 @@ fn the_blocked_hear_nothing() {
 /// §4.3.4: a new contact gets the last items as soon as the account has let them see its presence.
 #[test]
 fn the_last_item_comes_with_a_new_contact() {
-    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
     set(&mut hamlet, "", &publish(TUNE, "a"));
     wants(&mut francisco, &[TUNE]);
     francisco.expect_nothing();
@@ -346,7 +346,7 @@ fn the_last_item_comes_with_a_new_contact() {
 /// there are no decisions.
 #[test]
 fn subscriptions_to_an_account_are_approved() {
-    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
     befriend(&mut hamlet, &mut francisco);
     let (owner, who) = (hamlet.bare().to_owned(), francisco.bare().to_owned());
     set(&mut hamlet, "", &format!("{}{}", publish("n", "a"), options(&[("access_model", "authorize")])));
@@ -373,7 +373,7 @@ fn last_items_stay_behind_the_news_that_wait_for_a_contact() {
     let held = Held::new(Memory::stores());
     held.set_flowing(true);
     let server = Server::with(Config { stores: held.stores(), ..Config::default() });
-    let Scene { server, mut hamlet, mut francisco } = Scene::on(server);
+    let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::on(server);
     befriend(&mut hamlet, &mut francisco);
     wants(&mut francisco, &[TUNE]);
     hamlet.all();

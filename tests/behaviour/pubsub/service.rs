@@ -5,7 +5,7 @@ use super::*;
 /// §8.1, §6.1, §7.1.2: the way of an item, for nodes on both shards.
 #[test]
 fn subscribers_are_notified() {
-    let mut scene = Scene::new();
+    let mut scene = PubsubScene::new();
     for node in ["princely_musings", "a", "b", "c"] {
         let subscriber = scene.francisco.bare().to_owned();
         scene.hamlet.send(&format!(
@@ -38,7 +38,7 @@ fn subscribers_are_notified() {
 /// §7.1.2: an item without an id gets one.
 #[test]
 fn the_service_names_items_and_nodes() {
-    let mut scene = Scene::new();
+    let mut scene = PubsubScene::new();
     let created = set(&mut scene.hamlet, SERVICE, "<create/>");
     let node = created.children().flat_map(Element::children).find_map(|create| create.attr("node")).expect("a node");
     let item = format!("<publish node='{node}'><item>{}</item></publish>", entry("x"));
@@ -50,7 +50,7 @@ fn the_service_names_items_and_nodes() {
 /// §6.1.3, §6.2.3, §6.5.9, §7.1.3, §7.2.3: the errors of what everybody may try.
 #[test]
 fn what_is_wrong_is_named() {
-    let mut scene = Scene::new();
+    let mut scene = PubsubScene::new();
     let own = scene.francisco.bare().to_owned();
     set(&mut scene.hamlet, SERVICE, "<create node='n'/>");
     set(&mut scene.hamlet, SERVICE, &publish("n", "i"));
@@ -110,7 +110,7 @@ fn what_is_wrong_is_named() {
 /// §6.5: all, the most recent, by id, page by page.
 #[test]
 fn items_are_retrieved() {
-    let mut scene = Scene::new();
+    let mut scene = PubsubScene::new();
     set(&mut scene.hamlet, SERVICE, "<create node='n'/>");
     for id in ["a", "b", "c", "d"] {
         set(&mut scene.hamlet, SERVICE, &publish("n", id));
@@ -144,7 +144,7 @@ fn items_are_retrieved() {
 /// §7.2, §8.4, §8.5: what is removed, and who hears of it.
 #[test]
 fn removals_are_told() {
-    let mut scene = Scene::new();
+    let mut scene = PubsubScene::new();
     let own = scene.francisco.full().to_owned();
     set(&mut scene.hamlet, SERVICE, "<create node='n'/>");
     set(&mut scene.francisco, SERVICE, &format!("<subscribe node='n' jid='{own}'/>"));
@@ -172,7 +172,7 @@ fn removals_are_told() {
 /// §5.1 to §5.5.
 #[test]
 fn service_discovery() {
-    let mut scene = Scene::new();
+    let mut scene = PubsubScene::new();
     let title = form(&[("title", "A title"), ("access_model", "whitelist")]);
     set(&mut scene.hamlet, SERVICE, &format!("<create node='secret'/><configure>{title}</configure>"));
     set(&mut scene.hamlet, SERVICE, "<create node='open'/>");

@@ -4,19 +4,19 @@
 mod note;
 mod tally;
 
-use note::Note;
+use note::NoteModule;
 use rookery_hub::{Module, Value};
 use rookery_modules::Shared;
 use rookery_testkit::{Config, Server, play};
-use tally::Tally;
+use tally::TallyModule;
 
 use crate::strangers;
 
-/// The server's modules, and those of the page.
+/// Returns the server's modules, and those of the page.
 fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
     let mut table = rookery_modules::table(shared);
-    table.push(Box::new(Note));
-    table.push(Box::new(Tally));
+    table.push(Box::new(NoteModule));
+    table.push(Box::new(TallyModule));
     table
 }
 

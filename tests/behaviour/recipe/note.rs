@@ -10,9 +10,9 @@ use rookery_stream::error::Condition;
 
 /// Keeps a note for each account.
 #[derive(Debug)]
-pub struct Note;
+pub struct NoteModule;
 
-impl Module for Note {
+impl Module for NoteModule {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -35,7 +35,7 @@ impl Module for Note {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.feature(Target::Account, NS);
-        hooks.document::<Text>();
+        hooks.document::<NoteText>();
         hooks.iq(Target::Account, NS, |world, iq| match iq.payload.name() {
             // Others learn nothing, whether there is such an account or not.
             _ if !iq.is_own() => world.reply_error(&iq, Condition::ServiceUnavailable),
@@ -48,9 +48,9 @@ impl Module for Note {
 
 /// The note of an account, in memory while a stanza for the account may come.
 #[derive(Debug)]
-struct Text(String);
+struct NoteText(String);
 
-impl Document for Text {
+impl Document for NoteText {
     const NAME: &'static str = NAME;
 
     fn read(bytes: &[u8]) -> Option<Self> {
@@ -59,7 +59,7 @@ impl Document for Text {
 }
 
 fn tell(world: &mut World, iq: &Iq) {
-    let note = world.document::<Text>(iq.to.as_ref());
+    let note = world.document::<NoteText>(iq.to.as_ref());
     let mut reply = iq.result();
     reply.start_ns("note", NS).text(note.as_ref().map_or("", |note| &note.0));
     world.reply(iq, reply);
@@ -72,7 +72,7 @@ fn keep(world: &mut World, iq: Iq) {
         return world.reply_error(&iq, Condition::NotAcceptable);
     }
     let bytes = (!text.is_empty()).then(|| text.into_bytes());
-    world.set_document::<Text>(account.as_ref(), bytes, move |world, kept| match kept {
+    world.set_document::<NoteText>(account.as_ref(), bytes, move |world, kept| match kept {
         Ok(()) => world.reply_done(&iq),
         Err(error) => {
             world.store_failed("keeping a note", &iq.to, &error);

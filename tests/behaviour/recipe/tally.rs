@@ -4,16 +4,18 @@
 //! `<tally xmlns='urn:example:tally'/>` in an IQ of type get asks for it; in one of type set, by an
 //! administrator of the server, it begins again with 0.
 
-use rookery_hub::{Delivery, Hooks, Iq, Letter, Module, Passage, Phase, Question, Reply, Stanzas, Target, World};
+use rookery_hub::{
+    Delivery, Hooks, Iq, Letter, Module, Passage, Phase, Question, QuestionReply, Stanzas, Target, World,
+};
 use rookery_operations::rights::{Rights, with_rights};
 use rookery_stream::error::Condition;
 use serde::{Deserialize, Serialize};
 
 /// Counts messages.
 #[derive(Debug)]
-pub struct Tally;
+pub struct TallyModule;
 
-impl Module for Tally {
+impl Module for TallyModule {
     fn name(&self) -> &'static str {
         "tally"
     }
@@ -27,7 +29,7 @@ impl Module for Tally {
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
-        hooks.state(Messages::default());
+        hooks.state(TallyMessages::default());
         hooks.before_delivery(Phase::Record, Stanzas::MESSAGES, came);
         hooks.question::<HowMany>();
         hooks.letter::<BeginAgain>();
@@ -41,10 +43,10 @@ impl Module for Tally {
 
 /// The messages that came for accounts of this shard.
 #[derive(Debug, Default)]
-struct Messages(u64);
+struct TallyMessages(u64);
 
 fn came(world: &mut World, _: Passage<'_>) -> Delivery {
-    world.state_mut::<Messages>().0 += 1;
+    world.state_mut::<TallyMessages>().0 += 1;
     Delivery::Pass
 }
 
@@ -56,9 +58,9 @@ impl Question for HowMany {
     const NAME: &'static str = "tally how many";
     type Answer = u64;
 
-    fn ask(self, world: &mut World, reply: Reply<u64>) {
-        let messages = world.state::<Messages>().0;
-        reply.give(world, messages);
+    fn ask(self, world: &mut World, reply: QuestionReply<u64>) {
+        let messages = world.state::<TallyMessages>().0;
+        reply.answer(world, messages);
     }
 }
 
@@ -83,7 +85,7 @@ impl Letter for BeginAgain {
     const NAME: &'static str = "tally begin again";
 
     fn open(self, world: &mut World) {
-        *world.state_mut() = Messages::default();
+        *world.state_mut() = TallyMessages::default();
     }
 }
 

@@ -5,7 +5,7 @@ use super::*;
 /// Examples 110 to 115.
 #[test]
 fn an_admin_bans() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     let item = s.named("<item affiliation='outcast' jid='HAG/r'><reason>Treason</reason></item>");
     assert_eq!(outcome(&administer(&mut s.wiccarocks, "set", &item)), "forbidden");
     s.crone.send(&format!(
@@ -27,7 +27,7 @@ fn an_admin_bans() {
 /// Example 116 and what follows it.
 #[test]
 fn some_are_not_banned() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     let admin = s.named("<item affiliation='admin' jid='WICCA'/>");
     administer(&mut s.crone, "set", &admin);
     let ban = |jid: &str| format!("<item affiliation='outcast' jid='{jid}'/>");
@@ -41,7 +41,7 @@ fn some_are_not_banned() {
 /// §9.2: none of a list is banned if one can't be.
 #[test]
 fn a_ban_list_is_applied_as_a_whole() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     let items = s.named("<item affiliation='outcast' jid='HAG'/><item affiliation='outcast' jid='CRONE'/>");
     assert_eq!(outcome(&administer(&mut s.crone, "set", &items)), "conflict");
     s.hag.expect_nothing();
@@ -56,7 +56,7 @@ fn a_ban_list_is_applied_as_a_whole() {
 /// Examples 121 to 130.
 #[test]
 fn membership_is_granted_and_revoked() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     let member = s
         .named("<item affiliation='member' jid='HAG' nick='thirdwitch'><reason>A worthy witch indeed!</reason></item>");
     assert_eq!(outcome(&administer(&mut s.wiccarocks, "set", &member)), "forbidden");
@@ -70,7 +70,7 @@ fn membership_is_granted_and_revoked() {
 /// Example 131: who is no member any more has to go, and that is all that the others hear.
 #[test]
 fn a_former_member_leaves_a_members_only_room() {
-    let mut s = Scene::configured("membersonly=1");
+    let mut s = RoomScene::configured("membersonly=1");
     let members = s.named("<item affiliation='member' jid='HAG'/><item affiliation='member' jid='WICCA'/>");
     administer(&mut s.crone, "set", &members);
     // §9.5: they are invited.
@@ -88,7 +88,7 @@ fn member_lists_are_shown_where_everybody_is_known() {
     for (fields, wanted) in
         [("", "forbidden"), ("whois=anyone", "result"), ("whois=anyone getmemberlist=moderator", "forbidden")]
     {
-        let mut s = Scene::configured(fields).all_in();
+        let mut s = RoomScene::configured(fields).all_in();
         for list in ["member", "admin", "owner"] {
             let item = format!("<item affiliation='{list}'/>");
             assert_eq!(outcome(&administer(&mut s.hag, "get", &item)), wanted, "{fields} {list}");
@@ -100,7 +100,7 @@ fn member_lists_are_shown_where_everybody_is_known() {
 /// Examples 140 to 147: roles, and who sees real addresses by that.
 #[test]
 fn moderators_are_made_and_unmade() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     let grant = "<item nick='thirdwitch' role='moderator'/>";
     assert_eq!(outcome(&administer(&mut s.wiccarocks, "set", grant)), "forbidden");
     assert_eq!(outcome(&administer(&mut s.crone, "set", grant)), "result");
@@ -128,7 +128,7 @@ fn changes_of_who_is_not_there_are_told() {
     for (fields, all_know) in [("", false), ("whois=anyone", true), ("whois=anyone getmemberlist=moderator", false)] {
         // Where the store has a part in it the answer comes last, and what comes before it is
         // passed over.
-        let mut s = Scene::with_options(vec![("default_persistent", Value::Switch(false))]).open(fields);
+        let mut s = RoomScene::with_options(vec![("default_persistent", Value::Switch(false))]).open(fields);
         join(&mut s.wiccarocks, "secondwitch");
         s.hush();
         for affiliation in ["member", "admin", "owner", "none"] {
@@ -161,7 +161,7 @@ fn changes_of_who_is_not_there_are_told() {
 
 #[test]
 fn malformed_requests_are_refused() {
-    let mut s = Scene::opened();
+    let mut s = RoomScene::opened();
     for (type_, items) in [
         ("get", ""),
         ("get", "<item/>"),

@@ -5,7 +5,7 @@ use super::*;
 /// XEP-0359 §6, XEP-0203 §4 and the like: only the room speaks in its name.
 #[test]
 fn forged_payloads_are_cut_out() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     let payload = format!(
         "<body>hi</body><stanza-id xmlns='urn:xmpp:sid:0' by='{COVEN}' id='forged'/>\
          <stanza-id xmlns='urn:xmpp:sid:0' by='{COVEN}/x' id='forged'/>\
@@ -36,7 +36,7 @@ fn forged_payloads_are_cut_out() {
 /// Names that normalise alike are one room.
 #[test]
 fn room_names_that_are_alike_are_one() {
-    let mut s = Scene::opened();
+    let mut s = RoomScene::opened();
     s.hag.send(
         "<presence to='COVEN@conference.example.org/thirdwitch'><x xmlns='http://jabber.org/protocol/muc'/></presence>",
     );
@@ -44,11 +44,11 @@ fn room_names_that_are_alike_are_one() {
     s.crone_hears(&["thirdwitch presence none/participant jid=HAG/r"]);
 }
 
-/// Nicks that normalise alike are one: for who enters, who changes the nick, who is asked for and
-/// who registers.
+/// Nicks that normalise alike are one: for those who enter, who change the nick, who are asked for
+/// and who registers.
 #[test]
 fn nicks_that_are_alike_are_one() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     // Full width, a ligature, decomposed letters, spaces, case: each is what somebody has already.
     s.wiccarocks.send(&format!("<presence to='{COVEN}/fi\u{e9}nd'/>"));
     s.hush();
@@ -69,7 +69,7 @@ fn nicks_that_are_alike_are_one() {
 
 #[test]
 fn what_is_for_nobody_is_refused_by_name() {
-    let mut s = Scene::opened();
+    let mut s = RoomScene::opened();
     let cases = [
         ("<message to='none@conference.example.org' type='groupchat'><body>x</body></message>", "item-not-found"),
         ("<message to='conference.example.org' type='groupchat'><body>x</body></message>", "service-unavailable"),
@@ -98,7 +98,7 @@ fn what_is_for_nobody_is_refused_by_name() {
 
 #[test]
 fn who_speaks_too_fast_is_told_to_wait() {
-    let mut s = Scene::with_options(vec![("messages_per_second", Value::Number(1))]).open("");
+    let mut s = RoomScene::with_options(vec![("messages_per_second", Value::Number(1))]).open("");
     for _ in 0..6 {
         say(&mut s.crone, "again");
     }
@@ -114,7 +114,7 @@ fn who_speaks_too_fast_is_told_to_wait() {
 #[test]
 fn large_requests_are_bounded() {
     let mut s =
-        Scene::with_options(vec![("max_affiliations", Value::Number(10)), ("subject_bytes", Value::Number(500))])
+        RoomScene::with_options(vec![("max_affiliations", Value::Number(10)), ("subject_bytes", Value::Number(500))])
             .open("");
     let fields: String = (0..1000).map(|n| format!("x{n}=1 ")).collect();
     assert_eq!(outcome(&configure(&mut s.crone, &fields)), "bad-request");
@@ -131,7 +131,7 @@ fn large_requests_are_bounded() {
 /// Occupants of other servers, and ghosts among them.
 #[test]
 fn occupants_may_be_elsewhere() {
-    let mut s = Scene::with(Config { federates: true, ..Config::default() }).open("");
+    let mut s = RoomScene::with(Config { federates: true, ..Config::default() }).open("");
     let presence = |to: &str, content: &str| format!("<presence from='far@other.example/r' to='{to}'{content}");
     s.server.incoming(&presence(&format!("{COVEN}/far"), "><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
     let left = s.server.left();

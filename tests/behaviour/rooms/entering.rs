@@ -5,7 +5,7 @@ use super::*;
 /// Examples 17 to 20, with the room on both shards' side.
 #[test]
 fn everybody_hears_of_who_enters() {
-    let mut s = Scene::opened();
+    let mut s = RoomScene::opened();
     join(&mut s.wiccarocks, "secondwitch");
     let subject = "ROOM message/groupchat subject=";
     let own = "secondwitch presence none/participant jid=WICCA/r 110";
@@ -25,7 +25,7 @@ fn everybody_hears_of_who_enters() {
 /// §7.2.1.
 #[test]
 fn a_nick_is_needed() {
-    let mut s = Scene::opened();
+    let mut s = RoomScene::opened();
     for to in [COVEN.to_owned(), format!("{COVEN}/%20").replace("%20", "&#x3164;"), format!("{COVEN}/ ")] {
         s.hag.send(&format!("<presence to='{to}'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
         let found = s.hag.expect_element();
@@ -37,7 +37,7 @@ fn a_nick_is_needed() {
 /// §7.2.4: all see who everybody is, and are told so.
 #[test]
 fn non_anonymous_rooms_show_real_addresses() {
-    let mut s = Scene::configured("whois=anyone");
+    let mut s = RoomScene::configured("whois=anyone");
     join(&mut s.wiccarocks, "secondwitch");
     s.wicca_hears(&[
         "firstwitch presence owner/moderator jid=CRONE/r",
@@ -50,7 +50,7 @@ fn non_anonymous_rooms_show_real_addresses() {
 /// §7.2.6.
 #[test]
 fn a_password_is_asked_for() {
-    let mut s = Scene::configured("passwordprotectedroom=1 roomsecret=cauldronburn");
+    let mut s = RoomScene::configured("passwordprotectedroom=1 roomsecret=cauldronburn");
     join(&mut s.hag, "thirdwitch");
     s.hag_hears(&["thirdwitch presence/error not-authorized"]);
     join_with(&mut s.hag, "thirdwitch", "<password>cauldronburns</password>");
@@ -65,7 +65,7 @@ fn a_password_is_asked_for() {
 /// §7.2.7.
 #[test]
 fn members_only_rooms_let_members_in() {
-    let mut s = Scene::configured("membersonly=1");
+    let mut s = RoomScene::configured("membersonly=1");
     join(&mut s.hag, "thirdwitch");
     let refusal = format!(
         "<presence from='{COVEN}/thirdwitch' type='error'><x xmlns='http://jabber.org/protocol/muc'/>\
@@ -82,7 +82,7 @@ fn members_only_rooms_let_members_in() {
 /// §7.2.8.
 #[test]
 fn outcasts_stay_outside() {
-    let mut s = Scene::opened();
+    let mut s = RoomScene::opened();
     let outcast = s.named("<item affiliation='outcast' jid='HAG'/>");
     administer(&mut s.crone, "set", &outcast);
     s.hush();
@@ -93,7 +93,7 @@ fn outcasts_stay_outside() {
 /// §7.2.9.
 #[test]
 fn a_nick_is_had_by_one_account() {
-    let mut s = Scene::opened();
+    let mut s = RoomScene::opened();
     for nick in ["firstwitch", "FirstWitch", " firstwitch"] {
         join(&mut s.hag, nick);
         let found = s.hag.all();
@@ -104,8 +104,8 @@ fn a_nick_is_had_by_one_account() {
 
 /// Returns the scene with a second session of the crone, which has entered with the same nick; what
 /// was said of that is still to be heard.
-fn shared() -> (Scene, Client) {
-    let mut s = Scene::opened();
+fn shared() -> (RoomScene, Client) {
+    let mut s = RoomScene::opened();
     join(&mut s.wiccarocks, "secondwitch");
     s.hush();
     let bare = s.crone.bare().to_owned();
@@ -152,7 +152,7 @@ fn a_nick_leaves_with_the_last_session_that_has_it() {
 /// §7.2.3: who shares a nick that is written otherwise is told that it was modified.
 #[test]
 fn a_modified_nick_is_told() {
-    let s = Scene::opened();
+    let s = RoomScene::opened();
     let bare = s.crone.bare().to_owned();
     let mut other = s.server.online(&format!("{bare}/phone"));
     join(&mut other, "FirstWitch");
@@ -163,7 +163,7 @@ fn a_modified_nick_is_told() {
 /// §7.2.10: owners get in above the limit.
 #[test]
 fn a_room_may_be_full() {
-    let mut s = Scene::configured("maxusers=1");
+    let mut s = RoomScene::configured("maxusers=1");
     join(&mut s.hag, "thirdwitch");
     s.hag_hears(&["thirdwitch presence/error service-unavailable"]);
     let owner = s.named("<item affiliation='owner' jid='HAG'/>");
@@ -176,7 +176,7 @@ fn a_room_may_be_full() {
 /// §7.2.11, §10.1.
 #[test]
 fn a_locked_room_does_not_exist_for_others() {
-    let mut s = Scene::new();
+    let mut s = RoomScene::new();
     join(&mut s.crone, "firstwitch");
     join(&mut s.hag, "thirdwitch");
     s.hag_hears(&["thirdwitch presence/error item-not-found"]);
@@ -189,7 +189,7 @@ fn a_locked_room_does_not_exist_for_others() {
 /// §7.2.13 to §7.2.15: history, then the subject.
 #[test]
 fn history_comes_before_the_subject() {
-    let mut s = Scene::configured("muc#maxhistoryfetch=3").all_in();
+    let mut s = RoomScene::configured("muc#maxhistoryfetch=3").all_in();
     for body in ["one", "two", "three", "four"] {
         say(&mut s.crone, body);
     }
@@ -220,7 +220,7 @@ fn history_comes_before_the_subject() {
 
 #[test]
 fn history_can_be_bounded_in_time() {
-    let mut s = Scene::opened();
+    let mut s = RoomScene::opened();
     say(&mut s.crone, "old");
     s.crone.all();
     s.server.advance(100_000);
@@ -233,7 +233,7 @@ fn history_can_be_bounded_in_time() {
 /// §7.2.17, and a presence update of somebody who is not there.
 #[test]
 fn who_is_not_in_the_room_is_told() {
-    let mut s = Scene::opened();
+    let mut s = RoomScene::opened();
     s.hag.send(&format!("<presence to='{COVEN}/thirdwitch'/>"));
     s.hag_hears(&["thirdwitch presence/unavailable none/none reason=You are not in the room. 110 307 333"]);
     s.crone.expect_nothing();
@@ -242,7 +242,7 @@ fn who_is_not_in_the_room_is_told() {
 /// §17.3: a second request to enter gets everything again, and others hear nothing.
 #[test]
 fn who_enters_twice_gets_everything_again() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     join(&mut s.hag, "thirdwitch");
     let found = heard(&mut s.hag);
     assert_eq!(found.len(), 4, "{found:?}");
@@ -256,7 +256,7 @@ fn who_enters_twice_gets_everything_again() {
 fn a_welcome_waits_behind_what_came_before() {
     let held = rookery_store::held::Held::new(rookery_store::memory::Memory::stores());
     held.set_flowing(true);
-    let mut s = Scene::with(Config { stores: held.stores(), ..Config::default() }).open("").all_in();
+    let mut s = RoomScene::with(Config { stores: held.stores(), ..Config::default() }).open("").all_in();
     held.set_flowing(false);
     // Whether this is new waits for the roster, and all that comes behind it.
     s.hag.send(&format!("<presence type='subscribe' to='{}'/>", s.wiccarocks.bare()));

@@ -8,7 +8,7 @@ use rookery_store::memory::Memory;
 #[test]
 fn a_persistent_room_survives_a_restart() {
     let mut s =
-        Scene::configured("persistentroom=1 roomname=Cave moderatedroom=1 passwordprotectedroom=1 roomsecret=burn");
+        RoomScene::configured("persistentroom=1 roomname=Cave moderatedroom=1 passwordprotectedroom=1 roomsecret=burn");
     let items =
         s.named("<item affiliation='member' jid='HAG' nick='thirdwitch'/><item affiliation='outcast' jid='WICCA'/>");
     assert_eq!(outcome(&administer(&mut s.crone, "set", &items)), "result");
@@ -36,7 +36,7 @@ fn a_persistent_room_survives_a_restart() {
 /// Returns whether a room of the first witch stays, with these options, with this form, and whether
 /// anybody speaks in it or not.
 fn stays(options: Vec<(&'static str, Value)>, form: &str, speaks: bool) -> bool {
-    let mut s = Scene::with_options(options).open(form);
+    let mut s = RoomScene::with_options(options).open(form);
     if speaks {
         say(&mut s.crone, "double, double");
     }
@@ -74,7 +74,7 @@ fn a_room_that_was_configured_stays_unless_the_form_says_otherwise() {
 /// pseudonyms that it gave.
 #[test]
 fn an_empty_room_comes_back() {
-    let mut s = Scene::configured("persistentroom=1");
+    let mut s = RoomScene::configured("persistentroom=1");
     let pseudonym = |client: &mut Client| {
         let all = client.all();
         let own = all.iter().find(|stanza| stanza.name() == "presence").unwrap();
@@ -100,7 +100,7 @@ fn an_empty_room_comes_back() {
 #[test]
 fn stanzas_wait_for_a_room_that_is_loaded() {
     let stores = Memory::stores();
-    let s = Scene::with(Config { stores: stores.clone(), ..Config::default() }).open("persistentroom=1");
+    let s = RoomScene::with(Config { stores: stores.clone(), ..Config::default() }).open("persistentroom=1");
     let (crone, hag) = (s.crone.full().to_owned(), s.hag.full().to_owned());
     drop(s);
     let held = Held::new(stores);
@@ -126,7 +126,7 @@ fn stanzas_wait_for_a_room_that_is_loaded() {
 #[test]
 fn a_broken_store_is_told() {
     let stores = Memory::stores();
-    let s = Scene::with(Config { stores: stores.clone(), ..Config::default() }).open("persistentroom=1");
+    let s = RoomScene::with(Config { stores: stores.clone(), ..Config::default() }).open("persistentroom=1");
     let crone = s.crone.full().to_owned();
     drop(s);
     let held = Held::new(stores);
@@ -148,7 +148,7 @@ fn a_broken_store_is_told() {
 fn a_removed_account_leaves_nothing_behind() {
     for fields in ["", "persistentroom=1"] {
         let options = vec![("register", "allow_creation", Value::Switch(false))];
-        let mut s = Scene::with(Config { options, ..Config::default() }).open(fields).all_in();
+        let mut s = RoomScene::with(Config { options, ..Config::default() }).open(fields).all_in();
         let owner = s.named("<item affiliation='owner' jid='HAG'/>");
         administer(&mut s.crone, "set", &owner);
         s.hush();
@@ -172,7 +172,8 @@ fn a_removed_account_leaves_nothing_behind() {
 #[test]
 fn a_room_that_sleeps_forgets_a_removed_account() {
     let options = vec![("register", "allow_creation", Value::Switch(false))];
-    let mut s = Scene::with(Config { options, ..Config::default() }).open("persistentroom=1 moderatedroom=1").all_in();
+    let mut s =
+        RoomScene::with(Config { options, ..Config::default() }).open("persistentroom=1 moderatedroom=1").all_in();
     let (title, uri) = (("title", "Host"), ("uri", "http://schemas.example.com/hats#host"));
     let (hag, wicca) = (s.hag.bare().to_owned(), s.wiccarocks.bare().to_owned());
     assert_eq!(outcome(&super::newer::command(&mut s.crone, "create", &[title, uri])), "result");
@@ -211,7 +212,7 @@ fn a_room_that_sleeps_forgets_a_removed_account() {
 fn what_the_store_refuses_is_written_again() {
     let held = Held::new(Memory::stores());
     held.set_flowing(true);
-    let mut s = Scene::with(Config { stores: held.stores(), ..Config::default() }).open("persistentroom=1");
+    let mut s = RoomScene::with(Config { stores: held.stores(), ..Config::default() }).open("persistentroom=1");
     let other = "other@conference.example.org";
     let submit = "<query xmlns='http://jabber.org/protocol/muc#owner'><x xmlns='jabber:x:data' type='submit'>\
                   <field var='muc#roomconfig_persistentroom'><value>1</value></field></x></query>";
@@ -260,8 +261,8 @@ fn a_room_is_written_once_for_each_request() {
     let held = rookery_store::held::Held::new(Memory::stores());
     held.set_flowing(true);
     let config = Config { stores: held.stores(), ..Config::default() };
-    let mut s = Scene::with(config).open("persistentroom=1 moderatedroom=1 enablearchiving=0").all_in();
-    let settle = |s: &mut Scene| {
+    let mut s = RoomScene::with(config).open("persistentroom=1 moderatedroom=1 enablearchiving=0").all_in();
+    let settle = |s: &mut RoomScene| {
         let mut writes = 0;
         s.hush();
         while held.release_one() {

@@ -8,7 +8,7 @@ use super::*;
 fn a_room_may_show_more_than_an_outbox_takes() {
     let mut config = Config { federates: true, ..Config::default() };
     config.settings.outbox.hard = 64 * 1024;
-    let mut s = Scene::with(config).open("");
+    let mut s = RoomScene::with(config).open("");
     let status = "x".repeat(2000);
     for number in 0..200 {
         s.server.incoming(&format!(
@@ -46,7 +46,7 @@ fn a_room_may_show_more_than_an_outbox_takes() {
 /// An occupant sees nobody but moderators where only their presence is broadcast.
 #[test]
 fn presence_can_be_limited_to_roles() {
-    let mut s = Scene::configured("presencebroadcast=moderator");
+    let mut s = RoomScene::configured("presencebroadcast=moderator");
     join(&mut s.wiccarocks, "secondwitch");
     join(&mut s.hag, "thirdwitch");
     let subject = "ROOM message/groupchat subject=";

@@ -21,7 +21,7 @@ fn configure_room(client: &mut Client, room: &str, fields: &str) -> String {
 
 #[test]
 fn an_account_creates_as_many_rooms_as_it_may() {
-    let mut s = Scene::with_options(vec![number("rooms_per_account", 3)]);
+    let mut s = RoomScene::with_options(vec![number("rooms_per_account", 3)]);
     for (room, fields) in [("a", "persistentroom=1"), ("b", "persistentroom=1"), ("c", "")] {
         assert_eq!(enter(&mut s.crone, room), None);
         assert_eq!(configure_room(&mut s.crone, room, fields), "result");
@@ -58,7 +58,7 @@ fn an_account_creates_as_many_rooms_as_it_may() {
 fn whom_the_operator_names_creates_more() {
     let crone = Server::new().name_at("crone", 0);
     let admins = ("admins", Value::List(vec![format!("{crone}@example.org")]));
-    let mut s = Scene::with_options(vec![number("rooms_per_account", 1), admins]);
+    let mut s = RoomScene::with_options(vec![number("rooms_per_account", 1), admins]);
     assert_eq!(["a", "b", "c"].map(|room| enter(&mut s.crone, room)), [None, None, None]);
 }
 
@@ -68,7 +68,7 @@ fn whom_the_operator_names_creates_more() {
 fn rooms_of_a_removed_account_count_for_nobody() {
     let options =
         vec![("register", "allow_creation", Value::Switch(false)), ("rooms", "rooms_per_account", Value::Number(1))];
-    let mut s = Scene::with(Config { options, ..Config::default() });
+    let mut s = RoomScene::with(Config { options, ..Config::default() });
     assert_eq!(enter(&mut s.hag, "a"), None);
     assert_eq!(configure_room(&mut s.hag, "a", "persistentroom=1"), "result");
     s.hag.send("<iq type='set' id='gone'><query xmlns='jabber:iq:register'><remove/></query></iq>");
@@ -94,7 +94,7 @@ fn other_servers_share_what_their_users_may_take() {
     let options = [("create", Value::List(vec!["all".into()])), number("rooms_per_remote_domain", 2)];
     let options = options.into_iter().chain([number("occupancies_per_remote_domain", 3)]);
     let options = options.map(|(key, value)| ("rooms", key, value)).collect();
-    let s = Scene::with(Config { options, federates: true, ..Config::default() });
+    let s = RoomScene::with(Config { options, federates: true, ..Config::default() });
     let enter = |user: &str, room: &str| {
         s.server.incoming(&format!(
             "<presence from='{user}/r' to='{room}@{ROOM}/{}'><x xmlns='http://jabber.org/protocol/muc'/></presence>",
@@ -122,7 +122,7 @@ fn other_servers_share_what_their_users_may_take() {
 
 #[test]
 fn an_account_is_in_as_many_rooms_as_it_may_be() {
-    let mut s = Scene::with_options(vec![number("occupancies_per_account", 3)]);
+    let mut s = RoomScene::with_options(vec![number("occupancies_per_account", 3)]);
     for room in ["a", "b", "c", "d"] {
         assert_eq!(enter(&mut s.crone, room).is_some(), room == "d");
     }
@@ -143,7 +143,7 @@ fn an_account_is_in_as_many_rooms_as_it_may_be() {
 /// can empty it.
 #[test]
 fn owners_mend_a_list_that_an_admin_has_filled() {
-    let mut s = Scene::with_options(vec![number("affiliation_bytes", 300_000)]).open("").all_in();
+    let mut s = RoomScene::with_options(vec![number("affiliation_bytes", 300_000)]).open("").all_in();
     let admin = s.named("<item affiliation='admin' jid='HAG'/>");
     assert_eq!(outcome(&administer(&mut s.crone, "set", &admin)), "result");
     s.hush();
@@ -197,7 +197,7 @@ fn owners_mend_a_list_that_an_admin_has_filled() {
 #[test]
 fn a_full_list_takes_what_makes_it_shorter() {
     let options = vec![number("affiliation_bytes", 200), number("max_affiliations", 3)];
-    let mut s = Scene::with_options(options).open("");
+    let mut s = RoomScene::with_options(options).open("");
     let ban =
         |reason: &str| format!("<item affiliation='outcast' jid='a@far.example'><reason>{reason}</reason></item>");
     let long = "x".repeat(120);
@@ -247,7 +247,7 @@ fn a_list_of_rooms_fits_a_session() {
 /// Each room that somebody registers with keeps something of that user.
 #[test]
 fn a_user_registers_with_as_many_rooms_as_it_may() {
-    let mut s = Scene::with_options(vec![number("registrations_per_account", 2)]);
+    let mut s = RoomScene::with_options(vec![number("registrations_per_account", 2)]);
     let form = |nick: &str| {
         format!(
             "<query xmlns='jabber:iq:register'><x xmlns='jabber:x:data' type='submit'>\
@@ -280,7 +280,7 @@ fn is_invitation(stanza: &Element) -> bool {
 /// A room is no way around the rules of whom somebody has blocked.
 #[test]
 fn whom_somebody_blocks_has_no_room_invite_it() {
-    let mut s = Scene::opened();
+    let mut s = RoomScene::opened();
     join(&mut s.wiccarocks, "secondwitch");
     s.hush();
     let block =
@@ -301,7 +301,7 @@ fn whom_somebody_blocks_has_no_room_invite_it() {
     assert_eq!(outcome(&administer(&mut s.crone, "set", &member)), "result");
     s.hag.expect_nothing();
     // Nor does the room tell what she is to it now, or let its messages reach her by a nick.
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     let crone = s.crone.bare().to_owned();
     s.wiccarocks.send(&block(&crone));
     s.hush();
@@ -319,7 +319,7 @@ fn whom_somebody_blocks_has_no_room_invite_it() {
     }
     s.wiccarocks.expect_nothing();
     // The word that an invitation is declined goes the other way.
-    let mut s = Scene::opened();
+    let mut s = RoomScene::opened();
     let (crone, hag) = (s.crone.bare().to_owned(), s.hag.bare().to_owned());
     invite(&mut s.crone, &[&hag]);
     s.hush();
@@ -333,13 +333,13 @@ fn whom_somebody_blocks_has_no_room_invite_it() {
 
 #[test]
 fn invitations_have_a_number_and_a_rate() {
-    let mut s = Scene::with_options(vec![number("invitations_per_minute", 2)]).open("");
+    let mut s = RoomScene::with_options(vec![number("invitations_per_minute", 2)]).open("");
     let users: Vec<_> = (0..21).map(|number| format!("u{number}@far.example")).collect();
     let users: Vec<_> = users.iter().map(String::as_str).collect();
     invite(&mut s.crone, &users);
     s.crone_hears(&["ROOM message/error not-acceptable"]);
     let hag = s.hag.bare().to_owned();
-    let count = |s: &mut Scene, times: usize| {
+    let count = |s: &mut RoomScene, times: usize| {
         (0..times).for_each(|_| invite(&mut s.crone, &[&hag]));
         let refused = heard(&mut s.crone).iter().filter(|text| text.ends_with("resource-constraint")).count();
         (s.hag.all().iter().filter(|found| is_invitation(found)).count(), refused)
@@ -361,10 +361,10 @@ fn invitations_have_a_number_and_a_rate() {
 /// doesn't mend.
 #[test]
 fn occupants_stir_no_faster_than_they_may() {
-    let mut s = Scene::with_options(vec![number("requests_per_second", 2)]).open("").all_in();
+    let mut s = RoomScene::with_options(vec![number("requests_per_second", 2)]).open("").all_in();
     s.server.advance(10_000);
     s.hush();
-    let show = |s: &mut Scene, times: usize| {
+    let show = |s: &mut RoomScene, times: usize| {
         for number in 0..times {
             s.hag.send(&format!("<presence to='{COVEN}/thirdwitch'><status>{number}</status></presence>"));
         }
@@ -398,7 +398,7 @@ fn occupants_stir_no_faster_than_they_may() {
 #[test]
 fn what_many_hear_of_is_slower() {
     let options = vec![("rooms", "requests_per_second", Value::Number(2))];
-    let mut s = Scene::with(Config { options, federates: true, ..Config::default() }).open("");
+    let mut s = RoomScene::with(Config { options, federates: true, ..Config::default() }).open("");
     let mut passed = Vec::new();
     for occupants in [0, 300] {
         for number in 0..occupants {
@@ -423,7 +423,7 @@ fn what_many_hear_of_is_slower() {
 /// then notice nothing.
 #[test]
 fn ordinary_clients_are_never_too_fast() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     for number in 0..200 {
         s.hag.send(&format!("<iq to='{COVEN}/firstwitch' type='get' id='v{number}'><vCard xmlns='vcard-temp'/></iq>"));
     }
@@ -440,7 +440,7 @@ fn ordinary_clients_are_never_too_fast() {
 /// `muc#admin`.
 #[test]
 fn a_form_with_many_owners_fits_a_session() {
-    let mut s = Scene::opened();
+    let mut s = RoomScene::opened();
     let local = "o".repeat(1000);
     for part in 0..4 {
         let owner = |number: usize| format!("<item affiliation='owner' jid='{local}{part}.{number:03}@far.example'/>");
@@ -459,7 +459,7 @@ fn a_form_with_many_owners_fits_a_session() {
 /// A stranger who asks rooms from outside has a rate over all of them, and others notice nothing.
 #[test]
 fn strangers_ask_no_faster_than_they_may() {
-    let mut s = Scene::with_options(vec![number("requests_per_second", 2)]).open("");
+    let mut s = RoomScene::with_options(vec![number("requests_per_second", 2)]).open("");
     s.server.advance(10_000);
     let info = "<query xmlns='http://jabber.org/protocol/disco#info'/>";
     let items = "<query xmlns='http://jabber.org/protocol/disco#items'/>";
@@ -476,7 +476,7 @@ fn strangers_ask_no_faster_than_they_may() {
 /// A list of roles has each once, even if a form names it often.
 #[test]
 fn roles_are_listed_once() {
-    let mut s = Scene::opened();
+    let mut s = RoomScene::opened();
     let roles = ["visitor"; 2000].join("+") + "+moderator";
     assert_eq!(outcome(&configure(&mut s.crone, &format!("presencebroadcast={roles}"))), "result");
     let form = ask(&mut s.crone, COVEN, "get", "<query xmlns='http://jabber.org/protocol/muc#owner'/>");

@@ -29,7 +29,7 @@ use rookery_xml::{Element, ns};
 const COVEN: &str = "coven@conference.example.org";
 
 /// A server whose room is at the home shard of the first witch, or not.
-struct Scene {
+struct RoomScene {
     server: Server,
     /// Owner of the room, on shard 0: `firstwitch`.
     crone: Client,
@@ -39,7 +39,7 @@ struct Scene {
     hag: Client,
 }
 
-impl Scene {
+impl RoomScene {
     /// Makes three who are online, and no room.
     fn new() -> Self {
         Self::with(Config::default())

@@ -5,7 +5,7 @@ use super::*;
 /// Examples 87 to 90.
 #[test]
 fn the_subject_is_changed_by_who_may() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     let subject = |text: &str| {
         format!("<message to='{COVEN}' type='groupchat' id='lh2bs617'><subject>{text}</subject></message>")
     };
@@ -29,7 +29,7 @@ fn the_subject_is_changed_by_who_may() {
 /// Examples 91 to 95: first the kicked, then the answer, then the others.
 #[test]
 fn a_moderator_kicks() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     let item = "<item nick='thirdwitch' role='none'><reason>Avaunt, you cullion!</reason></item>";
     assert_eq!(outcome(&administer(&mut s.wiccarocks, "set", item)), "forbidden");
     s.crone.send(&format!(
@@ -51,7 +51,7 @@ fn a_moderator_kicks() {
 /// Example 96.
 #[test]
 fn nobody_kicks_upwards() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     let admin = s.named("<item jid='WICCA' affiliation='admin'/>");
     administer(&mut s.crone, "set", &admin);
     administer(&mut s.crone, "set", "<item nick='thirdwitch' role='moderator'/>");
@@ -68,7 +68,7 @@ fn nobody_kicks_upwards() {
 /// Examples 97 to 105.
 #[test]
 fn voice_is_granted_and_revoked() {
-    let mut s = Scene::configured("moderatedroom=1").all_in();
+    let mut s = RoomScene::configured("moderatedroom=1").all_in();
     assert_eq!(outcome(&administer(&mut s.hag, "set", "<item nick='thirdwitch' role='participant'/>")), "forbidden");
     let item = "<item nick='thirdwitch' role='participant'><reason>A worthy witch indeed!</reason></item>";
     assert_eq!(outcome(&administer(&mut s.crone, "set", item)), "result");
@@ -84,7 +84,7 @@ fn voice_is_granted_and_revoked() {
 /// it back by coming again. It outlives a restart.
 #[test]
 fn voice_is_remembered_across_visits() {
-    let mut s = Scene::configured("moderatedroom=1 persistentroom=1");
+    let mut s = RoomScene::configured("moderatedroom=1 persistentroom=1");
     let member = s.named("<item affiliation='member' jid='WICCA'/>");
     administer(&mut s.crone, "set", &member);
     let mut s = s.all_in();
@@ -131,7 +131,7 @@ fn voice_is_remembered_across_visits() {
 /// §8.5.
 #[test]
 fn the_voice_list_is_for_moderators() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     assert_eq!(outcome(&administer(&mut s.hag, "get", "<item role='participant'/>")), "forbidden");
     let list = administer(&mut s.crone, "get", "<item role='participant'/>");
     let items: Vec<_> = list.child("query", ns::MUC_ADMIN).unwrap().children().cloned().collect();
@@ -142,7 +142,7 @@ fn the_voice_list_is_for_moderators() {
 /// §8.5: a list is changed as a whole or not at all.
 #[test]
 fn one_wrong_item_stops_all() {
-    let mut s = Scene::configured("moderatedroom=1").all_in();
+    let mut s = RoomScene::configured("moderatedroom=1").all_in();
     let items = "<item nick='secondwitch' role='participant'/><item nick='nobody' role='participant'/>";
     assert_eq!(outcome(&administer(&mut s.crone, "set", items)), "item-not-found");
     let items = "<item nick='secondwitch' role='participant'/><item nick='firstwitch' role='visitor'/>";
@@ -156,7 +156,7 @@ fn one_wrong_item_stops_all() {
 /// §18.1: who can't be reached is taken out, and all are told why.
 #[test]
 fn who_bounces_messages_is_removed() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     s.hag.send(&format!(
         "<message to='{COVEN}/firstwitch' type='error'><error type='cancel'>\
          <service-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>"

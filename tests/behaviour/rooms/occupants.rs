@@ -5,7 +5,7 @@ use super::*;
 /// Examples 45 and 46: with the room's id and the sender's pseudonym, to all, the sender included.
 #[test]
 fn a_message_goes_to_all() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     let id = "Harpier cries: 'tis time, 'tis time.";
     s.hag.send(&format!(
         "<message to='{COVEN}' type='groupchat' id='hysf1v37' xml:lang='en'><body>{id}</body></message>"
@@ -26,7 +26,7 @@ fn a_message_goes_to_all() {
 /// §7.4.
 #[test]
 fn visitors_and_strangers_do_not_speak() {
-    let mut s = Scene::configured("moderatedroom=1");
+    let mut s = RoomScene::configured("moderatedroom=1");
     say(&mut s.hag, "let me in");
     s.hag_hears(&["ROOM message/error not-acceptable"]);
     join(&mut s.hag, "thirdwitch");
@@ -39,7 +39,7 @@ fn visitors_and_strangers_do_not_speak() {
 /// Examples 47 and 48.
 #[test]
 fn a_private_message_goes_to_one() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     s.wiccarocks.send(&format!(
         "<message to='{COVEN}/firstwitch' type='chat' id='hgn27af1'><body>I'll give thee a wind.</body>\
          <x xmlns='http://jabber.org/protocol/muc#user'><item affiliation='owner'/><status code='100'/></x></message>"
@@ -55,7 +55,7 @@ fn a_private_message_goes_to_one() {
 /// §7.5.
 #[test]
 fn private_messages_are_refused_by_name() {
-    let mut s = Scene::opened();
+    let mut s = RoomScene::opened();
     let private =
         |to: &str, type_: &str| format!("<message to='{COVEN}/{to}' type='{type_}'><body>psst</body></message>");
     s.hag.send(&private("firstwitch", "chat"));
@@ -82,7 +82,7 @@ fn private_messages_are_refused_by_name() {
 /// Examples 53 and 54.
 #[test]
 fn nicks_change() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     s.hag.send(&format!("<presence to='{COVEN}/oldhag' id='ifd1c35'/>"));
     s.hag_hears(&[
         "thirdwitch presence/unavailable none/participant jid=HAG/r nick=oldhag 110 303",
@@ -107,7 +107,7 @@ fn nicks_change() {
 /// Example 57.
 #[test]
 fn a_nick_of_somebody_else_is_not_taken() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     s.hag.send(&format!("<presence to='{COVEN}/secondwitch' id='ifd1c35'/>"));
     s.hag_hears(&["secondwitch presence/error conflict"]);
     s.hag.send(&format!("<presence to='{COVEN}/{}'/>", "x".repeat(300)));
@@ -121,7 +121,7 @@ fn a_nick_of_somebody_else_is_not_taken() {
 /// Examples 59 and 60: what only the room may say is cut out.
 #[test]
 fn what_occupants_show_is_passed_on() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     s.wiccarocks.send(&format!(
         "<presence to='{COVEN}/secondwitch' id='kr7v143h' xml:lang='de'><show>xa</show><status>gone</status>\
          <x xmlns='http://jabber.org/protocol/muc#user'><item affiliation='owner' role='moderator'/></x>\
@@ -146,7 +146,7 @@ fn what_occupants_show_is_passed_on() {
 /// Examples 61 to 66: mediated invitations, and declining them.
 #[test]
 fn others_are_invited_and_may_decline() {
-    let mut s = Scene::configured("passwordprotectedroom=1 roomsecret=cauldronburn");
+    let mut s = RoomScene::configured("passwordprotectedroom=1 roomsecret=cauldronburn");
     let invite = s.named(
         "<message to='COVEN'><x xmlns='http://jabber.org/protocol/muc#user'><invite to='HAG'><reason>Hey Hecate</reason>\
          <continue thread='e0ffe42b28561960c6b12b944a092794b9683a38'/></invite></x></message>",
@@ -180,7 +180,7 @@ fn others_are_invited_and_may_decline() {
 /// who is away.
 #[test]
 fn direct_invitations_pass_untouched() {
-    let mut s = Scene::configured("passwordprotectedroom=1 roomsecret=cauldronburn");
+    let mut s = RoomScene::configured("passwordprotectedroom=1 roomsecret=cauldronburn");
     let invitation = "<x xmlns='jabber:x:conference' jid='coven@conference.example.org' password='cauldronburn' \
                       reason='Hey Hecate' continue='true' thread='e0ffe42b28561960c6b12b944a092794b9683a38'/>";
     let sent = s.named(&format!("<message to='HAG'>{invitation}</message>"));
@@ -201,7 +201,7 @@ fn direct_invitations_pass_untouched() {
 /// choice.
 #[test]
 fn who_is_invited_to_a_members_only_room_may_enter() {
-    let mut s = Scene::configured("membersonly=1");
+    let mut s = RoomScene::configured("membersonly=1");
     let member = s.named("<item affiliation='member' jid='WICCA'/>");
     administer(&mut s.crone, "set", &member);
     join(&mut s.wiccarocks, "secondwitch");
@@ -222,7 +222,7 @@ fn who_is_invited_to_a_members_only_room_may_enter() {
 /// §7.13 and §8.6.
 #[test]
 fn voice_is_requested_and_granted() {
-    let mut s = Scene::configured("moderatedroom=1").all_in();
+    let mut s = RoomScene::configured("moderatedroom=1").all_in();
     let form = |fields: &str| {
         format!(
             "<message to='{COVEN}'><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'>\
@@ -254,7 +254,7 @@ fn voice_is_requested_and_granted() {
 /// Examples 83 to 86, with a word of farewell.
 #[test]
 fn occupants_leave() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     s.wiccarocks.send(&format!(
         "<presence to='{COVEN}/secondwitch' type='unavailable'><status>gone where the goblins go</status></presence>"
     ));
@@ -272,7 +272,7 @@ fn occupants_leave() {
 /// The server says good-bye for an occupant who doesn't.
 #[test]
 fn a_session_that_ends_leaves() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     s.wiccarocks.vanish();
     s.hag_hears(&["secondwitch presence/unavailable none/none"]);
     s.hag.send("<presence type='unavailable'/>");
@@ -286,7 +286,7 @@ fn a_session_that_ends_leaves() {
 /// §7.14: the last one turns off the light.
 #[test]
 fn an_empty_room_is_gone() {
-    let mut s = Scene::opened();
+    let mut s = RoomScene::opened();
     leave(&mut s.crone, "firstwitch");
     s.crone.all();
     join(&mut s.hag, "thirdwitch");

@@ -5,7 +5,7 @@ use super::*;
 /// Examples 151 to 153.
 #[test]
 fn an_instant_room_opens_at_once() {
-    let mut s = Scene::new();
+    let mut s = RoomScene::new();
     join(&mut s.crone, "firstwitch");
     s.crone_hears(&["firstwitch presence owner/moderator jid=CRONE/r 110 201", "ROOM message/groupchat subject="]);
     s.crone.send(&configuration(""));
@@ -17,10 +17,10 @@ fn an_instant_room_opens_at_once() {
 /// §10.1.1.
 #[test]
 fn not_everybody_may_create_rooms() {
-    let mut s = Scene::with_options(vec![("create", Value::List(vec!["other.example".into()]))]);
+    let mut s = RoomScene::with_options(vec![("create", Value::List(vec!["other.example".into()]))]);
     join(&mut s.crone, "firstwitch");
     s.crone_hears(&["firstwitch presence/error not-allowed"]);
-    let mut s = Scene::with_options(vec![("max_rooms", Value::Number(1))]).open("");
+    let mut s = RoomScene::with_options(vec![("max_rooms", Value::Number(1))]).open("");
     s.hag.send("<presence to='other@conference.example.org/n'><x xmlns='http://jabber.org/protocol/muc'/></presence>");
     assert_eq!(outcome(&s.hag.expect_element()), "resource-constraint");
 }
@@ -28,7 +28,7 @@ fn not_everybody_may_create_rooms() {
 /// Examples 154 to 159: the form and back.
 #[test]
 fn a_reserved_room_is_configured() {
-    let mut s = Scene::new();
+    let mut s = RoomScene::new();
     join(&mut s.crone, "firstwitch");
     s.crone.all();
     let query = "<query xmlns='http://jabber.org/protocol/muc#owner'/>";
@@ -70,7 +70,7 @@ fn a_reserved_room_is_configured() {
 
 #[test]
 fn wrong_configurations_change_nothing() {
-    let mut s = Scene::opened();
+    let mut s = RoomScene::opened();
     for fields in [
         "whois=everyone",
         "maxusers=0",
@@ -96,7 +96,7 @@ fn wrong_configurations_change_nothing() {
 /// §10.2.
 #[test]
 fn only_owners_configure() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     let query = "<query xmlns='http://jabber.org/protocol/muc#owner'/>";
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "get", query)), "forbidden");
     assert_eq!(outcome(&configure(&mut s.hag, "")), "forbidden");
@@ -110,7 +110,7 @@ fn only_owners_configure() {
 /// §10.1.3: who cancels the first configuration doesn't want the room.
 #[test]
 fn a_cancelled_room_is_gone() {
-    let mut s = Scene::new();
+    let mut s = RoomScene::new();
     join(&mut s.crone, "firstwitch");
     s.crone.all();
     let cancel = "<query xmlns='http://jabber.org/protocol/muc#owner'><x xmlns='jabber:x:data' type='cancel'/></query>";
@@ -125,7 +125,7 @@ fn a_cancelled_room_is_gone() {
 fn every_field_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let logs = Value::Text(folder.path().to_str().unwrap().to_owned());
-    let mut s = Scene::with_options(vec![("logs", logs)]).open("");
+    let mut s = RoomScene::with_options(vec![("logs", logs)]).open("");
     let fields = [
         ("muc#maxhistoryfetch", "7"),
         ("allowpm", "moderators"),
@@ -169,7 +169,7 @@ fn every_field_is_kept() {
 /// §10.1.3: the lists of admins and owners are full ones: who is not on them any more is nobody.
 #[test]
 fn a_form_makes_admins_and_owners() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     let (crone, wicca, hag) = (s.crone.bare().to_owned(), s.wiccarocks.bare().to_owned(), s.hag.bare().to_owned());
     let lists = format!("roomadmins={wicca} roomowners={crone}+{hag}");
     assert_eq!(outcome(&configure(&mut s.crone, &lists)), "result");
@@ -189,7 +189,7 @@ fn a_form_makes_admins_and_owners() {
 fn logging_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let logs = Value::Text(folder.path().to_str().unwrap().to_owned());
-    let mut s = Scene::with_options(vec![("logs", logs)]).open("").all_in();
+    let mut s = RoomScene::with_options(vec![("logs", logs)]).open("").all_in();
     assert!(offers_logging(&mut s.crone));
     for (fields, code) in [("enablelogging=1", "170"), ("enablelogging=0", "171")] {
         assert_eq!(outcome(&configure(&mut s.crone, fields)), "result");
@@ -200,7 +200,7 @@ fn logging_is_told() {
 /// An owner is neither offered logging, nor told that it works, where nothing can be logged.
 #[test]
 fn logging_is_refused_without_a_place_for_it() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     assert!(!offers_logging(&mut s.crone));
     assert_eq!(outcome(&configure(&mut s.crone, "enablelogging=1 roomname=Cave")), "not-acceptable");
     s.hag.expect_nothing();
@@ -216,7 +216,7 @@ fn offers_logging(owner: &mut Client) -> bool {
 /// §10.2.1.
 #[test]
 fn changes_that_concern_privacy_are_told() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     for (fields, codes) in
         [("whois=anyone", "172"), ("whois=moderators", "173"), ("roomname=Cave", "104"), ("roomname=Cave", "")]
     {
@@ -229,7 +229,7 @@ fn changes_that_concern_privacy_are_told() {
 /// §10.2: who is no member has to go when the room becomes members-only.
 #[test]
 fn a_room_becomes_members_only() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     let member = s.named("<item affiliation='member' jid='WICCA'/>");
     administer(&mut s.crone, "set", &member);
     s.hush();
@@ -241,7 +241,7 @@ fn a_room_becomes_members_only() {
 /// §10.3 to §10.8.
 #[test]
 fn owners_make_owners_and_admins() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     let item = |affiliation: &str, jid: &str| format!("<item affiliation='{affiliation}' jid='{jid}'/>");
     let (crone, wicca, hag) = (s.crone.bare().to_owned(), s.wiccarocks.bare().to_owned(), s.hag.bare().to_owned());
     assert_eq!(outcome(&administer(&mut s.crone, "set", &item("admin", &wicca))), "result");
@@ -265,7 +265,7 @@ fn owners_make_owners_and_admins() {
 /// Examples 193 to 197: each hears of itself only.
 #[test]
 fn a_room_is_destroyed() {
-    let mut s = Scene::configured("persistentroom=1").all_in();
+    let mut s = RoomScene::configured("persistentroom=1").all_in();
     let destroy = "<query xmlns='http://jabber.org/protocol/muc#owner'><destroy jid='cave@conference.example.org'>\
                    <reason>Macbeth doth come.</reason><password>abc</password></destroy></query>";
     assert_eq!(outcome(&ask(&mut s.crone, COVEN, "set", destroy)), "result");

@@ -20,7 +20,7 @@ fn message(result: &Element) -> Element {
 /// may see them.
 #[test]
 fn a_room_has_an_archive() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     say(&mut s.hag, "one");
     s.hag.send(&format!(
         "<message to='{COVEN}' type='groupchat'><composing xmlns='http://jabber.org/protocol/chatstates'/></message>"
@@ -50,7 +50,7 @@ fn a_room_has_an_archive() {
 /// Of what the owner and the operator say the shorter time counts.
 #[test]
 fn messages_leave_the_archive_of_a_room_when_its_owner_or_the_operator_says() {
-    let said = |s: &mut Scene, bodies: &[&str]| {
+    let said = |s: &mut RoomScene, bodies: &[&str]| {
         s.hush();
         let (results, _) = query(&mut s.crone, "");
         let found: Vec<_> =
@@ -65,14 +65,14 @@ fn messages_leave_the_archive_of_a_room_when_its_owner_or_the_operator_says() {
         ("x-archive_days=1", vec![]),
         ("x-archive_days=30", of_operator()),
     ] {
-        let mut s = Scene::with(Config { options, ..Config::default() }).open(fields);
+        let mut s = RoomScene::with(Config { options, ..Config::default() }).open(fields);
         say(&mut s.crone, "old");
         s.server.advance(23 * HOUR_MS);
         say(&mut s.crone, "new");
         s.server.advance(3 * HOUR_MS);
         said(&mut s, &["new"]);
     }
-    let mut s = Scene::configured("persistentroom=1 x-archive_days=1");
+    let mut s = RoomScene::configured("persistentroom=1 x-archive_days=1");
     assert_eq!(outcome(&configure(&mut s.crone, "x-archive_days=soon")), "not-acceptable");
     say(&mut s.crone, "old");
     s.server.advance(23 * HOUR_MS);
@@ -89,7 +89,7 @@ const HOUR_MS: u64 = 60 * 60 * 1000;
 #[test]
 fn archives_are_asked_for_real_addresses_by_those_who_know_them() {
     for (fields, all_know) in [("", false), ("whois=anyone", true)] {
-        let mut s = Scene::configured(fields).all_in();
+        let mut s = RoomScene::configured(fields).all_in();
         say(&mut s.hag, "one");
         say(&mut s.wiccarocks, "not mine");
         s.hag.send(&format!("<presence to='{COVEN}/oldhag'/>"));
@@ -126,7 +126,7 @@ fn with_field(with: &str) -> String {
 /// noted, and that of now.
 #[test]
 fn archives_show_real_addresses_to_those_who_could_see_them_then() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     for (fields, body) in
         [("whois=moderators", "veiled"), ("whois=anyone", "open"), ("whois=moderators", "veiled again")]
     {
@@ -159,7 +159,7 @@ fn archives_show_real_addresses_to_those_who_could_see_them_then() {
 
 #[test]
 fn archives_are_for_those_who_may_enter() {
-    let mut s = Scene::configured("membersonly=1");
+    let mut s = RoomScene::configured("membersonly=1");
     say(&mut s.crone, "secret");
     s.crone.all();
     assert_eq!(outcome(&query(&mut s.hag, "").1), "forbidden");
@@ -180,7 +180,7 @@ fn archives_are_for_those_who_may_enter() {
 /// The creator of a room whose name was free again learns nothing of what was said there before.
 #[test]
 fn a_new_room_has_no_past() {
-    let mut s = Scene::configured("persistentroom=0");
+    let mut s = RoomScene::configured("persistentroom=0");
     say(&mut s.crone, "secret");
     s.crone.all();
     leave(&mut s.crone, "firstwitch");
@@ -195,7 +195,7 @@ fn a_new_room_has_no_past() {
 fn rooms_are_logged_where_owners_and_operators_want_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap().to_owned();
-    let mut s = Scene::with_options(vec![("logs", Value::Text(path.clone()))]).open("enablelogging=1 lang=de");
+    let mut s = RoomScene::with_options(vec![("logs", Value::Text(path.clone()))]).open("enablelogging=1 lang=de");
     join(&mut s.hag, "third&lt;witch");
     let own = heard(&mut s.hag).into_iter().find(|text| text.contains(" 110")).unwrap();
     assert!(own.ends_with("110 170"), "{own}");
@@ -226,7 +226,7 @@ fn rooms_are_logged_where_owners_and_operators_want_it() {
 fn logs_are_daily_and_of_those_rooms_only_that_want_them() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap().to_owned();
-    let mut s = Scene::with_options(vec![("logs", Value::Text(path))]).open("").all_in();
+    let mut s = RoomScene::with_options(vec![("logs", Value::Text(path))]).open("").all_in();
     say(&mut s.hag, "between us");
     s.hush();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "off until the owner wants it");
@@ -263,7 +263,7 @@ fn logs_are_daily_and_of_those_rooms_only_that_want_them() {
 /// §18.2.
 #[test]
 fn who_is_in_a_room_hears_that_the_server_stops() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     s.server.stop();
     let found: Vec<_> = std::iter::from_fn(|| s.crone.take())
         .filter_map(|item| match item {

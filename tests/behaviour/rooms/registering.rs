@@ -36,7 +36,7 @@ fn values(form: &Element, var: &str) -> Vec<String> {
 /// §7.10: registration makes members, and reserves nicks.
 #[test]
 fn users_register_with_a_room() {
-    let mut s = Scene::opened();
+    let mut s = RoomScene::opened();
     let form = ask(&mut s.hag, COVEN, "get", QUERY);
     let x = form.child("query", ns::REGISTER).unwrap().child("x", ns::DATA_FORMS).unwrap();
     assert!(x.children().any(|field| field.attr("var") == Some("muc#register_roomnick")));
@@ -66,7 +66,7 @@ fn users_register_with_a_room() {
 #[test]
 fn an_admin_approves_a_registration() {
     for fields in ["membersonly=1", "moderatedroom=1"] {
-        let mut s = Scene::configured(fields);
+        let mut s = RoomScene::configured(fields);
         let admin = s.named("<item affiliation='admin' jid='WICCA'/>");
         administer(&mut s.crone, "set", &admin);
         s.hush();
@@ -114,7 +114,7 @@ fn an_admin_approves_a_registration() {
 /// A visitor who is approved is shown to all as a member, and speaks.
 #[test]
 fn an_approved_visitor_is_shown_as_a_member() {
-    let mut s = Scene::configured("moderatedroom=1").all_in();
+    let mut s = RoomScene::configured("moderatedroom=1").all_in();
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", &registration("thirdwitch"))), "result");
     s.crone.all();
     s.crone.send(&decision("thirdwitch", "1"));
@@ -125,7 +125,7 @@ fn an_approved_visitor_is_shown_as_a_member() {
 
 #[test]
 fn an_admin_denies_or_skips() {
-    let mut s = Scene::configured("membersonly=1");
+    let mut s = RoomScene::configured("membersonly=1");
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", &registration("thirdwitch"))), "result");
     s.crone.all();
     s.crone.send(&format!("<message to='{COVEN}'><x xmlns='jabber:x:data' type='cancel'/></message>"));
@@ -146,7 +146,7 @@ fn an_admin_denies_or_skips() {
 /// back is gone.
 #[test]
 fn requests_are_told_apart() {
-    let mut s = Scene::configured("membersonly=1");
+    let mut s = RoomScene::configured("membersonly=1");
     for _ in 0..3 {
         assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", &registration("witch"))), "result");
     }
@@ -173,7 +173,7 @@ fn requests_are_told_apart() {
 #[test]
 fn an_affiliation_ends_the_waiting() {
     for affiliation in ["outcast", "member"] {
-        let mut s = Scene::configured("membersonly=1");
+        let mut s = RoomScene::configured("membersonly=1");
         ask(&mut s.hag, COVEN, "set", &registration("thirdwitch"));
         let item = s.named(&format!("<item affiliation='{affiliation}' jid='HAG'/>"));
         administer(&mut s.crone, "set", &item);
@@ -186,7 +186,7 @@ fn an_affiliation_ends_the_waiting() {
 /// A flood of requests reaches no admin.
 #[test]
 fn requests_are_bounded() {
-    let mut s = Scene::with(Config { federates: true, ..Config::default() }).open("membersonly=1");
+    let mut s = RoomScene::with(Config { federates: true, ..Config::default() }).open("membersonly=1");
     let mut asked = 0;
     for number in 0..150 {
         s.server.incoming(&format!(
@@ -211,7 +211,7 @@ fn requests_are_bounded() {
 /// A restart forgets nobody who waits: the admin decides about what was asked before.
 #[test]
 fn who_waits_is_not_forgotten() {
-    let mut s = Scene::configured("membersonly=1 persistentroom=1");
+    let mut s = RoomScene::configured("membersonly=1 persistentroom=1");
     let wanted = [("roomnick", "thirdwitch"), ("email", "hag66@witchesonline")];
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", &registration_with(&wanted))), "result");
     s.server.restart();
@@ -235,7 +235,7 @@ fn a_request_is_answered_when_it_is_stored() {
     let held = Held::new(Memory::stores());
     held.set_flowing(true);
     let config = Config { stores: held.stores(), ..Config::default() };
-    let mut s = Scene::with(config).open("membersonly=1 persistentroom=1");
+    let mut s = RoomScene::with(config).open("membersonly=1 persistentroom=1");
     held.set_fault(Some(rookery_store::StoreError::Busy));
     let refused = ask(&mut s.hag, COVEN, "set", &registration("thirdwitch"));
     assert_eq!(refused.child("error", ns::CLIENT).unwrap().attr("type"), Some("wait"));
@@ -244,7 +244,7 @@ fn a_request_is_answered_when_it_is_stored() {
 /// An admin who is away finds the request on coming back.
 #[test]
 fn an_admin_who_is_away_is_asked_later() {
-    let mut s = Scene::configured("membersonly=1 persistentroom=1");
+    let mut s = RoomScene::configured("membersonly=1 persistentroom=1");
     let name = s.crone.full().to_owned();
     s.crone.vanish();
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", &registration("thirdwitch"))), "result");
@@ -257,7 +257,7 @@ fn an_admin_who_is_away_is_asked_later() {
 #[test]
 fn registration_can_be_closed() {
     for fields in ["registration=0", "registration=0 membersonly=1", "registration=0 moderatedroom=1"] {
-        let mut s = Scene::configured(fields);
+        let mut s = RoomScene::configured(fields);
         assert_eq!(outcome(&ask(&mut s.hag, COVEN, "get", QUERY)), "not-allowed", "{fields}");
         assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", &registration("thirdwitch"))), "not-allowed", "{fields}");
         s.crone.expect_nothing();
@@ -270,6 +270,6 @@ fn registration_can_be_closed() {
         s.hush();
         assert_eq!(outcome(&ask(&mut s.wiccarocks, COVEN, "get", QUERY)), "not-allowed", "an outcast");
     }
-    let mut s = Scene::new();
+    let mut s = RoomScene::new();
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "get", QUERY)), "item-not-found");
 }

@@ -17,7 +17,7 @@ fn resume(client: &mut Client, id: &str) {
     *client = again;
 }
 
-impl Scene {
+impl RoomScene {
     /// Restarts the server; all three come back to their sessions.
     fn over_a_restart(mut self) -> Self {
         self.hush();
@@ -44,7 +44,7 @@ impl Scene {
 #[test]
 fn who_is_in_a_room_stays_and_hears_nothing() {
     for fields in ["", "persistentroom=1", "moderatedroom=1 whois=moderators"] {
-        let mut s = Scene::configured(fields).all_in();
+        let mut s = RoomScene::configured(fields).all_in();
         say(&mut s.crone, "before");
         s.hush();
         let mut s = s.over_a_restart();
@@ -78,7 +78,7 @@ fn who_is_in_a_room_stays_and_hears_nothing() {
 /// time is over.
 #[test]
 fn who_does_not_outlive_the_restart_leaves() {
-    let mut s = Scene::opened().all_in();
+    let mut s = RoomScene::opened().all_in();
     s.hush();
     let id = s.crone.enable();
     s.wiccarocks.enable();
@@ -131,7 +131,8 @@ fn who_does_not_come_back_leaves_whatever_the_store_does() {
 fn rooms_wait_for_a_store_that_is_away() {
     let held = Held::new(Memory::stores());
     held.set_flowing(true);
-    let mut s = Scene::with(Config { stores: held.stores(), ..Config::default() }).open("persistentroom=1").all_in();
+    let mut s =
+        RoomScene::with(Config { stores: held.stores(), ..Config::default() }).open("persistentroom=1").all_in();
     s.hush();
     let ids = [&mut s.crone, &mut s.wiccarocks, &mut s.hag].map(Client::enable);
     for _ in 0..2 {
@@ -154,7 +155,7 @@ fn rooms_wait_for_a_store_that_is_away() {
 #[test]
 fn ghosts_leave() {
     for is_unreadable in [false, true] {
-        let mut s = Scene::opened().all_in();
+        let mut s = RoomScene::opened().all_in();
         s.hush();
         let ids = [&mut s.crone, &mut s.wiccarocks, &mut s.hag].map(Client::enable);
         let hag = s.hag.full().to_owned();
@@ -179,12 +180,12 @@ fn ghosts_leave() {
 /// that was removed doesn't come back: those who were in it hear that they are out.
 #[test]
 fn who_was_in_a_room_that_is_gone_hears_it() {
-    let s = Scene::configured("persistentroom=1");
+    let s = RoomScene::configured("persistentroom=1");
     let stored = s.server.done(s.server.stores().rooms.load(Jid::parse(COVEN).unwrap().as_ref())).unwrap();
     let creator = Some(Jid::parse("other@example.org").unwrap());
     let other = RoomDocument { creator, ..stored.expect("a room").document };
     for fields in ["", "persistentroom=1"] {
-        let mut s = Scene::configured(fields).all_in();
+        let mut s = RoomScene::configured(fields).all_in();
         s.hush();
         let ids = [&mut s.crone, &mut s.wiccarocks, &mut s.hag].map(Client::enable);
         let (stores, room) = (s.server.stores(), Jid::parse(COVEN).unwrap());

@@ -7,14 +7,14 @@ const ADMIN: &str = "http://jabber.org/protocol/muc#admin";
 const OWNER: &str = "http://jabber.org/protocol/muc#owner";
 
 /// A request, as far as it depends on who asks: type and payload.
-type Command = (&'static str, String);
+type RightCommand = (&'static str, String);
 
-fn items(type_: &'static str, items: &str) -> Command {
+fn items(type_: &'static str, items: &str) -> RightCommand {
     (type_, format!("<query xmlns='{ADMIN}'>{items}</query>"))
 }
 
 /// Returns the commands that need a moderator.
-fn of_moderators() -> Vec<Command> {
+fn of_moderators() -> Vec<RightCommand> {
     let mut commands: Vec<_> =
         ["participant", "visitor"].map(|role| items("get", &format!("<item role='{role}'/>"))).to_vec();
     // Also of who isn't there: nobody learns by it who is.
@@ -33,7 +33,7 @@ fn of_moderators() -> Vec<Command> {
 }
 
 /// Returns the commands that need an admin.
-fn of_admins() -> Vec<Command> {
+fn of_admins() -> Vec<RightCommand> {
     let mut commands =
         vec![items("get", "<item affiliation='outcast'/>"), items("get", "<item affiliation='member'/>")];
     commands.push(items("get", "<item role='moderator'/>"));
@@ -51,7 +51,7 @@ fn of_admins() -> Vec<Command> {
 }
 
 /// Returns the commands that need an owner.
-fn of_owners() -> Vec<Command> {
+fn of_owners() -> Vec<RightCommand> {
     let mut commands = vec![items("get", "<item affiliation='admin'/>"), items("get", "<item affiliation='owner'/>")];
     for affiliation in ["admin", "owner"] {
         commands.push(items("set", &format!("<item affiliation='{affiliation}' jid='nobody@example.org'/>")));
@@ -69,7 +69,7 @@ fn of_owners() -> Vec<Command> {
 }
 
 #[track_caller]
-fn all_forbidden(s: &mut Scene, commands: Vec<Command>, who: &str) {
+fn all_forbidden(s: &mut RoomScene, commands: Vec<RightCommand>, who: &str) {
     for (type_, payload) in commands {
         let payload = s.named(&payload);
         let answer = ask(&mut s.hag, COVEN, type_, &payload);
@@ -82,7 +82,7 @@ fn all_forbidden(s: &mut Scene, commands: Vec<Command>, who: &str) {
 
 #[test]
 fn who_has_no_right_is_forbidden_everything() {
-    let mut s = Scene::opened();
+    let mut s = RoomScene::opened();
     join(&mut s.wiccarocks, "secondwitch");
     s.hush();
     let everything = || [of_moderators(), of_admins(), of_owners()].concat();
@@ -106,7 +106,7 @@ fn who_has_no_right_is_forbidden_everything() {
 /// The same for what is asked by messages.
 #[test]
 fn messages_need_rights_too() {
-    let mut s = Scene::configured("membersonly=1 moderatedroom=1");
+    let mut s = RoomScene::configured("membersonly=1 moderatedroom=1");
     let member = s.named("<item affiliation='member' jid='HAG'/>");
     administer(&mut s.crone, "set", &member);
     let mut s = s.all_in();

@@ -8,7 +8,7 @@ const ITEMS: &str = "<query xmlns='http://jabber.org/protocol/disco#items'/>";
 /// §6.1 and §6.2.
 #[test]
 fn the_service_is_found() {
-    let mut s = Scene::new();
+    let mut s = RoomScene::new();
     let items = ask(&mut s.hag, "example.org", "get", ITEMS);
     let query = items.child("query", ns::DISCO_ITEMS).unwrap();
     assert!(query.children().any(|item| item.attr("jid") == Some("conference.example.org")));
@@ -23,7 +23,7 @@ fn the_service_is_found() {
 /// §6.3: hidden rooms and locked ones are not listed; RSM pages.
 #[test]
 fn public_rooms_are_listed() {
-    let mut s = Scene::new();
+    let mut s = RoomScene::new();
     for (room, fields) in [("b", ""), ("a", ""), ("hidden", "publicroom=0"), ("c", ""), ("locked", "-")] {
         let room = format!("{room}@conference.example.org");
         s.crone.send(&format!("<presence to='{room}/n'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
@@ -53,7 +53,7 @@ fn public_rooms_are_listed() {
 /// §6.4: what a room is; and what is told to whom.
 #[test]
 fn a_room_tells_outsiders_what_they_may_know() {
-    let mut s = Scene::configured("membersonly=1 roomdesc=Cauldron");
+    let mut s = RoomScene::configured("membersonly=1 roomdesc=Cauldron");
     s.crone.send(&format!("<message to='{COVEN}' type='groupchat'><subject>Secret</subject></message>"));
     s.crone.all();
     let field = |info: &Element, var: &str| {
@@ -88,12 +88,12 @@ fn occupants_are_listed_for_those_who_may_see_them() {
     for (config, strangers_see) in
         [("publicroom=1", true), ("publicroom=0", false), ("publicroom=1 membersonly=1", false)]
     {
-        let mut s = Scene::configured(config);
+        let mut s = RoomScene::configured(config);
         let expected = [format!("{COVEN}/firstwitch")];
         assert_eq!(listed(&mut s.crone), expected, "{config}");
         assert_eq!(listed(&mut s.hag), if strangers_see { &expected[..] } else { &[] }, "{config}");
     }
-    let mut s = Scene::configured("publicroom=1 presencebroadcast=moderator");
+    let mut s = RoomScene::configured("publicroom=1 presencebroadcast=moderator");
     join(&mut s.hag, "thirdwitch");
     s.hag.all();
     assert_eq!(listed(&mut s.hag), [format!("{COVEN}/firstwitch")], "whose presence nobody sees is not listed");
@@ -102,7 +102,7 @@ fn occupants_are_listed_for_those_who_may_see_them() {
 /// §6.6.
 #[test]
 fn occupants_are_asked_by_occupants() {
-    let mut s = Scene::opened();
+    let mut s = RoomScene::opened();
     assert_eq!(outcome(&ask(&mut s.hag, &format!("{COVEN}/firstwitch"), "get", INFO)), "bad-request");
     let mut s = s.all_in();
     s.hag.send(&format!("<iq to='{COVEN}/firstwitch' type='get' id='7'>{INFO}</iq>"));

@@ -66,7 +66,7 @@ fn what_is_long_arrives_whole_through_a_narrow_window() {
 fn who_does_not_read_loses_the_connection_and_no_message() {
     let server = Server::with(Config {
         settings: rookery_hub::Settings {
-            outbox: rookery_fanout::Limits { soft: 4_000, hard: 20_000, ..Default::default() },
+            outbox: rookery_fanout::OutboxLimits { soft: 4_000, hard: 20_000, ..Default::default() },
             ..rookery_hub::Settings::default()
         },
         ..Config::default()

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// dropped.
 pub struct Proxy {
     folder: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<ProxyShared>,
 }
 
 /// The direction of bytes.
@@ -29,8 +29,8 @@ pub enum Direction {
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct ProxyShared {
+    state: Mutex<ProxyState>,
     delay_us: AtomicU64,
     refuses: AtomicBool,
     /// Connections that were refused so far.
@@ -43,7 +43,7 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct State {
+struct ProxyState {
     /// The next connection that has brought so many more bytes in this direction is cut.
     cut: Option<(Direction, u64)>,
     open: HashMap<u64, (UnixStream, UnixStream)>,
@@ -63,7 +63,7 @@ impl Proxy {
         std::fs::create_dir(&folder).expect("a temporary folder");
         let own = folder.join(socket.file_name().expect("the name of a socket"));
         let listener = UnixListener::bind(own).expect("a socket");
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<ProxyShared>::default();
         let (taken, socket) = (shared.clone(), socket.to_owned());
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -149,13 +149,13 @@ impl Drop for Proxy {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl ProxyShared {
+    fn state(&self) -> MutexGuard<'_, ProxyState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Joins two connections until one ends.
-    fn join(self: &Arc<Shared>, client: UnixStream, server: UnixStream) {
+    fn join(self: &Arc<ProxyShared>, client: UnixStream, server: UnixStream) {
         let copies = || Some((client.try_clone().ok()?, server.try_clone().ok()?));
         let (Some(kept), Some((from_client, to_server)), Some((to_client, from_server))) =
             (copies(), copies(), copies())
@@ -172,7 +172,7 @@ impl Shared {
     }
 
     /// Passes bytes on: one thread reads them, another writes them when it is time.
-    fn pass(self: &Arc<Shared>, number: u64, direction: Direction, mut from: UnixStream, to: UnixStream) {
+    fn pass(self: &Arc<ProxyShared>, number: u64, direction: Direction, mut from: UnixStream, to: UnixStream) {
         let (bytes, taken) = mpsc::channel();
         let shared = self.clone();
         thread::spawn(move || {

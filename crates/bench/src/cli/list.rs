@@ -4,18 +4,18 @@ use std::fmt::Write;
 
 use clap::{Command, Subcommand};
 
-use crate::Outcome;
+use crate::BenchOutcome;
 use crate::scenario;
 
 /// Prints the table of scenarios.
-pub fn run() -> Outcome<()> {
+pub fn run() -> BenchOutcome<()> {
     print!("{}", text());
     Ok(())
 }
 
 /// Returns each scenario with its own flags; those that all have are left to `--help`.
 fn text() -> String {
-    let table = scenario::Command::augment_subcommands(Command::new("run"));
+    let table = scenario::ScenarioCommand::augment_subcommands(Command::new("run"));
     let mut text = String::new();
     for scenario in table.get_subcommands() {
         let about = scenario.get_about().map(ToString::to_string).unwrap_or_default();

@@ -8,16 +8,16 @@ use std::time::Instant;
 use clap::Args;
 use rookery_xml::Stanza;
 
-use crate::engine::{Count, Crew, Load, Worker};
-use crate::scenario::{Arrivals, Place, Wave};
-use crate::{Outcome, chat};
+use crate::engine::{LoadCount, LoadCrew, LoadWorker, WorkerLoad};
+use crate::scenario::{Arrivals, ServerPlace, Wave};
+use crate::{BenchOutcome, chat};
 
 /// The accounts to make.
 #[derive(Debug, Clone, Args)]
 pub struct Register {
     /// The server.
     #[command(flatten)]
-    place: Place,
+    place: ServerPlace,
     /// Number of accounts; they are user0000000@DOMAIN and up
     #[arg(long, value_name = "N")]
     users: usize,
@@ -31,7 +31,7 @@ impl Register {
     ///
     /// # Errors
     /// When not all of them could be made.
-    pub fn run(self) -> Outcome<()> {
+    pub fn run(self) -> BenchOutcome<()> {
         match &self.csv {
             Some(file) => {
                 self.write(file).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -52,8 +52,8 @@ impl Register {
         out.flush()
     }
 
-    fn register(&self) -> Outcome<()> {
-        let mut crew = Crew::new(self.place.settings(None, true, std::process::id())?)?;
+    fn register(&self) -> BenchOutcome<()> {
+        let mut crew = LoadCrew::new(self.place.settings(None, true, std::process::id())?)?;
         let threads = crew.threads();
         let wave =
             Wave { number: 0, at_once: self.place.at_once, rate: None, start: 0, first: Vec::new(), until_seen: false };
@@ -63,12 +63,12 @@ impl Register {
         let sum = |what| counters.iter().map(|counters| counters.get(what)).sum::<u64>();
         crew.run(&mut loads, &mut |_| {
             if told.elapsed().as_secs() >= 5 {
-                eprintln!("{} of {} accounts", sum(Count::LoggedIn), self.users);
+                eprintln!("{} of {} accounts", sum(LoadCount::LoggedIn), self.users);
                 told = Instant::now();
             }
-            sum(Count::LoginsFailed) > FAILURES
+            sum(LoadCount::LoginsFailed) > FAILURES
         })?;
-        let made = sum(Count::LoggedIn);
+        let made = sum(LoadCount::LoggedIn);
         println!("{made} of {} accounts are there", self.users);
         if made == self.users as u64 {
             return Ok(());
@@ -86,8 +86,8 @@ struct Making {
     made: Vec<usize>,
 }
 
-impl Load for Making {
-    fn due(&mut self, now: u64, worker: &mut Worker) -> u64 {
+impl WorkerLoad for Making {
+    fn due(&mut self, now: u64, worker: &mut LoadWorker) -> u64 {
         self.made.drain(..).for_each(|number| worker.hang_up(number));
         self.arrivals.due(now, worker)
     }

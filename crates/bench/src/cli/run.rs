@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use crate::report;
 use crate::result::RunResult;
-use crate::scenario::Command;
+use crate::scenario::ScenarioCommand;
 
 /// Runs a scenario, prints what was found and writes the files that were asked for.
-pub fn run(command: &Command) -> ExitCode {
+pub fn run(command: &ScenarioCommand) -> ExitCode {
     let result = command.run();
     let server = command.server();
     let runs = std::slice::from_ref(&result);

@@ -4,18 +4,17 @@
 //! Answers count in the order of their requests, whichever connection they come on. A connection
 //! that the server closes while nothing is under way is opened again when it is needed.
 
+use rookery_client::SessionError;
 use rookery_xml::wrapper::Wrapper;
 use rookery_xml::{Limits, ns};
 
-use super::login::LoginError;
-
 /// A session.
 #[derive(Debug)]
-pub struct Bosh {
+pub struct LoadBosh {
     domain: String,
     sid: String,
     rid: u64,
-    lines: [Line; LINES],
+    lines: [BoshLine; LINES],
     /// Elements that wait for a request.
     waiting: Vec<u8>,
     /// True if the stream is to begin, or to restart.
@@ -23,7 +22,7 @@ pub struct Bosh {
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct BoshLine {
     /// The number of the request that is under way.
     rid: Option<u64>,
     /// That request: it is sent again if the connection was closed when it came.
@@ -37,11 +36,11 @@ struct Line {
 /// Connections of a client.
 pub const LINES: usize = 2;
 
-impl Bosh {
+impl LoadBosh {
     /// Returns a client without a session.
-    pub fn new(domain: &str) -> Bosh {
+    pub fn new(domain: &str) -> LoadBosh {
         let (sid, lines) = (String::new(), Default::default());
-        Bosh { domain: domain.to_owned(), sid, rid: FIRST, lines, waiting: Vec::new(), begins: false }
+        LoadBosh { domain: domain.to_owned(), sid, rid: FIRST, lines, waiting: Vec::new(), begins: false }
     }
 
     /// Takes what is to be said on the stream: a header alone, or elements.
@@ -103,16 +102,16 @@ impl Bosh {
     ///
     /// # Errors
     /// They are no answer.
-    pub fn receive(&mut self, line: usize, wire: &[u8]) -> Result<(), LoginError> {
+    pub fn receive(&mut self, line: usize, wire: &[u8]) -> Result<(), SessionError> {
         let Some(line) = self.lines.get_mut(line) else { return Ok(()) };
         line.input.extend_from_slice(wire);
         let Some(end) = line.input.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(()) };
         let head = String::from_utf8_lossy(line.input.get(..end).unwrap_or_default()).to_ascii_lowercase();
         if !head.starts_with("http/1.1 200") {
-            return Err(LoginError(format!("no answer of BOSH: {}", head.lines().next().unwrap_or_default())));
+            return Err(SessionError(format!("no answer of BOSH: {}", head.lines().next().unwrap_or_default())));
         }
         let len = head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
-        let len = len.ok_or_else(|| LoginError("an answer without a length".into()))?;
+        let len = len.ok_or_else(|| SessionError("an answer without a length".into()))?;
         let whole = end + 4 + len;
         if let Some(body) = line.input.get(end + 4..whole) {
             line.answer = Some(body.to_vec());
@@ -127,15 +126,15 @@ impl Bosh {
     ///
     /// # Errors
     /// The server ends the session.
-    pub fn next(&mut self, stream: &mut Vec<u8>) -> Result<bool, LoginError> {
+    pub fn next(&mut self, stream: &mut Vec<u8>) -> Result<bool, SessionError> {
         let oldest = self.lines.iter_mut().filter(|line| line.rid.is_some()).min_by_key(|line| line.rid);
         let Some(line) = oldest.filter(|line| line.answer.is_some()) else { return Ok(false) };
         line.rid = None;
         let answer = line.answer.take().unwrap_or_default();
-        let wrong = |fault| LoginError(format!("the server's answer is not well-formed: {fault}"));
+        let wrong = |fault| SessionError(format!("the server's answer is not well-formed: {fault}"));
         let wrapper = Wrapper::read(&answer, &Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN }).map_err(wrong)?;
         if wrapper.attr("", "type") == Some("terminate") {
-            return Err(LoginError(format!("the server ended the session: {}", String::from_utf8_lossy(&answer))));
+            return Err(SessionError(format!("the server ended the session: {}", String::from_utf8_lossy(&answer))));
         }
         if self.sid.is_empty() {
             self.sid = wrapper.attr("", "sid").unwrap_or_default().to_owned();

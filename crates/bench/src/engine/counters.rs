@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::histogram::{Histogram, Recorder};
+use super::histogram::{LatencyHistogram, LatencyRecorder};
 
 /// The things that are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Count {
+pub enum LoadCount {
     /// Stanzas that a scenario sent as its load.
     Sent,
     /// Deliveries that follow from them.
@@ -33,69 +33,69 @@ pub enum Count {
     Sessions,
     /// Nanoseconds of CPU time of the thread.
     CpuTime,
-    /// The own steps of a scenario.
+    /// A scenario's own steps.
     Steps,
 }
 
 /// The counters of one thread; nobody else adds.
 #[derive(Debug, Default)]
-pub struct Counters {
-    counts: [AtomicU64; Count::ALL],
+pub struct LoadCounters {
+    counts: [AtomicU64; LoadCount::ALL],
     /// From intended sending to arrival.
-    pub latency: Recorder,
+    pub latency: LatencyRecorder,
     /// From intended sending to sending.
-    pub lateness: Recorder,
+    pub lateness: LatencyRecorder,
 }
 
 /// Sums over threads, at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
-    counts: [u64; Count::ALL],
+    counts: [u64; LoadCount::ALL],
     /// CPU time of each thread, in nanoseconds.
     pub threads: Vec<u64>,
     /// From intended sending to arrival.
-    pub latency: Histogram,
+    pub latency: LatencyHistogram,
     /// From intended sending to sending.
-    pub lateness: Histogram,
+    pub lateness: LatencyHistogram,
 }
 
-impl Count {
-    const ALL: usize = Count::Steps as usize + 1;
+impl LoadCount {
+    const ALL: usize = LoadCount::Steps as usize + 1;
 }
 
-impl Counters {
-    /// Adds.
-    pub fn add(&self, count: Count, more: u64) {
+impl LoadCounters {
+    /// Adds to the count of one thing.
+    pub fn add(&self, count: LoadCount, more: u64) {
         self.set(count, self.get(count).wrapping_add(more));
     }
 
     /// Takes one away.
-    pub fn less(&self, count: Count) {
+    pub fn less(&self, count: LoadCount) {
         self.set(count, self.get(count).saturating_sub(1));
     }
 
     /// Replaces the count, for what isn't a sum.
-    pub fn set(&self, count: Count, value: u64) {
+    pub fn set(&self, count: LoadCount, value: u64) {
         if let Some(counter) = self.counts.get(count as usize) {
             counter.store(value, Relaxed);
         }
     }
 
     /// Returns the present count.
-    pub fn get(&self, count: Count) -> u64 {
+    pub fn get(&self, count: LoadCount) -> u64 {
         self.counts.get(count as usize).map_or(0, |counter| counter.load(Relaxed))
     }
 }
 
 impl Totals {
     /// Returns the sums of some threads.
-    pub fn of<'a>(threads: impl Iterator<Item = &'a Counters>) -> Totals {
+    pub fn of<'a>(threads: impl Iterator<Item = &'a LoadCounters>) -> Totals {
         let mut totals = Totals::default();
         for counters in threads {
             for (sum, count) in totals.counts.iter_mut().zip(&counters.counts) {
                 *sum += count.load(Relaxed);
             }
-            totals.threads.push(counters.get(Count::CpuTime));
+            totals.threads.push(counters.get(LoadCount::CpuTime));
             totals.latency.add(&counters.latency);
             totals.lateness.add(&counters.lateness);
         }
@@ -103,7 +103,7 @@ impl Totals {
     }
 
     /// Returns one sum.
-    pub fn get(&self, count: Count) -> u64 {
+    pub fn get(&self, count: LoadCount) -> u64 {
         self.counts.get(count as usize).copied().unwrap_or_default()
     }
 
@@ -126,14 +126,14 @@ mod tests {
 
     #[test]
     fn threads_are_added_up_and_earlier_counts_taken_away() {
-        let threads = [Counters::default(), Counters::default()];
-        threads[0].add(Count::Sent, 3);
-        threads[1].add(Count::Sent, 4);
-        threads[1].less(Count::Sessions);
+        let threads = [LoadCounters::default(), LoadCounters::default()];
+        threads[0].add(LoadCount::Sent, 3);
+        threads[1].add(LoadCount::Sent, 4);
+        threads[1].less(LoadCount::Sessions);
         threads[1].latency.add(5);
         let before = Totals::of(threads.iter());
-        assert_eq!((before.get(Count::Sent), before.get(Count::Sessions), before.latency.count()), (7, 0, 1));
-        threads[0].add(Count::Sent, 1);
-        assert_eq!(Totals::of(threads.iter()).since(&before).get(Count::Sent), 1);
+        assert_eq!((before.get(LoadCount::Sent), before.get(LoadCount::Sessions), before.latency.count()), (7, 0, 1));
+        threads[0].add(LoadCount::Sent, 1);
+        assert_eq!(Totals::of(threads.iter()).since(&before).get(LoadCount::Sent), 1);
     }
 }

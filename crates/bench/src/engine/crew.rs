@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::counters::{Counters, Totals};
-use super::login::Target;
+use super::counters::{LoadCounters, Totals};
 use super::source::Sources;
-use super::worker::{Load, Place, Worker};
-use crate::Outcome;
+use super::target::LoadTarget;
+use super::worker::{LoadWorker, WorkerLoad, WorkerPlace};
+use crate::BenchOutcome;
 
-/// The settings of a crew.
+/// The server, the accounts and the threads that a crew is made for.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct CrewSettings {
     /// The address that clients connect to.
     pub server: SocketAddr,
     /// The terms on which they log in.
-    pub target: Arc<Target>,
+    pub target: Arc<LoadTarget>,
     /// True if TLS comes first (XEP-0368).
     pub direct_tls: bool,
     /// The number of threads.
@@ -33,30 +33,30 @@ pub struct Settings {
 
 /// The clients of one server, on several threads.
 #[derive(Debug)]
-pub struct Crew {
-    workers: Vec<Worker>,
-    counters: Vec<Arc<Counters>>,
+pub struct LoadCrew {
+    workers: Vec<LoadWorker>,
+    counters: Vec<Arc<LoadCounters>>,
     epoch: Instant,
 }
 
-impl Crew {
+impl LoadCrew {
     /// Makes a crew without clients.
     ///
     /// # Errors
     /// The error of the system.
-    pub fn new(settings: Settings) -> io::Result<Crew> {
+    pub fn new(settings: CrewSettings) -> io::Result<LoadCrew> {
         let (threads, epoch) = (settings.threads.max(1), Instant::now());
-        let place = Arc::new(Place {
+        let place = Arc::new(WorkerPlace {
             sources: Sources::new(settings.server, settings.seed),
             target: settings.target,
             direct_tls: settings.direct_tls,
             epoch,
             patience: settings.login_patience,
         });
-        let workers = (0..threads).map(|index| Worker::new(place.clone(), index, threads));
-        let workers: Vec<Worker> = workers.collect::<io::Result<_>>()?;
+        let workers = (0..threads).map(|index| LoadWorker::new(place.clone(), index, threads));
+        let workers: Vec<LoadWorker> = workers.collect::<io::Result<_>>()?;
         let counters = workers.iter().map(|worker| worker.counters().clone()).collect();
-        Ok(Crew { workers, counters, epoch })
+        Ok(LoadCrew { workers, counters, epoch })
     }
 
     /// Returns the number of threads.
@@ -65,7 +65,7 @@ impl Crew {
     }
 
     /// Returns the counters of each thread.
-    pub fn counters(&self) -> &[Arc<Counters>] {
+    pub fn counters(&self) -> &[Arc<LoadCounters>] {
         &self.counters
     }
 
@@ -87,7 +87,7 @@ impl Crew {
     /// Returns the reasons why connections have ended, and the number for each, over all threads.
     pub fn reasons(&self) -> BTreeMap<String, u64> {
         let mut all = BTreeMap::new();
-        for (reason, count) in self.workers.iter().flat_map(Worker::reasons) {
+        for (reason, count) in self.workers.iter().flat_map(LoadWorker::reasons) {
             *all.entry(reason.clone()).or_default() += count;
         }
         all
@@ -98,7 +98,7 @@ impl Crew {
     ///
     /// # Errors
     /// The error of the system to a thread, or that one panicked.
-    pub fn run<L: Load>(&mut self, loads: &mut [L], watch: &mut dyn FnMut(u64) -> bool) -> Outcome<()> {
+    pub fn run<L: WorkerLoad>(&mut self, loads: &mut [L], watch: &mut dyn FnMut(u64) -> bool) -> BenchOutcome<()> {
         let (stop, epoch) = (AtomicBool::new(false), self.epoch);
         thread::scope(|scope| {
             let start = |(worker, load): (_, _)| start(scope, worker, load, &stop);
@@ -118,9 +118,9 @@ impl Crew {
     }
 }
 
-fn start<'scope, L: Load>(
+fn start<'scope, L: WorkerLoad>(
     scope: &'scope thread::Scope<'scope, '_>,
-    worker: &'scope mut Worker,
+    worker: &'scope mut LoadWorker,
     load: &'scope mut L,
     stop: &'scope AtomicBool,
 ) -> thread::ScopedJoinHandle<'scope, io::Result<()>> {

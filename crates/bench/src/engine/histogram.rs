@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::result::Latency;
 
-/// The histogram that one thread fills. Only that thread may call [`Recorder::add`]: it is no
-/// atomic addition.
+/// The histogram that one thread fills. Only that thread may call [`LatencyRecorder::add`]: it is
+/// no atomic addition.
 #[derive(Debug)]
-pub struct Recorder {
+pub struct LatencyRecorder {
     buckets: Box<[AtomicU64]>,
     sum: AtomicU64,
     max: AtomicU64,
@@ -16,20 +16,20 @@ pub struct Recorder {
 
 /// A copy of one or several recorders.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Histogram {
+pub struct LatencyHistogram {
     buckets: Box<[u64]>,
     sum: u64,
     max: u64,
 }
 
-impl Default for Recorder {
+impl Default for LatencyRecorder {
     fn default() -> Self {
         let buckets = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
-        Recorder { buckets, sum: AtomicU64::new(0), max: AtomicU64::new(0) }
+        LatencyRecorder { buckets, sum: AtomicU64::new(0), max: AtomicU64::new(0) }
     }
 }
 
-impl Recorder {
+impl LatencyRecorder {
     /// Adds one time, in nanoseconds.
     pub fn add(&self, nanoseconds: u64) {
         let add = |to: &AtomicU64, more: u64| to.store(to.load(Relaxed).wrapping_add(more), Relaxed);
@@ -43,15 +43,15 @@ impl Recorder {
     }
 }
 
-impl Default for Histogram {
+impl Default for LatencyHistogram {
     fn default() -> Self {
-        Histogram { buckets: vec![0; BUCKETS].into(), sum: 0, max: 0 }
+        LatencyHistogram { buckets: vec![0; BUCKETS].into(), sum: 0, max: 0 }
     }
 }
 
-impl Histogram {
+impl LatencyHistogram {
     /// Adds what a recorder holds now.
-    pub fn add(&mut self, recorder: &Recorder) {
+    pub fn add(&mut self, recorder: &LatencyRecorder) {
         for (own, other) in self.buckets.iter_mut().zip(&recorder.buckets) {
             *own += other.load(Relaxed);
         }
@@ -61,11 +61,11 @@ impl Histogram {
 
     /// Returns what came since `earlier`. The maximum stays that of the whole time unless the
     /// buckets say that it can't have come since.
-    pub fn since(&self, earlier: &Histogram) -> Histogram {
+    pub fn since(&self, earlier: &LatencyHistogram) -> LatencyHistogram {
         let pairs = self.buckets.iter().zip(&earlier.buckets);
         let buckets: Box<[u64]> = pairs.map(|(now, before)| now.saturating_sub(*before)).collect();
         let highest = buckets.iter().rposition(|count| *count > 0).map_or(0, upper_bound);
-        Histogram { sum: self.sum.wrapping_sub(earlier.sum), max: self.max.min(highest), buckets }
+        LatencyHistogram { sum: self.sum.wrapping_sub(earlier.sum), max: self.max.min(highest), buckets }
     }
 
     /// Returns the number of times that were recorded.
@@ -145,13 +145,13 @@ mod tests {
 
     #[test]
     fn quantiles_and_differences() {
-        let recorder = Recorder::default();
-        let mut before = Histogram::default();
+        let recorder = LatencyRecorder::default();
+        let mut before = LatencyHistogram::default();
         assert_eq!((before.count(), before.quantile(0.5), before.latency()), (0, 0, None));
         (1..=1000).for_each(|value| recorder.add(value * 1000));
         before.add(&recorder);
         recorder.add(20);
-        let mut after = Histogram::default();
+        let mut after = LatencyHistogram::default();
         after.add(&recorder);
         let latency = after.latency().unwrap();
         assert!((latency.p50_us - 500.0).abs() < 16.0 && (latency.p99_us - 990.0).abs() < 31.0, "{latency:?}");

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use rookery_xml::Stanza;
 
-use super::counters::{Count, Counters};
+use super::counters::{LoadCount, LoadCounters};
 use super::mark::Mark;
-use super::tracker::{Arrival, Pair, Tracker};
+use super::tracker::{TrackedArrival, TrackedPair, Tracker};
 
 /// The receiving side of a load, for the clients of one thread.
 #[derive(Debug)]
@@ -14,17 +14,17 @@ pub struct Receiver {
     run: u32,
     /// The stanzas that have come.
     pub tracker: Tracker,
-    counters: Arc<Counters>,
+    counters: Arc<LoadCounters>,
 }
 
 impl Receiver {
     /// Makes a receiver for the stanzas of that run.
-    pub fn new(run: u32, counters: Arc<Counters>) -> Receiver {
+    pub fn new(run: u32, counters: Arc<LoadCounters>) -> Receiver {
         Receiver { run, tracker: Tracker::default(), counters }
     }
 
     /// Returns the counters of the thread.
-    pub fn counters(&self) -> &Arc<Counters> {
+    pub fn counters(&self) -> &Arc<LoadCounters> {
         &self.counters
     }
 
@@ -32,23 +32,23 @@ impl Receiver {
     /// that has not come before, no error, and not the sender's own.
     pub fn take(&mut self, number: usize, stanza: &Stanza<'_>, now: u64) -> Option<Mark> {
         if stanza.raw_type().is_some_and(|raw| raw.bytes == b"error") {
-            self.counters.add(Count::Errors, 1);
+            self.counters.add(LoadCount::Errors, 1);
             return None;
         }
         let mark = Mark::find(stanza.bytes())?;
         if mark.run != self.run {
-            self.counters.add(Count::Foreign, 1);
+            self.counters.add(LoadCount::Foreign, 1);
             return None;
         }
-        match self.tracker.arrived(Pair { sender: mark.sender, receiver: number as u32 }, mark.sequence) {
-            Arrival::Again => {
-                self.counters.add(Count::Duplicated, 1);
+        match self.tracker.arrived(TrackedPair { sender: mark.sender, receiver: number as u32 }, mark.sequence) {
+            TrackedArrival::Again => {
+                self.counters.add(LoadCount::Duplicated, 1);
                 return None;
             }
-            Arrival::Late => self.counters.add(Count::Reordered, 1),
-            Arrival::InOrder => {}
+            TrackedArrival::Late => self.counters.add(LoadCount::Reordered, 1),
+            TrackedArrival::InOrder => {}
         }
-        self.counters.add(Count::Delivered, 1);
+        self.counters.add(LoadCount::Delivered, 1);
         self.counters.latency.add(now.saturating_sub(mark.intended));
         Some(mark)
     }

@@ -10,20 +10,20 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, 
 /// A timer in an epoll set. It is level-triggered and armed only for waits that epoll's own timeout
 /// is too coarse for.
 #[derive(Debug)]
-pub struct Timer {
+pub struct EpollTimer {
     timer: OwnedFd,
     armed: bool,
 }
 
-impl Timer {
+impl EpollTimer {
     /// Returns a timer whose events carry `key`.
     ///
     /// # Errors
     /// The error of the system.
-    pub fn new(set: &OwnedFd, key: u64) -> io::Result<Timer> {
+    pub fn new(set: &OwnedFd, key: u64) -> io::Result<EpollTimer> {
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         epoll::add(set, &timer, epoll::EventData::new_u64(key), epoll::EventFlags::IN)?;
-        Ok(Timer { timer, armed: false })
+        Ok(EpollTimer { timer, armed: false })
     }
 
     /// Prepares a wait of `nanoseconds`, but not of more than `longest`; returns the timeout for

@@ -7,7 +7,7 @@ use ahash::RandomState;
 
 /// The place of a stanza among those that came before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrival {
+pub enum TrackedArrival {
     /// The first of its number, and behind none of the later ones.
     InOrder,
     /// The first of its number, but a later one came before it.
@@ -18,7 +18,7 @@ pub enum Arrival {
 
 /// A sender and a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Pair {
+pub struct TrackedPair {
     /// The sender's number.
     pub sender: u32,
     /// The receiver's number.
@@ -28,12 +28,12 @@ pub struct Pair {
 /// The arrivals at some receivers.
 #[derive(Debug, Default)]
 pub struct Tracker {
-    streams: HashMap<Pair, Stream, RandomState>,
+    streams: HashMap<TrackedPair, TrackedStream, RandomState>,
 }
 
 /// The result of comparing sent and arrived stanzas.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct LoadTally {
     /// Stanzas that should have arrived.
     pub expected: u64,
     /// Of these, those that did, without repetitions.
@@ -44,9 +44,9 @@ pub struct Tally {
     pub invented: u64,
 }
 
-impl Tally {
+impl LoadTally {
     /// Adds another one.
-    pub fn add(&mut self, other: &Tally) {
+    pub fn add(&mut self, other: &LoadTally) {
         self.expected += other.expected;
         self.delivered += other.delivered;
         self.lost += other.lost;
@@ -56,7 +56,7 @@ impl Tally {
 
 /// The stanzas that have come of one pair.
 #[derive(Debug, Default)]
-struct Stream {
+struct TrackedStream {
     /// The number behind the highest that has come.
     next: u32,
     /// Ranges below it that have not come: first, and the one behind the last; rising. Bounded by
@@ -66,13 +66,13 @@ struct Stream {
 
 impl Tracker {
     /// Notes an arrival.
-    pub fn arrived(&mut self, pair: Pair, sequence: u32) -> Arrival {
+    pub fn arrived(&mut self, pair: TrackedPair, sequence: u32) -> TrackedArrival {
         self.streams.entry(pair).or_default().arrived(sequence)
     }
 
     /// Returns how many of the first `sent` numbers of a pair have come; and how many came with
     /// other numbers.
-    fn came(&self, pair: Pair, sent: u32) -> (u64, u64) {
+    fn came(&self, pair: TrackedPair, sent: u32) -> (u64, u64) {
         let Some(stream) = self.streams.get(&pair) else { return (0, 0) };
         let below = stream.below(sent);
         (below, stream.below(u32::MAX) - below)
@@ -81,8 +81,8 @@ impl Tracker {
 
 /// Compares what was sent with what has arrived. A receiver's arrivals are all in one of the
 /// trackers; `receiver % trackers` says in which.
-pub fn tally(sent: impl Iterator<Item = (Pair, u32)>, trackers: &[&Tracker]) -> Tally {
-    let mut tally = Tally::default();
+pub fn tally(sent: impl Iterator<Item = (TrackedPair, u32)>, trackers: &[&Tracker]) -> LoadTally {
+    let mut tally = LoadTally::default();
     for (pair, count) in sent {
         let tracker = trackers.get(pair.receiver as usize % trackers.len().max(1));
         let (came, invented) = tracker.map_or((0, 0), |tracker| tracker.came(pair, count));
@@ -94,8 +94,8 @@ pub fn tally(sent: impl Iterator<Item = (Pair, u32)>, trackers: &[&Tracker]) -> 
     tally
 }
 
-impl Stream {
-    fn arrived(&mut self, sequence: u32) -> Arrival {
+impl TrackedStream {
+    fn arrived(&mut self, sequence: u32) -> TrackedArrival {
         if sequence >= self.next {
             // A peer that leaves out more and more numbers is not remembered in full: its oldest
             // gaps count as having come.
@@ -106,10 +106,10 @@ impl Stream {
                 self.gaps.push((self.next, sequence));
             }
             self.next = sequence.saturating_add(1);
-            return Arrival::InOrder;
+            return TrackedArrival::InOrder;
         }
         let Some(at) = self.gaps.iter().position(|(first, behind)| (*first..*behind).contains(&sequence)) else {
-            return Arrival::Again;
+            return TrackedArrival::Again;
         };
         let (first, behind) = self.gaps.remove(at);
         if sequence + 1 < behind {
@@ -118,7 +118,7 @@ impl Stream {
         if first < sequence {
             self.gaps.insert(at, (first, sequence));
         }
-        Arrival::Late
+        TrackedArrival::Late
     }
 
     /// Returns the number of those below `limit` that have come.
@@ -135,34 +135,34 @@ const GAPS: usize = 4096;
 mod tests {
     use super::*;
 
-    const PAIR: Pair = Pair { sender: 1, receiver: 4 };
+    const PAIR: TrackedPair = TrackedPair { sender: 1, receiver: 4 };
 
-    fn fed(numbers: &[u32]) -> (Tracker, Vec<Arrival>) {
+    fn fed(numbers: &[u32]) -> (Tracker, Vec<TrackedArrival>) {
         let mut tracker = Tracker::default();
         let arrivals = numbers.iter().map(|number| tracker.arrived(PAIR, *number)).collect();
         (tracker, arrivals)
     }
 
-    fn found(numbers: &[u32], sent: u32) -> Tally {
+    fn found(numbers: &[u32], sent: u32) -> LoadTally {
         let (tracker, _) = fed(numbers);
         tally([(PAIR, sent)].into_iter(), &[&tracker])
     }
 
     #[test]
     fn order_repetition_and_lateness_are_told_apart() {
-        use Arrival::{Again, InOrder, Late};
+        use TrackedArrival::{Again, InOrder, Late};
         let (_, arrivals) = fed(&[0, 1, 1, 5, 3, 3, 2, 4, 4, 5, 6]);
         assert_eq!(arrivals, [InOrder, InOrder, Again, InOrder, Late, Again, Late, Late, Again, Again, InOrder]);
     }
 
     #[test]
     fn what_is_missing_is_lost() {
-        let whole = Tally { expected: 6, delivered: 6, ..Tally::default() };
+        let whole = LoadTally { expected: 6, delivered: 6, ..LoadTally::default() };
         assert_eq!(found(&[0, 1, 2, 3, 4, 5], 6), whole);
         assert_eq!(found(&[5, 4, 3, 2, 1, 0], 6), whole);
-        assert_eq!(found(&[1, 2, 5], 8), Tally { expected: 8, delivered: 3, lost: 5, invented: 0 });
-        assert_eq!(found(&[], 2), Tally { expected: 2, lost: 2, ..Tally::default() });
-        assert_eq!(found(&[0, 7, 9], 2), Tally { expected: 2, delivered: 1, lost: 1, invented: 2 });
+        assert_eq!(found(&[1, 2, 5], 8), LoadTally { expected: 8, delivered: 3, lost: 5, invented: 0 });
+        assert_eq!(found(&[], 2), LoadTally { expected: 2, lost: 2, ..LoadTally::default() });
+        assert_eq!(found(&[0, 7, 9], 2), LoadTally { expected: 2, delivered: 1, lost: 1, invented: 2 });
     }
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
     fn receivers_are_looked_for_in_their_own_tracker() {
         let (even, _) = fed(&[0]);
         let odd = Tracker::default();
-        let sent = || [(PAIR, 1), (Pair { sender: 4, receiver: 1 }, 1)].into_iter();
-        assert_eq!(tally(sent(), &[&even, &odd]), Tally { expected: 2, delivered: 1, lost: 1, invented: 0 });
+        let sent = || [(PAIR, 1), (TrackedPair { sender: 4, receiver: 1 }, 1)].into_iter();
+        assert_eq!(tally(sent(), &[&even, &odd]), LoadTally { expected: 2, delivered: 1, lost: 1, invented: 0 });
     }
 }

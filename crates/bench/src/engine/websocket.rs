@@ -1,10 +1,9 @@
 //! The client's end of a WebSocket (RFC 6455, RFC 7395): no TLS, no fragments, masks of zero, which
 //! cost a server as much as any.
 
+use rookery_client::SessionError;
 use rookery_stream::websocket::framing::{self, Framed};
 use rookery_xml::Limits;
-
-use super::login::LoginError;
 
 /// A WebSocket.
 #[derive(Debug, Default)]
@@ -17,7 +16,7 @@ pub struct WebSocket {
 
 /// An item that has come.
 #[derive(Debug)]
-pub enum Came {
+pub enum WebSocketCame {
     /// The handshake is over.
     Open,
     /// The header of a stream.
@@ -60,29 +59,31 @@ impl WebSocket {
     ///
     /// # Errors
     /// The server doesn't want a WebSocket, or ends it.
-    pub fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<Came>, LoginError> {
+    pub fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<WebSocketCame>, SessionError> {
         if !self.is_open {
             let Some(end) = self.input.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
             let head: Vec<u8> = self.input.drain(..end + 4).collect();
             if !head.starts_with(b"HTTP/1.1 101 ") {
                 let line = String::from_utf8_lossy(head.split(|byte| *byte == b'\r').next().unwrap_or_default());
-                return Err(LoginError(format!("no WebSocket: {line}")));
+                return Err(SessionError(format!("no WebSocket: {line}")));
             }
             self.is_open = true;
-            return Ok(Some(Came::Open));
+            return Ok(Some(WebSocketCame::Open));
         }
         while let Some((opcode, message)) = self.frame() {
             match opcode {
                 TEXT => match framing::read(&message, &Limits::AFTER_LOGIN) {
-                    Ok(Framed::Open(header)) => return Ok(Some(Came::Header(header))),
-                    Ok(Framed::Element) => return Ok(Some(Came::Element(message))),
-                    Ok(Framed::Close) => return Err(LoginError("the server closed the stream".into())),
+                    Ok(Framed::Open(header)) => return Ok(Some(WebSocketCame::Header(header))),
+                    Ok(Framed::Element) => return Ok(Some(WebSocketCame::Element(message))),
+                    Ok(Framed::Close) => return Err(SessionError("the server closed the stream".into())),
                     Ok(Framed::Nothing) => {}
-                    Err(fault) => return Err(LoginError(format!("the server's message is not well-formed: {fault}"))),
+                    Err(fault) => {
+                        return Err(SessionError(format!("the server's message is not well-formed: {fault}")));
+                    }
                 },
                 PING => frame(PONG, &message, out),
                 PONG => {}
-                _ => return Err(LoginError("the server closed the WebSocket".into())),
+                _ => return Err(SessionError("the server closed the WebSocket".into())),
             }
         }
         if self.input.is_empty() {
@@ -157,9 +158,9 @@ mod tests {
             client.receive(piece);
             while let Some(came) = client.next(&mut out).unwrap() {
                 items.push(match came {
-                    Came::Open => "open".to_owned(),
-                    Came::Header(_) => "header".to_owned(),
-                    Came::Element(element) => format!("element of {}", element.len()),
+                    WebSocketCame::Open => "open".to_owned(),
+                    WebSocketCame::Header(_) => "header".to_owned(),
+                    WebSocketCame::Element(element) => format!("element of {}", element.len()),
                 });
             }
         }

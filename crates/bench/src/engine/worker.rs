@@ -19,20 +19,20 @@ use rustix::net::sockopt;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::bosh::LINES;
-use super::client::{Client, Item};
-use super::counters::{Count, Counters};
-use super::login::Target;
+use super::client::{ClientItem, LoadClient};
+use super::counters::{LoadCount, LoadCounters};
 use super::source::Sources;
-use super::timer::Timer;
+use super::target::LoadTarget;
+use super::timer::EpollTimer;
 
 /// The acts of clients. Each thread has its own; times are nanoseconds since the engine was made.
-pub trait Load: Send {
+pub trait WorkerLoad: Send {
     /// Does what is due, and returns the time when there is something to do again; [`NEVER`] if
     /// that is only when something comes.
     ///
     /// A load that has much to do should do a part and answer `now`, so that what comes is read in
     /// between.
-    fn due(&mut self, now: u64, worker: &mut Worker) -> u64;
+    fn due(&mut self, now: u64, worker: &mut LoadWorker) -> u64;
 
     /// Takes in that a client which began to connect at `started` is logged in. Its first words are
     /// appended to `out`.
@@ -55,8 +55,8 @@ pub const NEVER: u64 = u64::MAX;
 
 /// The settings that all threads share.
 #[derive(Debug)]
-pub(super) struct Place {
-    pub target: Arc<Target>,
+pub(super) struct WorkerPlace {
+    pub target: Arc<LoadTarget>,
     pub direct_tls: bool,
     pub sources: Sources,
     pub epoch: Instant,
@@ -64,15 +64,16 @@ pub(super) struct Place {
     pub patience: Duration,
 }
 
-/// One thread's clients: those whose number is [`Worker::index`] modulo [`Worker::threads`].
+/// One thread's clients: those whose number is [`LoadWorker::index`] modulo
+/// [`LoadWorker::threads`].
 #[derive(Debug)]
-pub struct Worker {
-    place: Arc<Place>,
+pub struct LoadWorker {
+    place: Arc<WorkerPlace>,
     index: usize,
     threads: usize,
     set: OwnedFd,
-    timer: Timer,
-    seats: Vec<Option<Seat>>,
+    timer: EpollTimer,
+    seats: Vec<Option<WorkerSeat>>,
     /// Logins that began, the oldest first: when they must be done, which seat, and when it was
     /// taken.
     logins: VecDeque<(u64, usize, u64)>,
@@ -80,7 +81,7 @@ pub struct Worker {
     /// Clients whose connection is over; the load has not been told.
     over: Vec<(usize, bool)>,
     reasons: BTreeMap<String, u64>,
-    counters: Arc<Counters>,
+    counters: Arc<LoadCounters>,
     buffer: Vec<u8>,
     replies: Vec<u8>,
     out: Vec<u8>,
@@ -88,24 +89,24 @@ pub struct Worker {
 }
 
 #[derive(Debug)]
-struct Seat {
+struct WorkerSeat {
     /// Its connections: one, with BOSH two, which come and go.
-    lines: [Option<Line>; LINES],
-    client: Client,
+    lines: [Option<SeatLine>; LINES],
+    client: LoadClient,
     started: u64,
 }
 
 #[derive(Debug)]
-struct Line {
+struct SeatLine {
     socket: TcpStream,
     unsent: Vec<u8>,
 }
 
-impl Worker {
-    pub(super) fn new(place: Arc<Place>, index: usize, threads: usize) -> io::Result<Worker> {
+impl LoadWorker {
+    pub(super) fn new(place: Arc<WorkerPlace>, index: usize, threads: usize) -> io::Result<LoadWorker> {
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let timer = Timer::new(&set, TIMER)?;
-        Ok(Worker {
+        let timer = EpollTimer::new(&set, TIMER)?;
+        Ok(LoadWorker {
             place,
             index,
             threads,
@@ -135,7 +136,7 @@ impl Worker {
     }
 
     /// Returns the counters of this thread.
-    pub fn counters(&self) -> &Arc<Counters> {
+    pub fn counters(&self) -> &Arc<LoadCounters> {
         &self.counters
     }
 
@@ -159,8 +160,8 @@ impl Worker {
         self.logging_in
     }
 
-    /// Begins to connect and log in a client, with the account of its number. [`Load::bound`] or
-    /// [`Load::ended`] will follow.
+    /// Begins to connect and log in a client, with the account of its number. [`WorkerLoad::bound`]
+    /// or [`WorkerLoad::ended`] will follow.
     pub fn connect(&mut self, number: usize, wave: u32) {
         let slot = number / self.threads;
         if let Err(error) = self.try_connect(number, slot, wave) {
@@ -175,12 +176,12 @@ impl Worker {
         }
         let mut first = Vec::new();
         let username = crate::chat::local(number);
-        let client = Client::start(&self.place.target, username, self.place.direct_tls, &mut first);
+        let client = LoadClient::start(&self.place.target, username, self.place.direct_tls, &mut first);
         let client = client.map_err(|error| error.to_string())?;
         let socket = self.place.sources.connect(number, wave).map_err(|error| format!("connecting: {error}"))?;
-        let line = Line::new(&self.set, socket, slot, 0, first)?;
+        let line = SeatLine::new(&self.set, socket, slot, 0, first)?;
         if let Some(seat) = self.seats.get_mut(slot) {
-            *seat = Some(Seat { lines: [Some(line), None], client, started });
+            *seat = Some(WorkerSeat { lines: [Some(line), None], client, started });
             self.logging_in += 1;
         }
         self.ask(slot)?;
@@ -188,13 +189,13 @@ impl Worker {
         Ok(())
     }
 
-    /// Closes a client's connection. [`Load::ended`] isn't called.
+    /// Closes a client's connection. [`WorkerLoad::ended`] isn't called.
     pub fn hang_up(&mut self, number: usize) {
         if let Some(seat) = self.seats.get_mut(number / self.threads)
             && let Some(seat) = seat.take()
         {
             match seat.client.is_bound() {
-                true => self.counters.less(Count::Sessions),
+                true => self.counters.less(LoadCount::Sessions),
                 false => self.logging_in -= 1,
             }
         }
@@ -232,14 +233,14 @@ impl Worker {
         let Some(place) = seat.lines.get_mut(line) else { return Ok(()) };
         if place.is_none() {
             let socket = self.place.sources.connect(number, 0).map_err(|error| format!("connecting: {error}"))?;
-            *place = Some(Line::new(&self.set, socket, slot, line, bytes.to_vec())?);
+            *place = Some(SeatLine::new(&self.set, socket, slot, line, bytes.to_vec())?);
             return Ok(());
         }
         seat.push(&self.set, slot, line, bytes)
     }
 
     /// Drives a load until it is finished or `stop` is set.
-    pub(super) fn run(&mut self, load: &mut dyn Load, stop: &AtomicBool) -> io::Result<()> {
+    pub(super) fn run(&mut self, load: &mut dyn WorkerLoad, stop: &AtomicBool) -> io::Result<()> {
         loop {
             let now = self.now();
             let next = load.due(now, self);
@@ -255,7 +256,7 @@ impl Worker {
     }
 
     /// Waits once, not beyond `next`, and works off what is ready.
-    fn poll(&mut self, next: u64, load: &mut dyn Load) -> io::Result<()> {
+    fn poll(&mut self, next: u64, load: &mut dyn WorkerLoad) -> io::Result<()> {
         let mut events = Vec::with_capacity(EVENTS);
         let timeout = self.timer.arm(next.saturating_sub(self.now()), LONGEST)?;
         match epoll::wait(&self.set, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
@@ -276,9 +277,15 @@ impl Worker {
         Ok(())
     }
 
-    fn ready(&mut self, slot: usize, line: usize, flags: epoll::EventFlags, load: &mut dyn Load) -> Result<(), String> {
+    fn ready(
+        &mut self,
+        slot: usize,
+        line: usize,
+        flags: epoll::EventFlags,
+        load: &mut dyn WorkerLoad,
+    ) -> Result<(), String> {
         let Some(Some(seat)) = self.seats.get_mut(slot) else { return Ok(()) };
-        let Some(Some(Line { socket, .. })) = seat.lines.get(line) else { return Ok(()) };
+        let Some(Some(SeatLine { socket, .. })) = seat.lines.get(line) else { return Ok(()) };
         if flags.contains(epoll::EventFlags::ERR) {
             let error = sockopt::socket_error(socket).map_err(io::Error::from);
             if let Ok(Err(error)) = error {
@@ -307,9 +314,9 @@ impl Worker {
         again.map_or(Ok(()), |request| self.send_on(slot, line, &request))
     }
 
-    fn readable(&mut self, slot: usize, line: usize, load: &mut dyn Load) -> Result<(), String> {
+    fn readable(&mut self, slot: usize, line: usize, load: &mut dyn WorkerLoad) -> Result<(), String> {
         let Some(Some(seat)) = self.seats.get_mut(slot) else { return Ok(()) };
-        let Some(Some(Line { socket, .. })) = seat.lines.get_mut(line) else { return Ok(()) };
+        let Some(Some(SeatLine { socket, .. })) = seat.lines.get_mut(line) else { return Ok(()) };
         let len = match socket.read(&mut self.buffer) {
             Ok(0) => return self.closed(slot, line, "the server closed the connection"),
             Ok(len) => len,
@@ -323,18 +330,18 @@ impl Worker {
         let (wire, replies, counters) =
             (self.buffer.get_mut(..len).unwrap_or_default(), &mut self.replies, &self.counters);
         let was_bound = seat.client.is_bound();
-        let mut each = |item: Item<'_>| {
-            if let Item::Stanza(stanza) = item {
-                counters.add(Count::Stanzas, 1);
+        let mut each = |item: ClientItem<'_>| {
+            if let ClientItem::Stanza(stanza) = item {
+                counters.add(LoadCount::Stanzas, 1);
                 load.stanza(number, &stanza, now, replies);
             }
         };
-        let read = seat.client.read_line(line, &self.place.target, wire, &mut self.out, &mut each);
+        let read = seat.client.read_line(line, wire, &mut self.out, &mut each);
         read.map_err(|error| error.to_string())?;
         if !was_bound && seat.client.is_bound() {
             self.logging_in -= 1;
-            self.counters.add(Count::LoggedIn, 1);
-            self.counters.add(Count::Sessions, 1);
+            self.counters.add(LoadCount::LoggedIn, 1);
+            self.counters.add(LoadCount::Sessions, 1);
             load.bound(number, seat.started, now, &mut self.replies);
         }
         if !seat.client.is_plain() {
@@ -372,11 +379,11 @@ impl Worker {
         let seat = self.seats.get_mut(slot).and_then(Option::take);
         let was_bound = seat.as_ref().is_some_and(|seat| seat.client.is_bound());
         match (&seat, was_bound) {
-            (Some(_), true) => self.counters.less(Count::Sessions),
+            (Some(_), true) => self.counters.less(LoadCount::Sessions),
             (Some(_), false) => self.logging_in -= 1,
             (None, _) => {}
         }
-        self.counters.add(if was_bound { Count::Broken } else { Count::LoginsFailed }, 1);
+        self.counters.add(if was_bound { LoadCount::Broken } else { LoadCount::LoginsFailed }, 1);
         self.over.push((slot * self.threads + self.index, was_bound));
         let reason: String = reason.chars().take(300).collect();
         if self.reasons.len() < REASONS || self.reasons.contains_key(&reason) {
@@ -384,7 +391,7 @@ impl Worker {
         }
     }
 
-    fn tell(&mut self, load: &mut dyn Load) {
+    fn tell(&mut self, load: &mut dyn WorkerLoad) {
         for (number, was_bound) in self.over.drain(..) {
             load.ended(number, was_bound);
         }
@@ -394,15 +401,15 @@ impl Worker {
         if now.saturating_sub(self.cpu_read) > CPU_EVERY {
             self.cpu_read = now;
             let time = clock_gettime(ClockId::ThreadCPUTime);
-            self.counters.set(Count::CpuTime, time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
+            self.counters.set(LoadCount::CpuTime, time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
         }
     }
 }
 
-impl Seat {
+impl WorkerSeat {
     /// Writes, behind what waits already.
     fn push(&mut self, set: &OwnedFd, slot: usize, line: usize, bytes: &[u8]) -> Result<(), String> {
-        let Some(Some(Line { socket, unsent })) = self.lines.get_mut(line).filter(|_| !bytes.is_empty()) else {
+        let Some(Some(SeatLine { socket, unsent })) = self.lines.get_mut(line).filter(|_| !bytes.is_empty()) else {
             return Ok(());
         };
         if !unsent.is_empty() {
@@ -419,7 +426,7 @@ impl Seat {
 
     /// Writes what waits; when nothing does any more, the socket isn't watched for it.
     fn flush(&mut self, set: &OwnedFd, slot: usize, line: usize) -> Result<(), String> {
-        let Some(Some(Line { socket, unsent })) = self.lines.get_mut(line) else { return Ok(()) };
+        let Some(Some(SeatLine { socket, unsent })) = self.lines.get_mut(line) else { return Ok(()) };
         let sent = written(socket.write(unsent))?;
         unsent.drain(..sent);
         if unsent.is_empty() {
@@ -430,12 +437,12 @@ impl Seat {
     }
 }
 
-impl Line {
+impl SeatLine {
     /// Returns a connection that is being opened, with what goes first.
-    fn new(set: &OwnedFd, socket: TcpStream, slot: usize, line: usize, unsent: Vec<u8>) -> Result<Line, String> {
+    fn new(set: &OwnedFd, socket: TcpStream, slot: usize, line: usize, unsent: Vec<u8>) -> Result<SeatLine, String> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT;
         epoll::add(set, &socket, key(slot, line), flags).map_err(|error| error.to_string())?;
-        Ok(Line { socket, unsent })
+        Ok(SeatLine { socket, unsent })
     }
 }
 

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use super::servers::{Two, target};
 use crate::fleet::Fleet;
 use crate::process::Cpu;
-use crate::{Outcome, chat};
+use crate::{BenchOutcome, chat};
 
 /// Sends a message to each of many domains whose server takes no connections.
-pub fn measure(two: &Two) -> Outcome<()> {
+pub fn measure(two: &Two) -> BenchOutcome<()> {
     let mut fleet = Fleet::new(two.one.server.address, target(&two.one.server, "nobody"))?;
     fleet.log_in(0..1, 1, chat::PRESENCE)?;
     fleet.run(Instant::now() + super::SETTLING, &mut |_, _, _| {})?;

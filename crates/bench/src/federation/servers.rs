@@ -9,16 +9,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use rookery_client::SessionTerms;
 use rookery_sasl::Mechanism;
 use rookery_sasl::client::SaltedPasswords;
 use rookery_stream::tls::certificate::Authority;
 use tempfile::TempDir;
 
-use crate::Outcome;
+use crate::BenchOutcome;
+use crate::engine::LoadTarget;
 use crate::engine::Transport;
-use crate::engine::login::Target;
 use crate::port::free_port;
-use crate::rookery::{Rookery, Server, Setup};
+use crate::rookery::{MeasuredServer, Rookery, RookerySetup};
 
 /// The two, with what lies beside them.
 pub struct Two {
@@ -32,7 +33,7 @@ pub struct Two {
 impl Two {
     /// Starts both, with so many accounts each; the second also serves many more domains without
     /// any.
-    pub fn start(binary: &Path, accounts: usize, domains: usize) -> Outcome<Two> {
+    pub fn start(binary: &Path, accounts: usize, domains: usize) -> BenchOutcome<Two> {
         let files = tempfile::tempdir()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
         let authority = Authority::new(now)?;
@@ -58,7 +59,7 @@ impl Two {
             let routes = others.iter().map(|domain| (domain.clone(), *other)).chain(gone);
             let routes: Vec<String> = routes.map(|(domain, at)| format!("\"{domain} {at}\"")).collect();
             let domains: Vec<String> = own.iter().map(|domain| format!("\"{domain}\"")).collect();
-            let setup = Setup {
+            let setup = RookerySetup {
                 domain: name.to_owned(),
                 domains: domains.join(", "),
                 listen: format!("s2s = [\"{port}\"]\ns2s_tls = []\n"),
@@ -82,19 +83,19 @@ impl Two {
         names(self.domains)
     }
 
-    /// The domains whose server takes no connections.
+    /// Returns the domains whose server takes no connections.
     pub fn gone(&self) -> impl Iterator<Item = String> {
         nowhere()
     }
 
     /// Kills the second server and starts it again.
-    pub fn start_second_again(&mut self) -> Outcome<()> {
+    pub fn start_second_again(&mut self) -> BenchOutcome<()> {
         self.two.start_again(&self.binary)
     }
 
     /// Asks the first server how many streams to the many domains are ready. Those that are used in
     /// both directions are listed as two.
-    pub fn ready_streams(&self) -> Outcome<usize> {
+    pub fn ready_streams(&self) -> BenchOutcome<usize> {
         let mut command = Command::new(&self.binary);
         command.args(["s2s", "list", "--data-dir"]).arg(self.one.data());
         let listed = String::from_utf8(command.output()?.stdout)?;
@@ -103,16 +104,18 @@ impl Two {
 }
 
 /// Returns how clients log in to a server.
-pub fn target(server: &Server, resource: &str) -> Arc<Target> {
-    Arc::new(Target {
+pub fn target(server: &MeasuredServer, resource: &str) -> Arc<LoadTarget> {
+    Arc::new(LoadTarget {
         transport: Transport::Tcp,
-        domain: server.domain.clone(),
-        tls: None,
-        mechanism: Some(Mechanism::ScramSha1),
-        password: server.password.clone(),
-        resource: resource.to_owned(),
-        register: false,
-        cache: SaltedPasswords::new(),
+        terms: Arc::new(SessionTerms {
+            domain: server.domain.clone(),
+            tls: None,
+            mechanism: Some(Mechanism::ScramSha1),
+            password: server.password.clone(),
+            resource: Some(resource.to_owned()),
+            register: false,
+            cache: SaltedPasswords::new(),
+        }),
     })
 }
 
@@ -120,14 +123,14 @@ pub fn target(server: &Server, resource: &str) -> Arc<Target> {
 ///
 /// # Errors
 /// The part that can't be read.
-pub fn running(text: &str) -> Result<Server, String> {
+pub fn running(text: &str) -> Result<MeasuredServer, String> {
     let mut parts = text.split('=');
     let (Some(domain), Some(address), Some(pid), None) = (parts.next(), parts.next(), parts.next(), parts.next())
     else {
         return Err("DOMAIN=HOST:PORT=PID is wanted".to_owned());
     };
     let address = address.to_socket_addrs().map_err(|error| format!("{address}: {error}"))?.next();
-    Ok(Server {
+    Ok(MeasuredServer {
         address: address.ok_or("the host has no address")?,
         pid: pid.parse().map_err(|_| format!("{pid:?} is no process id"))?,
         domain: domain.to_owned(),

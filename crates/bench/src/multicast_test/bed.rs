@@ -9,26 +9,26 @@ use rookery_fanout::multicast::Outgoing;
 use rookery_fanout::{Link, Packet, StanzaType};
 use rookery_hub::{Custody, Event, Federation, Settings, Value, World};
 use rookery_jid::Jid;
-use rookery_observe::Stage;
+use rookery_observe::MulticastStage;
 use rookery_xml::{Kind as StanzaKind, Limits, Stanza};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use super::{Kind, Route, Servers};
+use super::{AddressKind, AddressServers, MessageRoute};
 use crate::network::{DOMAIN, Parts};
-use crate::{Outcome, chat};
+use crate::{BenchOutcome, chat};
 
 /// The server under test, without sockets.
 pub(super) struct Bed {
     world: World,
-    servers: Servers,
+    servers: AddressServers,
     recipients: Vec<Jid>,
     streams: Streams,
     out: Vec<u8>,
 }
 
 /// A message to be sent, made beforehand: making it is the sender's work.
-pub(super) struct Load {
-    route: Route,
+pub(super) struct BedLoad {
+    route: MessageRoute,
     text: String,
     to: Vec<Jid>,
 }
@@ -73,7 +73,7 @@ impl Federation for Streams {
 }
 
 impl Bed {
-    pub(super) fn new(servers: Servers, recipients: usize) -> Outcome<Bed> {
+    pub(super) fn new(servers: AddressServers, recipients: usize) -> BenchOutcome<Bed> {
         let parts = Parts::new(0, 0)?;
         let mut world = parts.world(0, 1);
         world.apply(Arc::new(without_limits(world.settings())));
@@ -83,9 +83,9 @@ impl Bed {
         bed.session(0)?;
         for number in 1..=recipients {
             let jid = match servers {
-                Servers::Single => bed.session(number)?,
-                Servers::Multiple => Jid::parse(&format!("user@server{number:04}.example/bench"))?,
-                Servers::Services(count) => {
+                AddressServers::Single => bed.session(number)?,
+                AddressServers::Multiple => Jid::parse(&format!("user@server{number:04}.example/bench"))?,
+                AddressServers::Services(count) => {
                     Jid::parse(&format!("user{number:04}@server{:04}.example/bench", number % count))?
                 }
             };
@@ -96,7 +96,7 @@ impl Bed {
     }
 
     /// Returns an available session of its own account.
-    fn session(&mut self, number: usize) -> Outcome<Jid> {
+    fn session(&mut self, number: usize) -> BenchOutcome<Jid> {
         let (link, account) = (Link(number as u32), Jid::parse(&chat::account(number, DOMAIN))?);
         self.world.bind(link, &account, Some("bench"));
         while self.world.run_tasks() {}
@@ -109,13 +109,13 @@ impl Bed {
     }
 
     /// Returns a message to so many of the recipients.
-    pub(super) fn load(&self, route: Route, destinations: usize, kind: Kind) -> Outcome<Load> {
+    pub(super) fn load(&self, route: MessageRoute, destinations: usize, kind: AddressKind) -> BenchOutcome<BedLoad> {
         let to: Vec<Jid> = self.recipients.iter().take(destinations).cloned().collect();
         let body = "<body>Such a message is as long as people write them, a line or two.</body>";
-        let type_ = if kind == Kind::To { "to" } else { "bcc" };
+        let type_ = if kind == AddressKind::To { "to" } else { "bcc" };
         let addresses = to.iter().map(|jid| format!("<address type='{type_}' jid='{jid}'/>"));
         let header = match route {
-            Route::Untrusted => {
+            MessageRoute::Untrusted => {
                 format!(
                     "<addresses xmlns='http://jabber.org/protocol/address'>{}</addresses>",
                     addresses.collect::<String>()
@@ -124,35 +124,35 @@ impl Bed {
             _ => String::new(),
         };
         let text = format!("<message to='multicast.{DOMAIN}' type='chat' id='a1'>{body}{header}</message>");
-        Ok(Load { route, text, to })
+        Ok(BedLoad { route, text, to })
     }
 
     /// Returns how many copies are made for so many of the recipients, once it is known which
     /// servers send multicasts on.
-    pub(super) fn copies(&self, route: Route, destinations: usize) -> u64 {
+    pub(super) fn copies(&self, route: MessageRoute, destinations: usize) -> u64 {
         match self.servers {
-            Servers::Services(count) if route != Route::Normal => destinations.min(count) as u64,
+            AddressServers::Services(count) if route != MessageRoute::Normal => destinations.min(count) as u64,
             _ => destinations as u64,
         }
     }
 
     /// Sends it, and writes every copy.
-    pub(super) fn play(&mut self, load: &Load) -> Outcome<Played> {
+    pub(super) fn play(&mut self, load: &BedLoad) -> BenchOutcome<Played> {
         let (left, bytes) = (self.streams.stanzas.get(), self.streams.bytes.get());
         let copies = self.world.outboxes.pushed_total() + left;
         let start = clock_gettime(ClockId::ThreadCPUTime);
         match load.route {
-            Route::Untrusted => {
+            MessageRoute::Untrusted => {
                 let stanza = Stanza::parse(black_box(load.text.as_bytes()), &LIMITS)?;
                 _ = self.world.stanza(Link(0), stanza);
             }
-            Route::Trusted => {
+            MessageRoute::Trusted => {
                 let packet = own(&load.text)?;
                 let begun = self.world.counters.stages.begin();
                 self.world.fan_out(&packet, load.to.iter().map(Jid::as_ref));
-                _ = self.world.counters.stages.end(Stage::Route, begun);
+                _ = self.world.counters.stages.end(MulticastStage::Route, begun);
             }
-            Route::Normal => {
+            MessageRoute::Normal => {
                 for to in &load.to {
                     let packet = own(&load.text)?;
                     self.world.route(&packet, to.as_ref());
@@ -176,10 +176,10 @@ impl Bed {
 
     /// Replies to what other servers were asked: each of them says that it sends multicasts, of as
     /// many addresses as one likes, if they are to have such services; else that it has none.
-    fn answer(&mut self) -> Outcome<()> {
+    fn answer(&mut self) -> BenchOutcome<()> {
         let asked = self.streams.asked.take();
         let feature = match self.servers {
-            Servers::Services(_) => {
+            AddressServers::Services(_) => {
                 "<feature var='http://jabber.org/protocol/address'/><x xmlns='jabber:x:data' type='result'>\
                  <field var='FORM_TYPE' type='hidden'><value>http://jabber.org/protocol/address</value></field>\
                  <field var='message'><value>infinite</value></field></x>"
@@ -211,8 +211,8 @@ impl Bed {
             written += black_box(&self.out).len() as u64;
         }
         self.world.outboxes.recycle(dirty);
-        if self.servers == Servers::Single {
-            _ = self.world.counters.stages.end(Stage::Write, begun);
+        if self.servers == AddressServers::Single {
+            _ = self.world.counters.stages.end(MulticastStage::Write, begun);
         }
         written
     }
@@ -246,7 +246,7 @@ fn without_limits(settings: &Settings) -> Settings {
 }
 
 /// Returns a message of the server's own.
-fn own(text: &str) -> Outcome<Packet> {
+fn own(text: &str) -> BenchOutcome<Packet> {
     let stanza = Stanza::parse(black_box(text.as_bytes()), &LIMITS)?;
     Ok(Packet::stamped(stanza, StanzaType::Chat, DOMAIN, None))
 }

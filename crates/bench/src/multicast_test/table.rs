@@ -1,24 +1,24 @@
-//! The tables of 2007: destinations, total, per destination; and beside them what was measured
+//! The tables of 2007: destinations, total, per destination; and next to them what was measured
 //! then.
 
-use super::{Kind, Point, Route, Servers};
+use super::{AddressKind, AddressServers, MessageRoute, MessageTimes};
 
-pub(super) fn head(route: Route, servers: Servers, kind: Kind) -> String {
+pub(super) fn head(route: MessageRoute, servers: AddressServers, kind: AddressKind) -> String {
     let route_name = match route {
-        Route::Normal => "normal",
-        Route::Trusted => "trusted",
-        Route::Untrusted => "untrusted",
+        MessageRoute::Normal => "normal",
+        MessageRoute::Trusted => "trusted",
+        MessageRoute::Untrusted => "untrusted",
     };
     let kind = match (route, kind) {
-        (Route::Untrusted, Kind::To) => ", addresses of type 'to'",
-        (Route::Untrusted, Kind::Bcc) => ", addresses of type 'bcc'",
+        (MessageRoute::Untrusted, AddressKind::To) => ", addresses of type 'to'",
+        (MessageRoute::Untrusted, AddressKind::Bcc) => ", addresses of type 'bcc'",
         _ => "",
     };
     let servers = match servers {
-        Servers::Single => "all on one server".to_owned(),
-        Servers::Multiple => "each on a server of its own".to_owned(),
-        Servers::Services(1) => "all on one other server".to_owned(),
-        Servers::Services(count) => format!("on {count} other servers with multicast services"),
+        AddressServers::Single => "all on one server".to_owned(),
+        AddressServers::Multiple => "each on a server of its own".to_owned(),
+        AddressServers::Services(1) => "all on one other server".to_owned(),
+        AddressServers::Services(count) => format!("on {count} other servers with multicast services"),
     };
     format!(
         "{route_name} route, {servers}{kind}\n{:>12} {:>12} {:>9} {:>9} {:>9} {:>7} {:>9} {:>9} {:>8}",
@@ -26,7 +26,7 @@ pub(super) fn head(route: Route, servers: Servers, kind: Kind) -> String {
     )
 }
 
-pub(super) fn line(point: &Point, route: Route, servers: Servers) -> String {
+pub(super) fn line(point: &MessageTimes, route: MessageRoute, servers: AddressServers) -> String {
     let count = point.destinations as f64;
     let each = point.total_us / count;
     let then = figure_of_2007(route, servers, point.destinations);
@@ -47,8 +47,8 @@ pub(super) fn line(point: &Point, route: Route, servers: Servers) -> String {
 
 /// Returns the line that tells how the cost per destination changes with their number: a factor of
 /// one is flat.
-pub(super) fn foot(points: &[Point]) -> String {
-    let each = |point: &Point| point.total_us / point.destinations as f64;
+pub(super) fn foot(points: &[MessageTimes]) -> String {
+    let each = |point: &MessageTimes| point.total_us / point.destinations as f64;
     let many: Vec<_> = points.iter().filter(|point| point.destinations >= FLAT_FROM).collect();
     match (many.first(), many.last()) {
         (Some(first), Some(last)) if first.destinations < last.destinations => format!(
@@ -62,16 +62,18 @@ pub(super) fn foot(points: &[Point]) -> String {
 }
 
 /// Returns the figure of 2007, in µs per destination (badlop.blogspot.com/2007/10).
-fn figure_of_2007(route: Route, servers: Servers, destinations: usize) -> Option<f64> {
+fn figure_of_2007(route: MessageRoute, servers: AddressServers, destinations: usize) -> Option<f64> {
     let row = match (route, servers) {
-        (Route::Normal, Servers::Single) => [Some(60.0), Some(200.0), Some(170.0)],
-        (Route::Normal, Servers::Multiple) => [Some(111.0), Some(105.0), Some(89.0)],
-        (Route::Trusted, Servers::Single) => [Some(86.0), Some(244.0), Some(219.0)],
-        (Route::Trusted, Servers::Multiple) => [Some(215.0), Some(629.0), Some(211.0)],
-        (Route::Untrusted, Servers::Single) => [Some(253.0), Some(658.0), Some(562.0)],
+        (MessageRoute::Normal, AddressServers::Single) => [Some(60.0), Some(200.0), Some(170.0)],
+        (MessageRoute::Normal, AddressServers::Multiple) => [Some(111.0), Some(105.0), Some(89.0)],
+        (MessageRoute::Trusted, AddressServers::Single) => [Some(86.0), Some(244.0), Some(219.0)],
+        (MessageRoute::Trusted, AddressServers::Multiple) => [Some(215.0), Some(629.0), Some(211.0)],
+        (MessageRoute::Untrusted, AddressServers::Single) => [Some(253.0), Some(658.0), Some(562.0)],
         // The last figure is that of 400: more was not measured.
-        (Route::Untrusted, Servers::Multiple) => return if destinations == 101 { Some(1157.0) } else { None },
-        (_, Servers::Services(_)) => return None,
+        (MessageRoute::Untrusted, AddressServers::Multiple) => {
+            return if destinations == 101 { Some(1157.0) } else { None };
+        }
+        (_, AddressServers::Services(_)) => return None,
     };
     let at = [101, 501, 901].iter().position(|&measured| measured == destinations)?;
     row.get(at).copied().flatten()

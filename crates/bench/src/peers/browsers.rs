@@ -1,4 +1,5 @@
-//! `rookery bench websocket-vs-bosh`: what users in browsers cost beside those that have TCP.
+//! `rookery bench websocket-vs-bosh`: what users in browsers cost, compared with those that have
+//! TCP.
 //!
 //! The load is the same each time: users log in, are idle for a moment, in which the memory of
 //! their sessions is read, and then write to each other at a fixed rate. Each run has a fresh
@@ -12,10 +13,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Peer, Population, child, program, started, told, write};
+use super::{PeerServer, Population, child, program, started, told, write};
 use crate::engine::{TRANSPORTS, Transport, parser};
 use crate::result::RunResult;
-use crate::{Outcome, process};
+use crate::{BenchOutcome, process};
 
 /// Measure the same load over TCP, WebSocket and BOSH
 #[derive(Debug, Clone, Args)]
@@ -34,7 +35,7 @@ pub struct WebsocketVsBosh {
     rounds: usize,
     /// Only these servers
     #[arg(long, value_enum, value_delimiter = ',', value_name = "SERVER,…")]
-    only: Vec<Peer>,
+    only: Vec<PeerServer>,
     /// Only these transports
     #[arg(long, value_parser = parser(), value_delimiter = ',', value_name = "TRANSPORT,…")]
     over: Vec<Transport>,
@@ -48,7 +49,7 @@ impl WebsocketVsBosh {
     ///
     /// # Errors
     /// Runs that failed; the folder for the report that can't be written.
-    pub fn run(&self) -> Outcome<()> {
+    pub fn run(&self) -> BenchOutcome<()> {
         fs::create_dir_all(&self.out).map_err(|error| format!("{}: {error}", self.out.display()))?;
         child::end_all_on_signals()?;
         let mut all: Vec<Vec<RunResult>> = Vec::new();
@@ -76,9 +77,9 @@ impl WebsocketVsBosh {
     }
 
     /// Returns the servers that are there, each with all transports.
-    fn kinds(&self) -> Vec<(Peer, Transport)> {
-        let wanted = |peer: &Peer| *peer != Peer::Raw && (self.only.is_empty() || self.only.contains(peer));
-        let peers = Peer::value_variants().iter().copied().filter(wanted).filter(|peer| match peer.missing() {
+    fn kinds(&self) -> Vec<(PeerServer, Transport)> {
+        let wanted = |peer: &PeerServer| *peer != PeerServer::Raw && (self.only.is_empty() || self.only.contains(peer));
+        let peers = PeerServer::value_variants().iter().copied().filter(wanted).filter(|peer| match peer.missing() {
             Some(missing) => {
                 eprintln!("{} is left out: {missing}", peer.name());
                 false
@@ -89,7 +90,7 @@ impl WebsocketVsBosh {
         peers.flat_map(|peer| over.iter().map(move |transport| (peer, *transport))).collect()
     }
 
-    fn measured(&self, peer: Peer, transport: Transport) -> RunResult {
+    fn measured(&self, peer: PeerServer, transport: Transport) -> RunResult {
         let load = program::over(transport, self.users, self.rate, self.seconds);
         let found = started::start(peer, load.population).and_then(|server| load.run(peer, &server));
         let mut result = found.unwrap_or_else(|error| load.nothing(&error.to_string()));
@@ -102,14 +103,14 @@ impl WebsocketVsBosh {
     /// least one.
     fn reference(&self) -> Option<String> {
         let population = Population { accounts: 1, friends: 0 };
-        let server = started::start(Peer::Rookery, population).ok()?;
+        let server = started::start(PeerServer::Rookery, population).ok()?;
         let bytes = bare(server.web, server.pid(), self.users).ok()?;
         Some(format!("a bare connection of HTTP to Rookery that is kept alive, after one request: {bytes:.0} bytes"))
     }
 }
 
 /// Returns the bytes of the server's memory by idle connection of HTTP.
-fn bare(web: SocketAddr, pid: u32, count: usize) -> Outcome<f64> {
+fn bare(web: SocketAddr, pid: u32, count: usize) -> BenchOutcome<f64> {
     let mut open = Vec::with_capacity(count);
     let before = process::private_bytes(pid)?;
     for _ in 0..count {
@@ -139,12 +140,12 @@ fn median(mut runs: Vec<RunResult>) -> Option<RunResult> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::Cpu;
+    use crate::result::ServerCpu;
 
     #[test]
     fn the_median_is_shown() {
         let run = |us: f64| RunResult {
-            server_cpu: Some(Cpu { us_per_operation: us, ..Cpu::default() }),
+            server_cpu: Some(ServerCpu { us_per_operation: us, ..ServerCpu::default() }),
             ..RunResult::default()
         };
         let shown = median(vec![run(3.0), run(1.0), run(2.0)]).unwrap();

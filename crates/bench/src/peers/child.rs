@@ -1,7 +1,7 @@
 //! Servers as child processes that end with this one, whatever ends it.
 //!
-//! Dropping a [`Child`] ends it, also when a panic unwinds. Signals that end this process end the
-//! children first ([`end_all_on_signals`]); they have process groups of their own, so that a
+//! Dropping a [`ServerChild`] ends it, also when a panic unwinds. Signals that end this process end
+//! the children first ([`end_all_on_signals`]); they have process groups of their own, so that a
 //! terminal's Ctrl-C doesn't reach them before. For the one signal that can't be caught, `setpriv`
 //! (util-linux) asks the kernel to end the child with its parent, where it is installed.
 
@@ -19,26 +19,26 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tempfile::TempDir;
 
-use crate::Outcome;
+use crate::BenchOutcome;
 
 /// A running server with its folder.
 #[derive(Debug)]
-pub(super) struct Child {
+pub(super) struct ServerChild {
     process: std::process::Child,
     folder: TempDir,
 }
 
-impl Child {
+impl ServerChild {
     /// Starts a program whose output goes to `log` in the folder.
     ///
     /// # Errors
     /// The error of the system.
-    pub fn start(folder: TempDir, mut command: Command) -> Outcome<Child> {
+    pub fn start(folder: TempDir, mut command: Command) -> BenchOutcome<ServerChild> {
         let log = fs::File::options().create(true).append(true).open(folder.path().join(OUTPUT))?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
         let process = command.spawn().map_err(|error| format!("{}: {error}", command.get_program().display()))?;
         living().push((process.id(), folder.path().to_owned()));
-        Ok(Child { process, folder })
+        Ok(ServerChild { process, folder })
     }
 
     /// Returns the number of the process.
@@ -51,7 +51,7 @@ impl Child {
     ///
     /// # Errors
     /// When it ends instead, or takes longer than [`PATIENCE`]; with the end of what it said.
-    pub fn wait_until_ready(&mut self, address: SocketAddr, ready: Option<&Path>) -> Outcome<()> {
+    pub fn wait_until_ready(&mut self, address: SocketAddr, ready: Option<&Path>) -> BenchOutcome<()> {
         let patience = Instant::now() + PATIENCE;
         while ready.is_some_and(|ready| !ready.exists()) || TcpStream::connect(address).is_err() {
             if let Some(status) = self.process.try_wait()? {
@@ -74,7 +74,7 @@ impl Child {
     }
 }
 
-impl Drop for Child {
+impl Drop for ServerChild {
     fn drop(&mut self) {
         let pid = self.process.id();
         // Whether it has ended by itself is seen below.
@@ -94,7 +94,7 @@ impl Drop for Child {
 ///
 /// # Errors
 /// When the system gives no signals or threads.
-pub(super) fn end_all_on_signals() -> Outcome<()> {
+pub(super) fn end_all_on_signals() -> BenchOutcome<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let wait = move || {
         let Some(number) = signals.forever().next() else { return };
@@ -151,7 +151,7 @@ mod tests {
         let path = folder.path().to_owned();
         let mut command = tied("/bin/sleep");
         command.arg("600");
-        let child = Child::start(folder, command).unwrap();
+        let child = ServerChild::start(folder, command).unwrap();
         let status = format!("/proc/{}/status", child.pid());
         assert!(fs::exists(&status).unwrap() && path.exists());
         drop(child);
@@ -162,7 +162,7 @@ mod tests {
     fn a_child_that_does_not_come_up_says_why() {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "echo there is no bread; exit 3"]);
-        let mut child = Child::start(tempfile::tempdir().unwrap(), command).unwrap();
+        let mut child = ServerChild::start(tempfile::tempdir().unwrap(), command).unwrap();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
         let error = child.wait_until_ready(address, None).unwrap_err().to_string();
         assert!(error.contains("there is no bread") && error.contains("exit status: 3"), "{error}");

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use super::child::tied;
 use super::population::{DOMAIN, ITERATIONS, PASSWORD, Population, filled, keys};
-use super::started::{Ports, Ready};
-use crate::Outcome;
+use super::started::{Ports, StartedReady};
+use crate::BenchOutcome;
 
 /// The program by which the Debian package is known, and which says where its code is.
 pub(super) const CONTROL: &str = "/usr/sbin/ejabberdctl";
@@ -19,7 +19,7 @@ pub(super) const CONTROL: &str = "/usr/sbin/ejabberdctl";
 ///
 /// # Errors
 /// The error of the system.
-pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Outcome<Ready> {
+pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> BenchOutcome<StartedReady> {
     let (config, accounts) = (folder.join("ejabberd.yml"), folder.join("accounts.erl"));
     let (spool, ready) = (folder.join("spool"), folder.join("ready"));
     fs::create_dir(&spool)?;
@@ -51,12 +51,12 @@ pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Ou
     command.env("EJABBERD_CONFIG_PATH", &config).env("EJABBERD_LOG_PATH", folder.join("log"));
     command.env("HOME", folder).env("ERL_LIBS", libraries()?).env("ERL_MAX_PORTS", "262144");
     command.env("ERL_CRASH_DUMP_BYTES", "0").current_dir(folder);
-    Ok(Ready { command, file: Some(ready) })
+    Ok(StartedReady { command, file: Some(ready) })
 }
 
 /// Returns the folder of the package's Erlang code, which differs from architecture to
 /// architecture.
-fn libraries() -> Outcome<String> {
+fn libraries() -> BenchOutcome<String> {
     let script = fs::read_to_string(CONTROL).map_err(|error| format!("{CONTROL}: {error}"))?;
     let line = script.lines().find_map(|line| line.strip_prefix("ERL_LIBS="));
     let line = line.ok_or_else(|| format!("{CONTROL} doesn't say where the code is (ERL_LIBS)"))?;

@@ -4,7 +4,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use rookery_base::hex;
 use rookery_sasl::Credentials;
 
-use crate::Outcome;
+use crate::BenchOutcome;
 
 /// Accounts from number 0 ([`crate::chat::account`]), all with [`PASSWORD`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) struct Population {
 }
 
 /// Keys of [`PASSWORD`] for SCRAM-SHA-1, as texts for configurations.
-pub(super) struct Keys {
+pub(super) struct PopulationKeys {
     /// Salt, Base64.
     pub salt: String,
     /// StoredKey, Base64.
@@ -31,15 +31,15 @@ pub(super) struct Keys {
 
 /// Returns the credentials by which all accounts log in. One salt for all: the login costs the
 /// same, and thousands of hashes before each run would not.
-pub(super) fn credentials() -> Outcome<Credentials> {
+pub(super) fn credentials() -> BenchOutcome<Credentials> {
     // The salt is text: Prosody keeps it as a string.
     Ok(Credentials::derive_with(PASSWORD, ITERATIONS, [*SALT; 3])?)
 }
 
 /// Returns [`credentials`] as texts.
-pub(super) fn keys() -> Outcome<Keys> {
+pub(super) fn keys() -> BenchOutcome<PopulationKeys> {
     let sha1 = credentials()?.sha1;
-    Ok(Keys {
+    Ok(PopulationKeys {
         salt: STANDARD.encode(&sha1.salt),
         stored: STANDARD.encode(&sha1.stored_key),
         server: STANDARD.encode(&sha1.server_key),

@@ -6,14 +6,14 @@ use clap::Parser;
 
 use super::population::{DOMAIN, PASSWORD, Population};
 use super::started::Started;
-use super::{Peer, raw};
+use super::{PeerServer, raw};
 use crate::engine::Transport;
-use crate::result::{FORMAT, Machine, RunResult};
-use crate::{Outcome, idle, scenario};
+use crate::result::{FORMAT, RunMachine, RunResult};
+use crate::{BenchOutcome, idle, scenario};
 
 /// A load and its sizes.
 #[derive(Debug, Clone)]
-pub(super) struct Load {
+pub(super) struct ProgramLoad {
     /// Its name in `--scenarios` and in the names of files.
     pub name: &'static str,
     /// Its heading in the report.
@@ -21,7 +21,7 @@ pub(super) struct Load {
     /// The accounts that it needs.
     pub population: Population,
     /// The load of the raw limit in its place.
-    pub raw: Option<raw::Load>,
+    pub raw: Option<raw::RawLoad>,
     /// The carrier of the streams.
     pub transport: Transport,
     /// As `rookery bench run` takes it, without the server.
@@ -34,10 +34,10 @@ pub(super) fn names() -> Vec<&'static str> {
 }
 
 /// Returns all loads in their order; `quick`: small ones.
-pub(super) fn loads(quick: bool) -> Vec<Load> {
+pub(super) fn loads(quick: bool) -> Vec<ProgramLoad> {
     let (pairs, seconds) = if quick { (100, 1.0) } else { (1000, 10.0) };
-    let chat = |name, title, window: usize| Load {
-        raw: Some(raw::Load::Chat { pairs, window, seconds }),
+    let chat = |name, title, window: usize| ProgramLoad {
+        raw: Some(raw::RawLoad::Chat { pairs, window, seconds }),
         ..load(name, title, 2 * pairs, 0, &format!("chat --pairs {pairs} --window {window} --seconds {seconds}"))
     };
     let (friends, storm_seconds) = if quick { (60, 2) } else { (300, 60) };
@@ -45,8 +45,8 @@ pub(super) fn loads(quick: bool) -> Vec<Load> {
         let contacts = friends - 1;
         let arguments =
             format!("presence-storm --users {friends} --contacts {contacts} --every {every} --seconds {storm_seconds}");
-        Load {
-            raw: Some(raw::Load::Everybody {
+        ProgramLoad {
+            raw: Some(raw::RawLoad::Everybody {
                 users: friends,
                 every: every.into(),
                 seconds: storm_seconds.into(),
@@ -59,8 +59,8 @@ pub(super) fn loads(quick: bool) -> Vec<Load> {
         let seconds = if quick { 2 } else { 10 };
         // Everybody speaks as often as all others.
         let every = occupants as f64 / f64::from(rate);
-        Load {
-            raw: Some(raw::Load::Everybody {
+        ProgramLoad {
+            raw: Some(raw::RawLoad::Everybody {
                 users: occupants,
                 every,
                 seconds: seconds.into(),
@@ -91,8 +91,8 @@ pub(super) fn loads(quick: bool) -> Vec<Load> {
             0,
             &format!("max-messages --users {talkers} --rate {rate} --seconds {talk}"),
         ),
-        Load {
-            raw: Some(raw::Load::Multicast { from: 1, to: last, step, seconds: part }),
+        ProgramLoad {
+            raw: Some(raw::RawLoad::Multicast { from: 1, to: last, step, seconds: part }),
             ..load(
                 "multicast",
                 "multicast",
@@ -115,47 +115,54 @@ pub(super) fn loads(quick: bool) -> Vec<Load> {
     ]
 }
 
-fn load(name: &'static str, title: &'static str, accounts: usize, friends: usize, arguments: &str) -> Load {
+fn load(name: &'static str, title: &'static str, accounts: usize, friends: usize, arguments: &str) -> ProgramLoad {
     let arguments = arguments.split(' ').map(str::to_owned).collect();
-    Load { name, title, population: Population { accounts, friends }, raw: None, transport: Transport::Tcp, arguments }
+    ProgramLoad {
+        name,
+        title,
+        population: Population { accounts, friends },
+        raw: None,
+        transport: Transport::Tcp,
+        arguments,
+    }
 }
 
 /// Returns the load of users who are idle for a moment and then write to each other, over one of
 /// the transports.
-pub(super) fn over(transport: Transport, users: usize, rate: f64, seconds: f64) -> Load {
+pub(super) fn over(transport: Transport, users: usize, rate: f64, seconds: f64) -> ProgramLoad {
     let arguments = format!("max-messages --users {users} --rate {rate} --seconds {seconds} --idle 3");
-    Load { transport, ..load("browsers", "websocket-vs-bosh", users, 0, &arguments) }
+    ProgramLoad { transport, ..load("browsers", "websocket-vs-bosh", users, 0, &arguments) }
 }
 
 /// The table of scenarios as a command line of its own.
 #[derive(Debug, Parser)]
-struct Line {
+struct ScenarioLine {
     #[command(subcommand)]
-    scenario: scenario::Command,
+    scenario: scenario::ScenarioCommand,
 }
 
-impl Load {
+impl ProgramLoad {
     /// Returns whether there is anything to run there.
-    pub fn fits(&self, peer: Peer) -> bool {
-        peer != Peer::Raw || self.raw.is_some()
+    pub fn fits(&self, peer: PeerServer) -> bool {
+        peer != PeerServer::Raw || self.raw.is_some()
     }
 
     /// Runs the load against a server that is up.
     ///
     /// # Errors
     /// Arguments that the scenario doesn't take.
-    pub fn run(&self, peer: Peer, server: &Started) -> Outcome<RunResult> {
+    pub fn run(&self, peer: PeerServer, server: &Started) -> BenchOutcome<RunResult> {
         let address = if self.transport == Transport::Tcp { server.address } else { server.web };
         let line = self.line(peer, &address.to_string(), server.pid());
-        let line = Line::try_parse_from(line).map_err(|error| error.to_string())?;
+        let line = ScenarioLine::try_parse_from(line).map_err(|error| error.to_string())?;
         Ok(line.scenario.run())
     }
 
-    fn line(&self, peer: Peer, host: &str, pid: u32) -> Vec<String> {
+    fn line(&self, peer: PeerServer, host: &str, pid: u32) -> Vec<String> {
         let mut line = vec!["peers".to_owned()];
         line.extend(self.arguments.iter().cloned());
         // Debian's Prosody has no XEP-0033.
-        if (peer, self.name) == (Peer::Prosody, "multicast") {
+        if (peer, self.name) == (PeerServer::Prosody, "multicast") {
             line.extend(["--ways", "single"].map(str::to_owned));
         }
         let pid = pid.to_string();
@@ -179,7 +186,7 @@ impl Load {
         RunResult {
             format: FORMAT,
             started_unix: begun.as_secs(),
-            machine: Machine::this(),
+            machine: RunMachine::this(),
             ended: why.to_owned(),
             ..RunResult::default()
         }
@@ -194,9 +201,13 @@ mod tests {
     #[test]
     fn every_load_is_one_that_the_scenarios_take() {
         for load in loads(false).into_iter().chain(loads(true)) {
-            for peer in Peer::value_variants() {
+            for peer in PeerServer::value_variants() {
                 let line = load.line(*peer, "127.0.0.1:5222", 1);
-                assert!(Line::try_parse_from(&line).is_ok(), "{line:?}: {}", Line::try_parse_from(&line).unwrap_err());
+                assert!(
+                    ScenarioLine::try_parse_from(&line).is_ok(),
+                    "{line:?}: {}",
+                    ScenarioLine::try_parse_from(&line).unwrap_err()
+                );
             }
         }
     }

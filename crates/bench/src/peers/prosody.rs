@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use super::child::tied;
-use super::population::{DOMAIN, ITERATIONS, Keys, Population, SALT, filled, keys};
-use super::started::{Ports, Ready};
-use crate::{Outcome, chat};
+use super::population::{DOMAIN, ITERATIONS, Population, PopulationKeys, SALT, filled, keys};
+use super::started::{Ports, StartedReady};
+use crate::{BenchOutcome, chat};
 
 /// Its executable.
 pub(super) const PROGRAM: &str = "/usr/bin/prosody";
@@ -16,7 +16,7 @@ pub(super) const PROGRAM: &str = "/usr/bin/prosody";
 ///
 /// # Errors
 /// The error of the system.
-pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Outcome<Ready> {
+pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> BenchOutcome<StartedReady> {
     let config = folder.join("prosody.cfg.lua");
     let (port, web, iterations) = (ports.streams.to_string(), ports.web.to_string(), ITERATIONS.to_string());
     let shown = folder.to_string_lossy();
@@ -34,10 +34,10 @@ pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Ou
     }
     let mut command = tied(PROGRAM);
     command.arg("-F").arg("--config").arg(&config).current_dir(folder);
-    Ok(Ready { command, file: None })
+    Ok(StartedReady { command, file: None })
 }
 
-fn account(keys: &Keys) -> String {
+fn account(keys: &PopulationKeys) -> String {
     format!(
         "return {{\n\t[\"iteration_count\"] = {ITERATIONS};\n\t[\"salt\"] = \"{}\";\n\
          \t[\"stored_key\"] = \"{}\";\n\t[\"server_key\"] = \"{}\";\n}};\n",

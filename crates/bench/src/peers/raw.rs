@@ -16,14 +16,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 
 use super::child::tied;
 use super::program;
-use crate::engine::{Histogram, Recorder};
+use crate::engine::{LatencyHistogram, LatencyRecorder};
 use crate::process::{Cpu, median_and_min};
-use crate::result::{self, DONE, Part, RunResult};
-use crate::{Outcome, bare_relay, chat};
+use crate::result::{self, DONE, RunResult, SweepPoint};
+use crate::{BenchOutcome, bare_relay, chat};
 
 /// The kind of a server without XMPP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum RawKind {
     /// Passes lines on within each of so many pairs.
     Relay(usize),
     /// Writes each line to all of so many connections but the one that it came from.
@@ -32,7 +32,7 @@ pub enum Kind {
 
 /// The load of the generator.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Load {
+pub(super) enum RawLoad {
     /// Pairs in a closed loop.
     Chat { pairs: usize, window: usize, seconds: f64 },
     /// One line to more and more receivers, for so many seconds each.
@@ -42,25 +42,25 @@ pub(super) enum Load {
     Everybody { users: usize, every: f64, seconds: f64, bytes: usize },
 }
 
-impl FromStr for Kind {
+impl FromStr for RawKind {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Kind, String> {
+    fn from_str(text: &str) -> Result<RawKind, String> {
         let (kind, number) = text.split_once(':').ok_or("KIND:NUMBER is wanted")?;
         let number = number.parse().map_err(|_| format!("{number} is no number"))?;
         match kind {
-            "relay" => Ok(Kind::Relay(number)),
-            "fan-out" => Ok(Kind::FanOut(number)),
+            "relay" => Ok(RawKind::Relay(number)),
+            "fan-out" => Ok(RawKind::FanOut(number)),
             other => Err(format!("there is no {other}")),
         }
     }
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for RawKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Kind::Relay(pairs) => write!(f, "relay:{pairs}"),
-            Kind::FanOut(connections) => write!(f, "fan-out:{connections}"),
+            RawKind::Relay(pairs) => write!(f, "relay:{pairs}"),
+            RawKind::FanOut(connections) => write!(f, "fan-out:{connections}"),
         }
     }
 }
@@ -69,10 +69,10 @@ impl std::fmt::Display for Kind {
 ///
 /// # Errors
 /// The error of the system.
-pub fn serve(kind: Kind) -> Outcome<()> {
+pub fn serve(kind: RawKind) -> BenchOutcome<()> {
     match kind {
-        Kind::Relay(pairs) => bare_relay::run(pairs),
-        Kind::FanOut(connections) => {
+        RawKind::Relay(pairs) => bare_relay::run(pairs),
+        RawKind::FanOut(connections) => {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
             println!("{}", listener.local_addr()?);
             fan_out(&listener, connections)
@@ -84,26 +84,26 @@ pub fn serve(kind: Kind) -> Outcome<()> {
 ///
 /// # Errors
 /// The error of the system.
-pub(super) fn measure(load: &program::Load) -> Outcome<RunResult> {
+pub(super) fn measure(load: &program::ProgramLoad) -> BenchOutcome<RunResult> {
     let mut result = load.nothing(DONE);
     result.version = Some("sockets without XMPP".to_owned());
     match load.raw.ok_or("this load has no raw limit")? {
-        Load::Chat { pairs, window, seconds } => {
-            let server = Process::start(Kind::Relay(pairs))?;
+        RawLoad::Chat { pairs, window, seconds } => {
+            let server = RawProcess::start(RawKind::Relay(pairs))?;
             play(&mut result, &server, pairs, window, Duration::from_secs_f64(seconds))?;
         }
-        Load::Everybody { users, every, seconds, bytes } => {
-            let server = Process::start(Kind::FanOut(users))?;
+        RawLoad::Everybody { users, every, seconds, bytes } => {
+            let server = RawProcess::start(RawKind::FanOut(users))?;
             let apart = Duration::from_secs_f64(every / users.max(1) as f64);
             everybody(&mut result, &server, users, (apart, Duration::from_secs_f64(seconds)), &line(bytes))?;
         }
-        Load::Multicast { from, to, step, seconds } => {
+        RawLoad::Multicast { from, to, step, seconds } => {
             let begun = Instant::now();
             for receivers in (from.max(1)..=to).step_by(step.max(1)) {
                 // A header that everybody sees grows with the receivers: the same bytes to the same
                 // sockets.
                 for (curve, length) in [("bcc", chat::BYTES), ("to", chat::BYTES + receivers * ADDRESS_BYTES)] {
-                    let server = Process::start(Kind::FanOut(receivers + 1))?;
+                    let server = RawProcess::start(RawKind::FanOut(receivers + 1))?;
                     result.parts.push(point(&server, receivers, Duration::from_secs_f64(seconds), curve, length)?);
                 }
             }
@@ -111,8 +111,11 @@ pub(super) fn measure(load: &program::Load) -> Outcome<RunResult> {
             result.delivered = result.parts.iter().map(|part| part.delivered).sum();
             result.expected = result.delivered;
             result.throughput = None;
-            let single =
-                |part: &Part| Part { curve: "single".into(), label: format!("single {}", part.n), ..part.clone() };
+            let single = |part: &SweepPoint| SweepPoint {
+                curve: "single".into(),
+                label: format!("single {}", part.n),
+                ..part.clone()
+            };
             let singles: Vec<_> = result.parts.iter().filter(|part| part.curve == "bcc").map(single).collect();
             result.parts.extend(singles);
             result.notes.push(format!(
@@ -126,23 +129,23 @@ pub(super) fn measure(load: &program::Load) -> Outcome<RunResult> {
 }
 
 /// Such a server as a child process; ended when dropped.
-struct Process {
+struct RawProcess {
     child: std::process::Child,
     address: SocketAddr,
 }
 
-impl Process {
-    fn start(kind: Kind) -> Outcome<Process> {
+impl RawProcess {
+    fn start(kind: RawKind) -> BenchOutcome<RawProcess> {
         let mut command = tied(std::env::current_exe()?);
         command.args(["bench", "peers", "--raw", &kind.to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut line)?;
-        Ok(Process { child, address: line.trim().parse()? })
+        Ok(RawProcess { child, address: line.trim().parse()? })
     }
 }
 
-impl Drop for Process {
+impl Drop for RawProcess {
     fn drop(&mut self) {
         // It may have ended by itself, as its connections were closed.
         let _ = self.child.kill();
@@ -150,9 +153,9 @@ impl Drop for Process {
     }
 }
 
-fn fan_out(listener: &TcpListener, connections: usize) -> Outcome<()> {
-    let sockets: Vec<TcpStream> = (0..connections).map(|_| Ok(listener.accept()?.0)).collect::<Outcome<_>>()?;
-    let set = Set::of(&sockets)?;
+fn fan_out(listener: &TcpListener, connections: usize) -> BenchOutcome<()> {
+    let sockets: Vec<TcpStream> = (0..connections).map(|_| Ok(listener.accept()?.0)).collect::<BenchOutcome<_>>()?;
+    let set = RawSet::of(&sockets)?;
     let mut carries = vec![Vec::new(); sockets.len()];
     let mut buffer = vec![0; BUFFER];
     loop {
@@ -175,7 +178,7 @@ fn fan_out(listener: &TcpListener, connections: usize) -> Outcome<()> {
     }
 }
 
-fn write_all(mut socket: &TcpStream, mut bytes: &[u8]) -> Outcome<()> {
+fn write_all(mut socket: &TcpStream, mut bytes: &[u8]) -> BenchOutcome<()> {
     while !bytes.is_empty() {
         match socket.write(bytes) {
             Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
@@ -189,19 +192,19 @@ fn write_all(mut socket: &TcpStream, mut bytes: &[u8]) -> Outcome<()> {
 }
 
 /// Pairs in a closed loop, for a while after a warm-up of half a second.
-fn play(result: &mut RunResult, server: &Process, pairs: usize, window: usize, time: Duration) -> Outcome<()> {
-    let mut table = Table::connect(server.address, 2 * pairs)?;
+fn play(result: &mut RunResult, server: &RawProcess, pairs: usize, window: usize, time: Duration) -> BenchOutcome<()> {
+    let mut table = RawTable::connect(server.address, 2 * pairs)?;
     let line = line(chat::BYTES);
     let (begun, mut sent) = (Instant::now(), vec![std::collections::VecDeque::new(); 2 * pairs]);
     for seat in (0..2 * pairs).step_by(2).cycle().take(pairs * window) {
         table.send(seat, &line)?;
         sent.get_mut(seat).ok_or("no such seat")?.push_back(0);
     }
-    let (mut recorder, mut from, until) = (Recorder::default(), None, begun + WARM_UP + time);
+    let (mut recorder, mut from, until) = (LatencyRecorder::default(), None, begun + WARM_UP + time);
     let mut count = 0;
     while Instant::now() < until {
         if from.is_none() && begun.elapsed() >= WARM_UP {
-            (recorder, count) = (Recorder::default(), 0);
+            (recorder, count) = (LatencyRecorder::default(), 0);
             from = Some((Instant::now(), Cpu::of(server.child.id())?, Cpu::of_this_process()));
         }
         for (seat, lines) in table.read(line.len())? {
@@ -223,7 +226,7 @@ fn play(result: &mut RunResult, server: &Process, pairs: usize, window: usize, t
     result.throughput = Some(count as f64 / result.seconds);
     result.sessions = 2 * pairs as u64;
     result.notes.push("its generator has one thread: compare CPU time, not deliveries by second".to_owned());
-    let mut histogram = Histogram::default();
+    let mut histogram = LatencyHistogram::default();
     histogram.add(&recorder);
     result.latency = histogram.latency();
     Ok(())
@@ -233,14 +236,14 @@ fn play(result: &mut RunResult, server: &Process, pairs: usize, window: usize, t
 /// counts from the time at which a line was to be sent.
 fn everybody(
     result: &mut RunResult,
-    server: &Process,
+    server: &RawProcess,
     users: usize,
     (apart, time): (Duration, Duration),
     line: &[u8],
-) -> Outcome<()> {
-    let mut table = Table::connect(server.address, users)?;
+) -> BenchOutcome<()> {
+    let mut table = RawTable::connect(server.address, users)?;
     let (server_before, own_before) = (Cpu::of(server.child.id())?, Cpu::of_this_process());
-    let (begun, recorder, mut came) = (Instant::now(), Recorder::default(), vec![0; users]);
+    let (begun, recorder, mut came) = (Instant::now(), LatencyRecorder::default(), vec![0; users]);
     // When each line was to be sent.
     let mut sent: Vec<Duration> = Vec::new();
     let mut delivered = 0;
@@ -274,14 +277,14 @@ fn everybody(
     result.server_cpu = Some(used(&Cpu::of(server.child.id())?.since(&server_before), delivered as u64));
     result.generator_cpu = used(&Cpu::of_this_process().since(&own_before), delivered as u64);
     result.sessions = users as u64;
-    let mut histogram = Histogram::default();
+    let mut histogram = LatencyHistogram::default();
     histogram.add(&recorder);
     result.latency = histogram.latency();
     Ok(())
 }
 
-fn used(cpu: &Cpu, operations: u64) -> result::Cpu {
-    result::Cpu {
+fn used(cpu: &Cpu, operations: u64) -> result::ServerCpu {
+    result::ServerCpu {
         total_s: cpu.seconds(),
         user_s: cpu.seconds() * cpu.user_share(),
         us_per_operation: cpu.seconds() * 1e6 / operations.max(1) as f64,
@@ -289,8 +292,14 @@ fn used(cpu: &Cpu, operations: u64) -> result::Cpu {
 }
 
 /// Sends one line to so many receivers, again and again, and measures that.
-fn point(server: &Process, receivers: usize, time: Duration, curve: &str, length: usize) -> Outcome<Part> {
-    let mut table = Table::connect(server.address, receivers + 1)?;
+fn point(
+    server: &RawProcess,
+    receivers: usize,
+    time: Duration,
+    curve: &str,
+    length: usize,
+) -> BenchOutcome<SweepPoint> {
+    let mut table = RawTable::connect(server.address, receivers + 1)?;
     let (line, begun, mut rounds) = (line(length), Instant::now(), Vec::new());
     let before = Cpu::of(server.child.id())?;
     while rounds.is_empty() || begun.elapsed() < time {
@@ -307,7 +316,7 @@ fn point(server: &Process, receivers: usize, time: Duration, curve: &str, length
     }
     let cpu = Cpu::of(server.child.id())?.since(&before).seconds();
     let delivered = rounds.len() * receivers;
-    Ok(Part {
+    Ok(SweepPoint {
         curve: curve.to_owned(),
         label: format!("{curve} {receivers}"),
         n: receivers as u64,
@@ -328,33 +337,34 @@ fn line(length: usize) -> Vec<u8> {
 
 /// The generator's connections. As lines all have the same length, bytes are counted and not looked
 /// at.
-struct Table {
+struct RawTable {
     sockets: Vec<TcpStream>,
-    set: Set,
+    set: RawSet,
     /// Bytes of an unfinished line, for each.
     parts: Vec<usize>,
     buffer: Vec<u8>,
 }
 
-impl Table {
-    fn connect(server: SocketAddr, count: usize) -> Outcome<Table> {
-        let sockets: Vec<TcpStream> = (0..count).map(|_| Ok(TcpStream::connect(server)?)).collect::<Outcome<_>>()?;
-        let set = Set::of(&sockets)?;
-        Ok(Table { sockets, set, parts: vec![0; count], buffer: vec![0; BUFFER] })
+impl RawTable {
+    fn connect(server: SocketAddr, count: usize) -> BenchOutcome<RawTable> {
+        let sockets: Vec<TcpStream> =
+            (0..count).map(|_| Ok(TcpStream::connect(server)?)).collect::<BenchOutcome<_>>()?;
+        let set = RawSet::of(&sockets)?;
+        Ok(RawTable { sockets, set, parts: vec![0; count], buffer: vec![0; BUFFER] })
     }
 
-    fn send(&self, seat: usize, line: &[u8]) -> Outcome<()> {
+    fn send(&self, seat: usize, line: &[u8]) -> BenchOutcome<()> {
         write_all(self.sockets.get(seat).ok_or("no such seat")?, line)
     }
 
     /// Waits for input; returns the connections and the number of whole lines of that length that
     /// each of them got.
-    fn read(&mut self, length: usize) -> Outcome<Vec<(usize, usize)>> {
+    fn read(&mut self, length: usize) -> BenchOutcome<Vec<(usize, usize)>> {
         self.read_within(length, Duration::from_millis(100))
     }
 
     /// Does the same, within a time.
-    fn read_within(&mut self, length: usize, most: Duration) -> Outcome<Vec<(usize, usize)>> {
+    fn read_within(&mut self, length: usize, most: Duration) -> BenchOutcome<Vec<(usize, usize)>> {
         let mut came = Vec::new();
         for number in self.set.wait(most)? {
             let (Some(mut socket), Some(part)) = (self.sockets.get(number), self.parts.get_mut(number)) else {
@@ -374,21 +384,21 @@ impl Table {
 }
 
 /// An epoll set over sockets, which it makes non-blocking.
-struct Set(OwnedFd);
+struct RawSet(OwnedFd);
 
-impl Set {
-    fn of(sockets: &[TcpStream]) -> Outcome<Set> {
+impl RawSet {
+    fn of(sockets: &[TcpStream]) -> BenchOutcome<RawSet> {
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for (number, socket) in sockets.iter().enumerate() {
             socket.set_nonblocking(true)?;
             socket.set_nodelay(true)?;
             epoll::add(&set, socket, epoll::EventData::new_u64(number as u64), epoll::EventFlags::IN)?;
         }
-        Ok(Set(set))
+        Ok(RawSet(set))
     }
 
     /// Returns the numbers of the sockets that can be read.
-    fn wait(&self, most: Duration) -> Outcome<Vec<usize>> {
+    fn wait(&self, most: Duration) -> BenchOutcome<Vec<usize>> {
         let mut events = Vec::with_capacity(EVENTS);
         match epoll::wait(&self.0, rustix::buffer::spare_capacity(&mut events), Some(&Timespec::try_from(most)?)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -419,7 +429,7 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let server = std::thread::spawn(move || fan_out(&listener, 4).map_err(|error| error.to_string()));
-        let mut table = Table::connect(address, 4).unwrap();
+        let mut table = RawTable::connect(address, 4).unwrap();
         for _ in 0..3 {
             table.send(1, &line(chat::BYTES)).unwrap();
         }
@@ -436,9 +446,9 @@ mod tests {
 
     #[test]
     fn kinds_survive_the_command_line() {
-        for kind in [Kind::Relay(7), Kind::FanOut(902)] {
+        for kind in [RawKind::Relay(7), RawKind::FanOut(902)] {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
-        assert!("relay".parse::<Kind>().is_err() && "x:1".parse::<Kind>().is_err());
+        assert!("relay".parse::<RawKind>().is_err() && "x:1".parse::<RawKind>().is_err());
     }
 }

@@ -10,14 +10,14 @@ use rookery_store::{Edit, RosterItem, Stores, Subscription, sqlite, wait};
 
 use super::child::tied;
 use super::population::{DOMAIN, ITERATIONS, Population, credentials, filled};
-use super::started::{Ports, Ready};
-use crate::{Outcome, chat};
+use super::started::{Ports, StartedReady};
+use crate::{BenchOutcome, chat};
 
 /// Writes configuration and accounts into the folder.
 ///
 /// # Errors
 /// The error of the system or the store.
-pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Outcome<Ready> {
+pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> BenchOutcome<StartedReady> {
     let data = folder.join("data");
     fs::create_dir(&data)?;
     let (port, web, iterations) = (ports.streams.to_string(), ports.web.to_string(), ITERATIONS.to_string());
@@ -26,10 +26,10 @@ pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Ou
     fill(&data, population)?;
     let mut command = tied(env::current_exe()?);
     command.arg("serve").arg("--data-dir").arg(&data).current_dir(folder);
-    Ok(Ready { command, file: None })
+    Ok(StartedReady { command, file: None })
 }
 
-fn fill(data: &Path, population: Population) -> Outcome<()> {
+fn fill(data: &Path, population: Population) -> BenchOutcome<()> {
     let stores = Stores::of(Arc::new(sqlite::open(&data.join("rookery.db"), &sqlite::Options::default())?));
     let credentials = credentials()?;
     let jid = |number| Jid::parse(&chat::account(number, DOMAIN));

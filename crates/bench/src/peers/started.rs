@@ -6,15 +6,15 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::child::Child;
-use super::{Peer, Population, ejabberd, prosody, rookery};
-use crate::Outcome;
+use super::child::ServerChild;
+use super::{PeerServer, Population, ejabberd, prosody, rookery};
+use crate::BenchOutcome;
 use crate::port::free_port;
 
 /// A server that takes logins; ended when dropped.
 #[derive(Debug)]
 pub(super) struct Started {
-    child: Child,
+    child: ServerChild,
     /// The address at which it listens.
     pub address: SocketAddr,
     /// The address at which it listens for HTTP.
@@ -31,7 +31,7 @@ pub(super) struct Ports {
 }
 
 /// The command that starts a server once its folder is prepared.
-pub(super) struct Ready {
+pub(super) struct StartedReady {
     /// The program, which must not go into the background: its process is the one that is measured.
     pub command: Command,
     /// The file that is there when the accounts are, where they can't be made before.
@@ -49,17 +49,17 @@ impl Started {
 ///
 /// # Errors
 /// The reason for which it doesn't come up.
-pub(super) fn start(peer: Peer, population: Population) -> Outcome<Started> {
+pub(super) fn start(peer: PeerServer, population: Population) -> BenchOutcome<Started> {
     let folder = TempDir::with_prefix("rookery-bench-")?;
     let ports = Ports { streams: free_port()?.port(), web: free_port()?.port() };
     let ready = match peer {
-        Peer::Rookery => rookery::prepare(folder.path(), ports, population),
-        Peer::Ejabberd => ejabberd::prepare(folder.path(), ports, population),
-        Peer::Prosody => prosody::prepare(folder.path(), ports, population),
-        Peer::Raw => Err("the raw limit is no XMPP server".into()),
+        PeerServer::Rookery => rookery::prepare(folder.path(), ports, population),
+        PeerServer::Ejabberd => ejabberd::prepare(folder.path(), ports, population),
+        PeerServer::Prosody => prosody::prepare(folder.path(), ports, population),
+        PeerServer::Raw => Err("the raw limit is no XMPP server".into()),
     }?;
     let [address, web] = [ports.streams, ports.web].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    let mut child = Child::start(folder, ready.command)?;
+    let mut child = ServerChild::start(folder, ready.command)?;
     child.wait_until_ready(address, ready.file.as_deref())?;
     child.wait_until_ready(web, None)?;
     Ok(Started { child, address, web })

@@ -6,7 +6,7 @@ use clap::Parser;
 use super::*;
 
 #[derive(Debug, Parser)]
-struct Line {
+struct PeerLine {
     #[command(flatten)]
     peers: Peers,
 }
@@ -14,15 +14,15 @@ struct Line {
 #[test]
 fn only_what_was_asked_for_is_planned() {
     let plan = |words: &[&str]| {
-        let args = Line::try_parse_from([&["peers"], words].concat()).unwrap().peers;
+        let args = PeerLine::try_parse_from([&["peers"], words].concat()).unwrap().peers;
         planned(&args).into_iter().map(|(load, peer)| (load.name, peer)).collect::<Vec<_>>()
     };
     assert_eq!(
         plan(&["--only", "rookery,raw", "--scenarios", "idle,chat-8"]),
-        [("chat-8", Peer::Rookery), ("chat-8", Peer::Raw), ("idle", Peer::Rookery)]
+        [("chat-8", PeerServer::Rookery), ("chat-8", PeerServer::Raw), ("idle", PeerServer::Rookery)]
     );
-    assert!(Line::try_parse_from(["peers", "--scenarios", "chess"]).is_err());
-    assert!(Line::try_parse_from(["peers", "--only", "chess"]).is_err());
+    assert!(PeerLine::try_parse_from(["peers", "--scenarios", "chess"]).is_err());
+    assert!(PeerLine::try_parse_from(["peers", "--only", "chess"]).is_err());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::Outcome;
+use crate::BenchOutcome;
 use crate::report::metric::{Better, Metric};
 use crate::report::table::{aligned, printable, remarks, told};
 use crate::report::{by_scenario, html, labels};
@@ -17,7 +17,7 @@ use crate::result::RunResult;
 ///
 /// # Errors
 /// A file that can't be read or isn't the result of a run; one that can't be written.
-pub fn run(files: &[PathBuf], page: Option<&Path>, markdown: Option<&Path>) -> Outcome<()> {
+pub fn run(files: &[PathBuf], page: Option<&Path>, markdown: Option<&Path>) -> BenchOutcome<()> {
     let runs: Vec<RunResult> = files.iter().map(|file| RunResult::read(file)).collect::<Result<_, _>>()?;
     print!("{}", text(&runs));
     for (file, made) in [(page, html as fn(&[RunResult]) -> String), (markdown, super::markdown)] {
@@ -101,12 +101,12 @@ fn sweep(runs: &[&RunResult]) -> Vec<Vec<String>> {
     let Some((first, others)) = runs.split_first() else { return Vec::new() };
     let mut rows = Vec::new();
     for part in &first.parts {
-        let cost: fn(&crate::result::Part) -> Option<f64> = match part.us_cpu_per_destination {
+        let cost: fn(&crate::result::SweepPoint) -> Option<f64> = match part.us_cpu_per_destination {
             Some(_) => |part| part.us_cpu_per_destination,
             None => |part| Some(part.us_per_destination_wall),
         };
         let what = if part.us_cpu_per_destination.is_some() { "CPU" } else { "time" };
-        let show = |value: Option<f64>| super::number::Unit::Microseconds.show(value.unwrap_or(f64::NAN));
+        let show = |value: Option<f64>| super::number::NumberUnit::Microseconds.show(value.unwrap_or(f64::NAN));
         let mut row = vec![format!("{} {}, {what}", part.curve, part.n), show(cost(part))];
         for run in others {
             let same = run.parts.iter().find(|other| other.curve == part.curve && other.n == part.n);

@@ -6,28 +6,28 @@ use std::{env, fs, io};
 
 /// The results of one benchmark.
 #[derive(Debug)]
-pub struct Report {
+pub struct FigureReport {
     name: &'static str,
-    rows: Vec<Row>,
+    rows: Vec<FigureRow>,
 }
 
 #[derive(Debug)]
-struct Row {
+struct FigureRow {
     what: String,
     value: f64,
     unit: &'static str,
     note: String,
 }
 
-impl Report {
+impl FigureReport {
     /// Returns an empty report.
-    pub fn new(name: &'static str) -> Report {
-        Report { name, rows: Vec::new() }
+    pub fn new(name: &'static str) -> FigureReport {
+        FigureReport { name, rows: Vec::new() }
     }
 
     /// Adds a figure and shows it at once: a long benchmark should show that it lives.
     pub fn add(&mut self, what: impl Into<String>, value: f64, unit: &'static str, note: impl Into<String>) {
-        let row = Row { what: what.into(), value, unit, note: note.into() };
+        let row = FigureRow { what: what.into(), value, unit, note: note.into() };
         println!("{}", row.line());
         self.rows.push(row);
     }
@@ -58,7 +58,7 @@ impl Report {
     }
 }
 
-impl Row {
+impl FigureRow {
     fn line(&self) -> String {
         format!("{:<52} {:>12.3} {:<24} {}", self.what, self.value, self.unit, self.note).trim_end().to_owned()
     }
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn json_is_escaped_and_has_no_numbers_that_json_lacks() {
-        let mut report = Report::new("x");
+        let mut report = FigureReport::new("x");
         report.add("a \"b\" \\ \n", 1.5, "ns", "");
         report.add("c", f64::NAN, "ns", "none");
         let wanted = "{\"benchmark\":\"x\",\"results\":[\n\

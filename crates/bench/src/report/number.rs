@@ -4,9 +4,9 @@
 /// The sign for a value that is missing or not finite.
 pub(super) const NONE: &str = "–";
 
-/// The unit of a number.
+/// The quantity that a number measures, by which it is written and compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub enum NumberUnit {
     /// Microseconds; shown as µs, ms or s.
     Microseconds,
     /// Bytes; shown as KiB, MiB or GiB.
@@ -21,21 +21,21 @@ pub enum Unit {
     Cores,
 }
 
-impl Unit {
+impl NumberUnit {
     /// Returns the number with its unit.
     pub fn show(self, value: f64) -> String {
         if !value.is_finite() {
             return NONE.to_owned();
         }
         match self {
-            Unit::Microseconds if value.abs() >= 1e6 => format!("{} s", digits(value / 1e6)),
-            Unit::Microseconds if value.abs() >= 1e3 => format!("{} ms", digits(value / 1e3)),
-            Unit::Microseconds => format!("{} µs", digits(value)),
-            Unit::Bytes => bytes(value),
-            Unit::Seconds => format!("{} s", digits(value)),
-            Unit::PerSecond => format!("{}/s", digits(value)),
-            Unit::Count => digits(value),
-            Unit::Cores => format!("{} %", digits(value * 100.0)),
+            NumberUnit::Microseconds if value.abs() >= 1e6 => format!("{} s", digits(value / 1e6)),
+            NumberUnit::Microseconds if value.abs() >= 1e3 => format!("{} ms", digits(value / 1e3)),
+            NumberUnit::Microseconds => format!("{} µs", digits(value)),
+            NumberUnit::Bytes => bytes(value),
+            NumberUnit::Seconds => format!("{} s", digits(value)),
+            NumberUnit::PerSecond => format!("{}/s", digits(value)),
+            NumberUnit::Count => digits(value),
+            NumberUnit::Cores => format!("{} %", digits(value * 100.0)),
         }
     }
 }
@@ -89,20 +89,20 @@ mod tests {
     #[test]
     fn numbers_are_short_and_carry_a_unit_that_fits() {
         let cases = [
-            (Unit::Microseconds, 0.25, "0.250 µs"),
-            (Unit::Microseconds, 12.345, "12.3 µs"),
-            (Unit::Microseconds, 1208.0, "1.21 ms"),
-            (Unit::Microseconds, 908_000.0, "908 ms"),
-            (Unit::Microseconds, 2.5e6, "2.50 s"),
-            (Unit::Bytes, 512.0, "512 B"),
-            (Unit::Bytes, 63.0 * 1024.0, "63 KiB"),
-            (Unit::Bytes, 1.5 * 1024.0 * 1024.0 * 1024.0, "1.50 GiB"),
-            (Unit::PerSecond, 21_000.0, "21\u{202f}000/s"),
-            (Unit::Count, 1_234_567.0, "1\u{202f}234\u{202f}567"),
-            (Unit::Count, 901.0, "901"),
-            (Unit::Cores, 0.333, "33.3 %"),
-            (Unit::Seconds, 0.0, "0 s"),
-            (Unit::Count, -12_345.0, "-12\u{202f}345"),
+            (NumberUnit::Microseconds, 0.25, "0.250 µs"),
+            (NumberUnit::Microseconds, 12.345, "12.3 µs"),
+            (NumberUnit::Microseconds, 1208.0, "1.21 ms"),
+            (NumberUnit::Microseconds, 908_000.0, "908 ms"),
+            (NumberUnit::Microseconds, 2.5e6, "2.50 s"),
+            (NumberUnit::Bytes, 512.0, "512 B"),
+            (NumberUnit::Bytes, 63.0 * 1024.0, "63 KiB"),
+            (NumberUnit::Bytes, 1.5 * 1024.0 * 1024.0 * 1024.0, "1.50 GiB"),
+            (NumberUnit::PerSecond, 21_000.0, "21\u{202f}000/s"),
+            (NumberUnit::Count, 1_234_567.0, "1\u{202f}234\u{202f}567"),
+            (NumberUnit::Count, 901.0, "901"),
+            (NumberUnit::Cores, 0.333, "33.3 %"),
+            (NumberUnit::Seconds, 0.0, "0 s"),
+            (NumberUnit::Count, -12_345.0, "-12\u{202f}345"),
         ];
         for (unit, value, wanted) in cases {
             assert_eq!(unit.show(value), wanted);
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn what_is_no_number_is_a_dash() {
         for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-            assert_eq!(Unit::Bytes.show(value), NONE);
+            assert_eq!(NumberUnit::Bytes.show(value), NONE);
         }
     }
 }

@@ -11,7 +11,7 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
 use plotters::prelude::*;
 
 /// A plot to be drawn.
-pub(super) struct Plot {
+pub(super) struct ReportPlot {
     /// The description, for people who can't see it.
     pub title: &'static str,
     /// Name and unit of the horizontal axis.
@@ -52,7 +52,7 @@ pub(super) enum Marks {
     Percentiles,
 }
 
-impl Plot {
+impl ReportPlot {
     /// Returns the drawing; `None` if no curve has a point that can be drawn.
     pub fn svg(&self) -> Option<String> {
         let curves: Vec<Pieces> =
@@ -251,9 +251,9 @@ pub(super) const CURVES: [RGBColor; 8] = [
 mod tests {
     use super::*;
 
-    fn plot(points: Vec<(f64, f64)>, y: Marks) -> Plot {
+    fn plot(points: Vec<(f64, f64)>, y: Marks) -> ReportPlot {
         let curves = vec![Curve { colour: 0, points, dots: false }];
-        Plot { title: "t", x_name: "x", y_name: "y", x: Marks::Linear, y, curves }
+        ReportPlot { title: "t", x_name: "x", y_name: "y", x: Marks::Linear, y, curves }
     }
 
     #[test]

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::report::plot::{Curve, Marks, Plot};
-use crate::result::{Latency, Part, RunResult, Sample};
+use crate::report::plot::{Curve, Marks, ReportPlot};
+use crate::result::{Latency, RunResult, RunSample, SweepPoint};
 
 /// A plot with what stands above it.
 pub(super) struct Figure {
@@ -20,7 +20,7 @@ pub(super) fn figures(runs: &[&RunResult], colours: &[usize]) -> Vec<Figure> {
     let each = || runs.iter().copied().zip(colours.iter().copied());
     let mut figures = sweep(runs, colours);
     let latency = each().filter_map(|(run, colour)| Some(line(colour, distribution(run.latency.as_ref()?)))).collect();
-    figures.extend(figure(Plot {
+    figures.extend(figure(ReportPlot {
         title: "Latency by percentile",
         x_name: "share of the deliveries",
         y_name: "milliseconds",
@@ -33,7 +33,14 @@ pub(super) fn figures(runs: &[&RunResult], colours: &[usize]) -> Vec<Figure> {
             line(colour, run.series.iter().map(|sample| (sample.t_s, of(sample).unwrap_or(f64::NAN))).collect())
         };
         let curves: Vec<Curve> = each().map(curve).filter(says_something).collect();
-        figures.extend(figure(Plot { title, x_name: "seconds", y_name, x: Marks::Linear, y: Marks::Linear, curves }));
+        figures.extend(figure(ReportPlot {
+            title,
+            x_name: "seconds",
+            y_name,
+            x: Marks::Linear,
+            y: Marks::Linear,
+            curves,
+        }));
     }
     figures
 }
@@ -58,7 +65,7 @@ fn sweep(runs: &[&RunResult], colours: &[usize]) -> Vec<Figure> {
                 Curve { colour: *colour, points, dots: true }
             };
             let curves = runs.iter().zip(colours).map(curve).collect();
-            let plot = Plot {
+            let plot = ReportPlot {
                 title: "Cost by destination",
                 x_name: "destinations",
                 y_name: "µs by destination",
@@ -72,7 +79,7 @@ fn sweep(runs: &[&RunResult], colours: &[usize]) -> Vec<Figure> {
     figures
 }
 
-fn figure(plot: Plot) -> Option<Figure> {
+fn figure(plot: ReportPlot) -> Option<Figure> {
     Some(Figure { title: plot.title.to_owned(), svg: plot.svg()? })
 }
 
@@ -99,9 +106,9 @@ fn distribution(latency: &Latency) -> Vec<(f64, f64)> {
     points
 }
 
-type Series = (&'static str, &'static str, fn(&Sample) -> Option<f64>);
+type PlotSeries = (&'static str, &'static str, fn(&RunSample) -> Option<f64>);
 
-const SERIES: [Series; 6] = [
+const SERIES: [PlotSeries; 6] = [
     ("Deliveries over time", "by second", |sample| Some(sample.delivered_per_s)),
     ("Latency p99 over time", "milliseconds", |sample| sample.p99_us.map(|p99| p99 / 1e3)),
     ("Server CPU over time", "cores", |sample| sample.server_cpu_share),
@@ -110,9 +117,9 @@ const SERIES: [Series; 6] = [
     ("Generator CPU over time", "cores", |sample| Some(sample.generator_cpu_share)),
 ];
 
-type Cost = (&'static str, fn(&Part) -> f64);
+type PlottedCost = (&'static str, fn(&SweepPoint) -> f64);
 
-const COSTS: [Cost; 2] = [
+const COSTS: [PlottedCost; 2] = [
     ("server CPU by destination", |part| part.us_cpu_per_destination.unwrap_or(f64::NAN)),
     ("time by destination", |part| part.us_per_destination_wall),
 ];

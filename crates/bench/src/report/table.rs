@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use crate::report::metric::{self, Metric, Unit};
+use crate::report::metric::{self, Metric, NumberUnit};
 use crate::report::number::NONE;
 use crate::report::{by_scenario, labels};
-use crate::result::{Part, RunResult};
+use crate::result::{RunResult, SweepPoint};
 
 /// Returns one or several runs for a terminal: a table for each scenario, a column for each run,
 /// and what went wrong.
@@ -91,14 +91,14 @@ pub(super) fn sweep_rows(runs: &[&RunResult]) -> Option<Vec<Vec<String>>> {
     Some(rows)
 }
 
-fn costs(part: &Part) -> [String; 2] {
+fn costs(part: &SweepPoint) -> [String; 2] {
     let cpu = part.us_cpu_per_destination.unwrap_or(f64::NAN);
     let missing = part.expected.saturating_sub(part.delivered);
     // Where nothing came, nothing was measured.
     let wall = if part.delivered == 0 { f64::NAN } else { part.us_per_destination_wall };
-    let wall = Unit::Microseconds.show(wall);
+    let wall = NumberUnit::Microseconds.show(wall);
     let wall = if missing > 0 { format!("{wall} ({missing} missing)") } else { wall };
-    [wall, Unit::Microseconds.show(cpu)]
+    [wall, NumberUnit::Microseconds.show(cpu)]
 }
 
 /// Returns the facts that a reader must know to believe the figures: how runs ended, whose limit

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::result::{Cpu, DONE, FORMAT, Latency, Logins, Machine, Memory, Part, Sample};
+use crate::result::{DONE, FORMAT, Latency, LoginSeries, RunMachine, RunSample, ServerCpu, ServerMemory, SweepPoint};
 
 fn run(scenario: &str, server: &str) -> RunResult {
-    let sample = |t: u32| Sample {
+    let sample = |t: u32| RunSample {
         t_s: f64::from(t),
         delivered_per_s: 20_900.0 + f64::from(t),
         sent_per_s: 21_000.0,
@@ -16,7 +16,7 @@ fn run(scenario: &str, server: &str) -> RunResult {
         generator_cpu_share: 0.2,
         p99_us: Some(900.0),
     };
-    let part = |(curve, n): (&str, u64)| Part {
+    let part = |(curve, n): (&str, u64)| SweepPoint {
         curve: curve.into(),
         label: format!("{curve} {n}"),
         n,
@@ -35,9 +35,14 @@ fn run(scenario: &str, server: &str) -> RunResult {
         started_unix: 1_700_000_000,
         seconds: 10.0,
         settings: BTreeMap::from([("pairs".into(), "1000".into()), ("host".into(), format!("{server}:5222"))]),
-        machine: Machine { cores: 2, model: "a processor".into(), kernel: "6.1".into() },
+        machine: RunMachine { cores: 2, model: "a processor".into(), kernel: "6.1".into() },
         sessions: 2000,
-        login: Some(Logins { count: 2000, per_second: 900.0, per_cpu_second: Some(1500.0), ..Logins::default() }),
+        login: Some(LoginSeries {
+            count: 2000,
+            per_second: 900.0,
+            per_cpu_second: Some(1500.0),
+            ..LoginSeries::default()
+        }),
         sent: 210_000,
         delivered: 209_999,
         expected: 210_000,
@@ -52,8 +57,8 @@ fn run(scenario: &str, server: &str) -> RunResult {
             mean_us: 280.0,
             histogram: vec![(256.0, 100), (512.0, 80), (4096.0, 2)],
         }),
-        server_cpu: Some(Cpu { total_s: 5.0, user_s: 2.0, us_per_operation: 23.8 }),
-        memory: Some(Memory { start: 10 << 20, end: 50 << 20, peak: 52 << 20, per_session: Some(700.0) }),
+        server_cpu: Some(ServerCpu { total_s: 5.0, user_s: 2.0, us_per_operation: 23.8 }),
+        memory: Some(ServerMemory { start: 10 << 20, end: 50 << 20, peak: 52 << 20, per_session: Some(700.0) }),
         series: (0..10).map(sample).collect(),
         parts: [("bcc", 1), ("bcc", 101), ("to", 1), ("to", 101)].map(part).into(),
         ended: DONE.into(),
@@ -138,7 +143,7 @@ fn what_is_no_number_is_shown_as_a_dash_and_never_by_name() {
         histogram: vec![(f64::NAN, 3), (f64::INFINITY, u64::MAX)],
         ..Latency::default()
     });
-    broken.server_cpu = Some(Cpu { total_s: f64::NAN, user_s: f64::NEG_INFINITY, us_per_operation: f64::NAN });
+    broken.server_cpu = Some(ServerCpu { total_s: f64::NAN, user_s: f64::NEG_INFINITY, us_per_operation: f64::NAN });
     for sample in &mut broken.series {
         sample.t_s = f64::NAN;
     }

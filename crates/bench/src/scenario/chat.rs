@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::compose::Composer;
 use super::run::Window;
-use super::{Run, Scenario};
-use crate::engine::{Load, NEVER, Pair, Receiver, Tracker, Worker, tally};
-use crate::{Outcome, chat};
+use super::{Scenario, ScenarioRun};
+use crate::engine::{LoadWorker, NEVER, Receiver, TrackedPair, Tracker, WorkerLoad, tally};
+use crate::{BenchOutcome, chat};
 
 /// Sizes of the load.
 #[derive(Debug, Clone, Args, Serialize)]
@@ -34,19 +34,19 @@ impl Scenario for Chat {
         2 * self.pairs
     }
 
-    fn run(&self, run: &mut Run<'_>) -> Outcome<()> {
+    fn run(&self, run: &mut ScenarioRun<'_>) -> BenchOutcome<()> {
         let clients = run.allowed(self.clients()) & !1;
         run.log_in(0..clients, chat::PRESENCE)?;
         run.meter.doing(format!("chat: {} pairs, window {}", clients / 2, self.window));
         let window = run.window(self.warm_up, self.seconds);
-        let mut loads: Vec<Pairs> =
+        let mut loads: Vec<ChatPairs> =
             (0..run.crew.threads()).map(|thread| self.pairs(run, window, clients, thread)).collect();
         run.measure(&mut loads, window)?;
         let trackers: Vec<&Tracker> = loads.iter().map(|load| &load.receiver.tracker).collect();
         let threads = loads.len();
         let sent = (0..clients).map(|number| {
             let sent = loads.get(number % threads).and_then(|load| load.outgoing.sent.get(number / threads));
-            let pair = Pair { sender: number as u32, receiver: (number ^ 1) as u32 };
+            let pair = TrackedPair { sender: number as u32, receiver: (number ^ 1) as u32 };
             (pair, sent.copied().unwrap_or_default())
         });
         run.account(tally(sent, &trackers));
@@ -55,17 +55,17 @@ impl Scenario for Chat {
 }
 
 impl Chat {
-    fn pairs(&self, run: &Run<'_>, window: Window, clients: usize, thread: usize) -> Pairs {
+    fn pairs(&self, run: &ScenarioRun<'_>, window: Window, clients: usize, thread: usize) -> ChatPairs {
         let threads = run.crew.threads();
         let own = || (0..clients).filter(move |number| number % threads == thread);
         let composer = Composer::new(run, thread);
         // One message of each pair after the other, so that no pair waits for another's window.
         let first = (0..self.window).flat_map(|_| own().filter(|number| number % 2 == 0));
-        Pairs {
+        ChatPairs {
             window,
             first: first.collect::<Vec<_>>().into_iter(),
             receiver: Receiver::new(run.number, composer.counters().clone()),
-            outgoing: Outgoing { composer, sent: vec![0; own().count()], threads },
+            outgoing: ChatOutgoing { composer, sent: vec![0; own().count()], threads },
             out: Vec::new(),
         }
     }
@@ -73,24 +73,24 @@ impl Chat {
 
 /// The pairs' clients of one thread.
 #[derive(Debug)]
-struct Pairs {
+struct ChatPairs {
     window: Window,
     /// The clients that send without having got anything.
     first: std::vec::IntoIter<usize>,
-    outgoing: Outgoing,
+    outgoing: ChatOutgoing,
     receiver: Receiver,
     out: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct Outgoing {
+struct ChatOutgoing {
     composer: Composer,
     /// The number of messages that each client of the thread has sent.
     sent: Vec<u32>,
     threads: usize,
 }
 
-impl Outgoing {
+impl ChatOutgoing {
     /// Appends the next message of a client to its partner.
     fn write(&mut self, number: usize, now: u64, out: &mut Vec<u8>) {
         let Some(sent) = self.sent.get_mut(number / self.threads) else { return };
@@ -100,8 +100,8 @@ impl Outgoing {
     }
 }
 
-impl Load for Pairs {
-    fn due(&mut self, now: u64, worker: &mut Worker) -> u64 {
+impl WorkerLoad for ChatPairs {
+    fn due(&mut self, now: u64, worker: &mut LoadWorker) -> u64 {
         if now < self.window.start {
             return self.window.start;
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rookery_xml::{Kind, Stanza};
 
 use super::rosters::contact;
-use crate::engine::{Counters, Load, NEVER, Worker};
+use crate::engine::{LoadCounters, LoadWorker, NEVER, WorkerLoad};
 
 /// Logs the clients of one thread in, except those that are.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Arrivals {
     /// There is a rate to keep.
     scheduled: bool,
     /// The counters that note the time of each login.
-    note: Option<Arc<Counters>>,
+    note: Option<Arc<LoadCounters>>,
 }
 
 /// A wave of clients.
@@ -66,7 +66,7 @@ impl Arrivals {
     }
 
     /// Notes how long each login took among the latencies.
-    pub fn noting(mut self, counters: Arc<Counters>) -> Arrivals {
+    pub fn noting(mut self, counters: Arc<LoadCounters>) -> Arrivals {
         self.note = Some(counters);
         self
     }
@@ -79,8 +79,8 @@ impl Arrivals {
     }
 }
 
-impl Load for Arrivals {
-    fn due(&mut self, now: u64, worker: &mut Worker) -> u64 {
+impl WorkerLoad for Arrivals {
+    fn due(&mut self, now: u64, worker: &mut LoadWorker) -> u64 {
         while let Some((when, number)) = self.next {
             if when > now {
                 return when;

@@ -3,28 +3,28 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use super::Run;
+use super::ScenarioRun;
 use super::server::RESOURCE;
 use crate::chat;
-use crate::engine::{Count, Counters, Mark};
+use crate::engine::{LoadCount, LoadCounters, Mark};
 
 /// Writes the messages of one thread, and counts them.
 #[derive(Debug, Clone)]
 pub struct Composer {
     run: u32,
     domain: String,
-    counters: Arc<Counters>,
+    counters: Arc<LoadCounters>,
 }
 
 impl Composer {
     /// Makes a composer for that thread.
-    pub fn new(run: &Run<'_>, thread: usize) -> Composer {
+    pub fn new(run: &ScenarioRun<'_>, thread: usize) -> Composer {
         let counters = run.crew.counters().get(thread).cloned().unwrap_or_default();
         Composer { run: run.number, domain: run.server.domain(), counters }
     }
 
     /// Returns the counters of the thread.
-    pub fn counters(&self) -> &Arc<Counters> {
+    pub fn counters(&self) -> &Arc<LoadCounters> {
         &self.counters
     }
 
@@ -42,8 +42,8 @@ impl Composer {
         mark.write(out);
         pad(start, TAIL.len(), out);
         out.extend_from_slice(TAIL.as_bytes());
-        self.counters.add(Count::Sent, 1);
-        self.counters.add(Count::Expected, 1);
+        self.counters.add(LoadCount::Sent, 1);
+        self.counters.add(LoadCount::Expected, 1);
     }
 
     /// Appends a message with that start tag, which is expected to arrive `copies` times.
@@ -54,8 +54,8 @@ impl Composer {
         mark.write(out);
         pad(start, SHORT_TAIL.len(), out);
         out.extend_from_slice(SHORT_TAIL.as_bytes());
-        self.counters.add(Count::Sent, 1);
-        self.counters.add(Count::Expected, copies);
+        self.counters.add(LoadCount::Sent, 1);
+        self.counters.add(LoadCount::Expected, copies);
     }
 }
 
@@ -66,8 +66,8 @@ impl Composer {
         let _ = write!(out, "<presence><show>{show}</show><status>");
         mark.write(out);
         out.extend_from_slice(PRESENCE_TAIL.as_bytes());
-        self.counters.add(Count::Sent, 1);
-        self.counters.add(Count::Expected, copies);
+        self.counters.add(LoadCount::Sent, 1);
+        self.counters.add(LoadCount::Expected, copies);
     }
 }
 

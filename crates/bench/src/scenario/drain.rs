@@ -2,16 +2,16 @@
 
 use rookery_xml::{Element, Stanza};
 
-use super::Run;
-use crate::Outcome;
-use crate::engine::{Load, NEVER, Worker};
+use super::ScenarioRun;
+use crate::BenchOutcome;
+use crate::engine::{LoadWorker, NEVER, WorkerLoad};
 
 /// Reads what comes, and forgets it.
 #[derive(Debug)]
 pub struct Drain;
 
-impl Load for Drain {
-    fn due(&mut self, _now: u64, _worker: &mut Worker) -> u64 {
+impl WorkerLoad for Drain {
+    fn due(&mut self, _now: u64, _worker: &mut LoadWorker) -> u64 {
         NEVER
     }
 
@@ -20,7 +20,7 @@ impl Load for Drain {
 
 /// Client 0 asks, everybody else listens.
 #[derive(Debug)]
-pub struct Question {
+pub struct DrainQuestion {
     ask: Option<String>,
     id: &'static str,
     /// The answer, once there is one.
@@ -29,22 +29,22 @@ pub struct Question {
     over: bool,
 }
 
-impl Run<'_> {
+impl ScenarioRun<'_> {
     /// Lets client 0 send an IQ with that id, and waits a while for the answer; `None` if there is
     /// none.
     ///
     /// # Errors
     /// The error of the system.
-    pub fn ask(&mut self, id: &'static str, iq: String) -> Outcome<Option<Element>> {
+    pub fn ask(&mut self, id: &'static str, iq: String) -> BenchOutcome<Option<Element>> {
         let until = self.crew.now() + PATIENCE;
-        let mut loads = [Question { ask: Some(iq), id, answer: None, until, over: false }];
+        let mut loads = [DrainQuestion { ask: Some(iq), id, answer: None, until, over: false }];
         self.watch(&mut loads, |_| false)?;
         let [question] = loads;
         Ok(question.answer)
     }
 
     /// Asks the server what it calls itself (XEP-0092).
-    pub(super) fn ask_version(&mut self) -> Outcome<()> {
+    pub(super) fn ask_version(&mut self) -> BenchOutcome<()> {
         let to = self.server.domain();
         let iq = format!("<iq type='get' to='{to}' id='version'><query xmlns='jabber:iq:version'/></iq>");
         let answer = self.ask("version", iq)?;
@@ -58,8 +58,8 @@ impl Run<'_> {
     }
 }
 
-impl Load for Question {
-    fn due(&mut self, now: u64, worker: &mut Worker) -> u64 {
+impl WorkerLoad for DrainQuestion {
+    fn due(&mut self, now: u64, worker: &mut LoadWorker) -> u64 {
         if let Some(iq) = self.ask.take() {
             worker.send(0, iq.as_bytes());
         }

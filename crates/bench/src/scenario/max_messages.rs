@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::compose::Composer;
 use super::pace::{Dice, Pace};
-use super::{Run, Scenario};
-use crate::engine::{Load, NEVER, Pair, Receiver, Tracker, Worker, tally};
-use crate::{Outcome, chat};
+use super::{Scenario, ScenarioRun};
+use crate::engine::{LoadWorker, NEVER, Receiver, TrackedPair, Tracker, WorkerLoad, tally};
+use crate::{BenchOutcome, chat};
 
 /// Sizes of the load.
 #[derive(Debug, Clone, Args, Serialize)]
@@ -43,7 +43,7 @@ impl Scenario for MaxMessages {
         self.users
     }
 
-    fn run(&self, run: &mut Run<'_>) -> Outcome<()> {
+    fn run(&self, run: &mut ScenarioRun<'_>) -> BenchOutcome<()> {
         let users = run.allowed(self.users);
         let mut by_session = None;
         if self.idle > 0.0 {
@@ -84,7 +84,7 @@ impl MaxMessages {
     /// Logs all users in and returns the number of bytes that each of them takes when nobody says
     /// anything: what they took that came last. What a server takes once, for its first clients, is
     /// not theirs.
-    fn log_in_and_weigh(&self, run: &mut Run<'_>, users: usize) -> Outcome<Option<f64>> {
+    fn log_in_and_weigh(&self, run: &mut ScenarioRun<'_>, users: usize) -> BenchOutcome<Option<f64>> {
         let idle = Duration::try_from_secs_f64(self.idle)?;
         let first = users / FIRST;
         run.log_in(0..first, chat::PRESENCE)?;
@@ -121,7 +121,7 @@ impl Writers {
         (user + 1 + which * (self.users / self.partners).max(1)) % self.users.max(1)
     }
 
-    fn send(&mut self, intended: u64, now: u64, worker: &mut Worker) {
+    fn send(&mut self, intended: u64, now: u64, worker: &mut LoadWorker) {
         let threads = self.threads;
         let own = self.users.saturating_sub(self.thread).div_ceil(threads);
         let (slot, which) = (self.dice.roll(own), self.dice.roll(self.partners));
@@ -137,18 +137,18 @@ impl Writers {
     }
 
     /// Returns the number of messages of each pair of users.
-    fn sent(&self) -> impl Iterator<Item = (Pair, u32)> + '_ {
+    fn sent(&self) -> impl Iterator<Item = (TrackedPair, u32)> + '_ {
         let threads = self.threads;
         self.sent.iter().enumerate().filter(|(_, count)| **count > 0).map(move |(at, count)| {
             let user = at / self.partners * threads + self.thread;
             let receiver = self.partner(user, at % self.partners);
-            (Pair { sender: user as u32, receiver: receiver as u32 }, *count)
+            (TrackedPair { sender: user as u32, receiver: receiver as u32 }, *count)
         })
     }
 }
 
-impl Load for Writers {
-    fn due(&mut self, now: u64, worker: &mut Worker) -> u64 {
+impl WorkerLoad for Writers {
+    fn due(&mut self, now: u64, worker: &mut LoadWorker) -> u64 {
         for _ in 0..AT_ONCE {
             let Some((_, intended)) = self.pace.take(now) else { break };
             self.send(intended, now, worker);

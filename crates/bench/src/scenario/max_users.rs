@@ -7,8 +7,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::rosters::Ring;
-use super::{Run, Scenario};
-use crate::Outcome;
+use super::{Scenario, ScenarioRun};
+use crate::BenchOutcome;
 use crate::process::slope;
 
 /// Sizes of the load.
@@ -39,7 +39,7 @@ impl Scenario for MaxUsers {
         self.users
     }
 
-    fn run(&self, run: &mut Run<'_>) -> Outcome<()> {
+    fn run(&self, run: &mut ScenarioRun<'_>) -> BenchOutcome<()> {
         let users = run.allowed(self.users);
         if self.roster > 0 {
             run.make_rosters(Ring { users, contacts: self.roster })?;

@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::engine::{Count, Totals};
+use crate::engine::{LoadCount, Totals};
 use crate::process::Cpu;
-use crate::result::Sample;
+use crate::result::RunSample;
 
 /// The instruments of a run.
 #[derive(Debug)]
 pub struct Meter {
     server: Option<u32>,
-    samples: Vec<(Instant, Sample)>,
-    last: Option<Reading>,
+    samples: Vec<(Instant, RunSample)>,
+    last: Option<MeterReading>,
     every: Duration,
     progress: Option<ProgressBar>,
     told: Instant,
@@ -26,7 +26,7 @@ pub struct Meter {
 
 /// All that can be read at one moment.
 #[derive(Debug, Clone)]
-pub struct Reading {
+pub struct MeterReading {
     /// The moment.
     pub at: Instant,
     /// The counts of the engine.
@@ -71,10 +71,10 @@ impl Meter {
     }
 
     /// Reads everything now.
-    pub fn read(&mut self, totals: Totals) -> Reading {
+    pub fn read(&mut self, totals: Totals) -> MeterReading {
         let memory = self.server.and_then(|pid| resident(pid).ok());
         self.peak = self.peak.max(memory.unwrap_or_default());
-        Reading {
+        MeterReading {
             at: Instant::now(),
             totals,
             server: self.server.and_then(|pid| Cpu::of(pid).ok()),
@@ -107,11 +107,11 @@ impl Meter {
     }
 
     /// Returns the samples, with times since `zero`.
-    pub fn series(&self, zero: Instant) -> Vec<Sample> {
+    pub fn series(&self, zero: Instant) -> Vec<RunSample> {
         let since = |at: Instant| {
             at.checked_duration_since(zero).map_or_else(|| -zero.duration_since(at).as_secs_f64(), |d| d.as_secs_f64())
         };
-        self.samples.iter().map(|(at, sample)| Sample { t_s: since(*at), ..sample.clone() }).collect()
+        self.samples.iter().map(|(at, sample)| RunSample { t_s: since(*at), ..sample.clone() }).collect()
     }
 
     /// Returns the most memory that the server had at any sample.
@@ -125,7 +125,7 @@ impl Meter {
         points.filter_map(|(sessions, bytes)| Some((sessions as f64, bytes? as f64))).collect()
     }
 
-    fn tell(&mut self, sample: &Sample) {
+    fn tell(&mut self, sample: &RunSample) {
         let server =
             sample.server_cpu_share.map_or_else(String::new, |share| format!(", server {:.0} %", share * 100.0));
         let line = format!(
@@ -158,15 +158,15 @@ impl Drop for Meter {
     }
 }
 
-fn sample(last: &Reading, now: &Reading) -> Sample {
+fn sample(last: &MeterReading, now: &MeterReading) -> RunSample {
     let seconds = now.at.duration_since(last.at).as_secs_f64().max(1e-9);
     let totals = now.totals.since(&last.totals);
     let share = |now: &Cpu, last: &Cpu| now.since(last).seconds() / seconds;
-    Sample {
+    RunSample {
         t_s: 0.0,
-        delivered_per_s: totals.get(Count::Delivered) as f64 / seconds,
-        sent_per_s: totals.get(Count::Sent) as f64 / seconds,
-        sessions: now.totals.get(Count::Sessions),
+        delivered_per_s: totals.get(LoadCount::Delivered) as f64 / seconds,
+        sent_per_s: totals.get(LoadCount::Sent) as f64 / seconds,
+        sessions: now.totals.get(LoadCount::Sessions),
         server_cpu_share: now.server.as_ref().zip(last.server.as_ref()).map(|(now, last)| share(now, last)),
         server_rss_bytes: now.memory,
         generator_cpu_share: share(&now.generator, &last.generator),

@@ -16,9 +16,9 @@ use serde::Serialize;
 use super::compose::Composer;
 use super::multicast::condition;
 use super::pace::{Dice, Pace};
-use super::{Run, Scenario};
-use crate::engine::{Count, Counters, Load, NEVER, Pair, Receiver, Tracker, Worker, tally};
-use crate::{Outcome, chat};
+use super::{Scenario, ScenarioRun};
+use crate::engine::{LoadCount, LoadCounters, LoadWorker, NEVER, Receiver, TrackedPair, Tracker, WorkerLoad, tally};
+use crate::{BenchOutcome, chat};
 
 /// Declares the flags of a preset: the same flags with other defaults.
 macro_rules! preset {
@@ -61,11 +61,11 @@ macro_rules! preset {
                 self.users.min(self.rooms * self.occupants)
             }
 
-            fn run(&self, run: &mut Run<'_>) -> Outcome<()> {
+            fn run(&self, run: &mut ScenarioRun<'_>) -> BenchOutcome<()> {
                 let users = run.allowed(self.clients()).max(1);
                 let service = self.service.clone().unwrap_or_else(|| format!("conference.{}", run.server.place.domain));
                 let (count, occupants) = (self.rooms.max(1), self.occupants.max(1));
-                let places = Places { rooms: count, occupants, users, service, quiet: self.quiet };
+                let places = RoomPlaces { rooms: count, occupants, users, service, quiet: self.quiet };
                 rooms(run, &places, self.rate, (self.warm_up, self.seconds))
             }
         }
@@ -91,7 +91,7 @@ preset!(
 
 /// The rooms and their occupants.
 #[derive(Debug, Clone)]
-struct Places {
+struct RoomPlaces {
     rooms: usize,
     occupants: usize,
     users: usize,
@@ -99,7 +99,7 @@ struct Places {
     quiet: bool,
 }
 
-impl Places {
+impl RoomPlaces {
     fn all(&self) -> usize {
         self.rooms * self.occupants
     }
@@ -131,7 +131,12 @@ impl Places {
     }
 }
 
-fn rooms(run: &mut Run<'_>, places: &Places, rate: f64, (warm_up, seconds): (f64, f64)) -> Outcome<()> {
+fn rooms(
+    run: &mut ScenarioRun<'_>,
+    places: &RoomPlaces,
+    rate: f64,
+    (warm_up, seconds): (f64, f64),
+) -> BenchOutcome<()> {
     if places.occupants > places.users {
         return Err(format!("{} users can't fill a room of {}", places.users, places.occupants).into());
     }
@@ -171,14 +176,14 @@ fn rooms(run: &mut Run<'_>, places: &Places, rate: f64, (warm_up, seconds): (f64
     let pairs = sent.flat_map(|(place, count)| {
         let room = place - place % places.occupants;
         let receivers = (room..room + places.occupants).map(|other| places.user(other) as u32);
-        receivers.map(move |receiver| (Pair { sender: place as u32, receiver }, *count))
+        receivers.map(move |receiver| (TrackedPair { sender: place as u32, receiver }, *count))
     });
     run.account(tally(pairs, &trackers));
     Ok(())
 }
 
 /// Lets the first occupant of each room join, which makes it, or all the others.
-fn join(run: &mut Run<'_>, places: &Places, first: bool) -> Outcome<()> {
+fn join(run: &mut ScenarioRun<'_>, places: &RoomPlaces, first: bool) -> BenchOutcome<()> {
     let threads = run.crew.threads();
     let refused = Arc::new(Mutex::new(None));
     let load = |thread| {
@@ -190,10 +195,10 @@ fn join(run: &mut Run<'_>, places: &Places, first: bool) -> Outcome<()> {
     };
     let mut loads: Vec<Joining> = (0..threads).map(load).collect();
     let wanted = if first { places.rooms } else { places.all() - places.rooms } as u64;
-    let before = run.crew.totals().get(Count::Steps);
+    let before = run.crew.totals().get(LoadCount::Steps);
     let (mut reached, mut last) = (0, Instant::now());
     run.watch(&mut loads, |totals| {
-        let now = totals.get(Count::Steps) - before;
+        let now = totals.get(LoadCount::Steps) - before;
         if now != reached {
             (reached, last) = (now, Instant::now());
         }
@@ -214,13 +219,13 @@ fn join(run: &mut Run<'_>, places: &Places, first: bool) -> Outcome<()> {
 struct Joining {
     waiting: std::vec::IntoIter<usize>,
     under_way: usize,
-    places: Places,
-    counters: Arc<Counters>,
+    places: RoomPlaces,
+    counters: Arc<LoadCounters>,
     refused: Arc<Mutex<Option<String>>>,
 }
 
-impl Load for Joining {
-    fn due(&mut self, _now: u64, worker: &mut Worker) -> u64 {
+impl WorkerLoad for Joining {
+    fn due(&mut self, _now: u64, worker: &mut LoadWorker) -> u64 {
         while self.under_way < AT_ONCE
             && let Some(place) = self.waiting.next()
         {
@@ -252,7 +257,7 @@ impl Load for Joining {
         // that the room waits for its settings.
         if has("110") {
             self.under_way = self.under_way.saturating_sub(1);
-            self.counters.add(Count::Steps, 1);
+            self.counters.add(LoadCount::Steps, 1);
             if has("201")
                 && let Some(from) = stanza.from()
             {
@@ -277,12 +282,12 @@ struct Speakers {
     own: Vec<usize>,
     /// By place; those of other threads stay 0.
     sent: Vec<u32>,
-    places: Places,
+    places: RoomPlaces,
     out: Vec<u8>,
 }
 
-impl Load for Speakers {
-    fn due(&mut self, now: u64, worker: &mut Worker) -> u64 {
+impl WorkerLoad for Speakers {
+    fn due(&mut self, now: u64, worker: &mut LoadWorker) -> u64 {
         for _ in 0..SENDS {
             let Some((_, intended)) = self.pace.take(now) else { break };
             let Some(place) = self.own.get(self.dice.roll(self.own.len())).copied() else { break };

@@ -17,11 +17,11 @@ use rookery_xml::{Element, Kind, Stanza, ns};
 use serde::Serialize;
 
 use super::compose::Composer;
-use super::{Run, Scenario};
-use crate::engine::{Load, NEVER, Pair, Receiver, Tally, Tracker, Worker, tally};
+use super::{Scenario, ScenarioRun};
+use crate::engine::{LoadTally, LoadWorker, NEVER, Receiver, TrackedPair, Tracker, WorkerLoad, tally};
 use crate::process::median_and_min;
-use crate::result::Part;
-use crate::{Outcome, chat};
+use crate::result::SweepPoint;
+use crate::{BenchOutcome, chat};
 
 /// Sizes of the load.
 #[derive(Debug, Clone, Args, Serialize)]
@@ -36,8 +36,8 @@ pub struct Multicast {
     #[arg(long, default_value_t = 100)]
     step: usize,
     /// Ways to address the recipients
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Way::Bcc, Way::To, Way::Single])]
-    ways: Vec<Way>,
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [MulticastWay::Bcc, MulticastWay::To, MulticastWay::Single])]
+    ways: Vec<MulticastWay>,
     /// Rounds at each point, at most
     #[arg(long, default_value_t = 50)]
     rounds: usize,
@@ -55,7 +55,7 @@ pub struct Multicast {
 /// The way in which recipients are addressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum MulticastWay {
     /// As bcc: no copy names the others
     Bcc,
     /// As to: every copy names all of them
@@ -64,12 +64,12 @@ pub enum Way {
     Single,
 }
 
-impl Way {
+impl MulticastWay {
     fn name(self) -> &'static str {
         match self {
-            Way::Bcc => "bcc",
-            Way::To => "to",
-            Way::Single => "single",
+            MulticastWay::Bcc => "bcc",
+            MulticastWay::To => "to",
+            MulticastWay::Single => "single",
         }
     }
 }
@@ -81,13 +81,13 @@ impl Scenario for Multicast {
         1 + self.to
     }
 
-    fn run(&self, run: &mut Run<'_>) -> Outcome<()> {
+    fn run(&self, run: &mut ScenarioRun<'_>) -> BenchOutcome<()> {
         let clients = run.allowed(self.clients());
         run.log_in(0..clients, chat::PRESENCE)?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(MulticastShared::default());
         let mut loads: Vec<Rounds> = (0..run.crew.threads()).map(|thread| self.load(run, thread, &shared)).collect();
         let from = run.read();
-        let mut all = Tally::default();
+        let mut all = LoadTally::default();
         for way in &self.ways {
             for recipients in (self.from.max(1)..=self.to.min(clients - 1)).step_by(self.step.max(1)) {
                 let (part, tally) = self.part(run, &mut loads, *way, recipients)?;
@@ -112,7 +112,7 @@ impl Scenario for Multicast {
 }
 
 impl Multicast {
-    fn load(&self, run: &Run<'_>, thread: usize, shared: &Arc<Shared>) -> Rounds {
+    fn load(&self, run: &ScenarioRun<'_>, thread: usize, shared: &Arc<MulticastShared>) -> Rounds {
         let composer = Composer::new(run, thread);
         Rounds {
             receiver: Receiver::new(run.number, composer.counters().clone()),
@@ -122,7 +122,7 @@ impl Multicast {
             service: self.service.clone().unwrap_or_else(|| format!("multicast.{}", run.server.place.domain)),
             domain: run.server.domain(),
             patience: (self.patience * 1e9) as u64,
-            plan: Plan { part: 0, way: Way::Bcc, recipients: 0, rounds: 0, until: 0 },
+            plan: MulticastPlan { part: 0, way: MulticastWay::Bcc, recipients: 0, rounds: 0, until: 0 },
             walls: Vec::new(),
             sent_at: None,
             out: Vec::new(),
@@ -130,12 +130,18 @@ impl Multicast {
     }
 
     /// Measures one point of a curve.
-    fn part(&self, run: &mut Run<'_>, loads: &mut [Rounds], way: Way, n: usize) -> Outcome<(Part, Tally)> {
+    fn part(
+        &self,
+        run: &mut ScenarioRun<'_>,
+        loads: &mut [Rounds],
+        way: MulticastWay,
+        n: usize,
+    ) -> BenchOutcome<(SweepPoint, LoadTally)> {
         let label = format!("{} {n}", way.name());
         run.meter.doing(format!("multicast: {label}"));
         let number = loads.first().map_or(0, |load| load.plan.part + 1);
         let until = run.crew.now() + (self.part_seconds * 1e9) as u64;
-        let plan = Plan { part: number, way, recipients: n, rounds: self.rounds.max(1) as u32, until };
+        let plan = MulticastPlan { part: number, way, recipients: n, rounds: self.rounds.max(1) as u32, until };
         loads.iter_mut().for_each(|load| load.begin(plan));
         let shared = loads.first().map(|load| load.shared.clone()).unwrap_or_default();
         let from = run.read();
@@ -144,10 +150,10 @@ impl Multicast {
         let done = to.totals.since(&from.totals);
         let (sent, walls) = loads.first().map_or((0, Vec::new()), |load| (load.rounds_sent(), load.walls.clone()));
         let trackers: Vec<&Tracker> = loads.iter().map(|load| &load.receiver.tracker).collect();
-        let receivers = (1..=n).map(|receiver| (Pair { sender: number, receiver: receiver as u32 }, sent));
+        let receivers = (1..=n).map(|receiver| (TrackedPair { sender: number, receiver: receiver as u32 }, sent));
         let tally = tally(receivers, &trackers);
         let cpu = to.server.zip(from.server).map(|(to, from)| to.since(&from).seconds());
-        let part = Part {
+        let part = SweepPoint {
             curve: way.name().to_owned(),
             label,
             n: n as u64,
@@ -166,7 +172,7 @@ impl Multicast {
 
 /// The state that the threads share.
 #[derive(Debug, Default)]
-struct Shared {
+struct MulticastShared {
     /// The part and the round that are under way.
     current: AtomicU64,
     /// Copies of it that have come.
@@ -178,7 +184,7 @@ struct Shared {
     refused: Mutex<Option<String>>,
 }
 
-impl Shared {
+impl MulticastShared {
     /// Returns the service's error for a message, if there was one.
     fn refused(&self) -> Option<String> {
         lock(&self.refused).take()
@@ -187,9 +193,9 @@ impl Shared {
 
 /// A point of a curve.
 #[derive(Debug, Clone, Copy)]
-struct Plan {
+struct MulticastPlan {
     part: u32,
-    way: Way,
+    way: MulticastWay,
     recipients: usize,
     rounds: u32,
     until: u64,
@@ -200,13 +206,13 @@ struct Plan {
 struct Rounds {
     composer: Composer,
     receiver: Receiver,
-    shared: Arc<Shared>,
+    shared: Arc<MulticastShared>,
     sends: bool,
     service: String,
     /// Escaped.
     domain: String,
     patience: u64,
-    plan: Plan,
+    plan: MulticastPlan,
     /// The time that each round took, in nanoseconds.
     walls: Vec<f64>,
     sent_at: Option<u64>,
@@ -214,7 +220,7 @@ struct Rounds {
 }
 
 impl Rounds {
-    fn begin(&mut self, plan: Plan) {
+    fn begin(&mut self, plan: MulticastPlan) {
         self.plan = plan;
         self.walls.clear();
         self.sent_at = None;
@@ -226,8 +232,8 @@ impl Rounds {
         self.walls.len() as u32 + u32::from(self.sent_at.is_some())
     }
 
-    fn send(&mut self, worker: &mut Worker) {
-        let (Plan { part, way, recipients, .. }, round) = (self.plan, self.walls.len() as u32);
+    fn send(&mut self, worker: &mut LoadWorker) {
+        let (MulticastPlan { part, way, recipients, .. }, round) = (self.plan, self.walls.len() as u32);
         self.shared.arrived.store(0, Relaxed);
         self.shared.last.store(0, Relaxed);
         self.shared.current.store(u64::from(part) << 32 | u64::from(round), SeqCst);
@@ -235,8 +241,8 @@ impl Rounds {
         let now = worker.now();
         let mark = self.composer.mark(part as usize, round, now);
         match way {
-            Way::Single => (1..=recipients).for_each(|to| self.composer.chat(to, mark, &mut self.out)),
-            Way::Bcc | Way::To => {
+            MulticastWay::Single => (1..=recipients).for_each(|to| self.composer.chat(to, mark, &mut self.out)),
+            MulticastWay::Bcc | MulticastWay::To => {
                 let head = self.head(way.name());
                 self.composer.message(&head, mark, recipients as u64, &mut self.out);
             }
@@ -258,8 +264,8 @@ impl Rounds {
     }
 }
 
-impl Load for Rounds {
-    fn due(&mut self, now: u64, worker: &mut Worker) -> u64 {
+impl WorkerLoad for Rounds {
+    fn due(&mut self, now: u64, worker: &mut LoadWorker) -> u64 {
         if !self.sends || self.shared.over.load(Relaxed) {
             return NEVER;
         }

@@ -11,10 +11,10 @@ use serde::Serialize;
 use super::compose::Composer;
 use super::pace::Pace;
 use super::rosters::{Ring, contact};
-use super::{Run, Scenario};
-use crate::Outcome;
-use crate::engine::{Count, Counters, Load, NEVER, Pair, Receiver, Tracker, Worker, tally};
-use crate::result::Part;
+use super::{Scenario, ScenarioRun};
+use crate::BenchOutcome;
+use crate::engine::{LoadCount, LoadCounters, LoadWorker, NEVER, Receiver, TrackedPair, Tracker, WorkerLoad, tally};
+use crate::result::SweepPoint;
 
 /// Sizes of the load.
 #[derive(Debug, Clone, Args, Serialize)]
@@ -44,7 +44,7 @@ impl Scenario for PresenceStorm {
         self.users
     }
 
-    fn run(&self, run: &mut Run<'_>) -> Outcome<()> {
+    fn run(&self, run: &mut ScenarioRun<'_>) -> BenchOutcome<()> {
         let users = run.allowed(self.users);
         let ring = Ring { users, contacts: self.contacts.unwrap_or(users) };
         run.make_rosters(ring)?;
@@ -54,7 +54,7 @@ impl Scenario for PresenceStorm {
         let (window, threads) = (run.window(self.warm_up, self.seconds), run.crew.threads());
         let load = |thread| {
             let composer = Composer::new(run, thread);
-            Changes {
+            PresenceChanges {
                 pace: Pace::new(rate, window, thread, threads),
                 receiver: Receiver::new(run.number, composer.counters().clone()),
                 composer,
@@ -64,13 +64,13 @@ impl Scenario for PresenceStorm {
                 out: Vec::new(),
             }
         };
-        let mut loads: Vec<Changes> = (0..threads).map(load).collect();
+        let mut loads: Vec<PresenceChanges> = (0..threads).map(load).collect();
         run.measure(&mut loads, window)?;
         let trackers: Vec<&Tracker> = loads.iter().map(|load| &load.receiver.tracker).collect();
         let sent = (0..users).flat_map(|user| {
             let sent = loads.get(user % threads).and_then(|load| load.sent.get(user / threads));
             let sent = sent.copied().unwrap_or_default();
-            ring.of(user).map(move |contact| (Pair { sender: user as u32, receiver: contact as u32 }, sent))
+            ring.of(user).map(move |contact| (TrackedPair { sender: user as u32, receiver: contact as u32 }, sent))
         });
         run.account(tally(sent, &trackers));
         Ok(())
@@ -80,7 +80,7 @@ impl Scenario for PresenceStorm {
 impl PresenceStorm {
     /// Lets everybody come, and learn that all of the contacts are there: what that costs the
     /// server is a part of the result.
-    fn login_storm(&self, run: &mut Run<'_>, ring: Ring) -> Outcome<()> {
+    fn login_storm(&self, run: &mut ScenarioRun<'_>, ring: Ring) -> BenchOutcome<()> {
         let expected = (ring.users * ring.degree()) as u64;
         let from = run.read();
         run.log_in(0..ring.users, "")?;
@@ -92,17 +92,17 @@ impl PresenceStorm {
             Coming { users: ring.users, thread, counters, begun: false, seen: HashSet::new() }
         };
         let mut loads: Vec<Coming> = (0..threads).map(load).collect();
-        let before = run.crew.totals().get(Count::Steps);
+        let before = run.crew.totals().get(LoadCount::Steps);
         let (mut last, mut seen) = (std::time::Instant::now(), 0);
         run.watch(&mut loads, |totals| {
-            let now = totals.get(Count::Steps) - before;
+            let now = totals.get(LoadCount::Steps) - before;
             if now != seen {
                 (last, seen) = (std::time::Instant::now(), now);
             }
             seen >= expected || last.elapsed() > PATIENCE
         })?;
         let to = run.read();
-        let seconds = |to: &super::meter::Reading, from: &super::meter::Reading| {
+        let seconds = |to: &super::meter::MeterReading, from: &super::meter::MeterReading| {
             to.server.zip(from.server).map(|(to, from)| to.since(&from).seconds())
         };
         if let Some((all, presence)) = seconds(&to, &from).zip(seconds(&to, &available)) {
@@ -112,7 +112,7 @@ impl PresenceStorm {
             run.result.notes.push(note);
         }
         let wall = (to.at - available.at).as_secs_f64();
-        run.result.parts.push(Part {
+        run.result.parts.push(SweepPoint {
             curve: "login storm".into(),
             label: format!("login storm {}", ring.users),
             n: ring.users as u64,
@@ -135,14 +135,14 @@ impl PresenceStorm {
 struct Coming {
     users: usize,
     thread: usize,
-    counters: Arc<Counters>,
+    counters: Arc<LoadCounters>,
     begun: bool,
     /// The pairs of a client and one that it has seen: some servers send it twice.
     seen: HashSet<(usize, usize)>,
 }
 
-impl Load for Coming {
-    fn due(&mut self, _now: u64, worker: &mut Worker) -> u64 {
+impl WorkerLoad for Coming {
+    fn due(&mut self, _now: u64, worker: &mut LoadWorker) -> u64 {
         if !std::mem::replace(&mut self.begun, true) {
             let own = (self.thread..self.users).step_by(worker.threads());
             own.for_each(|user| worker.send(user, crate::chat::PRESENCE.as_bytes()));
@@ -157,7 +157,7 @@ impl Load for Coming {
                 && from != number
                 && self.seen.insert((from, number))
             {
-                self.counters.add(Count::Steps, 1);
+                self.counters.add(LoadCount::Steps, 1);
             }
         }
     }
@@ -165,7 +165,7 @@ impl Load for Coming {
 
 /// The changes of the users of one thread.
 #[derive(Debug)]
-struct Changes {
+struct PresenceChanges {
     pace: Pace,
     composer: Composer,
     receiver: Receiver,
@@ -175,8 +175,8 @@ struct Changes {
     out: Vec<u8>,
 }
 
-impl Load for Changes {
-    fn due(&mut self, now: u64, worker: &mut Worker) -> u64 {
+impl WorkerLoad for PresenceChanges {
+    fn due(&mut self, now: u64, worker: &mut LoadWorker) -> u64 {
         for _ in 0..AT_ONCE {
             let Some((number, intended)) = self.pace.take(now) else { break };
             let slot = number as usize % self.sent.len().max(1);

@@ -6,10 +6,10 @@ use clap::Args;
 use rookery_xml::Stanza;
 use serde::Serialize;
 
-use super::{Run, Scenario};
-use crate::engine::{Count, Load, NEVER, Worker};
-use crate::result::Part;
-use crate::{Outcome, chat};
+use super::{Scenario, ScenarioRun};
+use crate::engine::{LoadCount, LoadWorker, NEVER, WorkerLoad};
+use crate::result::SweepPoint;
+use crate::{BenchOutcome, chat};
 
 /// Sizes of the load.
 #[derive(Debug, Clone, Args, Serialize)]
@@ -36,7 +36,7 @@ impl Scenario for ReconnectStorm {
         self.users
     }
 
-    fn run(&self, run: &mut Run<'_>) -> Outcome<()> {
+    fn run(&self, run: &mut ScenarioRun<'_>) -> BenchOutcome<()> {
         let users = run.allowed(self.users);
         run.log_in(0..users, chat::PRESENCE)?;
         for number in 1..=self.waves.max(1) {
@@ -50,8 +50,8 @@ impl Scenario for ReconnectStorm {
             let to = run.read();
             run.fill_in_logins(&from, &to);
             let logins = to.totals.since(&from.totals);
-            let count = logins.get(Count::LoggedIn);
-            run.result.parts.push(Part {
+            let count = logins.get(LoadCount::LoggedIn);
+            run.result.parts.push(SweepPoint {
                 curve: "wave".into(),
                 label: format!("wave {number}"),
                 n: number as u64,
@@ -68,12 +68,12 @@ impl Scenario for ReconnectStorm {
     }
 }
 
-impl Run<'_> {
+impl ScenarioRun<'_> {
     /// Closes connections.
     ///
     /// # Errors
     /// The error of the system.
-    pub fn hang_up(&mut self, clients: std::ops::Range<usize>) -> Outcome<()> {
+    pub fn hang_up(&mut self, clients: std::ops::Range<usize>) -> BenchOutcome<()> {
         let load = |thread| {
             let own = clients.clone().filter(|number| number % self.crew.threads() == thread);
             Drop { own: own.collect::<Vec<_>>().into_iter() }
@@ -89,8 +89,8 @@ struct Drop {
     own: std::vec::IntoIter<usize>,
 }
 
-impl Load for Drop {
-    fn due(&mut self, _now: u64, worker: &mut Worker) -> u64 {
+impl WorkerLoad for Drop {
+    fn due(&mut self, _now: u64, worker: &mut LoadWorker) -> u64 {
         self.own.by_ref().for_each(|number| worker.hang_up(number));
         NEVER
     }

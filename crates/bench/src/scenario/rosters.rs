@@ -9,9 +9,9 @@ use std::collections::HashSet;
 
 use rookery_xml::{Child, Kind, Stanza, ns};
 
-use super::Run;
-use crate::engine::{Count, Load, NEVER, Worker};
-use crate::{Outcome, chat};
+use super::ScenarioRun;
+use crate::engine::{LoadCount, LoadWorker, NEVER, WorkerLoad};
+use crate::{BenchOutcome, chat};
 
 /// Users in a ring: each has the nearest as contacts, on either side. With one contact less than
 /// users each knows everybody.
@@ -63,12 +63,12 @@ impl<A: Iterator<Item = usize>, B: Iterator<Item = usize>> Iterator for Either<A
     }
 }
 
-impl Run<'_> {
+impl ScenarioRun<'_> {
     /// Makes the rosters, unless they are there, and logs everybody out again.
     ///
     /// # Errors
     /// When logins fail, or when for half a minute no subscription came about.
-    pub fn make_rosters(&mut self, ring: Ring) -> Outcome<()> {
+    pub fn make_rosters(&mut self, ring: Ring) -> BenchOutcome<()> {
         self.log_in(0..ring.users, "")?;
         let (threads, wanted) = (self.crew.threads(), (ring.users * ring.degree()) as u64);
         self.meter.doing(format!("rosters of {} users with {} contacts each", ring.users, ring.degree()));
@@ -76,15 +76,16 @@ impl Run<'_> {
         let load = |thread| {
             let counters = self.crew.counters().get(thread).cloned().unwrap_or_default();
             let own = (0..ring.users).filter(|user| user % threads == thread);
-            let members = own.map(|user| Member { missing: ring.of(user).collect(), ..Member::default() }).collect();
-            Making { members, domain: domain.clone(), threads, thread, counters, begun: false }
+            let members =
+                own.map(|user| RosterMember { missing: ring.of(user).collect(), ..RosterMember::default() }).collect();
+            RosterMaking { members, domain: domain.clone(), threads, thread, counters, begun: false }
         };
-        let mut loads: Vec<Making> = (0..threads).map(load).collect();
-        let before = self.crew.totals().get(Count::Steps);
+        let mut loads: Vec<RosterMaking> = (0..threads).map(load).collect();
+        let before = self.crew.totals().get(LoadCount::Steps);
         let mut last = (0, std::time::Instant::now());
         let mut reached = 0;
         self.watch(&mut loads, |totals| {
-            reached = totals.get(Count::Steps) - before;
+            reached = totals.get(LoadCount::Steps) - before;
             if reached != last.0 {
                 last = (reached, std::time::Instant::now());
             }
@@ -100,17 +101,17 @@ impl Run<'_> {
 }
 
 /// The users of one thread.
-struct Making {
-    members: Vec<Member>,
+struct RosterMaking {
+    members: Vec<RosterMember>,
     domain: String,
     threads: usize,
     thread: usize,
-    counters: std::sync::Arc<crate::engine::Counters>,
+    counters: std::sync::Arc<crate::engine::LoadCounters>,
     begun: bool,
 }
 
 #[derive(Default)]
-struct Member {
+struct RosterMember {
     /// Contacts that the roster does not have with both directions.
     missing: HashSet<usize>,
     /// Those that have granted what this user wants of them.
@@ -121,7 +122,7 @@ struct Member {
     asked: HashSet<usize>,
 }
 
-impl Making {
+impl RosterMaking {
     /// Looks at items of a roster, whole or pushed.
     fn items(&mut self, number: usize, query: &Child<'_>) {
         let Some(member) = self.members.get_mut(number / self.threads) else { return };
@@ -133,7 +134,7 @@ impl Making {
                 member.asked.remove(&contact);
             }
             if state.as_deref() == Some("both") && member.missing.remove(&contact) {
-                self.counters.add(Count::Steps, 1);
+                self.counters.add(LoadCount::Steps, 1);
             }
         }
     }
@@ -151,8 +152,8 @@ impl Making {
     }
 }
 
-impl Load for Making {
-    fn due(&mut self, _now: u64, worker: &mut Worker) -> u64 {
+impl WorkerLoad for RosterMaking {
+    fn due(&mut self, _now: u64, worker: &mut LoadWorker) -> u64 {
         if !self.begun {
             self.begun = true;
             let request = format!("<iq type='get' id='{ROSTER}'><query xmlns='{}'/></iq>", ns::ROSTER);

@@ -5,27 +5,27 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::clients::{Arrivals, Wave};
 use super::drain::Drain;
-use super::meter::{Meter, Reading};
-use super::{Against, Scenario, Server};
+use super::meter::{Meter, MeterReading};
+use super::{Against, Scenario, ServerArguments};
 use crate::engine::bosh::LINES;
-use crate::engine::{Count, Crew, Load, Tally, Transport};
-use crate::result::{Cpu, DONE, FORMAT, Logins, Machine, Memory, RunResult};
-use crate::{Outcome, chat};
+use crate::engine::{LoadCount, LoadCrew, LoadTally, Transport, WorkerLoad};
+use crate::result::{DONE, FORMAT, LoginSeries, RunMachine, RunResult, ServerCpu, ServerMemory};
+use crate::{BenchOutcome, chat};
 
 /// A run under way.
 #[derive(Debug)]
-pub struct Run<'a> {
+pub struct ScenarioRun<'a> {
     /// The flags that all scenarios have.
-    pub server: &'a Server,
+    pub server: &'a ServerArguments,
     /// The clients.
-    pub crew: Crew,
+    pub crew: LoadCrew,
     /// The instruments.
     pub meter: Meter,
     /// The results so far.
     pub result: RunResult,
     /// The number in the marks of this run's stanzas.
     pub number: u32,
-    started: Reading,
+    started: MeterReading,
     zero: Instant,
     waves: u32,
 }
@@ -49,14 +49,14 @@ pub(super) fn run<S: Scenario>(load: &Against<S>) -> RunResult {
         scenario: S::NAME.to_owned(),
         server: load.server.name.clone().unwrap_or_else(|| load.server.place.host.clone()),
         started_unix: begun.as_secs(),
-        machine: Machine::this(),
+        machine: RunMachine::this(),
         ..RunResult::default()
     };
     result.settings.extend(settings(&load.scenario));
     result.settings.insert("tls".into(), format!("{:?}", load.server.place.tls).to_lowercase());
     result.settings.insert("transport".into(), load.server.place.transport.label().to_owned());
     let seed = (begun.as_nanos() as u32) ^ std::process::id().rotate_left(16);
-    let crew = load.server.settings(seed).and_then(|settings| Ok(Crew::new(settings)?));
+    let crew = load.server.settings(seed).and_then(|settings| Ok(LoadCrew::new(settings)?));
     let crew = match crew {
         Ok(crew) => crew,
         Err(error) => return RunResult { ended: error.to_string(), ..result },
@@ -65,12 +65,12 @@ pub(super) fn run<S: Scenario>(load: &Against<S>) -> RunResult {
     result.notes.extend(note);
     let started = meter.read(crew.totals());
     let zero = Instant::now();
-    let mut run = Run { server: &load.server, crew, meter, result, number: seed, started, zero, waves: 0 };
+    let mut run = ScenarioRun { server: &load.server, crew, meter, result, number: seed, started, zero, waves: 0 };
     let outcome = load.scenario.run(&mut run);
     run.finish(outcome)
 }
 
-impl Run<'_> {
+impl ScenarioRun<'_> {
     /// Says that a load is smaller than asked for when the descriptors of this process don't allow
     /// more; returns the number of clients that there can be.
     pub fn allowed(&mut self, clients: usize) -> usize {
@@ -104,7 +104,7 @@ impl Run<'_> {
     ///
     /// # Errors
     /// When one of them could not log in.
-    pub fn log_in(&mut self, clients: Range<usize>, first: &str) -> Outcome<()> {
+    pub fn log_in(&mut self, clients: Range<usize>, first: &str) -> BenchOutcome<()> {
         let wave = self.wave(first);
         let count = clients.len();
         self.meter.doing(format!("{}: logging in {count} clients", self.result.scenario));
@@ -117,7 +117,7 @@ impl Run<'_> {
 
     /// Lets a few who were not let in come once more, and says so: a server that forgets one in a
     /// thousand can still be measured.
-    fn try_again(&mut self, clients: Range<usize>, first: &str) -> Outcome<()> {
+    fn try_again(&mut self, clients: Range<usize>, first: &str) -> BenchOutcome<()> {
         let Some(before) = self.result.login.clone() else { return Ok(()) };
         if before.failed == 0 || before.failed > before.count / FORGOTTEN {
             return Ok(());
@@ -132,7 +132,7 @@ impl Run<'_> {
         self.arrive(clients, &wave, false)?;
         if let Some(login) = &mut self.result.login {
             // The time is that of the others: these had none to spare.
-            *login = Logins { count: before.count + login.count, failed: login.failed, ..before };
+            *login = LoginSeries { count: before.count + login.count, failed: login.failed, ..before };
         }
         Ok(())
     }
@@ -142,7 +142,7 @@ impl Run<'_> {
     ///
     /// # Errors
     /// The error of the system. Failed logins are counted.
-    pub fn arrive(&mut self, clients: Range<usize>, wave: &Wave, noting: bool) -> Outcome<()> {
+    pub fn arrive(&mut self, clients: Range<usize>, wave: &Wave, noting: bool) -> BenchOutcome<()> {
         let threads = self.crew.threads();
         let load = |thread| {
             let arrivals = Arrivals::new(clients.clone(), wave, thread, threads);
@@ -156,18 +156,18 @@ impl Run<'_> {
         let all = clients.len() as u64;
         self.watch(&mut loads, |totals| {
             // A server that takes nobody in isn't asked thousands of times.
-            let failed = totals.get(Count::LoginsFailed) - before.totals.get(Count::LoginsFailed);
+            let failed = totals.get(LoadCount::LoginsFailed) - before.totals.get(LoadCount::LoginsFailed);
             failed > (all / 10).max(20)
         })?;
         let after = self.meter.read(self.crew.totals());
         self.limits(&before, &after);
         let (done, seconds) = (after.totals.since(&before.totals), (after.at - before.at).as_secs_f64());
-        let count = done.get(Count::LoggedIn);
+        let count = done.get(LoadCount::LoggedIn);
         let cpu = after.server.zip(before.server).map(|(after, before)| after.since(&before).seconds());
-        self.result.sessions = after.totals.get(Count::Sessions);
-        self.result.login = Some(Logins {
+        self.result.sessions = after.totals.get(LoadCount::Sessions);
+        self.result.login = Some(LoginSeries {
             count,
-            failed: done.get(Count::LoginsFailed),
+            failed: done.get(LoadCount::LoginsFailed),
             seconds,
             per_second: count as f64 / seconds,
             per_cpu_second: cpu.filter(|cpu| *cpu > 0.0).map(|cpu| count as f64 / cpu),
@@ -179,8 +179,8 @@ impl Run<'_> {
     ///
     /// # Errors
     /// Just that.
-    pub fn failed_logins(&self) -> Outcome<()> {
-        let Some(Logins { count, failed, .. }) = self.result.login else { return Ok(()) };
+    pub fn failed_logins(&self) -> BenchOutcome<()> {
+        let Some(LoginSeries { count, failed, .. }) = self.result.login else { return Ok(()) };
         if failed == 0 {
             return Ok(());
         }
@@ -202,11 +202,11 @@ impl Run<'_> {
     ///
     /// # Errors
     /// The error of the system.
-    pub fn watch<L: Load>(
+    pub fn watch<L: WorkerLoad>(
         &mut self,
         loads: &mut [L],
         mut enough: impl FnMut(&crate::engine::Totals) -> bool,
-    ) -> Outcome<()> {
+    ) -> BenchOutcome<()> {
         let counters = self.crew.counters().to_vec();
         let totals = || crate::engine::Totals::of(counters.iter().map(AsRef::as_ref));
         let meter = &mut self.meter;
@@ -220,7 +220,7 @@ impl Run<'_> {
     ///
     /// # Errors
     /// The error of the system.
-    pub fn rest(&mut self, time: Duration) -> Outcome<()> {
+    pub fn rest(&mut self, time: Duration) -> BenchOutcome<()> {
         let until = Instant::now() + time;
         let mut loads: Vec<Drain> = (0..self.crew.threads()).map(|_| Drain).collect();
         self.watch(&mut loads, |_| Instant::now() >= until)
@@ -239,7 +239,7 @@ impl Run<'_> {
     ///
     /// # Errors
     /// The error of the system.
-    pub fn measure<L: Load>(&mut self, loads: &mut [L], window: Window) -> Outcome<()> {
+    pub fn measure<L: WorkerLoad>(&mut self, loads: &mut [L], window: Window) -> BenchOutcome<()> {
         let counters = self.crew.counters().to_vec();
         let totals = || crate::engine::Totals::of(counters.iter().map(AsRef::as_ref));
         let (mut from, mut to, mut last) = (None, None, (0, 0));
@@ -256,10 +256,10 @@ impl Run<'_> {
             if to.is_none() {
                 to = Some(meter.read(totals.clone()));
             }
-            if last.0 != totals.get(Count::Stanzas) {
-                last = (totals.get(Count::Stanzas), now);
+            if last.0 != totals.get(LoadCount::Stanzas) {
+                last = (totals.get(LoadCount::Stanzas), now);
             }
-            let all = totals.get(Count::Delivered) >= totals.get(Count::Expected);
+            let all = totals.get(LoadCount::Delivered) >= totals.get(LoadCount::Expected);
             (all && now > window.until + GRACE) || now > last.1 + QUIET || now > window.until + LONGEST_DRAIN
         })?;
         if let (Some(from), Some(to)) = (from, to) {
@@ -270,22 +270,22 @@ impl Run<'_> {
     }
 
     /// Reads the instruments now.
-    pub fn read(&mut self) -> Reading {
+    pub fn read(&mut self) -> MeterReading {
         let totals = self.crew.totals();
         self.meter.read(totals)
     }
 
     /// Fills in what two readings say, per delivery.
-    pub fn fill_in(&mut self, from: &Reading, to: &Reading) {
-        self.fill_in_by(Count::Delivered, from, to);
+    pub fn fill_in(&mut self, from: &MeterReading, to: &MeterReading) {
+        self.fill_in_by(LoadCount::Delivered, from, to);
     }
 
     /// Fills in what two readings say, per login.
-    pub fn fill_in_logins(&mut self, from: &Reading, to: &Reading) {
-        self.fill_in_by(Count::LoggedIn, from, to);
+    pub fn fill_in_logins(&mut self, from: &MeterReading, to: &MeterReading) {
+        self.fill_in_by(LoadCount::LoggedIn, from, to);
     }
 
-    fn fill_in_by(&mut self, operation: Count, from: &Reading, to: &Reading) {
+    fn fill_in_by(&mut self, operation: LoadCount, from: &MeterReading, to: &MeterReading) {
         let (totals, seconds) = (to.totals.since(&from.totals), (to.at - from.at).as_secs_f64());
         let operations = totals.get(operation);
         self.zero = from.at;
@@ -299,8 +299,8 @@ impl Run<'_> {
     }
 
     /// Fills in the memory at a reading.
-    pub fn remember(&mut self, to: &Reading, per_session: Option<f64>) {
-        self.result.memory = self.started.memory.zip(to.memory).map(|(start, end)| Memory {
+    pub fn remember(&mut self, to: &MeterReading, per_session: Option<f64>) {
+        self.result.memory = self.started.memory.zip(to.memory).map(|(start, end)| ServerMemory {
             start,
             end,
             peak: self.meter.peak(),
@@ -309,7 +309,7 @@ impl Run<'_> {
     }
 
     /// Says so if the generator was the limit.
-    fn limits(&mut self, from: &Reading, to: &Reading) {
+    fn limits(&mut self, from: &MeterReading, to: &MeterReading) {
         let seconds = (to.at - from.at).as_secs_f64();
         let totals = to.totals.since(&from.totals);
         let busiest = totals.threads.iter().max().map_or(0.0, |nanoseconds| *nanoseconds as f64 / 1e9);
@@ -331,7 +331,7 @@ impl Run<'_> {
     }
 
     /// Fills in what has been sent, what came and what did not.
-    pub fn account(&mut self, tally: Tally) {
+    pub fn account(&mut self, tally: LoadTally) {
         self.result.expected = tally.expected;
         self.result.delivered = tally.delivered;
         self.result.lost = tally.lost;
@@ -351,18 +351,18 @@ impl Run<'_> {
         some.collect::<Vec<_>>().join("; ")
     }
 
-    fn finish(mut self, outcome: Outcome<()>) -> RunResult {
+    fn finish(mut self, outcome: BenchOutcome<()>) -> RunResult {
         let totals = self.crew.totals();
         let mut result = std::mem::take(&mut self.result);
-        result.sent = totals.get(Count::Sent);
-        result.duplicated = totals.get(Count::Duplicated);
-        result.reordered = totals.get(Count::Reordered);
-        result.errors = totals.get(Count::Errors);
-        if totals.get(Count::Foreign) > 0 {
-            result.notes.push(format!("{} stanzas of other runs came", totals.get(Count::Foreign)));
+        result.sent = totals.get(LoadCount::Sent);
+        result.duplicated = totals.get(LoadCount::Duplicated);
+        result.reordered = totals.get(LoadCount::Reordered);
+        result.errors = totals.get(LoadCount::Errors);
+        if totals.get(LoadCount::Foreign) > 0 {
+            result.notes.push(format!("{} stanzas of other runs came", totals.get(LoadCount::Foreign)));
         }
         result.series = self.meter.series(self.zero);
-        let broken = totals.get(Count::Broken);
+        let broken = totals.get(LoadCount::Broken);
         result.ended = match outcome {
             Err(error) => error.to_string(),
             Ok(()) if broken > 0 => format!("{broken} sessions were ended by the server: {}", self.reasons()),
@@ -372,10 +372,10 @@ impl Run<'_> {
     }
 }
 
-fn used(cpu: &crate::process::Cpu, operations: u64) -> Cpu {
+fn used(cpu: &crate::process::Cpu, operations: u64) -> ServerCpu {
     let total_s = cpu.seconds();
     let us_per_operation = if operations == 0 { 0.0 } else { total_s * 1e6 / operations as f64 };
-    Cpu { total_s, user_s: total_s * cpu.user_share(), us_per_operation }
+    ServerCpu { total_s, user_s: total_s * cpu.user_share(), us_per_operation }
 }
 
 /// Returns the flags of a scenario, as text.

@@ -6,19 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use rookery_client::SessionTerms;
 use rookery_sasl::Mechanism;
 use rookery_sasl::client::SaltedPasswords;
 use rookery_stream::tls::client::{ClientSettings, Newest};
 
-use crate::Outcome;
-use crate::engine::{Settings, Transport, login::Target, parser};
+use crate::BenchOutcome;
+use crate::engine::{CrewSettings, LoadTarget, Transport, parser};
 
 /// The server to measure, the way to log in, and the files to write.
 #[derive(Debug, Clone, Args)]
-pub struct Server {
+pub struct ServerArguments {
     /// The server.
     #[command(flatten)]
-    pub place: Place,
+    pub place: ServerPlace,
     /// SASL mechanism, such as PLAIN or SCRAM-SHA-256 [default: the strongest that both sides know]
     #[arg(long, value_parser = mechanism)]
     pub mechanism: Option<Mechanism>,
@@ -38,7 +39,7 @@ pub struct Server {
 
 /// The server, and the way to reach it.
 #[derive(Debug, Clone, Args)]
-pub struct Place {
+pub struct ServerPlace {
     /// Address and port of the server
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:5222")]
     pub host: String,
@@ -76,12 +77,12 @@ pub enum Tls {
     Direct,
 }
 
-impl Server {
+impl ServerArguments {
     /// Returns the settings of the engine.
     ///
     /// # Errors
     /// When the host is not found, or TLS can't be had.
-    pub fn settings(&self, seed: u32) -> Outcome<Settings> {
+    pub fn settings(&self, seed: u32) -> BenchOutcome<CrewSettings> {
         self.place.settings(self.mechanism, false, seed)
     }
 
@@ -91,28 +92,30 @@ impl Server {
     }
 }
 
-impl Place {
+impl ServerPlace {
     /// Returns the settings of the engine, to log in or to register.
     ///
     /// # Errors
     /// When the host is not found, or TLS can't be had.
-    pub fn settings(&self, mechanism: Option<Mechanism>, register: bool, seed: u32) -> Outcome<Settings> {
+    pub fn settings(&self, mechanism: Option<Mechanism>, register: bool, seed: u32) -> BenchOutcome<CrewSettings> {
         if self.tls != Tls::None && self.transport != Transport::Tcp {
             return Err("--tls is for --transport tcp only".into());
         }
         let alpn: &[&[u8]] = if self.tls == Tls::Direct { &[b"xmpp-client"] } else { &[] };
         let tls = (self.tls != Tls::None).then(|| ClientSettings::trusting_anyone(Newest::Tls13, alpn, false));
-        let target = Target {
-            domain: self.domain.clone(),
+        let target = LoadTarget {
             transport: self.transport,
-            tls: tls.transpose()?,
-            mechanism,
-            password: self.password.clone(),
-            resource: RESOURCE.to_owned(),
-            register,
-            cache: SaltedPasswords::new(),
+            terms: Arc::new(SessionTerms {
+                domain: self.domain.clone(),
+                tls: tls.transpose()?,
+                mechanism,
+                password: self.password.clone(),
+                resource: Some(RESOURCE.to_owned()),
+                register,
+                cache: SaltedPasswords::new(),
+            }),
         };
-        Ok(Settings {
+        Ok(CrewSettings {
             server: self.address()?,
             target: Arc::new(target),
             direct_tls: self.tls == Tls::Direct,
@@ -126,7 +129,7 @@ impl Place {
     ///
     /// # Errors
     /// When it isn't.
-    pub fn address(&self) -> Outcome<SocketAddr> {
+    pub fn address(&self) -> BenchOutcome<SocketAddr> {
         let with_port = if self.host.parse::<std::net::Ipv6Addr>().is_ok() {
             format!("[{}]:{PORT}", self.host)
         } else if self.host.contains(':') {

@@ -13,7 +13,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 
 /// The fault of the server, with every n-th message or from the n-th on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum FakeFault {
     None,
     Lose(u64),
     Double(u64),
@@ -42,11 +42,11 @@ pub enum Fault {
 /// A running server; its threads end with the test.
 pub struct Fake {
     pub address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<FakeShared>,
 }
 
-struct Shared {
-    fault: Fault,
+struct FakeShared {
+    fault: FakeFault,
     sockets: Mutex<HashMap<String, Out>>,
     messages: AtomicU64,
     planted: AtomicU64,
@@ -59,10 +59,10 @@ struct Out {
 }
 
 impl Fake {
-    pub fn start(fault: Fault) -> Fake {
+    pub fn start(fault: FakeFault) -> Fake {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Shared {
+        let shared = FakeShared {
             fault,
             sockets: Mutex::default(),
             messages: AtomicU64::new(0),
@@ -86,7 +86,7 @@ impl Fake {
     }
 }
 
-impl Shared {
+impl FakeShared {
     fn serve(&self, mut socket: TcpStream) -> Option<()> {
         socket.set_read_timeout(Some(Duration::from_millis(200))).ok()?;
         let is_first = self.connections.fetch_add(1, SeqCst) == 0;
@@ -102,10 +102,10 @@ impl Shared {
             };
             carry += std::str::from_utf8(&buffer[..len]).ok()?;
             match self.fault {
-                Fault::Silent => carry.clear(),
-                Fault::Forgets if is_first => carry.clear(),
-                Fault::Hangs => return None,
-                Fault::Garbage => socket.write_all(b"220 mail.example ESMTP ready\r\n").ok()?,
+                FakeFault::Silent => carry.clear(),
+                FakeFault::Forgets if is_first => carry.clear(),
+                FakeFault::Hangs => return None,
+                FakeFault::Garbage => socket.write_all(b"220 mail.example ESMTP ready\r\n").ok()?,
                 _ => {}
             }
             while let Some((item, rest)) = next(&carry) {
@@ -124,7 +124,7 @@ impl Shared {
                 false => "<bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/>",
             };
             format!("{HEADER}<stream:features>{features}</stream:features>")
-        } else if item.starts_with("<auth") && self.fault == Fault::NotAuthorized {
+        } else if item.starts_with("<auth") && self.fault == FakeFault::NotAuthorized {
             "<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><not-authorized/></failure>".into()
         } else if item.starts_with("<auth") {
             let initial = item.split('>').nth(1)?.split('<').next()?;
@@ -160,24 +160,24 @@ impl Shared {
         let item = item.replacen("<message ", &format!("<message from='{from}@localhost/bench' "), 1);
         let every = |n: u64| number.is_multiple_of(n) && self.planted.fetch_add(1, SeqCst) < u64::MAX;
         let text = match self.fault {
-            Fault::Lose(n) if every(n) => String::new(),
-            Fault::Double(n) if every(n) => item.repeat(2),
-            Fault::Reorder(n) if number.is_multiple_of(n) => {
+            FakeFault::Lose(n) if every(n) => String::new(),
+            FakeFault::Double(n) if every(n) => item.repeat(2),
+            FakeFault::Reorder(n) if number.is_multiple_of(n) => {
                 out.kept.push(item);
                 String::new()
             }
-            Fault::Invent(n) if every(n) => item.clone() + &with_another_number(&item)?,
-            Fault::Bounce(n) if every(n) => {
+            FakeFault::Invent(n) if every(n) => item.clone() + &with_another_number(&item)?,
+            FakeFault::Bounce(n) if every(n) => {
                 let error =
                     "<error type='cancel'><service-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>";
                 sender.write_all(format!("<message type='error'>{error}</message>").as_bytes()).ok()?;
                 String::new()
             }
-            Fault::Close(n) if number >= n => {
+            FakeFault::Close(n) if number >= n => {
                 sender.shutdown(std::net::Shutdown::Both).ok()?;
                 return None;
             }
-            Fault::Babble(n) if number >= n => "<<<&\0".into(),
+            FakeFault::Babble(n) if number >= n => "<<<&\0".into(),
             _ => item,
         };
         let kept = if text.is_empty() { Vec::new() } else { std::mem::take(&mut out.kept) };

@@ -4,12 +4,19 @@ use proptest::prelude::*;
 
 use super::*;
 
-const HERE: Process = Process { node: 1, incarnation: 4 };
-const THERE: Process = Process { node: 2, incarnation: 9 };
+const HERE: NodeProcess = NodeProcess { node: 1, incarnation: 4 };
+const THERE: NodeProcess = NodeProcess { node: 2, incarnation: 9 };
 const SHARDS: u16 = 2;
 
-fn letter(text: &str, share: &Rc<()>) -> Letter<Rc<()>> {
-    Letter { kind: 0, from: 0, to: 1, body: text.as_bytes().to_vec(), outlives: true, share: Some(share.clone()) }
+fn letter(text: &str, share: &Rc<()>) -> CourierLetter<Rc<()>> {
+    CourierLetter {
+        kind: 0,
+        from: 0,
+        to: 1,
+        body: text.as_bytes().to_vec(),
+        outlives: true,
+        share: Some(share.clone()),
+    }
 }
 
 fn pair() -> (Courier<Rc<()>>, Courier<Rc<()>>) {
@@ -20,13 +27,13 @@ fn pair() -> (Courier<Rc<()>>, Courier<Rc<()>>) {
 }
 
 /// Reads an entry, and handles what it brings.
-fn take(there: &mut Courier<Rc<()>>, entry: &[u8]) -> Option<Arrived> {
+fn take(there: &mut Courier<Rc<()>>, entry: &[u8]) -> Option<ArrivedPart> {
     let arrived = there.arrived(entry).unwrap()?;
     arrived.waits.into_iter().for_each(|seq| there.handled(arrived.from, seq));
     Some(arrived)
 }
 
-fn texts(arrived: Option<Arrived>) -> Vec<String> {
+fn texts(arrived: Option<ArrivedPart>) -> Vec<String> {
     let letters = arrived.map(|arrived| arrived.letters).unwrap_or_default();
     letters.into_iter().map(|(.., body)| String::from_utf8(body).unwrap()).collect()
 }
@@ -41,7 +48,7 @@ fn what_comes_meanwhile_is_the_next_entry() {
     here.post(THERE, letter("two", &share)).unwrap();
     here.post(THERE, letter("three", &share)).unwrap();
     assert_eq!(here.appends(0, 0), [], "one append at a time");
-    here.appended(THERE, Outcome::Taken, 0);
+    here.appended(THERE, AppendOutcome::Taken, 0);
     let second = here.appends(0, 0);
     assert_eq!(texts(there.arrived(&first[0].entry).unwrap()), ["one"]);
     assert_eq!(texts(there.arrived(&second[0].entry).unwrap()), ["two", "three"]);
@@ -54,23 +61,23 @@ fn shares_are_kept_until_the_other_side_has_handled_all() {
     let share = Rc::new(());
     here.post(THERE, letter("one", &share)).unwrap();
     let entry = here.appends(0, 0).remove(0).entry;
-    here.appended(THERE, Outcome::Taken, 0);
+    here.appended(THERE, AppendOutcome::Taken, 0);
     assert_eq!(Rc::strong_count(&share), 2, "the engine has it, which is not enough");
     here.post(THERE, letter("two", &share)).unwrap();
     let second = here.appends(0, 0).remove(0).entry;
-    here.appended(THERE, Outcome::Taken, 0);
+    here.appended(THERE, AppendOutcome::Taken, 0);
     let waits = [entry, second].map(|entry| there.arrived(&entry).unwrap().unwrap().waits.unwrap());
     let told = there.appends(1_000, 1_000).remove(0);
     here.arrived(&told.entry).unwrap();
-    there.appended(HERE, Outcome::Taken, 1_000);
+    there.appended(HERE, AppendOutcome::Taken, 1_000);
     assert_eq!(Rc::strong_count(&share), 3, "it has read both, which is not enough");
     assert_eq!(here.appends(60_000, 60_000), [], "but they needn't be sent again");
-    there.handled(Process { incarnation: 3, ..HERE }, waits[0]);
+    there.handled(NodeProcess { incarnation: 3, ..HERE }, waits[0]);
     assert_eq!(there.appends(2_000, 2_000), [], "that was another process");
     there.handled(HERE, waits[1]);
     let told = there.appends(1_000, 1_000).remove(0);
     here.arrived(&told.entry).unwrap();
-    there.appended(HERE, Outcome::Taken, 1_000);
+    there.appended(HERE, AppendOutcome::Taken, 1_000);
     assert_eq!(Rc::strong_count(&share), 2, "the first is still at work");
     there.handled(HERE, waits[0]);
     let told = there.appends(1_000, 1_000).remove(0);
@@ -78,7 +85,7 @@ fn shares_are_kept_until_the_other_side_has_handled_all() {
     assert!(here.arrived(&told.entry).unwrap().is_none());
     assert_eq!(Rc::strong_count(&share), 1);
     assert!(here.is_idle());
-    there.appended(HERE, Outcome::Taken, 1_000);
+    there.appended(HERE, AppendOutcome::Taken, 1_000);
     assert_eq!(there.appends(9_000, 1), [], "who is told says nothing of it");
 }
 
@@ -90,20 +97,20 @@ fn who_takes_long_to_handle_much_holds_up_nothing() {
     for round in 0..2 * MOST_UNREAD {
         here.post(THERE, letter("more", &share)).unwrap();
         for append in here.appends(round, round) {
-            here.appended(THERE, Outcome::Taken, round);
+            here.appended(THERE, AppendOutcome::Taken, round);
             let arrived = there.arrived(&append.entry).unwrap().expect("news");
             got += arrived.letters.len() as u64;
             waits.extend(arrived.waits);
         }
         for append in there.appends(round, round) {
-            there.appended(HERE, Outcome::Taken, round);
+            there.appended(HERE, AppendOutcome::Taken, round);
             assert!(here.arrived(&append.entry).unwrap().is_none());
         }
     }
     assert_eq!((got, Rc::strong_count(&share) as u64), (2 * MOST_UNREAD, 2 * MOST_UNREAD + 1));
     let told = there.appends(60_000, 60_000).remove(0);
     here.arrived(&told.entry).unwrap();
-    there.appended(HERE, Outcome::Taken, 60_000);
+    there.appended(HERE, AppendOutcome::Taken, 60_000);
     here.reconnected();
     let appends = here.appends(60_000, 60_000);
     let seqs: Vec<u64> = appends.iter().map(|append| wire::read(&append.entry).unwrap().0.seq).collect();
@@ -120,7 +127,7 @@ fn what_a_process_had_not_handled_when_it_died_comes_back() {
     for text in ["handled", "read", "on its way"] {
         here.post(THERE, letter(text, &share)).unwrap();
         let entry = here.appends(0, 0).remove(0).entry;
-        here.appended(THERE, Outcome::Taken, 0);
+        here.appended(THERE, AppendOutcome::Taken, 0);
         match text {
             "handled" => drop(take(&mut there, &entry)),
             "read" => drop(there.arrived(&entry).unwrap()),
@@ -128,7 +135,7 @@ fn what_a_process_had_not_handled_when_it_died_comes_back() {
         }
         for told in there.appends(0, 0) {
             here.arrived(&told.entry).unwrap();
-            there.appended(HERE, Outcome::Taken, 0);
+            there.appended(HERE, AppendOutcome::Taken, 0);
         }
     }
     // Its last words confirm what it had handled, and bring nothing that nobody would see.
@@ -148,7 +155,7 @@ fn who_was_taken_over_from_takes_and_confirms_nothing_more() {
     let mut write = |text| {
         here.post(THERE, letter(text, &share)).unwrap();
         let entry = here.appends(0, 0).remove(0).entry;
-        here.appended(THERE, Outcome::Taken, 0);
+        here.appended(THERE, AppendOutcome::Taken, 0);
         entry
     };
     let waits = there.arrived(&write("before")).unwrap().unwrap().waits.unwrap();
@@ -170,10 +177,10 @@ fn the_next_process_of_a_node_gets_what_outlives_the_last() {
     let (mut here, _) = pair();
     let share = Rc::new(());
     here.post(THERE, letter("mail", &share)).unwrap();
-    here.post(THERE, Letter { outlives: false, share: None, ..letter("frame", &share) }).unwrap();
+    here.post(THERE, CourierLetter { outlives: false, share: None, ..letter("frame", &share) }).unwrap();
     here.appends(0, 0);
-    here.appended(THERE, Outcome::Taken, 0);
-    let next = Process { incarnation: 10, ..THERE };
+    here.appended(THERE, AppendOutcome::Taken, 0);
+    let next = NodeProcess { incarnation: 10, ..THERE };
     assert!(here.meet(next, SHARDS).is_empty());
     let append = here.appends(1, 1).remove(0);
     assert_eq!(append.to, next);
@@ -183,7 +190,7 @@ fn the_next_process_of_a_node_gets_what_outlives_the_last() {
     let mut old = Courier::<Rc<()>>::new(HERE);
     old.meet(next, SHARDS);
     let mut entry = Vec::new();
-    wire::begin(&Header { from: THERE, seq: 1, first: 1, read: 0, is_urgent: false, unix_ms: 0 }, &mut entry);
+    wire::begin(&EntryHeader { from: THERE, seq: 1, first: 1, read: 0, is_urgent: false, unix_ms: 0 }, &mut entry);
     assert_eq!(old.arrived(&entry).unwrap(), None, "a process that has a successor says nothing any more");
 }
 
@@ -202,7 +209,7 @@ fn what_waits_is_bounded_in_bytes_and_in_time() {
     assert_eq!(here.expired(100 + PATIENCE_MS - 1).len(), 0);
     assert_eq!(here.expired(100 + PATIENCE_MS).len(), posted);
     assert_eq!((here.waiting_bytes(), Rc::strong_count(&share)), (0, 1));
-    let nobody = here.post(Process { node: 3, ..THERE }, letter("nobody", &share));
+    let nobody = here.post(NodeProcess { node: 3, ..THERE }, letter("nobody", &share));
     assert!(matches!(nobody, Err(Unposted::Gone(_))), "there is no such node");
 }
 
@@ -213,10 +220,10 @@ fn what_was_given_up_keeps_nothing_back() {
     let share = Rc::new(());
     here.post(THERE, letter("read", &share)).unwrap();
     there.arrived(&here.appends(0, 0).remove(0).entry).unwrap();
-    here.appended(THERE, Outcome::Taken, 0);
+    here.appended(THERE, AppendOutcome::Taken, 0);
     here.post(THERE, letter("lost", &share)).unwrap();
     assert_eq!(here.appends(1, 1).len(), 1);
-    here.appended(THERE, Outcome::NoInbox, 1);
+    here.appended(THERE, AppendOutcome::NoInbox, 1);
     assert_eq!(here.expired(1 + PATIENCE_MS).len(), 2, "that the first was read was not told either");
     here.set_present(THERE, true, 2 + PATIENCE_MS);
     here.post(THERE, letter("later", &share)).unwrap();
@@ -224,7 +231,7 @@ fn what_was_given_up_keeps_nothing_back() {
     let arrived = take(&mut there, &entry).expect("news");
     assert!(arrived.is_torn, "lines that went over it have a hole");
     assert_eq!(texts(Some(arrived)), ["later"]);
-    here.appended(THERE, Outcome::Taken, 4 + PATIENCE_MS);
+    here.appended(THERE, AppendOutcome::Taken, 4 + PATIENCE_MS);
     let told = there.appends(5 + PATIENCE_MS, 5).remove(0).entry;
     assert!(here.arrived(&told).unwrap().is_none());
     assert!(here.is_idle());
@@ -243,21 +250,21 @@ fn what_was_read_is_kept_only_where_somebody_waits() {
     let mut exchange = |here: &mut Courier<_>| {
         round += TELL_MS;
         while let Some(append) = here.appends(round, round).pop() {
-            here.appended(THERE, Outcome::Taken, round);
+            here.appended(THERE, AppendOutcome::Taken, round);
             there.arrived(&append.entry).unwrap().expect("news");
         }
         for append in there.appends(round, round) {
-            there.appended(HERE, Outcome::Taken, round);
+            there.appended(HERE, AppendOutcome::Taken, round);
             here.arrived(&append.entry).unwrap();
         }
     };
     let text = "x".repeat(1 << 20);
     for at in 0..3 * MOST_WAITING / text.len() {
-        let kind = Letter { share: None, outlives: at % 2 == 0, ..letter(&text, &share) };
+        let kind = CourierLetter { share: None, outlives: at % 2 == 0, ..letter(&text, &share) };
         // A frame of a line, or presence.
         assert!(here.post(THERE, kind).is_ok(), "the other side has read all before");
         if at % 3 == 0 {
-            here.post(THERE, Letter { outlives: false, ..letter(&text, &share) }).unwrap();
+            here.post(THERE, CourierLetter { outlives: false, ..letter(&text, &share) }).unwrap();
         }
         exchange(&mut here);
     }
@@ -277,7 +284,7 @@ fn one_letter_that_takes_long_keeps_no_other_waiting() {
     for round in 0..1_000 {
         here.post(THERE, letter(&round.to_string(), &share)).unwrap();
         for append in here.appends(round, round) {
-            here.appended(THERE, Outcome::Taken, round);
+            here.appended(THERE, AppendOutcome::Taken, round);
             let arrived = there.arrived(&append.entry).unwrap().expect("news");
             match round {
                 7 | 500 => slow.extend(arrived.waits),
@@ -285,7 +292,7 @@ fn one_letter_that_takes_long_keeps_no_other_waiting() {
             }
         }
         for append in there.appends(round, round) {
-            there.appended(HERE, Outcome::Taken, round);
+            there.appended(HERE, AppendOutcome::Taken, round);
             here.arrived(&append.entry).unwrap();
         }
     }
@@ -294,7 +301,7 @@ fn one_letter_that_takes_long_keeps_no_other_waiting() {
     for seq in slow.into_iter().rev() {
         there.handled(HERE, seq);
         here.arrived(&there.appends(1_000, 0).remove(0).entry).unwrap();
-        there.appended(HERE, Outcome::Taken, 1_000);
+        there.appended(HERE, AppendOutcome::Taken, 1_000);
     }
     assert!(here.is_idle());
 }
@@ -307,14 +314,14 @@ fn a_node_that_comes_back_with_other_shards_gets_nothing_by_their_numbers() {
         let mut write = |text| {
             here.post(THERE, letter(text, &share)).unwrap();
             let entry = here.appends(0, 0).remove(0).entry;
-            here.appended(THERE, Outcome::Taken, 0);
+            here.appended(THERE, AppendOutcome::Taken, 0);
             entry
         };
         there.arrived(&write("read")).unwrap();
         write("on its way");
         here.arrived(&there.appends(TELL_MS, 0).remove(0).entry).unwrap();
         here.post(THERE, letter("not sent", &share)).unwrap();
-        let next = Process { incarnation: 10, ..THERE };
+        let next = NodeProcess { incarnation: 10, ..THERE };
         let back: Vec<_> =
             here.meet(next, shards).into_iter().map(|letter| String::from_utf8(letter.body).unwrap()).collect();
         assert_eq!(back, ["read", "on its way", "not sent"]);
@@ -323,7 +330,7 @@ fn a_node_that_comes_back_with_other_shards_gets_nothing_by_their_numbers() {
         assert_eq!((here.appends(1, 1), here.waiting_bytes()), (vec![], 0));
         here.post(next, letter("to the new", &share)).unwrap();
         assert_eq!(here.appends(1, 1).remove(0).to, next);
-        let third = Process { incarnation: 11, ..THERE };
+        let third = NodeProcess { incarnation: 11, ..THERE };
         assert!(here.meet(third, shards).is_empty(), "its shards are the same");
         here.post(next, letter("late", &share)).unwrap();
     }
@@ -351,18 +358,18 @@ proptest! {
                 for append in courier.appends(now, now) {
                     prop_assert_eq!(append.to, to);
                     let outcome = match step {
-                        3 => Outcome::Unsure,
+                        3 => AppendOutcome::Unsure,
                         4 => {
                             inbox.push_back(append.entry);
-                            Outcome::Unsure
+                            AppendOutcome::Unsure
                         }
                         _ => {
                             inbox.push_back(append.entry);
-                            Outcome::Taken
+                            AppendOutcome::Taken
                         }
                     };
                     courier.appended(to, outcome, now);
-                    if outcome == Outcome::Unsure {
+                    if outcome == AppendOutcome::Unsure {
                         courier.reconnected();
                     }
                 }

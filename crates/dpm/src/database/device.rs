@@ -24,7 +24,7 @@ pub struct Database {
     pub(super) names_of_this: OwnNames,
 }
 
-/// The names that this DPM has beside the one that it was started with.
+/// The names that this DPM has besides the one that it was started with.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OwnNames {
     /// Further names of its node.

@@ -113,7 +113,7 @@ impl Database {
         Ok(())
     }
 
-    /// Returns the names that this DPM has beside the one that it was started with.
+    /// Returns the names that this DPM has besides the one that it was started with.
     pub fn names_of_this(&self) -> &OwnNames {
         &self.names_of_this
     }

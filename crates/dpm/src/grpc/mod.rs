@@ -7,7 +7,7 @@
 //!
 //! - [`generated`] are the messages, made of the files of the interface; [`daq`] turns replies into
 //!   such and such into settings, [`devdb`] devices.
-//! - [`protocol`] is what a stream of readings needs of gRPC beside HTTP/2; all other methods are
+//! - [`protocol`] is what a stream of readings needs of gRPC besides HTTP/2; all other methods are
 //!   called by `tonic`.
 //! - The service knows streams as clients of a third kind; sockets and HTTP/2 are in
 //!   [`driver`](crate::driver).

@@ -43,7 +43,7 @@ pub struct Counters {
     pub timeouts: u64,
     /// Divisions of an unanswered request, to find the silent device in it.
     pub divided: u64,
-    /// Requests to silent nodes for single devices, beside that.
+    /// Requests to silent nodes for single devices, besides that.
     pub probes: u64,
     /// Replies that nobody asked for, or that came from elsewhere.
     pub strays: u64,

@@ -287,7 +287,7 @@ fn size(settings: &request::ApplySettings) -> usize {
     raw.chain(scaled).chain(texts).map(|bytes| bytes + ATTEMPT).sum()
 }
 
-/// The bytes that a setting takes beside its value.
+/// The bytes that a setting takes besides its value.
 const ATTEMPT: usize = 128;
 /// Proofs of a connection that may fail; further ones are not looked at.
 const PROOFS: u32 = 16;

@@ -113,7 +113,7 @@ fn is_part(property: Property, field: Field) -> bool {
 }
 
 fn of_numbers(setting: &database::Value, field: Field, numbers: &[f64]) -> Result<Vec<u8>, Status> {
-    // What an element holds beside its number is known to nobody here: it can be set as raw bytes
+    // What an element holds besides its number is known to nobody here: it can be set as raw bytes
     // only.
     if setting.scaling.text().is_some() || setting.scaling.input != setting.place.element as usize {
         return Err(Status::NOSCALE);

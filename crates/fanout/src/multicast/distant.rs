@@ -32,12 +32,12 @@ pub struct Distant {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Recipient {
     pub(super) jid: Jid,
-    pub(super) address: Listed,
+    pub(super) address: ListedAddress,
 }
 
 /// The entry of a recipient's address in the header.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) enum Listed {
+pub(super) enum ListedAddress {
     /// In the block of the form that everybody sees, marked as delivered behind the element's name,
     /// which ends there.
     Shown { range: Range<usize>, name_end: usize },
@@ -149,8 +149,8 @@ impl Distant {
         let Self { shown, hidden, recipients, .. } = self;
         recipients.into_iter().map(move |recipient| {
             let packet = match recipient.address {
-                Listed::Shown { .. } => shown.clone(),
-                Listed::Blind { own, .. } => own.unwrap_or_else(|| hidden.as_ref().unwrap_or(&shown).clone()),
+                ListedAddress::Shown { .. } => shown.clone(),
+                ListedAddress::Blind { own, .. } => own.unwrap_or_else(|| hidden.as_ref().unwrap_or(&shown).clone()),
             };
             Outgoing::plain(recipient.jid, packet)
         })
@@ -162,8 +162,8 @@ impl Distant {
     pub fn through(&self, service: &Jid, limit: usize) -> impl Iterator<Item = Outgoing> {
         self.recipients.chunks(limit.max(1)).map(move |chunk| {
             let shown = chunk.iter().filter_map(|recipient| match &recipient.address {
-                Listed::Shown { range, .. } => Some(range),
-                Listed::Blind { .. } => None,
+                ListedAddress::Shown { range, .. } => Some(range),
+                ListedAddress::Blind { .. } => None,
             });
             let cut = shown.fold(None, |cut: Option<Range<usize>>, range| match cut {
                 None => Some(range.clone()),
@@ -181,7 +181,7 @@ impl Distant {
     }
 }
 
-impl Listed {
+impl ListedAddress {
     /// Returns the address without its mark, in two pieces.
     fn unmarked<'a>(&'a self, shown: &'a Packet) -> [&'a [u8]; 2] {
         match self {

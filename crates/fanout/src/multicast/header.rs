@@ -47,19 +47,19 @@ impl AddressType {
 
 /// A header that decodes.
 #[derive(Debug)]
-pub struct Header<'a> {
+pub struct MulticastHeader<'a> {
     /// The element `<addresses/>`.
     pub(super) element: Child<'a>,
     /// Its addresses, in order.
-    pub(super) addresses: Vec<Address<'a>>,
+    pub(super) addresses: Vec<HeaderAddress<'a>>,
 }
 
-/// One address of a header.
+/// One `<address/>` with its type, and what it names (XEP-0033 §4).
 #[derive(Debug)]
-pub struct Address<'a> {
+pub struct HeaderAddress<'a> {
     pub(super) type_: AddressType,
     pub(super) delivered: bool,
-    pub(super) jid: Option<Target<'a>>,
+    pub(super) jid: Option<HeaderTarget<'a>>,
     /// As the sender wrote it.
     pub(super) bytes: &'a [u8],
     /// The end of the element's name.
@@ -76,9 +76,9 @@ pub struct Address<'a> {
 
 /// An address that copies are sent to.
 #[derive(Debug, Clone)]
-pub struct Target<'a>(Prepared<'a>);
+pub struct HeaderTarget<'a>(Prepared<'a>);
 
-impl Target<'_> {
+impl HeaderTarget<'_> {
     /// Returns the address.
     pub fn as_ref(&self) -> JidRef<'_> {
         self.0.as_ref()
@@ -118,19 +118,19 @@ pub fn find<'a>(stanza: &Stanza<'a>) -> Option<Child<'a>> {
     stanza.child("addresses", ns::ADDRESS)
 }
 
-impl<'a> Header<'a> {
+impl<'a> MulticastHeader<'a> {
     /// Reads a header, and makes its addresses into JIDs.
     ///
     /// # Errors
-    /// As [`Header::decode`] and [`Header::resolve`].
+    /// As [`MulticastHeader::decode`] and [`MulticastHeader::resolve`].
     pub fn read(element: Child<'a>) -> Result<Self, BadAddress> {
         let mut header = Self::decode(element)?;
         header.resolve()?;
         Ok(header)
     }
 
-    /// Reads a header as it is written. [`Header::resolve`] comes next: until then nobody is a
-    /// recipient.
+    /// Reads a header as it is written. [`MulticastHeader::resolve`] comes next: until then nobody
+    /// is a recipient.
     ///
     /// # Errors
     /// The first address without a type that the standard knows, or with attributes that exclude
@@ -143,7 +143,8 @@ impl<'a> Header<'a> {
             if !child.is("address", ns::ADDRESS) {
                 return Err(BadAddress::new(at, "", format!("<{}/> is no address", shortened(child.written_name()))));
             }
-            addresses.push(Address::read(&child).map_err(|(written, reason)| BadAddress::new(at, &written, reason))?);
+            addresses
+                .push(HeaderAddress::read(&child).map_err(|(written, reason)| BadAddress::new(at, &written, reason))?);
         }
         Ok(Self { element, addresses })
     }
@@ -152,7 +153,7 @@ impl<'a> Header<'a> {
     ///
     /// # Errors
     /// A piece of information (who to reply to, who wrote) whose JID is none. A recipient whose JID
-    /// is missing or none is no error of the header: see [`Header::unusable`].
+    /// is missing or none is no error of the header: see [`MulticastHeader::unusable`].
     pub fn resolve(&mut self) -> Result<(), BadAddress> {
         for (at, address) in self.addresses.iter_mut().enumerate() {
             if !address.has_jid {
@@ -174,7 +175,7 @@ impl<'a> Header<'a> {
     }
 
     /// Returns those who are to get the stanza, with repetitions.
-    pub fn recipients(&self) -> impl Iterator<Item = &Target<'a>> {
+    pub fn recipients(&self) -> impl Iterator<Item = &HeaderTarget<'a>> {
         self.addresses.iter().filter(|address| address.is_wanted()).filter_map(|address| address.jid.as_ref())
     }
 
@@ -184,7 +185,7 @@ impl<'a> Header<'a> {
     }
 }
 
-impl<'a> Address<'a> {
+impl<'a> HeaderAddress<'a> {
     /// Reads an address; the error is the JID or URI, and what is wrong.
     fn read(element: &Child<'a>) -> Result<Self, (Cow<'a, str>, String)> {
         let (mut type_, mut jid, mut uri, mut node, mut delivered, mut mark) = (None, None, None, false, false, None);
@@ -229,10 +230,10 @@ impl<'a> Address<'a> {
 }
 
 /// Returns the JID in an attribute value, prepared.
-fn target(value: Cow<'_, str>) -> Option<Target<'_>> {
+fn target(value: Cow<'_, str>) -> Option<HeaderTarget<'_>> {
     match value {
-        Cow::Borrowed(text) => prepare(text).ok().map(Target),
-        Cow::Owned(text) => prepare(&text).ok().map(|jid| Target(Prepared::Owned(jid.as_ref().to_jid()))),
+        Cow::Borrowed(text) => prepare(text).ok().map(HeaderTarget),
+        Cow::Owned(text) => prepare(&text).ok().map(|jid| HeaderTarget(Prepared::Owned(jid.as_ref().to_jid()))),
     }
 }
 

@@ -6,8 +6,8 @@ use rookery_base::{Keyed, Map, Set};
 use rookery_jid::{Jid, JidRef};
 use rookery_xml::{Writer, ns};
 
-use super::distant::{Distant, Listed, MARK, Recipient};
-use super::header::{Address, AddressType, Header, Target};
+use super::distant::{Distant, ListedAddress, MARK, Recipient};
+use super::header::{AddressType, HeaderAddress, HeaderTarget, MulticastHeader};
 use crate::packet::Packet;
 
 /// The place of an address.
@@ -27,13 +27,13 @@ pub struct Plan<'a> {
     /// The form that everybody sees.
     pub shown: Packet,
     /// Those here who get it.
-    pub to_shown: Vec<&'a Target<'a>>,
+    pub to_shown: Vec<&'a HeaderTarget<'a>>,
     /// The form for blind copies.
     pub hidden: Option<Packet>,
     /// Those here who get it.
-    pub to_hidden: Vec<&'a Target<'a>>,
+    pub to_hidden: Vec<&'a HeaderTarget<'a>>,
     /// Those here who get a form of their own: blind copies whose address says more than a JID.
-    pub rich: Vec<(&'a Target<'a>, Packet)>,
+    pub rich: Vec<(&'a HeaderTarget<'a>, Packet)>,
     /// The recipients of other servers, by domain.
     pub distant: Vec<Distant>,
     /// Bytes that were written to make all this: the work, for tests and counters.
@@ -42,8 +42,8 @@ pub struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     /// Builds what is to be delivered of a packet, whose header this is.
-    pub fn new(packet: &Packet, header: &'a Header<'a>, groups: Groups<'a>) -> Self {
-        let block = Block::new(header, &groups);
+    pub fn new(packet: &Packet, header: &'a MulticastHeader<'a>, groups: Groups<'a>) -> Self {
+        let block = PlanBlock::new(header, &groups);
         let start = header.element.content().map_or(0, |content| content.start);
         let shown = packet.replaced(header.element.content().unwrap_or_default(), &block.bytes);
         let end = start + block.bytes.len();
@@ -85,21 +85,29 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns the part of one domain. `at` counts the addresses of the block.
-    fn distant(&self, group: Group<'_>, start: usize, block: &[Range<usize>], at: &mut usize, end: usize) -> Distant {
+    fn distant(
+        &self,
+        group: PlanGroup<'_>,
+        start: usize,
+        block: &[Range<usize>],
+        at: &mut usize,
+        end: usize,
+    ) -> Distant {
         let mut recipients = Vec::with_capacity(group.shown.len() + group.blind.len());
         for address in group.shown {
             debug_assert!(*at < block.len(), "each shown address has its place in the block");
             let range = block.get(*at).cloned().unwrap_or_default();
             *at += 1;
             let Some(target) = &address.jid else { continue };
-            let listed = Listed::Shown { range: range.start + start..range.end + start, name_end: address.name_end };
+            let listed =
+                ListedAddress::Shown { range: range.start + start..range.end + start, name_end: address.name_end };
             recipients.push(Recipient { jid: target.as_ref().to_jid(), address: listed });
         }
         for address in group.blind {
             let Some(target) = &address.jid else { continue };
             let written = unmarked(address);
             let own = address.is_rich.then(|| self.shown.replaced(end..end, &written));
-            let listed = Listed::Blind { address: written, own };
+            let listed = ListedAddress::Blind { address: written, own };
             recipients.push(Recipient { jid: target.as_ref().to_jid(), address: listed });
         }
         let (shown, hidden) = (self.shown.clone(), self.hidden.clone());
@@ -121,7 +129,7 @@ pub fn bcc(domain: String, packet: &Packet, recipients: impl IntoIterator<Item =
         let inner = address.bytes().iter().position(|&byte| byte == b'>').map_or(0, |at| at + 1);
         let len = address.bytes().len() - b"</addresses>".len();
         let address = address.bytes().get(inner..len).unwrap_or_default().into();
-        Recipient { jid, address: Listed::Blind { address, own: None } }
+        Recipient { jid, address: ListedAddress::Blind { address, own: None } }
     });
     Distant { domain, recipients: recipients.collect(), shown, hidden: None, end, wrapped: true }
 }
@@ -129,18 +137,18 @@ pub fn bcc(domain: String, packet: &Packet, recipients: impl IntoIterator<Item =
 /// The recipients of a header by next hop, each once.
 #[derive(Debug)]
 pub struct Groups<'a> {
-    here: Vec<&'a Address<'a>>,
-    away: Vec<Group<'a>>,
+    here: Vec<&'a HeaderAddress<'a>>,
+    away: Vec<PlanGroup<'a>>,
 }
 
 #[derive(Debug)]
-struct Group<'a> {
+struct PlanGroup<'a> {
     domain: String,
-    shown: Vec<&'a Address<'a>>,
-    blind: Vec<&'a Address<'a>>,
+    shown: Vec<&'a HeaderAddress<'a>>,
+    blind: Vec<&'a HeaderAddress<'a>>,
 }
 
-impl Group<'_> {
+impl PlanGroup<'_> {
     fn has_plain_bcc(&self) -> bool {
         self.blind.iter().any(|address| !address.is_rich)
     }
@@ -148,7 +156,7 @@ impl Group<'_> {
 
 impl<'a> Groups<'a> {
     /// Sorts the recipients. `hop` tells where an address is.
-    pub fn new(header: &'a Header<'a>, hop: impl Fn(JidRef<'_>) -> Hop) -> Self {
+    pub fn new(header: &'a MulticastHeader<'a>, hop: impl Fn(JidRef<'_>) -> Hop) -> Self {
         let mut groups = Self { here: Vec::new(), away: Vec::new() };
         // Peers choose the keys: both tables are keyed at random.
         let mut seen = Set::with_capacity_and_hasher(header.addresses.len(), Keyed::default());
@@ -157,7 +165,7 @@ impl<'a> Groups<'a> {
         let wanted = || header.addresses.iter().filter(|address| address.is_wanted());
         let visible = wanted().filter(|address| address.type_ != AddressType::Bcc);
         for address in visible.chain(wanted().filter(|address| address.type_ == AddressType::Bcc)) {
-            let Some(jid) = address.jid.as_ref().map(Target::as_ref) else { continue };
+            let Some(jid) = address.jid.as_ref().map(HeaderTarget::as_ref) else { continue };
             if !seen.insert(jid.as_str()) {
                 continue;
             }
@@ -170,7 +178,7 @@ impl<'a> Groups<'a> {
                 Hop::Away => {}
             }
             let at = *domains.entry(jid.domain()).or_insert_with(|| {
-                groups.away.push(Group { domain: jid.domain().to_owned(), shown: Vec::new(), blind: Vec::new() });
+                groups.away.push(PlanGroup { domain: jid.domain().to_owned(), shown: Vec::new(), blind: Vec::new() });
                 groups.away.len() - 1
             });
             if let Some(group) = groups.away.get_mut(at) {
@@ -183,14 +191,14 @@ impl<'a> Groups<'a> {
 
 /// The addresses that everybody sees: information, those delivered to before, then the recipients
 /// by hop, marked.
-struct Block {
+struct PlanBlock {
     bytes: Vec<u8>,
     /// The places of the addresses of other servers' recipients, hop by hop.
     away: Vec<Range<usize>>,
 }
 
-impl Block {
-    fn new(header: &Header<'_>, groups: &Groups<'_>) -> Self {
+impl PlanBlock {
+    fn new(header: &MulticastHeader<'_>, groups: &Groups<'_>) -> Self {
         let mut block = Self { bytes: Vec::with_capacity(header.element.bytes().len() * 3 / 2), away: Vec::new() };
         for address in &header.addresses {
             let was_delivered = address.delivered && address.type_ != AddressType::Bcc;
@@ -211,7 +219,7 @@ impl Block {
 }
 
 /// Appends an address with `delivered='true'`, otherwise as written.
-fn push_marked(out: &mut Vec<u8>, address: &Address<'_>) {
+fn push_marked(out: &mut Vec<u8>, address: &HeaderAddress<'_>) {
     let (bytes, name) = (address.bytes, address.name_end);
     let cut = address.mark.clone().unwrap_or(name..name);
     for part in [bytes.get(..name), Some(MARK), bytes.get(name..cut.start), bytes.get(cut.end..)] {
@@ -220,7 +228,7 @@ fn push_marked(out: &mut Vec<u8>, address: &Address<'_>) {
 }
 
 /// Returns an address without mark, otherwise as written.
-fn unmarked(address: &Address<'_>) -> Box<[u8]> {
+fn unmarked(address: &HeaderAddress<'_>) -> Box<[u8]> {
     let bytes = address.bytes;
     match &address.mark {
         None => bytes.into(),

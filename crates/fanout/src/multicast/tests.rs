@@ -18,7 +18,7 @@ fn stanza(packet: &Packet) -> Stanza<'_> {
 }
 
 fn with_plan<T>(packet: &Packet, then: impl FnOnce(Plan<'_>) -> T) -> T {
-    let header = Header::read(find(&stanza(packet)).unwrap()).unwrap();
+    let header = MulticastHeader::read(find(&stanza(packet)).unwrap()).unwrap();
     let hop = |jid: rookery_jid::JidRef<'_>| match jid.domain() {
         "here" if jid.is_domain() => Hop::Nowhere,
         "here" => Hop::Here,
@@ -204,7 +204,7 @@ fn on_the_trusted_route_a_service_gets_blind_addresses_only() {
 fn a_header_that_does_not_decode_names_the_address() {
     let read = |address: &str| {
         let packet = message(&["type='to' jid='a@here'", address]);
-        Header::read(find(&stanza(&packet)).unwrap()).map(|_| ()).map_err(|bad| bad.text())
+        MulticastHeader::read(find(&stanza(&packet)).unwrap()).map(|_| ()).map_err(|bad| bad.text())
     };
     for (address, text) in [
         ("jid='b@here'", "address 2 (b@here): it has no type"),
@@ -220,7 +220,7 @@ fn a_header_that_does_not_decode_names_the_address() {
     let foreign = message(&["type='to' jid='a@here'"]);
     let bytes = String::from_utf8(foreign.bytes().to_vec()).unwrap().replace("<address ", "<adress ");
     let foreign = Packet::scanned(bytes.as_bytes()).unwrap();
-    let bad = Header::read(find(&stanza(&foreign)).unwrap()).unwrap_err();
+    let bad = MulticastHeader::read(find(&stanza(&foreign)).unwrap()).unwrap_err();
     assert_eq!(bad.text(), "address 1: <adress/> is no address");
 }
 
@@ -233,7 +233,7 @@ fn recipients_without_a_usable_jid_are_told_apart() {
         "type='to' jid='b@here'",
     ]);
     let stanza = stanza(&packet);
-    let header = Header::read(find(&stanza).unwrap()).unwrap();
+    let header = MulticastHeader::read(find(&stanza).unwrap()).unwrap();
     assert_eq!(header.unusable().collect::<Vec<_>>(), ["mailto:a@here", "a@@here", ""]);
     assert_eq!(header.recipients().map(|target| target.as_ref().to_string()).collect::<Vec<_>>(), ["b@here"]);
     assert_eq!(copies(&packet), BTreeMap::from([("b@here".into(), "to!b@here".into())]));

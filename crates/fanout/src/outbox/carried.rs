@@ -1,9 +1,9 @@
 //! The stanzas that a managed session was sent and has not acknowledged, and those that wait for
 //! it, as data that outlives its outbox: for a session that goes on in another process.
 
-use super::item::{Item, To, rendered_len};
+use super::item::{OutboxItem, To, rendered_len};
 use super::quiet::{self, Urgency};
-use super::unacked::{Bounds, Managed};
+use super::unacked::{ManagedQueue, UnackedBounds};
 use super::{Attention, Link, Outboxes};
 use crate::packet::Packet;
 
@@ -60,14 +60,14 @@ impl Outboxes {
     }
 
     /// Gives a new outbox the stanzas of a session from another process. It has no connection yet.
-    pub fn carry_on(&mut self, link: Link, carried: Carried, bounds: Bounds) {
+    pub fn carry_on(&mut self, link: Link, carried: Carried, bounds: UnackedBounds) {
         let Some(slot) = self.slots.get_mut(link) else { return };
         let Some(address) = slot.address.clone() else { return };
         debug_assert!(slot.queue.is_none(), "the outbox is new");
         slot.attention = Attention::Detached;
         let Carried { acknowledged, unacked, waiting } = carried;
         let mut queue = self.pool.pop().unwrap_or_default();
-        let mut managed = Box::new(Managed {
+        let mut managed = Box::new(ManagedQueue {
             unacked: Default::default(),
             bytes: 0,
             sent: acknowledged.wrapping_add(unacked.len() as u32),
@@ -111,25 +111,25 @@ impl Outboxes {
     }
 }
 
-fn carried(item: &Item) -> CarriedStanza {
-    let Item { packet, to, paced, number, .. } = item;
+fn carried(item: &OutboxItem) -> CarriedStanza {
+    let OutboxItem { packet, to, paced, number, .. } = item;
     CarriedStanza { packet: packet.clone(), to: *to, paced: *paced, number: *number }
 }
 
-fn item(stanza: CarriedStanza, tag: u32) -> Item {
+fn item(stanza: CarriedStanza, tag: u32) -> OutboxItem {
     let CarriedStanza { packet, to, paced, number } = stanza;
-    Item { packet, to, paced, tag, number }
+    OutboxItem { packet, to, paced, tag, number }
 }
 
 #[cfg(test)]
 mod tests {
     use rookery_jid::Jid;
 
-    use super::super::Pushed;
+    use super::super::PushOutcome;
     use super::*;
 
     const LINK: Link = Link(0);
-    const BOUNDS: Bounds = Bounds { stanzas: 100, bytes: 100_000 };
+    const BOUNDS: UnackedBounds = UnackedBounds { stanzas: 100, bytes: 100_000 };
 
     fn outboxes() -> Outboxes {
         let mut outboxes = Outboxes::default();
@@ -141,7 +141,7 @@ mod tests {
         for body in bodies {
             let stanza = format!("<message from='a@x/r'><body>{body}</body></message>");
             let packet = Packet::scanned(stanza.as_bytes()).unwrap();
-            assert!(matches!(outboxes.push(LINK, &packet, to), Pushed::Queued | Pushed::Unattended));
+            assert!(matches!(outboxes.push(LINK, &packet, to), PushOutcome::Queued | PushOutcome::Unattended));
         }
     }
 

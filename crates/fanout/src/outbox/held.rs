@@ -9,12 +9,12 @@
 use rookery_base::Map;
 use rookery_jid::{Jid, JidRef};
 
-use super::item::{Item, is_state};
-use super::queue::Queue;
-use super::{Limits, Link, Outboxes, Pushed};
+use super::item::{OutboxItem, is_state};
+use super::queue::OutboxQueue;
+use super::{Link, OutboxLimits, Outboxes, PushOutcome};
 use crate::packet::StanzaType;
 
-impl Limits {
+impl OutboxLimits {
     /// Checks that a session above the soft limit takes one more item of this size.
     ///
     /// # Errors
@@ -22,11 +22,11 @@ impl Limits {
     pub(super) fn check(
         &self,
         held: &Map<Box<str>, usize>,
-        queue: &Queue,
-        item: &Item,
+        queue: &OutboxQueue,
+        item: &OutboxItem,
         address: &Jid,
         size: usize,
-    ) -> Result<(), Pushed> {
+    ) -> Result<(), PushOutcome> {
         let of_account = held.get(address.bare_str()).copied().unwrap_or_default();
         // A session counts from the stanza on that brings it above the soft limit.
         let of_account = of_account.saturating_sub(queue.fat()) + queue.held();
@@ -36,7 +36,7 @@ impl Limits {
             return Ok(());
         }
         let may_be_left_out = is_state(&item.packet) && item.packet.type_() == StanzaType::Available;
-        Err(if may_be_left_out { Pushed::Queued } else { Pushed::Overflow })
+        Err(if may_be_left_out { PushOutcome::Queued } else { PushOutcome::Overflow })
     }
 }
 
@@ -66,7 +66,7 @@ impl Outboxes {
         JidRef::parse_prepared(account)
     }
 
-    /// Tells whether the shard as a whole holds more than it may.
+    /// Returns whether the shard as a whole holds more than it may.
     pub fn is_crowded(&self) -> bool {
         self.waiting > self.limits.total
     }

@@ -30,7 +30,7 @@ pub enum To {
 
 /// A stanza that waits, or was sent and is not acknowledged.
 #[derive(Debug, Clone)]
-pub(super) struct Item {
+pub(super) struct OutboxItem {
     pub packet: Packet,
     pub to: To,
     /// See [`paced`](super::paced).
@@ -70,7 +70,7 @@ pub(super) fn tells_event(packet: &Packet) -> bool {
         })
 }
 
-impl Item {
+impl OutboxItem {
     /// Returns the stanza, for the party that gets it in place of a session that ends; `None` if
     /// somebody keeps it anyway, or if it is no stanza.
     pub fn given_back(self) -> Option<Unsent> {
@@ -95,12 +95,12 @@ impl Item {
         }
     }
 
-    /// Returns the length of [`Item::render`].
+    /// Returns the length of [`OutboxItem::render`].
     pub fn wire_len(&self, address: &Jid, transport: Transport) -> usize {
         transport.wire_len(rendered_len(&self.packet, address, self.to), self.declares())
     }
 
-    /// Tells whether its root relies on the namespace that a stream has declared: an element that
+    /// Returns whether its root relies on the namespace that a stream has declared: an element that
     /// is no stanza has its own.
     fn declares(&self) -> bool {
         self.to != To::Nobody

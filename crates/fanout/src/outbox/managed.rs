@@ -15,10 +15,10 @@
 
 use std::collections::VecDeque;
 
-use super::item::{Item, To, rendered_len};
-use super::queue::{Drained, Queue, Roomy, Tally};
+use super::item::{OutboxItem, To, rendered_len};
+use super::queue::{Drained, OutboxQueue, QueueTally, Roomy};
 use super::quiet::{self, Urgency};
-use super::unacked::{Asking, Bounds, Managed};
+use super::unacked::{Asking, ManagedQueue, UnackedBounds};
 use super::{Attention, Link, Outboxes};
 use crate::packet::Packet;
 
@@ -32,11 +32,11 @@ pub struct TooHigh {
 impl Outboxes {
     /// Begins to count what a session is sent, and to keep it until it is acknowledged. What waits
     /// already is counted only where `counts_waiting` says that the client will take it so.
-    pub fn manage(&mut self, link: Link, bounds: Bounds, counts_waiting: bool) {
+    pub fn manage(&mut self, link: Link, bounds: UnackedBounds, counts_waiting: bool) {
         let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some()) else { return };
         let queue = slot.queue.get_or_insert_with(|| self.pool.pop().unwrap_or_default());
         debug_assert!(queue.managed.is_none(), "a count begins once");
-        queue.managed = Some(Box::new(Managed {
+        queue.managed = Some(Box::new(ManagedQueue {
             unacked: VecDeque::new(),
             bytes: 0,
             sent: 0,
@@ -58,7 +58,10 @@ impl Outboxes {
         let queue = slot.queue.get_or_insert_with(|| self.pool.pop().unwrap_or_default());
         let size = packet.bytes().len();
         debug_assert!(packet.kind() == rookery_xml::Kind::Other, "a stanza would be counted");
-        queue.put(Item { packet: packet.clone(), to: To::Nobody, paced: false, tag: 0, number: self.pushed }, size);
+        queue.put(
+            OutboxItem { packet: packet.clone(), to: To::Nobody, paced: false, tag: 0, number: self.pushed },
+            size,
+        );
         self.waiting += size;
         self.mark(link);
     }
@@ -71,7 +74,7 @@ impl Outboxes {
     pub fn acknowledge(&mut self, link: Link, h: u32) -> Result<(), TooHigh> {
         let Some(slot) = self.slots.get_mut(link) else { return Ok(()) };
         let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return Ok(()) };
-        let Queue { managed: Some(managed), items, .. } = &**queue else { return Ok(()) };
+        let OutboxQueue { managed: Some(managed), items, .. } = &**queue else { return Ok(()) };
         let news = h.wrapping_sub(managed.acknowledged());
         if news > i32::MAX as u32 {
             return Ok(());
@@ -175,7 +178,8 @@ impl Outboxes {
         if let Some(much) = &mut queue.much {
             let paced = std::mem::take(&mut much.unacked);
             queue.bytes = queue.bytes.saturating_sub(paced.bytes);
-            much.waiting = Tally { items: much.waiting.items + paced.items, bytes: much.waiting.bytes + paced.bytes };
+            much.waiting =
+                QueueTally { items: much.waiting.items + paced.items, bytes: much.waiting.bytes + paced.bytes };
         }
         for _ in 0..known {
             let Some(item) = queue.items.pop_front() else { break };
@@ -227,7 +231,7 @@ impl Outboxes {
         std::mem::take(&mut self.asking)
     }
 
-    fn managed(&self, link: Link) -> Option<&Managed> {
+    fn managed(&self, link: Link) -> Option<&ManagedQueue> {
         self.slots.get(link)?.queue.as_ref()?.managed.as_deref()
     }
 }
@@ -258,7 +262,7 @@ mod tests {
     fn managed(count: u32) -> Outboxes {
         let mut outboxes = Outboxes::default();
         outboxes.open(LINK, Jid::parse("u@x/r").unwrap());
-        outboxes.manage(LINK, Bounds { stanzas: 10, bytes: 10_000 }, false);
+        outboxes.manage(LINK, UnackedBounds { stanzas: 10, bytes: 10_000 }, false);
         let queue = outboxes.slots.get_mut(LINK).unwrap().queue.as_mut().unwrap();
         queue.managed.as_mut().unwrap().sent = count;
         outboxes
@@ -268,7 +272,7 @@ mod tests {
         for body in bodies {
             let stanza = format!("<message from='a@x/r'><body>{body}</body></message>");
             let packet = Packet::scanned(stanza.as_bytes()).unwrap();
-            assert_eq!(outboxes.push(LINK, &packet, To::Full), super::super::Pushed::Queued);
+            assert_eq!(outboxes.push(LINK, &packet, To::Full), super::super::PushOutcome::Queued);
         }
     }
 
@@ -355,7 +359,7 @@ mod tests {
         let mut outboxes = Outboxes::default();
         outboxes.open(LINK, Jid::parse("u@x/r").unwrap());
         push(&mut outboxes, &["before"]);
-        outboxes.manage(LINK, Bounds { stanzas: 10, bytes: 10_000 }, false);
+        outboxes.manage(LINK, UnackedBounds { stanzas: 10, bytes: 10_000 }, false);
         outboxes.push_element(LINK, &request());
         push(&mut outboxes, &["1"]);
         let bytes = rendered(&mut outboxes).len();
@@ -373,11 +377,11 @@ mod tests {
         let show = |outboxes: &mut Outboxes| {
             for sender in ["a@x/r", "b@x/r"] {
                 let presence = Packet::scanned(format!("<presence from='{sender}'/>").as_bytes()).unwrap();
-                assert_eq!(outboxes.push(LINK, &presence, To::Full), super::super::Pushed::Queued);
+                assert_eq!(outboxes.push(LINK, &presence, To::Full), super::super::PushOutcome::Queued);
             }
         };
         show(&mut outboxes);
-        outboxes.manage(LINK, Bounds { stanzas: 10, bytes: 10_000 }, false);
+        outboxes.manage(LINK, UnackedBounds { stanzas: 10, bytes: 10_000 }, false);
         outboxes.push_element(LINK, &request());
         show(&mut outboxes);
         send_all(&mut outboxes);
@@ -399,7 +403,7 @@ mod tests {
 
     #[test]
     fn an_idle_managed_session_is_small() {
-        let idle = size_of::<Queue>() + size_of::<Managed>() + IDLE_CAPACITY * size_of::<Item>();
+        let idle = size_of::<OutboxQueue>() + size_of::<ManagedQueue>() + IDLE_CAPACITY * size_of::<OutboxItem>();
         assert!(idle <= 328, "{idle}");
     }
 }

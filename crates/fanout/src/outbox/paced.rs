@@ -1,5 +1,5 @@
-//! Sends a session stanzas of the server's own accord as fast as the client reads, which never ends
-//! the session.
+//! Sends a session stanzas that its client didn't ask for, as fast as the client reads: they never
+//! end the session.
 //!
 //! Others decide how much of it there is, by asking to see somebody's presence, by publishing, by
 //! writing while somebody is away. Were that to end the session, they could keep an account out for
@@ -15,12 +15,12 @@
 
 use super::item::To;
 use super::queue::Roomy;
-use super::{Link, Outboxes, Pushed};
+use super::{Link, Outboxes, PushOutcome};
 use crate::packet::Packet;
 
 impl Outboxes {
     /// Appends a copy of `packet` for one session that didn't ask for it.
-    pub fn push_paced(&mut self, link: Link, packet: &Packet, to: To) -> Pushed {
+    pub fn push_paced(&mut self, link: Link, packet: &Packet, to: To) -> PushOutcome {
         self.append(link, packet, to, true)
     }
 

@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use rookery_base::{Map, Transport};
 use rookery_jid::Jid;
 
-use super::item::{Item, To, is_state, rendered_len, tells_event};
-use super::unacked::{Bounds, Managed};
+use super::item::{OutboxItem, To, is_state, rendered_len, tells_event};
+use super::unacked::{ManagedQueue, UnackedBounds};
 use crate::packet::Packet;
 
 /// Stanzas in the order in which they are sent.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    pub items: VecDeque<Item>,
+pub(super) struct OutboxQueue {
+    pub items: VecDeque<OutboxItem>,
     /// Rendered bytes of all items but those that are paced.
     pub bytes: usize,
     /// The state that only a session has that is sent much.
@@ -25,7 +25,7 @@ pub(super) struct Queue {
     pub drained: Option<Drained>,
     /// The stanzas that were sent and not acknowledged yet. The queue of a session that has this
     /// stays when it has run empty.
-    pub managed: Option<Box<Managed>>,
+    pub managed: Option<Box<ManagedQueue>>,
 }
 
 pub(super) struct Drained(pub Box<dyn FnOnce(usize) + Send>);
@@ -40,9 +40,9 @@ impl std::fmt::Debug for Drained {
 #[derive(Debug, Default)]
 pub(super) struct Much {
     /// The paced items among those that wait.
-    pub waiting: Tally,
+    pub waiting: QueueTally,
     /// The paced items among those that were sent and are not acknowledged.
-    pub unacked: Tally,
+    pub unacked: QueueTally,
     /// The bytes that this session adds to its account's: see [`super::held`].
     pub fat: usize,
     /// The callers that wait until there is room for more: see [`super::paced`].
@@ -51,12 +51,12 @@ pub(super) struct Much {
 
 /// Items, and their rendered bytes.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Tally {
+pub(super) struct QueueTally {
     pub items: usize,
     pub bytes: usize,
 }
 
-impl Tally {
+impl QueueTally {
     fn add(&mut self, size: usize) {
         self.items += 1;
         self.bytes += size;
@@ -78,9 +78,9 @@ impl std::fmt::Debug for Roomy {
     }
 }
 
-impl Queue {
+impl OutboxQueue {
     /// Appends an item of this size.
-    pub fn put(&mut self, item: Item, size: usize) {
+    pub fn put(&mut self, item: OutboxItem, size: usize) {
         if item.paced {
             self.much.get_or_insert_default().waiting.add(size);
         } else {
@@ -90,7 +90,7 @@ impl Queue {
     }
 
     /// Takes note that an item of this size has left the list of those that wait.
-    pub fn take_off(&mut self, item: &Item, size: usize) {
+    pub fn take_off(&mut self, item: &OutboxItem, size: usize) {
         match &mut self.much {
             Some(much) if item.paced => much.waiting.take_off(size),
             _ => {
@@ -101,7 +101,7 @@ impl Queue {
     }
 
     /// Takes note that an item of this size is acknowledged.
-    pub fn acknowledged(&mut self, item: &Item, size: usize) {
+    pub fn acknowledged(&mut self, item: &OutboxItem, size: usize) {
         if let Some(managed) = &mut self.managed {
             debug_assert!(managed.bytes >= size, "what is acknowledged was sent");
             managed.bytes = managed.bytes.saturating_sub(size);
@@ -112,15 +112,15 @@ impl Queue {
     }
 
     /// Returns the tally of paced items that wait.
-    pub fn paced(&self) -> Tally {
+    pub fn paced(&self) -> QueueTally {
         self.much.as_ref().map(|much| much.waiting).unwrap_or_default()
     }
 
     /// Returns the tally of paced items that wait, or were sent and are not acknowledged.
-    pub fn all_paced(&self) -> Tally {
+    pub fn all_paced(&self) -> QueueTally {
         let unacked = self.much.as_ref().map(|much| much.unacked).unwrap_or_default();
         let waiting = self.paced();
-        Tally { items: waiting.items + unacked.items, bytes: waiting.bytes + unacked.bytes }
+        QueueTally { items: waiting.items + unacked.items, bytes: waiting.bytes + unacked.bytes }
     }
 
     /// Returns the bytes that wait, or were sent and not acknowledged.
@@ -145,13 +145,13 @@ impl Queue {
     /// Returns whether one more stanza of that size is too much for a managed session.
     pub fn is_full(&self, size: usize) -> bool {
         let Some(managed) = &self.managed else { return false };
-        let Bounds { stanzas, bytes } = managed.bounds;
+        let UnackedBounds { stanzas, bytes } = managed.bounds;
         let unacked = managed.bytes.saturating_sub(self.all_paced().bytes - self.paced().bytes);
         self.counted(managed) >= stanzas as usize || unacked + self.bytes + size > bytes as usize
     }
 
     /// Returns the stanzas that count against the bound of a managed session.
-    fn counted(&self, managed: &Managed) -> usize {
+    fn counted(&self, managed: &ManagedQueue) -> usize {
         (managed.unacked.len() + self.items.len()).saturating_sub(self.all_paced().items)
     }
 
@@ -159,7 +159,7 @@ impl Queue {
     /// bytes.
     pub fn has_room(&self, bytes: usize) -> bool {
         self.managed.as_ref().is_none_or(|managed| {
-            let Bounds { stanzas, bytes: most } = managed.bounds;
+            let UnackedBounds { stanzas, bytes: most } = managed.bounds;
             self.counted(managed) < stanzas as usize / 2 && bytes <= most as usize / 2
         })
     }
@@ -181,7 +181,7 @@ impl Queue {
     }
 
     /// Takes in that an item was wholly sent; returns the number of bytes that are no longer held.
-    pub fn was_sent(&mut self, item: Item, size: usize) -> usize {
+    pub fn was_sent(&mut self, item: OutboxItem, size: usize) -> usize {
         let Some(managed) = &mut self.managed else { return size };
         let paced = item.paced;
         let freed = managed.was_sent(item, size);
@@ -222,8 +222,8 @@ impl Queue {
 
     /// Drops the waiting item that a newer one makes obsolete, if there is one. Returns the number
     /// of bytes that this saved. An item that the transport has begun with stays.
-    pub fn forget_superseded(&mut self, newer: &Item, address: &Jid, transport: Transport) -> usize {
-        let is_obsolete = |item: &Item| {
+    pub fn forget_superseded(&mut self, newer: &OutboxItem, address: &Jid, transport: Transport) -> usize {
+        let is_obsolete = |item: &OutboxItem| {
             item.tag == newer.tag && item.to == newer.to && item.packet.from_escaped() == newer.packet.from_escaped()
         };
         let begun = self.begun(address, transport);

@@ -24,8 +24,8 @@ fn rendered(outboxes: &Outboxes, link: Link) -> String {
 fn the_recipient_is_spliced_in_and_escaped() {
     let mut outboxes = Outboxes::default();
     outboxes.open(Link(0), Jid::parse("u@x/it's <me>").unwrap());
-    assert_eq!(outboxes.push(Link(0), &message(1), To::Full), Pushed::Queued);
-    assert_eq!(outboxes.push(Link(0), &message(1), To::Bare), Pushed::Queued);
+    assert_eq!(outboxes.push(Link(0), &message(1), To::Full), PushOutcome::Queued);
+    assert_eq!(outboxes.push(Link(0), &message(1), To::Bare), PushOutcome::Queued);
     let text = rendered(&outboxes, Link(0));
     assert!(
         text.starts_with("<message to='u@x/it&apos;s &lt;me&gt;' from='a@x/r'>") || text.contains("&#39;"),
@@ -39,7 +39,7 @@ fn what_the_transport_took_is_removed_and_the_rest_comes_back() {
     let mut outboxes = Outboxes::default();
     let link = open(&mut outboxes, 0);
     for _ in 0..3 {
-        assert_eq!(outboxes.push(link, &message(10), To::Full), Pushed::Queued);
+        assert_eq!(outboxes.push(link, &message(10), To::Full), PushOutcome::Queued);
     }
     let all = rendered(&outboxes, link);
     let one = all.len() / 3;
@@ -49,7 +49,7 @@ fn what_the_transport_took_is_removed_and_the_rest_comes_back() {
     assert_eq!(outboxes.abandon(link).len(), 2, "a stanza that went out in part counts as not sent");
     outboxes.close(link);
     assert_eq!(outboxes.waiting_total(), 0);
-    assert_eq!(outboxes.push(link, &message(1), To::Full), Pushed::Gone);
+    assert_eq!(outboxes.push(link, &message(1), To::Full), PushOutcome::Gone);
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn what_is_abandoned_comes_back_once_and_a_begun_stanza_can_be_ended() {
     let mut outboxes = Outboxes::default();
     let link = open(&mut outboxes, 0);
     for len in 1..=3 {
-        assert_eq!(outboxes.push(link, &message(len), To::Full), Pushed::Queued);
+        assert_eq!(outboxes.push(link, &message(len), To::Full), PushOutcome::Queued);
     }
     let whole = rendered(&outboxes, link);
     let first = whole.find("</message>").unwrap() + "</message>".len();
@@ -66,7 +66,7 @@ fn what_is_abandoned_comes_back_once_and_a_begun_stanza_can_be_ended() {
     let mut rest = Vec::new();
     outboxes.unfinished(link, &mut rest);
     assert_eq!(rest, b"age>");
-    assert_eq!(outboxes.push(link, &message(1), To::Full), Pushed::Gone);
+    assert_eq!(outboxes.push(link, &message(1), To::Full), PushOutcome::Gone);
     assert_eq!(outboxes.abandon(link).len(), 0);
     outboxes.close(link);
     assert_eq!(outboxes.waiting_total(), 0);
@@ -84,7 +84,7 @@ fn who_keeps_a_stanza_until_it_was_sent_hears_what_was_not() {
     outboxes.when_drained(link, tell(&told));
     assert_eq!(*told.lock().unwrap(), [0], "nothing waits: at once");
     for to in [To::Kept, To::Bare, To::Kept, To::Kept] {
-        assert_eq!(outboxes.push(link, &message(10), to), Pushed::Queued);
+        assert_eq!(outboxes.push(link, &message(10), to), PushOutcome::Queued);
     }
     outboxes.when_drained(link, tell(&told));
     let one = rendered(&outboxes, link).len() / 4;
@@ -97,32 +97,32 @@ fn who_keeps_a_stanza_until_it_was_sent_hears_what_was_not() {
 
 #[test]
 fn above_the_soft_limit_newer_presence_replaces_older() {
-    let mut outboxes = Outboxes::new(Limits { soft: 200, hard: 400, ..Limits::default() });
+    let mut outboxes = Outboxes::new(OutboxLimits { soft: 200, hard: 400, ..OutboxLimits::default() });
     let link = open(&mut outboxes, 0);
-    assert_eq!(outboxes.push(link, &message(100), To::Full), Pushed::Queued);
-    assert_eq!(outboxes.push(link, &presence("b@x/1", "away"), To::Bare), Pushed::Queued);
-    assert_eq!(outboxes.push(link, &presence("b@x/1", "chat"), To::Bare), Pushed::Queued);
+    assert_eq!(outboxes.push(link, &message(100), To::Full), PushOutcome::Queued);
+    assert_eq!(outboxes.push(link, &presence("b@x/1", "away"), To::Bare), PushOutcome::Queued);
+    assert_eq!(outboxes.push(link, &presence("b@x/1", "chat"), To::Bare), PushOutcome::Queued);
     let text = rendered(&outboxes, link);
     assert!(text.contains("chat") && !text.contains("away"), "{text}");
-    assert_eq!(outboxes.push(link, &message(300), To::Full), Pushed::Overflow);
+    assert_eq!(outboxes.push(link, &message(300), To::Full), PushOutcome::Overflow);
     assert_eq!(rendered(&outboxes, link), text, "what is refused changes nothing");
 }
 
 #[test]
 fn a_full_shard_names_those_who_hold_most() {
-    let mut outboxes = Outboxes::new(Limits { soft: 300, hard: 10_000, total: 3000, ..Limits::default() });
+    let mut outboxes = Outboxes::new(OutboxLimits { soft: 300, hard: 10_000, total: 3000, ..OutboxLimits::default() });
     let [fat, fatter, thin] = [0, 1, 2].map(|link| open(&mut outboxes, link));
     for (link, number) in [(fat, 5), (fatter, 6)] {
-        (0..number).for_each(|_| assert_eq!(outboxes.push(link, &message(150), To::Full), Pushed::Queued));
+        (0..number).for_each(|_| assert_eq!(outboxes.push(link, &message(150), To::Full), PushOutcome::Queued));
     }
     while !outboxes.is_crowded() {
-        assert_eq!(outboxes.push(thin, &message(10), To::Full), Pushed::Queued);
+        assert_eq!(outboxes.push(thin, &message(10), To::Full), PushOutcome::Queued);
         if outboxes.waiting_bytes(thin) > 200 {
-            assert_eq!(outboxes.push(fatter, &message(500), To::Full) == Pushed::Crowded, outboxes.is_crowded());
+            assert_eq!(outboxes.push(fatter, &message(500), To::Full) == PushOutcome::Crowded, outboxes.is_crowded());
         }
     }
     assert_eq!(outboxes.fattest().map(|account| account.to_string()).as_deref(), Some("u1@x"));
-    assert_eq!(outboxes.push(thin, &message(1), To::Full), Pushed::Queued, "who reads notices nothing");
+    assert_eq!(outboxes.push(thin, &message(1), To::Full), PushOutcome::Queued, "who reads notices nothing");
     outboxes.abandon(fatter);
     outboxes.close(fatter);
     assert!(!outboxes.is_crowded());
@@ -136,21 +136,22 @@ fn a_full_shard_names_those_who_hold_most() {
 
 #[test]
 fn all_sessions_of_an_account_together_have_a_limit() {
-    let mut outboxes = Outboxes::new(Limits { soft: 300, hard: 10_000, account: 3000, ..Limits::default() });
+    let mut outboxes =
+        Outboxes::new(OutboxLimits { soft: 300, hard: 10_000, account: 3000, ..OutboxLimits::default() });
     for link in 0..4 {
         outboxes.open(Link(link), Jid::parse(&format!("u@x/{link}")).unwrap());
     }
     let other = open(&mut outboxes, 5);
     let mut taken = 0;
-    while outboxes.push(Link(taken % 4), &message(150), To::Full) == Pushed::Queued {
+    while outboxes.push(Link(taken % 4), &message(150), To::Full) == PushOutcome::Queued {
         taken += 1;
-        assert_eq!(outboxes.push(other, &message(1), To::Full), Pushed::Queued);
+        assert_eq!(outboxes.push(other, &message(1), To::Full), PushOutcome::Queued);
         let all = rendered(&outboxes, other).len();
         outboxes.sent(other, all);
     }
     assert!((12..16).contains(&taken), "{taken}");
     // Presence that is available is left out before a session ends for it.
-    assert_eq!(outboxes.push(Link(0), &presence("b@x/1", &"x".repeat(100)), To::Bare), Pushed::Queued);
+    assert_eq!(outboxes.push(Link(0), &presence("b@x/1", &"x".repeat(100)), To::Bare), PushOutcome::Queued);
     assert!(!rendered(&outboxes, Link(0)).contains("presence"));
     for link in 0..4 {
         let all = rendered(&outboxes, Link(link)).len();
@@ -162,7 +163,7 @@ fn all_sessions_of_an_account_together_have_a_limit() {
 #[test]
 fn what_is_paced_ends_no_session_and_keeps_its_place() {
     let told = std::sync::Arc::new(std::sync::Mutex::new(0));
-    let mut outboxes = Outboxes::new(Limits { soft: 300, hard: 1000, paced: 5000, ..Limits::default() });
+    let mut outboxes = Outboxes::new(OutboxLimits { soft: 300, hard: 1000, paced: 5000, ..OutboxLimits::default() });
     let link = open(&mut outboxes, 0);
     let tell = || {
         let told = told.clone();
@@ -170,12 +171,12 @@ fn what_is_paced_ends_no_session_and_keeps_its_place() {
     };
     outboxes.when_room(link, tell());
     assert_eq!(*told.lock().unwrap(), 1, "there is room: at once");
-    assert_eq!(outboxes.push(link, &message(100), To::Full), Pushed::Queued);
+    assert_eq!(outboxes.push(link, &message(100), To::Full), PushOutcome::Queued);
     for _ in 0..8 {
-        assert_eq!(outboxes.push_paced(link, &message(500), To::Full), Pushed::Queued);
+        assert_eq!(outboxes.push_paced(link, &message(500), To::Full), PushOutcome::Queued);
     }
-    assert_eq!(outboxes.push(link, &message(500), To::Full), Pushed::Queued, "it doesn't count for the rest");
-    assert_eq!(outboxes.push(link, &message(500), To::Full), Pushed::Overflow);
+    assert_eq!(outboxes.push(link, &message(500), To::Full), PushOutcome::Queued, "it doesn't count for the rest");
+    assert_eq!(outboxes.push(link, &message(500), To::Full), PushOutcome::Overflow);
     outboxes.when_room(link, tell());
     let all = rendered(&outboxes, link);
     assert_eq!(all.matches("<message").count(), 10);
@@ -187,8 +188,8 @@ fn what_is_paced_ends_no_session_and_keeps_its_place() {
     outboxes.sent(link, 200);
     assert_eq!(outboxes.waiting_total(), 0);
     // One that is larger than all may be comes alone.
-    assert_eq!(outboxes.push_paced(link, &message(9000), To::Full), Pushed::Queued);
-    assert_eq!(outboxes.push_paced(link, &message(9), To::Full), Pushed::Overflow);
+    assert_eq!(outboxes.push_paced(link, &message(9000), To::Full), PushOutcome::Queued);
+    assert_eq!(outboxes.push_paced(link, &message(9), To::Full), PushOutcome::Overflow);
     outboxes.when_room(link, tell());
     assert_eq!(outboxes.abandon(link).len(), 0, "who sent it sends it again");
     outboxes.close(link);
@@ -197,17 +198,17 @@ fn what_is_paced_ends_no_session_and_keeps_its_place() {
 
 #[test]
 fn presence_above_the_hard_limit_ends_no_session() {
-    let mut outboxes = Outboxes::new(Limits { soft: 300, hard: 1000, paced: 5000, ..Limits::default() });
+    let mut outboxes = Outboxes::new(OutboxLimits { soft: 300, hard: 1000, paced: 5000, ..OutboxLimits::default() });
     let link = open(&mut outboxes, 0);
     for contact in 0..100 {
         assert_eq!(
             outboxes.push(link, &presence(&format!("b{contact}@x/1"), &"x".repeat(100)), To::Bare),
-            Pushed::Queued
+            PushOutcome::Queued
         );
     }
     let text = rendered(&outboxes, link);
     assert!((5000..6200).contains(&text.len()), "{}", text.len());
-    assert_eq!(outboxes.push(link, &presence("b30@x/1", "away"), To::Bare), Pushed::Queued);
+    assert_eq!(outboxes.push(link, &presence("b30@x/1", "away"), To::Bare), PushOutcome::Queued);
     assert!(rendered(&outboxes, link).contains("away"), "what is there is replaced");
     let all = rendered(&outboxes, link).len();
     outboxes.sent(link, all);

@@ -3,14 +3,14 @@
 
 use std::collections::VecDeque;
 
-use super::item::{Item, To};
+use super::item::{OutboxItem, To};
 use crate::link::Link;
 
 /// Holds the stanzas that a managed session was sent.
 #[derive(Debug)]
-pub(super) struct Managed {
+pub(super) struct ManagedQueue {
     /// Sent, oldest first.
-    pub unacked: VecDeque<Item>,
+    pub unacked: VecDeque<OutboxItem>,
     /// Rendered bytes of these.
     pub bytes: usize,
     /// Stanzas sent.
@@ -21,7 +21,7 @@ pub(super) struct Managed {
     /// Items that precede the beginning of the count.
     pub uncounted: usize,
     /// The bounds of it, together with what waits.
-    pub bounds: Bounds,
+    pub bounds: UnackedBounds,
     /// A request is open.
     pub asked: bool,
     /// The number of requests so far.
@@ -32,7 +32,7 @@ pub(super) struct Managed {
 
 /// Bounds what a managed session may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct UnackedBounds {
     /// Stanzas.
     pub stanzas: u32,
     /// Rendered bytes.
@@ -50,10 +50,10 @@ pub enum Asking {
     Asked(Link, u16),
 }
 
-impl Managed {
+impl ManagedQueue {
     /// Keeps what was sent, if it is a stanza that counts; returns the number of bytes that are no
     /// longer held.
-    pub fn was_sent(&mut self, item: Item, size: usize) -> usize {
+    pub fn was_sent(&mut self, item: OutboxItem, size: usize) -> usize {
         if self.uncounted > 0 {
             self.uncounted -= 1;
             return size;

@@ -1,8 +1,8 @@
 //! Assertions of what must hold of an outbox between two calls. Builds for tests and simulations
 //! look; others don't.
 
-use super::item::{Item, rendered_len};
-use super::queue::Tally;
+use super::item::{OutboxItem, rendered_len};
+use super::queue::QueueTally;
 use super::{Link, Outboxes};
 
 impl Outboxes {
@@ -20,11 +20,11 @@ impl Outboxes {
         if queue.items.len() + unacked > MOST_ASSERTED {
             return;
         }
-        let size = |item: &Item| rendered_len(&item.packet, address, item.to);
-        let sum = |items: &mut dyn Iterator<Item = &Item>| {
-            items.fold((Tally::default(), 0), |(mut paced, mut bytes), item| {
+        let size = |item: &OutboxItem| rendered_len(&item.packet, address, item.to);
+        let sum = |items: &mut dyn Iterator<Item = &OutboxItem>| {
+            items.fold((QueueTally::default(), 0), |(mut paced, mut bytes), item| {
                 if item.paced {
-                    paced = Tally { items: paced.items + 1, bytes: paced.bytes + size(item) };
+                    paced = QueueTally { items: paced.items + 1, bytes: paced.bytes + size(item) };
                 } else {
                     bytes += size(item);
                 }

@@ -9,8 +9,8 @@ impl Ours for Nothing {
     }
 }
 
-/// A stream of the component `bridge.example` with the secret `secret`, cut at a place, and what
-/// the server said.
+/// Plays a stream of the component `bridge.example` with the secret `secret`, cut at a place, and
+/// what the server said.
 fn play(cut: usize, made: impl FnOnce(&str) -> String) -> (Component, Vec<String>, String) {
     let mut settings = Settings::new(crate::Secret::new(b"x"));
     let secret = ComponentSecret::new(b"secret");

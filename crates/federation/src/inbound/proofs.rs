@@ -69,7 +69,7 @@ impl Inbound {
         self.tls.as_ref()?.as_ref().ok()
     }
 
-    /// SASL EXTERNAL (XEP-0178 §3): the only mechanism between servers.
+    /// Judges SASL EXTERNAL (XEP-0178 §3), the only mechanism between servers.
     pub(super) fn auth(&mut self, element: &Element, out: &mut Vec<u8>) -> Option<Event> {
         if !self.proven.is_empty() {
             return Some(self.fail(&StreamError::PolicyViolation, Some("The stream is authenticated already."), out));
@@ -112,7 +112,7 @@ impl Inbound {
             .then(|| self.fail(&StreamError::PolicyViolation, Some("Too many failures."), out))
     }
 
-    /// A request to be allowed to send from a domain (XEP-0220 §2.2.1).
+    /// Takes a request to be allowed to send from a domain (XEP-0220 §2.2.1).
     pub(super) fn result(&mut self, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
         if self.asks_too_much() {
             return Some(self.fail(&StreamError::PolicyViolation, Some("Too many requests of dialback."), out));
@@ -164,7 +164,7 @@ impl Inbound {
         self.requests > MOST_REQUESTS
     }
 
-    /// A question of another server whether a key is ours (XEP-0220 §2.1.2).
+    /// Answers another server's question whether a key is ours (XEP-0220 §2.1.2).
     pub(super) fn verify(&mut self, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
         if self.proven.is_empty() && self.asks_too_much() {
             return Some(self.fail(&StreamError::PolicyViolation, Some("Too many requests of dialback."), out));

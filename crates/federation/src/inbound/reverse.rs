@@ -27,7 +27,8 @@ impl Inbound {
         self.settings.bidi && self.proven.is_empty() && (self.tls.is_some() || self.policy() == Policy::Plain)
     }
 
-    /// The peer asks for both directions. Behind its proof it is too late, and nothing changes.
+    /// Notes that the peer asks for both directions. Behind its proof it is too late, and nothing
+    /// changes.
     pub(super) fn ask_for_bidi(&mut self, request: &Stanza<'_>, out: &mut Vec<u8>) -> Option<Event> {
         if self.offers_bidi() {
             let longest = longest(request).unwrap_or(usize::MAX);
@@ -38,7 +39,8 @@ impl Inbound {
         None
     }
 
-    /// The peer may be sent stanzas from one domain of ours to the one that it has proven.
+    /// Returns whether the peer may be sent stanzas from one domain of ours to the one that it has
+    /// proven.
     pub(super) fn may_be_answered(&mut self, local: &str, remote: &str) {
         if let Some(Reverse { pair: pair @ None, .. }) = &mut self.reverse {
             *pair = Some((local.into(), remote.into()));

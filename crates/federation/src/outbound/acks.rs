@@ -28,15 +28,15 @@ pub(super) struct Acks {
 }
 
 impl Acks {
-    /// One more stanza of the peer was handed on.
+    /// Counts one more stanza of the peer that was handed on.
     pub(super) fn count(&mut self) -> Option<Custody> {
         self.are_on.then(|| self.ledger.count())
     }
 }
 
 impl Outbound {
-    /// The peer knows who we are. No stanza leaves before it has agreed to acknowledgements: of one
-    /// that leaves earlier nobody could tell whether it has arrived.
+    /// Goes on when the peer knows who we are. No stanza leaves before it has agreed to
+    /// acknowledgements: of one that leaves earlier nobody could tell whether it has arrived.
     pub(super) fn logged_in(&mut self, out: &mut Vec<u8>) -> Option<Event> {
         match &self.acks.id {
             Some(_) if self.acks.are_offered => {
@@ -98,7 +98,7 @@ impl Outbound {
         self.acks.lost.map_or(Event::Ready, Event::NotResumed)
     }
 
-    /// The answer to `<resume/>` (§5).
+    /// Takes the answer to `<resume/>` (§5).
     pub(super) fn resumption(&mut self, name: &str, answer: &Element, out: &mut Vec<u8>) -> Option<Event> {
         let handled = handled(answer);
         match (name, handled) {
@@ -115,7 +115,7 @@ impl Outbound {
         }
     }
 
-    /// The answer to `<enable/>` (§3).
+    /// Takes the answer to `<enable/>` (§3).
     pub(super) fn enabled(&mut self, name: &str, answer: &Element) -> Option<Event> {
         match name {
             "enabled" => {

@@ -78,7 +78,7 @@ impl Outbound {
         None
     }
 
-    /// The answer to our request (XEP-0220 §2.1.1).
+    /// Takes the answer to our request (XEP-0220 §2.1.1).
     pub(super) fn result(&mut self, element: &Element, out: &mut Vec<u8>) -> Option<Event> {
         let answer = Dialback::read(element)?;
         let is_ours =

@@ -40,7 +40,7 @@ impl Outbound {
         self.settings.admits(&self.local, &self.remote) && (is_judged_later || self.proof() >= needed)
     }
 
-    /// The handshake is complete: judges who is there, and begins the stream again.
+    /// Judges who is there when the handshake is complete, and begins the stream again.
     pub fn secured(&mut self, shown: Result<Names, Untrusted>, out: &mut Vec<u8>) -> Option<Event> {
         if self.phase != Phase::Tls {
             return None;

@@ -76,8 +76,8 @@ fn who_is_impersonated_by_dialback_says_no() {
     assert_eq!(proven(&world, 1), [""; 0]);
 }
 
-/// Has a machine of somebody else call the second server, and returns all that this one has said to
-/// it.
+/// Lets a machine of somebody else call the second server, and returns all that this one has said
+/// to it.
 fn talk(world: &mut World, key: Key, caller: &mut Outbound) -> String {
     let (mut scanner, mut said, mut out) = (Scanner::new(), Vec::new(), Vec::new());
     let mut read = 0;

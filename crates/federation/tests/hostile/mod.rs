@@ -155,7 +155,7 @@ impl Server {
         }
     }
 
-    /// The operator changes the configuration.
+    /// Changes the configuration, as the operator does.
     pub fn reload(&mut self, settings: Settings) {
         self.servers.apply(Arc::new(settings), &Here);
         self.run();
@@ -173,7 +173,7 @@ impl Server {
         self.run();
     }
 
-    /// Somebody connects. `None` if the connection is closed at once.
+    /// Connects as somebody. Returns `None` if the connection is closed at once.
     pub fn call(&mut self, from: SocketAddr) -> Option<Key> {
         self.run();
         let key = self.servers.accept(from, false)?;
@@ -182,7 +182,7 @@ impl Server {
         Some(key)
     }
 
-    /// Bytes come in; returns what is said to the connection.
+    /// Takes bytes that come in; returns what is said to the connection.
     pub fn hear(&mut self, key: Key, bytes: impl AsRef<[u8]>) -> String {
         self.servers.received(key, bytes.as_ref(), &Here);
         self.run();
@@ -193,14 +193,14 @@ impl Server {
         String::from_utf8(self.said.remove(&key).unwrap_or_default()).expect("text")
     }
 
-    /// A handshake is complete.
+    /// Completes a handshake.
     pub fn secure(&mut self, key: Key, shown: Result<Names, Untrusted>) -> String {
         self.servers.secured(key, shown);
         self.run();
         self.said_to(key)
     }
 
-    /// Somebody connects as a domain, and has TLS.
+    /// Connects as a domain, with TLS.
     pub fn secured(&mut self, from: SocketAddr, domain: &str, shown: Result<Names, Untrusted>) -> Key {
         let key = self.call(from).expect("a place");
         assert!(self.hear(key, header(domain)).contains("<starttls"));
@@ -210,7 +210,7 @@ impl Server {
         key
     }
 
-    /// Somebody has proven a domain by its certificate.
+    /// Connects as a domain and proves it by its certificate.
     pub fn proven(&mut self, from: SocketAddr, domain: &str) -> Key {
         let key = self.secured(from, domain, Ok(Names::of(&[domain])));
         assert!(self.hear(key, EXTERNAL).contains("<success"));
@@ -218,7 +218,7 @@ impl Server {
         key
     }
 
-    /// A user of this server sends a message.
+    /// Sends a message from a user of this server.
     pub fn send(&mut self, to: &str, id: &str) {
         self.send_from("juliet@b.example/balcony", to, id, "hi");
     }
@@ -227,7 +227,7 @@ impl Server {
         self.send_text(to, &format!("<message from='{from}' id='{id}'><body>{body}</body></message>"));
     }
 
-    /// A stanza leaves, without its `to`.
+    /// Sends a stanza, without its `to`.
     pub fn send_text(&mut self, to: &str, text: &str) {
         let packet = Packet::scanned(text.as_bytes()).expect("a packet");
         self.servers.set_time(self.now_ms);
@@ -235,7 +235,7 @@ impl Server {
         self.run();
     }
 
-    /// The connection that was asked for last is there.
+    /// Makes the connection that was asked for last.
     pub fn answer(&mut self) -> Key {
         let (key, _) = *self.calls.last().expect("a call");
         self.servers.connected(key);
@@ -243,14 +243,14 @@ impl Server {
         key
     }
 
-    /// The called server takes the stream, as a good one does, up to the end of the login.
+    /// Lets the called server take the stream, as a good one does, up to the end of the login.
     pub fn welcome(&mut self, domain: &str) -> Key {
         let key = self.answer();
         self.greet(key, domain);
         key
     }
 
-    /// The same for a connection that is there.
+    /// Does the same for a connection that is there.
     pub fn greet(&mut self, key: Key, domain: &str) {
         for bytes in [reply(domain, "1"), TLS_FEATURE.to_owned(), PROCEED.to_owned()] {
             self.hear(key, bytes);
@@ -263,7 +263,7 @@ impl Server {
     }
 }
 
-/// DNS says that a domain is at one address.
+/// Lets DNS say that a domain is at one address.
 pub fn at(number: u8) -> Found {
     Ok(vec![Address::new(address(number), false)])
 }
@@ -275,7 +275,7 @@ pub fn header(from: &str) -> String {
     )
 }
 
-/// The header of a called server.
+/// Returns the header of a called server.
 pub fn reply(from: &str, id: &str) -> String {
     header(from).replace(" version", &format!(" id='{id}' version"))
 }

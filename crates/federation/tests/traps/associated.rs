@@ -15,14 +15,14 @@ fn server(policy: Policy) -> Server {
     Server::with(settings)
 }
 
-/// DNS names a certificate, in a record of a use, for the server of a domain.
+/// Lets DNS name a certificate, in a record of a use, for the server of a domain.
 fn named(domain: &str, usage: u8, certificate: &[u8]) -> Found {
     let records = Association::read(usage, 0, 0, certificate);
     let tlsa = Associations::new(domain, "xmpp.host.example", 5269, records).map(Arc::new);
     Ok(vec![Address { tlsa, ..Address::new(address(1), false) }])
 }
 
-/// Somebody connects as a domain and shows a certificate.
+/// Connects as a domain and shows a certificate.
 fn caller(server: &mut Server, domain: &str, certificate: &[u8], judged: Result<Names, Untrusted>) -> Key {
     let key = server.call(address(9)).expect("a place");
     server.hear(key, header(domain));

@@ -169,7 +169,8 @@ fn a_host_with_a_stricter_policy_takes_nothing_on_a_weaker_proof() {
     assert_eq!(server.delivered.len(), 1);
 }
 
-/// Has the server of `a.example` let us in, without a certificate, by a stream for both directions.
+/// Lets the server of `a.example` let us in, without a certificate, by a stream for both
+/// directions.
 fn called() -> (Server, Key) {
     let mut server = Server::with(rooms_have(Rules { policy: Policy::Dialback, ..Rules::default() }));
     server.dns.insert("a.example".into(), at(1));

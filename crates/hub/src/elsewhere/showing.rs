@@ -10,13 +10,13 @@ use super::LOOK_MS;
 use crate::World;
 use crate::letter::Letter;
 use crate::presence::probe;
-use crate::session::Contact;
+use crate::session::SessionContact;
 
 /// Shows components the presence of a contact that is for an account, at the home of the contact.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Shown(Packet, Jid);
+pub(crate) struct ShowContact(Packet, Jid);
 
-impl Letter for Shown {
+impl Letter for ShowContact {
     const NAME: &'static str = "hub contact elsewhere";
 
     fn open(self, world: &mut World) {
@@ -50,15 +50,15 @@ impl World {
         let (owner, packet) = (to.bare().to_jid(), packet.clone());
         if let Some(user) = user.and_then(|user| self.people.users.get(user as usize)) {
             let name = self.people.names.find(self.hash(from.bare_str()), from.bare_str());
-            if name.and_then(|name| user.contact(name)).is_some_and(Contact::to) {
-                self.send_letter_home(from.as_ref(), Shown(packet, owner));
+            if name.and_then(|name| user.contact(name)).is_some_and(SessionContact::to) {
+                self.send_letter_home(from.as_ref(), ShowContact(packet, owner));
             }
             return;
         }
         let item = self.stores.rosters.item(to.bare(), from.bare());
         self.wait(item, move |world, item| match item {
             Ok(Some(item)) if item.subscription.to() => {
-                world.send_letter_home(from.as_ref(), Shown(packet, owner));
+                world.send_letter_home(from.as_ref(), ShowContact(packet, owner));
             }
             Ok(_) | Err(StoreError::NoAccount) => {}
             Err(error) => world.store_failed("showing presence to a component", &owner, &error),

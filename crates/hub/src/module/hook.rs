@@ -9,11 +9,11 @@ use crate::settings::Domain;
 /// The calls that modules want on one occasion, in the order of their phases, within a phase in
 /// that of the table.
 #[derive(Debug, Clone)]
-pub(crate) struct Hook<F>(Vec<Call<F>>);
+pub(crate) struct Hook<F>(Vec<ModuleCall<F>>);
 
 /// A call, and which module wants it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Call<F> {
+pub(crate) struct ModuleCall<F> {
     pub(crate) module: &'static str,
     pub(crate) phase: Phase,
     pub(crate) call: F,
@@ -27,7 +27,7 @@ impl<F> Default for Hook<F> {
 
 impl<F: Copy> Hook<F> {
     /// Adds a call behind those of its phase.
-    pub(crate) fn add(&mut self, call: Call<F>) {
+    pub(crate) fn add(&mut self, call: ModuleCall<F>) {
         let at = self.0.partition_point(|other| other.phase <= call.phase);
         self.0.insert(at, call);
     }
@@ -36,12 +36,12 @@ impl<F: Copy> Hook<F> {
         self.0.len()
     }
 
-    pub(crate) fn get(&self, at: usize) -> Option<Call<F>> {
+    pub(crate) fn get(&self, at: usize) -> Option<ModuleCall<F>> {
         self.0.get(at).copied()
     }
 
     /// Returns all calls, whatever domain has their modules.
-    pub(crate) fn all(&self) -> impl Iterator<Item = Call<F>> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = ModuleCall<F>> {
         self.0.iter().copied()
     }
 

@@ -6,18 +6,18 @@ use rookery_jid::JidRef;
 use rookery_xml::Built;
 
 use super::document::{DocumentName, DocumentSpec};
-use super::hook::Call;
+use super::hook::ModuleCall;
 use super::tables::Hooks;
 use super::terms::{Carry, Guest, LoginSeen, Phase, Target, Verdict};
 use super::typed::{self, Document};
 use crate::World;
 use crate::calls::{
-    BeforeLogin, Border, Carrying, Everywhere, Features, Filter, FindRemote, Heard, IqHandler, Lost, OfAccount,
-    OfContact, OfLogin, OfSession, PresenceForm, Serve, SharedContacts, ToDomain, Unattended, Undelivered,
+    BeforeLogin, Border, CallServe, Carrying, Everywhere, FeaturesCall, Filter, FindRemote, Heard, IqHandler, Lost,
+    OfAccount, OfContact, OfLogin, OfSession, PresenceForm, SharedContacts, ToDomain, Unattended, Undelivered,
 };
 use crate::iq::Iq;
 use crate::letter::{self, Letter};
-use crate::passage::{Delivery, Passage, Wanted, Wish};
+use crate::passage::{Delivery, Passage, PassageWish, Wanted};
 use crate::question::{self, Question};
 use crate::remote::RemoteService;
 use crate::settings::Domain;
@@ -95,7 +95,7 @@ impl Hooks<'_> {
     /// Serves a host of its own below each domain: the module's option `host`, in which `@` stands
     /// for the domain. Service discovery lists it with the option `name`. One service per module.
     pub fn service(&mut self, call: fn(&mut World, &Packet, JidRef<'_>, &Domain)) {
-        let call = self.call(Phase::Act, call as Serve);
+        let call = self.call(Phase::Act, call as CallServe);
         self.registry.requests.services.add(call);
     }
 
@@ -131,7 +131,7 @@ impl Hooks<'_> {
         wanted: impl Into<Wanted>,
         call: fn(&mut World, Passage<'_>) -> Delivery,
     ) {
-        let wish = self.call(phase, Wish { wanted: wanted.into(), call });
+        let wish = self.call(phase, PassageWish { wanted: wanted.into(), call });
         self.registry.passing.before_route.add(wish);
     }
 
@@ -146,7 +146,7 @@ impl Hooks<'_> {
         wanted: impl Into<Wanted>,
         call: fn(&mut World, Passage<'_>) -> Delivery,
     ) {
-        let wish = self.call(phase, Wish { wanted: wanted.into(), call });
+        let wish = self.call(phase, PassageWish { wanted: wanted.into(), call });
         self.registry.passing.before_delivery.add(wish);
     }
 
@@ -158,7 +158,7 @@ impl Hooks<'_> {
         wanted: impl Into<Wanted>,
         call: fn(&mut World, Passage<'_>) -> Delivery,
     ) {
-        let wish = self.call(phase, Wish { wanted: wanted.into(), call });
+        let wish = self.call(phase, PassageWish { wanted: wanted.into(), call });
         self.registry.passing.before_service.add(wish);
     }
 
@@ -177,7 +177,7 @@ impl Hooks<'_> {
     /// domain, where the stanzas of that domain keep their order. Of what is wanted, kinds, types
     /// and namespaces count.
     pub fn heard(&mut self, wanted: impl Into<Wanted>, call: fn(&mut World, &Packet, JidRef<'_>)) {
-        let wish = self.call(Phase::Record, Wish { wanted: wanted.into(), call: call as Heard });
+        let wish = self.call(Phase::Record, PassageWish { wanted: wanted.into(), call: call as Heard });
         self.registry.passing.heard.add(wish);
     }
 
@@ -185,7 +185,7 @@ impl Hooks<'_> {
     /// the account. The sender's domain decides whether the module is on. Of what is wanted, kinds
     /// and types count.
     pub fn abroad(&mut self, wanted: impl Into<Wanted>, call: fn(&mut World, Passage<'_>) -> Delivery) {
-        let wish = self.call(Phase::Guard, Wish { wanted: wanted.into(), call: call as Filter });
+        let wish = self.call(Phase::Guard, PassageWish { wanted: wanted.into(), call: call as Filter });
         self.registry.passing.abroad.add(wish);
     }
 
@@ -310,17 +310,17 @@ impl Hooks<'_> {
 
     /// Adds to the stream features before login (RFC 6120 §4.3.2).
     pub fn stream_features(&mut self, call: fn(&super::tables::Registry, &Domain) -> Vec<Built>) {
-        let call = self.call(Phase::Act, call as Features);
+        let call = self.call(Phase::Act, call as FeaturesCall);
         self.registry.shown.before_login.add(call);
     }
 
     /// Adds to the stream features after login.
     pub fn login_features(&mut self, call: fn(&super::tables::Registry, &Domain) -> Vec<Built>) {
-        let call = self.call(Phase::Act, call as Features);
+        let call = self.call(Phase::Act, call as FeaturesCall);
         self.registry.shown.after_login.add(call);
     }
 
-    fn call<F>(&self, phase: Phase, call: F) -> Call<F> {
-        Call { module: self.module, phase, call }
+    fn call<F>(&self, phase: Phase, call: F) -> ModuleCall<F> {
+        ModuleCall { module: self.module, phase, call }
     }
 }

@@ -12,7 +12,7 @@ use rookery_xml::Built;
 use serde_bytes::ByteBuf;
 
 use super::document::DocumentSpec;
-use super::hook::{Call, Hook};
+use super::hook::{Hook, ModuleCall};
 use super::tables::{Hooks, Module, Registry};
 use super::terms::{Carry, LoginSeen, Target, Verdict};
 use crate::calls::{
@@ -34,7 +34,7 @@ impl Registry {
         own.letter::<ask::Answered>();
         own.letter::<attached::Attachment>();
         own.letter::<privileged::Deputy>();
-        own.letter::<elsewhere::showing::Shown>();
+        own.letter::<elsewhere::showing::ShowContact>();
         own.letter::<shared::Everybody>();
         own.letter::<shared::ProbeMembers>();
         for module in &modules {
@@ -103,7 +103,7 @@ impl Registry {
         self.requests.services.get(service).map(|call| call.module)
     }
 
-    /// Tells whether an address of another server may communicate with a domain.
+    /// Returns whether an address of another server may communicate with a domain.
     pub(crate) fn lets_cross(&self, world: &World, remote: JidRef<'_>, domain: &Domain) -> bool {
         self.passing.borders.on(domain).all(|lets_pass| lets_pass(world, remote, &domain.name))
     }
@@ -160,7 +160,7 @@ impl Registry {
 
 impl World {
     pub(crate) fn call_service(&mut self, service: usize, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
-        if let Some(Call { call, module, .. }) = self.registry().requests.services.get(service) {
+        if let Some(ModuleCall { call, module, .. }) = self.registry().requests.services.get(service) {
             self.tallied(module, |world| call(world, packet, to, domain));
         }
     }
@@ -203,7 +203,7 @@ impl World {
     pub(crate) fn luggage(&self, link: Link) -> Option<Vec<(String, ByteBuf)>> {
         let domain = self.domain(self.address(link)?.domain())?;
         let mut luggage = Vec::new();
-        for Call { module, call: (save, _), .. } in self.registry().sessions.carried.all() {
+        for ModuleCall { module, call: (save, _), .. } in self.registry().sessions.carried.all() {
             if domain.module(module).is_none() {
                 continue;
             }
@@ -219,7 +219,7 @@ impl World {
     /// Gives modules back what they had taken along of a session.
     pub(crate) fn unpack(&mut self, link: Link, luggage: &[(String, ByteBuf)]) {
         let mut at = 0;
-        while let Some(Call { module, call: (_, restore), .. }) = self.registry().sessions.carried.get(at) {
+        while let Some(ModuleCall { module, call: (_, restore), .. }) = self.registry().sessions.carried.get(at) {
             at += 1;
             let domain = self.address(link).and_then(|address| self.domain(address.domain()));
             if domain.is_some_and(|domain| domain.module(module).is_some()) {
@@ -302,7 +302,7 @@ impl World {
         mut make: impl FnMut(&mut World, F) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let mut at = 0;
-        while let Some(Call { module, call, .. }) = hook(self.registry()).get(at) {
+        while let Some(ModuleCall { module, call, .. }) = hook(self.registry()).get(at) {
             if self.domain(domain).is_some_and(|domain| domain.module(module).is_some()) {
                 self.tallied(module, |world| make(world, call))?;
             }
@@ -314,7 +314,7 @@ impl World {
     /// Makes the calls of a hook whatever domains have their modules.
     pub(crate) fn call_all(&mut self, hook: fn(&Registry) -> &Hook<Everywhere>) {
         let mut at = 0;
-        while let Some(Call { call, module, .. }) = hook(self.registry()).get(at) {
+        while let Some(ModuleCall { call, module, .. }) = hook(self.registry()).get(at) {
             self.tallied(module, call);
             at += 1;
         }

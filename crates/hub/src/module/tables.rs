@@ -4,15 +4,15 @@ use rookery_base::Map;
 use rookery_observe::Bound;
 
 use super::document::DocumentSpec;
-use super::hook::{Call, Hook};
+use super::hook::{Hook, ModuleCall};
 use super::terms::Target;
 use crate::calls::{
-    BeforeLogin, Border, Carrying, DecodeLetter, DecodeQuestion, Everywhere, Features, Filter, FindRemote, Heard,
-    IqHandler, Lost, OfAccount, OfContact, OfLogin, OfSession, PresenceForm, ReadDocument, Serve, SharedContacts,
-    ToDomain, Unattended, Undelivered,
+    BeforeLogin, Border, CallServe, Carrying, DecodeLetter, DecodeQuestion, Everywhere, FeaturesCall, Filter,
+    FindRemote, Heard, IqHandler, Lost, OfAccount, OfContact, OfLogin, OfSession, PresenceForm, ReadDocument,
+    SharedContacts, ToDomain, Unattended, Undelivered,
 };
 use crate::label::Labels;
-use crate::passage::{Passages, Wish};
+use crate::passage::{PassageWish, Passages};
 use crate::settings::OptionSpec;
 use crate::state::States;
 
@@ -34,7 +34,7 @@ pub trait Module {
         &[]
     }
 
-    /// Tells whether it is on where the configuration says nothing.
+    /// Returns whether it is on where the configuration says nothing.
     fn on_by_default(&self) -> bool {
         true
     }
@@ -78,55 +78,55 @@ impl std::fmt::Debug for Hooks<'_> {
 pub struct Registry {
     pub(crate) modules: Vec<Box<dyn Module>>,
     pub(crate) labels: Labels,
-    pub(crate) requests: Requests,
-    pub(crate) passing: Passing,
-    pub(crate) accounts: Accounts,
-    pub(crate) sessions: Sessions,
-    pub(crate) rounds: Rounds,
-    pub(crate) shown: Shown,
+    pub(crate) requests: RequestHooks,
+    pub(crate) passing: PassingHooks,
+    pub(crate) accounts: AccountHooks,
+    pub(crate) sessions: SessionHooks,
+    pub(crate) rounds: RoundHooks,
+    pub(crate) shown: ShownHooks,
     pub(crate) kinds: Kinds,
     pub(crate) states: States,
 }
 
 /// Lists who is asked, and who serves.
 #[derive(Default)]
-pub(crate) struct Requests {
+pub(crate) struct RequestHooks {
     pub(crate) iqs: Map<Target, Map<&'static str, Hook<IqHandler>>>,
-    pub(crate) before_login: Map<&'static str, Call<BeforeLogin>>,
-    pub(crate) services: Hook<Serve>,
+    pub(crate) before_login: Map<&'static str, ModuleCall<BeforeLogin>>,
+    pub(crate) services: Hook<CallServe>,
     pub(crate) remote_services: Hook<FindRemote>,
 }
 
 /// Lists the calls that see stanzas on their way.
 #[derive(Default)]
-pub(crate) struct Passing {
+pub(crate) struct PassingHooks {
     pub(crate) borders: Hook<Border>,
     pub(crate) to_domain: Hook<ToDomain>,
     pub(crate) before_route: Passages<Filter>,
     pub(crate) before_delivery: Passages<Filter>,
     pub(crate) before_service: Passages<Filter>,
     pub(crate) undelivered: Hook<Undelivered>,
-    pub(crate) abroad: Hook<Wish<Filter>>,
-    pub(crate) heard: Hook<Wish<Heard>>,
+    pub(crate) abroad: Hook<PassageWish<Filter>>,
+    pub(crate) heard: Hook<PassageWish<Heard>>,
     pub(crate) lost: Hook<Lost>,
 }
 
 /// Lists what is kept for accounts, and the calls that hear of them.
 #[derive(Default)]
-pub(crate) struct Accounts {
+pub(crate) struct AccountHooks {
     pub(crate) documents: Map<&'static str, ReadDocument>,
     /// All documents that modules keep, in memory or not.
     pub(crate) specs: Vec<DocumentSpec>,
     /// The document that decides about concealing, and whose it is.
     pub(crate) conceals: Option<(&'static str, &'static str)>,
-    pub(crate) shared_contacts: Option<Call<SharedContacts>>,
+    pub(crate) shared_contacts: Option<ModuleCall<SharedContacts>>,
     pub(crate) removed: Hook<OfAccount>,
     pub(crate) shown: Hook<OfContact>,
 }
 
 /// Lists the calls that hear of sessions.
 #[derive(Default)]
-pub(crate) struct Sessions {
+pub(crate) struct SessionHooks {
     pub(crate) logins: Hook<OfLogin>,
     pub(crate) reachable: Hook<OfSession>,
     pub(crate) presence: Hook<OfSession>,
@@ -138,7 +138,7 @@ pub(crate) struct Sessions {
 
 /// Lists the calls that come without a cause.
 #[derive(Default)]
-pub(crate) struct Rounds {
+pub(crate) struct RoundHooks {
     pub(crate) starting: Hook<Everywhere>,
     pub(crate) stopping: Hook<Everywhere>,
     /// Sessions go on in another process.
@@ -150,10 +150,10 @@ pub(crate) struct Rounds {
 
 /// Lists what clients are shown.
 #[derive(Default)]
-pub(crate) struct Shown {
-    pub(crate) features: Vec<(Target, Call<&'static str>)>,
-    pub(crate) before_login: Hook<Features>,
-    pub(crate) after_login: Hook<Features>,
+pub(crate) struct ShownHooks {
+    pub(crate) features: Vec<(Target, ModuleCall<&'static str>)>,
+    pub(crate) before_login: Hook<FeaturesCall>,
+    pub(crate) after_login: Hook<FeaturesCall>,
 }
 
 /// Lists the kinds of letters and questions between shards.

@@ -24,18 +24,19 @@ pub trait Document: Sized + 'static {
     /// Its form in a file of XEP-0227.
     const EXPORT: Exported = Exported::Bytes;
 
-    /// Tells whether the roster of the account is needed in memory too, see [`World::roster_item`].
+    /// Returns whether the roster of the account is needed in memory too, see
+    /// [`World::roster_item`].
     fn needs_roster(&self) -> bool {
         false
     }
 
-    /// Tells whether a session may have a stanza that is for the bare JID of the account, while
+    /// Returns whether a session may have a stanza that is for the bare JID of the account, while
     /// that is [screened](World::set_screened).
     fn may_reach(&self, _world: &World, _link: Link, _packet: &Packet) -> bool {
         true
     }
 
-    /// Tells whether the account, or this session of it, conceals its presence from a contact
+    /// Returns whether the account, or this session of it, conceals its presence from a contact
     /// (XEP-0191 §3.3, XEP-0016 §2.12); see [`World::conceals`]. Of an account that is away the
     /// store is asked only for documents that [may conceal](Self::MAY_CONCEAL).
     fn conceals(&self, _world: &World, _link: Option<Link>, _owner: JidRef<'_>, _contact: JidRef<'_>) -> bool {

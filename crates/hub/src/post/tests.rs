@@ -4,31 +4,31 @@ use rookery_jid::Jid;
 use serde::{Deserialize, Serialize};
 
 use super::*;
-use crate::reply::Asker;
-use crate::{Hooks, Letter, Module, Question, Reply};
+use crate::reply::AnswerPlace;
+use crate::{Hooks, Letter, Module, Question, QuestionReply};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Word(String);
+struct PostWord(String);
 
-impl Letter for Word {
+impl Letter for PostWord {
     const NAME: &'static str = "test word";
 
     fn open(self, _: &mut World) {}
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct What(u64, Option<Jid>);
+struct PostWhat(u64, Option<Jid>);
 
-impl Question for What {
+impl Question for PostWhat {
     const NAME: &'static str = "test what";
     type Answer = ();
 
-    fn ask(self, _: &mut World, _: Reply<()>) {}
+    fn ask(self, _: &mut World, _: QuestionReply<()>) {}
 }
 
-struct Kinds;
+struct PostKinds;
 
-impl Module for Kinds {
+impl Module for PostKinds {
     fn name(&self) -> &'static str {
         "kinds"
     }
@@ -42,13 +42,13 @@ impl Module for Kinds {
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
-        hooks.letter::<Word>();
-        hooks.question::<What>();
+        hooks.letter::<PostWord>();
+        hooks.question::<PostWhat>();
     }
 }
 
 fn registry() -> Registry {
-    Registry::new(vec![Box::new(Kinds)])
+    Registry::new(vec![Box::new(PostKinds)])
 }
 
 fn jid() -> impl Strategy<Value = Jid> {
@@ -74,7 +74,7 @@ fn names() -> impl Strategy<Value = Addresses> {
     })
 }
 
-fn asker() -> impl Strategy<Value = Asker> {
+fn asker() -> impl Strategy<Value = AnswerPlace> {
     any::<((u16, u32, u16), u64, u32)>().prop_map(|parts| {
         postcard::from_bytes(&postcard::to_allocvec(&parts).expect("three numbers")).expect("an asker")
     })
@@ -87,9 +87,9 @@ fn mail() -> impl Strategy<Value = Mail> {
         (jid(), prop::collection::vec(packet(), 0..4)).prop_map(|(to, packets)| Mail::Bundle { to, packets }),
         (jid(), packet()).prop_map(|(to, packet)| Mail::Service { to, packet }),
         (jid(), names()).prop_map(|(from, to)| Mail::Probe { from, to }),
-        "\\PC{0,20}".prop_map(|text| Mail::Letter(Box::new(Word(text)))),
+        "\\PC{0,20}".prop_map(|text| Mail::Letter(Box::new(PostWord(text)))),
         (any::<u64>(), prop::option::of(jid()), asker())
-            .prop_map(|(number, jid, asker)| Mail::Question { question: Box::new(What(number, jid)), asker }),
+            .prop_map(|(number, jid, asker)| Mail::Question { question: Box::new(PostWhat(number, jid)), asker }),
         (asker(), any::<Vec<u8>>()).prop_map(|(asker, answer)| Mail::Reply { asker, answer }),
     ]
 }
@@ -135,7 +135,7 @@ fn a_multicast_for_another_server_is_the_same_on_the_other_side() {
 #[test]
 fn what_this_server_does_not_know_is_refused() {
     let known = registry();
-    let word = Parcel { mail: Mail::Letter(Box::new(Word("x".into()))), custody: None };
+    let word = Parcel { mail: Mail::Letter(Box::new(PostWord("x".into()))), custody: None };
     let bytes = word.encode().unwrap();
     let unknown = Parcel::decode(&bytes, &Registry::new(Vec::new())).unwrap_err();
     assert_eq!(unknown, MailError::UnknownKind("test word".to_owned()));

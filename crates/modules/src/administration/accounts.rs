@@ -7,10 +7,10 @@ use rookery_operations::rights::Rights;
 use rookery_operations::{sessions, users};
 
 use super::{Done, NAME, account_form, accounts_form, accounts_of, each, form, is_own, note, refuse};
-use crate::commands::order::{Command, Order};
+use crate::commands::order::{AdHocCommand, CommandOrder};
 
-pub(crate) const COMMANDS: &[Command] = &[
-    Command {
+pub(crate) const COMMANDS: &[AdHocCommand] = &[
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#add-user",
         name: "Add a user",
         module: NAME,
@@ -24,7 +24,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         }],
         run: add,
     },
-    Command {
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#delete-user",
         name: "Delete users",
         module: NAME,
@@ -34,7 +34,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         }],
         run: |world, order| with_others(world, order, "deleted accounts", remove),
     },
-    Command {
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#disable-user",
         name: "Disable users",
         module: NAME,
@@ -44,7 +44,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         }],
         run: |world, order| with_others(world, order, "disabled accounts", disable),
     },
-    Command {
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#reenable-user",
         name: "Re-enable users",
         module: NAME,
@@ -57,7 +57,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             Err(text) => order.fail(world, text),
         },
     },
-    Command {
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#end-user-session",
         name: "End sessions of users",
         module: NAME,
@@ -71,7 +71,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             Err(text) => order.fail(world, text),
         },
     },
-    Command {
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#change-user-password",
         name: "Change the password of a user",
         module: NAME,
@@ -87,7 +87,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             Err(text) => order.fail(world, text.clone()),
         },
     },
-    Command {
+    AdHocCommand {
         node: "urn:rookery:administration#empty-archive",
         name: "Empty archives of users",
         module: NAME,
@@ -104,7 +104,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 ];
 
 /// Makes an account (§4.1).
-fn add(world: &mut World, order: Order) {
+fn add(world: &mut World, order: CommandOrder) {
     let account = match accounts_of(&order).as_deref() {
         Ok([account]) if account.resource().is_none() => account.clone(),
         Ok(_) => return order.fail(world, "one account must be given, without a resource"),
@@ -124,8 +124,8 @@ fn add(world: &mut World, order: Order) {
     });
 }
 
-/// Does something to the accounts of a form, unless the administrator's own is among them.
-fn with_others(world: &mut World, order: Order, what: &'static str, deed: super::Deed) {
+/// Applies an action to the accounts of a form, unless the administrator's own is among them.
+fn with_others(world: &mut World, order: CommandOrder, what: &'static str, deed: super::Deed) {
     match accounts_of(&order) {
         Ok(accounts) => match is_own(&order, &accounts) {
             Ok(()) => each(world, order, accounts, what, deed),
@@ -140,7 +140,7 @@ fn remove(world: &mut World, account: Jid, done: Done) {
     users::remove(world, account, done);
 }
 
-/// §4.3. Sessions that there are have to go.
+/// Disables accounts, and ends their sessions (§4.3).
 fn disable(world: &mut World, account: Jid, done: Done) {
     users::set_disabled(world, account.to_bare(), true, done);
 }
@@ -154,13 +154,13 @@ fn empty_archive(world: &mut World, account: Jid, done: Done) {
     users::empty_archive(world, account.to_bare(), done);
 }
 
-/// §4.5: all sessions of an account, or the one of a full JID.
+/// Ends all sessions of an account, or the one of a full JID (§4.5).
 fn end_sessions(world: &mut World, account: Jid, done: Done) {
     sessions::end(world, account, |world, ended| done(world, ended.map(drop)));
 }
 
 /// Sets the password of an account (§4.7).
-fn change_password(world: &mut World, order: Order, account: Jid) {
+fn change_password(world: &mut World, order: CommandOrder, account: Jid) {
     let password = order.value("password").unwrap_or_default().to_owned();
     let keep = Some(order.from().clone());
     users::set_password(world, account.clone(), password, keep, move |world, set| match set {

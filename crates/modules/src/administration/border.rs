@@ -22,50 +22,50 @@ use rookery_operations::rights::Rights;
 use rookery_store::StoreError;
 
 use super::{NAME, form, note};
-use crate::commands::order::{Command, Order};
+use crate::commands::order::{AdHocCommand, CommandOrder};
 
-pub(crate) const COMMANDS: &[Command] = &[
-    Command {
+pub(crate) const COMMANDS: &[AdHocCommand] = &[
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#edit-blacklist",
         name: "Edit the blacklist",
         module: NAME,
         may: Rights::Admin,
-        stages: &[|world, order| ask(world, order, Which::Black)],
-        run: |world, order| set(world, order, Which::Black),
+        stages: &[|world, order| ask(world, order, BorderWhich::Black)],
+        run: |world, order| set(world, order, BorderWhich::Black),
     },
-    Command {
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#edit-whitelist",
         name: "Edit the whitelist",
         module: NAME,
         may: Rights::Admin,
-        stages: &[|world, order| ask(world, order, Which::White)],
-        run: |world, order| set(world, order, Which::White),
+        stages: &[|world, order| ask(world, order, BorderWhich::White)],
+        run: |world, order| set(world, order, BorderWhich::White),
     },
 ];
 
 /// The lists of all domains. Clones are handles on the same ones; a look costs a lock that nobody
 /// holds for long.
 #[derive(Debug, Clone, Default)]
-pub struct Borders(Arc<RwLock<Map<String, Lists>>>);
+pub struct Borders(Arc<RwLock<Map<String, BorderLists>>>);
 
 /// The lists of a domain.
 #[derive(Debug, Default)]
-struct Lists {
+struct BorderLists {
     black: Set<String>,
     white: Set<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Which {
+enum BorderWhich {
     Black,
     White,
 }
 
-impl Which {
+impl BorderWhich {
     fn name(self) -> &'static str {
         match self {
-            Which::Black => "blacklist",
-            Which::White => "whitelist",
+            BorderWhich::Black => "blacklist",
+            BorderWhich::White => "whitelist",
         }
     }
 
@@ -75,7 +75,7 @@ impl Which {
     }
 }
 
-impl Lists {
+impl BorderLists {
     fn let_pass(&self, remote: JidRef<'_>) -> bool {
         let names = [remote.as_str(), remote.bare_str(), remote.domain()];
         let has = |list: &Set<String>| names.iter().any(|name| list.contains(*name));
@@ -89,12 +89,12 @@ impl Borders {
         lists.get(domain).is_none_or(|lists| lists.let_pass(remote))
     }
 
-    fn set(&self, domain: &str, which: Which, list: Set<String>) {
+    fn set(&self, domain: &str, which: BorderWhich, list: Set<String>) {
         let mut all = write(&self.0);
         let lists = all.entry(domain.to_owned()).or_default();
         match which {
-            Which::Black => lists.black = list,
-            Which::White => lists.white = list,
+            BorderWhich::Black => lists.black = list,
+            BorderWhich::White => lists.white = list,
         }
         if lists.black.is_empty() && lists.white.is_empty() {
             all.remove(domain);
@@ -115,7 +115,9 @@ fn load(world: &mut World) {
         return;
     }
     let domains: Vec<_> = world.settings().domains.iter().map(|domain| domain.name.clone()).collect();
-    for (domain, which) in domains.iter().flat_map(|domain| [(domain, Which::Black), (domain, Which::White)]) {
+    for (domain, which) in
+        domains.iter().flat_map(|domain| [(domain, BorderWhich::Black), (domain, BorderWhich::White)])
+    {
         let kept = world.stores.meta.entries(&which.key(domain));
         let domain = domain.clone();
         world.wait(kept, move |world, kept| match kept {
@@ -129,14 +131,14 @@ fn names(entries: Vec<(String, Vec<u8>)>) -> impl Iterator<Item = String> {
     entries.into_iter().map(|(name, _)| name)
 }
 
-fn ask(world: &mut World, order: Order, which: Which) {
+fn ask(world: &mut World, order: CommandOrder, which: BorderWhich) {
     let kept = world.stores.meta.entries(&which.key(order.domain()));
     world.wait(kept, move |world, kept| match kept {
         Ok(entries) => {
             let entries: Vec<_> = names(entries).collect();
             let (title, whom) = match which {
-                Which::Black => ("Editing the Blacklist", "disallowed"),
-                Which::White => ("Editing the Whitelist", "allowed, to the exclusion of all others"),
+                BorderWhich::Black => ("Editing the Blacklist", "disallowed"),
+                BorderWhich::White => ("Editing the Whitelist", "allowed, to the exclusion of all others"),
             };
             let instructions =
                 format!("Fill out this form to edit the list of entities with whom communications are {whom}.");
@@ -147,7 +149,7 @@ fn ask(world: &mut World, order: Order, which: Which) {
     });
 }
 
-fn set(world: &mut World, order: Order, which: Which) {
+fn set(world: &mut World, order: CommandOrder, which: BorderWhich) {
     let mut list = Set::default();
     for text in order.values(&var(which)) {
         match Jid::parse(&text) {
@@ -174,7 +176,7 @@ fn set(world: &mut World, order: Order, which: Which) {
     });
 }
 
-fn var(which: Which) -> String {
+fn var(which: BorderWhich) -> String {
     format!("{}jids", which.name())
 }
 

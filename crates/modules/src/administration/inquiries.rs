@@ -10,10 +10,10 @@ use rookery_store::RosterItem;
 use rookery_xml::{Element, Writer, ns};
 
 use super::{NAME, account_form, accounts_of, refuse, result};
-use crate::commands::order::{Command, Order, Outcome};
+use crate::commands::order::{AdHocCommand, CommandOrder, CommandOutcome};
 
-pub(crate) const COMMANDS: &[Command] = &[
-    Command {
+pub(crate) const COMMANDS: &[AdHocCommand] = &[
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#get-user-roster",
         name: "Get the roster of a user",
         module: NAME,
@@ -23,7 +23,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         }],
         run: |world, order| with_account(world, order, roster),
     },
-    Command {
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#get-user-lastlogin",
         name: "Get the time when a user was last here",
         module: NAME,
@@ -38,7 +38,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         }],
         run: |world, order| with_account(world, order, last_login),
     },
-    Command {
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#user-stats",
         name: "Get statistics of a user",
         module: NAME,
@@ -51,12 +51,12 @@ pub(crate) const COMMANDS: &[Command] = &[
 ];
 
 /// Asks for accounts. The standard has `accountjids` here, and the answer tells of one.
-fn ask(world: &mut World, order: Order, title: &str, instructions: &str) {
+fn ask(world: &mut World, order: CommandOrder, title: &str, instructions: &str) {
     order.ask(world, super::accounts_form(title, instructions));
 }
 
 /// Goes on with the account of a form, if there is one of that name.
-fn with_account(world: &mut World, order: Order, then: fn(&mut World, Order, Jid)) {
+fn with_account(world: &mut World, order: CommandOrder, then: fn(&mut World, CommandOrder, Jid)) {
     let account = match accounts_of(&order).as_deref() {
         Ok([account]) => account.to_bare(),
         Ok(_) => return order.fail(world, "one account must be given"),
@@ -71,7 +71,7 @@ fn with_account(world: &mut World, order: Order, then: fn(&mut World, Order, Jid
 }
 
 /// Shows the roster of an account (§4.8).
-fn roster(world: &mut World, order: Order, account: Jid) {
+fn roster(world: &mut World, order: CommandOrder, account: Jid) {
     let roster = world.stores.rosters.get(account.as_ref());
     world.wait(roster, move |world, roster| match roster {
         Ok(roster) => {
@@ -86,7 +86,7 @@ fn roster(world: &mut World, order: Order, account: Jid) {
             let shown = items.into_iter().take(shown);
             let query = shown.fold(Element::new("query", ns::ROSTER), Element::with_child);
             let form = result().field(Field::jid_multi("accountjids").value(account.as_str())).element();
-            let outcome = Outcome::result(form.with_child(query));
+            let outcome = CommandOutcome::result(form.with_child(query));
             order.complete(
                 world,
                 match left_out {
@@ -111,7 +111,7 @@ fn element(item: &RosterItem) -> Element {
 }
 
 /// Shows the time when an account was last here (§4.9).
-fn last_login(world: &mut World, order: Order, account: Jid) {
+fn last_login(world: &mut World, order: CommandOrder, account: Jid) {
     let asked = account.clone();
     sessions::of(world, &account, move |world, sessions| {
         match sessions {
@@ -130,20 +130,20 @@ fn last_login(world: &mut World, order: Order, account: Jid) {
     });
 }
 
-fn tell_last_login(world: &mut World, order: Order, account: &Jid, unix_ms: Option<u64>) {
+fn tell_last_login(world: &mut World, order: CommandOrder, account: &Jid, unix_ms: Option<u64>) {
     let form = result().field(Field::jid_multi("accountjids").value(account.as_str()));
     let outcome = match unix_ms {
         Some(unix_ms) => {
             let time = Field::text_single("lastlogin").value(&date::timestamp(unix_ms));
-            Outcome::result(form.field(time).element())
+            CommandOutcome::result(form.field(time).element())
         }
-        None => Outcome::result(form.element()).note("info", "the account was never here"),
+        None => CommandOutcome::result(form.element()).note("info", "the account was never here"),
     };
     order.complete(world, outcome);
 }
 
-/// §4.10, without rates: nobody counts them per account.
-fn statistics(world: &mut World, order: Order, account: Jid) {
+/// Shows the statistics of an account (§4.10), without rates: nobody counts them per account.
+fn statistics(world: &mut World, order: CommandOrder, account: Jid) {
     let asked = account.clone();
     sessions::of(world, &account, move |world, sessions| {
         let sessions = match sessions {
@@ -166,7 +166,7 @@ fn statistics(world: &mut World, order: Order, account: Jid) {
                     .field(Field::text_multi("ipaddresses").with_values(addresses))
                     .field(Field::text_single("rostersize").value(&size))
                     .field(Field::text_multi("onlineresources").with_values(resources));
-                order.complete(world, Outcome::result(form.element()));
+                order.complete(world, CommandOutcome::result(form.element()));
             }
             Err(error) => order.store_failed(world, "reading a roster", &error),
         });

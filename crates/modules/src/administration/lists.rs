@@ -5,7 +5,7 @@
 //! whose resources all say so.
 
 use rookery_fanout::Link;
-use rookery_hub::{Hooks, Question, Reply, World};
+use rookery_hub::{Hooks, Question, QuestionReply, World};
 use rookery_jid::Jid;
 use rookery_modkit::form::Field;
 use rookery_operations::Gathered;
@@ -15,9 +15,9 @@ use rookery_xml::ns;
 use serde::{Deserialize, Serialize};
 
 use super::{NAME, form, result};
-use crate::commands::order::{Command, Order, Outcome, Step};
+use crate::commands::order::{AdHocCommand, CommandOrder, CommandOutcome, CommandStep};
 
-pub(crate) const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[AdHocCommand] = &[
     number(
         "http://jabber.org/protocol/admin#get-registered-users-num",
         "Get the number of registered users",
@@ -38,24 +38,24 @@ pub(crate) const COMMANDS: &[Command] = &[
         "http://jabber.org/protocol/admin#get-online-users-num",
         "Get the number of online users",
         |world, order| {
-            count(world, order, "onlineusersnum", Choice::Online);
+            count(world, order, "onlineusersnum", ListChoice::Online);
         },
     ),
     number(
         "http://jabber.org/protocol/admin#get-active-users-num",
         "Get the number of active users",
         |world, order| {
-            count(world, order, "activeusersnum", Choice::Active);
+            count(world, order, "activeusersnum", ListChoice::Active);
         },
     ),
     number("http://jabber.org/protocol/admin#get-idle-users-num", "Get the number of idle users", |world, order| {
-        count(world, order, "idleusersnum", Choice::Idle);
+        count(world, order, "idleusersnum", ListChoice::Idle);
     }),
     list(
         "http://jabber.org/protocol/admin#get-registered-users-list",
         "Get the list of registered users",
         |world, order| {
-            let page = Page::of(&order);
+            let page = ListPage::of(&order);
             let listed = world.stores.accounts.list(order.domain(), page.after(), page.limit + 1);
             list_stored(world, order, "registereduserjids", listed);
         },
@@ -64,33 +64,33 @@ pub(crate) const COMMANDS: &[Command] = &[
         "http://jabber.org/protocol/admin#get-disabled-users-list",
         "Get the list of disabled users",
         |world, order| {
-            let page = Page::of(&order);
+            let page = ListPage::of(&order);
             let listed = world.stores.accounts.list_disabled(order.domain(), page.after(), page.limit + 1);
             list_stored(world, order, "disableduserjids", listed);
         },
     ),
     list("http://jabber.org/protocol/admin#get-online-users-list", "Get the list of online users", |world, order| {
-        list_present(world, order, "onlineuserjids", Choice::Online);
+        list_present(world, order, "onlineuserjids", ListChoice::Online);
     }),
     list("http://jabber.org/protocol/admin#get-active-users", "Get the list of active users", |world, order| {
-        list_present(world, order, "activeuserjids", Choice::Active);
+        list_present(world, order, "activeuserjids", ListChoice::Active);
     }),
     list("http://jabber.org/protocol/admin#get-idle-users", "Get the list of idle users", |world, order| {
         // Not an oversight: the standard's own name for the field of this list (§4.22).
-        list_present(world, order, "activeuserjids", Choice::Idle);
+        list_present(world, order, "activeuserjids", ListChoice::Idle);
     }),
 ];
 
-const fn number(node: &'static str, name: &'static str, run: Step) -> Command {
-    Command { node, name, module: NAME, may: Rights::Admin, stages: &[], run }
+const fn number(node: &'static str, name: &'static str, run: CommandStep) -> AdHocCommand {
+    AdHocCommand { node, name, module: NAME, may: Rights::Admin, stages: &[], run }
 }
 
-const fn list(node: &'static str, name: &'static str, run: Step) -> Command {
-    Command { node, name, module: NAME, may: Rights::Admin, stages: &[ask], run }
+const fn list(node: &'static str, name: &'static str, run: CommandStep) -> AdHocCommand {
+    AdHocCommand { node, name, module: NAME, may: Rights::Admin, stages: &[ask], run }
 }
 
 /// Asks how many; the standard leaves it to services how to go on behind them.
-fn ask(world: &mut World, order: Order) {
+fn ask(world: &mut World, order: CommandOrder) {
     let most = Field::list_single("max_items").label("Maximum number of items to show");
     let most = ["25", "50", "75", "100", "150", "200"].iter().fold(most, |field, number| field.option(number, number));
     let most = most.option("none", "None").value("100");
@@ -100,13 +100,13 @@ fn ask(world: &mut World, order: Order) {
 }
 
 /// The part of a list that is asked for.
-struct Page {
+struct ListPage {
     limit: usize,
     after: Option<Jid>,
 }
 
-impl Page {
-    fn of(order: &Order) -> Self {
+impl ListPage {
+    fn of(order: &CommandOrder) -> Self {
         let limit = order.value("max_items").and_then(|text| text.parse().ok()).unwrap_or(MAX_ITEMS);
         let after = order.value("after").and_then(|text| Jid::parse(text).ok());
         Self { limit: limit.clamp(1, MAX_ITEMS), after }
@@ -117,27 +117,27 @@ impl Page {
     }
 }
 
-fn tell_stored(world: &mut World, order: Order, var: &'static str, count: Pending<u64>) {
+fn tell_stored(world: &mut World, order: CommandOrder, var: &'static str, count: Pending<u64>) {
     world.wait(count, move |world, count| match count {
         Ok(count) => tell(world, order, var, (count, false)),
         Err(error) => order.store_failed(world, "counting accounts", &error),
     });
 }
 
-fn tell(world: &mut World, order: Order, var: &str, (count, is_partial): (u64, bool)) {
+fn tell(world: &mut World, order: CommandOrder, var: &str, (count, is_partial): (u64, bool)) {
     let form = result().field(Field::text_single(var).value(&count.to_string()));
-    order.complete(world, noted(Outcome::result(form.element()), is_partial));
+    order.complete(world, noted(CommandOutcome::result(form.element()), is_partial));
 }
 
 /// Says in an outcome what is missing.
-fn noted(outcome: Outcome, is_partial: bool) -> Outcome {
+fn noted(outcome: CommandOutcome, is_partial: bool) -> CommandOutcome {
     match is_partial {
         true => outcome.note("warn", "a part of the server has not answered in time: its users are missing"),
         false => outcome,
     }
 }
 
-fn list_stored(world: &mut World, order: Order, var: &'static str, listed: Pending<Vec<Jid>>) {
+fn list_stored(world: &mut World, order: CommandOrder, var: &'static str, listed: Pending<Vec<Jid>>) {
     world.wait(listed, move |world, listed| match listed {
         Ok(listed) => {
             let items = listed.iter().map(ToString::to_string).collect();
@@ -149,13 +149,13 @@ fn list_stored(world: &mut World, order: Order, var: &'static str, listed: Pendi
 
 /// A choice among the accounts that are online, by their sessions.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-enum Choice {
+enum ListChoice {
     Online,
     Active,
     Idle,
 }
 
-impl Choice {
+impl ListChoice {
     fn takes(self, world: &World, links: &[Link]) -> bool {
         match self {
             Self::Online => true,
@@ -166,12 +166,12 @@ impl Choice {
 }
 
 pub(super) fn install(hooks: &mut Hooks<'_>) {
-    hooks.question::<Count>();
-    hooks.question::<List>();
+    hooks.question::<OnlineCount>();
+    hooks.question::<OnlineList>();
 }
 
-fn count(world: &mut World, order: Order, var: &'static str, choice: Choice) {
-    let asked = Count { domain: order.domain().to_owned(), choice };
+fn count(world: &mut World, order: CommandOrder, var: &'static str, choice: ListChoice) {
+    let asked = OnlineCount { domain: order.domain().to_owned(), choice };
     world.put_to_all(asked, move |world, counts| {
         let count = counts.iter().flatten().sum();
         tell(world, order, var, (count, counts.contains(&None)));
@@ -180,24 +180,24 @@ fn count(world: &mut World, order: Order, var: &'static str, choice: Choice) {
 
 /// Asks a shard how many accounts of a domain are there.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Count {
+struct OnlineCount {
     domain: String,
-    choice: Choice,
+    choice: ListChoice,
 }
 
-impl Question for Count {
+impl Question for OnlineCount {
     const NAME: &'static str = "administration count";
     type Answer = u64;
 
-    fn ask(self, world: &mut World, reply: Reply<u64>) {
+    fn ask(self, world: &mut World, reply: QuestionReply<u64>) {
         let count = world.present(&self.domain).filter(|(_, links)| self.choice.takes(world, links)).count();
-        reply.give(world, count as u64);
+        reply.answer(world, count as u64);
     }
 }
 
-fn list_present(world: &mut World, order: Order, var: &'static str, choice: Choice) {
-    let Page { limit, after } = Page::of(&order);
-    let asked = List { domain: order.domain().to_owned(), choice, after, most: limit + 1 };
+fn list_present(world: &mut World, order: CommandOrder, var: &'static str, choice: ListChoice) {
+    let ListPage { limit, after } = ListPage::of(&order);
+    let asked = OnlineList { domain: order.domain().to_owned(), choice, after, most: limit + 1 };
     world.put_to_all(asked, move |world, found| {
         let Gathered { items, is_partial } = Gathered::from(found);
         let items = first(items.iter().map(String::as_str).collect(), limit + 1);
@@ -207,23 +207,23 @@ fn list_present(world: &mut World, order: Order, var: &'static str, choice: Choi
 
 /// Asks a shard for the bare JIDs of the first so many accounts of a domain behind one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct List {
+struct OnlineList {
     domain: String,
-    choice: Choice,
+    choice: ListChoice,
     after: Option<Jid>,
     most: usize,
 }
 
-impl Question for List {
+impl Question for OnlineList {
     const NAME: &'static str = "administration list";
     type Answer = Vec<String>;
 
-    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
+    fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>) {
         let Self { domain, choice, after, most } = self;
         let after = after.as_ref().map_or("", Jid::as_str);
         let chosen = world.present(&domain).filter(|(bare, links)| *bare > after && choice.takes(world, links));
         let found = first(chosen.map(|(bare, _)| bare).collect(), most);
-        reply.give(world, found);
+        reply.answer(world, found);
     }
 }
 
@@ -239,9 +239,9 @@ fn first(mut names: Vec<&str>, limit: usize) -> Vec<String> {
 
 /// Shows a part of a list that was asked for with one more than is shown, as far as it fits one
 /// stanza: users choose long names.
-fn show(world: &mut World, order: Order, var: &str, listed: Gathered<String>) {
+fn show(world: &mut World, order: CommandOrder, var: &str, listed: Gathered<String>) {
     let Gathered { items: mut names, is_partial } = listed;
-    let limit = Page::of(&order).limit;
+    let limit = ListPage::of(&order).limit;
     let mut bytes = 0;
     let fits = |name: &&String| {
         bytes += name.len() + VALUE_BYTES;
@@ -251,7 +251,7 @@ fn show(world: &mut World, order: Order, var: &str, listed: Gathered<String>) {
     let is_cut = names.len() > most;
     names.truncate(most);
     let last = names.last().cloned();
-    let outcome = Outcome::result(result().field(Field::text_multi(var).with_values(names)).element());
+    let outcome = CommandOutcome::result(result().field(Field::text_multi(var).with_values(names)).element());
     let outcome = noted(outcome, is_partial);
     order.complete(
         world,
@@ -263,7 +263,7 @@ fn show(world: &mut World, order: Order, var: &str, listed: Gathered<String>) {
 }
 
 fn is_active(world: &World, links: &[Link]) -> bool {
-    links.iter().any(|&link| shows(world, link) == Some(Attention::Here))
+    links.iter().any(|&link| shows(world, link) == Some(ListAttention::Here))
 }
 
 fn is_idle(world: &World, links: &[Link]) -> bool {
@@ -271,19 +271,19 @@ fn is_idle(world: &World, links: &[Link]) -> bool {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Attention {
+enum ListAttention {
     Here,
     Away,
 }
 
 /// Returns what a session's presence says of its user's attention; `None` if it isn't available.
-fn shows(world: &World, link: Link) -> Option<Attention> {
+fn shows(world: &World, link: Link) -> Option<ListAttention> {
     let presence = world.session_at(link)?.presence.as_ref()?;
     let stanza = presence.stanza();
     let show = stanza.child("show", ns::CLIENT).map(|show| show.element().text());
     Some(match show.as_deref().map(str::trim) {
-        Some("away" | "xa") => Attention::Away,
-        _ => Attention::Here,
+        Some("away" | "xa") => ListAttention::Away,
+        _ => ListAttention::Here,
     })
 }
 
@@ -291,5 +291,5 @@ fn shows(world: &World, link: Link) -> Option<Attention> {
 const MAX_ITEMS: usize = 2000;
 /// The most bytes of such a list.
 const MAX_BYTES: usize = 192 * 1024;
-/// The bytes that a name takes in it beside itself.
+/// The bytes that a name takes in it besides itself.
 const VALUE_BYTES: usize = 15;

@@ -10,10 +10,10 @@ use rookery_operations::welcome;
 use rookery_stream::error::Condition;
 
 use super::{NAME, form, note};
-use crate::commands::order::{Command, Order};
+use crate::commands::order::{AdHocCommand, CommandOrder};
 
-pub(crate) const COMMANDS: &[Command] = &[
-    Command {
+pub(crate) const COMMANDS: &[AdHocCommand] = &[
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#announce",
         name: "Send an announcement to online users",
         module: announce::NAME,
@@ -32,7 +32,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             order.done(world, "the announcement was sent");
         },
     },
-    Command {
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#set-motd",
         name: "Set the message of the day",
         module: announce::NAME,
@@ -54,7 +54,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             });
         },
     },
-    Command {
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#edit-motd",
         name: "Edit the message of the day",
         module: announce::NAME,
@@ -83,7 +83,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             });
         },
     },
-    Command {
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#delete-motd",
         name: "Delete the message of the day",
         module: announce::NAME,
@@ -100,7 +100,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             });
         },
     },
-    Command {
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#set-welcome",
         name: "Set the welcome message",
         module: NAME,
@@ -124,7 +124,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             set_welcome(world, order, text, "new users are welcomed from now on");
         },
     },
-    Command {
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#delete-welcome",
         name: "Delete the welcome message",
         module: NAME,
@@ -132,7 +132,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         stages: &[],
         run: |world, order| set_welcome(world, order, String::new(), "there is no welcome message any more"),
     },
-    Command {
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#edit-admin",
         name: "Edit the list of administrators",
         module: NAME,
@@ -140,7 +140,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         stages: &[ask_admins],
         run: set_admins,
     },
-    Command {
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#restart",
         name: "Restart the server",
         module: NAME,
@@ -148,7 +148,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         stages: &[|world, order| ask_end(world, order, "Restarting the Service", "restart")],
         run: |world, order| end(world, order, Wish::Restart),
     },
-    Command {
+    AdHocCommand {
         node: "http://jabber.org/protocol/admin#shutdown",
         name: "Shut the server down",
         module: NAME,
@@ -158,7 +158,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
 ];
 
-fn set_welcome(world: &mut World, order: Order, text: String, done: &'static str) {
+fn set_welcome(world: &mut World, order: CommandOrder, text: String, done: &'static str) {
     let kept = welcome::set_text(&world.stores, order.domain(), text);
     world.wait(kept, move |world, kept| match kept {
         Ok(()) => {
@@ -169,8 +169,9 @@ fn set_welcome(world: &mut World, order: Order, text: String, done: &'static str
     });
 }
 
-/// §4.29: the administrators that can be changed here, and those that the configuration names.
-fn ask_admins(world: &mut World, order: Order) {
+/// Shows the administrators that can be changed here, and those that the configuration names
+/// (§4.29).
+fn ask_admins(world: &mut World, order: CommandOrder) {
     let configured = rights::configured(world, order.domain()).unwrap_or_default();
     let domain = order.domain().to_owned();
     with_named(world, &domain, move |world, named| match named {
@@ -194,7 +195,7 @@ fn ask_admins(world: &mut World, order: Order) {
     });
 }
 
-fn set_admins(world: &mut World, order: Order) {
+fn set_admins(world: &mut World, order: CommandOrder) {
     let mut admins = Vec::new();
     for text in order.values("adminjids") {
         match Jid::parse(&text) {
@@ -221,7 +222,7 @@ fn set_admins(world: &mut World, order: Order) {
 }
 
 /// Asks for the delay and the announcement before a restart or shutdown (§4.30, §4.31).
-fn ask_end(world: &mut World, order: Order, title: &str, what: &str) {
+fn ask_end(world: &mut World, order: CommandOrder, title: &str, what: &str) {
     if !world.state::<Process>().listens() {
         return order.refuse(world, Condition::FeatureNotImplemented);
     }
@@ -242,7 +243,7 @@ fn ask_end(world: &mut World, order: Order, title: &str, what: &str) {
     order.ask(world, form.field(delay).field(multi("announcement", "Announcement", None)));
 }
 
-fn end(world: &mut World, order: Order, wish: Wish) {
+fn end(world: &mut World, order: CommandOrder, wish: Wish) {
     let seconds = match order.value("delay").map(str::parse::<u64>) {
         None => 0,
         Some(Ok(seconds)) if seconds <= MAX_DELAY => seconds,
@@ -262,8 +263,8 @@ fn end(world: &mut World, order: Order, wish: Wish) {
     world.after((seconds * 1000).max(LAST_WORDS_MS), move |world| world.state::<Process>().wish(wish));
 }
 
-/// Subject and text of an announcement.
-fn text(order: &Order, var: &str) -> Text {
+/// Returns subject and text of an announcement.
+fn text(order: &CommandOrder, var: &str) -> Text {
     Text { subject: order.value("subject").map(str::to_owned), body: order.text(var) }
 }
 

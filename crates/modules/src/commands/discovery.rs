@@ -1,12 +1,12 @@
 //! The list of commands (XEP-0050 §3.2).
 
 use rookery_hub::{Iq, World};
-use rookery_modkit::disco::{Identity, Info};
+use rookery_modkit::disco::{DiscoIdentity, Info};
 use rookery_operations::rights::with_rights;
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
-use super::order::Command;
+use super::order::AdHocCommand;
 use super::{find, of_domain};
 
 /// Answers disco#items for the node of all commands with those that the asker may run, if any.
@@ -33,7 +33,7 @@ pub(crate) fn info(world: &mut World, iq: &Iq, node: &str) -> bool {
         return false;
     };
     if node == ns::COMMANDS {
-        let identity = Identity { category: "automation", type_: "command-list", name: Some("Commands") };
+        let identity = DiscoIdentity { category: "automation", type_: "command-list", name: Some("Commands") };
         write(world, iq, identity, vec![ns::COMMANDS, ns::DISCO_INFO, ns::DISCO_ITEMS]);
         return true;
     }
@@ -47,12 +47,12 @@ pub(crate) fn info(world: &mut World, iq: &Iq, node: &str) -> bool {
     true
 }
 
-fn describe(world: &mut World, iq: &Iq, command: &Command) {
-    let identity = Identity { category: "automation", type_: "command-node", name: Some(command.name) };
+fn describe(world: &mut World, iq: &Iq, command: &AdHocCommand) {
+    let identity = DiscoIdentity { category: "automation", type_: "command-node", name: Some(command.name) };
     write(world, iq, identity, vec![ns::COMMANDS, ns::DATA_FORMS]);
 }
 
-fn write(world: &mut World, iq: &Iq, identity: Identity<'_>, features: Vec<&'static str>) {
+fn write(world: &mut World, iq: &Iq, identity: DiscoIdentity<'_>, features: Vec<&'static str>) {
     let mut reply = iq.result();
     Info { identity, more: &[], features, forms: Vec::new() }.write(&mut reply, iq.payload.attr("node"));
     world.reply(iq, reply);

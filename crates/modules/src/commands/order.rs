@@ -9,10 +9,10 @@ use rookery_store::StoreError;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
-use super::session::{Session, Sessions};
+use super::session::{CommandSession, Sessions};
 
-/// A command.
-pub(crate) struct Command {
+/// One command of XEP-0050: its node, its name for people, who may run it, and its forms.
+pub(crate) struct AdHocCommand {
     /// Its node: what clients name it by.
     pub node: &'static str,
     /// Its name for people.
@@ -21,35 +21,35 @@ pub(crate) struct Command {
     pub module: &'static str,
     /// The least right that allows a user to run it.
     pub may: Rights,
-    /// The stages: each makes a form and hands it to [`Order::ask`].
-    pub stages: &'static [Step],
+    /// The stages: each makes a form and hands it to [`CommandOrder::ask`].
+    pub stages: &'static [CommandStep],
     /// Does what the command is for, when all forms are filled in.
-    pub run: Step,
+    pub run: CommandStep,
 }
 
 /// A part of a command.
-pub(crate) type Step = fn(&mut World, Order);
+pub(crate) type CommandStep = fn(&mut World, CommandOrder);
 
-/// A command that somebody runs. It ends with [`Order::ask`], [`Order::done`], [`Order::complete`],
-/// [`Order::fail`] or [`Order::refuse`].
-pub(crate) struct Order {
-    pub(super) command: &'static Command,
+/// A command that somebody runs. It ends with [`CommandOrder::ask`], [`CommandOrder::done`],
+/// [`CommandOrder::complete`], [`CommandOrder::fail`] or [`CommandOrder::refuse`].
+pub(crate) struct CommandOrder {
+    pub(super) command: &'static AdHocCommand,
     pub(super) iq: Iq,
     /// The id of its session.
     pub(super) id: String,
     /// The session as it was before the last form came in.
-    pub(super) before: Option<Session>,
+    pub(super) before: Option<CommandSession>,
     pub(super) answers: Vec<Form>,
 }
 
 /// The result of a command.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct CommandOutcome {
     result: Option<Element>,
     notes: Vec<(&'static str, String)>,
 }
 
-impl Outcome {
+impl CommandOutcome {
     /// Returns a form of type `result`.
     pub fn result(form: Element) -> Self {
         Self { result: Some(form), notes: Vec::new() }
@@ -74,7 +74,7 @@ impl Outcome {
     }
 }
 
-impl Order {
+impl CommandOrder {
     /// Returns the full JID of the user who runs it.
     pub fn from(&self) -> &Jid {
         &self.iq.from
@@ -116,18 +116,18 @@ impl Order {
         reply.start(if self.is_last(stage) { "complete" } else { "next" }).end().end();
         reply.element(&form.element());
         let (owner, node, at_ms) = (self.iq.from.clone(), self.command.node, world.time());
-        let session = Session { owner, node, answers: self.answers, required, at_ms };
+        let session = CommandSession { owner, node, answers: self.answers, required, at_ms };
         world.state_mut::<Sessions>().put(self.id, session);
         world.reply(&self.iq, reply);
     }
 
     /// Ends it with a word of success.
     pub fn done(self, world: &mut World, text: &str) {
-        self.complete(world, Outcome::info(text));
+        self.complete(world, CommandOutcome::info(text));
     }
 
     /// Ends it.
-    pub fn complete(self, world: &mut World, outcome: Outcome) {
+    pub fn complete(self, world: &mut World, outcome: CommandOutcome) {
         let mut reply = self.reply("completed");
         for (severity, text) in &outcome.notes {
             reply.start("note").attr("type", severity).text(text).end();
@@ -142,7 +142,7 @@ impl Order {
     /// Ends it with a word about a wrong value that was given (XEP-0050 §3.6): the form was as it
     /// should be.
     pub fn fail(self, world: &mut World, text: impl Into<String>) {
-        self.complete(world, Outcome::default().error(text));
+        self.complete(world, CommandOutcome::default().error(text));
     }
 
     /// Ends it with an error.

@@ -7,12 +7,12 @@ use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::ns;
 
 use super::find;
-use super::order::{Command, Order, specific};
-use super::session::{Gone, Session, Sessions};
+use super::order::{AdHocCommand, CommandOrder, specific};
+use super::session::{CommandSession, Gone, Sessions};
 
 /// The action that a request takes on a session (§3.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Action {
+enum SessionAction {
     Execute,
     Next,
     Complete,
@@ -37,34 +37,35 @@ pub(super) fn handle(world: &mut World, iq: Iq) {
     });
 }
 
-fn read(iq: &Iq) -> Result<(Action, &str), StanzaError> {
+fn read(iq: &Iq) -> Result<(SessionAction, &str), StanzaError> {
     let command = &iq.payload;
     let node = command.attr("node").filter(|_| iq.set && command.name() == "command").ok_or(Condition::BadRequest)?;
     let action = match command.attr("action") {
-        None | Some("execute") => Action::Execute,
-        Some("next") => Action::Next,
-        Some("complete") => Action::Complete,
-        Some("prev") => Action::Prev,
-        Some("cancel") => Action::Cancel,
+        None | Some("execute") => SessionAction::Execute,
+        Some("next") => SessionAction::Next,
+        Some("complete") => SessionAction::Complete,
+        Some("prev") => SessionAction::Prev,
+        Some("cancel") => SessionAction::Cancel,
         Some(_) => return Err(specific(Condition::BadRequest, "malformed-action")),
     };
     Ok((action, node))
 }
 
-fn permitted(world: &mut World, iq: Iq, command: &'static Command, action: Action) {
+fn permitted(world: &mut World, iq: Iq, command: &'static AdHocCommand, action: SessionAction) {
     let Some(id) = iq.payload.attr("sessionid").map(str::to_owned) else {
-        if action != Action::Execute {
+        if action != SessionAction::Execute {
             // There is nothing yet to go on with, to go back from or to end.
             return world.reply_error(&iq, bad_action());
         }
         let id = world.unique_text();
-        return go(world, Order { command, iq, id, before: None, answers: Vec::new() });
+        return go(world, CommandOrder { command, iq, id, before: None, answers: Vec::new() });
     };
     let now = world.time();
     let taken = world.state_mut::<Sessions>().take(&id, &iq.from, command.node, now);
     match taken {
         Ok(session) => {
-            let order = Order { command, iq, id, answers: session.answers.clone(), before: Some(session.clone()) };
+            let order =
+                CommandOrder { command, iq, id, answers: session.answers.clone(), before: Some(session.clone()) };
             go_on(world, order, session, action);
         }
         Err(Gone::Ended) => {
@@ -75,40 +76,42 @@ fn permitted(world: &mut World, iq: Iq, command: &'static Command, action: Actio
     }
 }
 
-fn go_on(world: &mut World, mut order: Order, session: Session, action: Action) {
+fn go_on(world: &mut World, mut order: CommandOrder, session: CommandSession, action: SessionAction) {
     let stage = session.answers.len();
     let is_possible = match action {
-        Action::Execute | Action::Cancel => true,
-        Action::Next => !order.is_last(stage),
-        Action::Complete => order.is_last(stage),
-        Action::Prev => stage > 0,
+        SessionAction::Execute | SessionAction::Cancel => true,
+        SessionAction::Next => !order.is_last(stage),
+        SessionAction::Complete => order.is_last(stage),
+        SessionAction::Prev => stage > 0,
     };
     if !is_possible {
         world.state_mut::<Sessions>().put(order.id, session);
         return world.reply_error(&order.iq, bad_action());
     }
     match action {
-        Action::Cancel => {
+        SessionAction::Cancel => {
             let reply = order.reply("canceled");
             order.end(world);
             world.reply(&order.iq, reply);
         }
-        Action::Prev => {
+        SessionAction::Prev => {
             order.answers.pop();
             go(world, order);
         }
-        Action::Execute | Action::Next | Action::Complete => match filled_in(&order.iq, &session) {
-            Ok(form) => {
-                order.answers.push(form);
-                go(world, order);
+        SessionAction::Execute | SessionAction::Next | SessionAction::Complete => {
+            match filled_in(&order.iq, &session) {
+                Ok(form) => {
+                    order.answers.push(form);
+                    go(world, order);
+                }
+                Err(text) => order.send_back(world, text),
             }
-            Err(text) => order.send_back(world, text),
-        },
+        }
     }
 }
 
 /// Goes on to the next stage, or carries the command out.
-fn go(world: &mut World, order: Order) {
+fn go(world: &mut World, order: CommandOrder) {
     let command = order.command;
     match command.stages.get(order.answers.len()) {
         Some(stage) => stage(world, order),
@@ -118,7 +121,7 @@ fn go(world: &mut World, order: Order) {
 
 /// Returns the form that was sent, if it has what it must have. §3.6.1: whatever its type says, it
 /// is one that was submitted.
-fn filled_in(iq: &Iq, session: &Session) -> Result<Form, String> {
+fn filled_in(iq: &Iq, session: &CommandSession) -> Result<Form, String> {
     let x = iq.payload.child("x", ns::DATA_FORMS).ok_or("the form is missing")?;
     let form = Form::read(x).ok_or("the form is larger than anybody needs")?;
     let is_there = |var: &String| form.values(var).any(|value| !value.is_empty());

@@ -10,7 +10,7 @@ use rookery_modkit::form::Form;
 /// The sessions of a shard.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    open: Map<String, Session>,
+    open: Map<String, CommandSession>,
     /// The same by age, oldest first; one that was continued is there more than once.
     by_age: VecDeque<(String, u64)>,
     /// Those that ended last.
@@ -19,7 +19,7 @@ pub(super) struct Sessions {
 
 /// A command that waits for a form.
 #[derive(Debug, Clone)]
-pub(super) struct Session {
+pub(super) struct CommandSession {
     /// The full JID that it belongs to.
     pub owner: Jid,
     /// The node of its command.
@@ -43,7 +43,7 @@ pub(super) enum Gone {
 
 impl Sessions {
     /// Keeps a session.
-    pub fn put(&mut self, id: String, session: Session) {
+    pub fn put(&mut self, id: String, session: CommandSession) {
         self.sweep(session.at_ms);
         let of_owner = self.open.values().filter(|other| other.owner.bare() == session.owner.bare()).count();
         if of_owner >= MAX_PER_ACCOUNT {
@@ -61,7 +61,7 @@ impl Sessions {
     }
 
     /// Takes a session out to go on with it.
-    pub fn take(&mut self, id: &str, owner: &Jid, node: &str, now_ms: u64) -> Result<Session, Gone> {
+    pub fn take(&mut self, id: &str, owner: &Jid, node: &str, now_ms: u64) -> Result<CommandSession, Gone> {
         self.sweep(now_ms);
         match self.open.get(id) {
             Some(found) if found.owner == *owner && found.node == node => self.open.remove(id).ok_or(Gone::Unknown),
@@ -118,9 +118,9 @@ pub(super) const BOUNDS: &[Bound] = &[
 mod tests {
     use super::*;
 
-    fn session(owner: &str, at_ms: u64) -> Session {
+    fn session(owner: &str, at_ms: u64) -> CommandSession {
         let owner = Jid::parse(owner).unwrap();
-        Session { owner, node: "n", answers: Vec::new(), required: Vec::new(), at_ms }
+        CommandSession { owner, node: "n", answers: Vec::new(), required: Vec::new(), at_ms }
     }
 
     fn take(sessions: &mut Sessions, id: &str, owner: &str, now_ms: u64) -> Result<(), Gone> {

@@ -14,7 +14,7 @@ use rookery_xml::{Element, Limits, Stanza, ns};
 
 use super::*;
 
-pub(super) const COMMANDS: &[Command] = &[Command {
+pub(super) const COMMANDS: &[AdHocCommand] = &[AdHocCommand {
     node: "config",
     name: "Configure Service",
     module: NAME,
@@ -41,12 +41,12 @@ fn every_node_is_there_once() {
 }
 
 /// Somebody who runs commands.
-struct Stage {
+struct CommandStage {
     world: World,
     link: Link,
 }
 
-impl Stage {
+impl CommandStage {
     fn new() -> Self {
         let modules: Vec<Box<dyn Module>> = vec![Box::new(Commands)];
         let on = modules.iter().map(|module| (module.name(), Options::defaults(module.options()))).collect();
@@ -118,7 +118,7 @@ fn error(answer: &Element) -> String {
 
 #[test]
 fn stages_go_forth_and_back() {
-    let mut stage = Stage::new();
+    let mut stage = CommandStage::new();
     let id = stage.start();
     assert_eq!(said(&stage.act(&id, "next", Some(("service", "httpd")))), "executing complete prev+complete state");
     assert_eq!(said(&stage.act(&id, "prev", None)), "executing next next service");
@@ -132,7 +132,7 @@ fn stages_go_forth_and_back() {
 
 #[test]
 fn actions_must_fit_the_stage() {
-    let mut stage = Stage::new();
+    let mut stage = CommandStage::new();
     let id = stage.start();
     for action in ["prev", "complete"] {
         assert_eq!(error(&stage.act(&id, action, Some(("service", "a")))), "modify bad-request bad-action", "{action}");
@@ -150,7 +150,7 @@ fn actions_must_fit_the_stage() {
 
 #[test]
 fn a_bad_form_can_be_sent_again() {
-    let mut stage = Stage::new();
+    let mut stage = CommandStage::new();
     let id = stage.start();
     for form in [None, Some(("service", "")), Some(("other", "a"))] {
         assert_eq!(error(&stage.act(&id, "next", form)), "modify bad-request bad-payload", "{form:?}");
@@ -164,7 +164,7 @@ fn a_bad_form_can_be_sent_again() {
 /// note.
 #[test]
 fn a_wrong_value_ends_the_command() {
-    let mut stage = Stage::new();
+    let mut stage = CommandStage::new();
     let id = stage.start();
     stage.act(&id, "next", Some(("service", "a")));
     let answer = stage.act(&id, "", Some(("state", "odd")));
@@ -176,7 +176,7 @@ fn a_wrong_value_ends_the_command() {
 
 #[test]
 fn sessions_expire() {
-    let mut stage = Stage::new();
+    let mut stage = CommandStage::new();
     let id = stage.start();
     stage.world.set_time(0, session::MAX_AGE_MS);
     assert_eq!(error(&stage.act(&id, "next", Some(("service", "a")))), "cancel not-allowed session-expired");

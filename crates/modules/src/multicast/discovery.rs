@@ -23,14 +23,14 @@ use rookery_xml::{Element, Writer, ns};
 /// A shard's knowledge of other servers.
 #[derive(Debug, Default)]
 pub struct Discovery {
-    domains: Map<String, Known>,
+    domains: Map<String, KnownDomain>,
     /// The domain that each request under way is about, by the request's `id`.
-    asked: Map<String, Asked>,
+    asked: Map<String, AskedDomain>,
 }
 
-/// One domain.
+/// The facts that were found out about a domain, or the stage of the questions.
 #[derive(Debug)]
-struct Known {
+struct KnownDomain {
     answer: Option<RemoteService>,
     /// The time when the answer came; `None` as long as there is none.
     answered_ms: Option<u64>,
@@ -41,7 +41,7 @@ struct Known {
 }
 
 #[derive(Debug)]
-struct Asked {
+struct AskedDomain {
     domain: String,
     whom: Jid,
     items: bool,
@@ -65,7 +65,7 @@ pub(super) fn answered(world: &mut World, packet: &Packet, own: JidRef<'_>) {
     // Of a process that is gone nobody waits for it.
     let Some(asker) = station.and_then(|station| world.shard_of(station)) else { return };
     if asker != world.shard() {
-        return world.hand_to_service(asker, packet, own);
+        return world.route_to_service(asker, packet, own);
     }
     let Some(asked) = world.state_mut::<Discovery>().closed(&id, &sender) else { return };
     let payload = payload(packet);
@@ -90,12 +90,12 @@ pub(super) fn answered(world: &mut World, packet: &Packet, own: JidRef<'_>) {
 /// Asks for disco#info, or for disco#items.
 fn ask_one(world: &mut World, own: &str, whom: &Jid, domain: &str, items: bool) {
     let id = format!("{}-{}", world.station(), world.unique_text());
-    let asked = Asked { domain: domain.to_owned(), whom: whom.clone(), items };
+    let asked = AskedDomain { domain: domain.to_owned(), whom: whom.clone(), items };
     world.state_mut::<Discovery>().opened(&id, asked);
     let mut iq = Writer::new("iq");
     iq.attr("type", "get").attr("id", &id).attr("from", own);
     iq.start_ns("query", if items { ns::DISCO_ITEMS } else { ns::DISCO_INFO });
-    world.send(&iq.finish(), whom);
+    world.route_built(&iq.finish(), whom);
 }
 
 impl Discovery {
@@ -104,11 +104,11 @@ impl Discovery {
         if !self.domains.contains_key(domain) && !self.make_room(now) {
             return (None, false);
         }
-        let new = || Known { answer: None, answered_ms: None, asking_since: None, open: 0 };
+        let new = || KnownDomain { answer: None, answered_ms: None, asking_since: None, open: 0 };
         let known = self.domains.entry(domain.to_owned()).or_insert_with(new);
         if known.asking_since.is_some_and(|since| now >= since + PATIENCE_MS) {
             // A server that doesn't answer has no service, until the next time.
-            *known = Known { answered_ms: Some(now), ..new() };
+            *known = KnownDomain { answered_ms: Some(now), ..new() };
             self.asked.retain(|_, asked| asked.domain != domain);
         }
         let is_fresh = known.answered_ms.is_some_and(|at| now < at + KEPT_MS);
@@ -119,7 +119,7 @@ impl Discovery {
         (known.answer.clone(), ask)
     }
 
-    fn opened(&mut self, id: &str, asked: Asked) {
+    fn opened(&mut self, id: &str, asked: AskedDomain) {
         if let Some(known) = self.domains.get_mut(&asked.domain) {
             known.open += 1;
             self.asked.insert(id.to_owned(), asked);
@@ -127,7 +127,7 @@ impl Discovery {
     }
 
     /// Returns the question that an answer belongs to, which is open no more.
-    fn closed(&mut self, id: &str, sender: &Jid) -> Option<Asked> {
+    fn closed(&mut self, id: &str, sender: &Jid) -> Option<AskedDomain> {
         if self.asked.get(id)?.whom != *sender {
             return None;
         }
@@ -139,7 +139,8 @@ impl Discovery {
     }
 
     fn settle(&mut self, domain: &str, answer: Option<RemoteService>, now: u64) {
-        self.domains.insert(domain.to_owned(), Known { answer, answered_ms: Some(now), asking_since: None, open: 0 });
+        self.domains
+            .insert(domain.to_owned(), KnownDomain { answer, answered_ms: Some(now), asking_since: None, open: 0 });
         self.asked.retain(|_, asked| asked.domain != domain);
     }
 

@@ -7,12 +7,12 @@
 //! for itself (`jid-malformed`) and does not stop the others.
 
 use rookery_base::Set;
-use rookery_fanout::multicast::{Groups, Header, Hop, Plan, Target, find};
+use rookery_fanout::multicast::{Groups, HeaderTarget, Hop, MulticastHeader, Plan, find};
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Domain, Options, Verdict, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::option;
-use rookery_observe::Stage;
+use rookery_observe::MulticastStage;
 use rookery_observe::stages::Begun;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Kind, Stanza};
@@ -50,14 +50,14 @@ pub(super) fn handle(world: &mut World, packet: &Packet, to: JidRef<'_>, domain:
         _ => {}
     }
     let stanza = packet.stanza();
-    let route = Route { world, packet, service: to, sender: &sender, options, domain: &domain.name };
+    let route = UntrustedRoute { world, packet, service: to, sender: &sender, options, domain: &domain.name };
     if let Err(error) = route.go(&stanza) {
         world.bounce(packet, to, error);
     }
 }
 
 /// One stanza on its way through the checks.
-struct Route<'a, 'w> {
+struct UntrustedRoute<'a, 'w> {
     world: &'w mut World,
     packet: &'a Packet,
     service: JidRef<'a>,
@@ -66,18 +66,18 @@ struct Route<'a, 'w> {
     domain: &'a str,
 }
 
-impl Route<'_, '_> {
+impl UntrustedRoute<'_, '_> {
     fn go(mut self, stanza: &Stanza<'_>) -> Result<(), StanzaError> {
         let begun = self.world.counters.stages.begin();
         if !option::may_use(self.world, self.options.list("access"), self.sender) {
             return Err(StanzaError::new(Condition::Forbidden).with_text("access to this service is denied"));
         }
-        let begun = self.end(Stage::Access, begun);
+        let begun = self.end(MulticastStage::Access, begun);
         let Some(element) = find(stanza) else { return self.without_header() };
-        let mut header = Header::decode(element).map_err(|bad| bad_request(bad.text()))?;
-        let begun = self.end(Stage::Decode, begun);
+        let mut header = MulticastHeader::decode(element).map_err(|bad| bad_request(bad.text()))?;
+        let begun = self.end(MulticastStage::Decode, begun);
         header.resolve().map_err(|bad| bad_request(bad.text()))?;
-        let begun = self.end(Stage::Addresses, begun);
+        let begun = self.end(MulticastStage::Addresses, begun);
         if !header.has_recipients() {
             return Err(bad_request("the header names nobody to deliver to"));
         }
@@ -89,7 +89,7 @@ impl Route<'_, '_> {
             let text = format!("{recipients} recipients: too many, at most {limit} are allowed");
             return Err(StanzaError::new(Condition::NotAcceptable).with_text(text));
         }
-        let begun = self.end(Stage::Limits, begun);
+        let begun = self.end(MulticastStage::Limits, begun);
         // §2.2 of the XEP: a server may refuse to send on to third parties for those who are none
         // of its own.
         if !is_local && !header.recipients().all(|to| self.is_of_domain(to.as_ref())) {
@@ -97,18 +97,18 @@ impl Route<'_, '_> {
         }
         self.charge(recipients, is_local)?;
         self.remember(&header, is_local)?;
-        let begun = self.end(Stage::Relay, begun);
+        let begun = self.end(MulticastStage::Relay, begun);
         self.deliver(&header, begun);
         Ok(())
     }
 
-    fn end(&mut self, stage: Stage, begun: Begun) -> Begun {
+    fn end(&mut self, stage: MulticastStage, begun: Begun) -> Begun {
         self.world.counters.stages.end(stage, begun)
     }
 
     /// Reports each recipient without a usable JID with an error of its own, at least as many of
     /// them as recipients would be allowed.
-    fn report_unusable(&mut self, header: &Header<'_>, limit: Option<usize>) {
+    fn report_unusable(&mut self, header: &MulticastHeader<'_>, limit: Option<usize>) {
         let most = limit.map_or(usize::MAX, |limit| limit.max(REPORTED));
         let texts: Vec<_> = header.unusable().take(most).map(unusable).collect();
         for text in texts {
@@ -123,8 +123,8 @@ impl Route<'_, '_> {
         self.world.domain_of(jid.domain()).is_some_and(|domain| domain.name == self.domain)
     }
 
-    /// Unavailable presence without header says that the originator is gone: all who saw it hear of
-    /// it. Anything else needs a header.
+    /// Passes on unavailable presence without a header, which says that the originator is gone: all
+    /// who saw it hear of it. Anything else needs a header.
     fn without_header(self) -> Result<(), StanzaError> {
         if self.packet.type_() != StanzaType::Unavailable {
             return Err(bad_request("the stanza has no header with addresses"));
@@ -149,13 +149,12 @@ impl Route<'_, '_> {
         is_allowed.then_some(()).ok_or_else(|| StanzaError::new(Condition::ResourceConstraint).with_text(text))
     }
 
-    /// Presence is remembered once it is sure to be delivered, so that unavailable presence
-    /// follows.
-    fn remember(&mut self, header: &Header<'_>, is_local: bool) -> Result<(), StanzaError> {
+    /// Remembers presence once it is sure to be delivered, so that unavailable presence follows.
+    fn remember(&mut self, header: &MulticastHeader<'_>, is_local: bool) -> Result<(), StanzaError> {
         if self.packet.kind() != Kind::Presence {
             return Ok(());
         }
-        let (type_, to) = (self.packet.type_(), header.recipients().map(Target::as_ref));
+        let (type_, to) = (self.packet.type_(), header.recipients().map(HeaderTarget::as_ref));
         let has_room = match type_ {
             _ if is_local => self.world.remember_directed(self.sender.as_ref(), type_, to),
             StanzaType::Available => self.world.state_mut::<Originators>().available(self.sender, to),
@@ -168,7 +167,7 @@ impl Route<'_, '_> {
         has_room.then_some(()).ok_or_else(|| StanzaError::new(Condition::ResourceConstraint).with_text(text))
     }
 
-    fn deliver(self, header: &Header<'_>, begun: Begun) {
+    fn deliver(self, header: &MulticastHeader<'_>, begun: Begun) {
         let Self { world, packet, sender, .. } = self;
         let blocked = blocked(world, packet, sender, header);
         let hop = |jid: JidRef<'_>| match world.is_here(jid.domain()) {
@@ -178,9 +177,9 @@ impl Route<'_, '_> {
             true => Hop::Here,
         };
         let groups = Groups::new(header, hop);
-        let begun = world.counters.stages.end(Stage::Group, begun);
+        let begun = world.counters.stages.end(MulticastStage::Group, begun);
         let plan = Plan::new(packet, header, groups);
-        let begun = world.counters.stages.end(Stage::Prebuild, begun);
+        let begun = world.counters.stages.end(MulticastStage::Prebuild, begun);
         world.fan_out(&plan.shown, plan.to_shown.iter().map(|to| to.as_ref()));
         if let Some(hidden) = &plan.hidden {
             world.fan_out(hidden, plan.to_hidden.iter().map(|to| to.as_ref()));
@@ -191,13 +190,13 @@ impl Route<'_, '_> {
         for distant in plan.distant {
             world.multicast_away(distant);
         }
-        _ = world.counters.stages.end(Stage::Route, begun);
+        _ = world.counters.stages.end(MulticastStage::Route, begun);
     }
 }
 
 /// Returns the recipients whom the sender, an account of this server, blocks. Of each of them it
 /// gets the error that a stanza for it alone would get.
-fn blocked(world: &mut World, packet: &Packet, sender: &Jid, header: &Header<'_>) -> Set<String> {
+fn blocked(world: &mut World, packet: &Packet, sender: &Jid, header: &MulticastHeader<'_>) -> Set<String> {
     let is_own = world.is_here(sender.domain()) && world.home_of(sender.bare()) == world.shard();
     if !is_own || !world.has_rules(sender.as_ref()) {
         return Set::default();
@@ -212,7 +211,7 @@ fn passes_on(world: &World, host: &str) -> bool {
     world.domain(host).is_some() || world.is_service_of(host, NAME)
 }
 
-/// §2.2: the service may choose who uses it.
+/// Returns the error text for an address that can't be used.
 fn unusable(written: &str) -> String {
     let shown: String = written.chars().take(SHOWN).collect();
     if shown.is_empty() {

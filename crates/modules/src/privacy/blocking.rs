@@ -8,8 +8,8 @@ use rookery_xml::ns;
 
 use super::limits::{MAX_ITEMS, fit, most};
 use super::pushes::{push_blocks, push_default, write_blocks};
-use super::rules::Rules;
-use super::sessions::Sessions;
+use super::rules::PrivacyRules;
+use super::sessions::PrivacySessions;
 use super::{change, report};
 
 /// Replies to a request of the blocking command.
@@ -25,10 +25,10 @@ pub(crate) fn answer(world: &mut World, iq: Iq) {
     }
 }
 
-/// §3.2. A client that asks hears of changes from now on.
+/// Sends the list of blocked addresses (§3.2). A client that asks hears of changes from now on.
 fn get(world: &mut World, session: SessionRef, iq: &Iq) {
-    world.state_mut::<Sessions>().asked_for_blocks(session);
-    let rules = world.document::<Rules>(iq.to.as_ref()).unwrap_or_default();
+    world.state_mut::<PrivacySessions>().asked_for_blocks(session);
+    let rules = world.document::<PrivacyRules>(iq.to.as_ref()).unwrap_or_default();
     let mut reply = iq.result();
     write_blocks(&mut reply, "blocklist", rules.blocked());
     world.reply(iq, reply);
@@ -44,7 +44,8 @@ fn set(world: &mut World, iq: Iq) {
         Ok(jids) => jids,
         Err(error) => return world.reply_error(&iq, error),
     };
-    let mut rules = world.document::<Rules>(iq.to.as_ref()).map_or_else(Rules::default, |rules| (*rules).clone());
+    let mut rules =
+        world.document::<PrivacyRules>(iq.to.as_ref()).map_or_else(PrivacyRules::default, |rules| (*rules).clone());
     if is_block {
         rules.block(&jids);
     } else if jids.is_empty() {

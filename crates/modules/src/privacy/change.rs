@@ -17,8 +17,8 @@ use rookery_store::{StoreError, Subscription};
 use rookery_xml::Writer;
 
 use super::passage::{acquaintance, denies_known};
-use super::rules::{Acquaintance, List, Passing, Rules};
-use super::sessions::{Sessions, reference};
+use super::rules::{Acquaintance, PassingStanza, PrivacyList, PrivacyRules};
+use super::sessions::{PrivacySessions, reference};
 
 /// The changes for each session and address.
 #[derive(Debug, Default)]
@@ -37,29 +37,29 @@ pub(crate) struct Shift {
 pub(crate) fn replace(
     world: &mut World,
     account: &Jid,
-    rules: Rules,
+    rules: PrivacyRules,
     then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
 ) {
     let after = Rc::new(rules);
-    let before = world.document::<Rules>(account.as_ref()).unwrap_or_default();
+    let before = world.document::<PrivacyRules>(account.as_ref()).unwrap_or_default();
     let shift = Shift::of_rules(world, account, &before, &after);
     shift.shut(world);
     let account = account.clone();
-    world.set_document::<Rules>(account.clone().as_ref(), after.write(), move |world, kept| {
+    world.set_document::<PrivacyRules>(account.clone().as_ref(), after.write(), move |world, kept| {
         let is_kept = kept.is_ok();
         then(world, kept);
         if is_kept {
             return shift.open(world);
         }
         // The former rules count again, or those of a later change.
-        let now = world.document::<Rules>(account.as_ref()).unwrap_or_default();
+        let now = world.document::<PrivacyRules>(account.as_ref()).unwrap_or_default();
         Shift::of_rules(world, &account, &after, &now).open(world);
     });
 }
 
 impl Shift {
-    fn of_rules(world: &World, account: &Jid, before: &Rules, after: &Rules) -> Self {
-        let sessions = world.state::<Sessions>();
+    fn of_rules(world: &World, account: &Jid, before: &PrivacyRules, after: &PrivacyRules) -> Self {
+        let sessions = world.state::<PrivacySessions>();
         Self::between(world, account, |address| (sessions.list_for(before, address), sessions.list_for(after, address)))
     }
 
@@ -67,7 +67,7 @@ impl Shift {
     pub(crate) fn between<'l>(
         world: &World,
         account: &Jid,
-        lists: impl Fn(JidRef<'_>) -> (Option<&'l List>, Option<&'l List>),
+        lists: impl Fn(JidRef<'_>) -> (Option<&'l PrivacyList>, Option<&'l PrivacyList>),
     ) -> Self {
         let (watchers, watched) = (world.watchers(account.as_ref()), world.watched(account.as_ref()));
         let mut shift = Self::default();
@@ -83,7 +83,7 @@ impl Shift {
             let Some(address) = world.address(session.link) else { continue };
             let lists = lists(address.as_ref());
             let changes = |contact: &Jid, passing| {
-                let stops = |list: Option<&List>| {
+                let stops = |list: Option<&PrivacyList>| {
                     let denies =
                         |list| denies_known(list, account.as_ref(), contact.as_ref(), passing, || known(contact));
                     list.is_some_and(denies)
@@ -93,7 +93,7 @@ impl Shift {
             let directed = world.directed_to(session.link);
             let sees = |jid: &Jid| world.may_see_presence(account.as_ref(), jid.as_ref());
             for contact in with_named(watchers.iter().chain(&directed), lists, sees) {
-                match changes(&contact, Passing::PresenceOut) {
+                match changes(&contact, PassingStanza::PresenceOut) {
                     (false, true) => shift.hidden.push((session, contact)),
                     (true, false) if sees(&contact) => shift.shown.push((session, contact)),
                     _ => {}
@@ -104,7 +104,7 @@ impl Shift {
                 subscription.is_some_and(Subscription::to)
             };
             for contact in with_named(watched.iter(), lists, is_seen) {
-                match changes(&contact, Passing::PresenceIn) {
+                match changes(&contact, PassingStanza::PresenceIn) {
                     (false, true) => shift.gone.push((session, contact)),
                     (true, false) => shift.back.push((session, contact)),
                     _ => {}
@@ -153,15 +153,15 @@ fn probe(world: &mut World, back: &[(SessionRef, Jid)]) {
     }
 }
 
-/// These contacts, and those whom a rule names by an address of an account, bare or full, if they
-/// are contacts too: by group, or one resource of them.
+/// Returns these contacts, and those whom a rule names by an address of an account, bare or full,
+/// if they are contacts too: by group, or one resource of them.
 fn with_named<'c>(
     contacts: impl Iterator<Item = &'c Jid>,
-    (before, after): (Option<&List>, Option<&List>),
+    (before, after): (Option<&PrivacyList>, Option<&PrivacyList>),
     is_contact: impl Fn(&Jid) -> bool,
 ) -> BTreeSet<Jid> {
     let mut all: BTreeSet<Jid> = contacts.cloned().collect();
-    let named = before.into_iter().chain(after).flat_map(List::named);
+    let named = before.into_iter().chain(after).flat_map(PrivacyList::named);
     all.extend(named.filter(|jid| jid.local().is_some() && is_contact(jid)).cloned());
     all
 }

@@ -2,10 +2,10 @@
 
 use rookery_hub::{Iq, World};
 
-use super::rules::Rules;
+use super::rules::PrivacyRules;
 
-/// Tells whether rules keep to what an account may have.
-pub(crate) fn fit(world: &World, iq: &Iq, rules: &Rules) -> bool {
+/// Returns whether rules keep to what an account may have.
+pub(crate) fn fit(world: &World, iq: &Iq, rules: &PrivacyRules) -> bool {
     rules.items() as u64 <= most(world, iq, MAX_ITEMS)
         && rules.relative_items() as u64 <= most(world, iq, MAX_RULES)
         && rules.write().is_none_or(|bytes| bytes.len() <= MAX_BYTES)

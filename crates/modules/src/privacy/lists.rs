@@ -11,8 +11,8 @@ use rookery_xml::{Element, ns};
 use super::change::{self, Shift};
 use super::limits::{MAX_ITEMS, fit, most};
 use super::pushes::{push_blocks, push_list, rules_of};
-use super::rules::{Fault, Item, List, Rules, Test};
-use super::sessions::{Sessions, screen, sessions_of};
+use super::rules::{PrivacyList, PrivacyRule, PrivacyRules, RuleFault, Test};
+use super::sessions::{PrivacySessions, screen, sessions_of};
 
 /// Replies to a request of the privacy lists protocol.
 pub(crate) fn answer(world: &mut World, iq: Iq) {
@@ -20,7 +20,7 @@ pub(crate) fn answer(world: &mut World, iq: Iq) {
     let Some(session) = iq.origin.filter(|_| iq.is_own()) else {
         return world.reply_error(&iq, Condition::ServiceUnavailable);
     };
-    world.state_mut::<Sessions>().asked_for_lists(session);
+    world.state_mut::<PrivacySessions>().asked_for_lists(session);
     let answered = match (iq.payload.name(), iq.set) {
         ("query", false) => get(world, &iq),
         ("query", true) => set(world, session, &iq),
@@ -31,7 +31,7 @@ pub(crate) fn answer(world: &mut World, iq: Iq) {
     }
 }
 
-/// §2.3: the names of all lists, or one list.
+/// Sends the names of all lists, or one list (§2.3).
 fn get(world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
     let rules = rules_of(world, &iq.to);
     let mut asked = iq.payload.children();
@@ -39,7 +39,7 @@ fn get(world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
     reply.start_ns("query", ns::PRIVACY);
     match (asked.next(), asked.next()) {
         (None, _) => {
-            let active = world.state::<Sessions>().active(iq.from.as_ref());
+            let active = world.state::<PrivacySessions>().active(iq.from.as_ref());
             for (kind, name) in [("active", active), ("default", rules.default.as_deref())] {
                 if let Some(name) = name {
                     reply.start(kind).attr("name", name).end();
@@ -83,7 +83,7 @@ fn set_active(world: &mut World, session: SessionRef, iq: &Iq, name: Option<&str
         return Err(Condition::ItemNotFound.into());
     }
     let account = iq.to.to_bare();
-    let sessions = world.state::<Sessions>();
+    let sessions = world.state::<PrivacySessions>();
     let shift = Shift::between(world, &account, |address| {
         let before = sessions.list_for(&rules, address);
         let is_asker = iq.from == address;
@@ -91,7 +91,7 @@ fn set_active(world: &mut World, session: SessionRef, iq: &Iq, name: Option<&str
         (before, if is_asker { after } else { before })
     });
     shift.shut(world);
-    world.state_mut::<Sessions>().set_active(session, iq.from.clone(), name.map(str::to_owned));
+    world.state_mut::<PrivacySessions>().set_active(session, iq.from.clone(), name.map(str::to_owned));
     screen(world, account.as_ref());
     shift.open(world);
     world.reply_done(iq);
@@ -139,12 +139,12 @@ fn put(world: &mut World, session: SessionRef, iq: &Iq, name: &str, list: &Eleme
     if list.children().count() as u64 > most(world, iq, MAX_ITEMS) {
         return Err(full());
     }
-    let items = list.children().map(Item::read).collect::<Result<Vec<_>, _>>();
+    let items = list.children().map(PrivacyRule::read).collect::<Result<Vec<_>, _>>();
     let items = items.map_err(|fault| match fault {
-        Fault::Malformed => Condition::BadRequest,
-        Fault::Jid => Condition::JidMalformed,
+        RuleFault::Malformed => Condition::BadRequest,
+        RuleFault::Jid => Condition::JidMalformed,
     })?;
-    let list = List::new(name.to_owned(), items).ok_or(Condition::BadRequest)?;
+    let list = PrivacyList::new(name.to_owned(), items).ok_or(Condition::BadRequest)?;
     let mut rules = rules_of(world, &iq.to);
     rules.put(list.clone());
     if rules.lists.len() > MAX_LISTS || name.len() > MAX_NAME || !fit(world, iq, &rules) {
@@ -172,7 +172,7 @@ fn put(world: &mut World, session: SessionRef, iq: &Iq, name: &str, list: &Eleme
 }
 
 /// Returns whether each group that a list names has a member (§2.1).
-fn has_groups(world: &World, account: &Jid, list: &List) -> bool {
+fn has_groups(world: &World, account: &Jid, list: &PrivacyList) -> bool {
     let groups = world.roster_groups(account.as_ref());
     list.items().iter().all(|item| match &item.test {
         Test::Group(group) => groups.contains(group),
@@ -184,13 +184,13 @@ fn has_groups(world: &World, account: &Jid, list: &List) -> bool {
 fn others_use(world: &World, asker: SessionRef, iq: &Iq, name: Option<&str>) -> bool {
     let others = sessions_of(world, iq.to.as_ref()).into_iter().filter(|session| *session != asker);
     let mut addresses = others.filter_map(|session| world.address(session.link));
-    addresses.any(|address| world.state::<Sessions>().active(address.as_ref()) == name)
+    addresses.any(|address| world.state::<PrivacySessions>().active(address.as_ref()) == name)
 }
 
 /// Sets new rules and answers; `pushed` is the list that has changed, if one has (§2.2, tenth
 /// rule).
-fn replace(world: &mut World, session: SessionRef, iq: &Iq, rules: Rules, pushed: Option<&str>) {
-    let blocked = |rules: &Rules| rules.blocked().into_iter().cloned().collect::<Vec<Jid>>();
+fn replace(world: &mut World, session: SessionRef, iq: &Iq, rules: PrivacyRules, pushed: Option<&str>) {
+    let blocked = |rules: &PrivacyRules| rules.blocked().into_iter().cloned().collect::<Vec<Jid>>();
     let (before, after) = (blocked(&rules_of(world, &iq.to)), blocked(&rules));
     let (iq, pushed) = (iq.clone(), pushed.map(str::to_owned));
     let account = iq.to.to_bare();
@@ -200,8 +200,8 @@ fn replace(world: &mut World, session: SessionRef, iq: &Iq, rules: Rules, pushed
             return failed(world, &iq, &error);
         }
         // The asker alone may use a list that it removes.
-        if lost.is_some() && world.state::<Sessions>().active(iq.from.as_ref()) == lost.as_deref() {
-            world.state_mut::<Sessions>().set_active(session, iq.from.clone(), None);
+        if lost.is_some() && world.state::<PrivacySessions>().active(iq.from.as_ref()) == lost.as_deref() {
+            world.state_mut::<PrivacySessions>().set_active(session, iq.from.clone(), None);
             screen(world, account.as_ref());
         }
         world.reply_done(&iq);

@@ -8,16 +8,16 @@ use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::{Element, Kind, Writer, ns};
 
-use super::rules::{Acquaintance, List, Passing, Rules};
-use super::sessions::Sessions;
+use super::rules::{Acquaintance, PassingStanza, PrivacyList, PrivacyRules};
+use super::sessions::PrivacySessions;
 
-impl Document for Rules {
+impl Document for PrivacyRules {
     const NAME: &'static str = "privacy";
     const EXPORT: Exported = Exported::Element { name: "query", ns: ns::PRIVACY };
     const MAY_CONCEAL: bool = true;
 
     fn read(bytes: &[u8]) -> Option<Self> {
-        Rules::read(bytes)
+        PrivacyRules::read(bytes)
     }
 
     fn needs_roster(&self) -> bool {
@@ -37,11 +37,11 @@ impl Document for Rules {
 /// one that is answered at all.
 pub(crate) fn going(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     let Some(sender) = packet.sender() else { return Delivery::Pass };
-    let Some(rules) = world.document::<Rules>(sender.bare()) else { return Delivery::Pass };
-    let list = world.state::<Sessions>().list_for(&rules, sender.as_ref());
+    let Some(rules) = world.document::<PrivacyRules>(sender.bare()) else { return Delivery::Pass };
+    let list = world.state::<PrivacySessions>().list_for(&rules, sender.as_ref());
     let passing = match (packet.kind(), packet.type_()) {
-        (Kind::Presence, StanzaType::Available | StanzaType::Unavailable) => Passing::PresenceOut,
-        _ => Passing::Other,
+        (Kind::Presence, StanzaType::Available | StanzaType::Unavailable) => PassingStanza::PresenceOut,
+        _ => PassingStanza::Other,
     };
     if list.is_none_or(|list| !denies(world, list, sender.as_ref(), to, passing)) {
         return Delivery::Pass;
@@ -60,7 +60,7 @@ pub(crate) fn going(world: &mut World, Passage { packet, to, .. }: Passage<'_>) 
 /// Sees a stanza for an account, or for one of its sessions.
 pub(crate) fn coming(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     let Some(sender) = packet.sender() else { return Delivery::Pass };
-    let Some(rules) = world.document::<Rules>(to) else { return Delivery::Pass };
+    let Some(rules) = world.document::<PrivacyRules>(to) else { return Delivery::Pass };
     let stops = |sender: &Jid| is_stopped(world, &rules, packet, sender.as_ref(), to);
     if !stops(&sender) {
         let Some(behind) = behind(packet).filter(|behind| stops(behind)) else { return Delivery::Pass };
@@ -70,7 +70,8 @@ pub(crate) fn coming(world: &mut World, Passage { packet, to, .. }: Passage<'_>)
         return Delivery::Taken;
     }
     world.sight(packet, to, Step::Noted, || {
-        let name = world.state::<Sessions>().list_for(&rules, to).map(|list| list.name.as_str()).unwrap_or_default();
+        let name =
+            world.state::<PrivacySessions>().list_for(&rules, to).map(|list| list.name.as_str()).unwrap_or_default();
         format!("{} blocks {sender} (XEP-0191), or has a rule against that: list \"{name}\" (XEP-0016)", to.bare())
     });
     // XEP-0191 §3.3. A room would take an error for the end of the occupant, who may have blocked
@@ -83,11 +84,11 @@ pub(crate) fn coming(world: &mut World, Passage { packet, to, .. }: Passage<'_>)
     Delivery::Taken
 }
 
-/// Tells whether a stanza for a bare JID may reach a certain session, which may have a list of its
-/// own.
-fn may_reach(world: &World, rules: &Rules, link: Link, packet: &Packet) -> bool {
+/// Returns whether a stanza for a bare JID may reach a certain session, which may have a list of
+/// its own.
+fn may_reach(world: &World, rules: &PrivacyRules, link: Link, packet: &Packet) -> bool {
     let (Some(sender), Some(address)) = (packet.sender(), world.address(link)) else { return true };
-    let Some(list) = world.state::<Sessions>().list_for(rules, address.as_ref()) else { return true };
+    let Some(list) = world.state::<PrivacySessions>().list_for(rules, address.as_ref()) else { return true };
     let mut senders = [Some(sender), behind(packet)].into_iter().flatten();
     !senders.any(|sender| denies(world, list, address.bare(), sender.as_ref(), coming_as(packet)))
 }
@@ -104,25 +105,31 @@ fn behind(packet: &Packet) -> Option<Jid> {
     Jid::parse(said.attr("from")?).ok()
 }
 
-/// Tells whether an account, or one of its sessions, conceals its presence from a contact.
-fn conceals(world: &World, rules: &Rules, link: Option<Link>, owner: JidRef<'_>, contact: JidRef<'_>) -> bool {
+/// Returns whether an account, or one of its sessions, conceals its presence from a contact.
+fn conceals(world: &World, rules: &PrivacyRules, link: Option<Link>, owner: JidRef<'_>, contact: JidRef<'_>) -> bool {
     let address = link.and_then(|link| world.address(link));
-    let list = world.state::<Sessions>().list_for(rules, address.map_or(owner, |address| address.as_ref()));
-    list.is_some_and(|list| denies(world, list, owner, contact, Passing::PresenceOut))
+    let list = world.state::<PrivacySessions>().list_for(rules, address.map_or(owner, |address| address.as_ref()));
+    list.is_some_and(|list| denies(world, list, owner, contact, PassingStanza::PresenceOut))
 }
 
 /// Returns whether a list of an account stops a stanza from or to a contact. What an account and
 /// its server say to each other always passes.
-pub(crate) fn denies(world: &World, list: &List, owner: JidRef<'_>, contact: JidRef<'_>, passing: Passing) -> bool {
+pub(crate) fn denies(
+    world: &World,
+    list: &PrivacyList,
+    owner: JidRef<'_>,
+    contact: JidRef<'_>,
+    passing: PassingStanza,
+) -> bool {
     denies_known(list, owner, contact, passing, || acquaintance(world, owner, contact))
 }
 
-/// Tells whether a list denies a contact, given what the roster says of it.
+/// Returns whether a list denies a contact, given what the roster says of it.
 pub(crate) fn denies_known(
-    list: &List,
+    list: &PrivacyList,
     owner: JidRef<'_>,
     contact: JidRef<'_>,
-    passing: Passing,
+    passing: PassingStanza,
     known: impl FnOnce() -> Acquaintance,
 ) -> bool {
     let is_own_server = contact.is_domain() && contact.domain() == owner.domain();
@@ -132,8 +139,8 @@ pub(crate) fn denies_known(
 
 /// Returns whether a stanza is stopped: one for a bare JID if no session may have it; which of
 /// several may, is decided one by one.
-fn is_stopped(world: &World, rules: &Rc<Rules>, packet: &Packet, sender: JidRef<'_>, to: JidRef<'_>) -> bool {
-    let (passing, sessions) = (coming_as(packet), world.state::<Sessions>());
+fn is_stopped(world: &World, rules: &Rc<PrivacyRules>, packet: &Packet, sender: JidRef<'_>, to: JidRef<'_>) -> bool {
+    let (passing, sessions) = (coming_as(packet), world.state::<PrivacySessions>());
     let stops = |address: JidRef<'_>| {
         sessions.list_for(rules, address).is_some_and(|list| denies(world, list, to, sender, passing))
     };
@@ -145,12 +152,12 @@ fn is_stopped(world: &World, rules: &Rc<Rules>, packet: &Packet, sender: JidRef<
     addresses.all(|address| stops(address.as_ref()))
 }
 
-fn coming_as(packet: &Packet) -> Passing {
+fn coming_as(packet: &Packet) -> PassingStanza {
     match (packet.kind(), packet.type_()) {
-        (Kind::Message, _) => Passing::Message,
-        (Kind::Iq, _) => Passing::Iq,
-        (Kind::Presence, StanzaType::Available | StanzaType::Unavailable) => Passing::PresenceIn,
-        _ => Passing::Other,
+        (Kind::Message, _) => PassingStanza::Message,
+        (Kind::Iq, _) => PassingStanza::Iq,
+        (Kind::Presence, StanzaType::Available | StanzaType::Unavailable) => PassingStanza::PresenceIn,
+        _ => PassingStanza::Other,
     }
 }
 

@@ -5,8 +5,8 @@ use rookery_hub::{SessionRef, World};
 use rookery_jid::Jid;
 use rookery_xml::{Writer, ns};
 
-use super::rules::Rules;
-use super::sessions::{Sessions, sessions_of};
+use super::rules::PrivacyRules;
+use super::sessions::{PrivacySessions, sessions_of};
 
 /// Tells the resources that follow the block list what has changed.
 pub(crate) fn push_blocks<'j>(
@@ -16,7 +16,7 @@ pub(crate) fn push_blocks<'j>(
     jids: impl IntoIterator<Item = &'j Jid> + Clone,
 ) {
     for session in sessions_of(world, account.as_ref()) {
-        if !world.state::<Sessions>().follows_blocks(session) {
+        if !world.state::<PrivacySessions>().follows_blocks(session) {
             continue;
         }
         let mut iq = Writer::new("iq");
@@ -41,7 +41,7 @@ pub(super) fn write_blocks<'j>(out: &mut Writer, name: &str, jids: impl IntoIter
 /// list.
 pub(crate) fn push_default(world: &mut World, account: &Jid) {
     if let Some(name) = rules_of(world, account).default {
-        push_list(world, account, &name, |world, session| world.state::<Sessions>().follows_lists(session));
+        push_list(world, account, &name, |world, session| world.state::<PrivacySessions>().follows_lists(session));
     }
 }
 
@@ -61,6 +61,6 @@ pub(super) fn push_list(world: &mut World, account: &Jid, name: &str, to: fn(&Wo
 }
 
 /// Returns the rules of an account; none where it has none.
-pub(super) fn rules_of(world: &World, account: &Jid) -> Rules {
-    world.document::<Rules>(account.as_ref()).map_or_else(Rules::default, |rules| (*rules).clone())
+pub(super) fn rules_of(world: &World, account: &Jid) -> PrivacyRules {
+    world.document::<PrivacyRules>(account.as_ref()).map_or_else(PrivacyRules::default, |rules| (*rules).clone())
 }

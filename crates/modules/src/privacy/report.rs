@@ -13,7 +13,7 @@ use rookery_base::Map;
 use rookery_hub::{Answer, Iq, World};
 use rookery_jid::Jid;
 use rookery_modkit::form::Form;
-use rookery_operations::reports::{self, MAX_TEXT, Report};
+use rookery_operations::reports::{self, AbuseReport, MAX_TEXT};
 use rookery_xml::{Element, Writer, ns};
 use tracing::info;
 
@@ -64,7 +64,7 @@ fn keep(world: &mut World, iq: &Iq, reported: &str, report: &Element) {
     let text = report.child_text("text", ns::REPORTING).unwrap_or_default();
     let serial = world.unique_text();
     let by = iq.to.to_bare();
-    let kept = Report::new(world.time(), &serial, by.clone(), about, reason, &text);
+    let kept = AbuseReport::new(world.time(), &serial, by.clone(), about, reason, &text);
     let kept = reports::keep(&world.stores, iq.to.domain(), &kept);
     world.wait(kept, move |world, kept| {
         if let Err(error) = kept {
@@ -111,7 +111,7 @@ fn tell_elsewhere(world: &mut World, own: &str, to: &Jid, reported: &Jid, report
     let id = world.unique_text();
     message.attr("from", own).attr("id", &id).text_child("body", &body);
     message.element(&told);
-    world.send(&message.finish(), to);
+    world.route_built(&message.finish(), to);
 }
 
 /// Sends a message for people, with the report for their tools.
@@ -126,7 +126,7 @@ fn tell(world: &mut World, iq: &Iq, operator: &Jid, reported: &str, report: &Ele
     let id = world.unique_text();
     message.attr("from", iq.to.domain()).attr("id", &id).text_child("body", &body);
     message.element(report);
-    world.send(&message.finish(), operator);
+    world.route_built(&message.finish(), operator);
 }
 
 /// The addresses that get reports.

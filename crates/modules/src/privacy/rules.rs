@@ -19,48 +19,48 @@ use rookery_xml::{Element, Writer, ns};
 
 /// All rules of an account.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rules {
+pub struct PrivacyRules {
     /// The name of the list that counts where no session has made another one active.
     pub default: Option<String>,
     /// The lists, in the order in which they came to be.
-    pub lists: Vec<List>,
+    pub lists: Vec<PrivacyList>,
 }
 
-/// A privacy list.
+/// A named list of rules, in the order in which they are tried (XEP-0016 §2).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct List {
+pub struct PrivacyList {
     /// Its name, unique in the account.
     pub name: String,
-    items: Vec<Item>,
+    items: Vec<PrivacyRule>,
     index: Index,
 }
 
 /// The places of the first items that decide about somebody.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Index {
-    by_jid: Map<Jid, First>,
-    by_group: Map<String, First>,
-    by_subscription: Map<&'static str, First>,
-    everybody: First,
+    by_jid: Map<Jid, FirstRules>,
+    by_group: Map<String, FirstRules>,
+    by_subscription: Map<&'static str, FirstRules>,
+    everybody: FirstRules,
     /// Before those there is no item that asks the roster.
-    by_roster: First,
+    by_roster: FirstRules,
 }
 
 /// The place of the first item about each kind of stanza; [`NONE`] where there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct First([usize; KINDS]);
+struct FirstRules([usize; KINDS]);
 
-/// A rule.
+/// Allows or denies kinds of stanzas from or to those whom it names (XEP-0016 §2.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
+pub struct PrivacyRule {
     /// Its place among the others.
     pub order: u32,
     /// The addresses that it is about.
     pub test: Test,
     /// True if a stanza that matches is stopped.
     pub deny: bool,
-    /// The kinds of stanzas that it applies to; [`Stanzas::ALL`] if it names none.
-    pub stanzas: Stanzas,
+    /// The kinds of stanzas that it applies to; [`StanzaSet::ALL`] if it names none.
+    pub stanzas: StanzaSet,
 }
 
 /// The addresses that a rule is about.
@@ -78,7 +78,7 @@ pub enum Test {
 
 /// A stanza, as rules tell it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Passing {
+pub enum PassingStanza {
     /// A message that comes in.
     Message = 1,
     /// An IQ that comes in.
@@ -91,9 +91,9 @@ pub enum Passing {
     Other = 16,
 }
 
-/// A set of [`Passing`].
+/// A set of [`PassingStanza`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Stanzas(u8);
+pub struct StanzaSet(u8);
 
 /// A contact's entry in the roster, as far as rules look at it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -104,22 +104,22 @@ pub struct Acquaintance {
     pub groups: Rc<[String]>,
 }
 
-impl Stanzas {
+impl StanzaSet {
     /// All that there is.
     pub const ALL: Self = Self(31);
 
-    /// Returns all kinds that it has, by their places in [`First`].
+    /// Returns all kinds that it has, by their places in [`FirstRules`].
     fn kinds(self) -> impl Iterator<Item = usize> {
         (0..KINDS).filter(move |kind| self.0 & 1 << kind != 0)
     }
 
-    fn has(self, passing: Passing) -> bool {
+    fn has(self, passing: PassingStanza) -> bool {
         self.0 & passing as u8 != 0
     }
 
     /// Returns the same with another one.
     #[must_use]
-    pub fn with(self, passing: Passing) -> Self {
+    pub fn with(self, passing: PassingStanza) -> Self {
         Self(self.0 | passing as u8)
     }
 
@@ -129,12 +129,12 @@ impl Stanzas {
     }
 }
 
-impl Rules {
-    /// Returns the rules as [`Rules::write`] wrote them.
+impl PrivacyRules {
+    /// Returns the rules as [`PrivacyRules::write`] wrote them.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let query = Element::parse(bytes).ok().filter(|query| query.is("query", ns::PRIVACY))?;
         let lists = query.children().filter(|child| child.name() == "list");
-        let lists = lists.map(List::read).collect::<Option<Vec<_>>>()?;
+        let lists = lists.map(PrivacyList::read).collect::<Option<Vec<_>>>()?;
         let default = query.child("default", ns::PRIVACY).and_then(|default| default.attr("name")).map(str::to_owned);
         let rules = Self { default, lists };
         (rules.default.is_none() || rules.default_list().is_some()).then_some(rules)
@@ -157,12 +157,12 @@ impl Rules {
     }
 
     /// Returns a list by its name.
-    pub fn list(&self, name: &str) -> Option<&List> {
+    pub fn list(&self, name: &str) -> Option<&PrivacyList> {
         self.lists.iter().find(|list| list.name == name)
     }
 
     /// Returns the list that holds for sessions without an active one.
-    pub fn default_list(&self) -> Option<&List> {
+    pub fn default_list(&self) -> Option<&PrivacyList> {
         self.list(self.default.as_deref()?)
     }
 
@@ -179,11 +179,11 @@ impl Rules {
 
     /// Returns whether the test of any rule depends on the roster.
     pub fn need_roster(&self) -> bool {
-        self.lists.iter().any(List::needs_roster)
+        self.lists.iter().any(PrivacyList::needs_roster)
     }
 
     /// Puts a list in the place of the one of its name, or behind the others.
-    pub fn put(&mut self, list: List) {
+    pub fn put(&mut self, list: PrivacyList) {
         match self.lists.iter_mut().find(|other| other.name == list.name) {
             Some(other) => *other = list,
             None => self.lists.push(list),
@@ -198,7 +198,7 @@ impl Rules {
 
     /// Returns the block list: the contacts that the default list denies everything (XEP-0191 §5).
     pub fn blocked(&self) -> Vec<&Jid> {
-        self.default_list().map(List::blocked).unwrap_or_default()
+        self.default_list().map(PrivacyList::blocked).unwrap_or_default()
     }
 
     /// Blocks addresses: they come first in the default list, which is made if there is none.
@@ -209,9 +209,10 @@ impl Rules {
         let kept = old.into_iter().flat_map(|list| &list.items).filter(|item| !item.blocks(&all)).cloned();
         let mut seen = Set::default();
         let new = jids.iter().filter(|jid| seen.insert(*jid));
-        let new = new.map(|jid| Item { order: 0, test: Test::Jid(jid.clone()), deny: true, stanzas: Stanzas::ALL });
+        let new =
+            new.map(|jid| PrivacyRule { order: 0, test: Test::Jid(jid.clone()), deny: true, stanzas: StanzaSet::ALL });
         let items = new.chain(kept).collect();
-        self.put(List::numbered(name.clone(), items));
+        self.put(PrivacyList::numbered(name.clone(), items));
         self.default = Some(name);
     }
 
@@ -220,10 +221,10 @@ impl Rules {
         let Some(old) = self.default_list() else { return };
         let name = old.name.clone();
         let all: Set<&Jid> = jids.iter().collect();
-        let left: Vec<Item> = old.items.iter().filter(|item| !item.blocks(&all)).cloned().collect();
+        let left: Vec<PrivacyRule> = old.items.iter().filter(|item| !item.blocks(&all)).cloned().collect();
         match left.is_empty() {
             true => self.remove(&name),
-            false => self.put(List::numbered(name, left)),
+            false => self.put(PrivacyList::numbered(name, left)),
         }
     }
 
@@ -233,43 +234,43 @@ impl Rules {
     }
 }
 
-impl List {
+impl PrivacyList {
     /// Returns a list of these items; `None` if two have the same order or there is none (XEP-0016
     /// §2.1).
-    pub fn new(name: String, mut items: Vec<Item>) -> Option<Self> {
+    pub fn new(name: String, mut items: Vec<PrivacyRule>) -> Option<Self> {
         items.sort_by_key(|item| item.order);
         let is_unique = items.windows(2).all(|pair| !matches!(pair, [a, b] if a.order == b.order));
         (is_unique && !items.is_empty()).then(|| Self::indexed(name, items))
     }
 
     /// Returns a list of items in this order.
-    fn numbered(name: String, mut items: Vec<Item>) -> Self {
+    fn numbered(name: String, mut items: Vec<PrivacyRule>) -> Self {
         for (item, order) in items.iter_mut().zip(1..) {
             item.order = order;
         }
         Self::indexed(name, items)
     }
 
-    fn indexed(name: String, items: Vec<Item>) -> Self {
+    fn indexed(name: String, items: Vec<PrivacyRule>) -> Self {
         let index = Index::of(&items);
         Self { name, items, index }
     }
 
     /// Returns the rules, in their order.
-    pub fn items(&self) -> &[Item] {
+    pub fn items(&self) -> &[PrivacyRule] {
         &self.items
     }
 
     /// Returns whether the list stops a stanza from or to a contact. The first rule that matches
     /// decides; if none does, it passes (XEP-0016 §2.2).
-    pub fn denies(&self, contact: JidRef<'_>, passing: Passing, known: impl FnOnce() -> Acquaintance) -> bool {
+    pub fn denies(&self, contact: JidRef<'_>, passing: PassingStanza, known: impl FnOnce() -> Acquaintance) -> bool {
         let first = self.index.find(contact, passing, known);
         self.items.get(first).is_some_and(|item| item.deny)
     }
 
     /// Returns the addresses that are denied everything.
     pub fn blocked(&self) -> Vec<&Jid> {
-        let blocked = self.items.iter().filter(|item| item.deny && item.stanzas == Stanzas::ALL);
+        let blocked = self.items.iter().filter(|item| item.deny && item.stanzas == StanzaSet::ALL);
         blocked.filter_map(|item| if let Test::Jid(jid) = &item.test { Some(jid) } else { None }).collect()
     }
 
@@ -283,7 +284,7 @@ impl List {
     }
 
     fn read(element: &Element) -> Option<Self> {
-        let items = element.children().map(|item| Item::read(item).ok()).collect::<Option<Vec<_>>>()?;
+        let items = element.children().map(|item| PrivacyRule::read(item).ok()).collect::<Option<Vec<_>>>()?;
         Self::new(element.attr("name")?.to_owned(), items)
     }
 
@@ -299,32 +300,32 @@ impl List {
 
 /// The reason for refusing an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum RuleFault {
     /// It is not what its schema says.
     Malformed,
     /// It names an address that is none.
     Jid,
 }
 
-impl Item {
+impl PrivacyRule {
     /// Reads an `<item/>` (XEP-0016 §2.1).
-    pub fn read(element: &Element) -> Result<Self, Fault> {
+    pub fn read(element: &Element) -> Result<Self, RuleFault> {
         if element.name() != "item" {
-            return Err(Fault::Malformed);
+            return Err(RuleFault::Malformed);
         }
-        let order = element.attr("order").and_then(|order| order.trim().parse().ok()).ok_or(Fault::Malformed)?;
+        let order = element.attr("order").and_then(|order| order.trim().parse().ok()).ok_or(RuleFault::Malformed)?;
         let deny = match element.attr("action") {
             Some("deny") => true,
             Some("allow") => false,
-            _ => return Err(Fault::Malformed),
+            _ => return Err(RuleFault::Malformed),
         };
-        let mut stanzas = Stanzas::default();
+        let mut stanzas = StanzaSet::default();
         for child in element.children() {
-            let (_, passing) = GRANULES.iter().find(|(name, _)| *name == child.name()).ok_or(Fault::Malformed)?;
+            let (_, passing) = GRANULES.iter().find(|(name, _)| *name == child.name()).ok_or(RuleFault::Malformed)?;
             stanzas = stanzas.with(*passing);
         }
         // All four leave only what is no notification: that is not the same as naming none.
-        let stanzas = if stanzas.is_empty() { Stanzas::ALL } else { stanzas };
+        let stanzas = if stanzas.is_empty() { StanzaSet::ALL } else { stanzas };
         Ok(Self { order, test: Test::read(element)?, deny, stanzas })
     }
 
@@ -338,7 +339,7 @@ impl Item {
         };
         out.opt_attr("type", type_).opt_attr("value", value);
         out.attr("action", if self.deny { "deny" } else { "allow" }).attr("order", &self.order.to_string());
-        if self.stanzas != Stanzas::ALL {
+        if self.stanzas != StanzaSet::ALL {
             for (name, _) in GRANULES.iter().filter(|(_, passing)| self.stanzas.has(*passing)) {
                 out.start(name).end();
             }
@@ -348,30 +349,30 @@ impl Item {
 
     /// Returns whether it is an item that blocks one of these.
     fn blocks(&self, jids: &Set<&Jid>) -> bool {
-        let is_block = self.deny && self.stanzas == Stanzas::ALL;
+        let is_block = self.deny && self.stanzas == StanzaSet::ALL;
         is_block && matches!(&self.test, Test::Jid(jid) if jids.contains(jid))
     }
 }
 
 impl Test {
-    fn read(element: &Element) -> Result<Self, Fault> {
+    fn read(element: &Element) -> Result<Self, RuleFault> {
         let value = element.attr("value");
         Ok(match (element.attr("type"), value) {
             (None, _) => Self::Everybody,
-            (Some("jid"), Some(value)) => Self::Jid(Jid::parse(value).map_err(|_| Fault::Jid)?),
+            (Some("jid"), Some(value)) => Self::Jid(Jid::parse(value).map_err(|_| RuleFault::Jid)?),
             (Some("group"), Some(value)) if !value.is_empty() => Self::Group(value.to_owned()),
             (Some("subscription"), Some(value)) => {
                 let all = [Subscription::None, Subscription::To, Subscription::From, Subscription::Both];
                 let found = all.into_iter().find(|subscription| subscription.as_str() == value);
-                Self::Subscription(found.ok_or(Fault::Malformed)?)
+                Self::Subscription(found.ok_or(RuleFault::Malformed)?)
             }
-            _ => return Err(Fault::Malformed),
+            _ => return Err(RuleFault::Malformed),
         })
     }
 }
 
 impl Index {
-    fn of(items: &[Item]) -> Self {
+    fn of(items: &[PrivacyRule]) -> Self {
         let mut index = Self::default();
         for (at, item) in items.iter().enumerate() {
             let first = match &item.test {
@@ -389,7 +390,7 @@ impl Index {
     }
 
     /// Returns the place of the item that decides; [`NONE`] if none does.
-    fn find(&self, contact: JidRef<'_>, passing: Passing, known: impl FnOnce() -> Acquaintance) -> usize {
+    fn find(&self, contact: JidRef<'_>, passing: PassingStanza, known: impl FnOnce() -> Acquaintance) -> usize {
         let named = [contact.as_str(), contact.bare_str(), contact.domain()];
         let named = named.into_iter().map(|jid| of(&self.by_jid, jid, passing));
         let first = named.min().unwrap_or(NONE).min(self.everybody.of(passing));
@@ -403,19 +404,19 @@ impl Index {
     }
 }
 
-fn of<K: Borrow<str> + Hash + Eq>(index: &Map<K, First>, name: &str, passing: Passing) -> usize {
+fn of<K: Borrow<str> + Hash + Eq>(index: &Map<K, FirstRules>, name: &str, passing: PassingStanza) -> usize {
     index.get(name).map_or(NONE, |first| first.of(passing))
 }
 
-impl Default for First {
+impl Default for FirstRules {
     fn default() -> Self {
         Self([NONE; KINDS])
     }
 }
 
-impl First {
+impl FirstRules {
     /// Notes an item, behind those that were noted before.
-    fn note(&mut self, at: usize, stanzas: Stanzas) {
+    fn note(&mut self, at: usize, stanzas: StanzaSet) {
         for kind in stanzas.kinds() {
             if let Some(first) = self.0.get_mut(kind) {
                 *first = at.min(*first);
@@ -423,22 +424,22 @@ impl First {
         }
     }
 
-    fn of(&self, passing: Passing) -> usize {
+    fn of(&self, passing: PassingStanza) -> usize {
         self.0.get((passing as u8).trailing_zeros() as usize).copied().unwrap_or(NONE)
     }
 }
 
-/// Kinds of stanzas, see [`Passing`].
+/// Kinds of stanzas, see [`PassingStanza`].
 const KINDS: usize = 5;
 /// The place of an item that isn't there, behind all others.
 const NONE: usize = usize::MAX;
 
 /// The stanzas that an item may name, in the order in which they are written.
-const GRANULES: [(&str, Passing); 4] = [
-    ("message", Passing::Message),
-    ("presence-in", Passing::PresenceIn),
-    ("presence-out", Passing::PresenceOut),
-    ("iq", Passing::Iq),
+const GRANULES: [(&str, PassingStanza); 4] = [
+    ("message", PassingStanza::Message),
+    ("presence-in", PassingStanza::PresenceIn),
+    ("presence-out", PassingStanza::PresenceOut),
+    ("iq", PassingStanza::Iq),
 ];
 
 /// The name of the default list that is made when the first contact is blocked.

@@ -5,11 +5,11 @@ use rookery_fanout::Link;
 use rookery_hub::{Carry, SessionRef, World};
 use rookery_jid::{Jid, JidRef};
 
-use super::rules::{List, Rules};
+use super::rules::{PrivacyList, PrivacyRules};
 
 /// Remembers what the sessions of a shard have asked for.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions {
+pub(crate) struct PrivacySessions {
     /// Those that have asked for the block list: they hear of its changes (XEP-0191 §3.3).
     blocking: Set<SessionRef>,
     /// Those that have asked for privacy lists.
@@ -18,7 +18,7 @@ pub(crate) struct Sessions {
     active: Map<Jid, (SessionRef, String)>,
 }
 
-impl Sessions {
+impl PrivacySessions {
     /// Notes that the session has asked for the block list.
     pub(crate) fn asked_for_blocks(&mut self, session: SessionRef) {
         self.blocking.insert(session);
@@ -29,12 +29,12 @@ impl Sessions {
         self.lists.insert(session);
     }
 
-    /// Tells whether the session has asked for the block list.
+    /// Returns whether the session has asked for the block list.
     pub(crate) fn follows_blocks(&self, session: SessionRef) -> bool {
         self.blocking.contains(&session)
     }
 
-    /// Tells whether the session has asked for privacy lists.
+    /// Returns whether the session has asked for privacy lists.
     pub(crate) fn follows_lists(&self, session: SessionRef) -> bool {
         self.lists.contains(&session)
     }
@@ -54,7 +54,7 @@ impl Sessions {
 
     /// Returns the list that counts for an address of an account: the active one of that session,
     /// else the default one (XEP-0016 §2.2).
-    pub(crate) fn list_for<'r>(&self, rules: &'r Rules, address: JidRef<'_>) -> Option<&'r List> {
+    pub(crate) fn list_for<'r>(&self, rules: &'r PrivacyRules, address: JidRef<'_>) -> Option<&'r PrivacyList> {
         let active = self.active(address).and_then(|name| rules.list(name));
         active.or_else(|| rules.default_list())
     }
@@ -64,8 +64,8 @@ impl Sessions {
 /// and its active list.
 pub(crate) fn save(world: &World, link: Link) -> Carry {
     let Some((session, address)) = reference(world, link).zip(world.address(link)) else { return Carry::Nothing };
-    let sessions = world.state::<Sessions>();
-    let known: Known = (
+    let sessions = world.state::<PrivacySessions>();
+    let known: KnownSessions = (
         sessions.follows_blocks(session),
         sessions.follows_lists(session),
         sessions.active(address.as_ref()).map(str::to_owned),
@@ -78,10 +78,10 @@ pub(crate) fn save(world: &World, link: Link) -> Carry {
 
 /// Takes up what [`save`] has returned.
 pub(crate) fn restore(world: &mut World, link: Link, state: Option<&[u8]>) {
-    let known = state.and_then(|state| postcard::from_bytes::<Known>(state).ok());
+    let known = state.and_then(|state| postcard::from_bytes::<KnownSessions>(state).ok());
     let Some((blocks, lists, active)) = known else { return };
     let Some((session, address)) = reference(world, link).zip(world.address(link).cloned()) else { return };
-    let sessions = world.state_mut::<Sessions>();
+    let sessions = world.state_mut::<PrivacySessions>();
     if blocks {
         sessions.asked_for_blocks(session);
     }
@@ -94,13 +94,13 @@ pub(crate) fn restore(world: &mut World, link: Link, state: Option<&[u8]>) {
     }
 }
 
-type Known = (bool, bool, Option<String>);
+type KnownSessions = (bool, bool, Option<String>);
 
 /// Forgets a session that has ended.
 pub(crate) fn ended(world: &mut World, link: Link) {
     let Some(session) = reference(world, link) else { return };
     let address = world.address(link).cloned();
-    let sessions = world.state_mut::<Sessions>();
+    let sessions = world.state_mut::<PrivacySessions>();
     sessions.blocking.remove(&session);
     sessions.lists.remove(&session);
     if let Some(address) = address
@@ -111,9 +111,9 @@ pub(crate) fn ended(world: &mut World, link: Link) {
     }
 }
 
-/// Has each session of an account looked at by itself while any of them has a list of its own.
+/// Screens each session of an account by itself while any of them has a list of its own.
 pub(crate) fn screen(world: &mut World, account: JidRef<'_>) {
-    let sessions = world.state::<Sessions>();
+    let sessions = world.state::<PrivacySessions>();
     let links = world.links_of(account).into_iter();
     let mut addresses = links.filter_map(|link| world.address(link));
     let any = addresses.any(|address| sessions.active.contains_key(address));

@@ -9,13 +9,13 @@ use rookery_store::Invitation;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::ns;
 
-use super::rate::{Creations, Slot};
-use super::shown::Shown;
+use super::rate::{CreationSlot, Creations};
+use super::shown::ShownTokens;
 use super::{ALLOW_CREATION, ALLOW_PLAINTEXT, INSTRUCTIONS, NAME, long_enough, rate};
 
 /// Replies to a request of a guest: with what to fill in, or by creating the account.
 pub(super) fn request(world: &mut World, guest: Guest, iq: Iq) {
-    let invitation = world.state::<Shown>().of(guest).filter(|invitation| invitation.domain == iq.to.domain());
+    let invitation = world.state::<ShownTokens>().of(guest).filter(|invitation| invitation.domain == iq.to.domain());
     let options = match may_create(world, guest, &iq, invitation.as_ref()) {
         Ok(options) => options,
         Err(error) => return world.refuse_guest(guest, &iq, error),
@@ -74,7 +74,7 @@ struct Creation {
     guest: Guest,
     iq: Iq,
     /// Gives the address back what it has used up, should the creation fail.
-    slot: Slot,
+    slot: CreationSlot,
     /// The token that the connection has shown.
     token: Option<String>,
 }
@@ -98,7 +98,7 @@ impl Creation {
         };
         long_enough(options, &password)?;
         let slot = match invitation.is_some() || rate::is_trusted(options, guest.address) {
-            true => Slot::unlimited(),
+            true => CreationSlot::unlimited(),
             false => world.state::<Creations>().take(guest.address, world.time(), options)?,
         };
         let token = invitation.as_ref().map(|invitation| invitation.token.clone());
@@ -110,7 +110,7 @@ impl Creation {
         let error = match outcome {
             Ok(()) => {
                 if let Some(token) = &self.token {
-                    world.state_mut::<Shown>().forget(token);
+                    world.state_mut::<ShownTokens>().forget(token);
                 }
                 return world.reply_to_guest(self.guest, self.iq.result());
             }

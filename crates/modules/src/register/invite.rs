@@ -12,10 +12,10 @@ use rookery_stream::error::Condition;
 
 use super::{INVITATION_DAYS, NAME, USERS_INVITE};
 use crate::administration::refuse;
-use crate::commands::order::{Command, Order, Outcome};
+use crate::commands::order::{AdHocCommand, CommandOrder, CommandOutcome};
 
-pub(crate) const COMMANDS: &[Command] = &[
-    Command {
+pub(crate) const COMMANDS: &[AdHocCommand] = &[
+    AdHocCommand {
         node: "urn:xmpp:invite#invite",
         name: "Invite somebody",
         module: NAME,
@@ -23,7 +23,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         stages: &[],
         run: invite,
     },
-    Command {
+    AdHocCommand {
         node: "urn:xmpp:invite#create-account",
         name: "Invite somebody to create an account",
         module: NAME,
@@ -38,7 +38,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         }],
         run: create_account,
     },
-    Command {
+    AdHocCommand {
         node: "urn:rookery:register#reset-password",
         name: "Make a link to set a new password",
         module: NAME,
@@ -54,8 +54,8 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
 ];
 
-/// XEP-0401 §3.1.
-fn invite(world: &mut World, order: Order) {
+/// Makes an invitation to become a contact (XEP-0401 §3.1).
+fn invite(world: &mut World, order: CommandOrder) {
     let allows = world.options(order.domain(), NAME);
     if !allows.is_some_and(|options| options.switch(USERS_INVITE.key)) {
         return order.refuse(world, Condition::Forbidden);
@@ -68,8 +68,8 @@ fn invite(world: &mut World, order: Order) {
     make(world, order, LinkPurpose::Account { domain, local: None, inviter: owner }, true);
 }
 
-/// XEP-0401 §3.2.
-fn create_account(world: &mut World, order: Order) {
+/// Makes an invitation to create an account (XEP-0401 §3.2).
+fn create_account(world: &mut World, order: CommandOrder) {
     let local = match order.value("username").map(prepare_local) {
         None => None,
         Some(Ok(name)) => Some(name.into_owned()),
@@ -81,7 +81,7 @@ fn create_account(world: &mut World, order: Order) {
     make(world, order, LinkPurpose::Account { domain, local, inviter }, false);
 }
 
-fn reset_password(world: &mut World, order: Order) {
+fn reset_password(world: &mut World, order: CommandOrder) {
     let account = order.value("accountjid").and_then(|text| Jid::parse(text).ok());
     let account = account.filter(|account| account.local().is_some() && account.domain() == order.domain());
     match account {
@@ -90,7 +90,7 @@ fn reset_password(world: &mut World, order: Order) {
     }
 }
 
-fn make(world: &mut World, order: Order, wanted: LinkPurpose, invites: bool) {
+fn make(world: &mut World, order: CommandOrder, wanted: LinkPurpose, invites: bool) {
     let options = world.options(order.domain(), NAME);
     let days = options.map_or(0, |options| options.number(INVITATION_DAYS.key));
     let made = invitations::make(&world.stores, wanted, days, world.time());
@@ -105,7 +105,7 @@ fn make(world: &mut World, order: Order, wanted: LinkPurpose, invites: bool) {
             }
             let until = date::timestamp(invitation.expires_ms);
             let form = form.field(Field::text_single("expire").label("Good until").value(&until));
-            order.complete(world, Outcome::result(form.element()));
+            order.complete(world, CommandOutcome::result(form.element()));
         }
         Err(refusal) => refuse(world, order, refusal),
     });

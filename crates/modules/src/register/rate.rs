@@ -31,7 +31,7 @@ struct Recent {
 
 /// A party's turn to create an account. Dropped, it is used up.
 #[derive(Debug)]
-pub struct Slot {
+pub struct CreationSlot {
     of: Option<(Creations, IpAddr)>,
 }
 
@@ -63,10 +63,10 @@ impl Creations {
     /// # Errors
     /// `resource-constraint` of type wait: the address has created an account or guessed at taken
     /// names within the time that the options say, or so many others have that the table is full.
-    pub fn take(&self, address: IpAddr, now: u64, options: &Options) -> Result<Slot, StanzaError> {
+    pub fn take(&self, address: IpAddr, now: u64, options: &Options) -> Result<CreationSlot, StanzaError> {
         let window = options.number(PER_ADDRESS_SECONDS.key).saturating_mul(1000);
         if window == 0 {
-            return Ok(Slot::unlimited());
+            return Ok(CreationSlot::unlimited());
         }
         let party = party(address);
         let mut parties = self.parties();
@@ -86,7 +86,7 @@ impl Creations {
             return Err(too_soon());
         }
         recent.created = true;
-        Ok(Slot { of: Some((self.clone(), party)) })
+        Ok(CreationSlot { of: Some((self.clone(), party)) })
     }
 
     fn parties(&self) -> MutexGuard<'_, Map<IpAddr, Recent>> {
@@ -94,7 +94,7 @@ impl Creations {
     }
 }
 
-impl Slot {
+impl CreationSlot {
     /// Returns a turn that costs nothing.
     pub fn unlimited() -> Self {
         Self { of: None }

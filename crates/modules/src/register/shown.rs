@@ -15,9 +15,9 @@ use super::NAME;
 
 /// The tokens that connections of this shard have shown.
 #[derive(Debug, Default)]
-pub(super) struct Shown(VecDeque<(u64, Invitation)>);
+pub(super) struct ShownTokens(VecDeque<(u64, Invitation)>);
 
-impl Shown {
+impl ShownTokens {
     /// Returns the invitation that a connection has shown.
     pub fn of(&self, guest: Guest) -> Option<Invitation> {
         self.0.iter().find(|(connection, _)| *connection == guest.connection).map(|(_, found)| found.clone())
@@ -47,7 +47,7 @@ pub(super) fn preauth(world: &mut World, guest: Guest, iq: Iq) {
     let found = world.stores.invitations.get(token, world.time());
     world.wait(found, move |world, found| match found {
         Ok(Some(invitation)) if invitation.domain == iq.to.domain() => {
-            world.state_mut::<Shown>().put(guest, invitation);
+            world.state_mut::<ShownTokens>().put(guest, invitation);
             world.reply_to_guest(guest, iq.result());
         }
         Ok(_) => {

@@ -11,23 +11,23 @@ use rookery_jid::Jid;
 
 /// The directories of all domains; clones mean the same ones.
 #[derive(Debug, Clone, Default)]
-pub struct Directories(Arc<Mutex<Map<String, Directory>>>);
+pub struct Directories(Arc<Mutex<Map<String, AccountDirectory>>>);
 
 /// The accounts of one domain.
 #[derive(Debug, Default)]
-pub(crate) struct Directory {
+pub(crate) struct AccountDirectory {
     all: Arc<BTreeSet<Jid>>,
     online: Arc<BTreeSet<Jid>>,
     /// The time when the accounts were last asked for, milliseconds of the clock of day.
     pub(crate) asked_ms: Option<u64>,
-    log: VecDeque<Change>,
+    log: VecDeque<DirectoryChange>,
     /// The number of the oldest change in the log.
     first: u64,
 }
 
 /// Somebody came or went.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct DirectoryChange {
     /// The account that came or went.
     pub(crate) account: Jid,
     /// To or from those who are here, rather than the accounts that there are.
@@ -35,8 +35,8 @@ pub(crate) struct Change {
 }
 
 impl Directories {
-    /// Does something with the directory of a domain.
-    pub(crate) fn with<T>(&self, domain: &str, act: impl FnOnce(&mut Directory) -> T) -> T {
+    /// Calls a function with the directory of a domain.
+    pub(crate) fn with<T>(&self, domain: &str, act: impl FnOnce(&mut AccountDirectory) -> T) -> T {
         let mut all = self.lock();
         if let Some(directory) = all.get_mut(domain) {
             return act(directory);
@@ -44,12 +44,12 @@ impl Directories {
         act(all.entry(domain.to_owned()).or_default())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Map<String, Directory>> {
+    fn lock(&self) -> MutexGuard<'_, Map<String, AccountDirectory>> {
         lock(&self.0)
     }
 }
 
-impl Directory {
+impl AccountDirectory {
     /// Returns the accounts that there are, as far as they are known.
     pub(crate) fn all(&self) -> Arc<BTreeSet<Jid>> {
         self.all.clone()
@@ -89,7 +89,7 @@ impl Directory {
         }
     }
 
-    /// These are all accounts that there are.
+    /// Replaces all accounts that are known.
     pub(crate) fn set_all(&mut self, mut accounts: BTreeSet<Jid>) {
         // Somebody may have come since the store was asked.
         accounts.extend(self.online.iter().cloned());
@@ -99,13 +99,13 @@ impl Directory {
     }
 
     /// Returns the changes from a number on, and the number behind the last.
-    pub(crate) fn since(&self, number: u64) -> (Vec<Change>, u64) {
+    pub(crate) fn since(&self, number: u64) -> (Vec<DirectoryChange>, u64) {
         let skipped = number.saturating_sub(self.first) as usize;
         (self.log.iter().skip(skipped).cloned().collect(), self.first + self.log.len() as u64)
     }
 
     fn note(&mut self, account: Jid, online: bool) {
-        self.log.push_back(Change { account, online });
+        self.log.push_back(DirectoryChange { account, online });
         if self.log.len() > MAX_LOG {
             self.log.pop_front();
             self.first += 1;

@@ -11,11 +11,11 @@ use rookery_store::RosterItem;
 use tracing::error;
 
 use super::directory::Directories;
-use super::groups::Groups;
+use super::groups::RosterGroups;
 
 /// The groups and directories that all shards share.
 #[derive(Debug, Clone, Default)]
-pub struct Common {
+pub struct CommonGroups {
     pub(super) directories: Directories,
     pub(super) compiled: Arc<Mutex<Option<Compiled>>>,
 }
@@ -24,18 +24,18 @@ pub struct Common {
 #[derive(Debug, Clone)]
 pub(super) struct Compiled {
     pub(super) settings: Arc<Settings>,
-    pub(super) groups: Arc<Map<String, Groups>>,
+    pub(super) groups: Arc<Map<String, RosterGroups>>,
     /// The groups that others know, for each domain.
-    outside: Vec<Outside>,
+    outside: Vec<OutsideGroups>,
 }
 
 /// Groups that a source of logins knows.
-type Outside = Option<Arc<Vec<Group>>>;
+type OutsideGroups = Option<Arc<Vec<Group>>>;
 
 /// Holds what a shard knows of groups.
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) common: Common,
+pub(super) struct GroupState {
+    pub(super) common: CommonGroups,
     /// The groups that the shard has used last.
     pub(super) now: Option<Compiled>,
     /// The audiences by these groups: by domain, whether of those who see an account, and its
@@ -56,15 +56,15 @@ impl Compiled {
         is_known.then(|| Self::with(self.settings.clone(), vec![None; self.outside.len()], None))
     }
 
-    fn with(settings: Arc<Settings>, outside: Vec<Outside>, before: Option<Compiled>) -> Self {
+    fn with(settings: Arc<Settings>, outside: Vec<OutsideGroups>, before: Option<Compiled>) -> Self {
         let mut groups = Map::default();
         for (domain, outside) in settings.domains.iter().zip(&outside) {
             let Some(options) = domain.module(NAME) else { continue };
-            let mut all = Groups::read(&domain.name, options.list(GROUPS)).unwrap_or_else(|why| {
+            let mut all = RosterGroups::read(&domain.name, options.list(GROUPS)).unwrap_or_else(|why| {
                 // The configuration was checked line by line; what remains are names that don't fit
                 // together.
                 error!(domain = domain.name, why, "the shared roster groups are not used");
-                Groups::default()
+                RosterGroups::default()
             });
             outside.iter().for_each(|outside| all.add(outside));
             if !all.is_empty() {
@@ -77,7 +77,7 @@ impl Compiled {
 
     /// Returns whether others know the same groups as when this was made.
     fn is_current(&self) -> bool {
-        let same = |(domain, then): (&Domain, &Outside)| match (outside(domain), then) {
+        let same = |(domain, then): (&Domain, &OutsideGroups)| match (outside(domain), then) {
             (Some(now), Some(then)) => Arc::ptr_eq(&now, then),
             (now, then) => now.is_none() && then.is_none(),
         };
@@ -85,7 +85,7 @@ impl Compiled {
     }
 }
 
-fn outside(domain: &Domain) -> Outside {
+fn outside(domain: &Domain) -> OutsideGroups {
     match &domain.login {
         LoginBy::Source(source) => source.groups(),
         LoginBy::Own | LoginBy::Anonymous => None,
@@ -94,12 +94,12 @@ fn outside(domain: &Domain) -> Outside {
 
 /// Returns the accounts that there are, and those that are here.
 pub(super) fn directories(world: &World) -> &Directories {
-    &world.state::<State>().common.directories
+    &world.state::<GroupState>().common.directories
 }
 
 /// Returns the groups of the settings in force.
 pub(super) fn in_force(world: &World) -> Compiled {
-    let (state, settings) = (world.state::<State>(), world.settings());
+    let (state, settings) = (world.state::<GroupState>(), world.settings());
     if let Some(now) = state.now.as_ref().filter(|now| Arc::ptr_eq(&now.settings, settings)) {
         return now.clone();
     }
@@ -115,7 +115,7 @@ pub(super) fn in_force(world: &World) -> Compiled {
 /// Returns the groups in force, and keeps them where this shard finds them without a lock.
 pub(super) fn take_up(world: &mut World) -> Compiled {
     let now = in_force(world);
-    let state = world.state_mut::<State>();
+    let state = world.state_mut::<GroupState>();
     if !state.now.as_ref().is_some_and(|known| Arc::ptr_eq(&known.settings, &now.settings)) {
         state.circles.clear();
         state.now = Some(now.clone());
@@ -129,7 +129,7 @@ pub(super) fn renew(world: &mut World) -> Compiled {
     if now.is_current() {
         return now;
     }
-    let state = world.state_mut::<State>();
+    let state = world.state_mut::<GroupState>();
     let mut compiled = lock(&state.common.compiled);
     let renewed = match compiled.take() {
         Some(compiled) if Arc::ptr_eq(&compiled.settings, &now.settings) && compiled.is_current() => compiled,
@@ -145,7 +145,7 @@ pub(super) fn renew(world: &mut World) -> Compiled {
 /// Returns what a roster has of a contact by group.
 pub(super) fn item(
     directories: &Directories,
-    groups: &Groups,
+    groups: &RosterGroups,
     owner: JidRef<'_>,
     contact: JidRef<'_>,
 ) -> Option<RosterItem> {
@@ -166,7 +166,7 @@ pub(super) fn item(
 /// among them.
 pub(super) fn items(
     directories: &Directories,
-    groups: &Groups,
+    groups: &RosterGroups,
     domain: &str,
     mine: &[usize],
 ) -> BTreeMap<Jid, RosterItem> {

@@ -13,9 +13,9 @@ use rookery_store::Subscription;
 
 /// The groups of one domain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Groups {
+pub struct RosterGroups {
     domain: String,
-    groups: Vec<Group>,
+    groups: Vec<RosterGroup>,
     /// The groups that name an account.
     by_member: Map<Jid, Vec<usize>>,
     /// The groups of everybody, whether there or not.
@@ -24,7 +24,7 @@ pub struct Groups {
 
 /// A group as an operator has written it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Group {
+struct RosterGroup {
     name: String,
     members: BTreeSet<Jid>,
     all: bool,
@@ -35,17 +35,17 @@ struct Group {
 
 /// Some members of a domain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Members<'g> {
+pub struct GroupMembers<'g> {
     /// Those who are named.
     pub named: BTreeSet<&'g Jid>,
     /// True if every account of the domain belongs to them.
     pub everybody: bool,
 }
 
-impl Groups {
+impl RosterGroups {
     /// Reads the groups of a domain. The error tells an operator what is wrong with a line.
     pub fn read(domain: &str, lines: &[String]) -> Result<Self, String> {
-        let lines = lines.iter().map(|line| Line::read(line)).collect::<Result<Vec<_>, _>>()?;
+        let lines = lines.iter().map(|line| GroupLine::read(line)).collect::<Result<Vec<_>, _>>()?;
         let numbers: BTreeMap<&str, usize> = lines.iter().enumerate().map(|(at, line)| (line.name, at)).collect();
         if numbers.len() < lines.len() {
             return Err("two groups have the same name".to_owned());
@@ -75,7 +75,7 @@ impl Groups {
                 all.of_all.push(at);
             }
             let name = line.name.to_owned();
-            all.groups.push(Group { name, members, all: is_all, online: is_online, shown_to });
+            all.groups.push(RosterGroup { name, members, all: is_all, online: is_online, shown_to });
         }
         Ok(all)
     }
@@ -92,7 +92,7 @@ impl Groups {
                 self.by_member.entry(member.clone()).or_default().push(at);
             }
             let (name, members) = (group.name.clone(), group.members.clone());
-            self.groups.push(Group { name, members, all: false, online: false, shown_to: BTreeSet::from([at]) });
+            self.groups.push(RosterGroup { name, members, all: false, online: false, shown_to: BTreeSet::from([at]) });
         }
     }
 
@@ -128,13 +128,13 @@ impl Groups {
     }
 
     /// Returns the accounts that see the presence of those with a key; they may be among them.
-    pub fn watchers(&self, mine: &[usize]) -> Members<'_> {
+    pub fn watchers(&self, mine: &[usize]) -> GroupMembers<'_> {
         let seen_by: BTreeSet<usize> = self.of(mine).flat_map(|group| &group.shown_to).copied().collect();
         self.members(seen_by)
     }
 
     /// Returns the accounts whose presence those with a key see; they may be among them.
-    pub fn watched(&self, mine: &[usize]) -> Members<'_> {
+    pub fn watched(&self, mine: &[usize]) -> GroupMembers<'_> {
         self.members(self.seen(mine))
     }
 
@@ -150,8 +150,8 @@ impl Groups {
         groups.filter(|(_, group)| mine.iter().any(|at| group.shown_to.contains(at))).map(|(at, _)| at).collect()
     }
 
-    fn members(&self, groups: BTreeSet<usize>) -> Members<'_> {
-        let mut members = Members::default();
+    fn members(&self, groups: BTreeSet<usize>) -> GroupMembers<'_> {
+        let mut members = GroupMembers::default();
         for group in groups.into_iter().filter_map(|at| self.groups.get(at)) {
             members.everybody |= group.all || group.online;
             members.named.extend(&group.members);
@@ -163,7 +163,7 @@ impl Groups {
         self.of(whose).any(|group| to.iter().any(|at| group.shown_to.contains(at)))
     }
 
-    fn of(&self, groups: &[usize]) -> impl Iterator<Item = &Group> {
+    fn of(&self, groups: &[usize]) -> impl Iterator<Item = &RosterGroup> {
         groups.iter().filter_map(|&at| self.groups.get(at))
     }
 
@@ -177,7 +177,7 @@ impl Groups {
 
 /// Checks a line by itself; the error says what is wrong with it.
 pub(crate) fn check(line: &str) -> Result<(), String> {
-    let line = Line::read(line)?;
+    let line = GroupLine::read(line)?;
     let mut members = line.members.iter().filter(|member| ![ALL, ONLINE].contains(*member));
     members.try_for_each(|member| match Jid::parse(member) {
         Ok(_) => Ok(()),
@@ -185,13 +185,13 @@ pub(crate) fn check(line: &str) -> Result<(), String> {
     })
 }
 
-struct Line<'l> {
+struct GroupLine<'l> {
     name: &'l str,
     members: Vec<&'l str>,
     shown_to: Vec<&'l str>,
 }
 
-impl<'l> Line<'l> {
+impl<'l> GroupLine<'l> {
     fn read(line: &'l str) -> Result<Self, String> {
         let (head, shown_to) = line.rsplit_once("->").unwrap_or((line, ""));
         let (name, members) = head.split_once(':').ok_or_else(|| {
@@ -216,16 +216,16 @@ const ONLINE: &str = "@online@";
 mod tests {
     use super::*;
 
-    fn groups(lines: &[&str]) -> Groups {
+    fn groups(lines: &[&str]) -> RosterGroups {
         let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
-        Groups::read("x.example", &lines).expect("groups")
+        RosterGroups::read("x.example", &lines).expect("groups")
     }
 
     fn jid(name: &str) -> Jid {
         Jid::parse(&format!("{name}@x.example")).unwrap()
     }
 
-    fn relation(groups: &Groups, owner: &str, contact: &str) -> &'static str {
+    fn relation(groups: &RosterGroups, owner: &str, contact: &str) -> &'static str {
         groups.relation(jid(owner).as_ref(), jid(contact).as_ref()).as_str()
     }
 
@@ -287,7 +287,7 @@ mod tests {
             (&["Sales:", "Sales:"], "the same name"),
         ] {
             let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
-            let error = Groups::read("x.example", &lines).expect_err("no groups");
+            let error = RosterGroups::read("x.example", &lines).expect_err("no groups");
             assert!(error.contains(part), "{error}");
         }
     }

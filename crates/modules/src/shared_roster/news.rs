@@ -23,21 +23,21 @@ use rookery_store::{RosterItem, Subscription};
 
 use super::directory::Directories;
 use super::force::{Compiled, directories, in_force, item, items};
-use super::groups::Groups;
+use super::groups::RosterGroups;
 
 /// The progress of telling a shard's clients.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct RosterNews {
     told: Option<Compiled>,
     /// By domain, of its directory.
     seen: Map<String, u64>,
     /// Accounts that have yet to hear of something.
-    due: VecDeque<(Jid, Rc<Difference>)>,
+    due: VecDeque<(Jid, Rc<ClassDifference>)>,
 }
 
 /// The change for accounts that are in the same groups: before and after.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Difference {
+struct ClassDifference {
     /// Contacts whose entry in the roster is another one.
     contacts: Vec<Jid>,
     /// Those who see the accounts now and did not before, and the other way round.
@@ -45,11 +45,11 @@ struct Difference {
 }
 
 /// Accounts that are in the same groups: their domain, and the keys before and after.
-type Class = (String, Vec<usize>, Vec<usize>);
+type AccountClass = (String, Vec<usize>, Vec<usize>);
 
 /// Looks for changes, unless the last ones are still being told.
 pub(super) fn look(world: &mut World, now: &Compiled) {
-    let news = world.state_mut::<News>();
+    let news = world.state_mut::<RosterNews>();
     if !news.due.is_empty() {
         return;
     }
@@ -66,8 +66,8 @@ pub(super) fn look(world: &mut World, now: &Compiled) {
 
 /// Brings the rosters and the presence into line with other groups.
 fn regroup(world: &mut World, before: &Compiled, now: &Compiled) {
-    let none = Groups::default();
-    let mut differences = Map::<Class, Rc<Difference>>::default();
+    let none = RosterGroups::default();
+    let mut differences = Map::<AccountClass, Rc<ClassDifference>>::default();
     let mut due = Vec::new();
     for account in world.accounts_here() {
         let of = |all: &Compiled| all.groups.get(account.domain()).map(|groups| groups.key(account.as_ref()));
@@ -77,18 +77,18 @@ fn regroup(world: &mut World, before: &Compiled, now: &Compiled) {
             let now = now.groups.get(domain).unwrap_or(&none);
             Rc::new(difference(directories(world), domain, (before, old), (now, new)))
         });
-        if **difference != Difference::default() {
+        if **difference != ClassDifference::default() {
             due.push((account, difference.clone()));
         }
     }
-    world.state_mut::<News>().due.extend(due);
+    world.state_mut::<RosterNews>().due.extend(due);
 }
 
-/// Accounts that are new or gone, or have come or gone.
-fn changes(world: &mut World, domain: &str, groups: &Groups) {
-    let from = world.state::<News>().seen.get(domain).copied().unwrap_or_default();
+/// Tells others of accounts that are new or removed, or that came or went.
+fn changes(world: &mut World, domain: &str, groups: &RosterGroups) {
+    let from = world.state::<RosterNews>().seen.get(domain).copied().unwrap_or_default();
     let (changes, behind) = directories(world).with(domain, |directory| directory.since(from));
-    world.state_mut::<News>().seen.insert(domain.to_owned(), behind);
+    world.state_mut::<RosterNews>().seen.insert(domain.to_owned(), behind);
     let those = |online: bool, wanted: bool| {
         let these = changes.iter().filter(move |change| wanted && change.online == online);
         these.map(|change| &change.account)
@@ -98,7 +98,7 @@ fn changes(world: &mut World, domain: &str, groups: &Groups) {
             let (all, online) = (all && groups.need_all(), online && groups.need_online());
             let contacts: BTreeSet<&Jid> = those(false, all).chain(those(true, online)).collect();
             let contacts = contacts.into_iter().cloned().collect();
-            Rc::new(Difference { contacts, watchers: Vec::new() })
+            Rc::new(ClassDifference { contacts, watchers: Vec::new() })
         })
     });
     if lists.iter().flatten().all(|list| list.contacts.is_empty()) {
@@ -114,7 +114,7 @@ fn changes(world: &mut World, domain: &str, groups: &Groups) {
         let [without, with] = if all { of_all } else { of_none };
         let list = if online { with } else { without };
         if !list.contacts.is_empty() {
-            world.state_mut::<News>().due.push_back((account, list.clone()));
+            world.state_mut::<RosterNews>().due.push_back((account, list.clone()));
         }
     }
 }
@@ -123,7 +123,7 @@ fn changes(world: &mut World, domain: &str, groups: &Groups) {
 fn step(world: &mut World) {
     let mut told = 0;
     while told < STEP {
-        let Some((account, difference)) = world.state_mut::<News>().due.pop_front() else { return };
+        let Some((account, difference)) = world.state_mut::<RosterNews>().due.pop_front() else { return };
         told += 1 + difference.contacts.len() + difference.watchers.len();
         tell(world, &account, &difference);
     }
@@ -135,24 +135,24 @@ fn step(world: &mut World) {
 fn difference(
     directories: &Directories,
     domain: &str,
-    before: (&Groups, &[usize]),
-    now: (&Groups, &[usize]),
-) -> Difference {
+    before: (&RosterGroups, &[usize]),
+    now: (&RosterGroups, &[usize]),
+) -> ClassDifference {
     let (old, new) = (items(directories, before.0, domain, before.1), items(directories, now.0, domain, now.1));
     let contacts: BTreeSet<&Jid> = old.keys().chain(new.keys()).collect();
     let contacts = contacts.into_iter().filter(|contact| old.get(*contact) != new.get(*contact)).cloned();
-    let is_seen = |(groups, mine): (&Groups, &[usize]), by: &Jid| groups.relation_of(mine, by.as_ref()).from();
+    let is_seen = |(groups, mine): (&RosterGroups, &[usize]), by: &Jid| groups.relation_of(mine, by.as_ref()).from();
     let online = directories.with(domain, |directory| directory.online());
     let (old, new) = (before.0.watchers(before.1), now.0.watchers(now.1));
     let everybody = (old.everybody || new.everybody).then_some(&*online).into_iter().flatten();
     let all: BTreeSet<&Jid> = old.named.into_iter().chain(new.named).chain(everybody).collect();
     let watchers = all.into_iter().filter(|by| is_seen(before, by) != is_seen(now, by));
     let watchers = watchers.map(|by| (by.clone(), is_seen(now, by)));
-    Difference { contacts: contacts.collect(), watchers: watchers.collect() }
+    ClassDifference { contacts: contacts.collect(), watchers: watchers.collect() }
 }
 
 /// Tells the clients of an account of contacts, and shows it to others or hides it from them.
-fn tell(world: &mut World, account: &Jid, difference: &Difference) {
+fn tell(world: &mut World, account: &Jid, difference: &ClassDifference) {
     let compiled = in_force(world);
     let groups = compiled.groups.get(account.domain());
     let mut items = Vec::new();

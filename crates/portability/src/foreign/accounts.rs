@@ -5,38 +5,43 @@ use rookery_store::sql::foreign::Foreign;
 use rookery_xml::Element;
 
 /// The accounts in a schema of another server.
-pub trait Accounts {
+pub trait ForeignAccounts {
     /// Returns the domains that have accounts; `None` if the database doesn't know domains.
-    fn domains(&mut self) -> Result<Option<Vec<String>>, Fault>;
+    fn domains(&mut self) -> Result<Option<Vec<String>>, ForeignFault>;
 
     /// Returns names of accounts behind another one, in order: none if there are no more.
-    fn names(&mut self, domain: &str, after: Option<&str>) -> Result<Vec<String>, Fault>;
+    fn names(&mut self, domain: &str, after: Option<&str>) -> Result<Vec<String>, ForeignFault>;
 
     /// Returns an account without its archive: the password, if it is known, and the parts.
-    fn account(&mut self, domain: &str, name: &str) -> Result<(Option<String>, Vec<Element>), Fault>;
+    fn account(&mut self, domain: &str, name: &str) -> Result<(Option<String>, Vec<Element>), ForeignFault>;
 
     /// Returns the messages of an archive behind a place, with the place to go on behind: none if
     /// there are no more.
-    fn archive(&mut self, domain: &str, name: &str, after: Option<i64>) -> Result<(Vec<Element>, Option<i64>), Fault>;
+    fn archive(
+        &mut self,
+        domain: &str,
+        name: &str,
+        after: Option<i64>,
+    ) -> Result<(Vec<Element>, Option<i64>), ForeignFault>;
 }
 
 /// The reason why a database can't be read.
 #[derive(Debug)]
-pub struct Fault(pub String);
+pub struct ForeignFault(pub String);
 
-impl From<StoreError> for Fault {
+impl From<StoreError> for ForeignFault {
     fn from(error: StoreError) -> Self {
-        Fault(error.to_string())
+        ForeignFault(error.to_string())
     }
 }
 
 /// Makes sure that a database is one of the server that it is said to be of. Returns the columns of
 /// the table.
-pub fn has_table(foreign: &mut Foreign, table: &str, server: &str) -> Result<Vec<String>, Fault> {
+pub fn has_table(foreign: &mut Foreign, table: &str, server: &str) -> Result<Vec<String>, ForeignFault> {
     let columns = foreign.columns(table)?;
     match columns.is_empty() {
         false => Ok(columns),
-        true => Err(Fault(format!("there is no table {table:?} in it, so it is no database of {server}"))),
+        true => Err(ForeignFault(format!("there is no table {table:?} in it, so it is no database of {server}"))),
     }
 }
 

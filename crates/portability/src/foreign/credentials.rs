@@ -23,7 +23,7 @@ pub(super) fn keys(mechanism: &str, keys: Result<Keys, String>) -> Element {
 
 /// The parts of SCRAM keys, as texts.
 #[derive(Clone, Copy)]
-pub(super) struct Texts<'a> {
+pub(super) struct CredentialTexts<'a> {
     pub hash: Hash,
     pub stored: &'a str,
     pub server: &'a str,
@@ -31,7 +31,7 @@ pub(super) struct Texts<'a> {
     pub iterations: &'a str,
 }
 
-impl Texts<'_> {
+impl CredentialTexts<'_> {
     /// Reads keys in Base64.
     pub fn base64(self) -> Element {
         let decode = |text: &str| STANDARD.decode(text.trim()).map_err(|_| "it is no Base64".to_owned());
@@ -64,7 +64,7 @@ impl Texts<'_> {
 pub(super) fn mongoose(details: &str) -> Option<Vec<Element>> {
     if let Some(rest) = details.strip_prefix("==SCRAM==,") {
         let [stored, server, salt, iterations] = rest.split(',').collect::<Vec<_>>().try_into().ok()?;
-        return Some(vec![Texts { hash: Hash::Sha1, stored, server, salt, iterations }.base64()]);
+        return Some(vec![CredentialTexts { hash: Hash::Sha1, stored, server, salt, iterations }.base64()]);
     }
     let rest = details.strip_prefix("==MULTI_SCRAM==,")?;
     let (mut common, mut iterations, mut found) = ("", "", Vec::new());
@@ -90,8 +90,8 @@ fn mongoose_keys(hashed: &str, common: &str, iterations: &str) -> Element {
         return keys(&mechanism, Err(String::new()));
     };
     match parts.as_slice() {
-        [salt, stored, server] => Texts { hash: *hash, stored, server, salt, iterations }.base64(),
-        [stored, server] => Texts { hash: *hash, stored, server, salt: common, iterations }.base64(),
+        [salt, stored, server] => CredentialTexts { hash: *hash, stored, server, salt, iterations }.base64(),
+        [stored, server] => CredentialTexts { hash: *hash, stored, server, salt: common, iterations }.base64(),
         _ => keys(&mechanism, Err("parts are missing".to_owned())),
     }
 }
@@ -147,15 +147,17 @@ mod tests {
     #[test]
     fn keys_of_prosody_are_hexadecimal() {
         let (stored, server) = ("261b920c3fb0598013c90f539fe064835aeda3de", "bbbc258902091e5331e58575e9d41292fa866f3d");
-        let texts = Texts { hash: Hash::Sha1, stored, server, salt: "a-b", iterations: "10000" };
+        let texts = CredentialTexts { hash: Hash::Sha1, stored, server, salt: "a-b", iterations: "10000" };
         let keys = read_keys(&texts.hexadecimal()).expect("keys");
         assert_eq!(
             (keys.stored_key[..2].to_vec(), keys.salt, keys.iterations),
             (vec![0x26, 0x1B], b"a-b".to_vec(), 10_000)
         );
-        for bad in
-            [Texts { stored: "26", ..texts }, Texts { server: "zz", ..texts }, Texts { iterations: "0", ..texts }]
-        {
+        for bad in [
+            CredentialTexts { stored: "26", ..texts },
+            CredentialTexts { server: "zz", ..texts },
+            CredentialTexts { iterations: "0", ..texts },
+        ] {
             assert!(bad.hexadecimal().attr("what").is_some());
         }
     }

@@ -9,8 +9,8 @@ use rookery_sasl::Hash;
 use rookery_store::sql::foreign::{Foreign, Key, TextRow, Wanted};
 use rookery_xml::{Element, ns};
 
-use super::accounts::{Accounts, Fault, MESSAGES, NAMES, has_table};
-use super::credentials::{Texts, mongoose};
+use super::accounts::{ForeignAccounts, ForeignFault, MESSAGES, NAMES, has_table};
+use super::credentials::{CredentialTexts, mongoose};
 use super::elements::{archived, configure, damaged, element, item, nodes, request, roster_item, text};
 use crate::{OURS, PIE};
 
@@ -28,12 +28,12 @@ pub(super) struct Tables {
 
 impl Tables {
     /// Looks which tables there are.
-    pub fn of(mut foreign: Foreign, is_mongoose: bool) -> Result<Self, Fault> {
+    pub fn of(mut foreign: Foreign, is_mongoose: bool) -> Result<Self, ForeignFault> {
         let server = if is_mongoose { "MongooseIM" } else { "ejabberd" };
         let columns = has_table(&mut foreign, "users", server)?;
         let has_column = |name: &str| columns.iter().any(|column| column == name);
         if !has_column("username") || has_column("pass_details") != is_mongoose {
-            return Err(Fault(format!("its table \"users\" is not that of {server}")));
+            return Err(ForeignFault(format!("its table \"users\" is not that of {server}")));
         }
         let domain = if is_mongoose { "server" } else { "server_host" };
         let domain = has_column(domain).then_some(domain);
@@ -51,7 +51,7 @@ impl Tables {
         (table, name, domain): (&'static str, &str, &str),
         columns: &[&str],
         order: Option<&str>,
-    ) -> Result<Vec<TextRow>, Fault> {
+    ) -> Result<Vec<TextRow>, ForeignFault> {
         if self.has.get(table) == Some(&false) {
             return Ok(Vec::new());
         }
@@ -66,7 +66,12 @@ impl Tables {
         Ok(self.foreign.rows(&wanted)?)
     }
 
-    fn credentials(&mut self, name: &str, domain: &str, parts: &mut Vec<Element>) -> Result<Option<String>, Fault> {
+    fn credentials(
+        &mut self,
+        name: &str,
+        domain: &str,
+        parts: &mut Vec<Element>,
+    ) -> Result<Option<String>, ForeignFault> {
         if self.is_mongoose {
             let rows = self.rows(("users", name, domain), &["password", "pass_details"], None)?;
             let mut rows = rows.iter().map(|row| (text(row, 0), text(row, 1)));
@@ -101,12 +106,12 @@ impl Tables {
                     continue;
                 }
             };
-            parts.push(Texts { hash, stored, server, salt, iterations }.base64());
+            parts.push(CredentialTexts { hash, stored, server, salt, iterations }.base64());
         }
         Ok(plain)
     }
 
-    fn roster(&mut self, name: &str, domain: &str, parts: &mut Vec<Element>) -> Result<(), Fault> {
+    fn roster(&mut self, name: &str, domain: &str, parts: &mut Vec<Element>) -> Result<(), ForeignFault> {
         let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for row in self.rows(("rostergroups", name, domain), &["jid", "grp"], None)? {
             groups.entry(text(&row, 0).to_owned()).or_default().push(text(&row, 1).to_owned());
@@ -136,8 +141,8 @@ impl Tables {
         Ok(())
     }
 
-    /// Privacy lists, of which one says who is blocked.
-    fn privacy(&mut self, name: &str, domain: &str, parts: &mut Vec<Element>) -> Result<(), Fault> {
+    /// Reads privacy lists, of which one says who is blocked.
+    fn privacy(&mut self, name: &str, domain: &str, parts: &mut Vec<Element>) -> Result<(), ForeignFault> {
         let lists = self.rows(("privacy_list", name, domain), &["name", "id"], Some("name"))?;
         if lists.is_empty() {
             return Ok(());
@@ -157,7 +162,7 @@ impl Tables {
         Ok(())
     }
 
-    fn documents(&mut self, name: &str, domain: &str, parts: &mut Vec<Element>) -> Result<(), Fault> {
+    fn documents(&mut self, name: &str, domain: &str, parts: &mut Vec<Element>) -> Result<(), ForeignFault> {
         for row in self.rows(("vcard", name, domain), &["vcard"], None)? {
             parts.push(element(text(&row, 0), "a vCard"));
         }
@@ -172,7 +177,7 @@ impl Tables {
         Ok(())
     }
 
-    fn waiting(&mut self, name: &str, domain: &str, parts: &mut Vec<Element>) -> Result<(), Fault> {
+    fn waiting(&mut self, name: &str, domain: &str, parts: &mut Vec<Element>) -> Result<(), ForeignFault> {
         let (table, column, order) =
             if self.is_mongoose { ("offline_message", "packet", "id") } else { ("spool", "xml", "seq") };
         let mut offline = Element::new("offline-messages", PIE);
@@ -188,8 +193,8 @@ impl Tables {
         Ok(())
     }
 
-    /// Personal nodes (XEP-0163), which ejabberd keeps in tables of their own.
-    fn nodes(&mut self, name: &str, domain: &str, parts: &mut Vec<Element>) -> Result<(), Fault> {
+    /// Reads personal nodes (XEP-0163), which ejabberd keeps in tables of their own.
+    fn nodes(&mut self, name: &str, domain: &str, parts: &mut Vec<Element>) -> Result<(), ForeignFault> {
         if self.is_mongoose || self.has.get("pubsub_node") == Some(&false) {
             return Ok(());
         }
@@ -220,19 +225,19 @@ impl Tables {
     }
 
     /// Returns the number under which MongooseIM keeps an archive.
-    fn archive_of(&mut self, name: &str, domain: &str) -> Result<Option<i64>, Fault> {
+    fn archive_of(&mut self, name: &str, domain: &str) -> Result<Option<i64>, ForeignFault> {
         let equal = [("server", Key::Text(domain)), ("user_name", Key::Text(name))];
         let rows = self.foreign.rows(&Wanted::of("mam_server_user", &["id"], &equal))?;
         Ok(rows.first().and_then(|row| text(row, 0).parse().ok()))
     }
 
-    /// MongooseIM's messages: ids are microseconds, shifted to the left by a byte.
+    /// Reads MongooseIM's archive, whose ids are microseconds, shifted to the left by a byte.
     fn mongoose_archive(
         &mut self,
         domain: &str,
         name: &str,
         after: Option<i64>,
-    ) -> Result<(Vec<Element>, Option<i64>), Fault> {
+    ) -> Result<(Vec<Element>, Option<i64>), ForeignFault> {
         if self.has.get("mam_message") == Some(&false) {
             return Ok((Vec::new(), None));
         }
@@ -257,8 +262,8 @@ impl Tables {
     }
 }
 
-impl Accounts for Tables {
-    fn domains(&mut self) -> Result<Option<Vec<String>>, Fault> {
+impl ForeignAccounts for Tables {
+    fn domains(&mut self) -> Result<Option<Vec<String>>, ForeignFault> {
         let Some(column) = self.domain else { return Ok(None) };
         let columns = [column];
         let wanted = Wanted { distinct: true, order: Some(column), ..Wanted::of("users", &columns, &[]) };
@@ -266,14 +271,14 @@ impl Accounts for Tables {
         Ok(Some(rows.iter().map(|row| text(row, 0).to_owned()).collect()))
     }
 
-    fn names(&mut self, domain: &str, after: Option<&str>) -> Result<Vec<String>, Fault> {
+    fn names(&mut self, domain: &str, after: Option<&str>) -> Result<Vec<String>, ForeignFault> {
         let equal: Vec<_> = self.domain.iter().map(|column| (*column, Key::Text(domain))).collect();
         let wanted = Wanted { distinct: true, ..Wanted::of("users", &["username"], &equal) };
         let rows = self.foreign.rows(&wanted.behind("username", after.map(Key::Text), NAMES))?;
         Ok(rows.iter().map(|row| text(row, 0).to_owned()).collect())
     }
 
-    fn account(&mut self, domain: &str, name: &str) -> Result<(Option<String>, Vec<Element>), Fault> {
+    fn account(&mut self, domain: &str, name: &str) -> Result<(Option<String>, Vec<Element>), ForeignFault> {
         let mut parts = Vec::new();
         let password = self.credentials(name, domain, &mut parts)?;
         self.roster(name, domain, &mut parts)?;
@@ -284,8 +289,13 @@ impl Accounts for Tables {
         Ok((password, parts))
     }
 
-    /// ejabberd's messages, by their microseconds.
-    fn archive(&mut self, domain: &str, name: &str, after: Option<i64>) -> Result<(Vec<Element>, Option<i64>), Fault> {
+    /// Reads a page of ejabberd's archive, by the messages' microseconds.
+    fn archive(
+        &mut self,
+        domain: &str,
+        name: &str,
+        after: Option<i64>,
+    ) -> Result<(Vec<Element>, Option<i64>), ForeignFault> {
         if self.is_mongoose {
             return self.mongoose_archive(domain, name, after);
         }

@@ -5,7 +5,8 @@ use rookery_xml::{Element, ns};
 
 use crate::OURS;
 
-/// Something that can't be imported, which the import tells where it comes to it.
+/// Makes an element that stands for something that can't be imported; the import reports it where
+/// it comes to it.
 pub fn damaged(what: impl Into<String>) -> Element {
     Element::new("damaged", OURS).with_attr("what", what)
 }

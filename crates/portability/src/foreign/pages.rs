@@ -6,13 +6,13 @@ use std::rc::Rc;
 
 use rookery_xml::{Element, Writer};
 
-use super::accounts::{Accounts, Fault};
-use crate::input::Whose;
+use super::accounts::{ForeignAccounts, ForeignFault};
+use crate::input::InputWhose;
 use crate::{ARCHIVE, PIE};
 
 /// The text of the file.
 pub(crate) struct Pages {
-    accounts: Box<dyn Accounts>,
+    accounts: Box<dyn ForeignAccounts>,
     domains: VecDeque<String>,
     /// The domain that is being read.
     domain: Option<String>,
@@ -21,21 +21,21 @@ pub(crate) struct Pages {
     last: Option<String>,
     /// The account whose archive is being read, and how far.
     archive: Option<(String, Option<i64>)>,
-    state: State,
+    state: PageState,
     page: Vec<u8>,
     at: usize,
-    whose: Rc<Whose>,
+    whose: Rc<InputWhose>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum PageState {
     Begin,
     Middle,
     End,
 }
 
 impl Pages {
-    pub(super) fn new(accounts: Box<dyn Accounts>, domains: Vec<String>, whose: Rc<Whose>) -> Self {
+    pub(super) fn new(accounts: Box<dyn ForeignAccounts>, domains: Vec<String>, whose: Rc<InputWhose>) -> Self {
         Self {
             accounts,
             domains: domains.into(),
@@ -43,7 +43,7 @@ impl Pages {
             names: VecDeque::new(),
             last: None,
             archive: None,
-            state: State::Begin,
+            state: PageState::Begin,
             page: Vec::new(),
             at: 0,
             whose,
@@ -51,21 +51,21 @@ impl Pages {
     }
 
     /// Makes the next page; an empty one is the end.
-    fn turn(&mut self) -> Result<(), Fault> {
+    fn turn(&mut self) -> Result<(), ForeignFault> {
         self.page.clear();
         self.at = 0;
         match self.state {
-            State::Begin => {
-                self.state = State::Middle;
+            PageState::Begin => {
+                self.state = PageState::Middle;
                 self.page.extend_from_slice(format!("<server-data xmlns='{PIE}'>\n").as_bytes());
             }
-            State::Middle => self.middle()?,
-            State::End => {}
+            PageState::Middle => self.middle()?,
+            PageState::End => {}
         }
         Ok(())
     }
 
-    fn middle(&mut self) -> Result<(), Fault> {
+    fn middle(&mut self) -> Result<(), ForeignFault> {
         let Some(domain) = self.domain.clone() else {
             match self.domains.pop_front() {
                 Some(domain) => {
@@ -74,7 +74,7 @@ impl Pages {
                 }
                 None => {
                     self.page.extend_from_slice(b"</server-data>\n");
-                    self.state = State::End;
+                    self.state = PageState::End;
                 }
             }
             return Ok(());
@@ -96,7 +96,7 @@ impl Pages {
         }
     }
 
-    fn account(&mut self, domain: &str, name: String) -> Result<(), Fault> {
+    fn account(&mut self, domain: &str, name: String) -> Result<(), ForeignFault> {
         self.whose.set(format!("{name}@{domain}"));
         let (password, parts) = self.accounts.account(domain, &name)?;
         let mut user = Element::new("user", PIE).with_attr("name", &name);
@@ -109,7 +109,7 @@ impl Pages {
         Ok(())
     }
 
-    fn archive(&mut self, domain: &str, name: String, after: Option<i64>) -> Result<(), Fault> {
+    fn archive(&mut self, domain: &str, name: String, after: Option<i64>) -> Result<(), ForeignFault> {
         let (messages, last) = self.accounts.archive(domain, &name, after)?;
         messages.iter().for_each(|message| self.page.extend_from_slice(&inner(message)));
         match last {
@@ -124,8 +124,8 @@ impl Read for Pages {
     /// Gives bytes of one page at a time: the next one is made when all of it was read, so that
     /// reports name the right account.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.at == self.page.len() && self.state != State::End {
-            self.turn().map_err(|Fault(what)| io::Error::other(what))?;
+        while self.at == self.page.len() && self.state != PageState::End {
+            self.turn().map_err(|ForeignFault(what)| io::Error::other(what))?;
         }
         let rest = self.page.get(self.at..).unwrap_or_default();
         let length = rest.len().min(buffer.len());

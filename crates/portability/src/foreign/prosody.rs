@@ -7,26 +7,26 @@ use rookery_store::sql::foreign::{Foreign, Key, Wanted};
 use rookery_xml::{Element, ns};
 use serde_json::{Map, Value};
 
-use super::accounts::{Accounts, Fault, MESSAGES, NAMES};
-use super::credentials::{Texts, hash_of};
+use super::accounts::{ForeignAccounts, ForeignFault, MESSAGES, NAMES};
+use super::credentials::{CredentialTexts, hash_of};
 use super::elements::{archived, configure, damaged, element, item, nodes, request, roster_item, text};
 use super::json::{notes, stanza, table, value};
 use crate::{OURS, PIE};
 
 /// Both tables.
-pub(super) struct Tables {
+pub(super) struct ProsodyTables {
     foreign: Foreign,
 }
 
 /// The stores of an account by their names.
-type Stores = BTreeMap<String, Map<String, Value>>;
+type ProsodyStores = BTreeMap<String, Map<String, Value>>;
 
-impl Tables {
+impl ProsodyTables {
     pub fn new(foreign: Foreign) -> Self {
         Self { foreign }
     }
 
-    fn stores(&mut self, domain: &str, name: &str, parts: &mut Vec<Element>) -> Result<Stores, Fault> {
+    fn stores(&mut self, domain: &str, name: &str, parts: &mut Vec<Element>) -> Result<ProsodyStores, ForeignFault> {
         let equal = [("host", Key::Text(domain)), ("user", Key::Text(name))];
         let rows = self.foreign.rows(&Wanted::of("prosody", &["store", "key", "type", "value"], &equal))?;
         let mut stores: BTreeMap<String, Vec<(String, Value)>> = BTreeMap::new();
@@ -46,12 +46,12 @@ impl Tables {
         &mut self,
         (domain, name, store): (&str, &str, &str),
         after: Option<i64>,
-    ) -> Result<(Vec<Entry>, Option<i64>), Fault> {
+    ) -> Result<(Vec<ProsodyEntry>, Option<i64>), ForeignFault> {
         let equal = [("host", Key::Text(domain)), ("user", Key::Text(name)), ("store", Key::Text(store))];
         let wanted = Wanted::of("prosodyarchive", &["sort_id", "key", "when", "with", "value"], &equal);
         let rows = self.foreign.rows(&wanted.behind("sort_id", after.map(Key::Number), MESSAGES))?;
         let last = rows.last().and_then(|row| text(row, 0).parse().ok());
-        let entries = rows.iter().map(|row| Entry {
+        let entries = rows.iter().map(|row| ProsodyEntry {
             key: text(row, 1).to_owned(),
             // Older tables have whole seconds, newer ones fractions.
             unix_ms: (text(row, 2).parse::<f64>().unwrap_or_default() * 1000.0) as u64,
@@ -61,7 +61,7 @@ impl Tables {
         Ok((entries.collect(), last))
     }
 
-    fn all_entries(&mut self, domain: &str, name: &str, store: &str) -> Result<Vec<Entry>, Fault> {
+    fn all_entries(&mut self, domain: &str, name: &str, store: &str) -> Result<Vec<ProsodyEntry>, ForeignFault> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
             let (entries, last) = self.entries((domain, name, store), after)?;
@@ -73,9 +73,9 @@ impl Tables {
         }
     }
 
-    fn waiting(&mut self, domain: &str, name: &str, parts: &mut Vec<Element>) -> Result<(), Fault> {
+    fn waiting(&mut self, domain: &str, name: &str, parts: &mut Vec<Element>) -> Result<(), ForeignFault> {
         let mut offline = Element::new("offline-messages", PIE);
-        for Entry { unix_ms, element: mut message, .. } in self.all_entries(domain, name, "offline")? {
+        for ProsodyEntry { unix_ms, element: mut message, .. } in self.all_entries(domain, name, "offline")? {
             if message.ns() == OURS {
                 parts.push(message);
                 continue;
@@ -90,7 +90,12 @@ impl Tables {
         Ok(())
     }
 
-    fn nodes(&mut self, (domain, name): (&str, &str), stores: &Stores, parts: &mut Vec<Element>) -> Result<(), Fault> {
+    fn nodes(
+        &mut self,
+        (domain, name): (&str, &str),
+        stores: &ProsodyStores,
+        parts: &mut Vec<Element>,
+    ) -> Result<(), ForeignFault> {
         let (mut configurations, mut all) = (Vec::new(), Vec::new());
         for (node, about) in stores.get("pep").into_iter().flatten().filter(|(node, _)| !node.starts_with("__")) {
             let config = about.get("config").and_then(Value::as_object).into_iter().flatten();
@@ -117,29 +122,29 @@ impl Tables {
 }
 
 /// An entry of a store that grows.
-struct Entry {
+struct ProsodyEntry {
     key: String,
     unix_ms: u64,
     with: String,
     element: Element,
 }
 
-impl Accounts for Tables {
-    fn domains(&mut self) -> Result<Option<Vec<String>>, Fault> {
+impl ForeignAccounts for ProsodyTables {
+    fn domains(&mut self) -> Result<Option<Vec<String>>, ForeignFault> {
         let equal = [("store", Key::Text("accounts"))];
         let wanted = Wanted { distinct: true, order: Some("host"), ..Wanted::of("prosody", &["host"], &equal) };
         let rows = self.foreign.rows(&wanted)?;
         Ok(Some(rows.iter().map(|row| text(row, 0).to_owned()).collect()))
     }
 
-    fn names(&mut self, domain: &str, after: Option<&str>) -> Result<Vec<String>, Fault> {
+    fn names(&mut self, domain: &str, after: Option<&str>) -> Result<Vec<String>, ForeignFault> {
         let equal = [("host", Key::Text(domain)), ("store", Key::Text("accounts"))];
         let wanted = Wanted { distinct: true, ..Wanted::of("prosody", &["user"], &equal) };
         let rows = self.foreign.rows(&wanted.behind("user", after.map(Key::Text), NAMES))?;
         Ok(rows.iter().map(|row| text(row, 0).to_owned()).collect())
     }
 
-    fn account(&mut self, domain: &str, name: &str) -> Result<(Option<String>, Vec<Element>), Fault> {
+    fn account(&mut self, domain: &str, name: &str) -> Result<(Option<String>, Vec<Element>), ForeignFault> {
         let mut parts = Vec::new();
         let stores = self.stores(domain, name, &mut parts)?;
         let empty = Map::new();
@@ -154,7 +159,12 @@ impl Accounts for Tables {
         Ok((password, parts))
     }
 
-    fn archive(&mut self, domain: &str, name: &str, after: Option<i64>) -> Result<(Vec<Element>, Option<i64>), Fault> {
+    fn archive(
+        &mut self,
+        domain: &str,
+        name: &str,
+        after: Option<i64>,
+    ) -> Result<(Vec<Element>, Option<i64>), ForeignFault> {
         let (entries, last) = self.entries((domain, name, "archive"), after)?;
         let messages = entries.into_iter().map(|entry| archived(&entry.key, entry.unix_ms, entry.element));
         Ok((messages.collect(), last))
@@ -168,7 +178,9 @@ fn credentials(account: &Map<String, Value>, parts: &mut Vec<Element>) -> Option
     if !stored.is_empty() {
         let iterations = account.get("iteration_count").map(Value::to_string).unwrap_or_default();
         parts.push(match hash_of(stored.len() / 2) {
-            Some(hash) => Texts { hash, stored, server, salt: text("salt"), iterations: &iterations }.hexadecimal(),
+            Some(hash) => {
+                CredentialTexts { hash, stored, server, salt: text("salt"), iterations: &iterations }.hexadecimal()
+            }
             None => damaged("keys of a length that is unknown here"),
         });
         return None;

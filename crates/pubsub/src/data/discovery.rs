@@ -1,7 +1,7 @@
 //! Service discovery and retrieval: XEP-0060 §5.1 to §5.5, §6.5.
 
 use rookery_hub::{Iq, Options, World};
-use rookery_modkit::disco::{Identity, Info};
+use rookery_modkit::disco::{DiscoIdentity, Info};
 use rookery_modkit::form::{Field, Form};
 use rookery_modkit::rsm;
 use rookery_stream::error::Condition;
@@ -11,23 +11,23 @@ use super::options::lets_in;
 use super::pace;
 use super::source::Topic;
 use super::state::{DataState, described};
-use crate::request::Call;
+use crate::request::PubsubCall;
 
 /// Describes the service (§5.1).
 pub(super) fn service_info(world: &mut World, iq: &Iq, options: &Options) {
-    let identity = Identity { category: "pubsub", type_: "service", name: Some(options.text("name")) };
+    let identity = DiscoIdentity { category: "pubsub", type_: "service", name: Some(options.text("name")) };
     let info = Info { identity, more: &[], features: FEATURES.to_vec(), forms: Vec::new() };
     let mut reply = iq.result();
     info.write(&mut reply, None);
     world.reply(iq, reply);
 }
 
-/// §5.2: the devices, page by page. Nobody sees any who may use none.
+/// Lists the devices, page by page (§5.2). Those who may use none see none.
 pub(super) fn service_items(world: &mut World, iq: &Iq, options: &Options) {
     let source = world.state::<DataState>().data.source();
     let nodes = source.filter(|_| lets_in(world, options, &iq.from)).map(|source| source.nodes());
     let nodes = nodes.as_deref().unwrap_or_default();
-    let page = match rsm::Request::read(&iq.payload) {
+    let page = match rsm::RsmRequest::read(&iq.payload) {
         Ok(page) => page,
         Err(error) => return world.reply_error(iq, error),
     };
@@ -75,7 +75,7 @@ pub(super) fn node_info(world: &mut World, iq: &Iq, node: &str, options: &Option
         units => form.field(text(UNITS, units).label("Units")),
     };
     let name = Some(description.title.as_str()).filter(|title| !title.is_empty());
-    let identity = Identity { category: "pubsub", type_: "leaf", name };
+    let identity = DiscoIdentity { category: "pubsub", type_: "leaf", name };
     let features = vec![ns::DISCO_INFO, ns::DISCO_ITEMS, ns::PUBSUB];
     let info = Info { identity, more: &[], features, forms: vec![form.element()] };
     let mut reply = iq.result();
@@ -100,8 +100,8 @@ pub(super) fn node_items(world: &mut World, iq: &Iq, node: &str, options: &Optio
     world.reply(iq, reply);
 }
 
-/// §6.5: the last reading, if somebody is subscribed and it has come.
-pub(super) fn items(world: &mut World, call: &Call, node: &str, ids: &[String]) {
+/// Sends the last reading (§6.5), if somebody is subscribed and it has come.
+pub(super) fn items(world: &mut World, call: &PubsubCall, node: &str, ids: &[String]) {
     if let Err(error) = described(world, &call.iq, node) {
         return call.refuse(world, error);
     }

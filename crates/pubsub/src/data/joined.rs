@@ -3,26 +3,26 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
-use super::source::Source;
+use super::source::DataSource;
 use super::subscriptions::Subscriptions;
 
 /// The source and the subscriptions that all shards share. Clones mean the same.
 #[derive(Clone, Default)]
-pub struct Data(Arc<Common>);
+pub struct Data(Arc<DataCommon>);
 
 /// The same for all shards.
 #[derive(Default)]
-pub struct Common {
-    source: OnceLock<Arc<dyn Source>>,
+pub struct DataCommon {
+    source: OnceLock<Arc<dyn DataSource>>,
     pub(super) subscriptions: Subscriptions,
     /// Nodes that are open, on all shards.
     pub(super) open: AtomicUsize,
 }
 
 impl std::ops::Deref for Data {
-    type Target = Common;
+    type Target = DataCommon;
 
-    fn deref(&self) -> &Common {
+    fn deref(&self) -> &DataCommon {
         &self.0
     }
 }
@@ -35,11 +35,11 @@ impl std::fmt::Debug for Data {
 
 impl Data {
     /// Joins a source, before the shards start. Only the first one counts.
-    pub fn join(&self, source: Arc<dyn Source>) {
+    pub fn join(&self, source: Arc<dyn DataSource>) {
         let _ = self.0.source.set(source);
     }
 
-    pub(super) fn source(&self) -> Option<&Arc<dyn Source>> {
+    pub(super) fn source(&self) -> Option<&Arc<dyn DataSource>> {
         self.0.source.get()
     }
 }

@@ -7,7 +7,7 @@ use tracing::warn;
 
 use super::options::NAME;
 use super::source::Topic;
-use super::state::{DataState, Terms, home};
+use super::state::{DataState, SubscriptionTerms, home};
 
 /// Closes the nodes that are at home elsewhere now, and takes up those that have come here.
 pub(super) fn moved(world: &mut World) {
@@ -66,7 +66,7 @@ fn take_up(world: &mut World, host: Jid, usual: u64, node: String) {
                 let shard = world.shard();
                 let state = world.state_mut::<DataState>();
                 if state.terms(&topic, &jid).is_none() {
-                    state.put(&topic, &jid, Terms::read(&subscription.options), usual, shard);
+                    state.put(&topic, &jid, SubscriptionTerms::read(&subscription.options), usual, shard);
                 }
             }
         }

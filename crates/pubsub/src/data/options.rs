@@ -55,7 +55,7 @@ pub(super) const OPTIONS: [OptionSpec; 7] = [
     OptionSpec {
         key: "shortest_interval_ms",
         default: || Value::Number(66),
-        doc: "milliseconds that a subscriber may ask for at least",
+        doc: "the fewest milliseconds that a subscriber may ask for",
         check: option::at_least_one,
     },
     OptionSpec {
@@ -67,12 +67,12 @@ pub(super) const OPTIONS: [OptionSpec; 7] = [
     OptionSpec {
         key: NODES,
         default: || Value::Number(10_000),
-        doc: "nodes that may have subscribers at a time, and be read therefore",
+        doc: "nodes that may have subscribers, and so are read, at the same time",
         check: option::at_least_one,
     },
 ];
 
-/// Tells whether somebody may use the service.
+/// Returns whether somebody may use the service.
 pub(super) fn lets_in(world: &World, options: &Options, who: &Jid) -> bool {
     option::may_use(world, options.list("access"), who)
 }

@@ -72,7 +72,8 @@ fn send(world: &mut World, topic: &Topic, reading: &Reading, to: &[Jid]) {
     }
 }
 
-/// §7.1.2.1. The item is always the same one: a node has its newest reading and no other.
+/// Makes a notification (§7.1.2.1). The item is always the same one: a node has its newest reading
+/// and no other.
 fn notification(world: &mut World, topic: &Topic, reading: &Reading) -> Option<Packet> {
     let mut message = Writer::new("message");
     message.attr("from", &topic.host).attr("type", "headline").attr("id", &world.unique_text());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rookery_xml::Element;
 
 /// Gives items from outside. Its methods are called on shards and must not wait for anything.
-pub trait Source: Send + Sync {
+pub trait DataSource: Send + Sync {
     /// Describes a node.
     ///
     /// # Errors
@@ -16,7 +16,7 @@ pub trait Source: Send + Sync {
     fn describe(&self, node: &str) -> Result<Description, String>;
 
     /// Returns the nodes that service discovery lists, by name. There may be others.
-    fn nodes(&self) -> Arc<[Listed]>;
+    fn nodes(&self) -> Arc<[DataListed]>;
 
     /// Gives from now on what it reads to [`deliver`](super::deliver), on this shard. A node is
     /// opened once and then closed.
@@ -50,7 +50,7 @@ pub struct Description {
 
 /// A node in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct DataListed {
     /// Its name.
     pub node: String,
     /// Its title for people.

@@ -20,13 +20,13 @@ use super::options::NAME;
 
 /// Says something in a room that is at home on this shard, in the name of a host.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Say {
+pub(super) struct RoomSay {
     host: String,
     room: Jid,
     text: String,
 }
 
-impl Letter for Say {
+impl Letter for RoomSay {
     const NAME: &'static str = "data say";
 
     fn open(self, world: &mut World) {
@@ -40,13 +40,13 @@ impl Letter for Say {
 
 /// The service in the rooms that are at home on a shard.
 #[derive(Debug, Default)]
-pub(super) struct Speakers(Map<Jid, Speaker>);
+pub(super) struct RoomSpeakers(Map<Jid, Speaker>);
 
 /// Says something in a room, in the name of the service of a domain. Any shard will do.
 pub fn say(world: &mut World, domain: &str, room: &Jid, text: String) {
     let services = world.options(domain, NAME).map(|options| options.text("host"));
     let Some(host) = services.map(|host| host.replace('@', domain)) else { return };
-    world.send_letter_home(room.as_ref(), Say { host, room: room.clone(), text });
+    world.send_letter_home(room.as_ref(), RoomSay { host, room: room.clone(), text });
 }
 
 /// The service in one room.
@@ -55,7 +55,7 @@ pub(super) struct Speaker {
     host: String,
     room: Jid,
     nick: String,
-    seat: Seat,
+    seat: SpeakerSeat,
     /// The texts that wait to be said, oldest first.
     texts: VecDeque<String>,
     /// The id of the first text, while it has been sent and was not reflected.
@@ -72,12 +72,12 @@ struct Doing {
     stanzas: Vec<(Built, Jid)>,
     /// The milliseconds after which to look again, the service's place then, and the number of the
     /// attempt.
-    later: Option<(u64, Seat, u64)>,
+    later: Option<(u64, SpeakerSeat, u64)>,
 }
 
 /// The service's place in regard to a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seat {
+enum SpeakerSeat {
     Outside,
     Entering,
     Inside,
@@ -88,7 +88,7 @@ enum Seat {
 impl Speaker {
     /// Says something, on the home shard of the room.
     fn say(world: &mut World, host: &str, room: &Jid, text: String) {
-        let speakers = &mut world.state_mut::<Speakers>().0;
+        let speakers = &mut world.state_mut::<RoomSpeakers>().0;
         speakers.entry(room.clone()).or_insert_with(|| Speaker::new(host, room));
         with(world, room, |speaker, doing| {
             if speaker.texts.len() == MOST_TEXTS {
@@ -97,9 +97,9 @@ impl Speaker {
             }
             speaker.texts.push_back(text);
             match speaker.seat {
-                Seat::Outside => speaker.enter(doing),
-                Seat::Inside => speaker.send(doing),
-                Seat::Entering | Seat::Waiting => {}
+                SpeakerSeat::Outside => speaker.enter(doing),
+                SpeakerSeat::Inside => speaker.send(doing),
+                SpeakerSeat::Entering | SpeakerSeat::Waiting => {}
             }
         });
     }
@@ -129,8 +129,8 @@ impl Speaker {
                 }
                 // It is no occupant any more, or has no voice.
                 (Kind::Message, StanzaType::Error) => speaker.wait(doing),
-                (Kind::Iq, StanzaType::Result) if speaker.seat == Seat::Entering => speaker.begin(doing),
-                (Kind::Iq, StanzaType::Error) if speaker.seat == Seat::Entering => speaker.wait(doing),
+                (Kind::Iq, StanzaType::Result) if speaker.seat == SpeakerSeat::Entering => speaker.begin(doing),
+                (Kind::Iq, StanzaType::Error) if speaker.seat == SpeakerSeat::Entering => speaker.wait(doing),
                 _ => {}
             }
         });
@@ -141,7 +141,7 @@ impl Speaker {
             host: host.to_owned(),
             room: room.clone(),
             nick: NICK.to_owned(),
-            seat: Seat::Outside,
+            seat: SpeakerSeat::Outside,
             texts: VecDeque::new(),
             sent: None,
             attempt: 0,
@@ -150,17 +150,17 @@ impl Speaker {
 
     fn enter(&mut self, doing: &mut Doing) {
         let Ok(seat) = Jid::new(self.room.local(), self.room.domain(), Some(&self.nick)) else { return };
-        self.seat = Seat::Entering;
+        self.seat = SpeakerSeat::Entering;
         let mut presence = Writer::new("presence");
         presence.attr("from", &self.address());
         presence.start_ns("x", ns::MUC).start("history").attr("maxstanzas", "0");
         doing.stanzas.push((presence.finish(), seat));
-        self.later(ANSWER_MS, Seat::Entering, doing);
+        self.later(ANSWER_MS, SpeakerSeat::Entering, doing);
     }
 
-    /// §7.2.2, §10.1.2: it is in, and has to open the room first if it made it.
+    /// Notes that it has entered a room (§7.2.2), and opens the room if it made it (§10.1.2).
     fn entered(&mut self, presence: &Element, doing: &mut Doing) {
-        if self.seat != Seat::Entering {
+        if self.seat != SpeakerSeat::Entering {
             return;
         }
         let is_new = presence.child("x", ns::MUC_USER).is_some_and(|x| {
@@ -176,12 +176,12 @@ impl Speaker {
     }
 
     fn begin(&mut self, doing: &mut Doing) {
-        self.seat = Seat::Inside;
+        self.seat = SpeakerSeat::Inside;
         self.send(doing);
     }
 
     fn refused(&mut self, presence: &Element, doing: &mut Doing) {
-        if self.seat != Seat::Entering {
+        if self.seat != SpeakerSeat::Entering {
             return;
         }
         let error = presence.child("error", ns::CLIENT);
@@ -197,26 +197,26 @@ impl Speaker {
 
     /// Tries again later, if there is something to say then.
     fn wait(&mut self, doing: &mut Doing) {
-        if self.seat != Seat::Waiting {
-            (self.seat, self.sent) = (Seat::Waiting, None);
-            self.later(AGAIN_MS, Seat::Waiting, doing);
+        if self.seat != SpeakerSeat::Waiting {
+            (self.seat, self.sent) = (SpeakerSeat::Waiting, None);
+            self.later(AGAIN_MS, SpeakerSeat::Waiting, doing);
         }
     }
 
     /// Looks again in a while.
-    fn later(&mut self, wait_ms: u64, seat: Seat, doing: &mut Doing) {
+    fn later(&mut self, wait_ms: u64, seat: SpeakerSeat, doing: &mut Doing) {
         self.attempt += 1;
         doing.later = Some((wait_ms, seat, self.attempt));
     }
 
     /// Looks again after a while; the speaker may have got further.
-    fn again(&mut self, seat: Seat, attempt: u64, doing: &mut Doing) {
+    fn again(&mut self, seat: SpeakerSeat, attempt: u64, doing: &mut Doing) {
         if self.seat != seat || self.attempt != attempt {
             return;
         }
         match seat {
-            Seat::Entering => self.wait(doing),
-            _ if self.texts.is_empty() => self.seat = Seat::Outside,
+            SpeakerSeat::Entering => self.wait(doing),
+            _ if self.texts.is_empty() => self.seat = SpeakerSeat::Outside,
             _ => self.enter(doing),
         }
     }
@@ -240,7 +240,7 @@ impl Speaker {
 /// Works with the speaker of a room, if there is one, and then does what came of it.
 fn with(world: &mut World, room: &Jid, work: impl FnOnce(&mut Speaker, &mut Doing)) {
     let mut doing = Doing { id: world.unique_text(), stanzas: Vec::new(), later: None };
-    let Some(speaker) = world.state_mut::<Speakers>().0.get_mut(room) else { return };
+    let Some(speaker) = world.state_mut::<RoomSpeakers>().0.get_mut(room) else { return };
     work(speaker, &mut doing);
     act(world, room, doing);
 }
@@ -251,7 +251,7 @@ fn act(world: &mut World, room: &Jid, doing: Doing) {
         world.after(wait_ms, move |world| with(world, &room, |speaker, doing| speaker.again(seat, attempt, doing)));
     }
     for (stanza, to) in doing.stanzas {
-        world.send(&stanza, &to);
+        world.route_built(&stanza, &to);
     }
 }
 

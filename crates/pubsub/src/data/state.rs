@@ -20,23 +20,23 @@ use crate::error::invalid_options;
 pub(super) struct DataState {
     /// The source and the subscriptions, which all shards share.
     pub data: Data,
-    pub nodes: Map<Topic, Node>,
+    pub nodes: Map<Topic, DataNode>,
 }
 
 /// A node with subscribers.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct DataNode {
     pub topic: Arc<Topic>,
-    pub subscribers: BTreeMap<Jid, Terms>,
+    pub subscribers: BTreeMap<Jid, SubscriptionTerms>,
     /// The last reading.
     pub last: Option<Reading>,
     /// The subscribers, by the pace at which they get readings.
-    pub paces: Vec<Pace>,
+    pub paces: Vec<SubscriberPace>,
 }
 
 /// Subscribers who are notified equally often.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct SubscriberPace {
     /// Milliseconds between two notifications, at least.
     pub interval: u64,
     /// The time when the last one went, in milliseconds of the shard's clock.
@@ -49,7 +49,7 @@ pub(super) struct Pace {
 
 /// The options of a subscription (XEP-0060 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Terms {
+pub(super) struct SubscriptionTerms {
     /// True if notifications are wanted at all.
     pub deliver: bool,
     /// Milliseconds between two of them at least; `None` for what the operator says.
@@ -78,10 +78,10 @@ impl DataState {
 
     /// Adds a subscriber, or sets its options; the node is opened for the first. `usual`:
     /// milliseconds between notifications where a subscriber says nothing.
-    pub fn put(&mut self, topic: &Topic, subscriber: &Jid, terms: Terms, usual: u64, shard: usize) {
+    pub fn put(&mut self, topic: &Topic, subscriber: &Jid, terms: SubscriptionTerms, usual: u64, shard: usize) {
         let node = self.nodes.entry(topic.clone()).or_insert_with(|| {
             self.data.open.fetch_add(1, Ordering::Relaxed);
-            Node { topic: Arc::new(topic.clone()), subscribers: BTreeMap::new(), last: None, paces: Vec::new() }
+            DataNode { topic: Arc::new(topic.clone()), subscribers: BTreeMap::new(), last: None, paces: Vec::new() }
         });
         let is_first = node.subscribers.is_empty();
         if node.subscribers.insert(subscriber.clone(), terms).is_none() {
@@ -113,7 +113,7 @@ impl DataState {
     }
 
     /// Returns the options of a subscription, if there is one.
-    pub fn terms(&self, topic: &Topic, subscriber: &Jid) -> Option<Terms> {
+    pub fn terms(&self, topic: &Topic, subscriber: &Jid) -> Option<SubscriptionTerms> {
         self.nodes.get(topic)?.subscribers.get(subscriber).copied()
     }
 
@@ -123,10 +123,10 @@ impl DataState {
     }
 }
 
-impl Node {
+impl DataNode {
     /// Sorts the subscribers by how often they are notified.
     fn sort(&mut self, usual: u64) {
-        let mut paces: Vec<Pace> = Vec::new();
+        let mut paces: Vec<SubscriberPace> = Vec::new();
         for (jid, terms) in self.subscribers.iter().filter(|(_, terms)| terms.deliver) {
             let interval = terms.interval.unwrap_or(usual);
             match paces.iter_mut().find(|pace| pace.interval == interval) {
@@ -134,7 +134,7 @@ impl Node {
                 None => {
                     let before = self.paces.iter().find(|pace| pace.interval == interval);
                     let (sent_at, waits) = before.map_or((None, false), |before| (before.sent_at, before.waits));
-                    paces.push(Pace { interval, sent_at, waits, to: vec![jid.clone()] });
+                    paces.push(SubscriberPace { interval, sent_at, waits, to: vec![jid.clone()] });
                 }
             }
         }
@@ -142,7 +142,7 @@ impl Node {
     }
 }
 
-impl Terms {
+impl SubscriptionTerms {
     /// Those that hold if nobody says anything.
     pub const USUAL: Self = Self { deliver: true, interval: None };
 
@@ -180,7 +180,7 @@ impl Terms {
             )
     }
 
-    /// As the store keeps them; nothing for the usual ones.
+    /// Returns the options as the store keeps them; nothing for the usual ones.
     pub fn stored(&self) -> Vec<u8> {
         if *self == Self::USUAL {
             return Vec::new();
@@ -194,7 +194,7 @@ impl Terms {
         Writer::write(&form.element()).into_bytes()
     }
 
-    /// As they are stored.
+    /// Reads the options as they are stored.
     pub fn read(stored: &[u8]) -> Self {
         let mut terms = Self::USUAL;
         if let Some(form) = Element::parse(stored).ok().and_then(|element| Form::read(&element)) {

@@ -14,18 +14,18 @@ use serde::{Deserialize, Serialize};
 use super::options::{NODES, SUBSCRIPTIONS};
 use super::pace;
 use super::source::Topic;
-use super::state::{DataState, Terms, described};
+use super::state::{DataState, SubscriptionTerms, described};
 use crate::error::{failed, not_subscribed, specific};
-use crate::request::Call;
+use crate::request::PubsubCall;
 
 /// Ends the subscriptions of this full JID, or of this account whatever the resource.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Over {
+pub(super) struct SubscriptionsOver {
     pub subscriber: Jid,
     pub is_session: bool,
 }
 
-impl Letter for Over {
+impl Letter for SubscriptionsOver {
     const NAME: &'static str = "data over";
 
     fn open(self, world: &mut World) {
@@ -33,8 +33,15 @@ impl Letter for Over {
     }
 }
 
-/// §6.1, or a change of the options of a subscription that is there.
-pub(super) fn subscribe(world: &mut World, call: Call, node: &str, jid: Jid, form: Option<&Form>, options: &Options) {
+/// Subscribes (§6.1), or changes the options of a subscription that is there.
+pub(super) fn subscribe(
+    world: &mut World,
+    call: PubsubCall,
+    node: &str,
+    jid: Jid,
+    form: Option<&Form>,
+    options: &Options,
+) {
     let topic = topic(&call, node);
     // A subscription of a full JID ends with its session: so it has to be one, and the one that
     // asks.
@@ -47,7 +54,7 @@ pub(super) fn subscribe(world: &mut World, call: Call, node: &str, jid: Jid, for
         Some(_) => Ok(()),
         None => described(world, &call.iq, node).map(drop).and_then(|()| fits(state, &topic, &jid, options)),
     };
-    let terms = allowed.and_then(|()| with_form(before.unwrap_or(Terms::USUAL), form, options));
+    let terms = allowed.and_then(|()| with_form(before.unwrap_or(SubscriptionTerms::USUAL), form, options));
     let terms = match terms {
         Ok(terms) => terms,
         Err(error) => return call.refuse(world, error),
@@ -69,7 +76,7 @@ pub(super) fn subscribe(world: &mut World, call: Call, node: &str, jid: Jid, for
 }
 
 /// Ends a subscription (§6.2).
-pub(super) fn unsubscribe(world: &mut World, call: Call, node: &str, jid: Jid) {
+pub(super) fn unsubscribe(world: &mut World, call: PubsubCall, node: &str, jid: Jid) {
     let topic = topic(&call, node);
     if world.state::<DataState>().terms(&topic, &jid).is_none() {
         return match described(world, &call.iq, node) {
@@ -100,7 +107,7 @@ fn over(world: &mut World, subscriber: &Jid, is_session: bool) {
 }
 
 /// Replies with the options of a subscription (§6.3.2).
-pub(super) fn options(world: &mut World, call: &Call, node: &str, jid: &Jid, options: &Options) {
+pub(super) fn options(world: &mut World, call: &PubsubCall, node: &str, jid: &Jid, options: &Options) {
     let topic = topic(call, node);
     let Some(terms) = world.state::<DataState>().terms(&topic, jid) else {
         return call.refuse(world, not_subscribed(ErrorType::Modify));
@@ -112,7 +119,7 @@ pub(super) fn options(world: &mut World, call: &Call, node: &str, jid: &Jid, opt
 }
 
 /// Changes the options of a subscription (§6.3.5).
-pub(super) fn set_options(world: &mut World, call: Call, node: &str, jid: Jid, form: &Form, options: &Options) {
+pub(super) fn set_options(world: &mut World, call: PubsubCall, node: &str, jid: Jid, form: &Form, options: &Options) {
     let topic = topic(&call, node);
     let Some(before) = world.state::<DataState>().terms(&topic, &jid) else {
         return call.refuse(world, not_subscribed(ErrorType::Modify));
@@ -127,14 +134,14 @@ pub(super) fn set_options(world: &mut World, call: Call, node: &str, jid: Jid, f
 }
 
 /// Replies with the options of new subscriptions (§6.4).
-pub(super) fn default_options(world: &mut World, call: &Call, options: &Options) {
+pub(super) fn default_options(world: &mut World, call: &PubsubCall, options: &Options) {
     let mut reply = call.iq.result();
-    reply.start_ns("pubsub", ns::PUBSUB).start("default").element(&Terms::USUAL.form(options).element());
+    reply.start_ns("pubsub", ns::PUBSUB).start("default").element(&SubscriptionTerms::USUAL.form(options).element());
     world.reply(&call.iq, reply);
 }
 
-/// XEP-0060 §5.6: the subscriptions of the asker, to all nodes or to one.
-pub(super) fn own(world: &mut World, call: &Call, node: Option<&str>) {
+/// Lists the subscriptions of the asker, to all nodes or to one (XEP-0060 §5.6).
+pub(super) fn own(world: &mut World, call: &PubsubCall, node: Option<&str>) {
     let found = world.state::<DataState>().data.subscriptions.of(&call.iq.from.to_bare(), call.iq.to.domain());
     let mut reply = call.iq.result();
     reply.start_ns("pubsub", ns::PUBSUB).start("subscriptions").opt_attr("node", node);
@@ -146,14 +153,14 @@ pub(super) fn own(world: &mut World, call: &Call, node: Option<&str>) {
     world.reply(&call.iq, reply);
 }
 
-/// §5.7: nobody has any.
-pub(super) fn affiliations(world: &mut World, call: &Call, node: Option<&str>) {
+/// Lists the affiliations of the asker (§5.7): nobody has any.
+pub(super) fn affiliations(world: &mut World, call: &PubsubCall, node: Option<&str>) {
     let mut reply = call.iq.result();
     reply.start_ns("pubsub", ns::PUBSUB).start("affiliations").opt_attr("node", node);
     world.reply(&call.iq, reply);
 }
 
-fn topic(call: &Call, node: &str) -> Topic {
+fn topic(call: &PubsubCall, node: &str) -> Topic {
     Topic { host: call.iq.to.domain().to_owned(), node: node.to_owned() }
 }
 
@@ -170,7 +177,11 @@ fn fits(state: &DataState, topic: &Topic, jid: &Jid, options: &Options) -> Resul
     Ok(())
 }
 
-fn with_form(mut terms: Terms, form: Option<&Form>, options: &Options) -> Result<Terms, StanzaError> {
+fn with_form(
+    mut terms: SubscriptionTerms,
+    form: Option<&Form>,
+    options: &Options,
+) -> Result<SubscriptionTerms, StanzaError> {
     if let Some(form) = form {
         terms.apply(form, options.number("shortest_interval_ms"))?;
     }
@@ -183,7 +194,7 @@ fn set(
     world: &mut World,
     topic: Topic,
     jid: Jid,
-    terms: Terms,
+    terms: SubscriptionTerms,
     options: &Options,
     then: impl FnOnce(&mut World, &Topic, &Jid, Result<(), StoreError>) + 'static,
 ) {

@@ -14,12 +14,12 @@ use rookery_jid::{Jid, JidRef};
 use super::source::Topic;
 
 /// By account: the nodes, and who of the account is subscribed.
-type Table = Map<Jid, BTreeSet<(Arc<Topic>, Jid)>>;
+type SubscriptionTable = Map<Jid, BTreeSet<(Arc<Topic>, Jid)>>;
 
 /// The subscriptions of all accounts.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
-    by_account: Mutex<Table>,
+    by_account: Mutex<SubscriptionTable>,
     /// The number of subscriptions of full JIDs.
     sessions: AtomicUsize,
 }
@@ -71,7 +71,7 @@ impl Subscriptions {
         own.filter(|(topic, _)| topic.host == host).cloned().collect()
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, SubscriptionTable> {
         lock(&self.by_account)
     }
 }

@@ -9,9 +9,9 @@ use std::sync::mpsc;
 use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, NULL, SRV};
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
-use name_server::{Say, Server, find, find_by};
+use name_server::{NameServer, Say, find, find_by};
 use rookery_federation::{Address, Found, NotFound};
-use rookery_resolver::{Dns, Lookups, Route, Settings};
+use rookery_resolver::{Dns, Lookups, ResolverSettings, Route};
 use rookery_shard::Resolver;
 
 fn srv(priority: u16, port: u16, target: &str) -> RData {
@@ -31,7 +31,7 @@ const STARTTLS: &str = "_xmpp-server._tcp.a.example.";
 
 #[test]
 fn records_of_both_names_are_mixed_by_priority() {
-    let server = Server::start();
+    let server = NameServer::start();
     server.say(DIRECT, RecordType::SRV, Say::Records(vec![srv(5, 5270, "one.example."), srv(20, 443, "two.example.")]));
     server.say(
         STARTTLS,
@@ -46,7 +46,7 @@ fn records_of_both_names_are_mixed_by_priority() {
 
 #[test]
 fn without_records_the_domain_itself_is_the_server() {
-    let server = Server::start();
+    let server = NameServer::start();
     server.say("a.example.", RecordType::A, Say::Records(vec![a(1)]));
     assert_eq!(server.find("a.example"), Ok(vec![at(1, 5269, false)]));
     assert_eq!(server.find("nowhere.example"), Err(NotFound::NoServer));
@@ -61,7 +61,7 @@ fn a_name_server_that_fails_says_nothing_about_the_domain() {
         Say::Code(ResponseCode::NotImp),
     ];
     for failure in failures {
-        let server = Server::start();
+        let server = NameServer::start();
         server.say("a.example.", RecordType::A, Say::Records(vec![a(1)]));
         server.say(STARTTLS, RecordType::SRV, failure);
         assert_eq!(server.find("a.example"), Err(NotFound::NoAnswer));
@@ -71,7 +71,7 @@ fn a_name_server_that_fails_says_nothing_about_the_domain() {
 
 #[test]
 fn what_is_no_message_is_no_answer() {
-    let server = Server::start();
+    let server = NameServer::start();
     server.say("a.example.", RecordType::A, Say::Records(vec![a(1)]));
     server.say(STARTTLS, RecordType::SRV, Say::Garbage);
     assert_eq!(server.find("a.example"), Err(NotFound::NoAnswer));
@@ -79,7 +79,7 @@ fn what_is_no_message_is_no_answer() {
 
 #[test]
 fn a_target_that_cannot_be_looked_up_does_not_hide_the_others() {
-    let server = Server::start();
+    let server = NameServer::start();
     let both = vec![srv(1, 5269, "broken.example."), srv(2, 5269, "good.example.")];
     server.say(STARTTLS, RecordType::SRV, Say::Records(both));
     server.say("broken.example.", RecordType::A, Say::Code(ResponseCode::ServFail));
@@ -96,13 +96,13 @@ fn a_target_that_cannot_be_looked_up_does_not_hide_the_others() {
 /// before that.
 #[test]
 fn silence_about_one_family_does_not_hide_the_other() {
-    let server = Server::start();
+    let server = NameServer::start();
     server.say("a.example.", RecordType::A, Say::Records(vec![a(1)]));
     server.say("a.example.", RecordType::AAAA, Say::Silence);
     assert_eq!(server.find("a.example"), Ok(vec![at(1, 5269, false)]));
     assert_eq!(server.asked(RecordType::AAAA), ["a.example."]);
     // Where signatures count, both are waited for.
-    let server = Server::start();
+    let server = NameServer::start();
     let six = RData::AAAA(AAAA("2001:db8::1".parse().expect("an address")));
     server.say("a.example.", RecordType::A, Say::Secure(vec![a(1)]));
     server.say("a.example.", RecordType::AAAA, Say::SecureLate(vec![six]));
@@ -111,7 +111,7 @@ fn silence_about_one_family_does_not_hide_the_other() {
 
 #[test]
 fn a_domain_may_say_that_it_has_no_server() {
-    let server = Server::start();
+    let server = NameServer::start();
     server.say("a.example.", RecordType::A, Say::Records(vec![a(1)]));
     server.say(DIRECT, RecordType::SRV, Say::Records(vec![srv(0, 0, ".")]));
     server.say(STARTTLS, RecordType::SRV, Say::Records(vec![srv(0, 0, ".")]));
@@ -121,7 +121,7 @@ fn a_domain_may_say_that_it_has_no_server() {
 
 #[test]
 fn names_are_asked_as_they_are_and_in_ascii() {
-    let server = Server::start();
+    let server = NameServer::start();
     assert_eq!(server.find("b\u{fc}cher.example"), Err(NotFound::NoServer));
     let mut asked = server.asked(RecordType::SRV);
     asked.sort();
@@ -137,10 +137,10 @@ fn names_are_asked_as_they_are_and_in_ascii() {
 /// certificate. Where an operator leads to it by hand, it is a name like any other.
 #[test]
 fn addresses_are_no_domains() {
-    let server = Server::start();
+    let server = NameServer::start();
     for literal in ["192.0.2.1", "127.0.0.1", "[2001:db8::1]", "2001:db8::1", "[::ffff:192.0.2.1]", "0.0.0.0"] {
         assert_eq!(server.find(literal), Err(NotFound::NoServer), "{literal}");
-        let settings = Settings { servers: vec![server.address], ..Settings::default() };
+        let settings = ResolverSettings { servers: vec![server.address], ..ResolverSettings::default() };
         let (lines, found) = rookery_resolver::explain(&settings, literal);
         assert_eq!(found, Err(NotFound::NoServer), "{literal}");
         assert!(lines.len() == 1 && lines[0].contains("routes"), "{literal}: {lines:?}");
@@ -149,14 +149,18 @@ fn addresses_are_no_domains() {
     let by_hand = |host: &str| Route { domain: "192.0.2.1".into(), host: host.into(), port: 5269, direct_tls: false };
     for host in ["192.0.2.1", "xmpp.a.example"] {
         server.say("xmpp.a.example.", RecordType::A, Say::Records(vec![a(1)]));
-        let settings = Settings { servers: vec![server.address], routes: vec![by_hand(host)], ..Settings::default() };
+        let settings = ResolverSettings {
+            servers: vec![server.address],
+            routes: vec![by_hand(host)],
+            ..ResolverSettings::default()
+        };
         assert_eq!(find_by(settings, "192.0.2.1"), Ok(vec![at(1, 5269, false)]), "{host}");
     }
 }
 
 #[test]
 fn long_answers_come_over_tcp() {
-    let server = Server::start();
+    let server = NameServer::start();
     server.say(STARTTLS, RecordType::SRV, Say::Longer(vec![srv(1, 5269, "one.example.")]));
     server.say("one.example.", RecordType::A, Say::Records(vec![a(1)]));
     assert_eq!(server.find("a.example"), Ok(vec![at(1, 5269, false)]));
@@ -164,7 +168,7 @@ fn long_answers_come_over_tcp() {
 
 #[test]
 fn lies_are_not_believed() {
-    let server = Server::start();
+    let server = NameServer::start();
     server.say(
         STARTTLS,
         RecordType::SRV,
@@ -174,7 +178,7 @@ fn lies_are_not_believed() {
     server.say("evil.example.", RecordType::A, Say::Records(vec![a(66)]));
     assert_eq!(server.find("a.example"), Ok(vec![at(1, 5269, false)]));
     // Records of a name that nobody has asked for.
-    let server = Server::start();
+    let server = NameServer::start();
     server.say(STARTTLS, RecordType::SRV, Say::Other(vec![srv(1, 666, "evil.example.")]));
     server.say("evil.example.", RecordType::A, Say::Records(vec![a(66)]));
     let found = server.find("a.example");
@@ -188,13 +192,13 @@ fn what_is_said_of_signatures_changes_nothing() {
     let records = vec![srv(1, 5270, "xmpp.a.example.")];
     let tlsa = RData::Unknown { code: RecordType::TLSA, rdata: NULL::with(vec![3, 1, 1, 0xff]) };
     for say in [Say::Records, Say::Secure] {
-        let server = Server::start();
+        let server = NameServer::start();
         server.say("_xmpp-server._tcp.a.example.", RecordType::SRV, say(records.clone()));
         server.say("xmpp.a.example.", RecordType::A, say(vec![a(1)]));
         server.say("_5270._tcp.xmpp.a.example.", RecordType::TLSA, say(vec![tlsa.clone()]));
         assert_eq!(server.find("a.example"), Ok(vec![at(1, 5270, false)]));
     }
-    let server = Server::start();
+    let server = NameServer::start();
     server.say("_xmpp-server._tcp.a.example.", RecordType::SRV, Say::Code(ResponseCode::ServFail));
     server.say("a.example.", RecordType::A, Say::Secure(vec![a(1)]));
     assert_eq!(server.find("a.example"), Err(NotFound::NoAnswer));
@@ -202,7 +206,7 @@ fn what_is_said_of_signatures_changes_nothing() {
 
 #[test]
 fn names_that_lead_in_circles_end() {
-    let server = Server::start();
+    let server = NameServer::start();
     let alias = |of: &str| RData::CNAME(CNAME(Name::from_ascii(of).expect("a name")));
     server.say(STARTTLS, RecordType::SRV, Say::Records(vec![srv(1, 5269, "one.example.")]));
     for (name, to) in [("one.example.", "two.example."), ("two.example.", "one.example.")] {
@@ -219,7 +223,7 @@ fn names_that_lead_in_circles_end() {
 
 #[test]
 fn targets_and_addresses_are_bounded() {
-    let server = Server::start();
+    let server = NameServer::start();
     let many = (0..60).map(|number| srv(number, 5269, &format!("t{number}.example."))).collect();
     server.say(STARTTLS, RecordType::SRV, Say::Longer(many));
     for number in 0..60 {
@@ -234,7 +238,7 @@ fn targets_and_addresses_are_bounded() {
 
 #[test]
 fn another_name_server_is_asked_where_one_is_broken() {
-    let (broken, good) = (Server::start(), Server::start());
+    let (broken, good) = (NameServer::start(), NameServer::start());
     for name in [DIRECT, STARTTLS, "one.example."] {
         for type_ in [RecordType::SRV, RecordType::A, RecordType::AAAA] {
             broken.say(name, type_, Say::Code(ResponseCode::ServFail));
@@ -247,10 +251,11 @@ fn another_name_server_is_asked_where_one_is_broken() {
 
 #[test]
 fn a_domain_is_asked_for_once_while_its_answer_holds() {
-    let server = Server::start();
+    let server = NameServer::start();
     server.say(STARTTLS, RecordType::SRV, Say::Records(vec![srv(1, 5269, "one.example.")]));
     server.say("one.example.", RecordType::A, Say::Records(vec![a(1)]));
-    let dns = Dns::start(Settings { servers: vec![server.address], ..Settings::default() }).expect("a thread");
+    let dns = Dns::start(ResolverSettings { servers: vec![server.address], ..ResolverSettings::default() })
+        .expect("a thread");
     for _ in 0..10 {
         let (tell, told) = mpsc::channel();
         dns.resolve("a.example", Box::new(move |found| tell.send(found).expect("somebody waits")));
@@ -264,10 +269,10 @@ fn a_domain_is_asked_for_once_while_its_answer_holds() {
 
 #[test]
 fn an_operator_is_told_what_dns_says() {
-    let server = Server::start();
+    let server = NameServer::start();
     server.say(STARTTLS, RecordType::SRV, Say::Records(vec![srv(1, 5269, "one.example.")]));
     server.say("one.example.", RecordType::A, Say::Records(vec![a(1)]));
-    let settings = Settings { servers: vec![server.address], ..Settings::default() };
+    let settings = ResolverSettings { servers: vec![server.address], ..ResolverSettings::default() };
     let (lines, found) = rookery_resolver::explain(&settings, "a.example");
     assert_eq!(found, Ok(vec![at(1, 5269, false)]));
     let told = ["_xmpps-server._tcp.a.example. SRV: none", "_xmpp-server._tcp.a.example. SRV: 1 0 5269 one.example."];
@@ -277,12 +282,12 @@ fn an_operator_is_told_what_dns_says() {
 
 #[test]
 fn single_records_are_looked_up_as_they_are() {
-    let server = Server::start();
+    let server = NameServer::start();
     let clients = "_xmpp-client._tcp.a.example";
     server.say("a.example.", RecordType::A, Say::Records(vec![a(1), a(2)]));
     server.say("_xmpp-client._tcp.a.example.", RecordType::SRV, Say::Records(vec![srv(0, 5222, "one.example.")]));
-    let lookups =
-        Lookups::new(&Settings { servers: vec![server.address], ..Settings::default() }).expect("a name server");
+    let lookups = Lookups::new(&ResolverSettings { servers: vec![server.address], ..ResolverSettings::default() })
+        .expect("a name server");
     let mut found = lookups.addresses("a.example").expect("an answer");
     found.sort();
     assert_eq!(found, [1, 2].map(|last| IpAddr::V4(Ipv4Addr::new(192, 0, 2, last))));
@@ -306,9 +311,9 @@ fn usable() -> RData {
     tlsa(&[&[3, 1, 1][..], &[0xab; 32]].concat())
 }
 
-/// A zone in which everything is signed, and TLSA records as a test says.
-fn signed_zone(records: Say) -> Server {
-    let server = Server::start();
+/// Returns a zone in which everything is signed, and TLSA records as a test says.
+fn signed_zone(records: Say) -> NameServer {
+    let server = NameServer::start();
     server.say(STARTTLS, RecordType::SRV, Say::Secure(vec![srv(1, 5269, HOST)]));
     server.say(HOST, RecordType::A, Say::Secure(vec![a(1)]));
     server.say(TLSA, RecordType::TLSA, records);
@@ -347,7 +352,7 @@ fn certificates_are_named_where_all_that_leads_to_them_is_signed() {
 
 #[test]
 fn a_domain_without_srv_records_names_certificates_itself() {
-    let server = Server::start();
+    let server = NameServer::start();
     server.say("a.example.", RecordType::A, Say::Secure(vec![a(1)]));
     server.say("_5269._tcp.a.example.", RecordType::TLSA, Say::Secure(vec![usable()]));
     assert!(named(server.find_trusting("a.example")).is_some());
@@ -358,13 +363,13 @@ fn a_domain_without_srv_records_names_certificates_itself() {
 fn certificates_are_named_at_the_end_of_aliases() {
     const END: &str = "machine.provider.example.";
     let aliased = |signed: bool| {
-        let server = Server::start();
+        let server = NameServer::start();
         let say = if signed { Say::SecureAlias(END, vec![a(1)]) } else { Say::Alias(END, vec![a(1)]) };
         server.say(STARTTLS, RecordType::SRV, Say::Secure(vec![srv(1, 5269, HOST)]));
         server.say(HOST, RecordType::A, say);
         server
     };
-    let of = |server: &Server| {
+    let of = |server: &NameServer| {
         let found = server.find_trusting("a.example").expect("an address");
         found[0].tlsa.as_ref().map(|tlsa| tlsa.name())
     };

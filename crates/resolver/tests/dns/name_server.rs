@@ -10,7 +10,7 @@ use hickory_resolver::proto::op::{Message, MessageType, ResponseCode};
 use hickory_resolver::proto::rr::rdata::CNAME;
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use rookery_federation::Found;
-use rookery_resolver::{Dns, Settings};
+use rookery_resolver::{Dns, ResolverSettings};
 use rookery_shard::Resolver;
 
 /// A reply of the name server to a question.
@@ -40,16 +40,16 @@ pub enum Say {
     SecureLate(Vec<RData>),
 }
 
-type Script = Arc<Mutex<BTreeMap<(String, RecordType), Say>>>;
+type NameServerScript = Arc<Mutex<BTreeMap<(String, RecordType), Say>>>;
 
 /// A name server, until the process ends.
-pub struct Server {
+pub struct NameServer {
     pub address: SocketAddr,
-    script: Script,
+    script: NameServerScript,
     asked: Arc<Mutex<Vec<(String, RecordType)>>>,
 }
 
-impl Server {
+impl NameServer {
     pub fn start() -> Self {
         // A port that is free for datagrams may be somebody's for connections.
         let (udp, address, tcp) = std::iter::repeat_with(|| {
@@ -59,7 +59,7 @@ impl Server {
         })
         .find_map(|bound| bound)
         .expect("a port for both");
-        let (script, asked) = (Script::default(), Arc::<Mutex<Vec<_>>>::default());
+        let (script, asked) = (NameServerScript::default(), Arc::<Mutex<Vec<_>>>::default());
         let server = Self { address, script: script.clone(), asked: asked.clone() };
         let (script_of_tcp, asked_by_tcp) = (script.clone(), asked.clone());
         thread::spawn(move || {
@@ -106,13 +106,13 @@ impl Server {
         find_by(self.trusting(), domain)
     }
 
-    pub fn trusting(&self) -> Settings {
-        Settings { servers: vec![self.address], dnssec: true, ..Settings::default() }
+    pub fn trusting(&self) -> ResolverSettings {
+        ResolverSettings { servers: vec![self.address], dnssec: true, ..ResolverSettings::default() }
     }
 }
 
 fn answers(
-    script: &Script,
+    script: &NameServerScript,
     asked: &Arc<Mutex<Vec<(String, RecordType)>>>,
     question: &[u8],
     is_tcp: bool,
@@ -187,10 +187,10 @@ fn answers(
 }
 
 pub fn find(servers: &[SocketAddr], domain: &str) -> Found {
-    find_by(Settings { servers: servers.to_vec(), ..Settings::default() }, domain)
+    find_by(ResolverSettings { servers: servers.to_vec(), ..ResolverSettings::default() }, domain)
 }
 
-pub fn find_by(settings: Settings, domain: &str) -> Found {
+pub fn find_by(settings: ResolverSettings, domain: &str) -> Found {
     let dns = Dns::start(settings).expect("a thread");
     let (tell, told) = mpsc::channel();
     dns.resolve(domain, Box::new(move |found| tell.send(found).expect("somebody waits")));

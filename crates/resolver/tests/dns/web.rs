@@ -11,7 +11,7 @@ use std::time::Duration;
 use hickory_resolver::proto::rr::rdata::{A, NULL, SRV};
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use rookery_federation::{Address, Found};
-use rookery_resolver::{Dns, Settings, Web};
+use rookery_resolver::{Dns, DocumentWeb, ResolverSettings};
 use rookery_shard::Resolver;
 use rookery_stream::tls::certificate::Authority;
 use rookery_stream::tls::trust::Trust;
@@ -20,10 +20,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::name_server::{Say, Server, find_by};
+use crate::name_server::{NameServer, Say, find_by};
 
 /// A web server, until the process ends.
-struct Site {
+struct WebSite {
     port: u16,
     /// Answers by host and path; without one the server says nothing.
     pages: Arc<Mutex<BTreeMap<String, String>>>,
@@ -31,7 +31,7 @@ struct Site {
     authority: Authority,
 }
 
-impl Site {
+impl WebSite {
     /// Starts one that has a certificate for `a.example` and `www.a.example`.
     fn start() -> Self {
         let authority = Authority::new(NOW).expect("an authority");
@@ -77,13 +77,13 @@ impl Site {
         self.asked.lock().expect("questions").clone()
     }
 
-    fn web(&self) -> Web {
+    fn web(&self) -> DocumentWeb {
         let trust = Arc::new(Trust::new([self.authority.der().to_vec()]));
-        Web { port: self.port, patience: Duration::from_secs(60), ..Web::new(trust, true) }
+        DocumentWeb { port: self.port, patience: Duration::from_secs(60), ..DocumentWeb::new(trust, true) }
     }
 
-    fn settings(&self, dns: &Server) -> Settings {
-        Settings { servers: vec![dns.address], web: Some(self.web()), ..Settings::default() }
+    fn settings(&self, dns: &NameServer) -> ResolverSettings {
+        ResolverSettings { servers: vec![dns.address], web: Some(self.web()), ..ResolverSettings::default() }
     }
 }
 
@@ -100,9 +100,9 @@ fn request(stream: &mut impl Read) -> Option<String> {
     Some(format!("{}{path}", host.split(':').next().expect("a name")))
 }
 
-/// A name server that knows a domain without SRV records, which is on this machine.
-fn names() -> Server {
-    let dns = Server::start();
+/// Starts a name server that knows a domain without SRV records, which is on this machine.
+fn names() -> NameServer {
+    let dns = NameServer::start();
     dns.say("a.example.", RecordType::A, Say::Records(vec![here()]));
     dns
 }
@@ -137,7 +137,7 @@ const PAGE: &str = "a.example/.well-known/host-meta.json";
 
 #[test]
 fn a_domain_without_srv_records_says_on_the_web_where_its_servers_are() {
-    let (site, dns) = (Site::start(), names());
+    let (site, dns) = (WebSite::start(), names());
     site.say(PAGE, "200 OK", "", &document());
     assert_eq!(find_by(site.settings(&dns), "a.example"), Ok(by_document()));
     let (lines, _) = rookery_resolver::explain(&site.settings(&dns), "a.example");
@@ -148,10 +148,10 @@ fn a_domain_without_srv_records_says_on_the_web_where_its_servers_are() {
 
 #[test]
 fn the_web_is_not_asked_where_dns_says_it_all() {
-    let (site, dns) = (Site::start(), names());
+    let (site, dns) = (WebSite::start(), names());
     site.say(PAGE, "200 OK", "", &document());
     // The operator doesn't want it.
-    assert_eq!(find_by(Settings { web: None, ..site.settings(&dns) }, "a.example"), Ok(vec![itself()]));
+    assert_eq!(find_by(ResolverSettings { web: None, ..site.settings(&dns) }, "a.example"), Ok(vec![itself()]));
     // There are SRV records.
     let target = Name::from_ascii("a.example.").expect("a name");
     dns.say(
@@ -161,11 +161,11 @@ fn the_web_is_not_asked_where_dns_says_it_all() {
     );
     assert_eq!(find_by(site.settings(&dns), "a.example"), Ok(vec![itself()]));
     // Its signed zone names certificates.
-    let signed = Server::start();
+    let signed = NameServer::start();
     let tlsa = RData::Unknown { code: RecordType::TLSA, rdata: NULL::with([&[3, 1, 1][..], &[0xab; 32]].concat()) };
     signed.say("a.example.", RecordType::A, Say::Secure(vec![here()]));
     signed.say("_5269._tcp.a.example.", RecordType::TLSA, Say::Secure(vec![tlsa]));
-    let found = find_by(Settings { dnssec: true, ..site.settings(&signed) }, "a.example").expect("an address");
+    let found = find_by(ResolverSettings { dnssec: true, ..site.settings(&signed) }, "a.example").expect("an address");
     assert_eq!(found.iter().map(|address| address.tlsa.is_some()).collect::<Vec<_>>(), [true]);
     // There is no such domain.
     assert!(find_by(site.settings(&dns), "nowhere.example").is_err());
@@ -185,7 +185,7 @@ fn without_a_good_document_the_domain_itself_is_the_server() {
         ("302 Found", "", ""),
     ];
     for (status, head, body) in cases {
-        let (site, dns) = (Site::start(), names());
+        let (site, dns) = (WebSite::start(), names());
         site.say(PAGE, status, head, body);
         assert_eq!(find_by(site.settings(&dns), "a.example"), Ok(vec![itself()]), "{status}");
         assert_eq!(site.asked(), [PAGE], "{status}");
@@ -194,19 +194,19 @@ fn without_a_good_document_the_domain_itself_is_the_server() {
 
 #[test]
 fn who_says_nothing_is_not_waited_for() {
-    let (site, dns) = (Site::start(), names());
-    let web = Web { patience: Duration::from_millis(50), ..site.web() };
-    assert_eq!(find_by(Settings { web: Some(web), ..site.settings(&dns) }, "a.example"), Ok(vec![itself()]));
+    let (site, dns) = (WebSite::start(), names());
+    let web = DocumentWeb { patience: Duration::from_millis(50), ..site.web() };
+    assert_eq!(find_by(ResolverSettings { web: Some(web), ..site.settings(&dns) }, "a.example"), Ok(vec![itself()]));
 }
 
 /// The document is that of the domain: nobody in between can make one.
 #[test]
 fn a_certificate_that_does_not_hold_proves_no_document() {
-    let (site, dns) = (Site::start(), names());
+    let (site, dns) = (WebSite::start(), names());
     site.say(PAGE, "200 OK", "", &document());
     let trust = Arc::new(Trust::new([Authority::new(NOW).expect("an authority").der().to_vec()]));
-    let web = Web { trust, ..site.web() };
-    assert_eq!(find_by(Settings { web: Some(web), ..site.settings(&dns) }, "a.example"), Ok(vec![itself()]));
+    let web = DocumentWeb { trust, ..site.web() };
+    assert_eq!(find_by(ResolverSettings { web: Some(web), ..site.settings(&dns) }, "a.example"), Ok(vec![itself()]));
     dns.say("b.example.", RecordType::A, Say::Records(vec![here()]));
     site.say("b.example/.well-known/host-meta.json", "200 OK", "", &document());
     assert_eq!(find_by(site.settings(&dns), "b.example"), Ok(vec![itself()]), "a certificate for others");
@@ -215,16 +215,16 @@ fn a_certificate_that_does_not_hold_proves_no_document() {
 
 #[test]
 fn nobody_has_us_ask_private_addresses() {
-    let (site, dns) = (Site::start(), names());
+    let (site, dns) = (WebSite::start(), names());
     site.say(PAGE, "200 OK", "", &document());
-    let web = Web { allow_private_addresses: false, ..site.web() };
-    assert_eq!(find_by(Settings { web: Some(web), ..site.settings(&dns) }, "a.example"), Ok(vec![itself()]));
+    let web = DocumentWeb { allow_private_addresses: false, ..site.web() };
+    assert_eq!(find_by(ResolverSettings { web: Some(web), ..site.settings(&dns) }, "a.example"), Ok(vec![itself()]));
     assert_eq!(site.asked(), [""; 0]);
 }
 
 #[test]
 fn redirections_are_followed_within_https_and_not_for_ever() {
-    let (site, dns) = (Site::start(), names());
+    let (site, dns) = (WebSite::start(), names());
     dns.say("www.a.example.", RecordType::A, Say::Records(vec![here()]));
     let port = site.port;
     site.say(PAGE, "301 Moved", &format!("location: https://www.a.example:{port}/x\r\n"), "");
@@ -254,7 +254,7 @@ fn redirections_are_followed_within_https_and_not_for_ever() {
 #[test]
 fn a_document_is_read_once_while_it_holds_and_so_is_none() {
     for (status, expected) in [("200 OK", by_document()), ("404 Not Found", vec![itself()])] {
-        let (site, dns) = (Site::start(), names());
+        let (site, dns) = (WebSite::start(), names());
         site.say(PAGE, status, "", &document());
         let resolver = Dns::start(site.settings(&dns)).expect("a thread");
         for _ in 0..3 {

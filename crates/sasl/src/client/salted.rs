@@ -41,12 +41,12 @@ impl ClientKeys {
 /// memory and forgets nothing; drop it to empty it.
 #[derive(Default)]
 pub struct SaltedPasswords {
-    entries: Mutex<BTreeMap<Input, Arc<ClientKeys>>>,
+    entries: Mutex<BTreeMap<SaltedInput, Arc<ClientKeys>>>,
 }
 
 /// Everything that goes into PBKDF2.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Input {
+struct SaltedInput {
     hash: Hash,
     iterations: u32,
     salt: Vec<u8>,
@@ -79,7 +79,7 @@ impl SaltedPasswords {
         iterations: u32,
         derive: impl FnOnce() -> Arc<ClientKeys>,
     ) -> Arc<ClientKeys> {
-        let input = Input { hash, iterations, salt: salt.to_vec(), password: password.to_owned() };
+        let input = SaltedInput { hash, iterations, salt: salt.to_vec(), password: password.to_owned() };
         if let Some(keys) = lock(&self.entries).get(&input) {
             return keys.clone();
         }

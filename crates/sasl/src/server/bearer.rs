@@ -4,13 +4,13 @@
 //! n,a=juliet@example.org, 0x01 auth=Bearer TOKEN 0x01 host=… 0x01 port=… 0x01 0x01
 //! ```
 
-use super::{Context, Step};
+use super::{ServerContext, ServerStep};
 use crate::Failure;
 use crate::message;
 
 /// Reads the client's message. The token can't be judged here: that takes the keys of the one
 /// that has issued it.
-pub(super) fn read(context: &Context, message: &[u8]) -> Result<Step, Failure> {
+pub(super) fn read(context: &ServerContext, message: &[u8]) -> Result<ServerStep, Failure> {
     let text = std::str::from_utf8(message).map_err(|_| Failure::MalformedRequest)?;
     let (header, fields) = text.split_once(SEPARATOR).ok_or(Failure::MalformedRequest)?;
     let wanted = match authzid(header).ok_or(Failure::MalformedRequest)? {
@@ -20,7 +20,7 @@ pub(super) fn read(context: &Context, message: &[u8]) -> Result<Step, Failure> {
     let fields = fields.strip_suffix(END).ok_or(Failure::MalformedRequest)?;
     let auth = fields.split(SEPARATOR).find_map(|field| field.strip_prefix("auth="));
     let token = auth.and_then(bearer).ok_or(Failure::MalformedRequest)?;
-    Ok(Step::Bearer { token: token.to_owned(), wanted })
+    Ok(ServerStep::Bearer { token: token.to_owned(), wanted })
 }
 
 /// Returns the address in a GS2 header (RFC 5801 §4), if there is one; `None` if it is no header.

@@ -4,7 +4,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use rookery_base::chance;
 use subtle::ConstantTimeEq;
 
-use super::{Context, Decoy, Step};
+use super::{Decoy, ServerContext, ServerStep};
 use crate::message::{BindingFlag, ClientFinal, ClientFirst};
 use crate::{BindingType, Credentials, Failure, Hash, Keys};
 
@@ -31,12 +31,12 @@ struct Challenged {
 }
 
 impl Scram {
-    /// Reads the client-first message. Returns [`Step::NeedCredentials`] with it.
-    pub(super) fn read(context: &Context, hash: Hash, message: &[u8]) -> Result<(Scram, Step), Failure> {
+    /// Reads the client-first message. Returns [`ServerStep::NeedCredentials`] with it.
+    pub(super) fn read(context: &ServerContext, hash: Hash, message: &[u8]) -> Result<(Scram, ServerStep), Failure> {
         let first = ClientFirst::parse(message).ok_or(Failure::MalformedRequest)?;
         let binding = expected_binding(context, &first)?;
         let username = context.user(&first.username, first.authzid.as_deref())?;
-        let step = Step::NeedCredentials { username: username.clone(), authzid: first.authzid };
+        let step = ServerStep::NeedCredentials { username: username.clone(), authzid: first.authzid };
         let scram = Scram {
             hash,
             username,
@@ -50,7 +50,7 @@ impl Scram {
     }
 
     /// Makes the server-first message.
-    pub(super) fn challenge(&mut self, found: Option<&Credentials>, decoy: &Decoy) -> Result<Step, Failure> {
+    pub(super) fn challenge(&mut self, found: Option<&Credentials>, decoy: &Decoy) -> Result<ServerStep, Failure> {
         let mut random = [0; NONCE_BYTES];
         chance::fill(&mut random).map_err(|_| Failure::TemporaryAuthFailure)?;
         self.challenge_with(&STANDARD.encode(random), found, decoy)
@@ -62,7 +62,7 @@ impl Scram {
         nonce: &str,
         found: Option<&Credentials>,
         decoy: &Decoy,
-    ) -> Result<Step, Failure> {
+    ) -> Result<ServerStep, Failure> {
         if self.challenged.is_some() {
             return Err(Failure::TemporaryAuthFailure);
         }
@@ -75,13 +75,13 @@ impl Scram {
             server_first.push_str(",h=");
             server_first.push_str(&self.downgrade);
         }
-        let step = Step::Challenge(server_first.clone().into_bytes());
+        let step = ServerStep::Challenge(server_first.clone().into_bytes());
         self.challenged = Some(Challenged { keys, real: found.is_some(), server_first });
         Ok(step)
     }
 
     /// Judges the client-final message.
-    pub(super) fn finish(self, message: &[u8]) -> Result<Step, Failure> {
+    pub(super) fn finish(self, message: &[u8]) -> Result<ServerStep, Failure> {
         // Without a challenge this is a response that nobody asked for.
         let challenged = self.challenged.ok_or(Failure::MalformedRequest)?;
         let last = ClientFinal::parse(message).ok_or(Failure::MalformedRequest)?;
@@ -94,7 +94,7 @@ impl Scram {
             return Err(Failure::NotAuthorized);
         }
         let additional = format!("v={}", STANDARD.encode(signature)).into_bytes();
-        Ok(Step::Success { username: self.username, additional })
+        Ok(ServerStep::Success { username: self.username, additional })
     }
 }
 
@@ -114,7 +114,7 @@ impl Keys {
 
 /// Checks the client's binding flag against mechanism and offer (RFC 5802 §6); returns what the
 /// client will have to repeat.
-fn expected_binding(context: &Context, first: &ClientFirst<'_>) -> Result<String, Failure> {
+fn expected_binding(context: &ServerContext, first: &ClientFirst<'_>) -> Result<String, Failure> {
     let mut expected = first.header.as_bytes().to_vec();
     match first.binding {
         BindingFlag::Bound(name) if context.mechanism.binds() => {

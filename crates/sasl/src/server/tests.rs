@@ -18,7 +18,7 @@ fn bindings() -> ChannelBindings {
 
 /// Runs a whole exchange of our client against the server. The client believes `seen` where the
 /// server has `announced`.
-struct Run {
+struct ServerRun {
     announced: Vec<Mechanism>,
     seen: Option<Vec<&'static str>>,
     server_bindings: ChannelBindings,
@@ -28,9 +28,9 @@ struct Run {
     authzid: Option<&'static str>,
 }
 
-impl Default for Run {
-    fn default() -> Run {
-        Run {
+impl Default for ServerRun {
+    fn default() -> ServerRun {
+        ServerRun {
             announced: offered(&bindings(), true),
             seen: None,
             server_bindings: bindings(),
@@ -42,8 +42,8 @@ impl Default for Run {
     }
 }
 
-impl Run {
-    fn with(&self, mechanism: Mechanism) -> Result<Step, client::ClientError> {
+impl ServerRun {
+    fn with(&self, mechanism: Mechanism) -> Result<ServerStep, client::ClientError> {
         let types: Vec<_> = self.server_bindings.types().map(BindingType::name).collect();
         let names: Vec<_> = self.announced.iter().map(|mechanism| mechanism.name()).collect();
         let seen = self.seen.as_deref().unwrap_or(&names);
@@ -56,43 +56,43 @@ impl Run {
             bindings: &self.server_bindings,
             binding_types_announced: true,
         };
-        let (mut server, mut step) = Exchange::start(mechanism, Some(&first), &offer);
+        let (mut server, mut step) = ServerExchange::start(mechanism, Some(&first), &offer);
         loop {
             step = match step {
-                Step::NeedCredentials { .. } => server.credentials(self.account.as_ref(), &decoy()),
-                Step::Verify { username, password, .. } => {
+                ServerStep::NeedCredentials { .. } => server.credentials(self.account.as_ref(), &decoy()),
+                ServerStep::Verify { username, password, .. } => {
                     server.verified(decoy().verify(self.account.as_ref(), &username, &password))
                 }
-                Step::Challenge(challenge) => server.respond(&client.challenge(&challenge, None)?),
-                Step::Success { ref additional, .. } => {
+                ServerStep::Challenge(challenge) => server.respond(&client.challenge(&challenge, None)?),
+                ServerStep::Success { ref additional, .. } => {
                     client.finish(additional)?;
                     return Ok(step);
                 }
-                Step::Failure(_) | Step::Anonymous | Step::Bearer { .. } => return Ok(step),
+                ServerStep::Failure(_) | ServerStep::Anonymous | ServerStep::Bearer { .. } => return Ok(step),
             };
         }
     }
 
     fn fails(&self, mechanism: Mechanism, failure: Failure) {
-        assert_eq!(self.with(mechanism), Ok(Step::Failure(failure)), "{}", mechanism.name());
+        assert_eq!(self.with(mechanism), Ok(ServerStep::Failure(failure)), "{}", mechanism.name());
     }
 }
 
 #[test]
 fn every_mechanism_logs_in() {
     for mechanism in Mechanism::ALL {
-        let step = Run::default().with(mechanism).unwrap();
-        assert!(matches!(&step, Step::Success { username, .. } if username == "juliet"), "{}", mechanism.name());
-        let own = Run { authzid: Some("Juliet@EXAMPLE.org"), ..Run::default() };
-        assert!(matches!(own.with(mechanism), Ok(Step::Success { .. })), "{}", mechanism.name());
+        let step = ServerRun::default().with(mechanism).unwrap();
+        assert!(matches!(&step, ServerStep::Success { username, .. } if username == "juliet"), "{}", mechanism.name());
+        let own = ServerRun { authzid: Some("Juliet@EXAMPLE.org"), ..ServerRun::default() };
+        assert!(matches!(own.with(mechanism), Ok(ServerStep::Success { .. })), "{}", mechanism.name());
     }
 }
 
 #[test]
 fn wrong_password_and_unknown_account_look_alike() {
     for mechanism in Mechanism::ALL {
-        Run { password: "pen", ..Run::default() }.fails(mechanism, Failure::NotAuthorized);
-        Run { account: None, ..Run::default() }.fails(mechanism, Failure::NotAuthorized);
+        ServerRun { password: "pen", ..ServerRun::default() }.fails(mechanism, Failure::NotAuthorized);
+        ServerRun { account: None, ..ServerRun::default() }.fails(mechanism, Failure::NotAuthorized);
     }
 }
 
@@ -100,7 +100,7 @@ fn wrong_password_and_unknown_account_look_alike() {
 fn nobody_acts_for_others() {
     for mechanism in Mechanism::ALL {
         for authzid in ["romeo@example.org", "juliet@example.net", "juliet", "example.org", "a,b=c"] {
-            Run { authzid: Some(authzid), ..Run::default() }.fails(mechanism, Failure::InvalidAuthzid);
+            ServerRun { authzid: Some(authzid), ..ServerRun::default() }.fails(mechanism, Failure::InvalidAuthzid);
         }
     }
 }
@@ -108,30 +108,31 @@ fn nobody_acts_for_others() {
 #[test]
 fn another_channel_is_refused() {
     let strange = ChannelBindings { exporter: Some([4; 32]), server_end_point: Some(vec![6; 32]) };
-    Run { client_bindings: strange, ..Run::default() }.fails(Mechanism::ScramSha256Plus, Failure::NotAuthorized);
+    ServerRun { client_bindings: strange, ..ServerRun::default() }
+        .fails(Mechanism::ScramSha256Plus, Failure::NotAuthorized);
     // The end point alone agrees: TLS 1.2, or a proxy in front.
     let end_point = ChannelBindings { exporter: None, server_end_point: Some(vec![6; 32]) };
-    let run = Run { client_bindings: end_point, ..Run::default() };
-    assert!(matches!(run.with(Mechanism::ScramSha256Plus), Ok(Step::Success { .. })));
+    let run = ServerRun { client_bindings: end_point, ..ServerRun::default() };
+    assert!(matches!(run.with(Mechanism::ScramSha256Plus), Ok(ServerStep::Success { .. })));
 }
 
 #[test]
 fn removed_plus_mechanisms_are_noticed() {
     // The client saw no -PLUS and says "y".
-    let run = Run { seen: Some(vec!["SCRAM-SHA-1"]), ..Run::default() };
+    let run = ServerRun { seen: Some(vec!["SCRAM-SHA-1"]), ..ServerRun::default() };
     run.fails(Mechanism::ScramSha1, Failure::NotAuthorized);
     // A client without channel binding notices by the hash of XEP-0474.
-    let run = Run { client_bindings: ChannelBindings::default(), ..run };
+    let run = ServerRun { client_bindings: ChannelBindings::default(), ..run };
     assert_eq!(run.with(Mechanism::ScramSha1), Err(client::ClientError::Downgrade));
 }
 
 #[test]
 fn only_offered_mechanisms() {
-    let run = Run { announced: offered(&ChannelBindings::default(), false), ..Run::default() };
+    let run = ServerRun { announced: offered(&ChannelBindings::default(), false), ..ServerRun::default() };
     run.fails(Mechanism::Plain, Failure::InvalidMechanism);
 }
 
-fn start(mechanism: Mechanism, initial: Option<&[u8]>) -> (Exchange, Step) {
+fn start(mechanism: Mechanism, initial: Option<&[u8]>) -> (ServerExchange, ServerStep) {
     let bindings = bindings();
     let offer = Offer {
         domain: "example.org",
@@ -139,23 +140,23 @@ fn start(mechanism: Mechanism, initial: Option<&[u8]>) -> (Exchange, Step) {
         bindings: &bindings,
         binding_types_announced: true,
     };
-    Exchange::start(mechanism, initial, &offer)
+    ServerExchange::start(mechanism, initial, &offer)
 }
 
 #[test]
 fn initial_response_may_come_later() {
     let (mut exchange, step) = start(Mechanism::Plain, None);
-    assert_eq!(step, Step::Challenge(Vec::new()));
-    let verify = Step::Verify { username: "a".into(), password: "b".into(), authzid: None };
+    assert_eq!(step, ServerStep::Challenge(Vec::new()));
+    let verify = ServerStep::Verify { username: "a".into(), password: "b".into(), authzid: None };
     assert_eq!(exchange.respond(b"\0a\0b"), verify);
-    assert_eq!(exchange.respond(b"\0a\0b"), Step::Failure(Failure::MalformedRequest));
-    assert_eq!(exchange.verified(true), Step::Failure(Failure::TemporaryAuthFailure));
+    assert_eq!(exchange.respond(b"\0a\0b"), ServerStep::Failure(Failure::MalformedRequest));
+    assert_eq!(exchange.verified(true), ServerStep::Failure(Failure::TemporaryAuthFailure));
 }
 
 #[test]
 fn malformed_messages() {
     let refused = |mechanism, message: &[u8]| start(mechanism, Some(message)).1;
-    let malformed = Step::Failure(Failure::MalformedRequest);
+    let malformed = ServerStep::Failure(Failure::MalformedRequest);
     for message in [&b""[..], b"\0", b"a\0b", b"\0a\0", b"\0\0b", b"\0a\0b\0c", b"\0\xff\0b"] {
         assert_eq!(refused(Mechanism::Plain, message), malformed);
     }
@@ -165,8 +166,8 @@ fn malformed_messages() {
     }
     assert_eq!(refused(Mechanism::ScramSha1Plus, b"n,,n=u,r=x"), malformed);
     let unknown = refused(Mechanism::ScramSha1Plus, b"p=tls-unique,,n=u,r=x");
-    assert_eq!(unknown, Step::Failure(Failure::NotAuthorized));
-    assert_eq!(refused(Mechanism::ScramSha1, b"n,,n=\x07,r=x"), Step::Failure(Failure::NotAuthorized));
+    assert_eq!(unknown, ServerStep::Failure(Failure::NotAuthorized));
+    assert_eq!(refused(Mechanism::ScramSha1, b"n,,n=\x07,r=x"), ServerStep::Failure(Failure::NotAuthorized));
 }
 
 #[test]
@@ -174,7 +175,7 @@ fn challenge_has_the_same_shape_for_nobody() {
     let account = Credentials::derive("x", ITERATIONS).unwrap();
     let challenge = |found: Option<&Credentials>| {
         let (mut exchange, _) = start(Mechanism::ScramSha256, Some(b"n,,n=u,r=x"));
-        let Step::Challenge(challenge) = exchange.credentials(found, &decoy()) else { panic!("no challenge") };
+        let ServerStep::Challenge(challenge) = exchange.credentials(found, &decoy()) else { panic!("no challenge") };
         challenge
     };
     let (real, made_up) = (challenge(Some(&account)), challenge(None));
@@ -185,12 +186,12 @@ fn challenge_has_the_same_shape_for_nobody() {
 }
 
 /// Begins an exchange of a mechanism without a password.
-fn begun(mechanism: Mechanism, initial: Option<&[u8]>) -> (Exchange, Step) {
+fn begun(mechanism: Mechanism, initial: Option<&[u8]>) -> (ServerExchange, ServerStep) {
     let bindings = ChannelBindings::default();
     let mechanisms = [mechanism];
     let offer =
         Offer { domain: "example.org", mechanisms: &mechanisms, bindings: &bindings, binding_types_announced: false };
-    Exchange::start(mechanism, initial, &offer)
+    ServerExchange::start(mechanism, initial, &offer)
 }
 
 /// RFC 4505 §2 and XEP-0175 §3: the client says nothing, or something for traces.
@@ -198,13 +199,13 @@ fn begun(mechanism: Mechanism, initial: Option<&[u8]>) -> (Exchange, Step) {
 fn a_client_that_comes_anonymously_gets_a_name() {
     for initial in [None, Some(&b""[..]), Some(b"sirhc@example.net")] {
         let (mut exchange, step) = begun(Mechanism::Anonymous, initial);
-        assert_eq!(step, Step::Anonymous);
-        let success = Step::Success { username: "made-up".into(), additional: Vec::new() };
+        assert_eq!(step, ServerStep::Anonymous);
+        let success = ServerStep::Success { username: "made-up".into(), additional: Vec::new() };
         assert_eq!(exchange.named("made-up".into()), success);
-        assert_eq!(exchange.named("again".into()), Step::Failure(Failure::TemporaryAuthFailure));
+        assert_eq!(exchange.named("again".into()), ServerStep::Failure(Failure::TemporaryAuthFailure));
     }
     for bad in [&b"\xff"[..], b"a\0b", &[b'x'; MOST_TRACED + 1]] {
-        assert_eq!(begun(Mechanism::Anonymous, Some(bad)).1, Step::Failure(Failure::MalformedRequest));
+        assert_eq!(begun(Mechanism::Anonymous, Some(bad)).1, ServerStep::Failure(Failure::MalformedRequest));
     }
 }
 
@@ -213,14 +214,17 @@ fn a_client_that_comes_anonymously_gets_a_name() {
 fn a_token_is_handed_out_and_a_bad_one_is_explained() {
     let message = b"n,a=juliet@example.org,\x01host=example.org\x01port=5222\x01auth=Bearer a.b-c_d=\x01\x01";
     let (mut exchange, step) = begun(Mechanism::OAuthBearer, Some(message));
-    assert_eq!(step, Step::Bearer { token: "a.b-c_d=".into(), wanted: Some("juliet".into()) });
+    assert_eq!(step, ServerStep::Bearer { token: "a.b-c_d=".into(), wanted: Some("juliet".into()) });
     assert_eq!(format!("{step:?}"), "Bearer(Some(\"juliet\"))", "no token in the log");
-    assert_eq!(exchange.refused("{}"), Step::Challenge(b"{}".to_vec()));
-    assert_eq!(exchange.respond(b"\x01"), Step::Failure(Failure::NotAuthorized));
+    assert_eq!(exchange.refused("{}"), ServerStep::Challenge(b"{}".to_vec()));
+    assert_eq!(exchange.respond(b"\x01"), ServerStep::Failure(Failure::NotAuthorized));
     let (mut exchange, step) = begun(Mechanism::OAuthBearer, Some(b"n,,\x01auth=bearer t\x01\x01"));
-    assert_eq!(step, Step::Bearer { token: "t".into(), wanted: None });
-    assert_eq!(exchange.named("juliet".into()), Step::Success { username: "juliet".into(), additional: Vec::new() });
-    assert_eq!(begun(Mechanism::OAuthBearer, None).1, Step::Challenge(Vec::new()));
+    assert_eq!(step, ServerStep::Bearer { token: "t".into(), wanted: None });
+    assert_eq!(
+        exchange.named("juliet".into()),
+        ServerStep::Success { username: "juliet".into(), additional: Vec::new() }
+    );
+    assert_eq!(begun(Mechanism::OAuthBearer, None).1, ServerStep::Challenge(Vec::new()));
     for malformed in [
         &b""[..],
         b"n,,",
@@ -235,11 +239,11 @@ fn a_token_is_handed_out_and_a_bad_one_is_explained() {
         b"\xff,,\x01auth=Bearer t\x01\x01",
     ] {
         let step = begun(Mechanism::OAuthBearer, Some(malformed)).1;
-        assert_eq!(step, Step::Failure(Failure::MalformedRequest), "{}", String::from_utf8_lossy(malformed));
+        assert_eq!(step, ServerStep::Failure(Failure::MalformedRequest), "{}", String::from_utf8_lossy(malformed));
     }
     for elsewhere in [&b"n,a=juliet@example.net,\x01auth=Bearer t\x01\x01"[..], b"n,a=juliet,\x01auth=Bearer t\x01\x01"]
     {
-        assert_eq!(begun(Mechanism::OAuthBearer, Some(elsewhere)).1, Step::Failure(Failure::InvalidAuthzid));
+        assert_eq!(begun(Mechanism::OAuthBearer, Some(elsewhere)).1, ServerStep::Failure(Failure::InvalidAuthzid));
     }
 }
 
@@ -253,7 +257,7 @@ fn steps_log_no_secret() {
 fn example(hash: Hash, salt: &[u8], first: &[u8], nonce: &str, challenge: &str, last: &[u8], signature: &str) {
     let keys = |hash| Keys::of_prepared(hash, "pencil", salt.to_vec(), 4096);
     let account = Credentials { sha1: keys(Hash::Sha1), sha256: keys(Hash::Sha256), sha512: keys(Hash::Sha512) };
-    let context = Context {
+    let context = ServerContext {
         mechanism: if hash == Hash::Sha1 { Mechanism::ScramSha1 } else { Mechanism::ScramSha256 },
         domain: "example.org".into(),
         plus_offered: false,
@@ -262,9 +266,9 @@ fn example(hash: Hash, salt: &[u8], first: &[u8], nonce: &str, challenge: &str, 
     };
     let (mut scram, _) = scram::Scram::read(&context, hash, first).unwrap();
     let step = scram.challenge_with(nonce, Some(&account), &decoy()).unwrap();
-    assert_eq!(step, Step::Challenge(challenge.into()));
+    assert_eq!(step, ServerStep::Challenge(challenge.into()));
     let step = scram.finish(last).unwrap();
-    assert_eq!(step, Step::Success { username: "user".into(), additional: signature.into() });
+    assert_eq!(step, ServerStep::Success { username: "user".into(), additional: signature.into() });
 }
 
 /// RFC 5802 §5.
@@ -309,10 +313,10 @@ proptest! {
     fn no_message_panics(which in 0..Mechanism::ALL.len(), first in messages(), second in messages(), known: bool) {
         let account = Credentials::derive("pencil", ITERATIONS).unwrap();
         let (mut exchange, step) = start(Mechanism::ALL[which], Some(&first));
-        if matches!(step, Step::NeedCredentials { .. }) {
+        if matches!(step, ServerStep::NeedCredentials { .. }) {
             let step = exchange.credentials(known.then_some(&account), &decoy());
-            prop_assert!(matches!(step, Step::Challenge(_)));
+            prop_assert!(matches!(step, ServerStep::Challenge(_)));
         }
-        prop_assert!(matches!(exchange.respond(&second), Step::Failure(_)));
+        prop_assert!(matches!(exchange.respond(&second), ServerStep::Failure(_)));
     }
 }

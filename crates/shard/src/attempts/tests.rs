@@ -8,14 +8,14 @@ fn whence<'a>(address: &str, account: &'a str) -> Whence<'a> {
 
 /// Makes a wrong guess; returns the time that it waited, or the cause for which it was not looked
 /// at.
-fn guess(attempts: &mut Attempts, whence: Whence<'_>, now_ms: u64) -> Result<u64, Cause> {
+fn guess(attempts: &mut LoginAttempts, whence: Whence<'_>, now_ms: u64) -> Result<u64, AttemptCause> {
     let (_, wait) = attempts.begin(whence, DEFAULT_A_DAY, now_ms).map_err(|refused| refused.cause)?;
     attempts.failed();
     Ok(wait)
 }
 
 /// Logs in; returns the time that it waited.
-fn log_in(attempts: &mut Attempts, whence: Whence<'_>, now_ms: u64) -> Result<u64, Cause> {
+fn log_in(attempts: &mut LoginAttempts, whence: Whence<'_>, now_ms: u64) -> Result<u64, AttemptCause> {
     let (attempt, wait) = attempts.begin(whence, DEFAULT_A_DAY, now_ms).map_err(|refused| refused.cause)?;
     attempts.succeeded(&attempt, now_ms + wait);
     Ok(wait)
@@ -23,7 +23,7 @@ fn log_in(attempts: &mut Attempts, whence: Whence<'_>, now_ms: u64) -> Result<u6
 
 #[test]
 fn one_that_guesses_slows_down_nobody_else_behind_its_address() {
-    let mut attempts = Attempts::default();
+    let mut attempts = LoginAttempts::default();
     let mut looked_at = 0;
     for now_ms in 0..10_000 {
         looked_at += usize::from(guess(&mut attempts, whence("192.0.2.1", "broken@a.example"), now_ms).is_ok());
@@ -41,7 +41,7 @@ fn one_that_guesses_slows_down_nobody_else_behind_its_address() {
 
 #[test]
 fn whoever_has_logged_in_from_there_does_not_wait_for_a_device_with_a_wrong_password() {
-    let mut attempts = Attempts::default();
+    let mut attempts = LoginAttempts::default();
     let office = whence("192.0.2.1", "romeo@a.example");
     assert_eq!(log_in(&mut attempts, office, 0), Ok(0));
     // A device that tries again every ten seconds, for a day.
@@ -65,7 +65,7 @@ fn whoever_has_logged_in_from_there_does_not_wait_for_a_device_with_a_wrong_pass
 
 #[test]
 fn an_account_under_attack_from_many_addresses_has_so_many_guesses_a_day_and_lets_its_owner_in() {
-    let mut attempts = Attempts::default();
+    let mut attempts = LoginAttempts::default();
     let home = whence("198.51.100.1", "romeo@a.example");
     let phone = Whence { client: Some("8e6c4a1e"), ..home };
     assert_eq!(log_in(&mut attempts, home, 0), Ok(0));
@@ -85,7 +85,7 @@ fn an_account_under_attack_from_many_addresses_has_so_many_guesses_a_day_and_let
     }
     assert!((2500..=5110).contains(&looked_at), "{looked_at} in {now_ms} ms");
     let stranger = Whence { client: Some("other"), ..whence("203.0.113.10", "romeo@a.example") };
-    assert_eq!(guess(&mut attempts, stranger, now_ms), Err(Cause::Account));
+    assert_eq!(guess(&mut attempts, stranger, now_ms), Err(AttemptCause::Account));
     let other = Whence { account: "juliet@a.example", ..phone };
     assert!(!attempts.is_known(
         attempts.hasher.hash_one(other.account),
@@ -96,7 +96,7 @@ fn an_account_under_attack_from_many_addresses_has_so_many_guesses_a_day_and_let
 
 #[test]
 fn an_attack_from_some_hundred_addresses_leaves_room_for_an_owner_in_a_new_place() {
-    let mut attempts = Attempts::default();
+    let mut attempts = LoginAttempts::default();
     let addresses: Vec<String> = (0..150).map(|number| format!("10.0.{number}.1")).collect();
     let mut logins = 0;
     // Ten guesses a second for six hours, while somebody comes to a new hotel every hour and tries
@@ -115,7 +115,7 @@ fn an_attack_from_some_hundred_addresses_leaves_room_for_an_owner_in_a_new_place
 
 #[test]
 fn one_address_may_try_so_many_accounts() {
-    let mut attempts = Attempts::default();
+    let mut attempts = LoginAttempts::default();
     let mut looked_at = 0;
     for number in 0..20_000u64 {
         let account = format!("user{number}@a.example");
@@ -123,7 +123,9 @@ fn one_address_may_try_so_many_accounts() {
     }
     assert!((1199..=1211).contains(&looked_at), "{looked_at} in 200 seconds");
     assert!(
-        (0..2).any(|_| guess(&mut attempts, whence("2001:db8::2", "new@a.example"), 200_000) == Err(Cause::Address))
+        (0..2).any(
+            |_| guess(&mut attempts, whence("2001:db8::2", "new@a.example"), 200_000) == Err(AttemptCause::Address)
+        )
     );
     assert_eq!(guess(&mut attempts, whence("2001:db8:0:1::2", "new@a.example"), 200_000), Ok(0));
     // This machine is where a proxy may be: its address tells nothing.
@@ -134,12 +136,12 @@ fn one_address_may_try_so_many_accounts() {
 
 #[test]
 fn many_at_once_gain_nothing_and_those_that_succeed_cost_nothing() {
-    let mut attempts = Attempts::default();
+    let mut attempts = LoginAttempts::default();
     let begun: Vec<_> = (0..100)
         .filter_map(|_| attempts.begin(whence("192.0.2.1", "romeo@a.example"), DEFAULT_A_DAY, 0).ok())
         .collect();
     assert_eq!(begun.len(), PAIR.burst as usize);
-    let mut attempts = Attempts::default();
+    let mut attempts = LoginAttempts::default();
     for number in 0..10_000u64 {
         let account = format!("user{}@a.example", number % 3000);
         assert_eq!(log_in(&mut attempts, whence("192.0.2.1", &account), number), Ok(0));
@@ -155,12 +157,12 @@ fn many_at_once_gain_nothing_and_those_that_succeed_cost_nothing() {
 
 #[test]
 fn trusted_networks_and_tokens_wait_for_nothing() {
-    let mut attempts = Attempts::default();
+    let mut attempts = LoginAttempts::default();
     let place = whence("192.0.2.1", "romeo@a.example");
     for _ in 0..50 {
         let _ = guess(&mut attempts, place, 0);
     }
-    assert_eq!(guess(&mut attempts, place, 0), Err(Cause::Pair));
+    assert_eq!(guess(&mut attempts, place, 0), Err(AttemptCause::Pair));
     let exempt = Whence { counts: CountsAt::Nowhere, ..place };
     assert_eq!(log_in(&mut attempts, exempt, 0), Ok(0));
     assert_eq!(log_in(&mut attempts, place, 1), Ok(0), "from where a token was good, passwords are too");
@@ -168,24 +170,24 @@ fn trusted_networks_and_tokens_wait_for_nothing() {
 
 #[test]
 fn tokens_of_an_issuer_count_at_their_address_alone() {
-    let mut attempts = Attempts::default();
+    let mut attempts = LoginAttempts::default();
     let token = |address| Whence { counts: CountsAt::Address, ..whence(address, "a.example") };
     for _ in 0..3 * ADDRESS.burst {
         assert_eq!(log_in(&mut attempts, token("192.0.2.1"), 0), Ok(0), "those that are good are taken back");
     }
     let looked_at = (0..3 * ADDRESS.burst).filter(|_| guess(&mut attempts, token("192.0.2.1"), 0).is_ok()).count();
     assert_eq!(looked_at as u64, ADDRESS.burst + LONGEST_WAIT_MS / ADDRESS.each_ms);
-    assert_eq!(guess(&mut attempts, token("192.0.2.1"), 0), Err(Cause::Address));
+    assert_eq!(guess(&mut attempts, token("192.0.2.1"), 0), Err(AttemptCause::Address));
     assert_eq!(log_in(&mut attempts, token("192.0.2.2"), 0), Ok(0), "others log in");
     assert_eq!(log_in(&mut attempts, whence("192.0.2.2", "romeo@a.example"), 0), Ok(0));
-    assert_eq!(guess(&mut attempts, whence("192.0.2.1", "romeo@a.example"), 0), Err(Cause::Address));
+    assert_eq!(guess(&mut attempts, whence("192.0.2.1", "romeo@a.example"), 0), Err(AttemptCause::Address));
     // Behind a proxy on this machine everybody has one address.
     assert!((0..3 * ADDRESS.burst).all(|_| guess(&mut attempts, token("127.0.0.1"), 0) == Ok(0)));
 }
 
 #[test]
 fn the_one_who_waits_is_the_one_who_is_next() {
-    let mut attempts = Attempts::default();
+    let mut attempts = LoginAttempts::default();
     let place = whence("192.0.2.1", "romeo@a.example");
     for _ in 0..PAIR.burst {
         assert_eq!(guess(&mut attempts, place, 0), Ok(0));
@@ -193,13 +195,13 @@ fn the_one_who_waits_is_the_one_who_is_next() {
     let soon = PAIR.each_ms - 4_000;
     assert_eq!(attempts.begin(place, DEFAULT_A_DAY, 0).unwrap_err().retry_ms, PAIR.each_ms);
     assert_eq!(guess(&mut attempts, place, soon), Ok(4_000));
-    assert_eq!(guess(&mut attempts, place, soon), Err(Cause::Pair));
+    assert_eq!(guess(&mut attempts, place, soon), Err(AttemptCause::Pair));
     assert_eq!(attempts.tally().delayed, [1, 0, 0]);
 }
 
 #[test]
 fn a_flood_washes_nobodys_record_away() {
-    let mut attempts = Attempts::default();
+    let mut attempts = LoginAttempts::default();
     let owner = whence("198.51.100.1", "romeo@a.example");
     assert_eq!(log_in(&mut attempts, owner, 0), Ok(0));
     let guesser = whence("192.0.2.1", "romeo@a.example");
@@ -215,7 +217,7 @@ fn a_flood_washes_nobodys_record_away() {
             let _ = guess(&mut attempts, whence(&address, &account), 1);
         }
     }
-    assert_eq!(guess(&mut attempts, guesser, 2), Err(Cause::Pair));
+    assert_eq!(guess(&mut attempts, guesser, 2), Err(AttemptCause::Pair));
     for table in [&attempts.pairs, &attempts.accounts, &attempts.addresses] {
         assert!((MOST / 4 * 3..=MOST).contains(&table.0.len()), "no more goes than has to: {}", table.0.len());
     }
@@ -225,7 +227,7 @@ fn a_flood_washes_nobodys_record_away() {
 
 #[test]
 fn places_are_bounded_for_each_account_and_in_all() {
-    let mut attempts = Attempts::default();
+    let mut attempts = LoginAttempts::default();
     for number in 0..100u64 {
         let address = format!("192.0.2.{number}");
         assert_eq!(log_in(&mut attempts, whence(&address, "romeo@a.example"), number), Ok(0));

@@ -23,7 +23,8 @@ pub(super) struct Row {
 }
 
 impl Nodes {
-    /// Removes what belongs to an account: its nodes, those of services that it alone owned, and its part in those of others.
+    /// Removes what belongs to an account: its nodes, those of services that it alone owned, and
+    /// its part in those of others.
     pub(super) fn forget(&mut self, account: JidRef<'_>) {
         self.nodes.retain(|(host, _), row| {
             let owners = row.affiliations.iter().filter(|(_, affiliation)| **affiliation == Affiliation::Owner);
@@ -107,7 +108,7 @@ impl Row {
     }
 }
 
-/// As many items as fit a page, at least one if there is any.
+/// Returns as many items as fit a page, at least one if there is any.
 fn fitting<'a>(items: impl Iterator<Item = &'a Item>) -> Vec<Item> {
     let mut room = PAGE_BYTES;
     let mut first = true;

@@ -59,12 +59,12 @@ impl Versioned {
         RosterSize { items, requests: self.items.len() - items, bytes }
     }
 
-    /// One item.
+    /// Returns one item.
     pub(super) fn item(&self, contact: JidRef<'_>) -> Option<&RosterItem> {
         self.items.get(contact.as_str()).map(|(_, item)| item)
     }
 
-    /// Whether the contact may see the owner's presence.
+    /// Returns whether the contact may see the owner's presence.
     pub(super) fn lets_see(&self, contact: JidRef<'_>) -> bool {
         self.items.get(contact.as_str()).is_some_and(|(_, item)| item.subscription.from())
     }

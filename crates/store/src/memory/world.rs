@@ -24,7 +24,8 @@ pub(super) struct World {
     pub(super) lists: BTreeMap<String, BTreeMap<String, Vec<u8>>>,
     pub(super) rooms: AllRooms,
     pub(super) last_offline_id: u64,
-    /// Where the roster of a new account starts to count: above those of all accounts that were removed.
+    /// The version from which the roster of a new account counts: above those of all accounts that
+    /// were removed.
     pub(super) next_roster_version: u64,
     pub(super) pubsub: Nodes,
 }

@@ -81,7 +81,7 @@ fn now(c: &mut dyn Connection) -> Result<Value<'static>, StoreError> {
     Ok(Value::Integer(now.unwrap_or_default()))
 }
 
-/// The keys of those accounts that there are, by domain and localpart.
+/// Returns the keys of those accounts that there are, by domain and localpart.
 fn ids_of<'a>(
     c: &mut dyn Connection,
     accounts: &'a [(Jid, Credentials)],
@@ -117,7 +117,8 @@ pub(crate) fn remove(c: &mut dyn Connection, account: JidRef<'_>) -> Result<bool
     let read = |row: &dyn Row| Ok((row.integer(0)?, row.number(1)?));
     let roster = ROSTER.on(c.dialect());
     let Some((id, version)) = one(c, roster, &account_values(account), read)? else { return Ok(false) };
-    // Whoever gets this name next continues the count, so no cached roster of this account matches.
+    // The next account of this name continues the count, so no cached roster of this account
+    // matches.
     let next = Value::number(version.saturating_add(1));
     c.execute(RAISE_NEXT_ROSTER_VERSION, &[next, next])?;
     rooms::forget(c, account)?;
@@ -225,7 +226,7 @@ fn read_keys(row: &dyn Row) -> Result<Keys, StoreError> {
     })
 }
 
-/// How rows name a hash: by the number in its name.
+/// Returns the number by which rows name a hash: that in its name.
 fn number_of(hash: Hash) -> i64 {
     match hash {
         Hash::Sha1 => 1,

@@ -1,16 +1,20 @@
 //! The operations of [`Archive`](crate::Archive).
 //!
-//! Pages are found by key and never by counting rows: whatever place in an archive they have, they cost the same. Messages don't refer to
-//! their archive by a constraint: to remove an archive with a million of them would take seconds. Its row loses its name, so that the messages can't be
+//! Pages are found by key and never by counting rows: whatever place in an archive they have, they
+//! cost the same. Messages don't refer to their archive by a constraint: to remove an archive with
+//! a million of them would take seconds. Its row loses its name, so that the messages can't be
 //! found any more, and goes when all of them have been removed, a few at a time.
 //!
-//! A message is one entry of one index, since it is places in indexes that cost: each is a page in the log. So there is none by contacts. The
-//! entry holds the contact's address as a number, and for each conversation the stretches of ids, an hour or so, in which it has messages are noted.
-//! Whoever asks for a conversation looks through its stretches and finds its messages there by that number, without reading the others. Engines on other
-//! machines have an index by contacts instead: they keep their logs themselves.
+//! A message is one entry of one index, since it is places in indexes that cost: each is a page in
+//! the log. So there is none by contacts. The entry holds the contact's address as a number, and
+//! for each conversation the stretches of ids, an hour or so, in which it has messages are noted.
+//! A query for a conversation looks through its stretches and finds its messages there by that
+//! number, without reading the others. Engines on other machines have an index by contacts instead:
+//! they keep their logs themselves.
 //!
-//! Here is what is written, in `owners` the archives of owners, in `pages` what is read, in `expiry` what goes; `months` looks after archives that are divided by time,
-//! `search` after an index of what messages say.
+//! Here is what is written, in `owners` the archives of owners, in `pages` what is read, in
+//! `expiry` what goes; `months` looks after archives that are divided by time, `search` after an
+//! index of what messages say.
 
 pub(super) mod expiry;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -96,7 +100,8 @@ fn row_values(archive: i64, message: &ArchivedMessage) -> [Value<'_>; 6] {
     ]
 }
 
-/// Returns those messages that are to be kept: some only if the other party is in the owner's roster.
+/// Returns those messages that are to be kept: some only if the other party is in the owner's
+/// roster.
 fn wanted<'m>(c: &mut dyn Connection, messages: &'m [ArchivedMessage]) -> Result<Vec<&'m ArchivedMessage>, StoreError> {
     let doubtful: Vec<_> = messages.iter().filter(|message| message.contacts_only).collect();
     let mut contacts = HashSet::new();

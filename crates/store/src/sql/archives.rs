@@ -1,7 +1,9 @@
-//! What is known of the archives that are written to often: their ids, their newest messages, and the conversations in them.
+//! The knowledge of the archives that are written to often: their ids, their newest messages, and
+//! the conversations in them.
 //!
-//! To look these up takes a statement or two for each message; so a connection remembers what it has seen. What it remembers holds until the
-//! transaction is undone, an archive is removed or swept, or somebody else has written to the database: whoever does or notices that says so.
+//! To look these up takes a statement or two for each message; so a connection remembers what it
+//! has seen. What it remembers holds until the transaction is undone, an archive is removed or
+//! swept, or somebody else has written to the database: the one that does or notices that says so.
 //!
 //! The bytes that an archive takes are counted here and written down now and again: to write them
 //! for each message would cost as much as the message. The database says up to which id it has
@@ -17,13 +19,14 @@ pub(crate) fn stretch(id: u64) -> u64 {
     id >> STRETCH_BITS
 }
 
-/// Returns a contact's address as a number, to find it by: the one that the schema tells of. Different contacts may share one.
+/// Returns a contact's address as a number, to find it by: the one that the schema tells of.
+/// Different contacts may share one.
 pub(crate) fn contact_key(contact: &str) -> i64 {
     contact.chars().fold(0, |key, character| (key * 31 + i64::from(u32::from(character))) & 0x7FFF_FFFF)
 }
 
-/// How many bits of an id count within a stretch, as in the statements. Ids whose upper bits are a time in units of 2⁻²¹ ms, as those of accounts
-/// and rooms, share a stretch for 70 minutes.
+/// The bits of an id that count within a stretch, as in the statements. Ids whose upper bits are a
+/// time in units of 2⁻²¹ ms, as those of accounts and rooms, share a stretch for 70 minutes.
 const STRETCH_BITS: u32 = 43;
 
 /// Archives by the bare JIDs of their owners.
@@ -61,7 +64,8 @@ impl KnownArchives {
         Some(Place { archive: archive.id, is_newest, is_noted: noted == stretch(id) })
     }
 
-    /// Counts a message that is added to an owner's archive, which is known. Returns the archive's state.
+    /// Counts a message that is added to an owner's archive, which is known. Returns the archive's
+    /// state.
     pub(crate) fn count(&mut self, owner: JidRef<'_>, contact_key: i64, bytes: u64) -> Counted {
         self.archives.get_mut(owner.bare_str()).map_or(Counted::default(), |archive| {
             archive.bytes += bytes;
@@ -107,7 +111,8 @@ impl KnownArchives {
         })
     }
 
-    /// Makes room for the archives of a group of messages. Those who write now will be known again after a look-up.
+    /// Makes room for the archives of a group of messages. Those who write now will be known again
+    /// after a look-up.
     pub(crate) fn make_room(&mut self) {
         if self.archives.len() >= MOST_ARCHIVES {
             self.archives.clear();
@@ -138,7 +143,8 @@ impl KnownArchives {
         self.forget_known();
     }
 
-    /// Returns whether archives have changed otherwise than by being added to since this was asked last.
+    /// Returns whether archives have changed otherwise than by being added to since this was asked
+    /// last.
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "left out of this build"))]
     pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.has_changed)
@@ -150,13 +156,13 @@ impl KnownArchives {
         conversations.for_each(|conversation| conversation.noted = NO_STRETCH);
     }
 
-    /// Anything may have changed, or was undone.
+    /// Forgets everything: anything may have changed, or was undone.
     pub(crate) fn forget_all(&mut self) {
         self.has_changed = false;
         self.forget_known();
     }
 
-    /// Others have changed something.
+    /// Notes that others have changed something.
     pub(crate) fn forget_known(&mut self) {
         self.archives.clear();
     }
@@ -242,7 +248,8 @@ struct Conversation {
     noted: u64,
 }
 
-/// Messages of an archive that are not counted in the database: so many are read when an archive is learnt, and the count is written once for as many.
+/// Messages of an archive that are not counted in the database: so many are read when an archive is
+/// learnt, and the count is written once for as many.
 const MOST_UNCOUNTED: u32 = 64;
 /// Bytes by which a conversation has grown when that is written down.
 const SHARE_BYTES: u64 = 16 << 10;

@@ -44,7 +44,8 @@ fn pattern(contains: &str) -> String {
     format!("%{escaped}%")
 }
 
-/// Names the accounts whose domain and localpart fit, with what is known of them. Values: domain, pattern.
+/// Names the accounts whose domain and localpart fit, with what is known of them. Values: domain,
+/// pattern.
 macro_rules! from {
     () => {
         " FROM accounts a LEFT JOIN disabled_accounts d ON d.account = a.id \
@@ -52,8 +53,9 @@ macro_rules! from {
     };
 }
 
-/// Makes the statement for a part of the accounts of which a condition holds, in an order. Values: domain, pattern, limit, accounts to skip. The
-/// engines differ in the name of their integers, to which the sum is cast: it is a decimal otherwise.
+/// Makes the statement for a part of the accounts of which a condition holds, in an order. Values:
+/// domain, pattern, limit, accounts to skip. The engines differ in the name of their integers, to
+/// which the sum is cast: it is a decimal otherwise.
 macro_rules! part {
     ($only:literal, $order:literal) => {
         Text {

@@ -1,4 +1,4 @@
-//! What the operations need of an engine's connection.
+//! The needs of operations from an engine's connection.
 
 use super::archives::KnownArchives;
 use super::dialect::Dialect;
@@ -18,16 +18,17 @@ pub(crate) trait Connection {
     /// Runs a query and shows its rows until `each` breaks.
     fn query(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError>;
 
-    /// The error for rows that this server can't have written.
+    /// Returns the error for rows that this server can't have written.
     fn corrupt(&self, what: String) -> StoreError;
 
-    /// Looks once more, in a transaction, whether others have taken something out of archives, and forgets what is known of them if so. Nobody does so
-    /// meanwhile with an archive whose row is locked.
+    /// Looks once more, in a transaction, whether others have taken something out of archives, and
+    /// forgets what is known of them if so. Nobody does so meanwhile with an archive whose row is
+    /// locked.
     fn renew_archives(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// The ids of archives that are known without a query.
+    /// Returns the ids of archives that are known without a query.
     fn known_archives(&mut self) -> &mut KnownArchives;
 
     /// Returns what tells the terms of messages, if they are kept in an index.
@@ -41,28 +42,28 @@ pub(crate) type EachRow<'a> = dyn FnMut(&dyn Row) -> Result<ControlFlow<()>, Sto
 
 /// A row of a query. Columns count from 0.
 pub(crate) trait Row {
-    /// An integer that isn't NULL.
+    /// Returns an integer that isn't NULL.
     fn integer(&self, column: usize) -> Result<i64, StoreError>;
-    /// An integer or NULL.
+    /// Returns an integer or NULL.
     fn optional_integer(&self, column: usize) -> Result<Option<i64>, StoreError>;
-    /// A text that isn't NULL.
+    /// Returns a text that isn't NULL.
     fn text(&self, column: usize) -> Result<&str, StoreError>;
-    /// A text or NULL.
+    /// Returns a text or NULL.
     fn optional_text(&self, column: usize) -> Result<Option<&str>, StoreError>;
-    /// Bytes that aren't NULL.
+    /// Returns bytes that aren't NULL.
     fn bytes(&self, column: usize) -> Result<&[u8], StoreError>;
-    /// Bytes or NULL.
+    /// Returns bytes or NULL.
     fn optional_bytes(&self, column: usize) -> Result<Option<&[u8]>, StoreError>;
-    /// The error for a value that this server can't have written.
+    /// Returns the error for a value that this server can't have written.
     fn corrupt(&self, what: String) -> StoreError;
 
-    /// A number that is never negative.
+    /// Returns a number that is never negative.
     fn number(&self, column: usize) -> Result<u64, StoreError> {
         let value = self.integer(column)?;
         u64::try_from(value).map_err(|_| self.corrupt(format!("{value} where no negative number can be")))
     }
 
-    /// An address.
+    /// Returns an address.
     fn jid(&self, column: usize) -> Result<Jid, StoreError> {
         let text = self.text(column)?;
         Jid::parse(text).map_err(|error| self.corrupt(format!("the address {text:?}: {error}")))
@@ -83,23 +84,23 @@ pub(crate) enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// A number; what SQL's integers can't hold becomes the largest of them.
+    /// Returns a number; what SQL's integers can't hold becomes the largest of them.
     pub(crate) fn number(number: u64) -> Value<'static> {
         Value::Integer(i64::try_from(number).unwrap_or(i64::MAX))
     }
 
-    /// 0 or 1.
+    /// Returns 0 or 1.
     pub(crate) fn flag(flag: bool) -> Value<'static> {
         Value::Integer(flag.into())
     }
 }
 
-/// The two values that name an account in statements: domain, then localpart.
+/// Returns the two values that name an account in statements: domain, then localpart.
 pub(crate) fn account_values(account: JidRef<'_>) -> [Value<'_>; 2] {
     [Value::Text(account.domain()), Value::Text(account.local().unwrap_or_default())]
 }
 
-/// The only row of a query, if it has one.
+/// Returns the only row of a query, if it has one.
 pub(crate) fn one<T>(
     connection: &mut dyn Connection,
     sql: &'static str,
@@ -114,7 +115,7 @@ pub(crate) fn one<T>(
     Ok(found)
 }
 
-/// All rows of a query.
+/// Returns all rows of a query.
 pub(crate) fn all<T>(
     connection: &mut dyn Connection,
     sql: &'static str,

@@ -1,4 +1,5 @@
-//! Counts the statements of the operations: each is a way to the database and back where that is another machine.
+//! Counts the statements of the operations: each is a way to the database and back where that is
+//! another machine.
 
 use super::archives::KnownArchives;
 use super::connection::{Connection, EachRow, Value};

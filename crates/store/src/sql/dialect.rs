@@ -1,8 +1,9 @@
 //! The engines, and what their SQL differs in.
 //!
-//! There is one set of statements. Their texts keep to what all engines agree on; one that can't is a [`Text`], made by the macro that names the
-//! difference, and the operation asks for the text of its [`Connection`](super::connection::Connection). Nothing else in the operations knows
-//! of engines, except where one needs less than another ([`Dialect::notes_stretches`]).
+//! There is one set of statements. Their texts keep to what all engines agree on; one that can't is
+//! a [`Text`], made by the macro that names the difference, and the operation asks for the text of
+//! its [`Connection`](super::connection::Connection). Nothing else in the operations knows of
+//! engines, except where one needs less than another ([`Dialect::notes_stretches`]).
 
 /// Names an engine by its SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +19,9 @@ pub(crate) enum Dialect {
 }
 
 impl Dialect {
-    /// Returns true if the archive notes the stretches of ids in which conversations have messages. An index of messages by contact costs SQLite a page
-    /// of the log for each message, which the others don't have to write.
+    /// Returns true if the archive notes the stretches of ids in which conversations have messages.
+    /// An index of messages by contact costs SQLite a page of the log for each message, which the
+    /// others don't have to write.
     pub(crate) fn notes_stretches(self) -> bool {
         self == Dialect::Sqlite
     }
@@ -86,8 +88,8 @@ pub(crate) fn numbered(sql: &str) -> String {
     text
 }
 
-/// Makes a query of one row that stays locked until the transaction ends: the first statement of an operation that writes what it has read, or
-/// counts. In SQLite nobody else writes meanwhile.
+/// Makes a query of one row that stays locked until the transaction ends: the first statement of an
+/// operation that writes what it has read, or counts. In SQLite nobody else writes meanwhile.
 macro_rules! locking {
     ($sql:expr) => {
         $crate::sql::dialect::Text {
@@ -98,8 +100,9 @@ macro_rules! locking {
     };
 }
 
-/// Makes a statement with a condition that a column is equal to a value, where the column's texts can be longer than what PostgreSQL and MariaDB
-/// take into an index: there the column has a digest beside it.
+/// Makes a statement with a condition that a column is equal to a value, where the column's texts
+/// can be longer than what PostgreSQL and MariaDB take into an index: there the column has a digest
+/// beside it.
 macro_rules! by_digest {
     ($before:expr, $column:literal, $after:expr) => {
         by_digest!($before, $column, $after, "")

@@ -100,7 +100,7 @@ pub(crate) fn of(c: &mut dyn Connection, owners: &[Jid], name: &str) -> Result<V
     Ok(owners.iter().filter_map(|owner| Some((owner.clone(), of(owner)?))).collect())
 }
 
-/// The least text behind all that begin with a prefix; `None` if there is none.
+/// Returns the least text behind all that begin with a prefix; `None` if there is none.
 fn behind(prefix: &str) -> Option<String> {
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {

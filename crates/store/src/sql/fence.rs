@@ -57,7 +57,7 @@ impl Fence {
         self.enlisted.get()?.first().copied()
     }
 
-    /// Has this called, once, when others have taken over from this process.
+    /// Calls this, once, when others have taken over from this process.
     pub(crate) fn when_closed(&self, tell: Box<dyn FnOnce() + Send>) {
         *lock(&self.tell) = Some(tell);
         if self.is_fenced() {

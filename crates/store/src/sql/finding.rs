@@ -8,13 +8,13 @@ use crate::StoreError;
 /// Something that a check of a database found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// What it is and, unless it is good, what mends it.
+    /// The finding in words and, unless it is good, what mends it.
     pub text: String,
 }
 
-/// How bad a [`Finding`] is.
+/// The severity of a [`Finding`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// As it should be, or good to know.
@@ -143,7 +143,7 @@ mod remote {
     /// transactions.
     const TRIPS_PER_LOGIN: f64 = 10.0;
 
-    /// How many round trips are measured.
+    /// The number of round trips that are measured.
     const TRIPS: usize = 200;
 
     /// The connections of a server besides those for owners.

@@ -1,7 +1,7 @@
 //! A database of another program, which is only read: other servers keep accounts in SQL, too.
 //!
-//! Everything is read as text, as the engine writes it: types of columns differ between engines and between versions of those programs. Bytes that are
-//! no text come as `\x` and hexadecimal digits.
+//! Everything is read as text, as the engine writes it: types of columns differ between engines and
+//! between versions of those programs. Bytes that are no text come as `\x` and hexadecimal digits.
 
 use super::connection::Value;
 use super::copy::Address;
@@ -146,7 +146,8 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Returns the place of such a value in a statement: one that is read as a number of 64 bits is compared with columns of all sizes.
+    /// Returns the place of such a value in a statement: one that is read as a number of 64 bits is
+    /// compared with columns of all sizes.
     fn place(self, dialect: Dialect) -> &'static str {
         match (self, dialect) {
             (Key::Text(_), _) | (Key::Number(_), Dialect::Sqlite) => "?",
@@ -156,7 +157,8 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Returns the text of a column. Bytes come as `\x` and hexadecimal digits: those that are a text are given as that.
+/// Returns the text of a column. Bytes come as `\x` and hexadecimal digits: those that are a text
+/// are given as that.
 fn shown(text: &str) -> String {
     let decoded = text.strip_prefix("\\x").and_then(|digits| {
         let pair = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();

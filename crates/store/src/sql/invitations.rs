@@ -80,7 +80,7 @@ fn read(row: &dyn Row, token: &str) -> Result<Invitation, StoreError> {
     Ok(Invitation { token, domain, purpose, owner, expires_ms })
 }
 
-/// How rows name what an invitation is good for.
+/// The name in rows of the right that an invitation gives.
 const ACCOUNT: i64 = 1;
 const PASSWORD: i64 = 2;
 

@@ -1,20 +1,23 @@
-//! Which lane an operation goes to, and what it comes behind.
+//! The lane that an operation goes to, and what it comes behind.
 //!
-//! A lane is a thread with a connection and a queue. What belongs to one owner goes to the lane of that owner, and is done in the order of the calls.
-//! The archives' writes have a lane of their own, and so have reads that may take long, so that neither makes a login wait:
+//! A lane is a thread with a connection and a queue. What belongs to one owner goes to the lane of
+//! that owner, and is done in the order of the calls. The archives' writes have a lane of their
+//! own, and so have reads that may take long, so that neither makes a login wait:
 //!
-//! - What is written to archives comes behind all that was called before for their owners, such as making the account. What is called for the owners
-//!   afterwards doesn't wait for it.
-//! - A page of an archive comes behind that and behind what is written to its archive, however much waits to be written to others; nothing waits for it, and
-//!   one that may be read goes before those that may not yet.
-//! - Reads about many owners are of the moment when they are made, as lists are: if each waited for what waits in all lanes, they would
-//!   be done one after the other.
-//! - Writes for many owners come behind and hold up what is in the lanes of all of them, removing an account what is in all lanes.
+//! - What is written to archives comes behind all that was called before for their owners, such as
+//!   making the account. What is called for the owners afterwards doesn't wait for it.
+//! - A page of an archive comes behind that and behind what is written to its archive, however much
+//!   waits to be written to others; nothing waits for it, and one that may be read goes before
+//!   those that may not yet.
+//! - Reads about many owners are of the moment when they are made, as lists are: if each waited for
+//!   what waits in all lanes, they would be done one after the other.
+//! - Writes for many owners come behind and hold up what is in the lanes of all of them, removing
+//!   an account what is in all lanes.
 //! - Lists and counts wait for nothing, and nothing for them.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Where an operation goes.
+/// The place that an operation goes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Route {
     /// The lane that carries it out.
@@ -68,7 +71,8 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// So many for owners, at least one, and perhaps one for the archives and one for long reads; what has none goes to the first.
+    /// Returns so many for owners, at least one, and perhaps one for the archives and one for long
+    /// reads; what has none goes to the first.
     pub(crate) fn new(owners: usize, has_archive: bool, has_reads: bool) -> Lanes {
         let owners = owners.clamp(1, MOST);
         let archive = if has_archive { owners } else { 0 };
@@ -81,30 +85,31 @@ impl Lanes {
         self.owners.max(self.archive + 1).max(self.reads + 1)
     }
 
-    /// For what belongs to an owner: an account, a room, a host of nodes, a token, a name of a setting.
+    /// Returns for what belongs to an owner: an account, a room, a host of nodes, a token, a name
+    /// of a setting.
     pub(crate) fn owner(self, owner: &str) -> Route {
         Route { on: self.of(owner), ..Route::default() }
     }
 
-    /// For what a login waits for.
+    /// Returns for what a login waits for.
     pub(crate) fn login(self, account: &str) -> Route {
         Route { is_login: true, ..self.owner(account) }
     }
 
-    /// For a write that many owners have a part in.
+    /// Returns for a write that many owners have a part in.
     pub(crate) fn write_of<'o>(self, owners: impl Iterator<Item = &'o str>) -> Route {
         let all = self.all_of(owners);
         Route { on: all.iter().next().unwrap_or_default(), behind: all, holds: all, ..Route::default() }
     }
 
-    /// For what changes what everybody has.
+    /// Returns for what changes what everybody has.
     pub(crate) fn everybody(self) -> Route {
         let archive = Set::one(self.archive);
         let all = (0..self.owners).map(Set::one).fold(archive, Set::and);
         Route { on: self.archive, behind: all, holds: all, ..Route::default() }
     }
 
-    /// For what is written to archives.
+    /// Returns for what is written to archives.
     pub(crate) fn archive<'o>(self, owners: impl Iterator<Item = &'o str> + Clone) -> Route {
         // Where all have one lane, a page comes behind whatever waits there.
         let is_needed = self.reads != self.archive && self.archive >= self.owners;
@@ -114,13 +119,13 @@ impl Lanes {
         Route { on: self.archive, behind: self.all_of(owners), last_of, ..Route::default() }
     }
 
-    /// For what is read of an archive.
+    /// Returns for what is read of an archive.
     pub(crate) fn page(self, owner: &str) -> Route {
         let (behind, after) = (Set::one(self.of(owner)), Some((self.archive, hash(owner))));
         Route { behind, after, ..self.list() }
     }
 
-    /// For a list or a count, which is of the moment when it is made.
+    /// Returns the lane for a list or a count, which is of the moment when it is made.
     pub(crate) fn list(self) -> Route {
         Route { on: self.reads, overtakes: self.reads >= self.owners, ..Route::default() }
     }

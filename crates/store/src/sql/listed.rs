@@ -1,14 +1,14 @@
 //! Lists all statements of the store, for the test that has every engine prepare each of them.
 //!
-//! A file that has statements lists them in its function `listed`. Another test reads the sources and finds what is not listed: text of SQL in a function, or a
-//! constant that was forgotten.
+//! A file that has statements lists them in its function `listed`. Another test reads the sources
+//! and finds what is not listed: text of SQL in a function, or a constant that was forgotten.
 
 use super::dialect::{Dialect, Text};
 
 /// A statement's name, and its texts.
 pub(crate) type Listed = (&'static str, &'static dyn Texts);
 
-/// Has texts of SQL.
+/// A collection of texts of SQL.
 pub(crate) trait Texts {
     /// Returns those for an engine.
     fn texts(&self, dialect: Dialect) -> Vec<String>;
@@ -170,7 +170,8 @@ mod tests {
         let texts = all.flat_map(|(file, (name, statement))| {
             statement.texts(dialect).into_iter().map(move |text| (format!("{file}: {name}"), text))
         });
-        // Only who notes stretches has a table of them, and archives with months or an index have more tables.
+        // Only who notes stretches has a table of them, and archives with months or an index have
+        // more tables.
         let has_tables = |text: &str| {
             let optional = ["rookery_months", "archive_messages_gone", "archive_terms", "rookery_search"];
             let is_optional = optional.iter().any(|name| text.contains(name));
@@ -183,7 +184,8 @@ mod tests {
         texts.filter(|(name, text)| has_tables(text) && is_ours(name)).collect()
     }
 
-    /// Returns the files of the operations: engines have statements of their own, which they run at each start.
+    /// Returns the files of the operations: engines have statements of their own, which they run at
+    /// each start.
     fn sources_in(folder: &Path) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
         let of = |path: PathBuf| {
@@ -191,7 +193,8 @@ mod tests {
             match path.is_dir() {
                 true if ["sqlite", "postgres", "mysql", "tests"].contains(&name) => Vec::new(),
                 true => sources_in(&path),
-                // Those of other programs follow from what is asked, and those of copies from the catalogue.
+                // Those of other programs follow from what is asked, and those of copies from the
+                // catalogue.
                 false
                     if ["tests.rs", "listed.rs", "foreign.rs", "rows.rs", "catalogue.rs", "remote.rs"]
                         .contains(&name) =>

@@ -1,6 +1,8 @@
-//! One statement for many: what would else be a loop of one statement for each contact, owner or id.
+//! One statement for many: what would else be a loop of one statement for each contact, owner or
+//! id.
 //!
-//! Texts of statements are static, so that a connection prepares each once: there are a few of fixed sizes.
+//! Texts of statements are static, so that a connection prepares each once: there are a few of
+//! fixed sizes.
 
 use super::connection::{Connection, EachRow, Value};
 use super::dialect::{Dialect, Text};
@@ -10,8 +12,8 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// A statement with a list of values after an `IN`. A list that is shorter than the next size is filled up with its last
-/// value, a longer one takes several statements.
+/// A statement with a list of values after an `IN`. A list that is shorter than the next size is
+/// filled up with its last value, a longer one takes several statements.
 pub(crate) struct Among {
     before: Text,
     after: &'static str,
@@ -20,17 +22,18 @@ pub(crate) struct Among {
 }
 
 impl Among {
-    /// The list stands between the two texts.
+    /// Returns a statement whose list stands between the two texts.
     pub(crate) const fn new(before: &'static str, after: &'static str) -> Among {
         Among::differing(Text::same(before), after)
     }
 
-    /// The text in front of the list differs between engines.
+    /// Returns a statement whose text in front of the list differs between engines.
     pub(crate) const fn differing(before: Text, after: &'static str) -> Among {
         Among { before, after, texts: [const { [const { OnceLock::new() }; LISTS.len()] }; 3] }
     }
 
-    /// Runs a query for a list, and shows all rows. Values: those in front of the list, the list, those behind it.
+    /// Runs a query for a list, and shows all rows. Values: those in front of the list, the list,
+    /// those behind it.
     pub(crate) fn query(
         &'static self,
         c: &mut dyn Connection,
@@ -79,7 +82,7 @@ pub(crate) struct ByTexts {
 }
 
 impl ByTexts {
-    /// Values of each: owner, and the list or the digests in one.
+    /// Returns the values of each: owner, and the list or the digests in one.
     pub(crate) const fn new(by_text: &'static str, by_digest: &'static str, joined: &'static str) -> ByTexts {
         ByTexts { listed: Among::differing(Text { sqlite: by_text, postgres: joined, mysql: by_digest }, ""), joined }
     }
@@ -116,7 +119,8 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// `into`: all in front of the rows; `row`: one row with its values in brackets.
+    /// Returns a statement that inserts rows. `into`: all in front of the rows; `row`: one row with
+    /// its values in brackets.
     pub(crate) const fn new(into: &'static str, row: &'static str) -> Rows {
         Rows { into, row, texts: [const { OnceLock::new() }; ROWS.len()] }
     }

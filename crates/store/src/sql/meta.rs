@@ -71,7 +71,8 @@ pub(crate) fn set_entries(c: &mut dyn Connection, list: &str, entries: &[(String
     INSERT_ENTRIES.insert(c, &rows)
 }
 
-/// PostgreSQL looks after a minute by itself, and reads whole tables until then. The others count as they write.
+/// Looks at the tables now: PostgreSQL looks after a minute by itself, and reads whole tables until
+/// then. The others count as they write.
 pub(crate) fn look_over(c: &mut dyn Connection) -> Result<(), StoreError> {
     match c.dialect() {
         Dialect::Postgres => c.execute(LOOK_OVER.on(Dialect::Postgres), &[]).map(drop),

@@ -1,20 +1,25 @@
 //! Brings the schema of a database up to date, in the same way on every engine.
 //!
-//! An engine has a list of steps; the text of step `n` brings a schema of version `n - 1` to version `n`. A step that was released is
-//! never changed: the next one mends it.
+//! An engine has a list of steps; the text of step `n` brings a schema of version `n - 1` to
+//! version `n`. A step that was released is never changed: the next one mends it.
 //!
-//! A step says which servers can go on with its result, and the database keeps that with its number, so that servers know it that were made
-//! before the step was. Those of two neighbouring releases can use one database then, as while one node after the other is upgraded, and an
-//! upgrade can be taken back. What a step may do that servers of the version before go on with: add a table, an index, or a column that may be
-//! left out of an `INSERT`, whose rows mean without it what they meant before. What isn't read any more is removed one release later.
+//! A step says which servers can go on with its result, and the database keeps that with its
+//! number, so that servers know it that were made before the step was. Those of two neighbouring
+//! releases can use one database then, as while one node after the other is upgraded, and an
+//! upgrade can be taken back. What a step may do that servers of the version before go on with: add
+//! a table, an index, or a column that may be left out of an `INSERT`, whose rows mean without it
+//! what they meant before. What isn't read any more is removed one release later.
 //!
 //! # Invariants
 //!
-//! - However many processes start at once, one of them runs the steps: the others wait, look again, and find nothing to do.
-//! - A step and the note of its number are one transaction where the engine's schema changes can be in one. Where they can't, the statements
-//!   of a step may be run again: a crash in the middle goes on from the step that was interrupted.
-//! - Servers that use the database go on while a step runs: none writes the rows of a table again, none waits for the use of a table for so long
-//!   that others wait behind it, and an index is made while others write to its table.
+//! - However many processes start at once, one of them runs the steps: the others wait, look again,
+//!   and find nothing to do.
+//! - A step and the note of its number are one transaction where the engine's schema changes can be
+//!   in one. Where they can't, the statements of a step may be run again: a crash in the middle
+//!   goes on from the step that was interrupted.
+//! - Servers that use the database go on while a step runs: none writes the rows of a table again,
+//!   none waits for the use of a table for so long that others wait behind it, and an index is made
+//!   while others write to its table.
 
 use super::connection::{Value, one};
 use super::copy::mark::is_unfinished;
@@ -35,20 +40,22 @@ use std::time::{Duration, Instant};
 pub(crate) struct Change {
     /// Its statements.
     pub(crate) sql: &'static str,
-    /// The oldest version whose servers can use the result; `None` if only those can that know the step.
+    /// The oldest version whose servers can use the result; `None` if only those can that know the
+    /// step.
     pub(crate) runs_from: Option<i64>,
-    /// The index that it makes, if it makes one and nothing else: others write to the table meanwhile.
+    /// The index that it makes, if it makes one and nothing else: others write to the table
+    /// meanwhile.
     #[allow(dead_code, reason = "for the engines that are other processes")]
     pub(crate) index: Option<&'static str>,
 }
 
 impl Change {
-    /// A step that servers must know.
+    /// Returns a step that servers must know.
     pub(crate) const fn alone(sql: &'static str) -> Change {
         Change { sql, runs_from: None, index: None }
     }
 
-    /// A step that servers needn't know if they know this version.
+    /// Returns a step that servers needn't know if they know this version.
     pub(crate) const fn beside(runs_from: i64, sql: &'static str) -> Change {
         Change { sql, runs_from: Some(runs_from), index: None }
     }
@@ -71,11 +78,13 @@ pub(crate) trait Migrating: Transactions {
     /// Returns all steps, oldest first.
     fn changes(&self) -> &'static [Change];
 
-    /// Returns the version of the schema, 0 if the database is empty. It may be newer than all that this server knows: see [`version`].
+    /// Returns the version of the schema, 0 if the database is empty. It may be newer than all that
+    /// this server knows: see [`version`].
     ///
     /// # Errors
     ///
-    /// [`StoreError::Foreign`] if this server must not touch it, [`StoreError::Unfit`] if somebody has changed what made its schema.
+    /// [`StoreError::Foreign`] if this server must not touch it, [`StoreError::Unfit`] if somebody
+    /// has changed what made its schema.
     fn schema_version(&mut self) -> Result<i64, StoreError>;
 
     /// Returns where the database is, for operators.
@@ -90,20 +99,22 @@ pub(crate) trait Migrating: Transactions {
     /// Returns the statements that note that a step was run, and which servers can use the result.
     fn note_of(&self, number: i64, change: &Change) -> String;
 
-    /// Returns the statements of a step with its note, and with those of a transaction where it can be in one, for those who run them themselves.
+    /// Returns the statements of a step with its note, and with those of a transaction where it can
+    /// be in one, for those who run them themselves.
     fn by_hand(&self, number: i64, change: &Change, is_new: bool) -> String;
 
-    /// Keeps what was done, or undoes as much of it as the engine can if it failed, and lets others migrate.
+    /// Keeps what was done, or undoes as much of it as the engine can if it failed, and lets others
+    /// migrate.
     fn unlock_schema(&mut self, outcome: Result<(), StoreError>) -> Result<(), StoreError>;
 }
 
 /// Says when the schema of a database may change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Migrations {
-    /// When the server starts.
+    /// At the start of the server.
     #[default]
     Auto,
-    /// When an operator says so; a server doesn't start on an older one.
+    /// On the operator's order; a server doesn't start on an older one.
     Never,
 }
 
@@ -112,7 +123,8 @@ pub enum Migrations {
 pub struct Step {
     /// The version of the schema behind it.
     pub number: i64,
-    /// Its statements, with the one that notes its number, and with those of a transaction where they can be in one.
+    /// Its statements, with the one that notes its number, and with those of a transaction where
+    /// they can be in one.
     pub sql: String,
 }
 
@@ -125,8 +137,8 @@ pub struct Plan {
     pub known: i64,
     /// The steps between the two.
     pub steps: Vec<Step>,
-    /// The statements that divide its archives into months, if they are to be divided and aren't. They come behind the steps, in no transaction
-    /// with them.
+    /// The statements that divide its archives into months, if they are to be divided and aren't.
+    /// They come behind the steps, in no transaction with them.
     pub division: Option<String>,
     /// The step for the index of searches, behind all that.
     pub index: IndexPlan,
@@ -146,11 +158,13 @@ pub enum IndexPlan {
     Remove,
 }
 
-/// Returns the version of a database's schema, 0 if it is empty. It is newer than this server's if a newer server has said that this one can use it.
+/// Returns the version of a database's schema, 0 if it is empty. It is newer than this server's if
+/// a newer server has said that this one can use it.
 ///
 /// # Errors
 ///
-/// [`StoreError::TooNew`] if it needs a newer server, otherwise those of [`Migrating::schema_version`].
+/// [`StoreError::TooNew`] if it needs a newer server, otherwise those of
+/// [`Migrating::schema_version`].
 pub(crate) fn version(database: &mut dyn Migrating) -> Result<i64, StoreError> {
     let (found, known) = (database.schema_version()?, known(database));
     if found <= known {
@@ -163,7 +177,8 @@ pub(crate) fn version(database: &mut dyn Migrating) -> Result<i64, StoreError> {
     }
 }
 
-/// Refuses a database with a schema that this server can use but doesn't know whole: a copy would lack what is new in it.
+/// Refuses a database with a schema that this server can use but doesn't know whole: a copy would
+/// lack what is new in it.
 ///
 /// # Errors
 ///
@@ -179,7 +194,8 @@ fn too_new(database: &dyn Migrating, found: i64, runs_from: i64) -> StoreError {
     StoreError::TooNew { database: database.place().into(), found, runs_from, known: known(database) }
 }
 
-/// Compares the steps that a database went through with those that this server knows. Returns its version.
+/// Compares the steps that a database went through with those that this server knows. Returns its
+/// version.
 ///
 /// # Errors
 ///
@@ -236,7 +252,8 @@ pub(crate) fn plan(database: &mut dyn Migrating) -> Result<Plan, StoreError> {
     Ok(Plan { found, known: known(database), steps, division: None, index: IndexPlan::Nothing })
 }
 
-/// Brings a database, which may be empty, to the current schema. Returns the number of steps that it took.
+/// Brings a database, which may be empty, to the current schema. Returns the number of steps that
+/// it took.
 pub(crate) fn migrate(database: &mut dyn Migrating) -> Result<usize, StoreError> {
     if version(database)? >= known(database) {
         return Ok(0);
@@ -252,7 +269,8 @@ pub(crate) fn migrate(database: &mut dyn Migrating) -> Result<usize, StoreError>
 ///
 /// # Errors
 ///
-/// [`StoreError::OldSchema`] if it may not be, [`StoreError::Unfinished`] if a copy to this database was not ended.
+/// [`StoreError::OldSchema`] if it may not be, [`StoreError::Unfinished`] if a copy to this
+/// database was not ended.
 pub(crate) fn prepare(database: &mut dyn Migrating, migrations: Migrations) -> Result<(), StoreError> {
     match migrations {
         Migrations::Auto => migrate(database).map(drop)?,
@@ -298,7 +316,8 @@ fn run(database: &mut dyn Migrating) -> Result<usize, StoreError> {
     Ok(steps.len())
 }
 
-/// Tries again and again what others get in the way of, a short time each: who comes meanwhile waits behind it.
+/// Tries again and again what others get in the way of, a short time each: who comes meanwhile
+/// waits behind it.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) fn persistently<T>(mut attempt: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
     let (until, mut is_told) = (Instant::now() + PATIENCE, false);

@@ -22,7 +22,8 @@ pub(crate) fn push(
     if free.take(1, bytes).is_none() {
         return Ok(Pushed::Full);
     }
-    // All that waits may be the sender's, which needs no counting as long as it isn't half of what may.
+    // All that waits may be the sender's, which needs no counting as long as it isn't half of what
+    // may.
     if !free.is_fair((waiting.messages, waiting.bytes), bytes) {
         let own =
             one(c, OFFLINE_OF, &[Value::Integer(waiting.owner), sender], |row| Ok((row.number(0)?, row.number(1)?)))?;

@@ -319,14 +319,15 @@ impl<E: Openable> Fenced<E> {
 /// The time that an answer may take.
 pub(crate) const ANSWER: Duration = Duration::from_secs(6);
 
-/// The time that an answer may take to a question that nobody else waits for, such as a search in an
-/// archive.
+/// The time that an answer may take to a question that nobody else waits for, such as a search in
+/// an archive.
 const LONG_ANSWER: Duration = Duration::from_secs(60);
 
 /// The time that an answer to a question of a check may take.
 const CHECK_ANSWER: Duration = Duration::from_secs(30);
 
-/// The time that an answer may take that a copy waits for, which may be because the other database stands still.
+/// The time that an answer may take that a copy waits for, which may be because the other database
+/// stands still.
 const COPY_ANSWER: Duration = Duration::from_secs(10 * 60);
 
 /// The number of times that a process is fenced off while its transactions get in the way.

@@ -1,7 +1,8 @@
 //! An operation on its way: queued, run, told.
 //!
-//! Running and telling are two steps because the commit lies between them. Every operation can be run again: it is, when the
-//! transaction that it ran in is lost, or when the engine lets another connection go first.
+//! Running and telling are two steps because the commit lies between them. Every operation can be
+//! run again: it is, when the transaction that it ran in is lost, or when the engine lets another
+//! connection go first.
 
 use super::connection::Connection;
 use crate::StoreError;
@@ -11,8 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Says what an operation needs of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Nothing: it reads by one statement, or by several that may see the database at different moments. Where the engine is another process, there is
-    /// none then to be begun and ended.
+    /// Nothing: it reads by one statement, or by several that may see the database at different
+    /// moments. Where the engine is another process, there is none then to be begun and ended.
     Glance,
     /// All that it reads is of one moment.
     Read,
@@ -30,8 +31,8 @@ pub(crate) trait Operation: Send {
         self.access() == Access::Write
     }
 
-    /// Carries it out and keeps the answer, in place of the one of an earlier run. An error means that what it wrote
-    /// must be undone.
+    /// Carries it out and keeps the answer, in place of the one of an earlier run. An error means
+    /// that what it wrote must be undone.
     fn run(&mut self, connection: &mut dyn Connection) -> Result<(), StoreError>;
 
     /// Tells the caller: the kept answer, or `failure` in place of a good one.
@@ -80,8 +81,8 @@ where
     }
 }
 
-/// Returns the file and the method that a closure was written in. The language promises no form of types' names, so nothing but words for operators depends
-/// on it.
+/// Returns the file and the method that a closure was written in. The language promises no form of
+/// types' names, so nothing but words for operators depends on it.
 fn named(path: &str) -> String {
     let path = path.replace("::{{closure}}", "");
     let method = path.rsplit("::").next().unwrap_or(&path);

@@ -49,8 +49,8 @@ pub(crate) fn of(
     Ok(seen.collect())
 }
 
-/// Makes the query of the last presence of many, whose roster has the asker where the first text says so, and whose document is the one that the
-/// second says.
+/// Makes the query of the last presence of many, whose roster has the asker where the first text
+/// says so, and whose document is the one that the second says.
 macro_rules! presence_for {
     ($asker:literal, $document:literal) => {
         concat!(
@@ -68,9 +68,10 @@ macro_rules! presence_for {
 
 /// Subscriptions 2 and 3 are `from` and `both`. Values: asker, document, domain, localparts.
 ///
-/// PostgreSQL expects as many rows as there are places in a list, and takes whole tables for less than they are: it is told to look up each account's
-/// rows by themselves, and computes the digests once. There and in MariaDB an index has all rosters in which somebody is in one place: by the key of the
-/// rosters each row would be on another page.
+/// PostgreSQL expects as many rows as there are places in a list, and takes whole tables for less
+/// than they are: it is told to look up each account's rows by themselves, and computes the digests
+/// once. There and in MariaDB an index has all rosters in which somebody is in one place: by the
+/// key of the rosters each row would be on another page.
 static PRESENCE_FOR: Among = Among::differing(
     Text {
         sqlite: presence_for!("i.contact = ?", "d.name = ?"),
@@ -106,12 +107,12 @@ mod tests {
     use crate::sql::{mysql, postgres};
     use rookery_needs::{Mariadb, Postgres};
 
-    /// The statement for a hundred contacts: the size of list that these take.
+    /// Returns the statement for a hundred contacts: the size of list that these take.
     fn statement(dialect: Dialect) -> String {
         PRESENCE_FOR.texts(dialect).into_iter().find(|text| text.matches('?').count() > 100).unwrap_or_default()
     }
 
-    /// The values of the statement as literals: everybody asks for everybody.
+    /// Returns the values of the statement as literals: everybody asks for everybody.
     fn literals(statement: &str) -> Vec<String> {
         let contacts = (1..).map(|number| format!("'user{}'", number % 100));
         let values = ["'user7@a.example'", "'privacy'", "'a.example'"].into_iter().map(str::to_owned).chain(contacts);

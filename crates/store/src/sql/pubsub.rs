@@ -1,7 +1,7 @@
 //! The operations of [`Pubsub`](crate::Pubsub).
 //!
-//! A node's row counts its items and its bytes, so that no publication has to. Items lie in the order of their positions, which only grow while an item
-//! is there: the newest has the highest.
+//! A node's row counts its items and its bytes, so that no publication has to. Items lie in the
+//! order of their positions, which only grow while an item is there: the newest has the highest.
 
 mod news;
 mod rows;
@@ -300,7 +300,8 @@ pub(crate) fn accounts_nodes(
     all(c, ACCOUNTS_NODES, &values, |row| Ok((row.number(0)?, row.jid(1)?, row.text(2)?.to_owned())))
 }
 
-/// Removes the part of an account in the nodes of others, and those of services that it alone owned. Its own nodes go by cascade.
+/// Removes the part of an account in the nodes of others, and those of services that it alone
+/// owned. Its own nodes go by cascade.
 pub(crate) fn forget(c: &mut dyn Connection, account: JidRef<'_>) -> Result<(), StoreError> {
     let bare = Value::Text(account.bare_str());
     let owner = Value::Integer(number_of(Affiliation::Owner));
@@ -314,7 +315,7 @@ pub(crate) fn forget(c: &mut dyn Connection, account: JidRef<'_>) -> Result<(), 
     Ok(())
 }
 
-/// What a node's row holds.
+/// The content of a node's row.
 struct Head {
     id: i64,
     config: Vec<u8>,
@@ -461,7 +462,8 @@ fn by_ids(c: &mut dyn Connection, node: Value<'_>, ids: &[String], since: Value<
     Ok(items)
 }
 
-/// The range in which the full JIDs of an account lie, its end excluded: `0` is what follows `/`.
+/// Returns the range in which the full JIDs of an account lie, its end excluded: `0` is what
+/// follows `/`.
 fn resources_of(account: JidRef<'_>) -> [String; 2] {
     [format!("{}/", account.bare_str()), format!("{}0", account.bare_str())]
 }

@@ -1,16 +1,19 @@
-//! The queues between the callers and the lanes: bounded in operations and in bytes, each and together.
+//! The queues between the callers and the lanes: bounded in operations and in bytes, each and
+//! together.
 //!
 //! Bytes count too, because an operation may carry a stanza of 256 KiB: sixteen thousand of them
 //! are 4 GiB. Operations that write what they carry have half of the queue: a sender of more than
-//! the disk takes must not keep others from logging in, for which the rest is free. No lane takes the places of all others, so one that
-//! is stuck refuses its own owners only.
+//! the disk takes must not keep others from logging in, for which the rest is free. No lane takes
+//! the places of all others, so one that is stuck refuses its own owners only.
 //!
 //! # Order
 //!
-//! An operation that must come behind what waits in other lanes has a gate: how far those lanes must be before it may run. One that
-//! others must come behind, wherever they are, leaves a mark in each of their lanes, which holds up what is behind it until the operation is done.
-//! Of the lane for archives the last operation of each owner is known, so that a page waits for its owner's and no other.
-//! All queues have one lock, so an operation takes its place in all of them at once, and lanes never wait for each other in a circle.
+//! An operation that must come behind what waits in other lanes has a gate: how far those lanes
+//! must be before it may run. One that others must come behind, wherever they are, leaves a mark in
+//! each of their lanes, which holds up what is behind it until the operation is done. Of the lane
+//! for archives the last operation of each owner is known, so that a page waits for its owner's and
+//! no other. All queues have one lock, so an operation takes its place in all of them at once, and
+//! lanes never wait for each other in a circle.
 
 use super::lanes::Route;
 use super::operation::Operation;
@@ -22,18 +25,18 @@ use std::time::{Duration, Instant};
 
 use rookery_base::lock::lock;
 
-/// How much may wait in the queue of a store.
+/// The most that may wait in the queue of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Operations that may wait; further ones answer [`StoreError::Busy`] at once.
     pub operations: usize,
-    /// Bytes that the waiting operations may carry together; those that write what they carry are half of the operations at most. An operation that comes when
-    /// nothing waits is always taken.
+    /// Bytes that the waiting operations may carry together; those that write what they carry are
+    /// half of the operations at most. An operation that comes when nothing waits is always taken.
     pub bytes: usize,
 }
 
 impl Default for Bounds {
-    /// 16 384 operations, 64 MiB.
+    /// Returns 16 384 operations, 64 MiB.
     fn default() -> Bounds {
         DEFAULT
     }
@@ -69,7 +72,8 @@ impl Patience {
 }
 
 impl Default for Patience {
-    /// Returns the patience of a server, behind whose operations people wait: ten seconds for a login, five for others, six for an answer.
+    /// Returns the patience of a server, behind whose operations people wait: ten seconds for a
+    /// login, five for others, six for an answer.
     fn default() -> Patience {
         let seconds = Duration::from_secs;
         Patience { login: seconds(10), other: seconds(5), answer: seconds(6) }
@@ -81,7 +85,8 @@ pub(crate) struct Queues {
     bounds: Bounds,
     patience: Option<Patience>,
     state: Mutex<State>,
-    /// Signalled when the first operation of a lane may run, or the queues are closed; only the lane's worker waits for it.
+    /// Signalled when the first operation of a lane may run, or the queues are closed; only the
+    /// lane's worker waits for it.
     wakes: Box<[Condvar]>,
     /// Signalled when the queues are closed.
     closing: Condvar,
@@ -102,7 +107,7 @@ struct Lane {
     queued: u64,
     /// All up to this number are done.
     done: u64,
-    /// When the first operation of the batch that runs was queued.
+    /// The time when the first operation of the running batch was queued.
     running: Option<Instant>,
     /// The operations and bytes that this batch has taken.
     taken: Fill,
@@ -139,7 +144,7 @@ pub(crate) struct Queued {
     bytes: usize,
 }
 
-/// What a lane has to do next.
+/// The next thing for a lane to do.
 pub(crate) enum Next {
     /// An operation.
     Operation(Queued),
@@ -197,7 +202,8 @@ impl Queues {
         self.state().take(lane)
     }
 
-    /// Returns a lane's next operation, as soon as there is one that may run or a time is over. All that the lane took before is done.
+    /// Returns a lane's next operation, as soon as there is one that may run or a time is over. All
+    /// that the lane took before is done.
     pub(crate) fn wait(&self, lane: usize, most: Option<Duration>) -> Next {
         let mut state = self.state();
         let end = most.map(|most| Instant::now() + most);
@@ -228,7 +234,8 @@ impl Queues {
         self.closing.notify_all();
     }
 
-    /// Gives up a lane that nobody serves any longer, and with it the store: an operation that is dropped answers [`StoreError::Closed`].
+    /// Gives up a lane that nobody serves any longer, and with it the store: an operation that is
+    /// dropped answers [`StoreError::Closed`].
     pub(crate) fn abandon(&self, lane: usize) {
         let mut state = self.state();
         state.closed = true;
@@ -290,7 +297,8 @@ impl Queues {
         self.state().closed
     }
 
-    /// Waits for a time, unless the queues are closed. Returns whether any operation waits or runs, or may come.
+    /// Waits for a time, unless the queues are closed. Returns whether any operation waits or runs,
+    /// or may come.
     pub(crate) fn pause(&self, time: Duration) -> bool {
         let state = self.state();
         let is_open = |state: &mut State| !state.closed;
@@ -307,7 +315,8 @@ impl Queues {
         }
     }
 
-    /// No caller's code runs under the lock, so it can't be poisoned halfway through a change.
+    /// Locks the queue. No caller's code runs under the lock, so it can't be poisoned halfway
+    /// through a change.
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
@@ -387,7 +396,8 @@ impl State {
         self.lanes[lane].fill.remove(queued.bytes, is_load);
     }
 
-    /// Notes that all is done that a lane has taken, and passes marks that hold it up no longer. Returns whether others may go on for that.
+    /// Notes that all is done that a lane has taken, and passes marks that hold it up no longer.
+    /// Returns whether others may go on for that.
     fn settle(&mut self, lane: usize) -> bool {
         while self.lanes[lane].waiting.front().is_some_and(|first| first.queued.is_none() && self.is_open(&first.gate))
         {
@@ -422,7 +432,8 @@ impl Fill {
     }
 }
 
-/// The last operation of each owner in a lane where that counts, by the owner's hash. What is done is forgotten now and then.
+/// The last operation of each owner in a lane where that counts, by the owner's hash. What is done
+/// is forgotten now and then.
 #[derive(Default)]
 struct LastOf {
     of: HashMap<u64, u64>,
@@ -447,5 +458,5 @@ mod tests;
 /// Owners that are remembered before those are looked for that needn't be.
 const LEAST_TIDIED: usize = 4096;
 
-/// How many times its share of the bounds a lane may have.
+/// The number of its shares of the bounds that a lane may have.
 const SHARES: usize = 4;

@@ -1,5 +1,6 @@
-//! What connections to engines in other processes have in common: a transaction that begins with its first statement, or none where it isn't needed, and what is known of
-//! archives as long as nobody else takes something out of them.
+//! The common part of connections to engines in other processes: a transaction that begins with its
+//! first statement, or none where it isn't needed, and what is known of archives as long as nobody
+//! else takes something out of them.
 
 use super::archives::KnownArchives;
 use super::connection::{Connection, EachRow, Value};
@@ -22,7 +23,8 @@ pub(crate) struct State {
     pub(crate) lane: i64,
     pub(crate) transaction: Transaction,
     archives: KnownArchives,
-    /// The epoch in which the known archives were read, and whether it was looked at in this transaction.
+    /// The epoch in which the known archives were read, and whether it was looked at in this
+    /// transaction.
     epoch: Option<i64>,
     is_epoch_seen: bool,
     /// Tells the terms of messages for the index of searches, if there is one.
@@ -30,7 +32,7 @@ pub(crate) struct State {
     fence: Arc<Fence>,
 }
 
-/// How far a transaction is.
+/// The stages of a transaction.
 #[derive(Clone, Debug)]
 pub(crate) enum Transaction {
     None,
@@ -58,7 +60,8 @@ impl State {
         Ok(State { lane, transaction, archives, epoch: None, is_epoch_seen: false, terms_of, fence })
     }
 
-    /// Returns the name of the connection's sessions, by which the server's sessions are told apart.
+    /// Returns the name of the connection's sessions, by which the server's sessions are told
+    /// apart.
     pub(crate) fn name(&self) -> String {
         name_of(self.lane)
     }
@@ -137,7 +140,8 @@ pub(crate) trait Distant: Remote {
     /// Reads the epoch of the archives, behind what begins the transaction if that is due.
     fn read_epoch(&mut self) -> Result<Option<i64>, StoreError>;
 
-    /// Runs what ends a transaction that writes. Returns the epoch that has begun with it, if one has.
+    /// Runs what ends a transaction that writes. Returns the epoch that has begun with it, if one
+    /// has.
     fn commit_writes(&mut self, is_new_epoch: bool) -> Result<Option<i64>, StoreError>;
 
     /// Sends the end of a transaction, whose answer nobody waits for.
@@ -325,8 +329,8 @@ pub(crate) fn within<T>(runtime: &Runtime, limit: Duration, answer: impl Future<
     runtime.block_on(async { timeout(limit, answer).await.ok() })
 }
 
-/// Returns how long a transaction may be open without a statement before the server ends it: nobody lets one wait as long, unless the machine stands
-/// still, and its locks hold up others.
+/// Returns how long a transaction may be open without a statement before the server ends it: nobody
+/// lets one wait as long, unless the machine stands still, and its locks hold up others.
 pub(crate) fn idle(limit: Duration) -> Duration {
     limit.max(IDLE)
 }

@@ -138,7 +138,8 @@ const LOAD: &str = "SELECT id, name, is_public, config, subject, vcard, creator,
 const AFFILIATIONS: &str =
     "SELECT member, affiliation, nick, reason FROM room_affiliations WHERE room = ? ORDER BY member";
 
-/// Values: name, public, configuration, subject, vCard, creator, days in the archive, host, localpart.
+/// Values: name, public, configuration, subject, vCard, creator, days in the archive, host,
+/// localpart.
 const UPDATE: &str = "\
     UPDATE rooms SET name = ?, is_public = ?, config = ?, subject = ?, vcard = ?, creator = ?, archive_days = ? \
     WHERE host = ? AND localpart = ?";

@@ -1,7 +1,7 @@
 //! The operations of [`Rosters`](crate::Rosters).
 //!
-//! An item's row carries the version of its latest change that clients saw; a contact that they saw vanish has a row in
-//! `roster_removals` until it comes back or too many others vanished.
+//! An item's row carries the version of its latest change that clients saw; a contact that they saw
+//! vanish has a row in `roster_removals` until it comes back or too many others vanished.
 
 use super::connection::{Connection, Row, Value, account_values, all, one};
 use super::dialect::{Text, by_digest};
@@ -39,7 +39,7 @@ struct Since {
     items: Vec<(u64, RosterItem)>,
 }
 
-/// The items that changed behind a version (-1: all).
+/// Returns the items that changed behind a version (-1: all).
 fn items_since(c: &mut dyn Connection, owner: JidRef<'_>, version: i64) -> Result<Since, StoreError> {
     let [domain, local] = account_values(owner);
     let (mut head, mut items) = (None, Vec::new());
@@ -69,7 +69,8 @@ pub(crate) fn pending_in(
     of_owner(c, REQUESTS, &values, |row| Ok((row.jid(0)?, row.bytes(1)?.to_vec())))
 }
 
-/// All rows of a query that gives an owner who has nothing one row, with a first column of NULL.
+/// Returns all rows of a query that gives an owner who has nothing one row, with a first column of
+/// NULL.
 fn of_owner<T>(
     c: &mut dyn Connection,
     sql: &'static str,
@@ -175,8 +176,8 @@ pub(crate) fn put_many(
     Ok(())
 }
 
-/// The items that are there of these contacts, by address, each with the version of its latest
-/// change. No others are read: a roster of many contacts comes in many portions.
+/// Returns the items that are there of these contacts, by address, each with the version of its
+/// latest change. No others are read: a roster of many contacts comes in many portions.
 fn there(
     c: &mut dyn Connection,
     head: &Head,
@@ -194,7 +195,7 @@ fn there(
     Ok(there)
 }
 
-/// The contacts that clients saw vanish.
+/// Returns the contacts that clients saw vanish.
 fn removed(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<BTreeSet<String>, StoreError> {
     let [domain, local] = account_values(owner);
     let values = [domain, local, Value::Integer(-1)];
@@ -210,7 +211,7 @@ fn insert_items(c: &mut dyn Connection, owner: i64, items: &[(u64, RosterItem)])
     INSERT_ROSTER_ITEMS.insert(c, &rows.collect::<Vec<_>>())
 }
 
-/// What the account's row keeps of its roster.
+/// The part of a roster that the account's row keeps.
 struct Head {
     owner: i64,
     version: u64,
@@ -253,7 +254,7 @@ fn write_item(
     Ok(())
 }
 
-/// The values of an item's row, in the order of [`INSERT_ROSTER_ITEM`]. `groups`: as
+/// Returns the values of an item's row, in the order of [`INSERT_ROSTER_ITEM`]. `groups`: as
 /// [`write_groups`] has them.
 fn item_values<'v>(
     owner: i64,
@@ -315,7 +316,8 @@ fn read_item(row: &dyn Row) -> Result<(u64, RosterItem), StoreError> {
     Ok((row.number(1)?, item))
 }
 
-/// Bit 0: the owner sees the contact's presence; bit 1: the contact sees the owner's.
+/// Reads the directions: bit 0: the owner sees the contact's presence; bit 1: the contact sees the
+/// owner's.
 fn read_subscription(row: &dyn Row, column: usize) -> Result<Subscription, StoreError> {
     match row.integer(column)? {
         bits @ 0..=3 => Ok(Subscription::new(bits & 1 != 0, bits & 2 != 0)),
@@ -323,8 +325,8 @@ fn read_subscription(row: &dyn Row, column: usize) -> Result<Subscription, Store
     }
 }
 
-/// Group names in one text: each as its length in bytes, a colon, and itself. A table of their own would double the
-/// rows of a roster for something that is only ever read with the item.
+/// Writes group names into one text: each as its length in bytes, a colon, and itself. A table of
+/// their own would double the rows of a roster for something that is only ever read with the item.
 fn write_groups(groups: &[String]) -> String {
     groups.iter().map(|group| format!("{}:{group}", group.len())).collect()
 }
@@ -345,7 +347,8 @@ fn read_groups(mut text: &str) -> Option<Vec<String>> {
     Some(groups)
 }
 
-/// The row has no contact where the account doesn't have the item. Values: contact, domain, localpart.
+/// The row has no contact where the account doesn't have the item. Values: contact, domain,
+/// localpart.
 const ITEM_OF: Text = by_digest!(
     "SELECT i.contact, i.version, i.name, i.roster_groups, i.subscription, i.ask, i.approved, i.listed, i.pending_in \
      FROM accounts a LEFT JOIN roster_items i ON i.owner = a.id AND ",
@@ -429,7 +432,8 @@ mod tests {
         assert!(counting.rows <= PORTION + 2, "{} rows were read for those of a portion", counting.rows);
     }
 
-    /// Whatever it knows of the table: a roster of tens of thousands isn't read for each portion.
+    /// No matter what it knows of the table: a roster of tens of thousands isn't read for each
+    /// portion.
     #[cfg(feature = "postgres")]
     #[test]
     fn postgres_finds_contacts_by_their_keys() {

@@ -5,7 +5,8 @@
 //! * `archives.bytes` are the bytes of the messages up to and with the id `archives.counted`; the
 //!   [`KnownArchives`](super::archives::KnownArchives) in memory add those that are newer. Both
 //!   change in the transaction that changes the messages.
-//! * The shares of conversations only say whose messages go: they may lack the newest, and never decide how much.
+//! * The shares of conversations only say whose messages go: they may lack the newest, and never
+//!   decide how much.
 //! * A full archive loses as much as was added to it, no more: one that was larger before it had a
 //!   bound doesn't lose years at once.
 
@@ -90,7 +91,8 @@ impl<'m> Sizes<'m> {
         }
     }
 
-    /// Writes down what has become large enough, and makes room in archives that are full. The messages are written.
+    /// Writes down what has become large enough, and makes room in archives that are full. The
+    /// messages are written.
     pub(super) fn settle(self, c: &mut dyn Connection) -> Result<(), StoreError> {
         for owner in self.due {
             settle(c, owner)?;
@@ -175,7 +177,7 @@ fn settle(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<(), StoreError> {
     if c.dialect().has_other_writers()
         && let Some(archive) = c.known_archives().id(owner)
     {
-        // Whoever takes something out of it locks its row first, and tells when that is let go.
+        // The one that takes something out of it locks its row first, and says when that is let go.
         let locked = COUNTED.on(c.dialect());
         one(c, locked, &[Value::Integer(archive)], |_| Ok(()))?;
         c.renew_archives()?;
@@ -250,8 +252,8 @@ fn make_room(c: &mut dyn Connection, excess: &Excess<'_>) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Returns the conversation whose messages go: the one that wants room, if it has its part already, else the largest one. `None`: none is known to be
-/// large.
+/// Returns the conversation whose messages go: the one that wants room, if it has its part already,
+/// else the largest one. `None`: none is known to be large.
 fn victim(c: &mut dyn Connection, archive: i64, excess: &Excess<'_>) -> Result<Option<i64>, StoreError> {
     let (archive, key) = (Value::Integer(archive), Value::Integer(excess.contact_key));
     let own = one(c, SHARE, &[archive, key], |row| row.number(0))?.unwrap_or_default();
@@ -270,8 +272,8 @@ fn oldest(c: &mut dyn Connection, archive: i64, contact_key: Option<i64>) -> Res
     }
 }
 
-/// Removes the notes of stretches in which a conversation has no messages any more; `last` is one that went. The newest note stays in any case: that it
-/// is there may be known.
+/// Removes the notes of stretches in which a conversation has no messages any more; `last` is one
+/// that went. The newest note stays in any case: that it is there may be known.
 fn tidy(c: &mut dyn Connection, archive: i64, contact_key: i64, last: u64) -> Result<(), StoreError> {
     if !c.dialect().notes_stretches() {
         return Ok(());
@@ -291,8 +293,9 @@ const COUNTED: Text = locking!("SELECT counted FROM archives WHERE id = ?");
 static ARCHIVES: Among =
     Among::new("SELECT localpart, id, bytes, counted FROM archives WHERE domain = ? AND localpart IN ", "");
 
-/// The messages of archives that are not counted. PostgreSQL doesn't know how few they are and would rather read all messages than go to each archive,
-/// unless the way is given. Values: archives.
+/// The messages of archives that are not counted. PostgreSQL doesn't know how few they are and
+/// would rather read all messages than go to each archive, unless the way is given. Values:
+/// archives.
 static UNCOUNTED: Among = Among::differing(
     Text {
         postgres: "SELECT m.id, m.contact_key, m.length, m.owner FROM archives a CROSS JOIN LATERAL (\

@@ -87,7 +87,7 @@ fn number(stage: SlotStage) -> i64 {
     }
 }
 
-/// How rows name a stage.
+/// The name of a stage in rows.
 const RESERVED: i64 = 1;
 const FILLING: i64 = 2;
 pub(super) const FILLED: i64 = 3;

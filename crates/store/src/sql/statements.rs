@@ -1,16 +1,19 @@
-//! The statements of accounts, rosters, offline messages and what is kept of an account; those of the archive, of publish-subscribe, of
-//! rooms and of uploads stand with their operations.
+//! The statements of accounts, rosters, offline messages and what is kept of an account; those of
+//! the archive, of publish-subscribe, of rooms and of uploads stand with their operations.
 //!
-//! All of them keep to what SQLite, PostgreSQL and MariaDB agree on: `?` in order for the values (a driver may number them),
-//! no upsert, no `RETURNING`, no generated keys read back, no arithmetic on two values; the few that can't are [`Text`]s, with what differs in their
-//! macros. What else differs between engines – types, key generation, collation by bytes, cascading – is in each engine's schema.
+//! All of them keep to what SQLite, PostgreSQL and MariaDB agree on: `?` in order for the values (a
+//! driver may number them), no upsert, no `RETURNING`, no generated keys read back, no arithmetic
+//! on two values; the few that can't are [`Text`]s, with what differs in their macros. What else
+//! differs between engines – types, key generation, collation by bytes, cascading – is in each
+//! engine's schema.
 //!
-//! Other connections may write at the same time, unless it is SQLite: an operation that writes what depends on what it has read begins with a
-//! query that locks the head of it ([`locking!`]), in the order of account, room, node. Where two make the same row, a unique key lets one of them win,
+//! Other connections may write at the same time, unless it is SQLite: an operation that writes what
+//! depends on what it has read begins with a query that locks the head of it ([`locking!`]), in the
+//! order of account, room, node. Where two make the same row, a unique key lets one of them win,
 //! and the other is run again.
 //!
-//! Inserts select their values: SQLite, when the file may not grow any further, then undoes that statement alone and
-//! not the whole transaction with what others wrote in it.
+//! Inserts select their values: SQLite, when the file may not grow any further, then undoes that
+//! statement alone and not the whole transaction with what others wrote in it.
 
 use super::dialect::{Text, by_digest, locking};
 use super::many::{ByTexts, Rows};
@@ -19,7 +22,8 @@ use super::many::{ByTexts, Rows};
 
 pub(crate) const ACCOUNT: Text = locking!("SELECT id FROM accounts WHERE domain = ? AND localpart = ?");
 
-/// Makes a text with the time of the database in it, milliseconds since 1970: operators compare times of accounts that different servers have made.
+/// Makes a text with the time of the database in it, milliseconds since 1970: operators compare
+/// times of accounts that different servers have made.
 macro_rules! with_time {
     ($before:literal, $after:literal) => {
         Text {
@@ -61,7 +65,8 @@ pub(crate) const REMOVE_KEYS: &str = "DELETE FROM scram_keys WHERE account = ?";
 pub(crate) const ROSTER: Text =
     locking!("SELECT id, roster_version, roster_items FROM accounts WHERE domain = ? AND localpart = ?");
 
-/// The items behind a version, with the roster's head; one row without an item if there is none. Values: version, domain, localpart.
+/// The items behind a version, with the roster's head; one row without an item if there is none.
+/// Values: version, domain, localpart.
 pub(crate) const ROSTER_ITEMS: &str = "\
     SELECT i.contact, i.version, i.name, i.roster_groups, i.subscription, i.ask, i.approved, i.listed, i.pending_in, \
     a.roster_version, a.roster_oldest \

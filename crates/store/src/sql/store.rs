@@ -27,7 +27,8 @@ use std::time::{Duration, Instant};
 
 use rookery_base::lock::lock;
 
-/// All stores in one SQL database, served by a thread for each connection. See [`sqlite::open`](super::sqlite::open).
+/// All stores in one SQL database, served by a thread for each connection. See
+/// [`sqlite::open`](super::sqlite::open).
 ///
 /// Dropping it closes it.
 pub struct SqlStore {
@@ -36,7 +37,8 @@ pub struct SqlStore {
     is_remote: bool,
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Connects to look after the months that archives are divided into, and says whether tables may be changed for that.
+    /// Connects to look after the months that archives are divided into, and says whether tables
+    /// may be changed for that.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     months: Option<(Arc<OpenMonths>, Migrations)>,
     /// Fences processes off.
@@ -120,7 +122,8 @@ impl SqlStore {
         Ok(store)
     }
 
-    /// Has the months looked after that archives may be divided into. Where tables may not be changed, only what others have left behind is told.
+    /// Looks after the months that archives may be divided into. Where tables may not be changed,
+    /// only what others have left behind is told.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(crate) fn with_months(mut self, open: Arc<OpenMonths>, migrations: Migrations) -> SqlStore {
         self.months = Some((open, migrations));
@@ -147,7 +150,8 @@ impl SqlStore {
         threads.push(thread);
     }
 
-    /// Looks after the months on a thread of its own, since that may take as long as a month has messages.
+    /// Looks after the months on a thread of its own, since that may take as long as a month has
+    /// messages.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     fn keep_months(&self, retention: crate::Retention) -> Pending<u64> {
         let Some((open, migrations)) = self.months.clone() else { return ready(Ok(0)) };
@@ -173,8 +177,8 @@ impl SqlStore {
         ready(Ok(0))
     }
 
-    /// Carries out what is queued, closes the database and returns when that is done: for shutdown. Operations queued
-    /// later answer [`StoreError::Closed`].
+    /// Carries out what is queued, closes the database and returns when that is done: for shutdown.
+    /// Operations queued later answer [`StoreError::Closed`].
     pub fn close(&self) {
         self.shared.queues.close();
         let threads = std::mem::take(&mut *self.threads());
@@ -185,7 +189,8 @@ impl SqlStore {
         }
     }
 
-    /// Returns the number of statements that operations have been made of so far, without those that begin and end transactions.
+    /// Returns the number of statements that operations have been made of so far, without those
+    /// that begin and end transactions.
     pub fn statements(&self) -> u64 {
         self.shared.counts.statements.load(Ordering::Relaxed)
     }
@@ -254,7 +259,7 @@ impl SqlStore {
         self.shared.trouble.get().or_else(|| is_stuck().then_some(StoreError::Busy))
     }
 
-    /// The lane of an account, a room or a host of nodes.
+    /// Returns the lane of an account, a room or a host of nodes.
     fn of(&self, owner: JidRef<'_>) -> Route {
         self.lanes.owner(owner.bare_str())
     }
@@ -266,14 +271,15 @@ impl SqlStore {
 }
 
 impl<C> From<C> for Connections<C> {
-    /// One connection for everything.
+    /// Returns lanes with one connection for everything.
     fn from(connection: C) -> Connections<C> {
         Connections { owners: vec![connection], archive: None, reads: None }
     }
 }
 
-/// Refuses what waits for too long, also while all workers wait for the database, and asks the database something now and again: whoever looks after the server must learn that
-/// it is away, also if nobody else asks for anything.
+/// Refuses what waits for too long, also while all workers wait for the database, and asks the
+/// database something now and again: the operator must learn that it is away,
+/// also if nobody else asks for anything.
 fn watch(shared: &Shared, ping: &Route) {
     let mut asked = Instant::now();
     while shared.queues.pause(WATCH) {
@@ -291,7 +297,7 @@ fn watch(shared: &Shared, ping: &Route) {
             let (asked_for, _) = operation(Access::Glance, |c| meta::get(c, "ping"));
             drop(shared.queues.push(ping.clone(), 0, asked_for));
             if shared.trouble.is_unwritable() {
-                // Whoever looks after the server may send nobody who would write.
+                // A supervisor may send nobody who would write.
                 let (operation, _) = operation(Access::Write, |c| meta::put(c, "ping", &[]));
                 drop(shared.queues.push(Route::default(), 0, operation));
             }
@@ -309,14 +315,15 @@ impl Drop for SqlStore {
 mod fencing;
 mod traits;
 
-/// How often the watch looks for what waits for too long.
+/// The time between two looks of the watch for what waits for too long.
 const WATCH: Duration = Duration::from_millis(250);
 
-/// How often the watch asks the database something.
+/// The time between two questions of the watch to the database.
 const PING: Duration = Duration::from_secs(5);
 
 /// The database takes too long if an operation has waited for such a time.
 const STUCK: Duration = Duration::from_secs(5);
 
-/// Logins that may be under way for each connection to a database that is another process: enough to keep it busy.
+/// Logins that may be under way for each connection to a database that is another process: enough
+/// to keep it busy.
 const LOGINS_PER_CONNECTION: usize = 16;

@@ -1,4 +1,5 @@
-//! What the worker needs of an engine's connection besides its statements: transactions, and a way back when it was lost.
+//! The worker's needs from an engine's connection besides its statements: transactions, and a way
+//! back when it was lost.
 
 use super::connection::Connection;
 use crate::StoreError;
@@ -7,21 +8,23 @@ use crate::StoreError;
 ///
 /// # Invariants
 ///
-/// - No call waits without bound: an engine that doesn't answer within its limits is lost ([`StoreError::Lost`]).
-/// - [`StoreError::Conflict`] says that others got in the way (a deadlock, a lock wait, a serialization failure): the same may well
-///   succeed at once when it is run again.
+/// - No call waits without bound: an engine that doesn't answer within its limits is lost
+///   ([`StoreError::Lost`]).
+/// - [`StoreError::Conflict`] says that others got in the way (a deadlock, a lock wait, a
+///   serialization failure): the same may well succeed at once when it is run again.
 pub(crate) trait Transactions: Connection {
     /// Begins a transaction that only reads and locks nobody out.
     fn begin_read(&mut self) -> Result<(), StoreError>;
 
-    /// Lets statements read that need no transaction, until [`commit`](Transactions::commit) or [`rollback`](Transactions::rollback). An engine for
-    /// which a transaction costs nothing begins one.
+    /// Lets statements read that need no transaction, until [`commit`](Transactions::commit) or
+    /// [`rollback`](Transactions::rollback). An engine for which a transaction costs nothing begins
+    /// one.
     fn begin_glance(&mut self) -> Result<(), StoreError> {
         self.begin_read()
     }
 
-    /// Begins a transaction that writes. An engine behind a network marks it with the number of the batch, which no other transaction of this connection
-    /// has: see [`Remote::has_committed`].
+    /// Begins a transaction that writes. An engine behind a network marks it with the number of the
+    /// batch, which no other transaction of this connection has: see [`Remote::has_committed`].
     fn begin_write(&mut self, batch: u64) -> Result<(), StoreError>;
 
     /// Ends the transaction; what it wrote is durable.
@@ -34,11 +37,13 @@ pub(crate) trait Transactions: Connection {
     /// Ends the transaction, if there is one, as if it had never been.
     fn rollback(&mut self);
 
-    /// Returns whether a transaction is open and takes statements: engines end it, or refuse all but its end, on some errors.
+    /// Returns whether a transaction is open and takes statements: engines end it, or refuse all
+    /// but its end, on some errors.
     fn in_transaction(&self) -> bool;
 
-    /// Returns the engine's savepoints if operations are to be undone by them. Without them, a batch of which one operation fails is rolled
-    /// back and run again, each operation in a transaction of its own.
+    /// Returns the engine's savepoints if operations are to be undone by them. Without them, a
+    /// batch of which one operation fails is rolled back and run again, each operation in a
+    /// transaction of its own.
     fn savepoints(&mut self) -> Option<&mut dyn Savepoints> {
         None
     }
@@ -62,28 +67,35 @@ pub(crate) trait Savepoints {
 
 /// A connection that can be lost.
 ///
-/// Each has a row of its own in the table `rookery_lanes`, with a random key that it draws when the store is opened and keeps when it is reopened.
-/// A transaction that writes begins with the update of that row, and the engine has answered that before it is sent COMMIT. So whoever locks
-/// the row later waits for a transaction that is still being committed on the lost connection, and knows then.
+/// Each has a row of its own in the table `rookery_lanes`, with a random key that it draws when the
+/// store is opened and keeps when it is reopened. A transaction that writes begins with the update
+/// of that row, and the engine has answered that before it is sent COMMIT. So the one that locks
+/// the row later waits for a transaction that is still being committed on the lost connection, and
+/// knows then.
 #[allow(dead_code, reason = "for the engines that are other processes")]
 pub(crate) trait Remote {
-    /// Tries once to connect again, in place of what there was: to the first of the hosts that can be written to, else to one that
-    /// can be read. Forgets what the connection knew, such as archives and prepared statements, and ends what is left of the session before, whose locks
+    /// Tries once to connect again, in place of what there was: to the first of the hosts that can
+    /// be written to, else to one that can be read. Forgets what the connection knew, such as
+    /// archives and prepared statements, and ends what is left of the session before, whose locks
     /// would hold up this one.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Lost`] if no host can be reached or one refuses for the time being, otherwise what keeps it from ever working.
+    /// [`StoreError::Lost`] if no host can be reached or one refuses for the time being, otherwise
+    /// what keeps it from ever working.
     fn reopen(&mut self) -> Result<(), StoreError>;
 
-    /// Asks whether somebody is at the other end, and waits for the answer: outside of transactions.
+    /// Asks whether somebody is at the other end, and waits for the answer: outside of
+    /// transactions.
     fn ping(&mut self) -> Result<(), StoreError>;
 
-    /// Returns whether the transaction with this number was committed: asked after [`Remote::reopen`], outside of transactions.
+    /// Returns whether the transaction with this number was committed: asked after
+    /// [`Remote::reopen`], outside of transactions.
     ///
     /// The answer is as durable as a commit: replicas that the engine waits for have it.
     fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError>;
 
-    /// Returns whether the host that it was connected to couldn't be written to then: another one might.
+    /// Returns whether the host that it was connected to couldn't be written to then: another one
+    /// might.
     fn is_read_only(&self) -> bool;
 }

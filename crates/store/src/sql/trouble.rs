@@ -1,4 +1,5 @@
-//! Tells operators and their probes when the database takes nothing any more, such as when a disk is full, or can't be reached.
+//! Tells operators and their probes when the database takes nothing any more, such as when a disk
+//! is full, or can't be reached.
 
 use crate::StoreError;
 use std::collections::{BTreeSet, HashMap};
@@ -14,7 +15,7 @@ pub(crate) struct Trouble(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Why the last write failed.
+    /// The reason why the last write failed.
     error: Option<StoreError>,
     /// The lanes without a connection, and why the last one was lost.
     lost: BTreeSet<usize>,
@@ -23,7 +24,8 @@ struct State {
 }
 
 impl Trouble {
-    /// Returns why the last write failed, if the database was the reason, or why it can't be reached.
+    /// Returns why the last write failed, if the database was the reason, or why it can't be
+    /// reached.
     pub(crate) fn get(&self) -> Option<StoreError> {
         let state = self.state();
         state.error.clone().or_else(|| state.why.clone())

@@ -1,27 +1,32 @@
 //! The thread that owns a lane's connection and runs its queue in batches.
 //!
-//! A batch is a stretch of the queue that shares one transaction, and thereby one wait for the disk. Batches grow by
-//! themselves: whatever was queued while the last commit waited for the disk is the next batch, up to a bound that
-//! keeps the waiting short.
+//! A batch is a stretch of the queue that shares one transaction, and thereby one wait for the
+//! disk. Batches grow by themselves: whatever was queued while the last commit waited for the disk
+//! is the next batch, up to a bound that keeps the waiting short.
 //!
 //! # Invariants
 //!
 //! - Answers are told in the order of the queue.
-//! - Reads in front of a batch's first write are told at once, everything behind it only after the commit.
-//! - What fails since another connection got in its way ([`StoreError::Conflict`]) is run again, up to a bound: one operation,
-//!   or the whole batch if the engine undid that.
-//! - An operation that fails takes no other along: it is undone alone where the engine has savepoints, and elsewhere the batch is undone and run again,
-//!   each operation in a transaction of its own.
-//! - When a commit fails otherwise, every write of its transaction is told the error; every read in it is run again, because it
-//!   may have seen what those wrote. The same holds when the engine gives up the transaction in the middle, as SQLite
-//!   does on an I/O error and when an update, but not an insert, finds the file full.
-//! - When the connection is lost, all of the batch is run again on another one, unless the number that the transaction was marked with says
-//!   that it was committed. Nothing is run twice.
-//! - When no host can be written to, as while one takes over from another, a batch is run again until one can, or those of its operations
-//!   that have waited for too long are refused. What comes later is refused at once then, until something is written again.
-//! - What reads what other lanes have written has a transaction of its own, since a transaction sees what was there when it began; or none, if its
-//!   statements need none.
-//! - While a gate holds up the next operation, no transaction is open: its locks might be what the others wait for.
+//! - Reads in front of a batch's first write are told at once, everything behind it only after the
+//!   commit.
+//! - What fails since another connection got in its way ([`StoreError::Conflict`]) is run again, up
+//!   to a bound: one operation, or the whole batch if the engine undid that.
+//! - An operation that fails takes no other along: it is undone alone where the engine has
+//!   savepoints, and elsewhere the batch is undone and run again, each operation in a transaction
+//!   of its own.
+//! - When a commit fails otherwise, every write of its transaction is told the error; every read in
+//!   it is run again, because it may have seen what those wrote. The same holds when the engine
+//!   gives up the transaction in the middle, as SQLite does on an I/O error and when an update, but
+//!   not an insert, finds the file full.
+//! - When the connection is lost, all of the batch is run again on another one, unless the number
+//!   that the transaction was marked with says that it was committed. Nothing is run twice.
+//! - When no host can be written to, as while one takes over from another, a batch is run again
+//!   until one can, or those of its operations that have waited for too long are refused. What
+//!   comes later is refused at once then, until something is written again.
+//! - What reads what other lanes have written has a transaction of its own, since a transaction
+//!   sees what was there when it began; or none, if its statements need none.
+//! - While a gate holds up the next operation, no transaction is open: its locks might be what the
+//!   others wait for.
 
 pub(super) mod attempts;
 mod away;
@@ -39,7 +44,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What the lanes of a store have in common.
+/// The state that the lanes of a store share.
 pub(crate) struct Shared {
     pub(crate) queues: Queues,
     pub(crate) trouble: Trouble,
@@ -72,7 +77,8 @@ pub(crate) fn run<C: Transactions>(connection: C, lane: usize, shared: &Arc<Shar
         shared: shared.clone(),
     };
     loop {
-        // Those who look after the server must learn that the database is away, or back, also if nobody asks for anything.
+        // Those who look after the server must learn that the database is away, or back, also if
+        // nobody asks for anything.
         match shared.queues.wait(lane, worker.until_next()) {
             Next::Operation(first) => worker.run_batch(first),
             Next::Nothing => worker.look(),
@@ -88,7 +94,7 @@ struct Served {
 }
 
 impl Drop for Served {
-    /// However the worker ends, nobody waits for it any longer.
+    /// Lets nobody wait for the worker any longer, however it ends.
     fn drop(&mut self) {
         self.shared.queues.abandon(self.lane);
     }
@@ -111,7 +117,7 @@ struct Portion {
     operations: Vec<Queued>,
     /// The number of times that they were run before.
     runs: usize,
-    /// What those that write are told, instead of being run.
+    /// The error that those that write get, instead of being run.
     refused: Option<StoreError>,
 }
 
@@ -120,8 +126,8 @@ struct Batch {
     transaction: Option<Access>,
     /// Run, and to be told after the commit.
     untold: Vec<Queued>,
-    /// Why no transaction that writes could be begun: trying again for each operation would wait for the lock each
-    /// time.
+    /// The reason why no transaction that writes could be begun: trying again for each operation
+    /// would wait for the lock each time.
     refused: Option<StoreError>,
     /// The transaction was lost in the middle, or must be undone, with this error.
     lost: Option<StoreError>,
@@ -219,7 +225,7 @@ impl<C: Transactions> Worker<C> {
         }
     }
 
-    /// No transaction could be begun for an operation.
+    /// Handles an operation for which no transaction could be begun.
     fn not_begun(&mut self, queued: Queued, error: StoreError) {
         let is_passing = error.is_conflict() || matches!(error, StoreError::ReadOnly(_));
         if (is_passing && self.connection.remote().is_some()) || self.is_lost(&error) {
@@ -229,13 +235,14 @@ impl<C: Transactions> Worker<C> {
         }
     }
 
-    /// The transaction is over, or must be, because of an operation.
+    /// Ends the transaction because of an operation.
     fn lose(&mut self, queued: Queued, error: StoreError) {
         self.batch.untold.push(queued);
         self.batch.lost = Some(error);
     }
 
-    /// Runs a write so that its failure undoes nothing but itself. An error means that the whole transaction is lost, or must be undone.
+    /// Runs a write so that its failure undoes nothing but itself. An error means that the whole
+    /// transaction is lost, or must be undone.
     fn isolated(&mut self, queued: &mut Queued) -> Result<(), StoreError> {
         if self.connection.savepoints().is_none() {
             return self.bare(queued);
@@ -260,7 +267,8 @@ impl<C: Transactions> Worker<C> {
         Ok(())
     }
 
-    /// Runs a write that nothing but the end of the transaction can undo. One that has failed before it wrote anything needs no undoing.
+    /// Runs a write that nothing but the end of the transaction can undo. One that has failed
+    /// before it wrote anything needs no undoing.
     fn bare(&mut self, queued: &mut Queued) -> Result<(), StoreError> {
         let (outcome, wrote) = self.run_operation(queued);
         match outcome {
@@ -413,14 +421,15 @@ impl<C: Transactions> Worker<C> {
 #[cfg(test)]
 mod tests;
 
-/// How long a batch may gather: what an operation waits at most for those in front of it, besides the disk.
+/// The time that a batch may gather: the longest wait of an operation for those in front of it,
+/// besides the disk.
 const BATCH_TIME: Duration = Duration::from_millis(4);
 
-/// How often an operation is run at most while others get in its way.
+/// The most times that an operation is run while others get in its way.
 const RUNS: usize = 5;
 
-/// How long an operation is put off that others got in the way of, times the number of its runs.
+/// The time that an operation is put off when others got in its way, times the number of its runs.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(20);
 
-/// How many operations a batch may have.
+/// The most operations that a batch may have.
 const BATCH_OPERATIONS: usize = 2048;

@@ -1,4 +1,4 @@
-//! Rows that this server can't have written: whoever reads them is told, nothing panics, and what
+//! Rows that this server can't have written: a reader gets an error, nothing panics, and what
 //! is whole is read as before.
 
 use crate::engines::Server;

@@ -91,14 +91,15 @@ pub trait Server: Sized + Sync {
     /// Lets a database be written to again, or no more.
     fn set_read_only(&self, database: &str, is_read_only: bool);
 
-    /// Locks the account of romeo, waits for most of a second, locks that of juliet. Ends when that has, however it has.
+    /// Locks the account of romeo, waits for most of a second, locks that of juliet. Ends when that
+    /// has, however it has.
     fn lock_slowly(&self, database: &str);
 
     /// Tells whether somebody waits in [`lock_slowly`](Server::lock_slowly).
     fn is_locking(&self, database: &str) -> bool;
 }
 
-/// What can go wrong with a message.
+/// The things that can go wrong with a message.
 #[derive(Clone, Copy)]
 pub enum Harm {
     /// It takes two seconds.

@@ -19,7 +19,8 @@ pub fn prepare(stores: &Stores) -> Result<(), StoreError> {
     wait(stores.accounts.create_many((0..WRITERS).map(|n| (account(n), credentials.clone())).collect())).map(drop)
 }
 
-/// Sends messages to all accounts while something is done to the database. Returns what the writers were told.
+/// Sends messages to all accounts while something is done to the database. Returns what the writers
+/// were told.
 pub fn write_while(stores: &Stores, disturb: impl FnOnce()) -> Vec<Told> {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -31,7 +32,8 @@ pub fn write_while(stores: &Stores, disturb: impl FnOnce()) -> Vec<Told> {
     })
 }
 
-/// Kills a primary and lets its standby take over, as often as wanted, each time when all works again.
+/// Kills a primary and lets its standby take over, as often as wanted, each time when all works
+/// again.
 pub fn fail_over(stores: &Stores, pair: &mut Pair, times: usize) {
     for _ in 0..times {
         // Some are in the middle of something.
@@ -49,7 +51,7 @@ pub fn fail_over(stores: &Stores, pair: &mut Pair, times: usize) {
     }
 }
 
-/// What a writer was told of each message.
+/// The outcome of each message, as a writer was told.
 pub type Told = Vec<Result<(), StoreError>>;
 
 /// Sends numbered messages to an account, several at a time, until it is over.
@@ -70,12 +72,12 @@ fn write(stores: &Stores, writer: usize, is_over: &AtomicBool) -> Told {
     told
 }
 
-/// What became of the messages.
+/// The fate of the messages.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Those that writers were told are kept.
     pub acknowledged: usize,
-    /// How many of these aren't there.
+    /// The number of these that aren't there.
     pub lost: usize,
     /// Those that are there again.
     pub doubled: usize,
@@ -83,7 +85,8 @@ pub struct Outcome {
     pub disordered: usize,
     /// Those that writers were told an error of, by the beginnings of their names.
     pub refused: BTreeMap<String, usize>,
-    /// How many of these are there: a connection was lost for so long that nobody could know.
+    /// The number of these that are there: a connection was lost for so long that nobody could
+    /// know.
     pub refused_and_kept: usize,
 }
 
@@ -137,5 +140,5 @@ fn account(writer: usize) -> Jid {
     Jid::parse(&format!("user{writer}@a.example")).expect("an address")
 }
 
-/// How many accounts are written to at a time.
+/// The number of accounts that are written to at a time.
 pub const WRITERS: usize = 16;

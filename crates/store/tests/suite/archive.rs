@@ -91,7 +91,8 @@ pub fn removed_archives_are_cleared_in_steps(stores: &Stores) {
     assert!(!done(stores.archive.clear(4)), "nothing is gone");
     assert!(done(stores.accounts.remove(romeo.as_ref())));
     done(stores.archive.purge(room.as_ref()));
-    // Whoever has the name next has an archive of its own, even while the old one is still being cleared.
+    // The next owner of the name has an archive of its own, even while the old one is still being
+    // cleared.
     account(stores, romeo.as_str());
     append(stores, &romeo, &[20]);
     while done(stores.archive.clear(4)) {}
@@ -154,7 +155,8 @@ pub fn only_accounts_and_rooms_have_archives(stores: &Stores) {
 pub fn groups_of_any_size_are_written_once(stores: &Stores) {
     let (romeo, juliet) = (account(stores, "romeo@a.example"), account(stores, "juliet@a.example"));
     append(stores, &romeo, &[70]);
-    // More than one statement takes, of two owners in turn, with one that is there already and one that comes twice.
+    // More than one statement takes, of two owners in turn, with one that is there already and one
+    // that comes twice.
     let ids = (1..=100).chain([33]);
     let messages = ids.flat_map(|id| [message(&romeo, id), message(&juliet, id)]);
     done(stores.archive.append(messages.collect()));
@@ -298,7 +300,8 @@ fn all(stores: &Stores, owner: &Jid) -> Vec<u64> {
     page.messages.into_iter().map(|(id, _)| id).collect()
 }
 
-/// A message of the conversation with `with` that counts as 1000 bytes, where the archive has room for 100 of them.
+/// A message of the conversation with `with` that counts as 1000 bytes, where the archive has room
+/// for 100 of them.
 fn large(owner: &Jid, id: u64, with: &str) -> ArchivedMessage {
     let stanza = vec![b'x'; 1000 - BYTES_PER_MESSAGE as usize];
     ArchivedMessage { with: jid(with), stanza, most: 100_000, ..message(owner, id) }

@@ -1,4 +1,4 @@
-//! What holds for every method: queued when called, done in order.
+//! Holds for every method: queued when called, done in order.
 
 use super::samples::*;
 use rookery_store::{ArchiveOf, ArchiveQuery, ArchivedMessage, OfflineRoom, Pending, Stores};

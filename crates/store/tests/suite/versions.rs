@@ -94,7 +94,8 @@ pub fn a_successor_never_matches_an_old_cache(stores: &Stores) {
     assert!(version > old, "{version} is new to every client");
 }
 
-/// After any changes, what happened since any version turns a copy from then into the roster of now.
+/// After any changes, what happened since any version turns a copy from then into the roster of
+/// now.
 pub fn replayed_changes_give_the_roster(stores: &Stores) {
     let mut runner = TestRunner::new(Config { cases: 48, source_file: Some(file!()), ..Config::default() });
     let case = Cell::new(0);
@@ -137,7 +138,7 @@ fn edit() -> impl Strategy<Value = Edit> {
     prop_oneof![4 => item.prop_map(Edit::Put), 2 => Just(Edit::Remove), 2 => request, 1 => Just(Edit::Keep)]
 }
 
-/// What a client has of a roster.
+/// The part of a roster that a client has.
 type Copy = BTreeMap<Jid, RosterItem>;
 
 fn visible(roster: &Roster) -> Copy {

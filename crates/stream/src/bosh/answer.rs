@@ -7,9 +7,9 @@ use rookery_xml::{escape_attr, ns};
 
 /// An answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct BoshAnswer {
     /// Its status.
-    pub status: Status,
+    pub status: AnswerStatus,
     /// Its content.
     pub body: Arc<[u8]>,
     /// The content type that the client wants, if it wants another than [`CONTENT_TYPE`].
@@ -18,15 +18,15 @@ pub struct Answer {
 
 /// The party that waits for the reply to a request.
 pub trait Waiter: Send {
-    /// Here it is.
-    fn answer(self: Box<Self>, answer: Answer);
+    /// Hands over the answer.
+    fn answer(self: Box<Self>, answer: BoshAnswer);
     /// Returns whether nobody waits any more: the connection broke.
     fn is_gone(&self) -> bool;
 }
 
 /// The status of an answer. All but the first are for legacy clients (§17.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
+pub enum AnswerStatus {
     /// 200, whatever the answer says.
     Ok,
     /// 400 Bad Request, for what isn't understood.
@@ -39,7 +39,7 @@ pub enum Status {
 
 /// The reason why a session is over (§17.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Condition {
+pub enum AnswerCondition {
     /// A request can't be read.
     BadRequest,
     /// The domain is not served here.
@@ -61,7 +61,7 @@ pub enum Condition {
     SystemShutdown,
 }
 
-impl Condition {
+impl AnswerCondition {
     /// Returns its name on the wire.
     pub fn name(self) -> &'static str {
         match self {
@@ -78,12 +78,12 @@ impl Condition {
     }
 
     /// Returns the status that a legacy client gets instead (§17.1).
-    fn status(self, is_legacy: bool) -> Status {
+    fn status(self, is_legacy: bool) -> AnswerStatus {
         match self {
-            Self::BadRequest if is_legacy => Status::BadRequest,
-            Self::PolicyViolation if is_legacy => Status::Forbidden,
-            Self::ItemNotFound if is_legacy => Status::NotFound,
-            _ => Status::Ok,
+            Self::BadRequest if is_legacy => AnswerStatus::BadRequest,
+            Self::PolicyViolation if is_legacy => AnswerStatus::Forbidden,
+            Self::ItemNotFound if is_legacy => AnswerStatus::NotFound,
+            _ => AnswerStatus::Ok,
         }
     }
 
@@ -99,29 +99,29 @@ impl Condition {
     }
 }
 
-impl Answer {
+impl BoshAnswer {
     /// Returns the answer to a request that belongs to no session.
-    pub fn refusal(condition: Condition) -> Self {
-        Writer::new().end(Some(condition), false, None)
+    pub fn refusal(condition: AnswerCondition) -> Self {
+        AnswerWriter::new().end(Some(condition), false, None)
     }
 
     /// Returns an answer with nothing in it.
     pub(super) fn empty(content_type: Option<Arc<str>>) -> Self {
-        Writer::new().finish(b"", b"", content_type)
+        AnswerWriter::new().finish(b"", b"", content_type)
     }
 
     /// Returns the answer to an older copy of a request that has come again (§14.3).
     pub(super) fn superseded(content_type: Option<Arc<str>>) -> Self {
-        let mut writer = Writer::new();
+        let mut writer = AnswerWriter::new();
         writer.attr("type", "error");
         writer.finish(b"", b"", content_type)
     }
 }
 
 /// Writes an answer.
-pub(super) struct Writer(Vec<u8>);
+pub(super) struct AnswerWriter(Vec<u8>);
 
-impl Writer {
+impl AnswerWriter {
     pub fn new() -> Self {
         Self(format!("<body xmlns='{}'", ns::HTTP_BIND).into_bytes())
     }
@@ -132,7 +132,7 @@ impl Writer {
     }
 
     /// Returns the content: what the stream's machine says, and stanzas.
-    pub fn finish(mut self, said: &[u8], stanzas: &[u8], content_type: Option<Arc<str>>) -> Answer {
+    pub fn finish(mut self, said: &[u8], stanzas: &[u8], content_type: Option<Arc<str>>) -> BoshAnswer {
         if !said.is_empty() {
             self.attr("xmlns:stream", ns::STREAMS);
         }
@@ -145,18 +145,23 @@ impl Writer {
             self.0.extend_from_slice(stanzas);
             self.0.extend_from_slice(b"</body>");
         }
-        Answer { status: Status::Ok, body: self.0.into(), content_type }
+        BoshAnswer { status: AnswerStatus::Ok, body: self.0.into(), content_type }
     }
 
     /// Returns the end of a session, with nothing else in it.
-    pub fn end(mut self, condition: Option<Condition>, is_legacy: bool, content_type: Option<Arc<str>>) -> Answer {
+    pub fn end(
+        mut self,
+        condition: Option<AnswerCondition>,
+        is_legacy: bool,
+        content_type: Option<Arc<str>>,
+    ) -> BoshAnswer {
         self.terminate(condition);
-        let status = condition.map_or(Status::Ok, |condition| condition.status(is_legacy));
-        Answer { status, ..self.finish(b"", b"", content_type) }
+        let status = condition.map_or(AnswerStatus::Ok, |condition| condition.status(is_legacy));
+        BoshAnswer { status, ..self.finish(b"", b"", content_type) }
     }
 
     /// Says that the session ends with this answer.
-    pub fn terminate(&mut self, condition: Option<Condition>) {
+    pub fn terminate(&mut self, condition: Option<AnswerCondition>) {
         self.attr("type", "terminate");
         if let Some(condition) = condition {
             self.attr("condition", condition.name());

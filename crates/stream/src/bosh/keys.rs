@@ -4,18 +4,18 @@
 use aws_lc_rs::digest;
 use rookery_base::hex;
 
-use super::request::Request;
+use super::request::BoshBody;
 
 /// A key as 160 bits: case doesn't matter (§15.3).
-pub(super) type Key = [u8; 20];
+pub(super) type BoshKey = [u8; 20];
 
 /// The key that the next request must hash to, if the client uses any.
 #[derive(Default)]
-pub(super) struct Keys(Option<Key>);
+pub(super) struct BoshKeys(Option<BoshKey>);
 
-impl Keys {
+impl BoshKeys {
     /// Checks the key of a request and turns to the next (§15.4, §15.5).
-    pub fn fit(&mut self, request: &Request) -> bool {
+    pub fn fit(&mut self, request: &BoshBody) -> bool {
         let key = request.key.as_deref();
         if let Some(expected) = self.0 {
             let Some(key) = key else { return false };
@@ -31,17 +31,17 @@ impl Keys {
     }
 
     /// Returns the key that the newest request has shown, for when it comes again.
-    pub fn last(&self) -> Option<Box<Key>> {
+    pub fn last(&self) -> Option<Box<BoshKey>> {
         self.0.map(Box::new)
     }
 }
 
 /// Returns the key of a request that the next one must hash to: that of a new sequence, if it
 /// begins one.
-pub(super) fn shown(request: &Request) -> Option<Key> {
+pub(super) fn shown(request: &BoshBody) -> Option<BoshKey> {
     read(request.newkey.as_deref().or(request.key.as_deref())?)
 }
 
-fn read(text: &str) -> Option<Key> {
+fn read(text: &str) -> Option<BoshKey> {
     hex::decode(text)
 }

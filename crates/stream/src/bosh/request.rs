@@ -7,7 +7,7 @@ use rookery_xml::{Fault, Limits, Scan, Scanner, escape_attr, ns, slow};
 
 /// A request, of which the tag was read.
 #[derive(Debug)]
-pub struct Request {
+pub struct BoshBody {
     /// Its number (§14.1).
     pub rid: u64,
     /// The session that it belongs to.
@@ -23,7 +23,7 @@ pub struct Request {
     /// True if the session ends with it (§13).
     pub terminate: bool,
     /// The header with which the stream restarts, if it does (XEP-0206 §5).
-    pub restart: Option<Box<Opening>>,
+    pub restart: Option<Box<BoshOpening>>,
     document: Box<[u8]>,
     wrapper: Wrapper,
     /// The place from which the next element is looked for.
@@ -34,7 +34,7 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whose {
     /// A session that the request opens (§7.1).
-    New(Box<Opening>),
+    New(Box<BoshOpening>),
     /// The session of this id.
     Session(u128),
     /// None: an id that was never given.
@@ -43,7 +43,7 @@ pub enum Whose {
 
 /// The attributes of a request that opens a session or a stream (§7.1, XEP-0206 §3, §5).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Opening {
+pub struct BoshOpening {
     /// The domain.
     pub to: Option<String>,
     /// The address that the client claims.
@@ -64,8 +64,8 @@ pub struct Opening {
     pub ack: bool,
 }
 
-impl Request {
-    /// Reads the tag of a request. Its content is read later, by [`Request::next`]: whether it is
+impl BoshBody {
+    /// Reads the tag of a request. Its content is read later, by [`BoshBody::next`]: whether it is
     /// looked at is for the session to say.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Request {
         let ack = attr("ack").map(|ack| number(ack).ok_or(Fault::BadFormat)).transpose()?;
         let is_restart = matches!(wrapper.attr(ns::XBOSH, "restart"), Some("true" | "1"));
         let whose = match attr("sid") {
-            None => Whose::New(Box::new(Opening::read(&wrapper)?)),
+            None => Whose::New(Box::new(BoshOpening::read(&wrapper)?)),
             Some(sid) => parse_sid(sid).map_or(Whose::Nobody, Whose::Session),
         };
         Ok(Self {
@@ -93,7 +93,11 @@ impl Request {
             ack,
             pause: seconds(attr("pause"))?,
             terminate: attr("type") == Some("terminate"),
-            restart: if is_restart && attr("sid").is_some() { Some(Box::new(Opening::read(&wrapper)?)) } else { None },
+            restart: if is_restart && attr("sid").is_some() {
+                Some(Box::new(BoshOpening::read(&wrapper)?))
+            } else {
+                None
+            },
             whose,
             at: wrapper.content,
             document,
@@ -112,7 +116,7 @@ impl Request {
         !(self.wrapper.ends_with(rest) || self.wrapper.is_empty && rest.is_empty())
     }
 
-    /// Bytes of all of it.
+    /// Returns the bytes of the whole request.
     pub fn len(&self) -> usize {
         self.document.len()
     }
@@ -162,7 +166,7 @@ impl Request {
     }
 }
 
-impl Opening {
+impl BoshOpening {
     fn read(wrapper: &Wrapper) -> Result<Self, Fault> {
         let owned = |ns: &str, name: &str| wrapper.attr(ns, name).map(str::to_owned);
         let content = owned("", "content").filter(|content| is_content_type(content));

@@ -10,21 +10,21 @@
 //! - A request that has come again is answered as it was; nothing in it is looked at twice (§14.3).
 //! - A session that is idle holds no more than one waiting request and small answers.
 //! - What went out with an answer counts as received only when the client has shown that it has the
-//!   answer: see [`Session::confirmed`].
+//!   answer: see [`BoshSession::confirmed`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rookery_xml::Element;
 
-use super::answer::{Answer, Condition, Waiter, Writer};
-use super::keys::{self, Key, Keys};
-use super::request::{Opening, Request};
+use super::answer::{AnswerCondition, AnswerWriter, BoshAnswer, Waiter};
+use super::keys::{self, BoshKey, BoshKeys};
+use super::request::{BoshBody, BoshOpening};
 use super::terms::Terms;
-use crate::items::{Item, declare, items};
+use crate::items::{SaidItem, declare, items};
 
 /// A session of BOSH, without its connections.
-pub struct Session {
+pub struct BoshSession {
     sid: u128,
     /// Agreed on with the client.
     terms: Terms,
@@ -38,25 +38,25 @@ pub struct Session {
     acks: bool,
     content_type: Option<Arc<str>>,
     /// The terms that the first reply has to state, until it is out.
-    opening: Option<Box<Opening>>,
+    opening: Option<Box<BoshOpening>>,
     /// The newest request in order, and when it came.
     newest: u64,
     newest_ms: u64,
     newest_was_empty: bool,
-    keys: Keys,
+    keys: BoshKeys,
     /// In order and not answered, the oldest first.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<ParkedRequest>,
     /// Before their turn.
     early: Vec<Early>,
     /// In order and not looked at by the stream, or not wholly. Boxed: the places stay when they
     /// are empty.
-    unread: VecDeque<Box<Request>>,
+    unread: VecDeque<Box<BoshBody>>,
     /// Answered lately, the newest last.
-    answered: VecDeque<Answered>,
+    answered: VecDeque<AnsweredRequest>,
     /// By the stream's machine, and not sent yet.
     said: Vec<u8>,
     /// The condition with which the stream ended.
-    condition: Option<Condition>,
+    condition: Option<AnswerCondition>,
     /// Repeated requests since the newest.
     repeats: u32,
     /// The client is away for so long (§10).
@@ -64,42 +64,42 @@ pub struct Session {
     /// The time since when no request waits for a reply.
     idle_since_ms: Option<u64>,
     /// The last answer of a session that ended when nobody waited.
-    last_words: Option<Box<Answer>>,
+    last_words: Option<Box<BoshAnswer>>,
     is_over: bool,
     confirmed: Option<u32>,
-    /// The time when its owner will look at it; see [`Session::due`].
+    /// The time when its owner will look at it; see [`BoshSession::due`].
     pub looked_at_ms: Option<u64>,
     /// True if what waits for it is to be sent with the next reply.
     pub has_news: bool,
 }
 
-struct Waiting {
+struct ParkedRequest {
     rid: u64,
     /// `None`: the connection broke, and the client may come again.
     waiter: Option<Box<dyn Waiter>>,
     since_ms: u64,
-    key: Option<Box<Key>>,
+    key: Option<Box<BoshKey>>,
 }
 
 struct Early {
-    request: Request,
+    request: BoshBody,
     waiter: Box<dyn Waiter>,
 }
 
-struct Answered {
+struct AnsweredRequest {
     rid: u64,
     /// `None` for one with nothing in it.
-    answer: Option<Answer>,
-    key: Option<Box<Key>>,
+    answer: Option<BoshAnswer>,
+    key: Option<Box<BoshKey>>,
     /// True if the stream had something in it.
     had_payload: bool,
     /// The number of stanzas that had been sent with it and all before.
     sent: u32,
 }
 
-impl Session {
+impl BoshSession {
     /// Returns a new session for a client that opens it so. The request is yet to be taken.
-    pub fn new(sid: u128, first: &Request, opening: &Opening, terms: Terms, is_secure: bool, now_ms: u64) -> Self {
+    pub fn new(sid: u128, first: &BoshBody, opening: &BoshOpening, terms: Terms, is_secure: bool, now_ms: u64) -> Self {
         let (wait, hold) = (opening.wait.unwrap_or(terms.wait), opening.hold.unwrap_or(1));
         let (wait, hold) = (wait.min(terms.wait), hold.min(terms.hold));
         let is_polling = wait == 0 || hold == 0;
@@ -118,7 +118,7 @@ impl Session {
             newest: first.rid - 1,
             newest_ms: now_ms,
             newest_was_empty: false,
-            keys: Keys::default(),
+            keys: BoshKeys::default(),
             waiting: VecDeque::new(),
             early: Vec::new(),
             unread: VecDeque::new(),
@@ -152,8 +152,8 @@ impl Session {
     }
 
     /// Takes a request. Afterwards the session may be over, have something to read
-    /// ([`Session::unread`]), or owe answers.
-    pub fn take(&mut self, request: Request, waiter: Box<dyn Waiter>, now_ms: u64) {
+    /// ([`BoshSession::unread`]), or owe answers.
+    pub fn take(&mut self, request: BoshBody, waiter: Box<dyn Waiter>, now_ms: u64) {
         if let Some(words) = self.last_words.take() {
             waiter.answer(*words);
             self.is_over = true;
@@ -164,7 +164,7 @@ impl Session {
             return self.repeated(&request, waiter, now_ms);
         }
         if request.rid - self.newest > u64::from(self.requests) {
-            return self.end(Some(Condition::ItemNotFound), Some(waiter));
+            return self.end(Some(AnswerCondition::ItemNotFound), Some(waiter));
         }
         if request.rid > self.newest + 1 {
             return self.keep_early(request, waiter);
@@ -177,47 +177,47 @@ impl Session {
     }
 
     /// Returns the request whose elements are to be read next.
-    pub fn unread(&mut self) -> Option<&mut Request> {
+    pub fn unread(&mut self) -> Option<&mut BoshBody> {
         self.unread.front_mut().map(AsMut::as_mut)
     }
 
     /// Takes that request, so that its elements can be read while the session is borrowed.
-    pub fn take_unread(&mut self) -> Option<Box<Request>> {
+    pub fn take_unread(&mut self) -> Option<Box<BoshBody>> {
         self.unread.pop_front()
     }
 
     /// Gives it back, with elements in it that could not be dealt with yet.
-    pub fn keep_unread(&mut self, request: Box<Request>) {
+    pub fn keep_unread(&mut self, request: Box<BoshBody>) {
         self.unread.push_front(request);
     }
 
     /// Takes what the stream's machine says: it goes out with the next answer. An error of the
-    /// stream ends the session, with the condition that stands for it, when [`Session::close`] is
-    /// called.
+    /// stream ends the session, with the condition that stands for it, when [`BoshSession::close`]
+    /// is called.
     pub fn say(&mut self, stream: &[u8]) {
         let (said, opening, condition) = (&mut self.said, &mut self.opening, &mut self.condition);
         items(stream, |item| match item {
             // XEP-0206 §4: the id of the stream, for login by a protocol of long ago, has nothing
             // to do here; the rest is in the answer.
-            Item::Header(header) => {
+            SaidItem::Header(header) => {
                 if let Some(opening) = opening {
                     opening.from = header.from;
                 }
             }
-            Item::Element(element) => {
+            SaidItem::Element(element) => {
                 let before = said.len();
                 declare(element, said);
                 if element.starts_with(b"<stream:error") {
                     let error = Element::parse(said.get(before..).unwrap_or_default()).ok();
                     let name = error.as_ref().and_then(|error| error.children().next()).map_or("", Element::name);
-                    let found = Condition::of(name);
+                    let found = AnswerCondition::of(name);
                     *condition = Some(found);
-                    if found != Condition::RemoteStreamError {
+                    if found != AnswerCondition::RemoteStreamError {
                         said.truncate(before);
                     }
                 }
             }
-            Item::End => {}
+            SaidItem::End => {}
         });
     }
 
@@ -269,7 +269,7 @@ impl Session {
         self.note_idle(now_ms);
     }
 
-    /// Returns the time when the owner has to call [`Session::look`], in milliseconds.
+    /// Returns the time when the owner has to call [`BoshSession::look`], in milliseconds.
     pub fn due(&self) -> u64 {
         let live = self.waiting.iter().find(|waiting| waiting.waiter.is_some());
         match (live, self.idle_since_ms) {
@@ -303,7 +303,7 @@ impl Session {
         self.say(last);
         self.note_gone(now_ms);
         let said = std::mem::take(&mut self.said);
-        let mut writer = Writer::new();
+        let mut writer = AnswerWriter::new();
         writer.terminate(self.condition);
         let words = writer.finish(&said, b"", self.content_type.clone());
         let mut waiting = std::mem::take(&mut self.waiting).into_iter().filter_map(|waiting| waiting.waiter);
@@ -316,30 +316,34 @@ impl Session {
         }
         let early = std::mem::take(&mut self.early).into_iter().map(|early| early.waiter);
         for waiter in waiting.chain(early) {
-            waiter.answer(Answer::empty(self.content_type.clone()));
+            waiter.answer(BoshAnswer::empty(self.content_type.clone()));
         }
         self.unread.clear();
         self.note_idle(now_ms);
     }
 
     /// Ends the session over a request that breaks the rules, or because nobody is there.
-    pub fn end(&mut self, condition: Option<Condition>, offender: Option<Box<dyn Waiter>>) {
+    pub fn end(&mut self, condition: Option<AnswerCondition>, offender: Option<Box<dyn Waiter>>) {
         self.is_over = true;
         self.unread.clear();
         if let Some(waiter) = offender {
-            waiter.answer(Writer::new().end(condition, self.is_legacy, self.content_type.clone()));
+            waiter.answer(AnswerWriter::new().end(condition, self.is_legacy, self.content_type.clone()));
         }
         let waiting = std::mem::take(&mut self.waiting).into_iter().filter_map(|waiting| waiting.waiter);
         let early = std::mem::take(&mut self.early).into_iter().map(|early| early.waiter);
         for waiter in waiting.chain(early) {
-            waiter.answer(Writer::new().end(Some(Condition::OtherRequest), self.is_legacy, self.content_type.clone()));
+            waiter.answer(AnswerWriter::new().end(
+                Some(AnswerCondition::OtherRequest),
+                self.is_legacy,
+                self.content_type.clone(),
+            ));
         }
     }
 
     /// Ends the session because the content of the newest request that is being read is none.
     pub fn end_unreadable(&mut self) {
         let offender = self.waiting.iter_mut().rev().find_map(|waiting| waiting.waiter.take());
-        self.end(Some(Condition::BadRequest), offender);
+        self.end(Some(AnswerCondition::BadRequest), offender);
     }
 
     fn live(&self) -> usize {
@@ -355,32 +359,32 @@ impl Session {
     }
 
     /// Keeps a request that comes before its turn, in the place of an older copy.
-    fn keep_early(&mut self, request: Request, waiter: Box<dyn Waiter>) {
+    fn keep_early(&mut self, request: BoshBody, waiter: Box<dyn Waiter>) {
         match self.early.iter_mut().find(|early| early.request.rid == request.rid) {
             Some(early) => {
                 let older = std::mem::replace(early, Early { request, waiter });
-                older.waiter.answer(Answer::superseded(self.content_type.clone()));
+                older.waiter.answer(BoshAnswer::superseded(self.content_type.clone()));
             }
             None => self.early.push(Early { request, waiter }),
         }
     }
 
     /// Takes a request in its turn.
-    fn in_order(&mut self, request: Request, waiter: Box<dyn Waiter>, now_ms: u64) {
+    fn in_order(&mut self, request: BoshBody, waiter: Box<dyn Waiter>, now_ms: u64) {
         if self.is_over {
-            return waiter.answer(Writer::new().end(Some(Condition::OtherRequest), self.is_legacy, None));
+            return waiter.answer(AnswerWriter::new().end(Some(AnswerCondition::OtherRequest), self.is_legacy, None));
         }
         if !self.keys.fit(&request) {
-            return self.end(Some(Condition::ItemNotFound), Some(waiter));
+            return self.end(Some(AnswerCondition::ItemNotFound), Some(waiter));
         }
         if self.is_too_much(&request, now_ms) {
-            return self.end(Some(Condition::PolicyViolation), Some(waiter));
+            return self.end(Some(AnswerCondition::PolicyViolation), Some(waiter));
         }
         self.confirm(&request);
         self.newest_was_empty = request.is_empty();
         (self.newest, self.newest_ms, self.repeats, self.pause) = (request.rid, now_ms, 0, None);
         let key = self.keys.last();
-        self.waiting.push_back(Waiting { rid: request.rid, waiter: Some(waiter), since_ms: now_ms, key });
+        self.waiting.push_back(ParkedRequest { rid: request.rid, waiter: Some(waiter), since_ms: now_ms, key });
         self.idle_since_ms = None;
         let pause = request.pause.filter(|&pause| pause <= self.terms.max_pause);
         if request.has_content() || request.restart.is_some() || request.terminate {
@@ -405,7 +409,7 @@ impl Session {
     }
 
     /// Returns whether a request is one too many, or comes too soon (§11, §12).
-    fn is_too_much(&self, request: &Request, now_ms: u64) -> bool {
+    fn is_too_much(&self, request: &BoshBody, now_ms: u64) -> bool {
         let unread: usize = self.unread.iter().map(|request| request.len()).sum();
         if unread > 0 && unread + request.len() > MOST_UNREAD {
             return true;
@@ -432,7 +436,7 @@ impl Session {
     /// Notes which replies a client has: those that it acknowledges; without acknowledgements those
     /// that it must have in order to send this request. With an empty one there are no more under
     /// way than may wait: else it would not have been sent (§10, §11).
-    fn confirm(&mut self, request: &Request) {
+    fn confirm(&mut self, request: &BoshBody) {
         let has = match (self.acks, request.ack) {
             (true, Some(ack)) => ack,
             (true, None) => request.rid - 1,
@@ -451,36 +455,36 @@ impl Session {
     }
 
     /// Takes a request that has come before.
-    fn repeated(&mut self, request: &Request, waiter: Box<dyn Waiter>, now_ms: u64) {
+    fn repeated(&mut self, request: &BoshBody, waiter: Box<dyn Waiter>, now_ms: u64) {
         self.repeats += 1;
         if self.repeats > MOST_REPEATS {
-            return self.end(Some(Condition::PolicyViolation), Some(waiter));
+            return self.end(Some(AnswerCondition::PolicyViolation), Some(waiter));
         }
-        let fits = |key: &Option<Box<Key>>| key.as_ref().is_none_or(|key| keys::shown(request) == Some(**key));
+        let fits = |key: &Option<Box<BoshKey>>| key.as_ref().is_none_or(|key| keys::shown(request) == Some(**key));
         if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.rid == request.rid) {
             if !fits(&waiting.key) {
-                return self.end(Some(Condition::ItemNotFound), Some(waiter));
+                return self.end(Some(AnswerCondition::ItemNotFound), Some(waiter));
             }
             if let Some(older) = waiting.waiter.replace(waiter) {
-                older.answer(Answer::superseded(self.content_type.clone()));
+                older.answer(BoshAnswer::superseded(self.content_type.clone()));
             }
             return self.note_idle(now_ms);
         }
         match self.answered.iter().find(|answered| answered.rid == request.rid) {
             Some(answered) if fits(&answered.key) => {
-                let empty = || Answer::empty(self.content_type.clone());
+                let empty = || BoshAnswer::empty(self.content_type.clone());
                 waiter.answer(answered.answer.clone().unwrap_or_else(empty));
                 if self.live() == 0 {
                     self.idle_since_ms = Some(now_ms);
                 }
             }
-            _ => self.end(Some(Condition::ItemNotFound), Some(waiter)),
+            _ => self.end(Some(AnswerCondition::ItemNotFound), Some(waiter)),
         }
     }
 
     fn answer_one(&mut self, said: &[u8], stanzas: &[u8], sent: u32, now_ms: u64) {
         let Some(waiting) = self.waiting.pop_front() else { return };
-        let mut writer = Writer::new();
+        let mut writer = AnswerWriter::new();
         let mut is_plain = said.is_empty() && stanzas.is_empty();
         if let Some(opening) = self.opening.take() {
             let ack = self.acks.then_some(waiting.rid);
@@ -493,8 +497,8 @@ impl Session {
         let answer = writer.finish(said, stanzas, self.content_type.clone());
         let kept = if is_plain { None } else { Some(answer.clone()) };
         let had_payload = !said.is_empty() || !stanzas.is_empty();
-        let Waiting { rid, waiter, key, .. } = waiting;
-        self.answered.push_back(Answered { rid, answer: kept, key, had_payload, sent });
+        let ParkedRequest { rid, waiter, key, .. } = waiting;
+        self.answered.push_back(AnsweredRequest { rid, answer: kept, key, had_payload, sent });
         while self.answered.len() > self.requests as usize {
             self.answered.pop_front();
         }
@@ -505,7 +509,7 @@ impl Session {
     }
 }
 
-impl std::fmt::Debug for Session {
+impl std::fmt::Debug for BoshSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Not its id: who knows that may speak for the client.
         f.debug_struct("Session")

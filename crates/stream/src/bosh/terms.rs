@@ -2,8 +2,8 @@
 
 use rookery_xml::ns;
 
-use super::answer::Writer;
-use super::request::{Opening, write_sid};
+use super::answer::AnswerWriter;
+use super::request::{BoshOpening, write_sid};
 
 /// The bounds that the operator sets, in seconds unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,14 @@ impl Default for Terms {
 impl Terms {
     /// Writes what the first answer says of the session (§7.2, XEP-0206 §4). `ack`: the request
     /// that it answers, if both acknowledge.
-    pub(super) fn tell(self, sid: u128, requests: u32, opening: &Opening, ack: Option<u64>, writer: &mut Writer) {
+    pub(super) fn tell(
+        self,
+        sid: u128,
+        requests: u32,
+        opening: &BoshOpening,
+        ack: Option<u64>,
+        writer: &mut AnswerWriter,
+    ) {
         let Self { wait, inactivity, max_pause, polling, hold } = self;
         writer.attr("sid", &write_sid(sid));
         let numbers = [("wait", wait), ("requests", requests), ("hold", hold)];

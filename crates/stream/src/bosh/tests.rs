@@ -4,13 +4,13 @@ use proptest::prelude::*;
 use rookery_xml::{Limits, Scanner, ns};
 
 use super::request::write_sid;
-use super::{Request, Whose};
+use super::{BoshBody, Whose};
 
-fn read(text: &str) -> Result<Request, rookery_xml::Fault> {
-    Request::read(text.as_bytes().into(), &Limits::AFTER_LOGIN)
+fn read(text: &str) -> Result<BoshBody, rookery_xml::Fault> {
+    BoshBody::read(text.as_bytes().into(), &Limits::AFTER_LOGIN)
 }
 
-fn elements(request: &mut Request) -> Result<Vec<String>, rookery_xml::Fault> {
+fn elements(request: &mut BoshBody) -> Result<Vec<String>, rookery_xml::Fault> {
     let mut found = Vec::new();
     while let Some(element) = request.next(&mut Scanner::new(), &Limits::AFTER_LOGIN)? {
         found.push(String::from_utf8(element.into_owned()).expect("the scanner has checked it"));
@@ -67,7 +67,7 @@ proptest! {
     #[test]
     fn bytes_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
         let begun = [b"<body rid='1' xmlns='http://jabber.org/protocol/httpbind'>".as_slice(), &bytes].concat();
-        if let Ok(mut request) = Request::read(begun.into(), &Limits::AFTER_LOGIN) {
+        if let Ok(mut request) = BoshBody::read(begun.into(), &Limits::AFTER_LOGIN) {
             let _ = elements(&mut request);
         }
     }

@@ -5,16 +5,16 @@ use std::mem;
 use rookery_jid::{Jid, prepare_resource};
 use rookery_xml::{Element, Writer, ns};
 
-use super::{C2s, Event, Phase};
+use super::{C2s, C2sEvent, C2sPhase};
 use crate::error::{Condition, StanzaError};
 
 impl C2s {
-    /// Answers [`Event::Bind`] with the full JID that the client got, or with the reason why it
+    /// Answers [`C2sEvent::Bind`] with the full JID that the client got, or with the reason why it
     /// didn't get one (RFC 6120 §7.6.2 and §7.7.2: `conflict`, `resource-constraint`,
     /// `not-allowed`, `bad-request`), after which it may try again.
     pub fn bound(&mut self, bound: Result<Jid, StanzaError>, out: &mut Vec<u8>) {
-        let id = match mem::replace(&mut self.phase, Phase::Bind) {
-            Phase::Binding { id } => id,
+        let id = match mem::replace(&mut self.phase, C2sPhase::Bind) {
+            C2sPhase::Binding { id } => id,
             other => {
                 self.phase = other;
                 return;
@@ -25,28 +25,28 @@ impl C2s {
                 let mut iq = reply("result", &id);
                 iq.start_ns("bind", ns::BIND).start("jid").text(jid.as_str()).end().end();
                 out.extend_from_slice(iq.finish().bytes());
-                self.phase = Phase::Bound { jid };
+                self.phase = C2sPhase::Bound { jid };
             }
             Err(error) => refuse(&id, &error, out),
         }
     }
 
-    /// Answers [`Event::BeforeLogin`] with stanzas to be sent as they are.
+    /// Answers [`C2sEvent::BeforeLogin`] with stanzas to be sent as they are.
     pub fn reply_before_login(&mut self, stanzas: &[u8], out: &mut Vec<u8>) {
-        if matches!(self.phase, Phase::BeforeLogin) {
+        if matches!(self.phase, C2sPhase::BeforeLogin) {
             out.extend_from_slice(stanzas);
-            self.phase = Phase::Login;
+            self.phase = C2sPhase::Login;
         }
     }
 
     /// Returns whether an iq is a resource binding request at the time for one.
     pub(super) fn takes_bind(&self, iq: &Element) -> bool {
-        matches!(self.phase, Phase::Bind) && iq.attr("type") == Some("set") && iq.child("bind", ns::BIND).is_some()
+        matches!(self.phase, C2sPhase::Bind) && iq.attr("type") == Some("set") && iq.child("bind", ns::BIND).is_some()
     }
 
     /// Returns whether an iq is about registration, and the host allows that on this stream.
     pub(super) fn takes_registration(&self, iq: &Element) -> bool {
-        matches!(self.phase, Phase::Login)
+        matches!(self.phase, C2sPhase::Login)
             && self.facts.login_allowed()
             && self.host().is_some_and(|host| host.registration)
             && (iq.child("query", ns::REGISTER).is_some() || iq.child("preauth", ns::PREAUTH).is_some())
@@ -60,8 +60,8 @@ impl C2s {
             // understand.
             _ if id.is_empty() => refuse(id, &Condition::BadRequest.into(), out),
             Ok(resource) => {
-                self.phase = Phase::Binding { id: id.to_owned() };
-                self.pending = Some(Event::Bind { resource });
+                self.phase = C2sPhase::Binding { id: id.to_owned() };
+                self.pending = Some(C2sEvent::Bind { resource });
             }
             Err(error) => refuse(id, &error, out),
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use rookery_jid::Jid;
 use rookery_sasl::{Failure, TokenMechanism};
 
-use super::sasl2::fast::Slot;
+use super::sasl2::fast::FastSlot;
 
 /// Gives the ids of streams: 128 bits each, unique, and unpredictable because other protocols build
 /// on that (RFC 6120 §4.7.3).
@@ -13,16 +13,16 @@ pub type StreamIds = Box<dyn FnMut() -> u128 + Send>;
 
 /// The outcome of one call of [`C2s::read`](super::C2s::read).
 #[derive(Debug, PartialEq, Eq)]
-pub struct Read {
+pub struct ReadOutcome {
     /// Bytes of the input that are dealt with, from its start.
     pub consumed: usize,
     /// The event that the owner has to deal with before anything else is read.
-    pub event: Option<Event>,
+    pub event: Option<C2sEvent>,
 }
 
 /// Something that only the owner of the stream can do or ought to know.
 #[derive(PartialEq, Eq)]
-pub enum Event {
+pub enum C2sEvent {
     /// Send the output, then begin TLS on the connection; whatever was received behind the consumed
     /// bytes must not reach the TLS machine. Answer: [`tls_started`](super::C2s::tls_started) when
     /// the handshake is complete.
@@ -75,7 +75,7 @@ pub enum Event {
         /// The identifier of the client's installation.
         client: String,
         /// The token that it has used, by which older ones become invalid.
-        used: Option<Slot>,
+        used: Option<FastSlot>,
         /// True if that token is to become invalid too.
         invalidate: bool,
         /// The mechanism for which it wants a token. Else it gets one only if the one that it has
@@ -125,7 +125,7 @@ pub enum Event {
     End,
 }
 
-impl fmt::Debug for Event {
+impl fmt::Debug for C2sEvent {
     /// Shows everything but the password and the token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -160,7 +160,7 @@ impl fmt::Debug for Event {
 
 /// The part of its negotiation that a session keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bound {
+pub struct NegotiatedSession {
     /// The full JID.
     pub jid: Jid,
     /// The stream's `xml:lang`: the language of stanzas that name none (RFC 6120 §4.7.4).

@@ -10,33 +10,33 @@ use rookery_xml::{Limits, Scan, Scanner, Writer, ns};
 use super::{Facts, Host, Policy};
 
 /// The facts that the features depend on.
-pub(super) struct Offer<'a> {
+pub(super) struct FeatureOffer<'a> {
     pub policy: &'a Policy,
     pub host: Option<&'a Host>,
     pub facts: &'a Facts,
 }
 
 /// Appends `<stream:features/>` of a stream whose client has not logged in.
-pub(super) fn before_login(offer: &Offer<'_>, out: &mut Vec<u8>) {
+pub(super) fn before_login(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     compose(BEFORE_LOGIN, offer, out);
 }
 
 /// Appends `<stream:features/>` of a stream whose client has logged in and has no resource.
-pub(super) fn after_login(offer: &Offer<'_>, out: &mut Vec<u8>) {
+pub(super) fn after_login(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     compose(AFTER_LOGIN, offer, out);
 }
 
 /// Appends `<stream:features/>` of a stream that has a resource already.
-pub(super) fn after_bind(offer: &Offer<'_>, out: &mut Vec<u8>) {
+pub(super) fn after_bind(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     compose(AFTER_BIND, offer, out);
 }
 
 /// Appends the same, if stream management was enabled along with it.
-pub(super) fn after_enabling(offer: &Offer<'_>, out: &mut Vec<u8>) {
+pub(super) fn after_enabling(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     compose(AFTER_ENABLING, offer, out);
 }
 
-type Feature = fn(&Offer<'_>, &mut Vec<u8>);
+type Feature = fn(&FeatureOffer<'_>, &mut Vec<u8>);
 
 const BEFORE_LOGIN: &[Feature] =
     &[starttls, mechanisms, authentication, channel_bindings, host_before_login, limits_before];
@@ -47,7 +47,7 @@ const AFTER_BIND: &[Feature] = &[roster_versions, pre_approval, host_after_login
 
 const AFTER_ENABLING: &[Feature] = &[roster_versions, pre_approval, host_after_enabling, limits_after];
 
-fn compose(features: &[Feature], offer: &Offer<'_>, out: &mut Vec<u8>) {
+fn compose(features: &[Feature], offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"<stream:features>");
     for feature in features {
         feature(offer, out);
@@ -55,8 +55,9 @@ fn compose(features: &[Feature], offer: &Offer<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"</stream:features>");
 }
 
-/// RFC 6120 §5.4.1; `<required/>` unless the client may as well log in without.
-fn starttls(offer: &Offer<'_>, out: &mut Vec<u8>) {
+/// Writes `<starttls/>` (RFC 6120 §5.4.1), with `<required/>` unless the client may as well log in
+/// without.
+fn starttls(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     if !offer.facts.starttls_offered() {
         return;
     }
@@ -67,9 +68,9 @@ fn starttls(offer: &Offer<'_>, out: &mut Vec<u8>) {
     append(starttls, out);
 }
 
-/// RFC 6120 §6.4.1: the mechanisms, strongest first. None is listed where none may be used: an
-/// offer that is refused afterwards would invite clients to send passwords in the clear.
-fn mechanisms(offer: &Offer<'_>, out: &mut Vec<u8>) {
+/// Writes the mechanisms, strongest first (RFC 6120 §6.4.1). None is listed where none may be used:
+/// an offer that is refused afterwards would invite clients to send passwords in the clear.
+fn mechanisms(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     let offered = offer.policy.mechanisms_for(offer.facts, offer.host);
     if offered.is_empty() {
         return;
@@ -81,8 +82,8 @@ fn mechanisms(offer: &Offer<'_>, out: &mut Vec<u8>) {
     append(mechanisms, out);
 }
 
-/// XEP-0388 §2.1: the same mechanisms in another framing, and what may be had along with them.
-fn authentication(offer: &Offer<'_>, out: &mut Vec<u8>) {
+/// Writes the same mechanisms in another framing, and what may be had along with them.
+fn authentication(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     let Some(sasl2) = offer.host.and_then(|host| host.sasl2.as_ref()) else { return };
     let offered = offer.policy.mechanisms_for(offer.facts, offer.host);
     if offered.is_empty() {
@@ -116,8 +117,8 @@ fn authentication(offer: &Offer<'_>, out: &mut Vec<u8>) {
     append(feature, out);
 }
 
-/// XEP-0440 §2: the channel-binding types, so that a client picks one the server has.
-fn channel_bindings(offer: &Offer<'_>, out: &mut Vec<u8>) {
+/// Writes the channel-binding types (XEP-0440 §2), so that a client picks one the server has.
+fn channel_bindings(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     let binds = offer.policy.mechanisms_for(offer.facts, offer.host).into_iter().any(Mechanism::binds);
     if !binds {
         return;
@@ -131,7 +132,7 @@ fn channel_bindings(offer: &Offer<'_>, out: &mut Vec<u8>) {
 
 /// Appends the host's own features, e.g. registration (XEP-0077 §4); they are useless until a login
 /// is allowed.
-fn host_before_login(offer: &Offer<'_>, out: &mut Vec<u8>) {
+fn host_before_login(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     if let Some(host) = offer.host
         && offer.facts.login_allowed()
     {
@@ -139,31 +140,31 @@ fn host_before_login(offer: &Offer<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// RFC 6120 §7.4.
-fn bind(_: &Offer<'_>, out: &mut Vec<u8>) {
+/// Writes the feature of binding (RFC 6120 §7.4).
+fn bind(_: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     append(Writer::with_ns("bind", ns::BIND), out);
 }
 
-/// RFC 3921 §3, which RFC 6121 dropped: clients that still ask for a session are told that they
-/// needn't.
-fn session(_: &Offer<'_>, out: &mut Vec<u8>) {
+/// Writes the session feature of RFC 3921 §3, which RFC 6121 dropped: clients that still ask for a
+/// session are told that they needn't.
+fn session(_: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     let mut session = Writer::with_ns("session", ns::SESSION);
     session.start("optional").end();
     append(session, out);
 }
 
-/// RFC 6121 §2.6.1.
-fn roster_versions(_: &Offer<'_>, out: &mut Vec<u8>) {
+/// Writes the feature of roster versions (RFC 6121 §2.6.1).
+fn roster_versions(_: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     append(Writer::with_ns("ver", ns::ROSTER_VERSIONING), out);
 }
 
-/// RFC 6121 §3.4.
-fn pre_approval(_: &Offer<'_>, out: &mut Vec<u8>) {
+/// Writes the feature of pre-approval (RFC 6121 §3.4).
+fn pre_approval(_: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     append(Writer::with_ns("sub", ns::PRE_APPROVAL), out);
 }
 
 /// Appends the host's features for after login, e.g. its entity capabilities (XEP-0115 §6.3).
-fn host_after_login(offer: &Offer<'_>, out: &mut Vec<u8>) {
+fn host_after_login(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     match offer.host {
         Some(_) if !offer.facts.transport.is_managed() => host_after_enabling(offer, out),
         Some(host) => out.extend_from_slice(&host.after_login_features),
@@ -173,7 +174,7 @@ fn host_after_login(offer: &Offer<'_>, out: &mut Vec<u8>) {
 
 /// Appends the same without stream management (XEP-0198), which is agreed on already, or which the
 /// transport has no use for: there are clients that enable it whenever they are offered it.
-fn host_after_enabling(offer: &Offer<'_>, out: &mut Vec<u8>) {
+fn host_after_enabling(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     let mut rest = offer.host.map_or(&[][..], |host| &host.after_login_features);
     let mut scanner = Scanner::new();
     while let Ok(Scan::Stanza(len)) = scanner.scan(rest, &Limits::AFTER_LOGIN) {
@@ -185,15 +186,16 @@ fn host_after_enabling(offer: &Offer<'_>, out: &mut Vec<u8>) {
     }
 }
 
-fn limits_before(offer: &Offer<'_>, out: &mut Vec<u8>) {
+fn limits_before(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     limits(offer.policy.limits_before.bytes, offer.policy.idle_before, out);
 }
 
-fn limits_after(offer: &Offer<'_>, out: &mut Vec<u8>) {
+fn limits_after(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     limits(offer.policy.limits_after.bytes, offer.policy.idle_after, out);
 }
 
-/// XEP-0478 §3.1: the largest first-level element in bytes, and how long the stream may be silent.
+/// Writes the limits of the stream (XEP-0478 §3.1): the largest first-level element in bytes, and
+/// how long the stream may be silent.
 fn limits(max_bytes: usize, idle_seconds: Option<u32>, out: &mut Vec<u8>) {
     let mut limits = Writer::with_ns("limits", STREAM_LIMITS);
     limits.start("max-bytes").text(&max_bytes.to_string()).end();

@@ -11,8 +11,8 @@ use rookery_xml::Scanner;
 use serde::{Deserialize, Serialize};
 
 use super::sasl2::inline::Inline;
-use super::sasl2::request::Request;
-use super::{C2s, Facts, Phase, Policy, StreamIds};
+use super::sasl2::request::Sasl2Request;
+use super::{C2s, C2sPhase, Facts, Policy, StreamIds};
 use crate::opening::Opening;
 use rookery_base::Transport;
 
@@ -33,7 +33,7 @@ pub struct HandOver {
     opened: bool,
     /// The client's wishes along with its login, and the data that its authentication ended with;
     /// `None` if it begins its stream again.
-    inline: Option<(Request, Option<Vec<u8>>)>,
+    inline: Option<(Sasl2Request, Option<Vec<u8>>)>,
     /// Last, so that an older process doesn't read it: [`C2s::holds_until`].
     until_s: Option<u64>,
 }
@@ -50,8 +50,8 @@ impl C2s {
     pub fn hand_over(self) -> Option<HandOver> {
         let host = self.host().map(|host| host.name.clone()).unwrap_or_default();
         let inline = match self.phase {
-            Phase::Header(_) => None,
-            Phase::Inline(inline) => Some(inline.into_request()?),
+            C2sPhase::Header(_) => None,
+            C2sPhase::Inline(inline) => Some(inline.into_request()?),
             _ => return None,
         };
         Some(HandOver {
@@ -83,8 +83,8 @@ impl C2s {
             transport,
         };
         let phase = match given.inline {
-            None => Phase::Header(Opening::default()),
-            Some((request, additional)) => Phase::Inline(Box::new(Inline::new(request, additional))),
+            None => C2sPhase::Header(Opening::default()),
+            Some((request, additional)) => C2sPhase::Inline(Box::new(Inline::new(request, additional))),
         };
         Some(Self {
             policy,

@@ -5,8 +5,8 @@ use rookery_jid::{Jid, JidError};
 use rookery_xml::header::{self, Header};
 use rookery_xml::{escape_attr, ns};
 
-use super::features::{self, Offer};
-use super::{C2s, Phase};
+use super::features::{self, FeatureOffer};
+use super::{C2s, C2sPhase};
 use crate::error::{STREAM_END, StreamError};
 
 impl C2s {
@@ -27,7 +27,7 @@ impl C2s {
         if space > 0 {
             return Some(space);
         }
-        let Phase::Header(opening) = &mut self.phase else { return None };
+        let C2sPhase::Header(opening) = &mut self.phase else { return None };
         let limits = &self.policy.limits_before;
         if !opening.worthwhile(input) && input.len() <= limits.bytes {
             return None;
@@ -65,13 +65,13 @@ impl C2s {
         self.lang = header.lang.filter(|lang| lang.len() <= MAX_LANG);
         self.prefix = header.prefix.unwrap_or_default();
         self.prefixes = header.prefixes;
-        let offer = Offer { policy: &self.policy, host: self.host(), facts: &self.facts };
+        let offer = FeatureOffer { policy: &self.policy, host: self.host(), facts: &self.facts };
         if self.account.is_some() {
             features::after_login(&offer, out);
-            self.phase = Phase::Bind;
+            self.phase = C2sPhase::Bind;
         } else {
             features::before_login(&offer, out);
-            self.phase = Phase::Login;
+            self.phase = C2sPhase::Login;
         }
     }
 
@@ -80,7 +80,7 @@ impl C2s {
     /// A client must say `to` (§4.7.2); many servers and this one take a client that doesn't for
     /// one that means the only host there is, and refuse it with `improper-addressing` if there are
     /// several.
-    fn addresses(&self, header: &Header) -> Result<(usize, Option<Jid>), Refusal> {
+    fn addresses(&self, header: &Header) -> Result<(usize, Option<Jid>), HeaderRefusal> {
         let host = match &header.to {
             Some(to) => {
                 let to = Jid::parse(to).map_err(|_: JidError| IMPROPER_TO)?;
@@ -135,22 +135,22 @@ impl C2s {
             self.write_header(None, out);
         }
         error.render(text, out);
-        self.phase = Phase::Ending;
+        self.phase = C2sPhase::Ending;
     }
 
     /// Ends the stream because the client does (§4.4).
     pub(super) fn end(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(STREAM_END);
-        self.phase = Phase::Ending;
+        self.phase = C2sPhase::Ending;
     }
 }
 
 /// The error with which a header is refused, and an explanation.
-type Refusal = (StreamError, &'static str);
+type HeaderRefusal = (StreamError, &'static str);
 
 /// Judges what doesn't depend on addresses: the content namespace (§4.8.2) and the version
 /// (§4.7.5).
-fn judge(header: &Header) -> Result<(), Refusal> {
+fn judge(header: &Header) -> Result<(), HeaderRefusal> {
     if header.default_ns != ns::CLIENT {
         return Err(NOT_A_CLIENT);
     }
@@ -162,14 +162,14 @@ fn judge(header: &Header) -> Result<(), Refusal> {
     }
 }
 
-const NOT_A_CLIENT: Refusal = (StreamError::InvalidNamespace, "The content namespace has to be jabber:client.");
-const OLD_VERSION: Refusal = (StreamError::UnsupportedVersion, "Version 1.0 or later is needed.");
-const IMPROPER_TO: Refusal = (StreamError::ImproperAddressing, "The 'to' is not an address.");
-const NO_TO: Refusal = (StreamError::ImproperAddressing, "A 'to' is needed.");
-const IMPROPER_FROM: Refusal = (StreamError::ImproperAddressing, "The 'from' is not an address.");
-const HOST_UNKNOWN: Refusal = (StreamError::HostUnknown, "That host is not served here.");
-const OTHER_HOST: Refusal = (StreamError::NotAuthorized, "The host may not change after login.");
-const OTHER_FROM: Refusal = (StreamError::InvalidFrom, "The 'from' is not who has logged in.");
+const NOT_A_CLIENT: HeaderRefusal = (StreamError::InvalidNamespace, "The content namespace has to be jabber:client.");
+const OLD_VERSION: HeaderRefusal = (StreamError::UnsupportedVersion, "Version 1.0 or later is needed.");
+const IMPROPER_TO: HeaderRefusal = (StreamError::ImproperAddressing, "The 'to' is not an address.");
+const NO_TO: HeaderRefusal = (StreamError::ImproperAddressing, "A 'to' is needed.");
+const IMPROPER_FROM: HeaderRefusal = (StreamError::ImproperAddressing, "The 'from' is not an address.");
+const HOST_UNKNOWN: HeaderRefusal = (StreamError::HostUnknown, "That host is not served here.");
+const OTHER_HOST: HeaderRefusal = (StreamError::NotAuthorized, "The host may not change after login.");
+const OTHER_FROM: HeaderRefusal = (StreamError::InvalidFrom, "The 'from' is not who has logged in.");
 
 /// The language of the texts in errors (§4.7.4).
 const LANG: &str = "en";

@@ -1,20 +1,20 @@
 //! One authentication, whatever elements carry it: those of RFC 6120 §6 or those of XEP-0388.
 
 use rookery_jid::Jid;
-use rookery_sasl::server::{Decoy, Exchange, Offer, Step};
+use rookery_sasl::server::{Decoy, Offer, ServerExchange, ServerStep};
 use rookery_sasl::{Credentials, Failure, Mechanism};
 use rookery_xml::ns;
 
-use super::sasl2::request::Request;
+use super::sasl2::request::Sasl2Request;
 
 /// A SASL exchange and whose it is.
-pub(super) struct Attempt {
-    exchange: Box<Exchange>,
+pub(super) struct SaslAttempt {
+    exchange: Box<ServerExchange>,
     domain: String,
     /// Known once the client has named it, and if the name can be one.
     account: Option<Jid>,
     /// The request of XEP-0388 that came with it, if it is one of those.
-    pub request: Option<Box<Request>>,
+    pub request: Option<Box<Sasl2Request>>,
     /// True if it is disabled, which a client is only told when it has proven to be the account's
     /// owner.
     is_disabled: bool,
@@ -23,18 +23,18 @@ pub(super) struct Attempt {
 }
 
 /// The next need of an authentication.
-pub(super) enum Progress {
-    /// The credentials of this account, into [`Attempt::credentials`].
+pub(super) enum LoginProgress {
+    /// The credentials of this account, into [`SaslAttempt::credentials`].
     Credentials(Jid),
-    /// The verdict on a password, into [`Attempt::verified`].
+    /// The verdict on a password, into [`SaslAttempt::verified`].
     Verify { account: Jid, password: String },
-    /// A number that nobody can guess, into [`Attempt::name_by`], and then true into
-    /// [`Attempt::verified`].
+    /// A number that nobody can guess, into [`SaslAttempt::name_by`], and then true into
+    /// [`SaslAttempt::verified`].
     Anonymous,
-    /// The account that this token stands for, into [`Attempt::identified`], or the reason why
-    /// there is none, into [`Attempt::bearer_refused`].
+    /// The account that this token stands for, into [`SaslAttempt::identified`], or the reason why
+    /// there is none, into [`SaslAttempt::bearer_refused`].
     Bearer { token: String, wanted: Option<Jid> },
-    /// The client's answer to this challenge, into [`Attempt::respond`].
+    /// The client's answer to this challenge, into [`SaslAttempt::respond`].
     Challenge(Vec<u8>),
     /// Nothing: the client has logged in and is to be sent the additional data, if there is any.
     Success { account: Jid, additional: Option<Vec<u8>> },
@@ -42,16 +42,16 @@ pub(super) enum Progress {
     Failure(Failure),
 }
 
-impl Attempt {
+impl SaslAttempt {
     /// Begins with a mechanism and the initial response, if the client sent one.
     pub fn start(
         mechanism: Mechanism,
         initial: Option<&[u8]>,
         offer: &Offer<'_>,
         decoy: &Decoy,
-    ) -> (Attempt, Progress) {
-        let (exchange, step) = Exchange::start(mechanism, initial, offer);
-        let mut attempt = Attempt {
+    ) -> (SaslAttempt, LoginProgress) {
+        let (exchange, step) = ServerExchange::start(mechanism, initial, offer);
+        let mut attempt = SaslAttempt {
             exchange: Box::new(exchange),
             domain: offer.domain.to_owned(),
             account: None,
@@ -64,25 +64,25 @@ impl Attempt {
     }
 
     /// Takes the client's answer to a challenge.
-    pub fn respond(&mut self, message: &[u8], decoy: &Decoy) -> Progress {
+    pub fn respond(&mut self, message: &[u8], decoy: &Decoy) -> LoginProgress {
         let step = self.exchange.respond(message);
         self.progress(step, decoy)
     }
 
     /// Takes the account's credentials; `None` if there is no such account.
-    pub fn credentials(&mut self, found: Option<&Credentials>, decoy: &Decoy) -> Progress {
+    pub fn credentials(&mut self, found: Option<&Credentials>, decoy: &Decoy) -> LoginProgress {
         let step = self.exchange.credentials(found, decoy);
         self.progress(step, decoy)
     }
 
     /// Takes the credentials of an account that is disabled.
-    pub fn disabled(&mut self, found: &Credentials, decoy: &Decoy) -> Progress {
+    pub fn disabled(&mut self, found: &Credentials, decoy: &Decoy) -> LoginProgress {
         self.is_disabled = true;
         self.credentials(Some(found), decoy)
     }
 
     /// Takes the verdict on the password, or that somebody without a name may come in.
-    pub fn verified(&mut self, correct: bool, decoy: &Decoy) -> Progress {
+    pub fn verified(&mut self, correct: bool, decoy: &Decoy) -> LoginProgress {
         let step = match (self.is_nameless, self.account.as_ref().and_then(Jid::local)) {
             (true, Some(name)) if correct => self.exchange.named(name.to_owned()),
             _ => self.exchange.verified(correct),
@@ -101,7 +101,7 @@ impl Attempt {
     }
 
     /// Takes the account that a token stands for.
-    pub fn identified(&mut self, account: Jid, decoy: &Decoy) -> Progress {
+    pub fn identified(&mut self, account: Jid, decoy: &Decoy) -> LoginProgress {
         let name = account.local().unwrap_or_default().to_owned();
         self.account = Some(account);
         let step = self.exchange.named(name);
@@ -109,7 +109,7 @@ impl Attempt {
     }
 
     /// Takes the reason why a token isn't good.
-    pub fn bearer_refused(&mut self, why: &str, decoy: &Decoy) -> Progress {
+    pub fn bearer_refused(&mut self, why: &str, decoy: &Decoy) -> LoginProgress {
         let step = self.exchange.refused(why);
         self.progress(step, decoy)
     }
@@ -129,34 +129,34 @@ impl Attempt {
         self.account
     }
 
-    fn progress(&mut self, step: Step, decoy: &Decoy) -> Progress {
+    fn progress(&mut self, step: ServerStep, decoy: &Decoy) -> LoginProgress {
         match step {
-            Step::NeedCredentials { username, .. } => match self.name(&username) {
-                Some(account) => Progress::Credentials(account),
+            ServerStep::NeedCredentials { username, .. } => match self.name(&username) {
+                Some(account) => LoginProgress::Credentials(account),
                 // No account can have that name, so it is answered as an unknown one. This can't
                 // recurse: credentials are asked for once.
                 None => self.credentials(None, decoy),
             },
-            Step::Verify { username, password, .. } => match self.name(&username) {
-                Some(account) => Progress::Verify { account, password },
+            ServerStep::Verify { username, password, .. } => match self.name(&username) {
+                Some(account) => LoginProgress::Verify { account, password },
                 None => self.verified(false, decoy),
             },
-            Step::Anonymous => Progress::Anonymous,
-            Step::Bearer { token, wanted } => match wanted.map(|wanted| self.name(&wanted)) {
+            ServerStep::Anonymous => LoginProgress::Anonymous,
+            ServerStep::Bearer { token, wanted } => match wanted.map(|wanted| self.name(&wanted)) {
                 // Nobody can have that name.
-                Some(None) => Progress::Failure(Failure::InvalidAuthzid),
-                named => Progress::Bearer { token, wanted: named.flatten() },
+                Some(None) => LoginProgress::Failure(Failure::InvalidAuthzid),
+                named => LoginProgress::Bearer { token, wanted: named.flatten() },
             },
-            Step::Challenge(message) => Progress::Challenge(message),
-            Step::Success { .. } if self.is_disabled => Progress::Failure(Failure::AccountDisabled),
-            Step::Success { additional, .. } => match self.account.take() {
+            ServerStep::Challenge(message) => LoginProgress::Challenge(message),
+            ServerStep::Success { .. } if self.is_disabled => LoginProgress::Failure(Failure::AccountDisabled),
+            ServerStep::Success { additional, .. } => match self.account.take() {
                 Some(account) => {
                     let additional = Some(additional).filter(|data| !data.is_empty());
-                    Progress::Success { account, additional }
+                    LoginProgress::Success { account, additional }
                 }
-                None => Progress::Failure(Failure::NotAuthorized),
+                None => LoginProgress::Failure(Failure::NotAuthorized),
             },
-            Step::Failure(failure) => Progress::Failure(failure),
+            ServerStep::Failure(failure) => LoginProgress::Failure(failure),
         }
     }
 

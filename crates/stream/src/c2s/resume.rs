@@ -5,7 +5,7 @@ use std::mem;
 use rookery_jid::Jid;
 use rookery_xml::{Built, Element, Writer, ns};
 
-use super::{C2s, Event, Phase};
+use super::{C2s, C2sEvent, C2sPhase};
 use crate::error::{Condition, StreamError};
 
 /// The request of an `<enable/>` (XEP-0198 §3).
@@ -25,29 +25,29 @@ impl Enable {
 }
 
 impl C2s {
-    /// Answers [`Event::Resume`]: the session of this full JID has handled `handled` stanzas of the
-    /// client and goes on here.
+    /// Answers [`C2sEvent::Resume`]: the session of this full JID has handled `handled` stanzas of
+    /// the client and goes on here.
     pub fn resumed(&mut self, jid: Jid, handled: u32, out: &mut Vec<u8>) {
         if self.resumed_inline(&jid, handled, out) {
             return;
         }
-        let previd = match mem::replace(&mut self.phase, Phase::Bind) {
-            Phase::Resuming { previd } => previd,
+        let previd = match mem::replace(&mut self.phase, C2sPhase::Bind) {
+            C2sPhase::Resuming { previd } => previd,
             other => {
                 self.phase = other;
                 return;
             }
         };
         out.extend_from_slice(resumed(&previd, handled).bytes());
-        self.phase = Phase::Bound { jid };
+        self.phase = C2sPhase::Bound { jid };
     }
 
-    /// Answers [`Event::Resume`] with the reason for refusing it, and with the number of stanzas
+    /// Answers [`C2sEvent::Resume`] with the reason for refusing it, and with the number of stanzas
     /// that the session had handled if that is known. The client may bind a resource then.
     pub fn not_resumed(&mut self, condition: &Condition, handled: Option<u32>, out: &mut Vec<u8>) {
-        if matches!(self.phase, Phase::Resuming { .. }) {
+        if matches!(self.phase, C2sPhase::Resuming { .. }) {
             out.extend_from_slice(failed(condition, handled).bytes());
-            self.phase = Phase::Bind;
+            self.phase = C2sPhase::Bind;
         } else {
             self.not_resumed_inline(&failed(condition, handled));
         }
@@ -59,10 +59,10 @@ impl C2s {
     pub(super) fn manage(&mut self, element: &Element, out: &mut Vec<u8>) {
         let condition = match element.name() {
             _ if !self.facts.transport.is_managed() => Condition::FeatureNotImplemented,
-            "resume" if matches!(self.phase, Phase::Bind) => match requested(element) {
+            "resume" if matches!(self.phase, C2sPhase::Bind) => match requested(element) {
                 Some((previd, h)) => {
-                    self.phase = Phase::Resuming { previd: previd.clone() };
-                    self.pending = Some(Event::Resume { previd, h });
+                    self.phase = C2sPhase::Resuming { previd: previd.clone() };
+                    self.pending = Some(C2sEvent::Resume { previd, h });
                     return;
                 }
                 None => Condition::BadRequest,

@@ -9,13 +9,13 @@ use rookery_sasl::server::Offer;
 use rookery_sasl::{Credentials, Failure, Mechanism};
 use rookery_xml::{Element, Writer, ns};
 
-use super::login::{Attempt, Progress};
-use super::{C2s, Event, Phase, sasl2};
+use super::login::{LoginProgress, SaslAttempt};
+use super::{C2s, C2sEvent, C2sPhase, sasl2};
 use crate::error::StreamError;
 
 impl C2s {
-    /// Answers [`Event::Credentials`]: `None` if there is no such account, which the client isn't
-    /// told.
+    /// Answers [`C2sEvent::Credentials`]: `None` if there is no such account, which the client
+    /// isn't told.
     ///
     /// An answer that comes when the stream has ended meanwhile is ignored; that holds for all of
     /// them.
@@ -26,7 +26,7 @@ impl C2s {
         }
     }
 
-    /// Answers [`Event::Credentials`] for an account that is disabled: a client that proves them
+    /// Answers [`C2sEvent::Credentials`] for an account that is disabled: a client that proves them
     /// gets `account-disabled` (RFC 6120 §6.5.2).
     pub fn disabled(&mut self, found: &Credentials, out: &mut Vec<u8>) {
         if let Some(mut attempt) = self.take_credentials() {
@@ -35,15 +35,16 @@ impl C2s {
         }
     }
 
-    /// Answers [`Event::Verify`] if the password is that of an account that is disabled.
+    /// Answers [`C2sEvent::Verify`] if the password is that of an account that is disabled.
     pub fn verified_disabled(&mut self, out: &mut Vec<u8>) {
         if let Some(attempt) = self.take_verify() {
-            self.proceed(attempt, Progress::Failure(Failure::AccountDisabled), out);
+            self.proceed(attempt, LoginProgress::Failure(Failure::AccountDisabled), out);
         }
     }
 
-    /// Answers [`Event::Verify`] with what [`Decoy::verify`](rookery_sasl::server::Decoy::verify)
-    /// said, and [`Event::Anonymous`] with true.
+    /// Answers [`C2sEvent::Verify`] with what
+    /// [`Decoy::verify`](rookery_sasl::server::Decoy::verify) said, and [`C2sEvent::Anonymous`]
+    /// with true.
     pub fn verified(&mut self, correct: bool, out: &mut Vec<u8>) {
         if let Some(mut attempt) = self.take_verify() {
             let progress = attempt.verified(correct, &self.policy.decoy);
@@ -51,7 +52,7 @@ impl C2s {
         }
     }
 
-    /// Answers [`Event::Bearer`] with the account that the token stands for, which is one of the
+    /// Answers [`C2sEvent::Bearer`] with the account that the token stands for, which is one of the
     /// host, and the time until which that holds, in seconds since 1970: see [`C2s::holds_until`].
     pub fn identified(&mut self, account: Jid, until_s: Option<u64>, out: &mut Vec<u8>) {
         if let Some(mut attempt) = self.take_verify() {
@@ -61,7 +62,7 @@ impl C2s {
         }
     }
 
-    /// Answers [`Event::Bearer`] if the token isn't good, with the JSON that says why (RFC 7628
+    /// Answers [`C2sEvent::Bearer`] if the token isn't good, with the JSON that says why (RFC 7628
     /// §3.2.2).
     pub fn bearer_refused(&mut self, why: &str, out: &mut Vec<u8>) {
         if let Some(mut attempt) = self.take_verify() {
@@ -70,15 +71,15 @@ impl C2s {
         }
     }
 
-    /// Answers [`Event::Credentials`], [`Event::Verify`], [`Event::Anonymous`], [`Event::Bearer`]
-    /// or [`Event::Tokens`] if that can't be told at present: the client may try again (RFC 6120
-    /// §6.5.11).
+    /// Answers [`C2sEvent::Credentials`], [`C2sEvent::Verify`], [`C2sEvent::Anonymous`],
+    /// [`C2sEvent::Bearer`] or [`C2sEvent::Tokens`] if that can't be told at present: the client
+    /// may try again (RFC 6120 §6.5.11).
     pub fn store_failed(&mut self, out: &mut Vec<u8>) {
         if self.tokens_failed(out) {
             return;
         }
         if let Some(attempt) = self.take_credentials().or_else(|| self.take_verify()) {
-            self.proceed(attempt, Progress::Failure(Failure::TemporaryAuthFailure), out);
+            self.proceed(attempt, LoginProgress::Failure(Failure::TemporaryAuthFailure), out);
         }
     }
 
@@ -88,16 +89,16 @@ impl C2s {
             // RFC 6120 §6.4.6 lets a client log in once; what comes next is a new stream header.
             return self.fail(&StreamError::PolicyViolation, Some("The stream is authenticated already."), out);
         }
-        let phase = mem::replace(&mut self.phase, Phase::Login);
+        let phase = mem::replace(&mut self.phase, C2sPhase::Login);
         match (element.name(), phase) {
-            ("auth", Phase::Login) => self.auth(element, out),
-            (_, Phase::Challenged(attempt)) if attempt.request.is_some() => {
+            ("auth", C2sPhase::Login) => self.auth(element, out),
+            (_, C2sPhase::Challenged(attempt)) if attempt.request.is_some() => {
                 self.fail(&StreamError::PolicyViolation, Some("Another authentication is going on."), out);
             }
-            ("response", Phase::Challenged(attempt)) => self.response(attempt, element, out),
+            ("response", C2sPhase::Challenged(attempt)) => self.response(attempt, element, out),
             // §6.4.4: `<abort/>` is answered even when there is nothing to abort.
-            ("abort", Phase::Challenged(attempt)) => {
-                self.proceed(attempt, Progress::Failure(Failure::Aborted), out);
+            ("abort", C2sPhase::Challenged(attempt)) => {
+                self.proceed(attempt, LoginProgress::Failure(Failure::Aborted), out);
             }
             ("abort", _) => self.auth_failed(None, Failure::Aborted, ns::SASL, out),
             ("auth" | "response", _) => self.auth_failed(None, Failure::MalformedRequest, ns::SASL, out),
@@ -124,14 +125,14 @@ impl C2s {
             bindings: &self.facts.bindings,
             binding_types_announced: mechanisms.iter().any(|mechanism| mechanism.binds()),
         };
-        let (attempt, progress) = Attempt::start(mechanism, initial.as_deref(), &offer, &self.policy.decoy);
+        let (attempt, progress) = SaslAttempt::start(mechanism, initial.as_deref(), &offer, &self.policy.decoy);
         self.proceed(attempt, progress, out);
     }
 
-    fn response(&mut self, mut attempt: Attempt, element: &Element, out: &mut Vec<u8>) {
+    fn response(&mut self, mut attempt: SaslAttempt, element: &Element, out: &mut Vec<u8>) {
         let progress = match decode(&element.text()) {
             Some(message) => attempt.respond(&message, &self.policy.decoy),
-            None => Progress::Failure(Failure::IncorrectEncoding),
+            None => LoginProgress::Failure(Failure::IncorrectEncoding),
         };
         self.proceed(attempt, progress, out);
     }
@@ -152,45 +153,45 @@ impl C2s {
     }
 
     /// Sends or reports what the authentication says, and waits for what it needs.
-    pub(super) fn proceed(&mut self, mut attempt: Attempt, progress: Progress, out: &mut Vec<u8>) {
+    pub(super) fn proceed(&mut self, mut attempt: SaslAttempt, progress: LoginProgress, out: &mut Vec<u8>) {
         match progress {
-            Progress::Credentials(account) => {
-                self.phase = Phase::Credentials(attempt);
-                self.pending = Some(Event::Credentials { account });
+            LoginProgress::Credentials(account) => {
+                self.phase = C2sPhase::Credentials(attempt);
+                self.pending = Some(C2sEvent::Credentials { account });
             }
-            Progress::Verify { account, password } => {
-                self.phase = Phase::Verify(attempt);
-                self.pending = Some(Event::Verify { account, password });
+            LoginProgress::Verify { account, password } => {
+                self.phase = C2sPhase::Verify(attempt);
+                self.pending = Some(C2sEvent::Verify { account, password });
             }
-            Progress::Anonymous => {
+            LoginProgress::Anonymous => {
                 // XEP-0175 §3 recommends a UUID.
                 let account = attempt.name_by((self.ids)());
-                self.phase = Phase::Verify(attempt);
+                self.phase = C2sPhase::Verify(attempt);
                 match account {
-                    Some(account) => self.pending = Some(Event::Anonymous { account }),
+                    Some(account) => self.pending = Some(C2sEvent::Anonymous { account }),
                     None => self.store_failed(out),
                 }
             }
-            Progress::Bearer { token, wanted } => {
-                self.phase = Phase::Verify(attempt);
-                self.pending = Some(Event::Bearer { token, wanted });
+            LoginProgress::Bearer { token, wanted } => {
+                self.phase = C2sPhase::Verify(attempt);
+                self.pending = Some(C2sEvent::Bearer { token, wanted });
             }
-            Progress::Challenge(message) => {
+            LoginProgress::Challenge(message) => {
                 match attempt.request {
                     Some(_) => sasl2::write("challenge", &message, out),
                     // §6.4.3: unlike in `<success/>`, no data is an empty element.
                     None => write("challenge", &STANDARD.encode(message), out),
                 }
-                self.phase = Phase::Challenged(attempt);
+                self.phase = C2sPhase::Challenged(attempt);
             }
-            Progress::Success { account, additional } => match attempt.request.take() {
+            LoginProgress::Success { account, additional } => match attempt.request.take() {
                 Some(request) => self.authenticated2(account, additional, *request, out),
                 None => {
                     write("success", &additional.map(|data| STANDARD.encode(data)).unwrap_or_default(), out);
                     self.authenticated(account);
                 }
             },
-            Progress::Failure(failure) => {
+            LoginProgress::Failure(failure) => {
                 let ns = attempt.ns();
                 self.auth_failed(attempt.into_account(), failure, ns, out);
             }
@@ -201,7 +202,7 @@ impl C2s {
     fn authenticated(&mut self, account: Jid) {
         self.account = Some(account.clone());
         self.restart();
-        self.pending = Some(Event::Authenticated { account });
+        self.pending = Some(C2sEvent::Authenticated { account });
     }
 
     /// Sends a failure in an element of this namespace. The client may try again (§6.4.5), but not
@@ -213,17 +214,17 @@ impl C2s {
             _ => element.start_ns(failure.condition(), ns::SASL).end(),
         };
         out.extend_from_slice(element.finish().bytes());
-        self.phase = Phase::Login;
-        self.pending = Some(Event::Failed { account, failure });
+        self.phase = C2sPhase::Login;
+        self.pending = Some(C2sEvent::Failed { account, failure });
         self.auth_failures += 1;
         if self.auth_failures >= self.policy.max_auth_failures {
             self.fail(&StreamError::PolicyViolation, Some("Too many authentications failed."), out);
         }
     }
 
-    fn take_credentials(&mut self) -> Option<Attempt> {
-        match mem::replace(&mut self.phase, Phase::Login) {
-            Phase::Credentials(attempt) => Some(attempt),
+    fn take_credentials(&mut self) -> Option<SaslAttempt> {
+        match mem::replace(&mut self.phase, C2sPhase::Login) {
+            C2sPhase::Credentials(attempt) => Some(attempt),
             other => {
                 self.phase = other;
                 None
@@ -231,9 +232,9 @@ impl C2s {
         }
     }
 
-    fn take_verify(&mut self) -> Option<Attempt> {
-        match mem::replace(&mut self.phase, Phase::Login) {
-            Phase::Verify(attempt) => Some(attempt),
+    fn take_verify(&mut self) -> Option<SaslAttempt> {
+        match mem::replace(&mut self.phase, C2sPhase::Login) {
+            C2sPhase::Verify(attempt) => Some(attempt),
             other => {
                 self.phase = other;
                 None

@@ -1,21 +1,21 @@
 //! STARTTLS (RFC 6120 §5).
 
-use super::{C2s, Event, Facts, Phase};
+use super::{C2s, C2sEvent, C2sPhase, Facts};
 use crate::error::STREAM_END;
 use crate::opening::Opening;
 
 impl C2s {
-    /// For a connection that encrypts from its first byte (XEP-0368): the stream begins with
+    /// Begins a connection that encrypts from its first byte (XEP-0368): the stream begins with
     /// [`C2s::tls_started`], as it does after STARTTLS. To be called before anything is read.
     pub fn begin_with_tls(&mut self) {
-        self.phase = Phase::Tls;
+        self.phase = C2sPhase::Tls;
     }
 
-    /// Answers [`Event::StartTls`], or follows [`C2s::begin_with_tls`], when the handshake is
+    /// Answers [`C2sEvent::StartTls`], or follows [`C2s::begin_with_tls`], when the handshake is
     /// complete: the stream restarts, and nothing that the client said before counts (RFC 6120
     /// §5.4.3.3).
     pub fn tls_started(&mut self, facts: Facts) {
-        if !matches!(self.phase, Phase::Tls) {
+        if !matches!(self.phase, C2sPhase::Tls) {
             return;
         }
         self.facts = facts;
@@ -31,16 +31,16 @@ impl C2s {
     /// be said in whitespace: it is dropped.
     pub(super) fn starttls(&mut self, behind: &[u8], out: &mut Vec<u8>) {
         let silent = behind.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
-        if !self.facts.starttls_offered() || !matches!(self.phase, Phase::Login) || !silent {
+        if !self.facts.starttls_offered() || !matches!(self.phase, C2sPhase::Login) || !silent {
             // §5.4.2.2: the failure is followed by the end of the stream.
             out.extend_from_slice(FAILURE);
             out.extend_from_slice(STREAM_END);
-            self.phase = Phase::Ending;
+            self.phase = C2sPhase::Ending;
             return;
         }
         out.extend_from_slice(PROCEED);
-        self.phase = Phase::Tls;
-        self.pending = Some(Event::StartTls);
+        self.phase = C2sPhase::Tls;
+        self.pending = Some(C2sEvent::StartTls);
     }
 
     /// Waits for a new stream header: the old stream is gone without having been closed (RFC 6120
@@ -51,7 +51,7 @@ impl C2s {
         self.lang = None;
         self.prefix.clear();
         self.prefixes.clear();
-        self.phase = Phase::Header(Opening::default());
+        self.phase = C2sPhase::Header(Opening::default());
     }
 }
 

@@ -61,7 +61,7 @@ pub struct Authority {
 }
 
 /// A certificate that an authority has issued, in PEM.
-pub struct Issued {
+pub struct IssuedCertificate {
     /// The certificate.
     pub chain: String,
     /// Its key, PKCS#8.
@@ -96,7 +96,7 @@ impl Authority {
     /// # Errors
     ///
     /// As [`self_signed`].
-    pub fn issue(&self, domains: &[String], now: u64) -> Result<Issued, SettingsError> {
+    pub fn issue(&self, domains: &[String], now: u64) -> Result<IssuedCertificate, SettingsError> {
         let names = domains.iter().map(|domain| ascii_domain(domain)).collect::<Result<Vec<_>, _>>()?;
         let mut params = CertificateParams::new(names).map_err(library)?;
         params.distinguished_name = DistinguishedName::new();
@@ -105,7 +105,7 @@ impl Authority {
         set_validity(&mut params, now);
         let key = KeyPair::generate().map_err(library)?;
         let certificate = params.signed_by(&key, &self.issuer).map_err(library)?;
-        Ok(Issued { chain: certificate.pem(), key: key.serialize_pem() })
+        Ok(IssuedCertificate { chain: certificate.pem(), key: key.serialize_pem() })
     }
 }
 

@@ -1,8 +1,9 @@
 //! The client's side, for load generators, tests, and connections to other servers.
 //!
-//! **It trusts any certificate.** Load generators and tests have servers whose certificates are
-//! their own. For other servers the chain is judged after the handshake, before anything is sent:
-//! see [`trust`](super::trust).
+//! **Most of it trusts any certificate.** Load generators and tests have servers whose certificates
+//! are their own. For other servers the chain is judged after the handshake, before anything is
+//! sent: see [`trust`](super::trust). Programs that log in with a password worth stealing have
+//! [`ClientSettings::trusting`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,11 +12,12 @@ use rookery_sasl::ChannelBindings;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, DigitallySignedStruct, HandshakeKind, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, HandshakeKind, RootCertStore, SignatureScheme};
 
-use super::record::{MAX_CARRY, MAX_CHAIN, Progress, Records};
+use super::record::{MAX_CARRY, MAX_CHAIN, Records, TlsProgress};
 use super::{SettingsError, TlsError, certificate, exporter, peer, settings};
 
 /// The newest version that a client speaks.
@@ -34,9 +36,9 @@ pub struct ClientSettings {
 }
 
 impl ClientSettings {
-    /// Settings that trust any certificate. `alpn` lists the protocols to offer: `[b"xmpp-client"]`
-    /// for direct TLS, empty for STARTTLS. With `resume` sessions are resumed by ticket; a load
-    /// generator that measures full handshakes says no.
+    /// Returns settings that trust any certificate. `alpn` lists the protocols to offer:
+    /// `[b"xmpp-client"]` for direct TLS, empty for STARTTLS. With `resume` sessions are resumed by
+    /// ticket; a load generator that measures full handshakes says no.
     ///
     /// # Errors
     ///
@@ -61,6 +63,32 @@ impl ClientSettings {
         Ok(ClientSettings { config: Arc::new(config) })
     }
 
+    /// Returns settings that trust servers whose certificate one of these authorities has issued,
+    /// in PEM, for the name that they are called by: for programs such as bots. A server's own
+    /// certificate may be among them. `alpn` is as in [`ClientSettings::trusting_anyone`].
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::BadCertificate`] if there is none that can be read,
+    /// [`SettingsError::Library`] if rustls refuses.
+    pub fn trusting(authorities: &[u8], alpn: &[&[u8]]) -> Result<ClientSettings, SettingsError> {
+        let bad = |error: &dyn fmt::Display| SettingsError::BadCertificate(error.to_string());
+        let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(authorities).collect();
+        let mut roots = RootCertStore::empty();
+        let (believed, _) = roots.add_parsable_certificates(read.map_err(|error| bad(&error))?);
+        if believed == 0 {
+            return Err(bad(&"no certificate of an authority"));
+        }
+        let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(&[&TLS13, &TLS12])
+            .map_err(|error| SettingsError::Library(error.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+        config.key_log = Arc::new(exporter::ChannelBindingKeyLog);
+        Ok(ClientSettings { config: Arc::new(config) })
+    }
+
     pub(super) fn from_config(config: ClientConfig) -> ClientSettings {
         ClientSettings { config: Arc::new(config) }
     }
@@ -78,9 +106,9 @@ impl fmt::Debug for ClientSettings {
 }
 
 /// The client's end of one TLS connection. Reads and writes like [`ServerTls`](super::ServerTls).
-pub struct ClientTls(Box<Inner>);
+pub struct ClientTls(Box<ClientTlsInner>);
 
-struct Inner {
+struct ClientTlsInner {
     records: Records<UnbufferedClientConnection>,
     exporter: Option<[u8; 32]>,
 }
@@ -96,17 +124,22 @@ impl ClientTls {
         let domain = settings::ascii_domain(domain).map_err(|error| internal(&error))?;
         let name = ServerName::try_from(domain).map_err(|error| internal(&error))?;
         let connection = UnbufferedClientConnection::new(settings.config.clone(), name)?;
-        let mut tls = ClientTls(Box::new(Inner { records: Records::new(connection), exporter: None }));
+        let mut tls = ClientTls(Box::new(ClientTlsInner { records: Records::new(connection), exporter: None }));
         tls.read(&mut [], &mut Vec::new(), out)?;
         Ok(tls)
     }
 
-    /// See [`ServerTls::read`](super::ServerTls::read).
+    /// Reads as [`ServerTls::read`](super::ServerTls::read).
     ///
     /// # Errors
     ///
     /// Any [`TlsError`] is final.
-    pub fn read(&mut self, incoming: &mut [u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<Progress, TlsError> {
+    pub fn read(
+        &mut self,
+        incoming: &mut [u8],
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<TlsProgress, TlsError> {
         let inner = &mut *self.0;
         if !inner.records.handshaking() {
             return inner.records.read(incoming, plain, out, MAX_CARRY);
@@ -116,7 +149,7 @@ impl ClientTls {
         result
     }
 
-    /// See [`ServerTls::write`](super::ServerTls::write).
+    /// Writes as [`ServerTls::write`](super::ServerTls::write).
     ///
     /// # Errors
     ///
@@ -125,7 +158,7 @@ impl ClientTls {
         self.0.records.write(plain, out)
     }
 
-    /// See [`ServerTls::close_notify`](super::ServerTls::close_notify).
+    /// Closes as [`ServerTls::close_notify`](super::ServerTls::close_notify).
     pub fn close_notify(&mut self, out: &mut Vec<u8>) {
         self.0.records.close_notify(out);
     }

@@ -16,20 +16,20 @@ use rustls::crypto::tls13::{HkdfExpander, OkmBlock};
 
 /// The values that a call has shown.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct SeenValues {
     pub(super) exporter: Option<[u8; 32]>,
     pub(super) server_end_point: Option<Arc<[u8]>>,
     pub(super) sni: Option<Box<str>>,
 }
 
 /// Runs a call into rustls and returns what its hooks saw meanwhile.
-pub(super) fn capture<T>(call: impl FnOnce() -> T) -> (T, Seen) {
+pub(super) fn capture<T>(call: impl FnOnce() -> T) -> (T, SeenValues) {
     SEEN.take();
     let result = call();
     (result, SEEN.take())
 }
 
-/// Called by the certificate resolver.
+/// Notes the certificate that is shown; called by the certificate resolver.
 pub(super) fn saw_certificate(server_end_point: Option<Arc<[u8]>>, sni: Option<&str>) {
     SEEN.with_borrow_mut(|seen| {
         seen.server_end_point = server_end_point;
@@ -54,7 +54,7 @@ impl KeyLog for ChannelBindingKeyLog {
     }
 }
 
-/// RFC 8446 §7.5 with the label of RFC 9266 §2 and no context.
+/// Exports the channel binding (RFC 8446 §7.5) with the label of RFC 9266 §2 and no context.
 fn channel_binding(exporter_secret: &[u8]) -> Option<[u8; 32]> {
     // TLS 1.3 has two hashes, and their lengths tell them apart.
     let suite = match exporter_secret.len() {
@@ -73,7 +73,7 @@ fn channel_binding(exporter_secret: &[u8]) -> Option<[u8; 32]> {
     Some(value)
 }
 
-/// `HKDF-Expand-Label` (RFC 8446 §7.1) into all of `output`.
+/// Fills `output` by `HKDF-Expand-Label` (RFC 8446 §7.1).
 fn expand_label(expander: &dyn HkdfExpander, label: &[u8], context: &[u8], output: &mut [u8]) -> Option<()> {
     let length = u16::try_from(output.len()).ok()?.to_be_bytes();
     let label_length = [u8::try_from(PREFIX.len() + label.len()).ok()?];
@@ -85,5 +85,5 @@ fn expand_label(expander: &dyn HkdfExpander, label: &[u8], context: &[u8], outpu
 const PREFIX: &[u8] = b"tls13 ";
 
 thread_local! {
-    static SEEN: RefCell<Seen> = RefCell::default();
+    static SEEN: RefCell<SeenValues> = RefCell::default();
 }

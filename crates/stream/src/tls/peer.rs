@@ -25,8 +25,8 @@ use rustls::{ClientConfig, DigitallySignedStruct, DistinguishedName, ServerConfi
 
 use super::certificate::Inspection;
 use super::client::{ClientSettings, TrustsAnyone};
-use super::record::Side;
-use super::sessions::Sessions;
+use super::record::RecordSide;
+use super::sessions::TlsSessions;
 use super::settings::{BySni, ascii_domain};
 use super::{Identity, SettingsError, TlsSettings, certificate, exporter};
 
@@ -34,14 +34,14 @@ use super::{Identity, SettingsError, TlsSettings, certificate, exporter};
 /// [`TlsSettings`].
 #[derive(Debug)]
 pub struct PeerSettings {
-    domains: BTreeMap<String, Ends>,
+    domains: BTreeMap<String, PeerEnds>,
     /// For peers that name no domain at all.
-    fallback: Ends,
+    fallback: PeerEnds,
 }
 
 /// The settings with which a domain accepts and opens connections.
 #[derive(Debug, Clone)]
-struct Ends {
+struct PeerEnds {
     accepting: TlsSettings,
     connecting: ClientSettings,
 }
@@ -56,7 +56,7 @@ impl PeerSettings {
     /// refuses.
     pub fn new(identities: &[Identity], domains: &[String]) -> Result<Self, SettingsError> {
         let by_sni = BySni::new(identities.to_vec())?;
-        let ends: Vec<Ends> = identities.iter().map(|own| Ends::new(&by_sni, own)).collect::<Result<_, _>>()?;
+        let ends: Vec<PeerEnds> = identities.iter().map(|own| PeerEnds::new(&by_sni, own)).collect::<Result<_, _>>()?;
         let fallback = ends.first().cloned().ok_or(SettingsError::NoIdentity)?;
         let named: Vec<_> = identities.iter().map(|own| (own, own.inspected())).collect();
         let of = |domain: &String| {
@@ -76,13 +76,14 @@ impl PeerSettings {
         &self.of(Some(domain)).connecting
     }
 
-    fn of(&self, domain: Option<&str>) -> &Ends {
+    fn of(&self, domain: Option<&str>) -> &PeerEnds {
         domain.and_then(|domain| self.domains.get(domain)).unwrap_or(&self.fallback)
     }
 }
 
-impl Ends {
-    /// `own` is shown to peers that name no host, and to those that are called.
+impl PeerEnds {
+    /// Makes settings of which `own` is shown to peers that name no host, and to those that are
+    /// called.
     fn new(by_sni: &BySni, own: &Identity) -> Result<Self, SettingsError> {
         let library = |error: rustls::Error| SettingsError::Library(error.to_string());
         let provider = Arc::new(aws_lc_rs::default_provider());
@@ -104,7 +105,7 @@ impl Ends {
             .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own.key())));
         client.alpn_protocols = vec![ALPN.to_vec()];
         client.resumption =
-            Resumption::store(Arc::new(Sessions::default())).tls12_resumption(Tls12Resumption::Disabled);
+            Resumption::store(Arc::new(TlsSessions::default())).tls12_resumption(Tls12Resumption::Disabled);
         Ok(Self { accepting: TlsSettings::from_config(server), connecting: ClientSettings::from_config(client) })
     }
 }
@@ -115,7 +116,7 @@ impl Identity {
         self.key().cert.first().and_then(|own| certificate::inspect_der(own).ok())
     }
 
-    /// Tells whether the certificate is for a domain: by its names, or because the operator said
+    /// Returns whether the certificate is for a domain: by its names, or because the operator said
     /// so.
     fn is_for(&self, domain: &str, names: Option<&Inspection>) -> bool {
         names.is_some_and(|names| names.covers(domain))
@@ -124,7 +125,7 @@ impl Identity {
 }
 
 /// Returns the chain that the other side has shown, its own certificate first.
-pub(super) fn chain<C: Side>(connection: &C) -> Vec<&[u8]> {
+pub(super) fn chain<C: RecordSide>(connection: &C) -> Vec<&[u8]> {
     let chain = connection.common().peer_certificates().unwrap_or_default();
     chain.iter().map(|certificate| &certificate[..]).collect()
 }

@@ -17,7 +17,7 @@ use super::TlsError;
 
 /// The effects of a call of `read` besides bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct TlsProgress {
     /// The handshake came to its end in this call: channel bindings can be read and plain bytes
     /// written from now on.
     pub established: bool,
@@ -44,13 +44,13 @@ pub(super) struct Records<C> {
 }
 
 /// The common part of the two kinds of rustls connection, which spell it differently.
-pub(super) trait Side {
+pub(super) trait RecordSide {
     type Data;
     fn common(&self) -> &UnbufferedConnectionCommon<Self::Data>;
     fn process<'c, 'i>(&'c mut self, incoming: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
 }
 
-impl Side for UnbufferedServerConnection {
+impl RecordSide for UnbufferedServerConnection {
     type Data = ServerConnectionData;
 
     fn common(&self) -> &UnbufferedConnectionCommon<ServerConnectionData> {
@@ -62,7 +62,7 @@ impl Side for UnbufferedServerConnection {
     }
 }
 
-impl Side for UnbufferedClientConnection {
+impl RecordSide for UnbufferedClientConnection {
     type Data = ClientConnectionData;
 
     fn common(&self) -> &UnbufferedConnectionCommon<ClientConnectionData> {
@@ -74,7 +74,7 @@ impl Side for UnbufferedClientConnection {
     }
 }
 
-impl<C: Side> Records<C> {
+impl<C: RecordSide> Records<C> {
     pub(super) fn new(connection: C) -> Records<C> {
         Records { connection, carry: Vec::new(), failed: false }
     }
@@ -91,27 +91,27 @@ impl<C: Side> Records<C> {
         self.connection().is_handshaking()
     }
 
-    /// Bytes kept of an incomplete record.
+    /// Returns the bytes that are kept of an incomplete record.
     #[cfg(test)]
     pub(super) fn carried(&self) -> usize {
         self.carry.capacity()
     }
 
-    /// See [`ServerTls::read`](super::ServerTls::read). `most` bytes of an incomplete record or
-    /// message are kept.
+    /// Reads as [`ServerTls::read`](super::ServerTls::read). `most` bytes of an incomplete record
+    /// or message are kept.
     pub(super) fn read(
         &mut self,
         incoming: &mut [u8],
         plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
         most: usize,
-    ) -> Result<Progress, TlsError> {
+    ) -> Result<TlsProgress, TlsError> {
         if self.failed {
             return Err(TlsError::NotOpen);
         }
         let handshaking = self.handshaking();
         let closed = self.feed(incoming, plain, out, most).inspect_err(|_| self.failed = true)?;
-        Ok(Progress { established: handshaking && !self.handshaking(), closed })
+        Ok(TlsProgress { established: handshaking && !self.handshaking(), closed })
     }
 
     /// Processes the carry and `incoming` behind it, and keeps what is left. Returns whether the
@@ -138,7 +138,7 @@ impl<C: Side> Records<C> {
         if self.carry.len() > most { Err(TlsError::TooBig) } else { Ok(closed) }
     }
 
-    /// See [`ServerTls::write`](super::ServerTls::write).
+    /// Writes as [`ServerTls::write`](super::ServerTls::write).
     pub(super) fn write(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), TlsError> {
         for fragment in plain.chunks(FRAGMENT) {
             self.when_open(out, |traffic, out| encrypt(traffic, fragment, out))?;
@@ -146,7 +146,7 @@ impl<C: Side> Records<C> {
         Ok(())
     }
 
-    /// See [`ServerTls::close_notify`](super::ServerTls::close_notify).
+    /// Closes as [`ServerTls::close_notify`](super::ServerTls::close_notify).
     pub(super) fn close_notify(&mut self, out: &mut Vec<u8>) {
         // Failure means that the connection is not open (any more): then there is nothing to close.
         let _ = self.when_open(out, |traffic, out| fill(out, OVERHEAD, |room| traffic.queue_close_notify(room)));
@@ -178,7 +178,7 @@ impl<C: Side> Records<C> {
 
 /// Lets the connection work on `incoming` until it needs more. Returns how many bytes it is
 /// finished with and whether the peer has closed.
-fn pump<C: Side>(
+fn pump<C: RecordSide>(
     connection: &mut C,
     incoming: &mut [u8],
     plain: &mut Vec<u8>,

@@ -21,26 +21,26 @@ pub const MOST_SERVERS: usize = 256;
 
 /// The sessions of all shards in the name of one certificate.
 #[derive(Default)]
-pub(super) struct Sessions(Mutex<Kept>);
+pub(super) struct TlsSessions(Mutex<KeptSession>);
 
 #[derive(Default)]
-struct Kept {
-    servers: Map<ServerName<'static>, Server>,
+struct KeptSession {
+    servers: Map<ServerName<'static>, SessionServer>,
     /// The names in `servers`, the oldest first.
     order: VecDeque<ServerName<'static>>,
 }
 
 #[derive(Default)]
-struct Server {
+struct SessionServer {
     /// The group of keys that it has chosen before.
     group: Option<NamedGroup>,
-    standing: Standing,
+    standing: SessionStanding,
     /// Sessions of which nothing came, one after the other.
     failures: u8,
 }
 
 #[derive(Default)]
-enum Standing {
+enum SessionStanding {
     #[default]
     Stranger,
     Resumable(Box<Tls13ClientSessionValue>),
@@ -48,8 +48,8 @@ enum Standing {
     Trying,
 }
 
-impl Kept {
-    fn server(&mut self, name: ServerName<'static>) -> &mut Server {
+impl KeptSession {
+    fn server(&mut self, name: ServerName<'static>) -> &mut SessionServer {
         if !self.servers.contains_key(&name) {
             if self.order.len() >= MOST_SERVERS
                 && let Some(oldest) = self.order.pop_front()
@@ -62,20 +62,20 @@ impl Kept {
     }
 }
 
-impl Sessions {
-    fn with<R>(&self, act: impl FnOnce(&mut Kept) -> R) -> R {
+impl TlsSessions {
+    fn with<R>(&self, act: impl FnOnce(&mut KeptSession) -> R) -> R {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl fmt::Debug for Sessions {
+impl fmt::Debug for TlsSessions {
     /// Shows nothing of the sessions, which are secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sessions").finish_non_exhaustive()
     }
 }
 
-impl ClientSessionStore for Sessions {
+impl ClientSessionStore for TlsSessions {
     fn set_kx_hint(&self, name: ServerName<'static>, group: NamedGroup) {
         self.with(|kept| kept.server(name).group = Some(group));
     }
@@ -96,11 +96,11 @@ impl ClientSessionStore for Sessions {
     fn insert_tls13_ticket(&self, name: ServerName<'static>, session: Tls13ClientSessionValue) {
         self.with(|kept| {
             let server = kept.server(name);
-            if matches!(server.standing, Standing::Trying) {
+            if matches!(server.standing, SessionStanding::Trying) {
                 server.failures = 0;
             }
             if server.failures < MOST_FAILURES {
-                server.standing = Standing::Resumable(Box::new(session));
+                server.standing = SessionStanding::Resumable(Box::new(session));
             }
         });
     }
@@ -109,16 +109,16 @@ impl ClientSessionStore for Sessions {
         self.with(|kept| {
             let server = kept.servers.get_mut(name)?;
             match std::mem::take(&mut server.standing) {
-                Standing::Resumable(session) => {
-                    server.standing = Standing::Trying;
+                SessionStanding::Resumable(session) => {
+                    server.standing = SessionStanding::Trying;
                     Some(*session)
                 }
                 // A server with which a session was resumed gives a new one at once.
-                Standing::Trying => {
+                SessionStanding::Trying => {
                     server.failures = server.failures.saturating_add(1);
                     None
                 }
-                Standing::Stranger => None,
+                SessionStanding::Stranger => None,
             }
         })
     }

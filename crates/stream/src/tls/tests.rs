@@ -17,7 +17,7 @@ fn identity(names: &[&str]) -> Identity {
     Identity::from_pem(&domains(names), made.certificate.as_bytes(), made.key.as_bytes()).unwrap()
 }
 
-/// Two domains with a certificate each.
+/// Returns settings for two domains with a certificate each.
 fn settings() -> &'static TlsSettings {
     static SETTINGS: OnceLock<TlsSettings> = OnceLock::new();
     SETTINGS.get_or_init(|| TlsSettings::new(vec![identity(&["example.org"]), identity(&["example.net"])]).unwrap())
@@ -28,7 +28,7 @@ fn client(newest: Newest) -> ClientSettings {
 }
 
 /// Both ends, with the bytes that are under way.
-struct Pair {
+struct TlsPair {
     server: ServerTls,
     client: ClientTls,
     to_server: Vec<u8>,
@@ -41,18 +41,18 @@ struct Pair {
     closed: usize,
 }
 
-impl Pair {
-    fn new(settings: &ClientSettings, domain: &str, piece: usize) -> Pair {
+impl TlsPair {
+    fn new(settings: &ClientSettings, domain: &str, piece: usize) -> TlsPair {
         let mut to_server = Vec::new();
         let client = ClientTls::connect(settings, domain, &mut to_server).unwrap();
         let server = ServerTls::accept(self::settings()).unwrap();
         let [to_client, at_server, at_client] = [(); 3].map(|()| Vec::new());
-        Pair { server, client, to_server, to_client, at_server, at_client, piece, established: 0, closed: 0 }
+        TlsPair { server, client, to_server, to_client, at_server, at_client, piece, established: 0, closed: 0 }
     }
 
     /// Returns a pair behind its handshake.
-    fn open(settings: &ClientSettings, domain: &str) -> Pair {
-        let mut pair = Pair::new(settings, domain, usize::MAX);
+    fn open(settings: &ClientSettings, domain: &str) -> TlsPair {
+        let mut pair = TlsPair::new(settings, domain, usize::MAX);
         pair.deliver().unwrap();
         assert!(!pair.server.handshaking() && !pair.client.handshaking());
         pair
@@ -86,7 +86,7 @@ impl Pair {
 #[test]
 fn both_versions() {
     for (newest, version) in [(Newest::Tls12, "TLSv1_2"), (Newest::Tls13, "TLSv1_3")] {
-        let mut pair = Pair::open(&client(newest), "example.org");
+        let mut pair = TlsPair::open(&client(newest), "example.org");
         assert_eq!(pair.established, 2);
         assert_eq!(pair.server.version(), Some(version));
         assert!(pair.server.cipher().unwrap().contains("AES"));
@@ -99,7 +99,7 @@ fn both_versions() {
 #[test]
 fn byte_by_byte() {
     for newest in [Newest::Tls12, Newest::Tls13] {
-        let mut pair = Pair::new(&client(newest), "example.org", 1);
+        let mut pair = TlsPair::new(&client(newest), "example.org", 1);
         pair.deliver().unwrap();
         assert_eq!(pair.established, 2);
         pair.send_both_ways(&[7; 1000]);
@@ -109,7 +109,7 @@ fn byte_by_byte() {
 
 #[test]
 fn many_records_in_one_buffer() {
-    let mut pair = Pair::open(&client(Newest::Tls13), "example.org");
+    let mut pair = TlsPair::open(&client(Newest::Tls13), "example.org");
     for number in 0..500_u32 {
         pair.client.write(&number.to_be_bytes(), &mut pair.to_server).unwrap();
     }
@@ -121,7 +121,7 @@ fn many_records_in_one_buffer() {
 fn large_writes_become_full_records() {
     let plain: Vec<u8> = (0..1_000_000_u32).map(|number| number as u8).collect();
     for newest in [Newest::Tls12, Newest::Tls13] {
-        let mut pair = Pair::open(&client(newest), "example.org");
+        let mut pair = TlsPair::open(&client(newest), "example.org");
         let mut out = b"before".to_vec();
         pair.server.write(&plain, &mut out).unwrap();
         assert!(out.starts_with(b"before"), "appended");
@@ -132,7 +132,7 @@ fn large_writes_become_full_records() {
     }
 }
 
-impl Pair {
+impl TlsPair {
     /// Continues with what the server has written outside.
     fn send_both_ways_after(&mut self, written: Vec<u8>, plain: &[u8]) {
         self.to_client.extend(written);
@@ -145,7 +145,7 @@ impl Pair {
 #[test]
 fn close_notify_ends_one_direction() {
     for newest in [Newest::Tls12, Newest::Tls13] {
-        let mut pair = Pair::open(&client(newest), "example.org");
+        let mut pair = TlsPair::open(&client(newest), "example.org");
         pair.client.write(b"last", &mut pair.to_server).unwrap();
         pair.client.close_notify(&mut pair.to_server);
         pair.deliver().unwrap();
@@ -181,7 +181,7 @@ fn garbage_gets_an_alert() {
 
 #[test]
 fn altered_records_get_an_alert() {
-    let mut pair = Pair::open(&client(Newest::Tls13), "example.org");
+    let mut pair = TlsPair::open(&client(Newest::Tls13), "example.org");
     pair.client.write(b"good", &mut pair.to_server).unwrap();
     let good = pair.to_server.len();
     pair.client.write(b"altered", &mut pair.to_server).unwrap();
@@ -201,7 +201,7 @@ fn unfinished_handshake_messages_are_bounded() {
     record.resize(1005, 0);
     let mut first = record.clone();
     first[5..9].copy_from_slice(&[1, 0, 0xea, 0x60]);
-    assert_eq!(server.read(&mut first, &mut Vec::new(), &mut Vec::new()), Ok(Progress::default()));
+    assert_eq!(server.read(&mut first, &mut Vec::new(), &mut Vec::new()), Ok(TlsProgress::default()));
     let feed = |_| server.read(&mut record.clone(), &mut Vec::new(), &mut Vec::new()).err();
     assert_eq!((0..100).find_map(feed), Some(TlsError::TooBig));
 }
@@ -209,14 +209,14 @@ fn unfinished_handshake_messages_are_bounded() {
 /// Both ends agree on the bindings, and with the exporter of rustls's own buffered connection.
 #[test]
 fn bindings_agree() {
-    let pair = Pair::open(&client(Newest::Tls13), "example.org");
+    let pair = TlsPair::open(&client(Newest::Tls13), "example.org");
     let bindings = pair.server.bindings();
     assert!(bindings.exporter.is_some());
     assert_eq!(bindings.server_end_point.as_ref().map(Vec::len), Some(32));
     assert_eq!(bindings, pair.client.bindings());
-    let other = Pair::open(&client(Newest::Tls13), "example.org");
+    let other = TlsPair::open(&client(Newest::Tls13), "example.org");
     assert_ne!(bindings.exporter, other.server.bindings().exporter, "another connection, another value");
-    let old = Pair::open(&client(Newest::Tls12), "example.org");
+    let old = TlsPair::open(&client(Newest::Tls12), "example.org");
     assert_eq!(old.server.bindings().exporter, None);
     assert_eq!(old.server.bindings(), old.client.bindings());
 }
@@ -250,7 +250,7 @@ fn exporter_is_the_one_of_rustls() {
 
 #[test]
 fn handshake_facts_can_be_dropped() {
-    let mut pair = Pair::open(&client(Newest::Tls13), "example.org");
+    let mut pair = TlsPair::open(&client(Newest::Tls13), "example.org");
     pair.server.forget_handshake();
     assert!(pair.server.bindings().is_empty() && pair.server.sni().is_none());
     pair.send_both_ways(b"goes on");
@@ -260,9 +260,9 @@ fn handshake_facts_can_be_dropped() {
 fn tickets_resume() {
     for newest in [Newest::Tls12, Newest::Tls13] {
         let client = client(newest);
-        let first = Pair::open(&client, "example.org");
+        let first = TlsPair::open(&client, "example.org");
         assert!(!first.server.resumed());
-        let mut second = Pair::open(&client, "example.org");
+        let mut second = TlsPair::open(&client, "example.org");
         assert!(second.server.resumed() && second.client.resumed());
         assert_eq!(second.server.bindings(), second.client.bindings());
         assert!(second.server.bindings().server_end_point.is_some());
@@ -274,7 +274,7 @@ fn tickets_resume() {
 fn sni_chooses_the_certificate() {
     let client = client(Newest::Tls13);
     let shown = |domain| {
-        let pair = Pair::open(&client, domain);
+        let pair = TlsPair::open(&client, domain);
         assert_eq!(pair.server.bindings(), pair.client.bindings());
         let der = pair.client.server_certificate().unwrap().to_vec();
         certificate::inspect_der(&der).unwrap().names
@@ -282,17 +282,17 @@ fn sni_chooses_the_certificate() {
     assert_eq!(shown("example.org"), ["example.org"]);
     assert_eq!(shown("EXAMPLE.net"), ["example.net"]);
     assert_eq!(shown("unknown.example"), ["example.org"], "the first one answers for strangers");
-    assert_eq!(Pair::open(&client, "127.0.0.1").server.sni(), None);
+    assert_eq!(TlsPair::open(&client, "127.0.0.1").server.sni(), None);
 }
 
 #[test]
 fn alpn() {
     let offering = |protocols: &[&[u8]]| ClientSettings::trusting_anyone(Newest::Tls13, protocols, false).unwrap();
-    let pair = Pair::open(&offering(&[b"h2", b"xmpp-client"]), "example.org");
+    let pair = TlsPair::open(&offering(&[b"h2", b"xmpp-client"]), "example.org");
     assert_eq!(pair.server.alpn(), Some(&b"xmpp-client"[..]));
     assert_eq!(pair.client.alpn(), pair.server.alpn());
-    assert_eq!(Pair::open(&offering(&[]), "example.org").server.alpn(), None);
-    let mut web = Pair::new(&offering(&[b"h2"]), "example.org", usize::MAX);
+    assert_eq!(TlsPair::open(&offering(&[]), "example.org").server.alpn(), None);
+    let mut web = TlsPair::new(&offering(&[b"h2"]), "example.org", usize::MAX);
     assert!(matches!(web.deliver(), Err(TlsError::PeerIncompatible(_))));
     assert!(!web.to_client.is_empty(), "the alert");
 }
@@ -324,7 +324,7 @@ proptest! {
         tail: Vec<u8>,
     ) {
         let newest = if tls12 { Newest::Tls12 } else { Newest::Tls13 };
-        let mut pair = Pair::new(&client(newest), "example.org", piece);
+        let mut pair = TlsPair::new(&client(newest), "example.org", piece);
         if flight == 1 {
             for part in std::mem::take(&mut pair.to_server).chunks_mut(piece) {
                 pair.server.read(part, &mut pair.at_server, &mut pair.to_client).unwrap();

@@ -71,7 +71,7 @@ impl Trust {
         self.anchors.len()
     }
 
-    /// Tells whether no authority is believed.
+    /// Returns whether no authority is believed.
     pub fn is_empty(&self) -> bool {
         self.anchors.is_empty()
     }
@@ -199,13 +199,13 @@ impl Names {
         self.valid_s
     }
 
-    /// Tells whether it is DNS that has named the certificate or its authority (DANE), for one of
+    /// Returns whether it is DNS that has named the certificate or its authority (DANE), for one of
     /// the names at least.
     pub fn is_associated(&self) -> bool {
         self.is_associated
     }
 
-    /// Tells whether the certificate is for this domain.
+    /// Returns whether the certificate is for this domain.
     pub fn cover(&self, domain: &str) -> bool {
         let Ok(domain) = ascii_domain(domain) else { return false };
         let parent = domain.split_once('.').map(|(_, parent)| parent);
@@ -268,7 +268,8 @@ impl Names {
     }
 }
 
-/// Tells whether a `dNSName` is one: A-labels, with `*` for nothing but the whole left-most label.
+/// Returns whether a `dNSName` is one: A-labels, with `*` for nothing but the whole left-most
+/// label.
 fn is_host(name: &str) -> bool {
     let rest = name.strip_prefix("*.").unwrap_or(name);
     let is_label = |label: &str| {

@@ -7,7 +7,7 @@
 use rookery_xml::header::Header;
 use rookery_xml::{Element, Fault, Limits, Scan, Scanner, Stanza, Writer, escape_attr, ns, slow};
 
-use crate::items::{Item, declare, items};
+use crate::items::{SaidItem, declare, items};
 
 /// The meaning of a client's message.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,15 +64,15 @@ pub fn write(stream: &[u8], mut each: impl FnMut(&[u8])) {
     items(stream, |item| {
         message.clear();
         match item {
-            Item::Header(header) => message.extend_from_slice(open(&header).finish().bytes()),
-            Item::Element(element) => declare(element, &mut message),
-            Item::End => message.extend_from_slice(Writer::with_ns("close", ns::FRAMING).finish().bytes()),
+            SaidItem::Header(header) => message.extend_from_slice(open(&header).finish().bytes()),
+            SaidItem::Element(element) => declare(element, &mut message),
+            SaidItem::End => message.extend_from_slice(Writer::with_ns("close", ns::FRAMING).finish().bytes()),
         }
         each(&message);
     });
 }
 
-/// `<open/>` for the server's header (§3.4).
+/// Writes `<open/>` for the server's header (§3.4).
 fn open(header: &Header) -> Writer {
     let mut open = Writer::with_ns("open", ns::FRAMING);
     open.opt_attr("from", header.from.as_deref())

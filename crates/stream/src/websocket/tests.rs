@@ -24,7 +24,7 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Returns all that comes of input in these pieces, by way of what a connection keeps.
-fn pieces(pieces: &[&[u8]], most: usize) -> Result<Vec<Kept>, FrameFault> {
+fn pieces(pieces: &[&[u8]], most: usize) -> Result<Vec<KeptFrame>, FrameFault> {
     let (mut frames, mut found) = (Frames::default(), Vec::new());
     for piece in pieces {
         frames.keep(piece);
@@ -70,8 +70,11 @@ fn fragments_make_one_message_and_control_frames_may_come_between() {
     let input =
         [frame(0x01, b"<a"), frame(0x89, b"hi"), frame(0x00, b""), frame(0x8a, b""), frame(0x80, b"/>")].concat();
     let found = pieces(&[&input], 4).unwrap();
-    let message = Kept::Message(b"<a/>".to_vec());
-    assert_eq!(found, [Kept::Nothing, Kept::Ping(b"hi".to_vec()), Kept::Nothing, Kept::Nothing, message]);
+    let message = KeptFrame::Message(b"<a/>".to_vec());
+    assert_eq!(
+        found,
+        [KeptFrame::Nothing, KeptFrame::Ping(b"hi".to_vec()), KeptFrame::Nothing, KeptFrame::Nothing, message]
+    );
     let input = [frame(0x01, b"<a"), frame(0x80, b"/>  ")].concat();
     assert_eq!(pieces(&[&input], 5), Err(FrameFault::TooBig));
 }
@@ -106,8 +109,8 @@ fn a_long_message_is_refused_by_its_head() {
 
 #[test]
 fn the_closing_handshake_is_answered_and_says_why() {
-    assert_eq!(pieces(&[&frame(0x88, b"")], 10), Ok(vec![Kept::Close(None)]));
-    assert_eq!(pieces(&[&frame(0x88, b"\x03\xe8bye")], 10), Ok(vec![Kept::Close(Some(1000))]));
+    assert_eq!(pieces(&[&frame(0x88, b"")], 10), Ok(vec![KeptFrame::Close(None)]));
+    assert_eq!(pieces(&[&frame(0x88, b"\x03\xe8bye")], 10), Ok(vec![KeptFrame::Close(Some(1000))]));
     let (mut frames, mut out) = (Frames::default(), Vec::new());
     frames.close(&mut out);
     frames.set_status(FrameFault::TooBig.status());

@@ -27,12 +27,12 @@ fn registration_is_the_owners_business() {
 
 #[test]
 fn the_owner_gets_the_stanza() {
-    use rookery_stream::c2s::Event;
+    use rookery_stream::c2s::C2sEvent;
     let stanza = "<iq type='get' id='1'><query xmlns='jabber:iq:register'/></iq>";
-    let mut player = crate::dialogue::Player::new(crate::dialogue::machine(policy(), secure()));
+    let mut player = crate::dialogue::DialoguePlayer::new(crate::dialogue::machine(policy(), secure()));
     player.receive(crate::dialogue::OPEN.as_bytes());
     player.receive(stanza.as_bytes());
-    assert_eq!(player.event(), Some(Event::BeforeLogin { stanza: stanza.as_bytes().to_vec() }));
+    assert_eq!(player.event(), Some(C2sEvent::BeforeLogin { stanza: stanza.as_bytes().to_vec() }));
 }
 
 #[test]

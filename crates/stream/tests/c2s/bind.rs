@@ -1,8 +1,8 @@
 //! Resource binding: RFC 6120 §7.
 
-use rookery_stream::c2s::Bound;
+use rookery_stream::c2s::NegotiatedSession;
 
-use crate::dialogue::{OPEN, Player, machine, play, policy, secure};
+use crate::dialogue::{DialoguePlayer, OPEN, machine, play, policy, secure};
 
 const LOGIN: &str =
     "C: {open}<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>AGp1bGlldABwZW5jaWw=</auth>
@@ -142,7 +142,7 @@ fn what_follows_is_left_to_the_session() {
     player.answer("bound juliet@example.org/x");
     assert_eq!(player.left(), b"<presence/><message");
     let bound = player.machine.into_bound();
-    let expected = Bound {
+    let expected = NegotiatedSession {
         jid: "juliet@example.org/x".parse().unwrap(),
         lang: Some("de".to_owned()),
         prefixes: vec![("x".to_owned(), "urn:example".to_owned())],
@@ -164,8 +164,8 @@ fn an_unbound_machine_leaves_nothing() {
 }
 
 /// Returns a stream after login whose header has these attributes too.
-fn logged_in(attributes: &str) -> Player {
-    let mut player = Player::new(machine(policy(), secure()));
+fn logged_in(attributes: &str) -> DialoguePlayer {
+    let mut player = DialoguePlayer::new(machine(policy(), secure()));
     player.receive(OPEN.as_bytes());
     player.receive(b"<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>AGp1bGlldABwZW5jaWw=</auth>");
     player.answer("right");

@@ -8,7 +8,7 @@
 //!   are one. `{opened N}` stands for the server's header with stream id N, `{error NAME}` for that
 //!   stream error without text and the end of the stream.
 //! - `E: …` the next event, as `Debug` shows it but for the quotes.
-//! - `A: …` the owner's answer; see [`Player::answer`].
+//! - `A: …` the owner's answer; see [`DialoguePlayer::answer`].
 //!
 //! At the end nothing may be left unmentioned.
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use rookery_jid::Jid;
 use rookery_sasl::server::Decoy;
 use rookery_sasl::{ChannelBindings, Credentials, Mechanism, TokenKey, TokenMechanism};
-use rookery_stream::c2s::{C2s, Event, Facts, Host, Issued, LoginKind, Policy, Slot, StoredToken};
+use rookery_stream::c2s::{C2s, C2sEvent, Facts, FastSlot, Host, Issued, LoginKind, Policy, StoredToken};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::Limits;
 
@@ -46,7 +46,7 @@ pub const BIND_FEATURES: &str = "<stream:features><bind xmlns='urn:ietf:params:x
      <limits xmlns='urn:xmpp:stream-limits:0'><max-bytes>262144</max-bytes><idle-seconds>1800</idle-seconds></limits>\
      </stream:features>";
 
-/// Two hosts, all mechanisms, registration at the first.
+/// Returns a policy with two hosts, all mechanisms, registration at the first.
 pub fn policy() -> Policy {
     Policy {
         hosts: vec![
@@ -121,7 +121,7 @@ pub fn play(policy: impl Fn() -> Policy, facts: Facts, transcript: &str) {
 
 /// Plays a transcript once, each client line cut into pieces by `cut`.
 pub fn play_in(policy: Policy, facts: Facts, transcript: &str, cut: impl Fn(&[u8]) -> Vec<&[u8]>) {
-    let mut player = Player::new(machine(policy, facts));
+    let mut player = DialoguePlayer::new(machine(policy, facts));
     let mut expected = String::new();
     for line in transcript.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (who, text) = line.split_once(": ").unwrap_or_else(|| panic!("no speaker: {line}"));
@@ -147,14 +147,14 @@ pub fn play_in(policy: Policy, facts: Facts, transcript: &str, cut: impl Fn(&[u8
 }
 
 /// A machine with the input it hasn't consumed, and what it said.
-pub struct Player {
+pub struct DialoguePlayer {
     pub machine: C2s,
     input: Vec<u8>,
     output: Vec<u8>,
-    events: std::collections::VecDeque<Event>,
+    events: std::collections::VecDeque<C2sEvent>,
 }
 
-impl Player {
+impl DialoguePlayer {
     pub fn new(machine: C2s) -> Self {
         Self { machine, input: Vec::new(), output: Vec::new(), events: std::collections::VecDeque::new() }
     }
@@ -173,7 +173,7 @@ impl Player {
     }
 
     /// Returns the next event.
-    pub fn event(&mut self) -> Option<Event> {
+    pub fn event(&mut self) -> Option<C2sEvent> {
         self.events.pop_front()
     }
 
@@ -182,7 +182,7 @@ impl Player {
         String::from_utf8(std::mem::take(&mut self.output)).unwrap()
     }
 
-    /// Bytes that the machine left.
+    /// Returns the bytes that the machine left.
     pub fn left(&self) -> &[u8] {
         &self.input
     }
@@ -208,7 +208,7 @@ impl Player {
             }
             ("tokens", _) => {
                 let key = TokenKey::of("token");
-                let (slot, mechanism) = (Slot::New, TokenMechanism::Unbound);
+                let (slot, mechanism) = (FastSlot::New, TokenMechanism::Unbound);
                 let token = StoredToken { slot, mechanism, key, issued: 100, expires: 200 };
                 self.machine.tokens(&[token], 150, out);
             }
@@ -246,7 +246,7 @@ impl Player {
     }
 }
 
-fn shown(event: Event) -> String {
+fn shown(event: C2sEvent) -> String {
     unquoted(&format!("{event:?}"))
 }
 

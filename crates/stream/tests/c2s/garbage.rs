@@ -2,9 +2,9 @@
 //! pieces it comes in don't matter.
 
 use proptest::prelude::*;
-use rookery_stream::c2s::Event;
+use rookery_stream::c2s::C2sEvent;
 
-use crate::dialogue::{OPEN, Player, in_the_clear, machine, policy, secure};
+use crate::dialogue::{DialoguePlayer, OPEN, in_the_clear, machine, policy, secure};
 use crate::sasl2::with_sasl2;
 
 /// Pieces that get a peer somewhere, and pieces that don't.
@@ -46,28 +46,28 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
 
 /// Feeds pieces and answers every question; returns the events.
 fn feed(pieces: &[Vec<u8>], tls: bool, right: bool) -> (String, Vec<String>) {
-    let mut player = Player::new(machine(with_sasl2(), if tls { in_the_clear() } else { secure() }));
+    let mut player = DialoguePlayer::new(machine(with_sasl2(), if tls { in_the_clear() } else { secure() }));
     let mut events = Vec::new();
     let mut ended = false;
     for piece in pieces {
         player.receive(piece);
         while let Some(event) = player.event() {
             assert!(!ended, "nothing follows the end");
-            ended = event == Event::End;
+            ended = event == C2sEvent::End;
             events.push(format!("{event:?}"));
             match event {
-                Event::StartTls => player.answer("tls"),
-                Event::Credentials { .. } => player.answer(if right { "account" } else { "no account" }),
-                Event::Verify { .. } => player.answer(if right { "right" } else { "wrong" }),
-                Event::Anonymous { .. } => player.answer("right"),
-                Event::Bearer { .. } => player.answer("store"),
-                Event::Bind { .. } => player.answer("refused conflict"),
-                Event::Tokens { .. } => player.answer("tokens"),
-                Event::Token { .. } => player.answer("token"),
-                Event::Resume { .. } => player.answer("unknown"),
-                Event::BindInline { .. } => player.answer("inline juliet@example.org/x"),
-                Event::BeforeLogin { .. } => player.answer("reply <iq/>"),
-                Event::Failed { .. } | Event::Authenticated { .. } | Event::End => {}
+                C2sEvent::StartTls => player.answer("tls"),
+                C2sEvent::Credentials { .. } => player.answer(if right { "account" } else { "no account" }),
+                C2sEvent::Verify { .. } => player.answer(if right { "right" } else { "wrong" }),
+                C2sEvent::Anonymous { .. } => player.answer("right"),
+                C2sEvent::Bearer { .. } => player.answer("store"),
+                C2sEvent::Bind { .. } => player.answer("refused conflict"),
+                C2sEvent::Tokens { .. } => player.answer("tokens"),
+                C2sEvent::Token { .. } => player.answer("token"),
+                C2sEvent::Resume { .. } => player.answer("unknown"),
+                C2sEvent::BindInline { .. } => player.answer("inline juliet@example.org/x"),
+                C2sEvent::BeforeLogin { .. } => player.answer("reply <iq/>"),
+                C2sEvent::Failed { .. } | C2sEvent::Authenticated { .. } | C2sEvent::End => {}
             }
         }
         assert!(player.left().len() <= policy().limits_before.bytes, "the caller keeps one element at most");

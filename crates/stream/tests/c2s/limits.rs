@@ -1,12 +1,12 @@
 //! The most that a peer that hasn't logged in can cost: RFC 6120 §13.12, XEP-0478.
 
-use rookery_stream::c2s::Event;
+use rookery_stream::c2s::C2sEvent;
 
-use crate::dialogue::{OPEN, Player, machine, policy, secure};
+use crate::dialogue::{DialoguePlayer, OPEN, machine, policy, secure};
 
 /// Feeds a fresh stream and returns what it ends with.
-fn ending(input: &str) -> (String, Option<Event>) {
-    let mut player = Player::new(machine(policy(), secure()));
+fn ending(input: &str) -> (String, Option<C2sEvent>) {
+    let mut player = DialoguePlayer::new(machine(policy(), secure()));
     player.receive(input.as_bytes());
     let sent = player.sent();
     let error = sent.split_once("<stream:error>").map(|(_, error)| error.to_owned()).unwrap_or_default();
@@ -19,7 +19,7 @@ fn an_element_above_the_limit_is_refused_before_it_ends() {
     for input in [format!("{OPEN}<auth xmlns='{padding}"), format!("{OPEN}<message><body>{padding}")] {
         let (error, event) = ending(&input);
         assert!(error.starts_with("<policy-violation "), "{error}");
-        assert_eq!(event, Some(Event::End));
+        assert_eq!(event, Some(C2sEvent::End));
     }
 }
 
@@ -33,19 +33,19 @@ fn an_element_within_the_limit_is_not() {
 #[test]
 fn a_header_above_the_limit_is_refused_before_it_ends() {
     let padding = "x".repeat(10_000);
-    let mut player = Player::new(machine(policy(), secure()));
+    let mut player = DialoguePlayer::new(machine(policy(), secure()));
     player.receive(b"<stream:stream to='");
     for piece in padding.as_bytes().chunks(100) {
         player.receive(piece);
     }
     assert!(player.sent().contains("<stream:error><policy-violation "));
-    assert_eq!(player.event(), Some(Event::End));
+    assert_eq!(player.event(), Some(C2sEvent::End));
 }
 
 #[test]
 fn a_long_header_in_drops_is_understood() {
     let padding = "x".repeat(9_000);
-    let mut player = Player::new(machine(policy(), secure()));
+    let mut player = DialoguePlayer::new(machine(policy(), secure()));
     let header = OPEN.replace("version='1.0'>", &format!("version='1.0' padding='{padding}>'>"));
     for byte in header.as_bytes() {
         player.receive(&[*byte]);
@@ -57,12 +57,12 @@ fn a_long_header_in_drops_is_understood() {
 fn depth_is_limited() {
     let (error, event) = ending(&format!("{OPEN}{}", "<a>".repeat(40)));
     assert!(error.starts_with("<policy-violation "), "{error}");
-    assert_eq!(event, Some(Event::End));
+    assert_eq!(event, Some(C2sEvent::End));
 }
 
 #[test]
 fn whitespace_is_thrown_away() {
-    let mut player = Player::new(machine(policy(), secure()));
+    let mut player = DialoguePlayer::new(machine(policy(), secure()));
     player.receive(OPEN.as_bytes());
     player.receive(" \n".repeat(10_000).as_bytes());
     assert_eq!(player.left(), b"");
@@ -71,10 +71,10 @@ fn whitespace_is_thrown_away() {
 
 #[test]
 fn input_after_the_end_is_thrown_away() {
-    let mut player = Player::new(machine(policy(), secure()));
+    let mut player = DialoguePlayer::new(machine(policy(), secure()));
     player.receive(b"<a/>");
     player.sent();
-    assert_eq!(player.event(), Some(Event::End));
+    assert_eq!(player.event(), Some(C2sEvent::End));
     player.receive(OPEN.as_bytes());
     assert_eq!(player.event(), None);
     assert_eq!((player.sent().as_str(), player.left()), ("", &b""[..]));

@@ -2,7 +2,7 @@
 
 use rookery_stream::c2s::{Policy, Sasl2};
 
-use crate::dialogue::{OPEN, Player, machine, play, policy, secure};
+use crate::dialogue::{DialoguePlayer, OPEN, machine, play, policy, secure};
 
 /// Returns the policy with everything that may be had.
 pub fn with_sasl2() -> Policy {
@@ -199,7 +199,7 @@ fn authentications_do_not_mix() {
 /// §4.3: a client that claims an address in the stream header must log in as that one.
 #[test]
 fn the_header_names_the_one_who_logs_in() {
-    let mut player = Player::new(machine(with_sasl2(), secure()));
+    let mut player = DialoguePlayer::new(machine(with_sasl2(), secure()));
     player.receive(OPEN.replace("to='", "from='romeo@example.org' to='").as_bytes());
     player.sent();
     player.receive(

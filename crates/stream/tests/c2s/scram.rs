@@ -3,22 +3,22 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rookery_sasl::client::{Announced, ClientError, Exchange, Login};
 use rookery_sasl::{ChannelBindings, Failure, Mechanism};
-use rookery_stream::c2s::{Event, Facts};
+use rookery_stream::c2s::{C2sEvent, Facts};
 
-use crate::dialogue::{OPEN, Player, bindings, machine, policy, secure};
+use crate::dialogue::{DialoguePlayer, OPEN, bindings, machine, policy, secure};
 
 const NS: &str = "urn:ietf:params:xml:ns:xmpp-sasl";
 
 /// The end of a login.
 #[derive(Debug, PartialEq)]
-enum Outcome {
+enum ScramOutcome {
     In,
     Failed(Failure),
     ClientGaveUp(ClientError),
 }
 
 /// A client on a stream, and the answers that its server's store gives.
-struct Attempt<'a> {
+struct ScramAttempt<'a> {
     mechanism: Mechanism,
     username: &'a str,
     password: &'a str,
@@ -28,9 +28,9 @@ struct Attempt<'a> {
     late: bool,
 }
 
-impl Default for Attempt<'_> {
+impl Default for ScramAttempt<'_> {
     fn default() -> Self {
-        Attempt {
+        ScramAttempt {
             mechanism: Mechanism::ScramSha256Plus,
             username: "juliet",
             password: "pencil",
@@ -41,9 +41,9 @@ impl Default for Attempt<'_> {
     }
 }
 
-impl Attempt<'_> {
-    fn run(&self) -> Outcome {
-        let mut player = Player::new(machine(policy(), Facts { bindings: self.server.clone(), ..secure() }));
+impl ScramAttempt<'_> {
+    fn run(&self) -> ScramOutcome {
+        let mut player = DialoguePlayer::new(machine(policy(), Facts { bindings: self.server.clone(), ..secure() }));
         player.receive(OPEN.as_bytes());
         let features = player.sent();
         let mechanisms = all_between(&features, "<mechanism>", "</mechanism>");
@@ -53,7 +53,7 @@ impl Attempt<'_> {
         let login = Login { username: self.username, password: self.password, authzid: None };
         let (mut client, first) = match Exchange::start(self.mechanism, &login, &self.client, &announced) {
             Ok(started) => started,
-            Err(error) => return Outcome::ClientGaveUp(error),
+            Err(error) => return ScramOutcome::ClientGaveUp(error),
         };
         let (name, first) = (self.mechanism.name(), STANDARD.encode(first));
         if self.late {
@@ -64,28 +64,28 @@ impl Attempt<'_> {
             player.receive(format!("<auth xmlns='{NS}' mechanism='{name}'>{first}</auth>").as_bytes());
         }
         match player.event() {
-            Some(Event::Credentials { account }) if account.as_str() == "juliet@example.org" => {
+            Some(C2sEvent::Credentials { account }) if account.as_str() == "juliet@example.org" => {
                 player.answer("account");
             }
-            Some(Event::Credentials { .. }) => player.answer("no account"),
-            Some(Event::Failed { failure, .. }) => return Outcome::Failed(failure),
+            Some(C2sEvent::Credentials { .. }) => player.answer("no account"),
+            Some(C2sEvent::Failed { failure, .. }) => return ScramOutcome::Failed(failure),
             other => panic!("{other:?}"),
         }
         let challenge = decoded(&player.sent(), "challenge");
         let response = match client.challenge(&challenge, None) {
             Ok(response) => STANDARD.encode(response),
-            Err(error) => return Outcome::ClientGaveUp(error),
+            Err(error) => return ScramOutcome::ClientGaveUp(error),
         };
         player.receive(format!("<response xmlns='{NS}'>{response}</response>").as_bytes());
         match player.event() {
-            Some(Event::Authenticated { account }) => {
+            Some(C2sEvent::Authenticated { account }) => {
                 assert_eq!(account.as_str(), "juliet@example.org");
                 client.finish(&decoded(&player.sent(), "success")).unwrap();
                 player.receive(OPEN.as_bytes());
                 assert!(player.sent().contains("<bind "));
-                Outcome::In
+                ScramOutcome::In
             }
-            Some(Event::Failed { failure, .. }) => Outcome::Failed(failure),
+            Some(C2sEvent::Failed { failure, .. }) => ScramOutcome::Failed(failure),
             other => panic!("{other:?}"),
         }
     }
@@ -96,42 +96,42 @@ fn every_mechanism_logs_in() {
     for mechanism in Mechanism::ALL.into_iter().filter(|mechanism| *mechanism != Mechanism::Plain) {
         let client = if mechanism.binds() { bindings() } else { ChannelBindings::default() };
         for late in [false, true] {
-            let attempt = Attempt { mechanism, client: client.clone(), late, ..Attempt::default() };
-            assert_eq!(attempt.run(), Outcome::In, "{mechanism:?}, {late}");
+            let attempt = ScramAttempt { mechanism, client: client.clone(), late, ..ScramAttempt::default() };
+            assert_eq!(attempt.run(), ScramOutcome::In, "{mechanism:?}, {late}");
         }
     }
 }
 
 #[test]
 fn names_are_prepared() {
-    assert_eq!(Attempt { username: "JULIET", ..Attempt::default() }.run(), Outcome::In);
+    assert_eq!(ScramAttempt { username: "JULIET", ..ScramAttempt::default() }.run(), ScramOutcome::In);
 }
 
 #[test]
 fn wrong_password_and_unknown_account_look_alike() {
-    let wrong = Attempt { password: "pen", ..Attempt::default() }.run();
-    let unknown = Attempt { username: "nobody", ..Attempt::default() }.run();
-    assert_eq!(wrong, Outcome::Failed(Failure::NotAuthorized));
+    let wrong = ScramAttempt { password: "pen", ..ScramAttempt::default() }.run();
+    let unknown = ScramAttempt { username: "nobody", ..ScramAttempt::default() }.run();
+    assert_eq!(wrong, ScramOutcome::Failed(Failure::NotAuthorized));
     assert_eq!(unknown, wrong);
 }
 
 #[test]
 fn another_channel_is_refused() {
     let elsewhere = ChannelBindings { exporter: Some([9; 32]), server_end_point: None };
-    let attempt = Attempt { client: elsewhere, ..Attempt::default() };
-    assert_eq!(attempt.run(), Outcome::Failed(Failure::NotAuthorized));
+    let attempt = ScramAttempt { client: elsewhere, ..ScramAttempt::default() };
+    assert_eq!(attempt.run(), ScramOutcome::Failed(Failure::NotAuthorized));
 }
 
 #[test]
 fn the_server_end_point_suffices() {
     let end_point = ChannelBindings { exporter: None, ..bindings() };
-    let attempt = Attempt { server: end_point.clone(), client: end_point, ..Attempt::default() };
-    assert_eq!(attempt.run(), Outcome::In);
+    let attempt = ScramAttempt { server: end_point.clone(), client: end_point, ..ScramAttempt::default() };
+    assert_eq!(attempt.run(), ScramOutcome::In);
 }
 
 #[test]
 fn a_name_that_no_account_can_have_is_challenged_all_the_same() {
-    let mut player = Player::new(machine(policy(), secure()));
+    let mut player = DialoguePlayer::new(machine(policy(), secure()));
     player.receive(OPEN.as_bytes());
     player.sent();
     let first = STANDARD.encode("n,,n=jul iet,r=abc");
@@ -142,7 +142,7 @@ fn a_name_that_no_account_can_have_is_challenged_all_the_same() {
 
 #[test]
 fn a_failing_store_is_a_temporary_failure() {
-    let mut player = Player::new(machine(policy(), secure()));
+    let mut player = DialoguePlayer::new(machine(policy(), secure()));
     player.receive(OPEN.as_bytes());
     player.sent();
     let first = STANDARD.encode("n,,n=juliet,r=abc");

@@ -1,8 +1,8 @@
 //! STARTTLS: RFC 6120 §5.
 
-use rookery_stream::c2s::{Event, Facts};
+use rookery_stream::c2s::{C2sEvent, Facts};
 
-use crate::dialogue::{OPEN, Player, in_the_clear, machine, play, policy, secure};
+use crate::dialogue::{DialoguePlayer, OPEN, in_the_clear, machine, play, policy, secure};
 
 #[test]
 fn tls_starts_the_stream_anew() {
@@ -27,7 +27,7 @@ fn tls_starts_the_stream_anew() {
 fn direct_tls_comes_before_the_stream() {
     let mut machine = machine(policy(), in_the_clear());
     machine.begin_with_tls();
-    let mut player = Player::new(machine);
+    let mut player = DialoguePlayer::new(machine);
     player.answer("tls");
     player.receive(OPEN.as_bytes());
     let sent = player.sent();
@@ -40,12 +40,12 @@ fn a_handshake_of_direct_tls_that_fails_is_not_talked_to_in_the_clear() {
     for answer in ["timeout", ""] {
         let mut machine = machine(policy(), in_the_clear());
         machine.begin_with_tls();
-        let mut player = Player::new(machine);
+        let mut player = DialoguePlayer::new(machine);
         match answer {
             "" => player.receive(OPEN.as_bytes()),
             answer => player.answer(answer),
         }
-        assert_eq!((player.event(), player.sent().as_str()), (Some(Event::End), ""));
+        assert_eq!((player.event(), player.sent().as_str()), (Some(C2sEvent::End), ""));
     }
 }
 
@@ -90,12 +90,12 @@ fn what_is_said_in_the_clear_does_not_count_afterwards() {
 #[test]
 fn text_behind_starttls_is_never_read() {
     for behind in ["<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'/>", OPEN, "\n<", "\u{a0}"] {
-        let mut player = Player::new(machine(policy(), in_the_clear()));
+        let mut player = DialoguePlayer::new(machine(policy(), in_the_clear()));
         player.receive(OPEN.as_bytes());
         player.sent();
         player.receive(format!("<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>{behind}").as_bytes());
         assert_eq!(player.sent(), "<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/></stream:stream>");
-        assert_eq!(player.event(), Some(Event::End));
+        assert_eq!(player.event(), Some(C2sEvent::End));
         assert_eq!(player.event(), None);
         assert_eq!(player.left(), b"");
     }
@@ -103,12 +103,12 @@ fn text_behind_starttls_is_never_read() {
 
 #[test]
 fn a_line_break_behind_starttls_is_dropped() {
-    let mut player = Player::new(machine(policy(), in_the_clear()));
+    let mut player = DialoguePlayer::new(machine(policy(), in_the_clear()));
     player.receive(OPEN.as_bytes());
     player.sent();
     player.receive(b"<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>\r\n");
     assert_eq!(player.sent(), "<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
-    assert_eq!(player.event(), Some(Event::StartTls));
+    assert_eq!(player.event(), Some(C2sEvent::StartTls));
     assert_eq!((player.event(), player.left()), (None, &b""[..]));
     player.answer("tls");
     player.receive(OPEN.as_bytes());
@@ -117,13 +117,13 @@ fn a_line_break_behind_starttls_is_dropped() {
 
 #[test]
 fn text_behind_proceed_ends_the_connection_without_a_word() {
-    let mut player = Player::new(machine(policy(), in_the_clear()));
+    let mut player = DialoguePlayer::new(machine(policy(), in_the_clear()));
     player.receive(OPEN.as_bytes());
     player.receive(b"<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
-    assert_eq!(player.event(), Some(Event::StartTls));
+    assert_eq!(player.event(), Some(C2sEvent::StartTls));
     player.sent();
     player.receive(OPEN.as_bytes());
-    assert_eq!(player.event(), Some(Event::End));
+    assert_eq!(player.event(), Some(C2sEvent::End));
     player.answer("tls");
     player.receive(OPEN.as_bytes());
     assert_eq!((player.sent().as_str(), player.left()), ("", &b""[..]));

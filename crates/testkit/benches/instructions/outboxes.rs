@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use rookery_fanout::{Limits, Link, Outboxes, Packet, Pushed, To};
+use rookery_fanout::{Link, OutboxLimits, Outboxes, Packet, PushOutcome, To};
 use rookery_jid::Jid;
 
 use crate::scene;
@@ -22,7 +22,7 @@ impl Copies {
     /// Returns outboxes in which nothing waits.
     pub fn none() -> Self {
         let mut copies = Self {
-            outboxes: Outboxes::new(Limits::default()),
+            outboxes: Outboxes::new(OutboxLimits::default()),
             packet: packet(),
             out: Vec::with_capacity(1 << 16),
             rendered: 0,
@@ -49,7 +49,7 @@ impl Copies {
     /// Queues a copy for each recipient.
     pub fn push(&mut self) {
         for number in 0..RECIPIENTS {
-            assert_eq!(self.outboxes.push(Link(number), black_box(&self.packet), To::Full), Pushed::Queued);
+            assert_eq!(self.outboxes.push(Link(number), black_box(&self.packet), To::Full), PushOutcome::Queued);
         }
     }
 

@@ -29,7 +29,7 @@ impl Scene {
         Self::of_two(server, sender, recipients, stanzas, [said, said])
     }
 
-    /// Does the same where it makes a difference that something is said again.
+    /// Does the same for what makes a difference when it is said again.
     fn of_two(server: Server, sender: &mut Client, recipients: Vec<Client>, stanzas: usize, said: [&str; 2]) -> Self {
         let mut scene = Self { server, recipients, stanzas };
         sender.send(said[0]);

@@ -6,22 +6,22 @@ use std::sync::{Arc, Mutex};
 use rookery_hub::{Card, Custody, Registry, Wakeups, World};
 use rookery_modules::Shared;
 use rookery_operations::process::Wish;
-use rookery_shard::gathered::Gathered;
-use rookery_shard::{Envelope, Gate, Setup, Shard};
+use rookery_shard::gathered::GatheredCards;
+use rookery_shard::{Envelope, Gate, Shard, ShardSetup};
 use rookery_store::shuffled::Shuffled;
 
 use super::{ENCODED_MAIL, EPOCH_MS};
 use crate::config::Config;
 use crate::declared::Declared;
-use crate::net::Network;
-use crate::nodes::Nodes;
-use crate::remote::{Sent, Streams};
+use crate::net::TestkitNetwork;
+use crate::nodes::TestkitNodes;
+use crate::remote::{RemoteSent, RemoteStreams};
 
 /// The shards, and what is around them.
-pub(super) struct Running {
+pub(super) struct ServerRunning {
     pub(super) config: Config,
-    pub(super) shards: Vec<Shard<Network>>,
-    pub(super) nodes: Nodes,
+    pub(super) shards: Vec<Shard<TestkitNetwork>>,
+    pub(super) nodes: TestkitNodes,
     pub(super) awake: Vec<Arc<AtomicBool>>,
     pub(super) now_ms: u64,
     /// The number of processes before this one.
@@ -30,7 +30,7 @@ pub(super) struct Running {
     pub(super) skew_ms: i64,
     pub(super) next_shard: usize,
     pub(super) next_port: u16,
-    pub(super) sent: Sent,
+    pub(super) sent: RemoteSent,
     pub(super) wishes: Arc<Mutex<Vec<Wish>>>,
     /// The shuffling store that the shards have in front of theirs, if there is one.
     pub(super) shuffled: Option<Arc<Shuffled>>,
@@ -38,13 +38,13 @@ pub(super) struct Running {
     pub(super) stalled: Option<usize>,
 }
 
-impl Running {
+impl ServerRunning {
     /// Starts the process that has so many predecessors.
     pub(super) fn start(config: Config, now_ms: u64, life: u64) -> Self {
         let count = config.shards;
         let awake: Vec<_> = (0..count).map(|_| Arc::new(AtomicBool::new(true))).collect();
         let spread = if count.is_multiple_of(config.nodes) { config.nodes } else { 1 };
-        let nodes = Nodes::new(spread, awake.iter().map(waker).collect());
+        let nodes = TestkitNodes::new(spread, awake.iter().map(waker).collect());
         let generation = config.generation();
         let wishes = Arc::<Mutex<Vec<Wish>>>::default();
         let each = (0..spread).map(|_| {
@@ -61,7 +61,7 @@ impl Running {
         let counter = AtomicU64::new(now_ms);
         let ids: Arc<dyn Fn() -> u128 + Send + Sync> =
             Arc::new(move || u128::from(counter.fetch_add(1, Ordering::Relaxed)) * 0x9e37_79b9_7f4a_7c15_f39c_c060);
-        let sent = Sent::default();
+        let sent = RemoteSent::default();
         let shuffled = config.shuffle.map(|seed| Shuffled::new(config.stores.clone(), seed));
         let mut stores = shuffled.as_ref().map_or_else(|| config.stores.clone(), Shuffled::stores);
         let declared = Registry::new((config.table)(&Shared::default()));
@@ -77,10 +77,10 @@ impl Running {
                 world.encode_mail();
             }
             if config.federates {
-                world.set_federation(Box::new(Streams { shard: index, sent: sent.clone() }));
+                world.set_federation(Box::new(RemoteStreams { shard: index, sent: sent.clone() }));
             }
-            Shard::new(Setup {
-                driver: Network::within(config.internet.as_ref().map(|meeting| meeting.internet.clone())),
+            Shard::new(ShardSetup {
+                driver: TestkitNetwork::within(config.internet.as_ref().map(|meeting| meeting.internet.clone())),
                 world,
                 index: index % nodes.shards(),
                 post: nodes.post_of(index).clone(),
@@ -133,7 +133,7 @@ impl Running {
     /// many bytes.
     pub(super) fn hand_on(&mut self, most_bytes: usize) -> Vec<Vec<u8>> {
         assert!(self.is_resting(), "those who can't go on end");
-        let gathered = Arc::new(Gathered::default());
+        let gathered = Arc::new(GatheredCards::default());
         let (done, _answers) = std::sync::mpsc::sync_channel(self.shards.len());
         for shard in 0..self.shards.len() {
             self.nodes.send(shard, Envelope::HandOn(most_bytes, gathered.clone(), done.clone()));

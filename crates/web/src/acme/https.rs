@@ -11,7 +11,7 @@ use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use crate::https::{Failed, exchange, trusting};
+use crate::https::{HttpsFailed, exchange, trusting};
 
 /// A client that speaks HTTPS and nothing else.
 pub(super) struct Https {
@@ -33,7 +33,7 @@ impl HttpClient for Https {
         let tls = self.tls.clone();
         Box::pin(async move {
             let url = request.uri().clone();
-            let named = |cause: Failed| Error::Other(format!("{url}: {cause}").into());
+            let named = |cause: HttpsFailed| Error::Other(format!("{url}: {cause}").into());
             match timeout(PATIENCE, exchange(tls, request, MOST_BYTES)).await {
                 Ok(Ok((parts, bytes))) => Ok(Response::from_parts(parts, Full::new(bytes)).into()),
                 Ok(Err(cause)) => Err(named(cause)),

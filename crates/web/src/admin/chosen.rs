@@ -4,9 +4,9 @@
 use rookery_jid::Jid;
 use rookery_operations::{Refusal, users};
 
-use super::fields::{Answered, Fault};
+use super::fields::{FormAnswered, FormFault};
 use super::frame::token;
-use super::{Done, Visit};
+use super::{FormDone, Visit};
 use crate::html::Html;
 
 /// Returns the beginning of the form around the list; `part`: the fields that name what is shown of
@@ -40,11 +40,11 @@ pub fn end() -> Html {
 
 /// Disables the chosen accounts, whose sessions end, or enables them, and goes back to the list at
 /// `here`. An account that can't be changed doesn't keep the others from it.
-pub async fn change(visit: &Visit, disabled: bool, here: String) -> Answered {
+pub async fn change(visit: &Visit, disabled: bool, here: String) -> FormAnswered {
     let chosen: Vec<_> = visit.values("chosen").map(|written| visit.address_of(written)).collect::<Result<_, _>>()?;
     if chosen.is_empty() {
         let refusal = Refusal::Impossible("nothing was done: tick the accounts that you mean".into());
-        return Err(Fault::from(refusal));
+        return Err(FormFault::from(refusal));
     }
     let (mut changed, mut left) = (0, Vec::new());
     for account in chosen {
@@ -53,7 +53,7 @@ pub async fn change(visit: &Visit, disabled: bool, here: String) -> Answered {
             continue;
         }
         let of = account.clone();
-        let work = move |world: &mut _, answer: crate::ask::Answer<_>| {
+        let work = move |world: &mut _, answer: crate::ask::OperationAnswer<_>| {
             users::set_disabled(world, of, disabled, |_, set| answer.complete(set));
         };
         match visit.shared.ask(work).await {
@@ -70,5 +70,5 @@ pub async fn change(visit: &Visit, disabled: bool, here: String) -> Answered {
     if !left.is_empty() {
         words.push_str(&format!(" Left as they are: {}.", left.join("; ")));
     }
-    Ok(Done::new(here, words))
+    Ok(FormDone::new(here, words))
 }

@@ -8,7 +8,7 @@
 //!   (`aria-describedby`). The field with the mistake has the focus when the page is there.
 
 use super::frame::token;
-pub(crate) use super::outcome::{Answered, At, Fault};
+pub(crate) use super::outcome::{FormAnswered, FormFault, RefusedField};
 use super::visits::{FORM, Returned, SECRETS, place};
 use super::{PREFIX, Visit};
 use crate::form::value;
@@ -16,7 +16,7 @@ use crate::html::Html;
 
 /// A form.
 #[derive(Clone, Copy)]
-pub(crate) struct Form<'a> {
+pub(crate) struct AdminForm<'a> {
     visit: &'a Visit,
     /// Its id in the page.
     id: &'a str,
@@ -24,7 +24,7 @@ pub(crate) struct Form<'a> {
 
 /// A field of a form.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Field<'a> {
+pub(crate) struct AdminField<'a> {
     /// Its name.
     pub name: &'static str,
     /// The words in front of it.
@@ -37,7 +37,7 @@ pub(crate) struct Field<'a> {
     pub rules: &'static str,
 }
 
-impl<'a> Form<'a> {
+impl<'a> AdminForm<'a> {
     /// Begins a form that posts to a page; `end` ends it.
     pub fn begin(visit: &'a Visit, id: &'a str, class: &str, path: &str, html: &mut Html) -> Self {
         html.add(
@@ -59,7 +59,7 @@ impl<'a> Form<'a> {
     }
 
     /// Adds a line to type in.
-    pub fn input(&self, field: Field<'_>, html: &mut Html) {
+    pub fn input(&self, field: AdminField<'_>, html: &mut Html) {
         self.label(&field, html);
         html.add("<input id=\"{}\" name=\"{}\" ", &[&place(self.id, field.name), &field.name]);
         if !SECRETS.contains(&field.name) {
@@ -69,7 +69,7 @@ impl<'a> Form<'a> {
     }
 
     /// Adds a place for a longer text.
-    pub fn text(&self, field: Field<'_>, html: &mut Html) {
+    pub fn text(&self, field: AdminField<'_>, html: &mut Html) {
         self.label(&field, html);
         html.add("<textarea id=\"{}\" name=\"{}\" ", &[&place(self.id, field.name), &field.name]);
         self.attributes(&field, html);
@@ -78,7 +78,7 @@ impl<'a> Form<'a> {
     }
 
     /// Adds a choice; options are values with their labels.
-    pub fn choice(&self, field: Field<'_>, options: &[(&str, &str)], html: &mut Html) {
+    pub fn choice(&self, field: AdminField<'_>, options: &[(&str, &str)], html: &mut Html) {
         let chosen = self.typed(field.name).unwrap_or(field.value);
         self.label(&field, html);
         html.add("<select id=\"{}\" name=\"{}\" ", &[&place(self.id, field.name), &field.name]);
@@ -114,21 +114,25 @@ impl<'a> Form<'a> {
             return;
         }
         let options: Vec<_> = domains.iter().map(|domain| (domain.as_str(), domain.as_str())).collect();
-        self.choice(Field { name: "domain", label: "Domain", value: chosen, ..Field::default() }, &options, html);
+        self.choice(
+            AdminField { name: "domain", label: "Domain", value: chosen, ..AdminField::default() },
+            &options,
+            html,
+        );
     }
 
-    fn label(&self, field: &Field<'_>, html: &mut Html) {
+    fn label(&self, field: &AdminField<'_>, html: &mut Html) {
         html.add("<div class=\"field\"><label for=\"{}\">{}</label>", &[&place(self.id, field.name), &field.label]);
     }
 
-    fn finish(&self, field: &Field<'_>, html: &mut Html) {
+    fn finish(&self, field: &AdminField<'_>, html: &mut Html) {
         self.attributes(field, html);
         html.add(">", &[]);
         self.remarks(field, html);
     }
 
     /// Adds the attributes of a field's element that don't depend on its kind.
-    fn attributes(&self, field: &Field<'_>, html: &mut Html) {
+    fn attributes(&self, field: &AdminField<'_>, html: &mut Html) {
         let id = place(self.id, field.name);
         let is_wrong = self.mistake(field).is_some();
         match (field.hint.is_empty(), is_wrong) {
@@ -144,7 +148,7 @@ impl<'a> Form<'a> {
     }
 
     /// Adds what is said about a field, and ends it.
-    fn remarks(&self, field: &Field<'_>, html: &mut Html) {
+    fn remarks(&self, field: &AdminField<'_>, html: &mut Html) {
         let id = place(self.id, field.name);
         if let Some(words) = self.mistake(field) {
             html.add("<p id=\"{}-mistake\" class=\"mistake\">{}</p>", &[&id, &words]);
@@ -155,7 +159,7 @@ impl<'a> Form<'a> {
         html.add("</div>", &[]);
     }
 
-    fn mistake(&self, field: &Field<'_>) -> Option<&'a str> {
+    fn mistake(&self, field: &AdminField<'_>) -> Option<&'a str> {
         let returned = self.returned().filter(|returned| returned.field == Some(field.name))?;
         Some(&returned.words)
     }

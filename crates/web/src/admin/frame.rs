@@ -9,8 +9,8 @@ use crate::guests::qr;
 use crate::html::Html;
 use crate::reply::{Body, reply};
 
-/// A page of the menu.
-pub struct Page {
+/// One entry of the menu, with the path that it leads to.
+pub struct MenuPage {
     /// Its path, behind the prefix.
     pub path: &'static str,
     /// Its name.
@@ -19,24 +19,24 @@ pub struct Page {
 }
 
 /// The menu.
-pub const PAGES: [Page; 10] = [
-    Page { path: "", name: "Overview", id: "to-overview" },
-    Page { path: "/users", name: "Users", id: "to-users" },
-    Page { path: "/sessions", name: "Sessions", id: "to-sessions" },
-    Page { path: "/rooms", name: "Rooms", id: "to-rooms" },
-    Page { path: "/domains", name: "Domains", id: "to-domains" },
-    Page { path: "/servers", name: "Servers", id: "to-servers" },
-    Page { path: "/messages", name: "Messages", id: "to-messages" },
-    Page { path: "/invitations", name: "Invitations", id: "to-invitations" },
-    Page { path: REPORTS, name: "Reports", id: "to-reports" },
-    Page { path: "/log", name: "Log", id: "to-log" },
+pub const PAGES: [MenuPage; 10] = [
+    MenuPage { path: "", name: "Overview", id: "to-overview" },
+    MenuPage { path: "/users", name: "Users", id: "to-users" },
+    MenuPage { path: "/sessions", name: "Sessions", id: "to-sessions" },
+    MenuPage { path: "/rooms", name: "Rooms", id: "to-rooms" },
+    MenuPage { path: "/domains", name: "Domains", id: "to-domains" },
+    MenuPage { path: "/servers", name: "Servers", id: "to-servers" },
+    MenuPage { path: "/messages", name: "Messages", id: "to-messages" },
+    MenuPage { path: "/invitations", name: "Invitations", id: "to-invitations" },
+    MenuPage { path: REPORTS, name: "Reports", id: "to-reports" },
+    MenuPage { path: "/log", name: "Log", id: "to-log" },
 ];
 
 /// The path of the reports of abuse.
 pub const REPORTS: &str = "/reports";
 
 /// A frame for a page.
-pub struct Frame<'a> {
+pub struct AdminFrame<'a> {
     /// The path of the page, behind the prefix.
     pub path: &'a str,
     /// Its title.
@@ -49,7 +49,7 @@ pub struct Frame<'a> {
     pub reports: usize,
 }
 
-impl Frame<'_> {
+impl AdminFrame<'_> {
     /// Returns the page with this in its middle.
     pub fn response(&self, status: StatusCode, main: &Html) -> Response<Body> {
         reply(status, "text/html; charset=utf-8", self.whole(main).into_text())

@@ -8,7 +8,7 @@ use rookery_base::date;
 use crate::history::POINT_MS;
 use crate::html::Html;
 
-/// A graph.
+/// Lines over one stretch of time, in one unit.
 #[derive(Debug)]
 pub struct Graph<'a> {
     /// Its title in the page.
@@ -20,14 +20,14 @@ pub struct Graph<'a> {
     /// The lines, four at most; each has as many values as there are times.
     pub lines: Vec<GraphLine<'a>>,
     /// The unit of its values.
-    pub unit: Unit,
+    pub unit: GraphUnit,
     /// The time that it spans.
-    pub range: Range,
+    pub range: GraphRange,
 }
 
 /// The past that graphs show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range {
+pub struct GraphRange {
     /// Its name in addresses.
     pub name: &'static str,
     /// Its name for people.
@@ -41,15 +41,15 @@ pub struct Range {
 }
 
 /// The pasts that can be chosen.
-pub const RANGES: [Range; 3] = [
-    Range { name: "1h", label: "1 hour", begin: "−1 h", ms: 3_600_000, gap_ms: 60_000 },
-    Range { name: "24h", label: "24 hours", begin: "−24 h", ms: 86_400_000, gap_ms: 3 * POINT_MS },
-    Range { name: "30d", label: "30 days", begin: "−30 d", ms: 30 * 86_400_000, gap_ms: 3 * POINT_MS },
+pub const RANGES: [GraphRange; 3] = [
+    GraphRange { name: "1h", label: "1 hour", begin: "−1 h", ms: 3_600_000, gap_ms: 60_000 },
+    GraphRange { name: "24h", label: "24 hours", begin: "−24 h", ms: 86_400_000, gap_ms: 3 * POINT_MS },
+    GraphRange { name: "30d", label: "30 days", begin: "−30 d", ms: 30 * 86_400_000, gap_ms: 3 * POINT_MS },
 ];
 
 /// The unit of values, and so the form in which they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub enum GraphUnit {
     /// Things, or things per second.
     Count,
     /// Bytes.
@@ -58,7 +58,7 @@ pub enum Unit {
     Seconds,
 }
 
-/// A line.
+/// The values of one line, with its name for people.
 #[derive(Debug)]
 pub struct GraphLine<'a> {
     /// Its name in the key.
@@ -252,7 +252,7 @@ pub fn seconds(value: f64) -> String {
     }
 }
 
-impl Unit {
+impl GraphUnit {
     /// Returns a value as people read it.
     pub fn write(self, value: f64) -> String {
         match self {
@@ -316,7 +316,7 @@ mod tests {
 
     fn over(times: &[u64], values: Vec<Option<f64>>) -> String {
         let lines = vec![GraphLine { name: "<lines>", values }];
-        Graph { title: "A & B", id: "x", times, lines, unit: Unit::Count, range: RANGES[0] }.html().into_text()
+        Graph { title: "A & B", id: "x", times, lines, unit: GraphUnit::Count, range: RANGES[0] }.html().into_text()
     }
 
     #[test]
@@ -355,7 +355,8 @@ mod tests {
         let texts =
             [number(0.0), number(1234567.0), number(2.5), bytes(1536.0), bytes(0.0), seconds(0.00025), seconds(2.0)];
         assert_eq!(texts, ["0", "1\u{202F}234\u{202F}567", "2.5", "1.5 KiB", "0 B", "250 µs", "2 s"]);
-        let tops = [(Unit::Count, 0.0), (Unit::Count, 41.0), (Unit::Bytes, 5000.0), (Unit::Seconds, 0.3)];
+        let tops =
+            [(GraphUnit::Count, 0.0), (GraphUnit::Count, 41.0), (GraphUnit::Bytes, 5000.0), (GraphUnit::Seconds, 0.3)];
         assert_eq!(tops.map(|(unit, most)| unit.ceiling(most)), [4.0, 80.0, 8192.0, 0.4]);
     }
 }

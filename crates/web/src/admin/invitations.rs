@@ -7,10 +7,10 @@ use rookery_operations::invitations::{self, LinkPurpose};
 use rookery_operations::{Outcome, Refusal};
 use rookery_store::{Invitation, Purpose};
 
-use super::fields::{Answered, At, Field, Form};
+use super::fields::{AdminField, AdminForm, FormAnswered, RefusedField};
 use super::frame::{moment, token};
 use super::users::NAME_RULES;
-use super::{Done, Visit};
+use super::{FormDone, Visit};
 use crate::ask::now_ms;
 use crate::html::Html;
 
@@ -26,18 +26,26 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
         );
     }
     html.add("<div class=\"cards\"><section class=\"card\"><h2>To create an account</h2>", &[]);
-    let form = Form::begin(visit, "invite", "column", "/invitations", &mut html);
+    let form = AdminForm::begin(visit, "invite", "column", "/invitations", &mut html);
     form.domain("", &mut html);
     let hint = "Only for an account of this name; if it is empty, they choose one.";
-    form.input(Field { name: "name", label: "Name", hint, rules: OPTIONAL_NAME, ..Field::default() }, &mut html);
-    form.input(Field { value: "7", ..DAYS }, &mut html);
+    form.input(
+        AdminField { name: "name", label: "Name", hint, rules: OPTIONAL_NAME, ..AdminField::default() },
+        &mut html,
+    );
+    form.input(AdminField { value: "7", ..DAYS }, &mut html);
     html.add("<div><button name=\"act\" value=\"invite\">Make a link</button></div></form></section>", &[]);
     html.add("<section class=\"card\"><h2>To set a new password</h2>", &[]);
-    let form = Form::begin(visit, "reset", "column", "/invitations", &mut html);
-    let account =
-        Field { name: "jid", label: "Account", value: visit.value("jid"), rules: NAME_RULES, ..Field::default() };
+    let form = AdminForm::begin(visit, "reset", "column", "/invitations", &mut html);
+    let account = AdminField {
+        name: "jid",
+        label: "Account",
+        value: visit.value("jid"),
+        rules: NAME_RULES,
+        ..AdminField::default()
+    };
     form.input(account, &mut html);
-    form.input(Field { value: "2", ..DAYS }, &mut html);
+    form.input(AdminField { value: "2", ..DAYS }, &mut html);
     html.add("<div><button name=\"act\" value=\"reset\">Make a link</button></div></form></section></div>", &[]);
     for domain in &visit.domains {
         html.push(&open(visit, domain).await?);
@@ -46,7 +54,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 }
 
 /// Does what a form of the page asks for: makes a link, or takes one back.
-pub async fn change(visit: &Visit) -> Answered {
+pub async fn change(visit: &Visit) -> FormAnswered {
     match visit.value("act") {
         "revoke" => Ok(revoke(visit).await?),
         _ => make(visit).await,
@@ -110,7 +118,7 @@ fn link(visit: &Visit, invitation: &Invitation) -> String {
     pages.map_or_else(|| uri(invitation, false), |pages| invitations::page(invitation, &pages))
 }
 
-async fn revoke(visit: &Visit) -> Outcome<Done> {
+async fn revoke(visit: &Visit) -> Outcome<FormDone> {
     let (stores, wanted) = (&visit.shared.stores, visit.value("token"));
     let gone = || Refusal::Missing("the link is used or has expired, or was revoked".into());
     let found = visit.shared.wait(stores.invitations.get(wanted, now_ms())).await?;
@@ -122,7 +130,7 @@ async fn revoke(visit: &Visit) -> Outcome<Done> {
         _ => format!("revoked an invitation: {}", taken.domain),
     };
     visit.note(&taken.domain, act);
-    Ok(Done::new("/invitations", "The link lets nobody in any more."))
+    Ok(FormDone::new("/invitations", "The link lets nobody in any more."))
 }
 
 /// Returns the account that the form names, by its address or, where there is one domain only, by
@@ -136,7 +144,7 @@ fn account(visit: &Visit) -> Outcome<Jid> {
 }
 
 /// Makes a link.
-async fn make(visit: &Visit) -> Answered {
+async fn make(visit: &Visit) -> FormAnswered {
     let (domain, wanted, act) = match visit.value("act") {
         "reset" => {
             let account = account(visit).at("jid")?;
@@ -171,11 +179,11 @@ async fn make(visit: &Visit) -> Answered {
     let made = visit.shared.wait(invitations::make(&visit.shared.stores, wanted, days, now_ms())).await?.at(about)?;
     visit.note(&domain, act);
     let words = format!("This link is good once, until {}.", date::timestamp(made.expires_ms));
-    Ok(Done { copy: Some(link(visit, &made)), ..Done::new("/invitations", words) })
+    Ok(FormDone { copy: Some(link(visit, &made)), ..FormDone::new("/invitations", words) })
 }
 
 /// The field for the days that a link is good.
-const DAYS: Field<'static> = Field {
+const DAYS: AdminField<'static> = AdminField {
     name: "days",
     label: "Days for which it is good",
     value: "",

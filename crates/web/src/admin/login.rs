@@ -15,10 +15,10 @@ use rookery_shard::{CountsAt, Refused, Whence};
 use tokio::task::spawn_blocking;
 use tracing::info;
 
-use super::frame::Frame;
+use super::frame::AdminFrame;
 use super::visits::Notice;
 use super::{PREFIX, Visit, entry, failed, see_other};
-use crate::Shared;
+use crate::WebShared;
 use crate::ask::now_ms;
 use crate::form::value;
 use crate::html::Html;
@@ -50,12 +50,12 @@ pub fn page(status: StatusCode, name: &str, problem: Option<&str>, issuers: &[St
     }
     main.add("<p class=\"faint\">For the administrators of this server.</p></section>", &[]);
     let notice = problem.map(|words| Notice { is_error: true, words: words.into(), copy: None, returned: None });
-    Frame { path: "/login", title: "Sign in", seen: None, notice, reports: 0 }.response(status, &main)
+    AdminFrame { path: "/login", title: "Sign in", seen: None, notice, reports: 0 }.response(status, &main)
 }
 
 /// Checks name and password, and begins a visit if they are those of an administrator. Nobody
 /// learns which of the three was wrong.
-pub async fn sign_in(shared: &Shared, origin: Origin, given: &[(String, String)]) -> Response<Body> {
+pub async fn sign_in(shared: &WebShared, origin: Origin, given: &[(String, String)]) -> Response<Body> {
     let name = value(given, "name").trim();
     let settings = shared.settings();
     // Without a domain it is the first one.
@@ -125,7 +125,7 @@ pub fn sign_out(visit: &Visit) -> Response<Body> {
 
 /// Returns the domain of an account, whose administrators are told of its visits; none if it isn't
 /// one of this server.
-fn own_domain(shared: &Shared, account: &Jid) -> String {
+fn own_domain(shared: &WebShared, account: &Jid) -> String {
     shared.domain_of(account.domain()).unwrap_or_default()
 }
 
@@ -138,7 +138,7 @@ pub fn cookie(headers: &HeaderMap, origin: Origin) -> Option<String> {
 
 /// Returns what stands for a password if it is that of an account that is there and administers a
 /// domain. All is asked for in any case, so that the time tells nothing.
-async fn verify(shared: &Shared, account: Option<Jid>, password: String) -> Outcome<Option<String>> {
+async fn verify(shared: &WebShared, account: Option<Jid>, password: String) -> Outcome<Option<String>> {
     let decoy = shared.settings().decoy.clone();
     let name = account.as_ref().and_then(Jid::local).unwrap_or_default().to_owned();
     let mut source = None;
@@ -167,7 +167,7 @@ async fn verify(shared: &Shared, account: Option<Jid>, password: String) -> Outc
 }
 
 /// Returns who vouches for the logins of a domain, if that isn't the store.
-pub(super) fn source_of(shared: &Shared, domain: &str) -> Option<Arc<dyn Source>> {
+pub(super) fn source_of(shared: &WebShared, domain: &str) -> Option<Arc<dyn Source>> {
     let settings = shared.settings();
     let domain = settings.hub.domains.iter().find(|known| known.name == domain)?;
     match &domain.login {
@@ -176,7 +176,7 @@ pub(super) fn source_of(shared: &Shared, domain: &str) -> Option<Arc<dyn Source>
     }
 }
 
-/// Has a password judged by who knows those of a domain.
+/// Asks the source that vouches for a domain to judge a password.
 async fn judged(source: &dyn Source, account: Jid, password: &str) -> Outcome<bool> {
     if !source.takes().passwords {
         return Ok(false);

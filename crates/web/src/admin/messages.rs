@@ -1,13 +1,13 @@
 //! Announcements, and the message of the day.
 
 use rookery_operations::announce::Text;
-use rookery_operations::messages::{self, Audience};
+use rookery_operations::messages::{self, MessageAudience};
 use rookery_operations::{Outcome, Refusal};
 
-use super::fields::{Answered, At, Fault, Field, Form, YES};
+use super::fields::{AdminField, AdminForm, FormAnswered, FormFault, RefusedField, YES};
 use super::graph::number;
-use super::{Done, Visit};
-use crate::ask::Answer;
+use super::{FormDone, Visit};
+use crate::ask::OperationAnswer;
 use crate::html::Html;
 
 /// Returns the page with the forms.
@@ -24,7 +24,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 }
 
 /// Does what a form of the page asks for.
-pub async fn say(visit: &Visit) -> Answered {
+pub async fn say(visit: &Visit) -> FormAnswered {
     let domain = visit.domain().at("domain")?;
     if !visit.shared.has_module(&domain, "announce") {
         return Err(Refusal::Off(format!("the module `announce` is off in {domain}"))).at("domain");
@@ -37,7 +37,7 @@ pub async fn say(visit: &Visit) -> Answered {
     }
 }
 
-async fn announce(visit: &Visit, domain: String) -> Answered {
+async fn announce(visit: &Visit, domain: String) -> FormAnswered {
     let text = text(visit)?;
     let (to, whom) = match visit.value("to") {
         "all" => {
@@ -46,17 +46,17 @@ async fn announce(visit: &Visit, domain: String) -> Answered {
                 let words = format!("this goes to {accounts}: tick the box below and send it again");
                 return Err(Refusal::Impossible(words)).at("to");
             }
-            (Audience::All, accounts)
+            (MessageAudience::All, accounts)
         }
-        _ => (Audience::Online, "those who are online".to_owned()),
+        _ => (MessageAudience::Online, "those who are online".to_owned()),
     };
     visit.note(&domain, format!("announced to {whom}: {}", text.body));
-    let work = move |world: &mut _, answer: Answer<()>| {
+    let work = move |world: &mut _, answer: OperationAnswer<()>| {
         messages::announce(world, &domain, to, &text);
         answer.complete(Ok(()));
     };
     visit.shared.ask(work).await?;
-    Ok(Done::new("/messages", format!("The announcement is on its way to {whom}.")))
+    Ok(FormDone::new("/messages", format!("The announcement is on its way to {whom}.")))
 }
 
 /// Returns the number of accounts of a domain, in words.
@@ -68,7 +68,7 @@ async fn accounts(visit: &Visit, domain: &str) -> Outcome<String> {
     })
 }
 
-async fn set_motd(visit: &Visit, domain: String, text: Option<Text>) -> Answered {
+async fn set_motd(visit: &Visit, domain: String, text: Option<Text>) -> FormAnswered {
     let (act, words) = match text {
         Some(_) => ("set the message of the day", "The message of the day is set."),
         None => ("removed the message of the day", "There is no message of the day any more."),
@@ -76,10 +76,10 @@ async fn set_motd(visit: &Visit, domain: String, text: Option<Text>) -> Answered
     let of = domain.clone();
     visit.shared.ask(move |world, answer| messages::set_motd(world, &of, text, |_, set| answer.complete(set))).await?;
     visit.note(&domain, act.to_owned());
-    Ok(Done::new("/messages", words))
+    Ok(FormDone::new("/messages", words))
 }
 
-fn text(visit: &Visit) -> Result<Text, Fault> {
+fn text(visit: &Visit) -> Result<Text, FormFault> {
     // Browsers send lines that end with CR and LF.
     let body = visit.value("body").replace("\r\n", "\n").trim().to_owned();
     let subject = Some(visit.value("subject").trim().to_owned()).filter(|subject| !subject.is_empty());
@@ -96,15 +96,18 @@ async fn announcement(visit: &Visit) -> Outcome<Html> {
         _ => "all accounts, those who are away later".to_owned(),
     };
     let mut html = Html::of("<section class=\"card\"><h2>Announce</h2>", &[]);
-    let form = Form::begin(visit, "announce", "column", "/messages", &mut html);
+    let form = AdminForm::begin(visit, "announce", "column", "/messages", &mut html);
     form.domain("", &mut html);
-    let to = Field { name: "to", label: "To", ..Field::default() };
+    let to = AdminField { name: "to", label: "To", ..AdminField::default() };
     form.choice(to, &[("online", "those who are online"), ("all", &all)], &mut html);
     if form.returned().is_some_and(|returned| returned.field == Some("to")) {
         form.check(("sure", "Yes, send it to all of them"), false, &mut html);
     }
-    form.input(Field { name: "subject", label: "Subject", rules: "maxlength=\"500\"", ..Field::default() }, &mut html);
-    form.text(Field { name: "body", label: "Text", rules: "required", ..Field::default() }, &mut html);
+    form.input(
+        AdminField { name: "subject", label: "Subject", rules: "maxlength=\"500\"", ..AdminField::default() },
+        &mut html,
+    );
+    form.text(AdminField { name: "body", label: "Text", rules: "required", ..AdminField::default() }, &mut html);
     html.add("<div><button name=\"act\" value=\"announce\">Send</button></div></form></section>", &[]);
     Ok(html)
 }
@@ -116,13 +119,14 @@ fn motd(visit: &Visit, domain: &str, text: Option<&Text>) -> Html {
         &[&domain],
     );
     let id = format!("motd-{domain}");
-    let form = Form::begin(visit, &id, "column", "/messages", &mut html);
+    let form = AdminForm::begin(visit, &id, "column", "/messages", &mut html);
     html.add("<input type=\"hidden\" name=\"domain\" value=\"{}\">", &[&domain]);
     let value = text.and_then(|text| text.subject.as_deref()).unwrap_or_default();
-    let subject = Field { name: "subject", label: "Subject", value, rules: "maxlength=\"500\"", ..Field::default() };
+    let subject =
+        AdminField { name: "subject", label: "Subject", value, rules: "maxlength=\"500\"", ..AdminField::default() };
     form.input(subject, &mut html);
     let value = text.map_or("", |text| &text.body);
-    form.text(Field { name: "body", label: "Text", value, ..Field::default() }, &mut html);
+    form.text(AdminField { name: "body", label: "Text", value, ..AdminField::default() }, &mut html);
     html.add("<div class=\"acts\"><button name=\"act\" value=\"motd\">Set</button>", &[]);
     if text.is_some() {
         html.add("<button class=\"quiet\" name=\"act\" value=\"no-motd\">Remove</button>", &[]);

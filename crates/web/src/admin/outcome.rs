@@ -3,7 +3,7 @@
 use rookery_operations::{Outcome, Refusal};
 
 /// The result of a form.
-pub(crate) struct Done {
+pub(crate) struct FormDone {
     /// The page to go to, behind [`PREFIX`].
     pub to: String,
     /// The message that the page shows.
@@ -12,7 +12,7 @@ pub(crate) struct Done {
     pub copy: Option<String>,
 }
 
-impl Done {
+impl FormDone {
     /// Returns the result of which nothing is to be copied.
     pub fn new(to: impl Into<String>, words: impl Into<String>) -> Self {
         Self { to: to.into(), words: words.into(), copy: None }
@@ -21,37 +21,37 @@ impl Done {
 
 /// The reason why a form did nothing, and the field that it is about.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct FormFault {
     /// The name of the field; `None` if it is about the whole form.
     pub field: Option<&'static str>,
     /// The reason.
     pub refusal: Refusal,
 }
 
-impl From<Refusal> for Fault {
+impl From<Refusal> for FormFault {
     fn from(refusal: Refusal) -> Self {
         Self { field: None, refusal }
     }
 }
 
 /// The outcome of a form.
-pub(crate) type Answered = Result<Done, Fault>;
+pub(crate) type FormAnswered = Result<FormDone, FormFault>;
 
 /// Names the field that a refusal is about.
-pub(crate) trait At<T> {
+pub(crate) trait RefusedField<T> {
     /// Says that the reason, if there is one, is in this field.
     ///
     /// # Errors
     /// The refusal, with the field.
-    fn at(self, field: &'static str) -> Result<T, Fault>;
+    fn at(self, field: &'static str) -> Result<T, FormFault>;
 }
 
-impl<T> At<T> for Outcome<T> {
-    fn at(self, field: &'static str) -> Result<T, Fault> {
+impl<T> RefusedField<T> for Outcome<T> {
+    fn at(self, field: &'static str) -> Result<T, FormFault> {
         self.map_err(|refusal| match refusal {
             // The server's trouble is nobody's mistake.
             Refusal::Store(_) | Refusal::Work(_) | Refusal::Late | Refusal::Failed(_) => refusal.into(),
-            refusal => Fault { field: Some(field), refusal },
+            refusal => FormFault { field: Some(field), refusal },
         })
     }
 }
@@ -62,9 +62,9 @@ mod tests {
 
     #[test]
     fn the_trouble_of_the_server_is_in_no_field() {
-        let late: Result<(), Fault> = Err(Refusal::Late).at("name");
+        let late: Result<(), FormFault> = Err(Refusal::Late).at("name");
         assert_eq!(late.unwrap_err().field, None);
-        let taken: Result<(), Fault> = Err(Refusal::Exists("it exists".into())).at("name");
+        let taken: Result<(), FormFault> = Err(Refusal::Exists("it exists".into())).at("name");
         assert_eq!(taken.unwrap_err().field, Some("name"));
     }
 }

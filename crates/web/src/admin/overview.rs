@@ -1,19 +1,19 @@
 //! The overview: what the server does now, and did during the last hour, day or month.
 
 use hyper::{Response, StatusCode};
-use rookery_observe::Stage;
+use rookery_observe::MulticastStage;
 use rookery_operations::Outcome;
-use rookery_shard::Census;
+use rookery_shard::ShardCensus;
 
-use super::graph::{Graph, GraphLine, RANGES, Range, Unit, bytes, number};
+use super::graph::{Graph, GraphLine, GraphRange, GraphUnit, RANGES, bytes, number};
 use super::{Visit, wellness};
 use crate::ask::now_ms;
 use crate::health::Space;
 use crate::html::Html;
 use crate::reply::{Body, reply};
-use crate::samples::Sample;
+use crate::samples::WebSample;
 
-/// Returns the page.
+/// Returns the first page: what is to be done, numbers and graphs.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
     let shared = &visit.shared;
     let census = shared.census().await;
@@ -37,7 +37,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 }
 
 /// Returns the figures about people and the machine.
-fn people(visit: &Visit, census: &Census, accounts: u64, space: Option<Space>) -> Html {
+fn people(visit: &Visit, census: &ShardCensus, accounts: u64, space: Option<Space>) -> Html {
     let theirs = census.by_domain.iter().filter(|((domain, _), _)| visit.domains.contains(domain));
     let (mut connected, mut waiting) = (0, 0);
     for ((_, carrier), count) in theirs {
@@ -74,13 +74,13 @@ pub fn graphs(visit: &Visit) -> Response<Body> {
 }
 
 /// Returns the past that is to be shown.
-fn range(visit: &Visit) -> Range {
+fn range(visit: &Visit) -> GraphRange {
     let chosen = visit.value("range");
     RANGES.into_iter().find(|range| range.name == chosen).unwrap_or(RANGES[0])
 }
 
 /// Returns the heading of the graphs, with the choice of their past.
-fn ranges(chosen: Range) -> Html {
+fn ranges(chosen: GraphRange) -> Html {
     let mut html =
         Html::of("<div class=\"heading\"><h2>Details</h2><nav class=\"ranges\" aria-label=\"Time shown\">", &[]);
     for range in RANGES {
@@ -105,7 +105,7 @@ fn drawn(visit: &Visit) -> Html {
     if is_measured {
         let lines = stages(&samples);
         let title = "CPU of multicasts, seconds per second";
-        html.push(&Graph { title, id: "graph-stages", times: &times, lines, unit: Unit::Seconds, range }.html());
+        html.push(&Graph { title, id: "graph-stages", times: &times, lines, unit: GraphUnit::Seconds, range }.html());
     }
     html.add("</div>", &[]);
     if !is_measured {
@@ -118,7 +118,7 @@ fn drawn(visit: &Visit) -> Html {
 }
 
 /// Returns the points of a longer past, and the newest sample.
-fn past(visit: &Visit, range: Range, newest: Vec<Sample>) -> Vec<Sample> {
+fn past(visit: &Visit, range: GraphRange, newest: Vec<WebSample>) -> Vec<WebSample> {
     let mut points = visit.shared.history.all();
     points.extend(newest.into_iter().last());
     let end = points.last().map_or(0, |last| last.unix_ms);
@@ -126,8 +126,8 @@ fn past(visit: &Visit, range: Range, newest: Vec<Sample>) -> Vec<Sample> {
     points
 }
 
-fn figures(sample: Option<&Sample>) -> Html {
-    let none = Sample::default();
+fn figures(sample: Option<&WebSample>) -> Html {
+    let none = WebSample::default();
     let sample = sample.unwrap_or(&none);
     let figures = [
         ("figure-sessions", "Sessions", number(sample.sessions as f64)),
@@ -148,19 +148,26 @@ fn list(figures: &[(&'static str, &'static str, String)]) -> Html {
     html
 }
 
-type Drawn<'a> = (&'a str, &'a str, Unit, Vec<GraphLine<'a>>);
+type Drawn<'a> = (&'a str, &'a str, GraphUnit, Vec<GraphLine<'a>>);
 
-fn graphs_of(samples: &[Sample]) -> Vec<Drawn<'static>> {
-    let line =
-        |name, value: &dyn Fn(&Sample) -> Option<f64>| GraphLine { name, values: samples.iter().map(value).collect() };
+fn graphs_of(samples: &[WebSample]) -> Vec<Drawn<'static>> {
+    let line = |name, value: &dyn Fn(&WebSample) -> Option<f64>| GraphLine {
+        name,
+        values: samples.iter().map(value).collect(),
+    };
     // Of a few sessions it would tell what the rest of the process has.
-    let per_session = |sample: &Sample| (sample.sessions > 0).then(|| sample.memory as f64 / sample.sessions as f64);
+    let per_session = |sample: &WebSample| (sample.sessions > 0).then(|| sample.memory as f64 / sample.sessions as f64);
     vec![
-        ("Sessions", "graph-sessions", Unit::Count, vec![line("sessions", &|sample| Some(sample.sessions as f64))]),
+        (
+            "Sessions",
+            "graph-sessions",
+            GraphUnit::Count,
+            vec![line("sessions", &|sample| Some(sample.sessions as f64))],
+        ),
         (
             "Stanzas and deliveries per second",
             "graph-stanzas",
-            Unit::Count,
+            GraphUnit::Count,
             vec![
                 line("stanzas", &|sample| Some(sample.stanzas)),
                 line("deliveries", &|sample| Some(sample.deliveries)),
@@ -169,7 +176,7 @@ fn graphs_of(samples: &[Sample]) -> Vec<Drawn<'static>> {
         (
             "Latency, 99 of 100",
             "graph-latency",
-            Unit::Seconds,
+            GraphUnit::Seconds,
             vec![
                 line("delivery", &|sample| sample.delivery),
                 line("mailbox of a shard", &|sample| sample.mailbox),
@@ -179,27 +186,32 @@ fn graphs_of(samples: &[Sample]) -> Vec<Drawn<'static>> {
         (
             "Memory of the process per session",
             "graph-memory",
-            Unit::Bytes,
+            GraphUnit::Bytes,
             vec![line("bytes per session", &per_session)],
         ),
         (
             "Bytes waiting for sessions",
             "graph-waiting",
-            Unit::Bytes,
+            GraphUnit::Bytes,
             vec![line("bytes", &|sample| Some(sample.waiting as f64))],
         ),
-        ("Slow readers", "graph-slow", Unit::Count, vec![line("sessions", &|sample| Some(sample.slow_readers as f64))]),
+        (
+            "Slow readers",
+            "graph-slow",
+            GraphUnit::Count,
+            vec![line("sessions", &|sample| Some(sample.slow_readers as f64))],
+        ),
     ]
 }
 
 /// Returns the four stages that took most, as lines.
-fn stages(samples: &[Sample]) -> Vec<GraphLine<'static>> {
+fn stages(samples: &[WebSample]) -> Vec<GraphLine<'static>> {
     let total = |at: usize| samples.iter().filter_map(|sample| sample.stages.get(at)).sum::<f64>();
-    let mut places: Vec<_> = (0..Stage::ALL.len()).collect();
+    let mut places: Vec<_> = (0..MulticastStage::ALL.len()).collect();
     places.sort_by(|a, b| total(*b).total_cmp(&total(*a)));
     places.truncate(4);
     let lines = places.into_iter().filter_map(|at| {
-        let name = Stage::ALL.get(at)?.name();
+        let name = MulticastStage::ALL.get(at)?.name();
         Some(GraphLine { name, values: samples.iter().map(|sample| sample.stages.get(at).copied()).collect() })
     });
     lines.collect()

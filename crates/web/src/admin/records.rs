@@ -5,7 +5,7 @@ use rookery_operations::Outcome;
 use super::Visit;
 use super::frame::domain_choice;
 use crate::html::Html;
-use crate::records::{Answer, Record};
+use crate::records::{Record, RecordAnswer};
 
 /// Returns the page with the records of a domain, once DNS has been asked.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
@@ -25,7 +25,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 }
 
 fn table(records: &[Record]) -> Html {
-    let missing = records.iter().filter(|record| record.answer != Answer::There).count();
+    let missing = records.iter().filter(|record| record.answer != RecordAnswer::There).count();
     let mut html = match missing {
         0 => Html::of("<p id=\"summary\">DNS has all {} records.</p>", &[&records.len()]),
         _ => Html::of(
@@ -40,10 +40,10 @@ fn table(records: &[Record]) -> Html {
     );
     for record in records {
         let (class, state, says) = match &record.answer {
-            Answer::There => ("tag on", "there", ""),
-            Answer::Missing => ("tag off", "missing", "no such record"),
-            Answer::Elsewhere(found) => ("tag off", "other", found.as_str()),
-            Answer::None => ("tag", "unknown", "no answer"),
+            RecordAnswer::There => ("tag on", "there", ""),
+            RecordAnswer::Missing => ("tag off", "missing", "no such record"),
+            RecordAnswer::Elsewhere(found) => ("tag off", "other", found.as_str()),
+            RecordAnswer::None => ("tag", "unknown", "no answer"),
         };
         html.add(
             "<tr><td data-label=\"State\"><span class=\"{}\">{}</span><td data-label=\"Record\"><code>{}</code><td data-label=\"DNS\">{}</tr>",

@@ -1,13 +1,13 @@
 //! Reports of abuse (XEP-0377): who reports whom, why, and what is done about it.
 
 use rookery_jid::Jid;
-use rookery_operations::reports::{self, Report};
+use rookery_operations::reports::{self, AbuseReport};
 use rookery_operations::{Outcome, Refusal, users};
 
-use super::fields::Answered;
+use super::fields::FormAnswered;
 use super::frame::{moment, token};
-use super::{Done, Visit};
-use crate::Shared;
+use super::{FormDone, Visit};
+use crate::WebShared;
 use crate::form::encode;
 use crate::html::Html;
 
@@ -15,7 +15,7 @@ use crate::html::Html;
 ///
 /// # Errors
 /// The store doesn't answer.
-pub async fn count(shared: &Shared, domains: &[String]) -> Outcome<usize> {
+pub async fn count(shared: &WebShared, domains: &[String]) -> Outcome<usize> {
     let mut count = 0;
     for domain in domains {
         count += shared.wait(reports::list(&shared.stores, domain)).await?.len();
@@ -47,7 +47,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 }
 
 /// Does what a button of the page asks for.
-pub async fn change(visit: &Visit) -> Answered {
+pub async fn change(visit: &Visit) -> FormAnswered {
     let domain = visit.domain()?;
     let (stores, wanted) = (&visit.shared.stores, visit.value("report"));
     let listed = visit.shared.wait(reports::list(stores, &domain)).await?;
@@ -58,12 +58,12 @@ pub async fn change(visit: &Visit) -> Answered {
         "dismiss" => {
             visit.shared.wait(reports::dismiss(stores, &domain, &report.id)).await?;
             visit.note(&domain, format!("dismissed a report of abuse about {}", report.about));
-            Ok(Done::new("/reports", "The report is dismissed."))
+            Ok(FormDone::new("/reports", "The report is dismissed."))
         }
         "settle" => {
             let settled = visit.shared.wait(reports::settle(stores, &domain, about.as_ref())).await?;
             visit.note(&domain, format!("dismissed {settled} reports of abuse about {about}"));
-            Ok(Done::new("/reports", format!("Reports about {about} that are dismissed: {settled}.")))
+            Ok(FormDone::new("/reports", format!("Reports about {about} that are dismissed: {settled}.")))
         }
         "disable" => disable(visit, &domain, &about).await,
         _ => Err(Refusal::Impossible("the form asks for nothing that there is".into()).into()),
@@ -71,7 +71,7 @@ pub async fn change(visit: &Visit) -> Answered {
 }
 
 /// Keeps the account that a report is about from logging in, which settles all reports about it.
-async fn disable(visit: &Visit, domain: &str, about: &Jid) -> Answered {
+async fn disable(visit: &Visit, domain: &str, about: &Jid) -> FormAnswered {
     if !is_account(visit, about) {
         return Err(Refusal::Missing(format!("there is no account {about} in your domains")).into());
     }
@@ -84,14 +84,14 @@ async fn disable(visit: &Visit, domain: &str, about: &Jid) -> Answered {
     let settled = visit.shared.wait(reports::settle(&visit.shared.stores, domain, about.as_ref())).await?;
     let words =
         format!("{about} is disabled, and its sessions have ended. Reports about it that are settled: {settled}.");
-    Ok(Done::new("/reports", words))
+    Ok(FormDone::new("/reports", words))
 }
 
 fn is_account(visit: &Visit, about: &Jid) -> bool {
     about.local().is_some() && visit.domains.iter().any(|domain| domain == about.domain())
 }
 
-fn item(visit: &Visit, domain: &str, report: &Report) -> Html {
+fn item(visit: &Visit, domain: &str, report: &AbuseReport) -> Html {
     let about = report.about.to_bare();
     let is_account = is_account(visit, &about);
     let mut html = Html::of("<li class=\"report\"><p><span class=\"tag off\">{}</span> ", &[&report.reason_in_words()]);

@@ -1,13 +1,13 @@
 //! Rooms: which there are, who is there, their settings, and their beginning and end.
 
 use rookery_jid::Jid;
-use rookery_operations::rooms::{self, Described, Listed, Wanted};
+use rookery_operations::rooms::{self, Described, RoomListing, WantedSettings};
 use rookery_operations::{Outcome, Refusal, messages};
 
-use super::fields::{Answered, At, Field, Form, YES};
+use super::fields::{AdminField, AdminForm, FormAnswered, RefusedField, YES};
 use super::frame::domain_choice;
 use super::users::NAME_RULES;
-use super::{Done, Visit};
+use super::{FormDone, Visit};
 use crate::form::encode;
 use crate::html::Html;
 
@@ -62,7 +62,7 @@ pub async fn room(visit: &Visit) -> Outcome<Html> {
 }
 
 /// Makes a room.
-pub async fn create(visit: &Visit) -> Answered {
+pub async fn create(visit: &Visit) -> FormAnswered {
     let domain = visit.domain().at("domain")?;
     let off = || Refusal::Off(format!("the module `rooms` is off in {domain}"));
     let host = visit.settings_of(&domain).as_ref().and_then(rooms::host).ok_or_else(off)?;
@@ -73,39 +73,39 @@ pub async fn create(visit: &Visit) -> Answered {
         return Err(Refusal::Impossible("a room has an address".into())).at("local");
     }
     let owner = visit.seen.account.clone();
-    let wanted = Wanted { is_persistent: Some(true), ..wanted(visit) };
+    let wanted = WantedSettings { is_persistent: Some(true), ..wanted(visit) };
     let of = room.clone();
     let made =
         visit.shared.ask(move |world, answer| rooms::create(world, of, owner, wanted, |_, made| answer.complete(made)));
     made.await.at("local")?;
     visit.note(&domain, format!("made a room: {room}"));
-    Ok(Done::new(format!("/room?jid={}", encode(room.as_str())), format!("{room} was made, and you own it.")))
+    Ok(FormDone::new(format!("/room?jid={}", encode(room.as_str())), format!("{room} was made, and you own it.")))
 }
 
 /// Does what a form of a room's page asks for.
-pub async fn change(visit: &Visit) -> Answered {
+pub async fn change(visit: &Visit) -> FormAnswered {
     match visit.value("act") {
         "configure" => configure(visit).await,
         _ => destroy(visit).await,
     }
 }
 
-async fn configure(visit: &Visit) -> Answered {
+async fn configure(visit: &Visit) -> FormAnswered {
     let room = visit.address()?;
-    let wanted = Wanted { is_persistent: Some(visit.value("stays") == YES), ..wanted(visit) };
+    let wanted = WantedSettings { is_persistent: Some(visit.value("stays") == YES), ..wanted(visit) };
     let of = room.clone();
     let done =
         visit.shared.ask(move |world, answer| rooms::configure(world, of, wanted, |_, done| answer.complete(done)));
     done.await.at("description")?;
     let domain = visit.shared.domain_of(room.domain()).unwrap_or_default();
     visit.note(&domain, format!("changed the settings of a room: {room}"));
-    Ok(Done::new(format!("/room?jid={}", encode(room.as_str())), "The settings count."))
+    Ok(FormDone::new(format!("/room?jid={}", encode(room.as_str())), "The settings count."))
 }
 
 /// Returns the settings that a form names, but for whether the room stays.
-fn wanted(visit: &Visit) -> Wanted {
+fn wanted(visit: &Visit) -> WantedSettings {
     let text = |name| Some(visit.value(name).trim().to_owned()).filter(|text| messages::is_sayable(text));
-    Wanted {
+    WantedSettings {
         name: text("name"),
         description: text("description"),
         is_public: Some(visit.value("public") == YES),
@@ -114,7 +114,7 @@ fn wanted(visit: &Visit) -> Wanted {
     }
 }
 
-async fn destroy(visit: &Visit) -> Answered {
+async fn destroy(visit: &Visit) -> FormAnswered {
     let room = visit.address()?;
     visit.is_sure(&room)?;
     let reason = Some(visit.value("reason").trim().to_owned()).filter(|reason| !reason.is_empty());
@@ -125,15 +125,18 @@ async fn destroy(visit: &Visit) -> Answered {
     visit.shared.ask(move |world, answer| rooms::destroy(world, of, reason, |_, done| answer.complete(done))).await?;
     let domain = visit.shared.domain_of(room.domain()).unwrap_or_default();
     visit.note(&domain, format!("destroyed a room: {room}"));
-    Ok(Done::new(format!("/rooms?domain={}", encode(&domain)), format!("{room} was destroyed.")))
+    Ok(FormDone::new(format!("/rooms?domain={}", encode(&domain)), format!("{room} was destroyed.")))
 }
 
 fn new(visit: &Visit, domain: &str) -> Html {
     let mut inner = Html::default();
-    let form = Form::begin(visit, "new-room", "column", "/rooms", &mut inner);
+    let form = AdminForm::begin(visit, "new-room", "column", "/rooms", &mut inner);
     form.domain(domain, &mut inner);
     let hint = "The part before the @, such as \u{201C}family\u{201D}";
-    form.input(Field { name: "local", label: "Address", hint, rules: NAME_RULES, ..Field::default() }, &mut inner);
+    form.input(
+        AdminField { name: "local", label: "Address", hint, rules: NAME_RULES, ..AdminField::default() },
+        &mut inner,
+    );
     texts(form, ("", ""), &mut inner);
     switches(form, [None, Some(false), Some(false)], &mut inner);
     let mut html = Html::of("<details id=\"new\" class=\"card\"", &[]);
@@ -146,7 +149,7 @@ fn new(visit: &Visit, domain: &str) -> Html {
 
 fn settings(visit: &Visit, jid: &Jid, room: &Described) -> Html {
     let mut html = Html::of("<section class=\"card\"><h2>Settings</h2>", &[]);
-    let form = Form::begin(visit, "settings", "column", "/room", &mut html);
+    let form = AdminForm::begin(visit, "settings", "column", "/room", &mut html);
     html.add("<input type=\"hidden\" name=\"jid\" value=\"{}\">", &[jid]);
     // Without a name of its own a room is called by its address.
     let name = if Some(room.name.as_str()) == jid.local() { "" } else { &room.name };
@@ -156,21 +159,21 @@ fn settings(visit: &Visit, jid: &Jid, room: &Described) -> Html {
     html
 }
 
-fn texts(form: Form<'_>, (name, description): (&str, &str), html: &mut Html) {
+fn texts(form: AdminForm<'_>, (name, description): (&str, &str), html: &mut Html) {
     form.input(
-        Field { name: "name", label: "Name", value: name, rules: "maxlength=\"200\"", ..Field::default() },
+        AdminField { name: "name", label: "Name", value: name, rules: "maxlength=\"200\"", ..AdminField::default() },
         html,
     );
     let rules = "maxlength=\"500\"";
     form.input(
-        Field { name: "description", label: "Description", value: description, rules, ..Field::default() },
+        AdminField { name: "description", label: "Description", value: description, rules, ..AdminField::default() },
         html,
     );
 }
 
 /// Adds the switches of a room that are wanted: whether it stays, whether everybody may find it,
 /// whether only members may enter.
-fn switches(form: Form<'_>, [stays, public, members]: [Option<bool>; 3], html: &mut Html) {
+fn switches(form: AdminForm<'_>, [stays, public, members]: [Option<bool>; 3], html: &mut Html) {
     let all = [
         ("stays", "It stays when everybody has left", stays),
         ("public", "Everybody can find it", public),
@@ -185,12 +188,12 @@ fn switches(form: Form<'_>, [stays, public, members]: [Option<bool>; 3], html: &
 
 fn destruction(visit: &Visit, room: &Jid) -> Html {
     let mut inner = Html::default();
-    let form = Form::begin(visit, "destroy", "column", "/room", &mut inner);
+    let form = AdminForm::begin(visit, "destroy", "column", "/room", &mut inner);
     inner.add("<input type=\"hidden\" name=\"jid\" value=\"{}\">", &[room]);
     let label = "Reason, which those who are there are told";
-    form.input(Field { name: "reason", label, rules: "maxlength=\"500\"", ..Field::default() }, &mut inner);
+    form.input(AdminField { name: "reason", label, rules: "maxlength=\"500\"", ..AdminField::default() }, &mut inner);
     let label = format!("This can't be undone. Write {room} to confirm");
-    form.input(Field { name: "confirm", label: &label, rules: NAME_RULES, ..Field::default() }, &mut inner);
+    form.input(AdminField { name: "confirm", label: &label, rules: NAME_RULES, ..AdminField::default() }, &mut inner);
     let mut html = Html::of("<section class=\"card\"><details", &[]);
     html.add(if form.returned().is_some() { " open" } else { "" }, &[]);
     html.add("><summary>Destroy the room</summary>", &[]);
@@ -199,7 +202,7 @@ fn destruction(visit: &Visit, room: &Jid) -> Html {
     html
 }
 
-fn table(found: &[Listed]) -> Html {
+fn table(found: &[RoomListing]) -> Html {
     let mut html = Html::of(
         "<div class=\"scroll\"><table id=\"rooms\"><thead><tr><th>Room<th>Name<th>Kind</tr></thead><tbody>",
         &[],

@@ -5,7 +5,7 @@ use rookery_operations::{Outcome, Refusal};
 use rookery_shard::Report;
 use rookery_shard::report::is_of;
 
-use super::{Done, Visit, frame};
+use super::{FormDone, Visit, frame};
 use crate::form::encode;
 use crate::html::Html;
 
@@ -55,14 +55,17 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 }
 
 /// Ends the streams with a domain.
-pub async fn close(visit: &Visit) -> Outcome<Done> {
+pub async fn close(visit: &Visit) -> Outcome<FormDone> {
     let (remote, locals) = (visit.value("server").to_owned(), visit.domains.clone());
     let (door, asked) = (visit.shared.door.clone(), remote.clone());
     let closed = tokio::task::spawn_blocking(move || door.close_servers(&asked, Some(locals)));
     let closed = closed.await.map_err(|_| Refusal::Late)?;
     let domain = visit.domains.first().cloned().unwrap_or_default();
     visit.note(&domain, format!("closed {closed} streams with {remote}"));
-    Ok(Done::new(format!("/servers?closed={}", encode(&remote)), format!("Streams with {remote} closed: {closed}.")))
+    Ok(FormDone::new(
+        format!("/servers?closed={}", encode(&remote)),
+        format!("Streams with {remote} closed: {closed}."),
+    ))
 }
 
 async fn streams(visit: &Visit) -> Outcome<Vec<Report>> {
@@ -77,7 +80,7 @@ async fn streams(visit: &Visit) -> Outcome<Vec<Report>> {
     Ok(all)
 }
 
-/// Tells whether a host of ours is of no domain in particular: a component beside them.
+/// Returns whether a host of ours belongs to no domain in particular, such as a component.
 fn is_nobodys(visit: &Visit, host: &str) -> bool {
     !visit.shared.settings().hub.domains.iter().any(|domain| is_of(host, &domain.name))
 }

@@ -4,10 +4,10 @@ use rookery_jid::Jid;
 use rookery_operations::sessions::{self, SessionInfo};
 use rookery_operations::{Gathered, Outcome, Refusal};
 
-use super::fields::{Answered, Fault};
+use super::fields::{FormAnswered, FormFault};
 use super::frame::{domain_choice, moment, token};
-use super::{Done, Visit};
-use crate::ask::Answer;
+use super::{FormDone, Visit};
+use crate::ask::OperationAnswer;
 use crate::form::encode;
 use crate::html::Html;
 
@@ -22,7 +22,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     }
     let after = Some(visit.value("after")).filter(|after| !after.is_empty()).and_then(|after| Jid::parse(after).ok());
     let of = domain.clone();
-    let work = move |world: &mut _, answer: Answer<_>| {
+    let work = move |world: &mut _, answer: OperationAnswer<_>| {
         sessions::list(world, &of, after, PAGE, |_, found| answer.complete(Ok(found)));
     };
     let Gathered { items: mut found, is_partial } = visit.shared.ask(work).await?;
@@ -48,8 +48,8 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 }
 
 /// Ends a session.
-pub async fn end(visit: &Visit) -> Answered {
-    let missing = || Fault::from(Refusal::Missing("there is no such session".into()));
+pub async fn end(visit: &Visit) -> FormAnswered {
+    let missing = || FormFault::from(Refusal::Missing("there is no such session".into()));
     let session = Jid::parse(visit.value("session")).map_err(|_| missing())?;
     if session.resource().is_none() || !visit.domains.iter().any(|domain| domain == session.domain()) {
         return Err(missing());
@@ -61,7 +61,7 @@ pub async fn end(visit: &Visit) -> Answered {
         return Err(missing());
     }
     visit.note(session.domain(), format!("ended a session: {session}"));
-    Ok(Done::new(format!("/sessions?domain={}", encode(session.domain())), format!("{session} was ended.")))
+    Ok(FormDone::new(format!("/sessions?domain={}", encode(session.domain())), format!("{session} was ended.")))
 }
 
 /// Returns the state of a session in words.

@@ -20,9 +20,9 @@ use rookery_jid::Jid;
 use rookery_operations::{Outcome, administrators};
 use subtle::ConstantTimeEq;
 
-use super::frame::Frame;
+use super::frame::AdminFrame;
 use super::{PREFIX, entry, login};
-use crate::Shared;
+use crate::WebShared;
 use crate::ask::now_ms;
 use crate::form::value;
 use crate::html::Html;
@@ -62,7 +62,7 @@ impl OnTheirWay {
 }
 
 /// Returns the domains at whose issuers browsers can sign in.
-pub fn domains(shared: &Shared) -> Vec<String> {
+pub fn domains(shared: &WebShared) -> Vec<String> {
     let settings = shared.settings();
     let names = settings.hub.domains.iter().map(|domain| domain.name.as_str());
     let signs_in = |name: &&str| login::source_of(shared, name).is_some_and(|source| source.signs_in());
@@ -70,7 +70,12 @@ pub fn domains(shared: &Shared) -> Vec<String> {
 }
 
 /// Sends a browser to the issuer of a domain.
-pub async fn leave(shared: &Shared, origin: Origin, headers: &HeaderMap, given: &[(String, String)]) -> Response<Body> {
+pub async fn leave(
+    shared: &WebShared,
+    origin: Origin,
+    headers: &HeaderMap,
+    given: &[(String, String)],
+) -> Response<Body> {
     let domain = value(given, "domain");
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let scheme = if origin.encrypted { "https" } else { "http" };
@@ -95,7 +100,7 @@ pub async fn leave(shared: &Shared, origin: Origin, headers: &HeaderMap, given: 
 
 /// Takes a browser that comes back, and begins a visit if it is that of an administrator.
 pub async fn come_back(
-    shared: &Shared,
+    shared: &WebShared,
     origin: Origin,
     headers: &HeaderMap,
     given: &[(String, String)],
@@ -133,7 +138,7 @@ pub async fn come_back(
     // A redirection would still be one of the issuer's page, with which the cookie isn't sent.
     let main =
         Html::of("<section class=\"card login\"><p>You are signed in. <a href=\"/admin\">Go on</a></p></section>", &[]);
-    let frame = Frame { path: "/login", title: "Signed in", seen: None, notice: None, reports: 0 };
+    let frame = AdminFrame { path: "/login", title: "Signed in", seen: None, notice: None, reports: 0 };
     let mut response = frame.response(StatusCode::OK, &main);
     response.headers_mut().insert("refresh", HeaderValue::from_static("0; url=/admin"));
     login::set_cookie(&mut response, origin, &cookie, "");
@@ -141,7 +146,7 @@ pub async fn come_back(
 }
 
 /// Returns what stands for the password of an account that is there and administers a domain.
-async fn mark(shared: &Shared, account: Jid) -> Outcome<Option<String>> {
+async fn mark(shared: &WebShared, account: Jid) -> Outcome<Option<String>> {
     let credentials = shared.wait(shared.stores.accounts.credentials(account.as_ref())).await?;
     let domains = shared.ask(move |world, answer| {
         administrators::domains_of(world, account, |_, found| answer.complete(Ok(found)));

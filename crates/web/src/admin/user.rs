@@ -4,14 +4,14 @@ use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
 use hyper::{Response, StatusCode};
 use rookery_jid::Jid;
 use rookery_operations::sessions::{self, SessionInfo};
-use rookery_operations::users::{self, User};
+use rookery_operations::users::{self, OperationUser};
 use rookery_operations::{Outcome, Refusal};
 
-use super::fields::{Answered, Field, Form};
+use super::fields::{AdminField, AdminForm, FormAnswered};
 use super::frame::{moment, token};
 use super::sessions::{connection, state_of};
 use super::users::{NAME_RULES, NEW_PASSWORD_RULES};
-use super::{Done, Visit, stands_for};
+use super::{FormDone, Visit, stands_for};
 use crate::form::encode;
 use crate::html::Html;
 use crate::reply::{Body, reply};
@@ -33,7 +33,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 }
 
 /// Does what a form of the page asks for, but for the export.
-pub async fn change(visit: &Visit) -> Answered {
+pub async fn change(visit: &Visit) -> FormAnswered {
     let account = visit.address()?;
     let here = format!("/user?jid={}", encode(account.as_str()));
     match visit.value("act") {
@@ -62,7 +62,7 @@ pub async fn export(visit: &Visit) -> Outcome<Response<Body>> {
     Ok(response)
 }
 
-async fn set_password(visit: &Visit, account: &Jid, here: String) -> Answered {
+async fn set_password(visit: &Visit, account: &Jid, here: String) -> FormAnswered {
     let (of, password) = (account.clone(), visit.password(account.domain())?);
     visit
         .shared
@@ -74,10 +74,10 @@ async fn set_password(visit: &Visit, account: &Jid, here: String) -> Answered {
         visit.shared.admin.visits.renew(&visit.seen, password);
     }
     visit.note(account.domain(), format!("set a password: {account}"));
-    Ok(Done::new(here, "The new password counts, and the sessions of the account have ended."))
+    Ok(FormDone::new(here, "The new password counts, and the sessions of the account have ended."))
 }
 
-async fn set_disabled(visit: &Visit, account: &Jid, disabled: bool, here: String) -> Outcome<Done> {
+async fn set_disabled(visit: &Visit, account: &Jid, disabled: bool, here: String) -> Outcome<FormDone> {
     is_other(visit, account)?;
     let of = account.clone();
     visit
@@ -89,11 +89,11 @@ async fn set_disabled(visit: &Visit, account: &Jid, disabled: bool, here: String
         false => ("re-enabled an account", "The account can be used again."),
     };
     visit.note(account.domain(), format!("{act}: {account}"));
-    Ok(Done::new(here, words))
+    Ok(FormDone::new(here, words))
 }
 
 /// Ends one session, or all.
-async fn kick(visit: &Visit, account: &Jid, here: String) -> Outcome<Done> {
+async fn kick(visit: &Visit, account: &Jid, here: String) -> Outcome<FormDone> {
     let address = match visit.value("resource") {
         "" => account.clone(),
         resource => Jid::new(account.local(), account.domain(), Some(resource))
@@ -103,19 +103,19 @@ async fn kick(visit: &Visit, account: &Jid, here: String) -> Outcome<Done> {
     let ended =
         visit.shared.ask(move |world, answer| sessions::end(world, of, |_, ended| answer.complete(ended))).await?;
     visit.note(account.domain(), format!("ended {ended} sessions: {address}"));
-    Ok(Done::new(
+    Ok(FormDone::new(
         here,
         if ended == 1 { "1 session was ended.".to_owned() } else { format!("{ended} sessions were ended.") },
     ))
 }
 
-async fn erase(visit: &Visit, account: &Jid) -> Answered {
+async fn erase(visit: &Visit, account: &Jid) -> FormAnswered {
     is_other(visit, account)?;
     visit.is_sure(account)?;
     let of = account.clone();
     visit.shared.ask(move |world, answer| users::remove(world, of, |_, removed| answer.complete(removed))).await?;
     visit.note(account.domain(), format!("deleted an account: {account}"));
-    Ok(Done::new(format!("/users?domain={}", encode(account.domain())), format!("{account} was erased.")))
+    Ok(FormDone::new(format!("/users?domain={}", encode(account.domain())), format!("{account} was erased.")))
 }
 
 /// Administrators don't lock themselves out.
@@ -126,7 +126,7 @@ fn is_other(visit: &Visit, account: &Jid) -> Outcome<()> {
     }
 }
 
-fn facts(user: &User) -> Html {
+fn facts(user: &OperationUser) -> Html {
     let (class, state) = if user.is_disabled { ("tag off", "disabled") } else { ("tag on", "enabled") };
     let mut html = Html::of("<p><span id=\"state\" class=\"{}\">{}</span> ", &[&class, &state]);
     if user.is_admin {
@@ -150,7 +150,7 @@ fn facts(user: &User) -> Html {
     html
 }
 
-fn sessions_of(visit: &Visit, user: &User) -> Html {
+fn sessions_of(visit: &Visit, user: &OperationUser) -> Html {
     let mut html = Html::of("<section class=\"card\"><h2>Sessions</h2>", &[]);
     if user.sessions.is_empty() {
         html.add("<p id=\"no-sessions\" class=\"faint\">None.</p></section>", &[]);
@@ -194,11 +194,16 @@ fn line(visit: &Visit, account: &Jid, session: &SessionInfo) -> Html {
 
 fn password(visit: &Visit, account: &Jid) -> Html {
     let mut html = Html::of("<section class=\"card\"><h2>Password</h2>", &[]);
-    let form = Form::begin(visit, "set-password", "column", "/user", &mut html);
+    let form = AdminForm::begin(visit, "set-password", "column", "/user", &mut html);
     html.add("<input type=\"hidden\" name=\"jid\" value=\"{}\">", &[account]);
     let hint = format!("{} characters at least; all sessions of the account end", visit.least(account.domain()));
-    let password =
-        Field { name: "password", label: "New password", hint: &hint, rules: NEW_PASSWORD_RULES, ..Field::default() };
+    let password = AdminField {
+        name: "password",
+        label: "New password",
+        hint: &hint,
+        rules: NEW_PASSWORD_RULES,
+        ..AdminField::default()
+    };
     form.input(password, &mut html);
     html.add(
         "<div><button name=\"act\" value=\"password\">Set</button></div></form>\
@@ -208,7 +213,7 @@ fn password(visit: &Visit, account: &Jid) -> Html {
     html
 }
 
-fn state(visit: &Visit, user: &User) -> Html {
+fn state(visit: &Visit, user: &OperationUser) -> Html {
     let mut html = Html::of("<section class=\"card\"><h2>Access</h2>", &[]);
     match user.is_disabled {
         true => {
@@ -237,10 +242,10 @@ fn data(visit: &Visit, account: &Jid) -> Html {
 
 fn erasure(visit: &Visit, account: &Jid) -> Html {
     let mut inner = Html::default();
-    let form = Form::begin(visit, "erase", "column", "/user", &mut inner);
+    let form = AdminForm::begin(visit, "erase", "column", "/user", &mut inner);
     inner.add("<input type=\"hidden\" name=\"jid\" value=\"{}\">", &[account]);
     let label = format!("This can't be undone. Write {account} to confirm");
-    form.input(Field { name: "confirm", label: &label, rules: NAME_RULES, ..Field::default() }, &mut inner);
+    form.input(AdminField { name: "confirm", label: &label, rules: NAME_RULES, ..AdminField::default() }, &mut inner);
     let mut html = Html::of("<details", &[]);
     html.add(if form.returned().is_some() { " open" } else { "" }, &[]);
     html.add("><summary>Erase the account</summary>", &[]);

@@ -7,10 +7,10 @@ use rookery_jid::Jid;
 use rookery_operations::{Outcome, sessions, users};
 use rookery_store::{Browse, Browsed, Choice, Only, Order};
 
-use super::fields::{Answered, At, Field, Form};
+use super::fields::{AdminField, AdminForm, FormAnswered, RefusedField};
 use super::frame::{domain_choice, moment};
 use super::graph::bytes;
-use super::{Done, Visit, chosen};
+use super::{FormDone, Visit, chosen};
 use crate::form::encode;
 use crate::html::Html;
 use crate::reply::{Body, reply};
@@ -18,7 +18,7 @@ use crate::reply::{Body, reply};
 /// Returns the page with the accounts of a domain, and the form for a new one.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
     let domain = visit.domain()?;
-    let asked = Asked::of(visit);
+    let asked = AskedPage::of(visit);
     let Browsed { total, accounts } =
         visit.shared.wait(visit.shared.stores.accounts.browse(&domain, asked.choice())).await?;
     let shown: Vec<_> = accounts.iter().map(|account| account.jid.clone()).collect();
@@ -49,7 +49,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 /// Returns the accounts that the page is about, all parts of them, for spreadsheets (RFC 4180).
 pub async fn csv(visit: &Visit) -> Outcome<Response<Body>> {
     let domain = visit.domain()?;
-    let asked = Asked::of(visit);
+    let asked = AskedPage::of(visit);
     let mut text = "account,disabled,created,last seen,bytes\r\n".to_owned();
     for part in 0..MOST_EXPORTED / PART {
         let choice = Choice { skip: part * PART, limit: PART, ..asked.choice() };
@@ -75,8 +75,8 @@ pub async fn csv(visit: &Visit) -> Outcome<Response<Body>> {
 }
 
 /// Does what a form of the page asks for.
-pub async fn change(visit: &Visit) -> Answered {
-    let asked = Asked::of(visit);
+pub async fn change(visit: &Visit) -> FormAnswered {
+    let asked = AskedPage::of(visit);
     let here = || visit.domain().map(|domain| asked.address(&domain, asked.skip).replacen("/admin", "", 1));
     match visit.value("act") {
         "disable" => chosen::change(visit, true, here()?).await,
@@ -86,7 +86,7 @@ pub async fn change(visit: &Visit) -> Answered {
 }
 
 /// Makes an account.
-async fn add(visit: &Visit) -> Answered {
+async fn add(visit: &Visit) -> FormAnswered {
     let domain = visit.domain().at("domain")?;
     let name = own_name(visit.value("name").trim(), &domain);
     let account = users::address(&visit.shared.settings().hub, name, &domain).at("name")?;
@@ -96,7 +96,7 @@ async fn add(visit: &Visit) -> Answered {
     let has_rights = added.await.at("name")?;
     visit.note(&domain, format!("created an account: {account}"));
     let more = if has_rights { " Its name was given rights before there was an account." } else { "" };
-    Ok(Done::new(format!("/user?jid={}", encode(account.as_str())), format!("{account} was created.{more}")))
+    Ok(FormDone::new(format!("/user?jid={}", encode(account.as_str())), format!("{account} was created.{more}")))
 }
 
 /// Returns the localpart of what people write as the name of an account: that, or its address.
@@ -108,14 +108,14 @@ fn own_name<'a>(written: &'a str, domain: &str) -> &'a str {
 }
 
 /// The part of the list that a request asks for.
-struct Asked<'a> {
+struct AskedPage<'a> {
     search: &'a str,
     only: &'static (&'static str, &'static str, Only),
     order: &'static (&'static str, &'static str, Order),
     skip: usize,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> AskedPage<'a> {
     fn of(visit: &'a Visit) -> Self {
         let (only, order) = (visit.value("only"), visit.value("order"));
         Self {
@@ -143,7 +143,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-fn find(visit: &Visit, domain: &str, asked: &Asked<'_>) -> Html {
+fn find(visit: &Visit, domain: &str, asked: &AskedPage<'_>) -> Html {
     let mut html =
         Html::of("<form id=\"find\" class=\"line\" method=\"get\" action=\"/admin/users\" role=\"search\">", &[]);
     html.push(&domain_choice(&visit.domains, domain));
@@ -206,7 +206,7 @@ fn table(accounts: &[Browse], here: &[Jid]) -> Html {
     html
 }
 
-fn pager(domain: &str, asked: &Asked<'_>, total: u64, shown: usize) -> Html {
+fn pager(domain: &str, asked: &AskedPage<'_>, total: u64, shown: usize) -> Html {
     let last = asked.skip + shown;
     let accounts = if total == 1 { "account" } else { "accounts" };
     let mut html = match shown {
@@ -233,13 +233,18 @@ fn pager(domain: &str, asked: &Asked<'_>, total: u64, shown: usize) -> Html {
 
 fn new(visit: &Visit, domain: &str) -> Html {
     let mut form_html = Html::default();
-    let form = Form::begin(visit, "new-user", "line", "/users", &mut form_html);
+    let form = AdminForm::begin(visit, "new-user", "line", "/users", &mut form_html);
     form.domain(domain, &mut form_html);
-    let name = Field { name: "name", label: "Name", rules: NAME_RULES, ..Field::default() };
+    let name = AdminField { name: "name", label: "Name", rules: NAME_RULES, ..AdminField::default() };
     form.input(name, &mut form_html);
     let hint = format!("{} characters at least", visit.least(domain));
-    let password =
-        Field { name: "password", label: "Password", hint: &hint, rules: NEW_PASSWORD_RULES, ..Field::default() };
+    let password = AdminField {
+        name: "password",
+        label: "Password",
+        hint: &hint,
+        rules: NEW_PASSWORD_RULES,
+        ..AdminField::default()
+    };
     form.input(password, &mut form_html);
     let is_open = if form.returned().is_some() { " open" } else { "" };
     let mut html = Html::of("<details id=\"new\" class=\"card\"", &[]);

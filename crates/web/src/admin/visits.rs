@@ -19,7 +19,7 @@ use crate::form::value;
 
 /// All visits.
 #[derive(Debug, Default)]
-pub struct Visits(Mutex<HashMap<[u8; 32], Visit>>);
+pub struct AdminVisits(Mutex<HashMap<[u8; 32], StoredVisit>>);
 
 /// Something that a page says of what was done before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub struct Seen {
 }
 
 #[derive(Debug)]
-struct Visit {
+struct StoredVisit {
     account: Jid,
     token: String,
     password: String,
@@ -88,7 +88,7 @@ struct Visit {
     notice: Option<Notice>,
 }
 
-impl Visits {
+impl AdminVisits {
     /// Begins a visit and returns what the cookie has to hold; `None` if the system has no random
     /// bytes.
     /// `password` stands for the password that was given.
@@ -98,14 +98,14 @@ impl Visits {
         visits.retain(|_, visit| visit.is_on(now_ms));
         let of_account = visits.values().filter(|visit| visit.account == *account).count();
         if of_account >= MOST_OF_ACCOUNT || visits.len() >= MOST {
-            let is_own = |visit: &Visit| of_account < MOST_OF_ACCOUNT || visit.account == *account;
+            let is_own = |visit: &StoredVisit| of_account < MOST_OF_ACCOUNT || visit.account == *account;
             let oldest = visits.iter().filter(|(_, visit)| is_own(visit)).min_by_key(|(_, visit)| visit.used_ms);
             if let Some(id) = oldest.map(|(id, _)| *id) {
                 visits.remove(&id);
             }
         }
         let (begun_ms, used_ms) = (now_ms, now_ms);
-        let visit = Visit { account: account.clone(), token, password, begun_ms, used_ms, notice: None };
+        let visit = StoredVisit { account: account.clone(), token, password, begun_ms, used_ms, notice: None };
         visits.insert(id(&cookie), visit);
         Some(cookie)
     }
@@ -120,7 +120,7 @@ impl Visits {
             return None;
         }
         visit.used_ms = now_ms;
-        let Visit { account, token, password, .. } = &*visit;
+        let StoredVisit { account, token, password, .. } = &*visit;
         Some(Seen { account: account.clone(), token: token.clone(), password: password.clone(), id })
     }
 
@@ -148,12 +148,12 @@ impl Visits {
         self.lock().get_mut(&seen.id)?.notice.take()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], Visit>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], StoredVisit>> {
         lock(&self.0)
     }
 }
 
-impl Visit {
+impl StoredVisit {
     fn is_on(&self, now_ms: u64) -> bool {
         now_ms.saturating_sub(self.used_ms) < IDLE_MS && now_ms.saturating_sub(self.begun_ms) < LONGEST_MS
     }
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_visit_is_known_by_its_cookie_and_ends() {
-        let visits = Visits::default();
+        let visits = AdminVisits::default();
         let cookie = visits.begin(&account("a"), String::new(), 0).unwrap();
         let seen = visits.find(&cookie, 1).unwrap();
         assert!(seen.has_token(&seen.token) && !seen.has_token("") && !seen.has_token(&cookie));
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn there_are_only_so_many() {
-        let visits = Visits::default();
+        let visits = AdminVisits::default();
         let first = visits.begin(&account("a"), String::new(), 0).unwrap();
         (0..MOST_OF_ACCOUNT).for_each(|_| drop(visits.begin(&account("a"), String::new(), 1)));
         assert!(visits.find(&first, 2).is_none());
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_notice_is_shown_once() {
-        let visits = Visits::default();
+        let visits = AdminVisits::default();
         let cookie = visits.begin(&account("a"), String::new(), 0).unwrap();
         let seen = visits.find(&cookie, 0).unwrap();
         visits.notice(&seen, Notice { is_error: false, words: "done".into(), copy: None, returned: None });

@@ -4,16 +4,16 @@
 //! store couldn't write, reports of abuse, failed logins, and keys that wait for a restart. What is
 //! to be said of each is judged where `rookery doctor` has it from, too.
 
-use rookery_shard::Census;
+use rookery_shard::ShardCensus;
 
 use super::Visit;
 use crate::ask::now_ms;
-use crate::doctor::finding::{self, Finding, Grade, HOUR_MS};
+use crate::doctor::finding::{self, DoctorFinding, Grade, HOUR_MS};
 use crate::health::Space;
 use crate::html::Html;
 
-/// Returns the strip.
-pub fn strip(visit: &Visit, census: &Census, space: Option<Space>) -> Html {
+/// Returns the line that says whether all is well.
+pub fn strip(visit: &Visit, census: &ShardCensus, space: Option<Space>) -> Html {
     let settings = visit.shared.settings();
     let now = now_ms();
     let mut found = Vec::new();
@@ -39,7 +39,7 @@ pub fn strip(visit: &Visit, census: &Census, space: Option<Space>) -> Html {
     html(&found)
 }
 
-fn html(found: &[Finding]) -> Html {
+fn html(found: &[DoctorFinding]) -> Html {
     if found.is_empty() {
         return Html::of("<p id=\"well\" class=\"notice good\"><strong>All is well.</strong></p>", &[]);
     }
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn nothing_to_do_is_said() {
         assert!(html(&[]).into_text().contains("All is well."));
-        let finding = Finding::wrong(Grade::Urgent, "disk", "a <b>".into(), "", "c");
+        let finding = DoctorFinding::wrong(Grade::Urgent, "disk", "a <b>".into(), "", "c");
         let shown = html(&[finding]).into_text();
         assert!(shown.contains("notice bad") && shown.contains("<li>a &lt;b&gt; c</li>"), "{shown}");
     }

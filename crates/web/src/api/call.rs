@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::field::Values;
 use super::problem::Problem;
-use crate::Shared;
+use crate::WebShared;
 use crate::ask::now_ms;
 use crate::reply::{Body, reply};
 
@@ -21,11 +21,11 @@ use crate::reply::{Body, reply};
 pub const PREFIX: &str = "/api/v1";
 
 /// A request that may be carried out.
-pub(crate) struct Call {
-    pub shared: Arc<Shared>,
+pub(crate) struct ApiCall {
+    pub shared: Arc<WebShared>,
     /// The account or token that asks.
     pub token: Token,
-    pub(super) caller: Caller,
+    pub(super) caller: ApiCaller,
     /// The variables of the path, decoded, in their order.
     pub(super) path: Vec<String>,
     pub query: Values,
@@ -34,7 +34,7 @@ pub(crate) struct Call {
 
 /// The one that asks, as the journal tells it.
 #[derive(Debug, Clone)]
-pub(crate) struct Caller {
+pub(crate) struct ApiCaller {
     /// The token or user of this machine.
     pub who: String,
     /// The way, with the address if it is from outside.
@@ -44,14 +44,14 @@ pub(crate) struct Caller {
 }
 
 /// Holds the answer of an operation.
-pub(crate) struct Reply {
+pub(crate) struct ApiReply {
     pub(super) status: StatusCode,
     pub(super) content_type: &'static str,
     pub(super) body: Body,
     pub(super) location: Option<String>,
 }
 
-impl Reply {
+impl ApiReply {
     /// Returns a response with JSON.
     pub fn json(body: &Value) -> Self {
         let body = Body::bytes(body.to_string());
@@ -93,7 +93,7 @@ impl Reply {
     }
 }
 
-impl Call {
+impl ApiCall {
     /// Returns a variable of the path.
     pub fn variable(&self, at: usize) -> &str {
         self.path.get(at).map_or("", String::as_str)

@@ -4,8 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use super::call::PREFIX;
-use super::field::Field;
-use super::table::{Content, OPERATIONS, Operation};
+use super::field::ApiField;
+use super::table::{ApiOperation, OPERATIONS, ResponseContent};
 
 /// Returns the description, as it is served.
 pub fn text() -> String {
@@ -41,7 +41,7 @@ fn document() -> Value {
     })
 }
 
-fn describe(operation: &Operation) -> Value {
+fn describe(operation: &ApiOperation) -> Value {
     let mut parameters: Vec<_> = variables(operation.path).map(path_parameter).collect();
     parameters.extend(operation.query.iter().map(query_parameter));
     let mut described = json!({
@@ -82,7 +82,7 @@ fn path_parameter(name: &str) -> Value {
     })
 }
 
-fn query_parameter(field: &Field) -> Value {
+fn query_parameter(field: &ApiField) -> Value {
     json!({
         "name": field.name,
         "in": "query",
@@ -93,7 +93,7 @@ fn query_parameter(field: &Field) -> Value {
 }
 
 /// Returns the schema of a body: these members and no others.
-fn object(fields: &[Field]) -> Value {
+fn object(fields: &[ApiField]) -> Value {
     let properties: Map<_, _> = fields
         .iter()
         .map(|field| {
@@ -106,15 +106,17 @@ fn object(fields: &[Field]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }
 
-fn responses(operation: &Operation) -> Value {
+fn responses(operation: &ApiOperation) -> Value {
     let (status, meaning) = operation.success;
     let mut success = json!({ "description": meaning });
     let schema = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
     match operation.answer {
-        Content::Nothing => {}
-        Content::Json(name) => success["content"] = json!({ "application/json": { "schema": schema(name) } }),
-        Content::List(name) => success["content"] = json!({ "application/json": { "schema": list(&schema(name)) } }),
-        Content::Document(media_type) => {
+        ResponseContent::Nothing => {}
+        ResponseContent::Json(name) => success["content"] = json!({ "application/json": { "schema": schema(name) } }),
+        ResponseContent::List(name) => {
+            success["content"] = json!({ "application/json": { "schema": list(&schema(name)) } })
+        }
+        ResponseContent::Document(media_type) => {
             success["content"] = json!({ media_type: { "schema": { "type": "string" } } });
         }
     }
@@ -381,7 +383,7 @@ mod tests {
     fn page() -> String {
         let mut page = PAGE.to_owned();
         for operation in OPERATIONS {
-            let Operation { method, path, summary, scope, query, body, .. } = operation;
+            let ApiOperation { method, path, summary, scope, query, body, .. } = operation;
             let (status, meaning) = operation.success;
             page += &format!("\n## `{method} {path}`\n\n{summary} Scope: `{}`.\n\n", scope.name());
             let fields = [("query", query.iter()), ("body", body.unwrap_or_default().iter())];
@@ -390,7 +392,7 @@ mod tests {
             if !rows.is_empty() {
                 page += "| in | name | meaning |\n| --- | --- | --- |\n";
             }
-            for (place, Field { name, is_required, doc, .. }) in &rows {
+            for (place, ApiField { name, is_required, doc, .. }) in &rows {
                 let needed = if *is_required { " (required)" } else { "" };
                 page += &format!("| {place} | `{name}`{needed} | {} |\n", doc.replace('|', "\\|"));
             }
@@ -418,7 +420,7 @@ behind `/api/v1`; tokens are made by `rookery token add` ([how](../operating/adm
         assert_eq!(ids.len(), OPERATIONS.len());
         let schemas = schemas();
         for operation in OPERATIONS {
-            if let Content::Json(name) | Content::List(name) = operation.answer {
+            if let ResponseContent::Json(name) | ResponseContent::List(name) = operation.answer {
                 assert!(schemas[name].is_object(), "{name}");
             }
         }

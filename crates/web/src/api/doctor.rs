@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use super::call::{Call, Reply};
+use super::call::{ApiCall, ApiReply};
 use super::problem::Problem;
-use crate::doctor::finding::Finding;
+use crate::doctor::finding::DoctorFinding;
 use crate::doctor::{facts, judge};
 
 /// Answers with all findings, those that are fine, too.
-pub(super) async fn examine(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn examine(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
     let facts = facts::gather(&call.shared).await?;
     let findings: Vec<_> = judge::all(&facts).iter().map(shown).collect();
-    Ok(Reply::json(&json!({ "findings": findings })))
+    Ok(ApiReply::json(&json!({ "findings": findings })))
 }
 
-fn shown(finding: &Finding) -> Value {
+fn shown(finding: &DoctorFinding) -> Value {
     let perhaps = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     json!({
         "grade": finding.grade.name(),

@@ -4,17 +4,17 @@ use rookery_base::date;
 use rookery_hub::{Domain, OptionSpec, Options, Value as OptionValue};
 use serde_json::{Map, Value, json};
 
-use super::call::{Call, PAGE, Reply};
+use super::call::{ApiCall, ApiReply, PAGE};
 use super::problem::Problem;
 
-pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn list(call: ApiCall) -> Result<ApiReply, Problem> {
     let settings = call.shared.settings();
     let of_token = settings.hub.domains.iter().filter(|domain| call.token.is_for(&domain.name));
     let items: Vec<_> = of_token.map(|domain| json!({ "name": domain.name, "modules": on(domain) })).collect();
-    Ok(Reply::json(&json!({ "items": items, "next": null })))
+    Ok(ApiReply::json(&json!({ "items": items, "next": null })))
 }
 
-pub(super) async fn get(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn get(call: ApiCall) -> Result<ApiReply, Problem> {
     let name = call.domain(0)?;
     let settings = call.shared.settings();
     let missing = || Problem::missing("there is no such domain");
@@ -32,13 +32,13 @@ pub(super) async fn get(call: Call) -> Result<Reply, Problem> {
         })
     });
     let modules: Vec<_> = modules.collect();
-    Ok(Reply::json(&json!({ "name": name, "users": users, "disabled_users": disabled, "modules": modules })))
+    Ok(ApiReply::json(&json!({ "name": name, "users": users, "disabled_users": disabled, "modules": modules })))
 }
 
-pub(super) async fn statistics(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn statistics(call: ApiCall) -> Result<ApiReply, Problem> {
     let census = call.shared.census().await;
     let counters = &census.counters;
-    Ok(Reply::json(&json!({
+    Ok(ApiReply::json(&json!({
         "version": env!("CARGO_PKG_VERSION"),
         "shards": census.coverage.shards,
         "sessions": census.sessions,
@@ -55,7 +55,7 @@ pub(super) async fn statistics(call: Call) -> Result<Reply, Problem> {
     })))
 }
 
-pub(super) async fn log(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn log(call: ApiCall) -> Result<ApiReply, Problem> {
     let settings = call.shared.settings();
     let domains = settings.hub.domains.iter().map(|domain| domain.name.clone());
     let domains: Vec<_> = domains.filter(|domain| call.token.is_for(domain)).collect();
@@ -73,7 +73,7 @@ pub(super) async fn log(call: Call) -> Result<Reply, Problem> {
             })
         })
         .collect();
-    Ok(Reply::json(&json!({ "items": items, "next": null })))
+    Ok(ApiReply::json(&json!({ "items": items, "next": null })))
 }
 
 fn on(domain: &Domain) -> Vec<&'static str> {

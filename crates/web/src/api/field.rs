@@ -7,11 +7,11 @@ use super::problem::Problem;
 
 /// A parameter of a query, or a member of a body.
 #[derive(Debug, Clone, Copy)]
-pub struct Field {
+pub struct ApiField {
     /// Its name.
     pub name: &'static str,
     /// The values that it may have.
-    pub kind: Kind,
+    pub kind: ApiFieldKind,
     /// True if it must be there.
     pub is_required: bool,
     /// Its meaning, in a sentence.
@@ -20,7 +20,7 @@ pub struct Field {
 
 /// The values that a field may have.
 #[derive(Debug, Clone, Copy)]
-pub enum Kind {
+pub enum ApiFieldKind {
     /// A text of so many characters.
     Text {
         /// At least.
@@ -71,15 +71,15 @@ impl Values {
 ///
 /// # Errors
 /// The problem names the field and the value that is expected.
-pub fn read_query(fields: &[Field], pairs: Vec<(String, String)>) -> Result<Values, Problem> {
+pub fn read_query(fields: &[ApiField], pairs: Vec<(String, String)>) -> Result<Values, Problem> {
     let mut given = Map::new();
     for (name, text) in pairs {
         let field = fields.iter().find(|field| field.name == name).ok_or_else(|| unknown(&name))?;
         let wrong = || Problem::bad_request(format!("{name}: {} is expected", field.kind.words()));
         let value = match field.kind {
-            Kind::Text { .. } | Kind::Choice(_) => Value::String(text),
-            Kind::Switch => text.parse::<bool>().map_err(|_| wrong())?.into(),
-            Kind::Number { .. } => {
+            ApiFieldKind::Text { .. } | ApiFieldKind::Choice(_) => Value::String(text),
+            ApiFieldKind::Switch => text.parse::<bool>().map_err(|_| wrong())?.into(),
+            ApiFieldKind::Number { .. } => {
                 let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
                 Some(text).filter(|_| is_number).and_then(|text| text.parse::<u64>().ok()).ok_or_else(wrong)?.into()
             }
@@ -95,7 +95,7 @@ pub fn read_query(fields: &[Field], pairs: Vec<(String, String)>) -> Result<Valu
 ///
 /// # Errors
 /// The problem names the field and the value that is expected.
-pub fn read_body(fields: &[Field], bytes: &[u8]) -> Result<Values, Problem> {
+pub fn read_body(fields: &[ApiField], bytes: &[u8]) -> Result<Values, Problem> {
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(given)) => check(fields, given),
         Ok(_) => Err(Problem::bad_request("the body must be a JSON object")),
@@ -103,7 +103,7 @@ pub fn read_body(fields: &[Field], bytes: &[u8]) -> Result<Values, Problem> {
     }
 }
 
-fn check(fields: &[Field], given: Map<String, Value>) -> Result<Values, Problem> {
+fn check(fields: &[ApiField], given: Map<String, Value>) -> Result<Values, Problem> {
     for (name, value) in &given {
         let field = fields.iter().find(|field| field.name == name).ok_or_else(|| unknown(name))?;
         if !field.kind.takes(value) {
@@ -121,7 +121,7 @@ fn unknown(name: &str) -> Problem {
     Problem::bad_request(format!("there is no {name:?} here"))
 }
 
-impl Kind {
+impl ApiFieldKind {
     fn takes(self, value: &Value) -> bool {
         match (self, value) {
             (Self::Text { min, max }, Value::String(text)) => (min..=max).contains(&text.chars().count()),
@@ -162,11 +162,11 @@ fn whole(value: &Value) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const FIELDS: &[Field] = &[
-        Field { name: "name", kind: Kind::Text { min: 1, max: 3 }, is_required: true, doc: "" },
-        Field { name: "days", kind: Kind::Number { min: 1, max: 9 }, is_required: false, doc: "" },
-        Field { name: "to", kind: Kind::Choice(&["all", "some"]), is_required: false, doc: "" },
-        Field { name: "loud", kind: Kind::Switch, is_required: false, doc: "" },
+    const FIELDS: &[ApiField] = &[
+        ApiField { name: "name", kind: ApiFieldKind::Text { min: 1, max: 3 }, is_required: true, doc: "" },
+        ApiField { name: "days", kind: ApiFieldKind::Number { min: 1, max: 9 }, is_required: false, doc: "" },
+        ApiField { name: "to", kind: ApiFieldKind::Choice(&["all", "some"]), is_required: false, doc: "" },
+        ApiField { name: "loud", kind: ApiFieldKind::Switch, is_required: false, doc: "" },
     ];
 
     #[test]

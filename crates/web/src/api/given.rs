@@ -1,58 +1,74 @@
 //! Parameters that several operations take, or that would make the table of them long.
 
-use super::field::{Field, Kind};
+use super::field::{ApiField, ApiFieldKind};
 
-pub(super) const AFTER: Field = Field {
+pub(super) const AFTER: ApiField = ApiField {
     name: "after",
-    kind: Kind::Text { min: 1, max: 3071 },
+    kind: ApiFieldKind::Text { min: 1, max: 3071 },
     is_required: false,
     doc: "Only those behind this one: the `next` of the part before.",
 };
-pub(super) const LIMIT: Field = Field {
+pub(super) const LIMIT: ApiField = ApiField {
     name: "limit",
-    kind: Kind::Number { min: 1, max: 500 },
+    kind: ApiFieldKind::Number { min: 1, max: 500 },
     is_required: false,
     doc: "The most entries; 100 if nothing is said.",
 };
-pub(super) const PASSWORD: Field = Field {
+pub(super) const PASSWORD: ApiField = ApiField {
     name: "password",
-    kind: Kind::Text { min: 1, max: 1023 },
+    kind: ApiFieldKind::Text { min: 1, max: 1023 },
     is_required: true,
     doc: "Its password. Only keys that are derived from it are kept.",
 };
-pub(super) const ROOM_NAME: Field =
-    Field { name: "name", kind: Kind::Text { min: 0, max: 200 }, is_required: false, doc: "Its name for people." };
-pub(super) const ROOM_DESCRIPTION: Field =
-    Field { name: "description", kind: Kind::Text { min: 0, max: 500 }, is_required: false, doc: "Its description." };
-pub(super) const ROOM_PUBLIC: Field =
-    Field { name: "public", kind: Kind::Switch, is_required: false, doc: "True if everybody can find it." };
-pub(super) const ROOM_MEMBERS_ONLY: Field =
-    Field { name: "members_only", kind: Kind::Switch, is_required: false, doc: "True if only members may enter." };
-pub(super) const SUBJECT: Field =
-    Field { name: "subject", kind: Kind::Text { min: 1, max: 500 }, is_required: false, doc: "The subject." };
-pub(super) const BODY: Field =
-    Field { name: "body", kind: Kind::Text { min: 1, max: 10_000 }, is_required: true, doc: "The text." };
-pub(super) const DAYS: Field = Field {
+pub(super) const ROOM_NAME: ApiField = ApiField {
+    name: "name",
+    kind: ApiFieldKind::Text { min: 0, max: 200 },
+    is_required: false,
+    doc: "Its name for people.",
+};
+pub(super) const ROOM_DESCRIPTION: ApiField = ApiField {
+    name: "description",
+    kind: ApiFieldKind::Text { min: 0, max: 500 },
+    is_required: false,
+    doc: "Its description.",
+};
+pub(super) const ROOM_PUBLIC: ApiField =
+    ApiField { name: "public", kind: ApiFieldKind::Switch, is_required: false, doc: "True if everybody can find it." };
+pub(super) const ROOM_MEMBERS_ONLY: ApiField = ApiField {
+    name: "members_only",
+    kind: ApiFieldKind::Switch,
+    is_required: false,
+    doc: "True if only members may enter.",
+};
+pub(super) const SUBJECT: ApiField = ApiField {
+    name: "subject",
+    kind: ApiFieldKind::Text { min: 1, max: 500 },
+    is_required: false,
+    doc: "The subject.",
+};
+pub(super) const BODY: ApiField =
+    ApiField { name: "body", kind: ApiFieldKind::Text { min: 1, max: 10_000 }, is_required: true, doc: "The text." };
+pub(super) const DAYS: ApiField = ApiField {
     name: "days",
-    kind: Kind::Number { min: 1, max: 3650 },
+    kind: ApiFieldKind::Number { min: 1, max: 3650 },
     is_required: false,
     doc: "Days for which the link is good; 7 if nothing is said.",
 };
-pub(super) const ROOM_LOCAL: Field = Field {
+pub(super) const ROOM_LOCAL: ApiField = ApiField {
     name: "room",
-    kind: Kind::Text { min: 1, max: 1023 },
+    kind: ApiFieldKind::Text { min: 1, max: 1023 },
     is_required: true,
     doc: "The part before the @ in its address.",
 };
-pub(super) const ROOM_OWNER: Field = Field {
+pub(super) const ROOM_OWNER: ApiField = ApiField {
     name: "owner",
-    kind: Kind::Text { min: 1, max: 2047 },
+    kind: ApiFieldKind::Text { min: 1, max: 2047 },
     is_required: true,
     doc: "The account that owns it, here or elsewhere.",
 };
-pub(super) const ROOM_PERSISTENT: Field = Field {
+pub(super) const ROOM_PERSISTENT: ApiField = ApiField {
     name: "persistent",
-    kind: Kind::Switch,
+    kind: ApiFieldKind::Switch,
     is_required: false,
     doc: "True if it stays when everybody has left.",
 };

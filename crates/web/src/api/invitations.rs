@@ -6,11 +6,11 @@ use rookery_operations::Refusal;
 use rookery_operations::invitations::{LinkPurpose, make, page, uri};
 use serde_json::json;
 
-use super::call::{Call, Reply};
+use super::call::{ApiCall, ApiReply};
 use super::problem::Problem;
 use crate::ask::now_ms;
 
-pub(super) async fn invite(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn invite(call: ApiCall) -> Result<ApiReply, Problem> {
     let domain = call.domain(0)?;
     let local = call.body.text("name").map(prepare_local).transpose();
     let local = local.map_err(|error| Refusal::Impossible(format!("no account can have this name: {error}")))?;
@@ -20,13 +20,13 @@ pub(super) async fn invite(call: Call) -> Result<Reply, Problem> {
     answer(call, &domain, wanted, format!("made an invitation: {what}")).await
 }
 
-pub(super) async fn password_link(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn password_link(call: ApiCall) -> Result<ApiReply, Problem> {
     let account = call.address(0)?;
     let act = format!("made a link to set a password: {account}");
     answer(call, account.domain(), LinkPurpose::Password(account.clone()), act).await
 }
 
-async fn answer(call: Call, domain: &str, wanted: LinkPurpose, act: String) -> Result<Reply, Problem> {
+async fn answer(call: ApiCall, domain: &str, wanted: LinkPurpose, act: String) -> Result<ApiReply, Problem> {
     if !call.shared.has_module(domain, "register") {
         let words = format!("the module `register` is off in {domain}: nobody could use the link");
         return Err(Refusal::Off(words).into());
@@ -36,7 +36,7 @@ async fn answer(call: Call, domain: &str, wanted: LinkPurpose, act: String) -> R
     call.note(domain, act);
     let page = call.shared.pages(domain).map(|pages| page(&made, &pages));
     let body = json!({ "uri": uri(&made, false), "page": page, "expires": date::timestamp(made.expires_ms) });
-    Ok(Reply::json(&body).with_status(hyper::StatusCode::CREATED))
+    Ok(ApiReply::json(&body).with_status(hyper::StatusCode::CREATED))
 }
 
 /// The days for which a link is good if the request names no number.

@@ -4,67 +4,67 @@ use hyper::StatusCode;
 use rookery_jid::Jid;
 use rookery_operations::Refusal;
 use rookery_operations::announce::Text;
-use rookery_operations::messages::{self, Audience};
+use rookery_operations::messages::{self, MessageAudience};
 use serde_json::json;
 
-use super::call::{Call, Reply};
+use super::call::{ApiCall, ApiReply};
 use super::problem::Problem;
 
-pub(super) async fn send(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn send(call: ApiCall) -> Result<ApiReply, Problem> {
     let (domain, text) = (call.domain(0)?, text(&call)?);
     let to = Jid::parse(call.body.text("to").unwrap_or_default());
     let to = to.map_err(|error| Refusal::Impossible(format!("to: {error}")))?;
     call.note(&domain, format!("sent a message to {to}"));
-    let work = move |world: &mut _, answer: crate::ask::Answer<()>| {
+    let work = move |world: &mut _, answer: crate::ask::OperationAnswer<()>| {
         messages::send(world, &domain, &to, &text);
         answer.complete(Ok(()));
     };
     call.shared.ask(work).await?;
-    Ok(Reply::done().with_status(StatusCode::ACCEPTED))
+    Ok(ApiReply::done().with_status(StatusCode::ACCEPTED))
 }
 
-pub(super) async fn announce(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn announce(call: ApiCall) -> Result<ApiReply, Problem> {
     let (domain, text) = (on(&call)?, text(&call)?);
     let (to, whom) = match call.body.text("to") {
-        Some("all") => (Audience::All, "all accounts"),
-        _ => (Audience::Online, "who is online"),
+        Some("all") => (MessageAudience::All, "all accounts"),
+        _ => (MessageAudience::Online, "who is online"),
     };
     call.note(&domain, format!("announced to {whom}: {}", text.body));
-    let work = move |world: &mut _, answer: crate::ask::Answer<()>| {
+    let work = move |world: &mut _, answer: crate::ask::OperationAnswer<()>| {
         messages::announce(world, &domain, to, &text);
         answer.complete(Ok(()));
     };
     call.shared.ask(work).await?;
-    Ok(Reply::done().with_status(StatusCode::ACCEPTED))
+    Ok(ApiReply::done().with_status(StatusCode::ACCEPTED))
 }
 
-pub(super) async fn motd(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn motd(call: ApiCall) -> Result<ApiReply, Problem> {
     let domain = on(&call)?;
     let text =
         call.shared.ask(move |world, answer| messages::motd(world, &domain, |_, text| answer.complete(text))).await?;
     let text = text.ok_or_else(|| Problem::missing("there is no message of the day"))?;
-    Ok(Reply::json(&json!({ "subject": text.subject, "body": text.body })))
+    Ok(ApiReply::json(&json!({ "subject": text.subject, "body": text.body })))
 }
 
-pub(super) async fn set_motd(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn set_motd(call: ApiCall) -> Result<ApiReply, Problem> {
     let text = text(&call)?;
     put(call, Some(text), "set the message of the day").await
 }
 
-pub(super) async fn delete_motd(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn delete_motd(call: ApiCall) -> Result<ApiReply, Problem> {
     put(call, None, "removed the message of the day").await
 }
 
-async fn put(call: Call, text: Option<Text>, what: &str) -> Result<Reply, Problem> {
+async fn put(call: ApiCall, text: Option<Text>, what: &str) -> Result<ApiReply, Problem> {
     let domain = on(&call)?;
     let of = domain.clone();
     call.shared.ask(move |world, answer| messages::set_motd(world, &of, text, |_, set| answer.complete(set))).await?;
     call.note(&domain, what.to_owned());
-    Ok(Reply::done())
+    Ok(ApiReply::done())
 }
 
 /// Returns the domain of the path, if announcements are on there.
-fn on(call: &Call) -> Result<String, Problem> {
+fn on(call: &ApiCall) -> Result<String, Problem> {
     let domain = call.domain(0)?;
     match call.shared.has_module(&domain, "announce") {
         true => Ok(domain),
@@ -72,7 +72,7 @@ fn on(call: &Call) -> Result<String, Problem> {
     }
 }
 
-fn text(call: &Call) -> Result<Text, Problem> {
+fn text(call: &ApiCall) -> Result<Text, Problem> {
     let text = |name| call.body.text(name).map(str::to_owned);
     let text = Text { subject: text("subject"), body: text("body").unwrap_or_default() };
     let is_sayable = |text: &str| messages::is_sayable(text);

@@ -8,12 +8,12 @@ use rookery_profile::sampler::{MOST_RATE, Sampled, Sampler, USUAL_RATE, Unsample
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::call::{Call, Reply};
-use super::field::{Field, Kind};
+use super::call::{ApiCall, ApiReply};
+use super::field::{ApiField, ApiFieldKind};
 use super::problem::Problem;
 
 /// Takes a profile. If the client goes away before the end, it ends, too.
-pub(super) async fn take(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn take(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
     let seconds = call.body.number("seconds").unwrap_or(USUAL_SECONDS);
     let rate = call.body.number("rate").unwrap_or(USUAL_RATE.into());
@@ -22,10 +22,10 @@ pub(super) async fn take(call: Call) -> Result<Reply, Problem> {
     call.note("", format!("began to sample the stacks of the server for {seconds} seconds, at {rate} Hz"));
     sleep(Duration::from_secs(seconds)).await;
     let sampled = apart(move || sampler.finish()).await?;
-    Ok(Reply::json(&shown(&sampled)))
+    Ok(ApiReply::json(&shown(&sampled)))
 }
 
-/// Does what takes milliseconds where it holds up nobody.
+/// Runs work that takes milliseconds where it holds up nobody.
 async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T, Unsampled> + Send + 'static) -> Result<T, Problem> {
     let done = tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::Late)?;
     done.map_err(|unsampled| match unsampled {
@@ -36,7 +36,7 @@ async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T, Unsampled> + 
 }
 
 fn shown(sampled: &Sampled) -> Value {
-    let module = |module: &rookery_profile::sampler::Module| json!({ "path": module.path, "file": module.file });
+    let module = |module: &rookery_profile::sampler::SampledModule| json!({ "path": module.path, "file": module.file });
     let stack = |stack: &rookery_profile::sampler::Stack| json!({ "thread": stack.thread, "samples": stack.samples, "frames": stack.frames });
     json!({
         "rate": sampled.rate,
@@ -49,16 +49,16 @@ fn shown(sampled: &Sampled) -> Value {
 }
 
 /// The members of a request.
-pub(super) const FIELDS: &[Field] = &[
-    Field {
+pub(super) const FIELDS: &[ApiField] = &[
+    ApiField {
         name: "seconds",
-        kind: Kind::Number { min: 1, max: MOST_SECONDS },
+        kind: ApiFieldKind::Number { min: 1, max: MOST_SECONDS },
         is_required: false,
-        doc: "How long stacks are sampled; 10 if nothing is said.",
+        doc: "Seconds for which stacks are sampled; 10 by default.",
     },
-    Field {
+    ApiField {
         name: "rate",
-        kind: Kind::Number { min: 1, max: MOST_RATE as u64 },
+        kind: ApiFieldKind::Number { min: 1, max: MOST_RATE as u64 },
         is_required: false,
         doc: "Samples for each second of CPU that the server takes; 99 if nothing is said.",
     },

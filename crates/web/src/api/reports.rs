@@ -2,30 +2,30 @@
 
 use rookery_base::date;
 use rookery_jid::Jid;
-use rookery_operations::reports::{self, Report};
+use rookery_operations::reports::{self, AbuseReport};
 use serde_json::{Value, json};
 
-use super::call::{Call, Reply};
+use super::call::{ApiCall, ApiReply};
 use super::problem::Problem;
 
-pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn list(call: ApiCall) -> Result<ApiReply, Problem> {
     let domain = call.domain(0)?;
     let listed = call.shared.wait(reports::list(&call.shared.stores, &domain)).await?;
     let items: Vec<_> = listed.iter().map(shown).collect();
-    Ok(Reply::json(&json!({ "items": items, "next": null })))
+    Ok(ApiReply::json(&json!({ "items": items, "next": null })))
 }
 
-pub(super) async fn dismiss(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn dismiss(call: ApiCall) -> Result<ApiReply, Problem> {
     let domain = call.domain(0)?;
     let id = call.variable(1).to_owned();
     if !call.shared.wait(reports::dismiss(&call.shared.stores, &domain, &id)).await? {
         return Err(Problem::missing("there is no such report"));
     }
     call.note(&domain, format!("dismissed a report of abuse: {id}"));
-    Ok(Reply::done())
+    Ok(ApiReply::done())
 }
 
-fn shown(report: &Report) -> Value {
+fn shown(report: &AbuseReport) -> Value {
     json!({
         "id": report.id,
         "time": date::timestamp(report.unix_ms),

@@ -1,16 +1,16 @@
 //! Rooms.
 
 use rookery_jid::Jid;
-use rookery_operations::rooms::{self, Described, Listed, Wanted};
+use rookery_operations::rooms::{self, Described, RoomListing, WantedSettings};
 use rookery_operations::{Refusal, messages};
 use serde_json::{Value, json};
 
-use super::call::{Call, Reply};
+use super::call::{ApiCall, ApiReply};
 use super::problem::Problem;
-use crate::ask::Answer;
+use crate::ask::OperationAnswer;
 use crate::form::encode;
 
-pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn list(call: ApiCall) -> Result<ApiReply, Problem> {
     let (domain, (after, limit)) = (call.domain(0)?, call.page()?);
     let settings = call.shared.settings();
     let host = settings.hub.domains.iter().find(|found| found.name == domain).and_then(rooms::host);
@@ -25,18 +25,18 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     found.truncate(limit);
     let next = found.last().filter(|_| is_cut).map(|room| room.room.as_str());
     let items: Vec<_> = found.iter().map(item).collect();
-    Ok(Reply::json(&json!({ "items": items, "next": next })))
+    Ok(ApiReply::json(&json!({ "items": items, "next": next })))
 }
 
-pub(super) async fn get(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn get(call: ApiCall) -> Result<ApiReply, Problem> {
     let room = call.address(0)?;
     let of = room.clone();
     let described =
         call.shared.ask(move |world, answer| rooms::describe(world, of, |_, found| answer.complete(found))).await?;
-    Ok(Reply::json(&shown(&room, &described)))
+    Ok(ApiReply::json(&shown(&room, &described)))
 }
 
-pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn create(call: ApiCall) -> Result<ApiReply, Problem> {
     let domain = call.domain(0)?;
     let settings = call.shared.settings();
     let host = settings.hub.domains.iter().find(|found| found.name == domain).and_then(rooms::host);
@@ -48,38 +48,38 @@ pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
     if owner.local().is_none() || owner.resource().is_some() {
         return Err(no_owner().into());
     }
-    let wanted = Wanted { is_persistent: Some(true), ..wanted(&call)? };
+    let wanted = WantedSettings { is_persistent: Some(true), ..wanted(&call)? };
     let of = room.clone();
-    let work = move |world: &mut _, answer: Answer<_>| {
+    let work = move |world: &mut _, answer: OperationAnswer<_>| {
         rooms::create(world, of, owner, wanted, |_, made| answer.complete(made));
     };
     call.shared.ask(work).await?;
     call.note(&domain, format!("made a room: {room}"));
-    Ok(Reply::json(&json!({ "jid": room.as_str() })).created(&format!("/rooms/{}", encode(room.as_str()))))
+    Ok(ApiReply::json(&json!({ "jid": room.as_str() })).created(&format!("/rooms/{}", encode(room.as_str()))))
 }
 
-pub(super) async fn change(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn change(call: ApiCall) -> Result<ApiReply, Problem> {
     let room = call.address(0)?;
-    let wanted = Wanted { is_persistent: call.body.switch("persistent"), ..wanted(&call)? };
+    let wanted = WantedSettings { is_persistent: call.body.switch("persistent"), ..wanted(&call)? };
     let of = room.clone();
-    let work = move |world: &mut _, answer: Answer<_>| {
+    let work = move |world: &mut _, answer: OperationAnswer<_>| {
         rooms::configure(world, of, wanted, |_, done| answer.complete(done));
     };
     call.shared.ask(work).await?;
     let domain = call.shared.domain_of(room.domain()).unwrap_or_default();
     call.note(&domain, format!("changed the settings of a room: {room}"));
-    Ok(Reply::done())
+    Ok(ApiReply::done())
 }
 
 /// Returns the settings that a request names, but for whether the room stays.
-fn wanted(call: &Call) -> Result<Wanted, Refusal> {
+fn wanted(call: &ApiCall) -> Result<WantedSettings, Refusal> {
     let text = |name: &str| match call.body.text(name) {
         Some(text) if !messages::is_sayable(text) => {
             Err(Refusal::Impossible(format!("{name} has characters that XML has no word for")))
         }
         text => Ok(text.map(str::to_owned)),
     };
-    Ok(Wanted {
+    Ok(WantedSettings {
         name: text("name")?,
         description: text("description")?,
         is_public: call.body.switch("public"),
@@ -88,7 +88,7 @@ fn wanted(call: &Call) -> Result<Wanted, Refusal> {
     })
 }
 
-pub(super) async fn destroy(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn destroy(call: ApiCall) -> Result<ApiReply, Problem> {
     let room = call.address(0)?;
     let reason = call.query.text("reason").map(str::to_owned);
     if !reason.as_deref().is_none_or(messages::is_sayable) {
@@ -98,10 +98,10 @@ pub(super) async fn destroy(call: Call) -> Result<Reply, Problem> {
     call.shared.ask(move |world, answer| rooms::destroy(world, of, reason, |_, done| answer.complete(done))).await?;
     let domain = call.shared.domain_of(room.domain()).unwrap_or_default();
     call.note(&domain, format!("destroyed a room: {room}"));
-    Ok(Reply::done())
+    Ok(ApiReply::done())
 }
 
-fn item(room: &Listed) -> Value {
+fn item(room: &RoomListing) -> Value {
     json!({ "jid": room.room.as_str(), "name": room.name, "public": room.is_public, "persistent": room.is_persistent })
 }
 

@@ -4,24 +4,24 @@ use std::path::Path;
 
 use rookery_base::date;
 use rookery_operations::Refusal;
-use rookery_shard::{Census, Report};
+use rookery_shard::{Report, ShardCensus};
 use serde_json::{Value, json};
 
-use super::call::{Call, Reply};
+use super::call::{ApiCall, ApiReply};
 use super::problem::Problem;
 use crate::ServedCertificate;
-use crate::comparison::{Change, Compared};
-use crate::health::{self, Fill, Space};
+use crate::comparison::{ChangedValue, ComparedValues};
+use crate::health::{self, DiskFill, Space};
 
-pub(super) async fn status(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn status(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
     let (settings, instance) = (call.shared.settings(), &call.shared.instance);
     let accounts = call.shared.wait(call.shared.stores.accounts.count(None)).await?;
-    let Census { coverage, sessions, by_domain, connections, .. } = call.shared.census().await;
+    let ShardCensus { coverage, sessions, by_domain, connections, .. } = call.shared.census().await;
     let away = by_domain.iter().filter(|((_, carrier), _)| carrier.transport.is_none());
     let waiting_sessions: usize = away.map(|(_, count)| count).sum();
     let certificates: Vec<_> = settings.certificates.iter().map(certificate).collect();
-    Ok(Reply::json(&json!({
+    Ok(ApiReply::json(&json!({
         "version": env!("CARGO_PKG_VERSION"),
         "process": std::process::id(),
         "started": date::timestamp(instance.started_ms),
@@ -38,42 +38,42 @@ pub(super) async fn status(call: Call) -> Result<Reply, Problem> {
     })))
 }
 
-pub(super) async fn readiness(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn readiness(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
     let found = health::readiness(&call.shared).await;
     let (Ok(state) | Err(state)) = found;
-    Ok(Reply::json(&json!({ "ready": found.is_ok(), "state": state })))
+    Ok(ApiReply::json(&json!({ "ready": found.is_ok(), "state": state })))
 }
 
-pub(super) async fn reload(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn reload(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
     let reloaded = call.shared.patiently(call.shared.instance.process.reload()).await?;
     match reloaded {
         Ok(restart) => {
             call.note("", "had the configuration read again".to_owned());
-            Ok(Reply::json(&json!({ "restart": restart })))
+            Ok(ApiReply::json(&json!({ "restart": restart })))
         }
         Err(words) => Err(Refusal::Impossible(words).into()),
     }
 }
 
-pub(super) async fn changes(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn changes(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
     let compared = call.shared.patiently(call.shared.instance.comparer.compare()).await?;
-    let Compared { file, changes } = compared.map_err(Refusal::Impossible)?;
+    let ComparedValues { file, changes } = compared.map_err(Refusal::Impossible)?;
     let changes: Vec<_> = changes.iter().map(change).collect();
-    Ok(Reply::json(&json!({ "file": file.map(|file| file.display().to_string()), "changes": changes })))
+    Ok(ApiReply::json(&json!({ "file": file.map(|file| file.display().to_string()), "changes": changes })))
 }
 
-pub(super) async fn streams(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn streams(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
     let door = call.shared.door.clone();
     let all = tokio::task::spawn_blocking(move || door.servers()).await.map_err(|_| Refusal::Late)?;
     let items: Vec<_> = all.iter().map(stream).collect();
-    Ok(Reply::json(&json!({ "items": items, "next": null })))
+    Ok(ApiReply::json(&json!({ "items": items, "next": null })))
 }
 
-pub(super) async fn close_streams(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn close_streams(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
     let missing = |_| Problem::missing("there is no such server");
     let server = rookery_jid::prepare_domain(call.variable(0)).map_err(missing)?.into_owned();
@@ -81,15 +81,15 @@ pub(super) async fn close_streams(call: Call) -> Result<Reply, Problem> {
     let closed = tokio::task::spawn_blocking(move || door.close_servers(&remote, None));
     let closed = closed.await.map_err(|_| Refusal::Late)?;
     call.note("", format!("closed {closed} streams with {server}"));
-    Ok(Reply::json(&json!({ "ended": closed })))
+    Ok(ApiReply::json(&json!({ "ended": closed })))
 }
 
 /// Returns how much room the disk has; null if the system doesn't say.
 fn disk(folder: &Path) -> Value {
     let state = |fill| match fill {
-        Fill::Fine => "fine",
-        Fill::Low => "low",
-        Fill::Full => "full",
+        DiskFill::Fine => "fine",
+        DiskFill::Low => "low",
+        DiskFill::Full => "full",
     };
     let shown =
         |space: Space| json!({ "free_bytes": space.free, "total_bytes": space.total, "state": state(space.fill()) });
@@ -105,7 +105,7 @@ fn certificate(served: &ServedCertificate) -> Value {
     })
 }
 
-fn change(change: &Change) -> Value {
+fn change(change: &ChangedValue) -> Value {
     json!({
         "key": change.key,
         "running": change.running,

@@ -6,12 +6,12 @@ use rookery_operations::sessions::{self, SessionInfo};
 use rookery_operations::{Gathered, Refusal};
 use serde_json::{Value, json};
 
-use super::call::{Call, Reply};
+use super::call::{ApiCall, ApiReply};
 use super::problem::Problem;
 
-pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn list(call: ApiCall) -> Result<ApiReply, Problem> {
     let (domain, (after, limit)) = (call.domain(0)?, call.page()?);
-    let work = move |world: &mut _, answer: crate::ask::Answer<_>| {
+    let work = move |world: &mut _, answer: crate::ask::OperationAnswer<_>| {
         sessions::list(world, &domain, after, limit, |_, found| answer.complete(Ok(found)));
     };
     let Gathered { items: mut found, is_partial }: Gathered<SessionInfo> = call.shared.ask(work).await?;
@@ -23,30 +23,30 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     if is_partial {
         part["partial"] = true.into();
     }
-    Ok(Reply::json(&part))
+    Ok(ApiReply::json(&part))
 }
 
-pub(super) async fn of_user(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn of_user(call: ApiCall) -> Result<ApiReply, Problem> {
     let account = call.address(0)?;
     if !call.shared.wait(call.shared.stores.accounts.exists(account.as_ref())).await? {
         return Err(Problem::missing(format!("there is no account {account}")));
     }
-    let work = move |world: &mut _, answer: crate::ask::Answer<_>| {
+    let work = move |world: &mut _, answer: crate::ask::OperationAnswer<_>| {
         sessions::of(world, &account, |_, found| answer.complete(found));
     };
     let found: Vec<SessionInfo> = call.shared.ask(work).await?;
     let items: Vec<_> = found.iter().map(session).collect();
-    Ok(Reply::json(&json!({ "items": items, "next": null })))
+    Ok(ApiReply::json(&json!({ "items": items, "next": null })))
 }
 
-pub(super) async fn end_all(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn end_all(call: ApiCall) -> Result<ApiReply, Problem> {
     let account = call.address(0)?;
     let ended = end(&call, account.clone()).await?;
     call.note(account.domain(), format!("ended {ended} sessions: {account}"));
-    Ok(Reply::json(&json!({ "ended": ended })))
+    Ok(ApiReply::json(&json!({ "ended": ended })))
 }
 
-pub(super) async fn end_one(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn end_one(call: ApiCall) -> Result<ApiReply, Problem> {
     let account = call.address(0)?;
     let missing = || Problem::missing("there is no such session");
     let session = Jid::new(account.local(), account.domain(), Some(call.variable(1))).map_err(|_| missing())?;
@@ -54,10 +54,10 @@ pub(super) async fn end_one(call: Call) -> Result<Reply, Problem> {
         return Err(missing());
     }
     call.note(account.domain(), format!("ended a session: {session}"));
-    Ok(Reply::done())
+    Ok(ApiReply::done())
 }
 
-async fn end(call: &Call, address: Jid) -> Result<usize, Refusal> {
+async fn end(call: &ApiCall, address: Jid) -> Result<usize, Refusal> {
     call.shared.ask(move |world, answer| sessions::end(world, address, |_, ended| answer.complete(ended))).await
 }
 

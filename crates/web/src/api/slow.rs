@@ -4,15 +4,15 @@ use rookery_base::date;
 use rookery_observe::{SlowEvent, slow};
 use serde_json::{Map, Value, json};
 
-use super::call::{Call, Reply};
+use super::call::{ApiCall, ApiReply};
 use super::problem::Problem;
 
-pub(super) async fn events(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn events(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
     let counts: Map<String, Value> =
         slow().counts().map(|(kind, count)| (kind.name().to_owned(), count.into())).collect();
     let events: Vec<_> = slow().newest().iter().map(event).collect();
-    Ok(Reply::json(&json!({ "limit_ms": slow().limit_ms(), "counts": counts, "events": events })))
+    Ok(ApiReply::json(&json!({ "limit_ms": slow().limit_ms(), "counts": counts, "events": events })))
 }
 
 fn event(event: &SlowEvent) -> Value {

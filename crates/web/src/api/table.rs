@@ -5,8 +5,8 @@ use std::pin::Pin;
 
 use rookery_operations::api_tokens::Scope;
 
-use super::call::{Call, Reply};
-use super::field::{Field, Kind};
+use super::call::{ApiCall, ApiReply};
+use super::field::{ApiField, ApiFieldKind};
 use super::given::{
     AFTER, BODY, DAYS, LIMIT, PASSWORD, ROOM_DESCRIPTION, ROOM_LOCAL, ROOM_MEMBERS_ONLY, ROOM_NAME, ROOM_OWNER,
     ROOM_PERSISTENT, ROOM_PUBLIC, SUBJECT,
@@ -16,8 +16,8 @@ use super::{
     doctor, domains, invitations, messages, profile, readings, reports, rooms, server, sessions, slow, top, users,
 };
 
-/// One operation.
-pub(crate) struct Operation {
+/// One method of one path: what it wants, does and returns.
+pub(crate) struct ApiOperation {
     /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
     pub method: &'static str,
     /// Its path behind the prefix, with variables such as `{jid}`.
@@ -29,22 +29,22 @@ pub(crate) struct Operation {
     /// The scope that a token needs.
     pub scope: Scope,
     /// The parameters that the query may have.
-    pub query: &'static [Field],
+    pub query: &'static [ApiField],
     /// The members that the body may have, if it takes one.
-    pub body: Option<&'static [Field]>,
+    pub body: Option<&'static [ApiField]>,
     /// The status of success, with what it means.
     pub success: (u16, &'static str),
     /// The content of a successful response.
-    pub answer: Content,
+    pub answer: ResponseContent,
     /// Errors beyond those that all operations have.
     pub errors: &'static [u16],
-    /// Does it.
-    pub run: fn(Call) -> Answering,
+    /// Runs the operation.
+    pub run: fn(ApiCall) -> Answering,
 }
 
 /// The content of an operation's response.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Content {
+pub(crate) enum ResponseContent {
     /// Nothing.
     Nothing,
     /// JSON of the schema of this name.
@@ -56,11 +56,11 @@ pub(crate) enum Content {
 }
 
 /// An answer on its way.
-pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Reply, Problem>> + Send>>;
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<ApiReply, Problem>> + Send>>;
 
 /// All operations, in the order of the description.
-pub(crate) const OPERATIONS: &[Operation] = &[
-    Operation {
+pub(crate) const OPERATIONS: &[ApiOperation] = &[
+    ApiOperation {
         method: "GET",
         path: "/statistics",
         id: "getStatistics",
@@ -69,11 +69,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: None,
         success: (200, "The counts at this moment."),
-        answer: Content::Json("Statistics"),
+        answer: ResponseContent::Json("Statistics"),
         errors: &[],
         run: |call| Box::pin(domains::statistics(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/status",
         id: "getStatus",
@@ -82,11 +82,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: None,
         success: (200, "The state at this moment."),
-        answer: Content::Json("Status"),
+        answer: ResponseContent::Json("Status"),
         errors: &[],
         run: |call| Box::pin(server::status(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/readiness",
         id: "getReadiness",
@@ -95,11 +95,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: None,
         success: (200, "The state at this moment, in words."),
-        answer: Content::Json("Readiness"),
+        answer: ResponseContent::Json("Readiness"),
         errors: &[],
         run: |call| Box::pin(server::readiness(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/readings",
         id: "read",
@@ -108,11 +108,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: readings::FIELDS,
         body: None,
         success: (200, "A reading for each request, in the order in which they came."),
-        answer: Content::Json("Readings"),
+        answer: ResponseContent::Json("Readings"),
         errors: &[404],
         run: |call| Box::pin(readings::once(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/readings/events",
         id: "follow",
@@ -121,11 +121,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: readings::FIELDS,
         body: None,
         success: (200, "The events, until the client goes."),
-        answer: Content::Document("text/event-stream"),
+        answer: ResponseContent::Document("text/event-stream"),
         errors: &[404],
         run: |call| Box::pin(readings::stream(call)),
     },
-    Operation {
+    ApiOperation {
         method: "POST",
         path: "/reload",
         id: "reload",
@@ -134,63 +134,63 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: None,
         success: (200, "They were read; what needs a restart to count."),
-        answer: Content::Json("Reloaded"),
+        answer: ResponseContent::Json("Reloaded"),
         errors: &[422],
         run: |call| Box::pin(server::reload(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/configuration/changes",
         id: "getConfigurationChanges",
-        summary: "What differs between the configuration by which the server goes and its file: what a reload, or a restart, would change.",
+        summary: "The differences between the configuration in force and its file: what a reload, or a restart, would change.",
         scope: Scope::ServerWrite,
         query: &[],
         body: None,
         success: (200, "The values that differ, as TOML, without secrets."),
-        answer: Content::Json("ConfigurationChanges"),
+        answer: ResponseContent::Json("ConfigurationChanges"),
         errors: &[422],
         run: |call| Box::pin(server::changes(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/top",
         id: "getTop",
-        summary: "What the server does: counts since its start, values of this moment, and a list of its parts. Rates are the differences of two answers.",
+        summary: "The server's activity: counts since its start, values of this moment, and a list of its parts. Rates are the differences of two answers.",
         scope: Scope::ObserveRead,
         query: top::FIELDS,
         body: None,
         success: (200, "The counts and the list."),
-        answer: Content::Json("Top"),
+        answer: ResponseContent::Json("Top"),
         errors: &[],
         run: |call| Box::pin(top::top(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/doctor",
         id: "getDoctor",
-        summary: "What is wrong with the server, in sentences with numbers: why it matters and what to do. It looks for a second.",
+        summary: "A diagnosis of the server, in sentences with numbers: what is wrong, why it matters and what to do. It looks for a second.",
         scope: Scope::ObserveRead,
         query: &[],
         body: None,
         success: (200, "The findings, the graver ones first."),
-        answer: Content::Json("Doctor"),
+        answer: ResponseContent::Json("Doctor"),
         errors: &[],
         run: |call| Box::pin(doctor::examine(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/slow",
         id: "getSlow",
-        summary: "What has taken the server longer than it should: the newest events, and how many there were since the start.",
+        summary: "The newest events that took the server longer than they should, and how many there were since the start.",
         scope: Scope::ObserveRead,
         query: &[],
         body: None,
         success: (200, "The events, oldest first."),
-        answer: Content::Json("Slow"),
+        answer: ResponseContent::Json("Slow"),
         errors: &[],
         run: |call| Box::pin(slow::events(call)),
     },
-    Operation {
+    ApiOperation {
         method: "POST",
         path: "/profile",
         id: "takeProfile",
@@ -199,11 +199,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: Some(profile::FIELDS),
         success: (200, "The stacks, as places in files."),
-        answer: Content::Json("Profile"),
+        answer: ResponseContent::Json("Profile"),
         errors: &[409],
         run: |call| Box::pin(profile::take(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/streams",
         id: "listStreams",
@@ -212,11 +212,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: None,
         success: (200, "The streams."),
-        answer: Content::List("Stream"),
+        answer: ResponseContent::List("Stream"),
         errors: &[],
         run: |call| Box::pin(server::streams(call)),
     },
-    Operation {
+    ApiOperation {
         method: "DELETE",
         path: "/streams/{server}",
         id: "closeStreams",
@@ -224,12 +224,12 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         scope: Scope::StreamsWrite,
         query: &[],
         body: None,
-        success: (200, "How many that were."),
-        answer: Content::Json("Ended"),
+        success: (200, "The number of them."),
+        answer: ResponseContent::Json("Ended"),
         errors: &[],
         run: |call| Box::pin(server::close_streams(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/log",
         id: "getLog",
@@ -238,11 +238,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[LIMIT],
         body: None,
         success: (200, "The entries."),
-        answer: Content::List("LogEntry"),
+        answer: ResponseContent::List("LogEntry"),
         errors: &[],
         run: |call| Box::pin(domains::log(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/domains",
         id: "listDomains",
@@ -251,11 +251,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: None,
         success: (200, "The domains."),
-        answer: Content::List("Domain"),
+        answer: ResponseContent::List("Domain"),
         errors: &[],
         run: |call| Box::pin(domains::list(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/domains/{domain}",
         id: "getDomain",
@@ -264,11 +264,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: None,
         success: (200, "The domain."),
-        answer: Content::Json("DomainDetails"),
+        answer: ResponseContent::Json("DomainDetails"),
         errors: &[],
         run: |call| Box::pin(domains::get(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/domains/{domain}/users",
         id: "listUsers",
@@ -277,20 +277,20 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[
             AFTER,
             LIMIT,
-            Field {
+            ApiField {
                 name: "search",
-                kind: Kind::Text { min: 1, max: 100 },
+                kind: ApiFieldKind::Text { min: 1, max: 100 },
                 is_required: false,
                 doc: "Only those whose names contain this. A part may then be short and still not be the last one.",
             },
         ],
         body: None,
         success: (200, "A part of the list."),
-        answer: Content::List("UserItem"),
+        answer: ResponseContent::List("UserItem"),
         errors: &[422],
         run: |call| Box::pin(users::list(call)),
     },
-    Operation {
+    ApiOperation {
         method: "POST",
         path: "/domains/{domain}/users",
         id: "addUser",
@@ -298,20 +298,20 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         scope: Scope::UsersWrite,
         query: &[],
         body: Some(&[
-            Field {
+            ApiField {
                 name: "name",
-                kind: Kind::Text { min: 1, max: 1023 },
+                kind: ApiFieldKind::Text { min: 1, max: 1023 },
                 is_required: true,
                 doc: "The part of its address before the @.",
             },
             PASSWORD,
         ]),
         success: (201, "It was made."),
-        answer: Content::Json("UserItem"),
+        answer: ResponseContent::Json("UserItem"),
         errors: &[409, 422],
         run: |call| Box::pin(users::add(call)),
     },
-    Operation {
+    ApiOperation {
         method: "POST",
         path: "/domains/{domain}/announcements",
         id: "announce",
@@ -321,19 +321,19 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         body: Some(&[
             SUBJECT,
             BODY,
-            Field {
+            ApiField {
                 name: "to",
-                kind: Kind::Choice(&["online", "all"]),
+                kind: ApiFieldKind::Choice(&["online", "all"]),
                 is_required: true,
                 doc: "Those who are available, or all accounts; who is away gets it later.",
             },
         ]),
         success: (202, "It is on its way."),
-        answer: Content::Nothing,
+        answer: ResponseContent::Nothing,
         errors: &[409, 422],
         run: |call| Box::pin(messages::announce(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/domains/{domain}/motd",
         id: "getMotd",
@@ -342,11 +342,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: None,
         success: (200, "The message."),
-        answer: Content::Json("Motd"),
+        answer: ResponseContent::Json("Motd"),
         errors: &[409],
         run: |call| Box::pin(messages::motd(call)),
     },
-    Operation {
+    ApiOperation {
         method: "PUT",
         path: "/domains/{domain}/motd",
         id: "setMotd",
@@ -355,11 +355,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: Some(&[SUBJECT, BODY]),
         success: (204, "It is set."),
-        answer: Content::Nothing,
+        answer: ResponseContent::Nothing,
         errors: &[409, 422],
         run: |call| Box::pin(messages::set_motd(call)),
     },
-    Operation {
+    ApiOperation {
         method: "DELETE",
         path: "/domains/{domain}/motd",
         id: "deleteMotd",
@@ -368,11 +368,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: None,
         success: (204, "There is none any more."),
-        answer: Content::Nothing,
+        answer: ResponseContent::Nothing,
         errors: &[409],
         run: |call| Box::pin(messages::delete_motd(call)),
     },
-    Operation {
+    ApiOperation {
         method: "POST",
         path: "/domains/{domain}/messages",
         id: "sendMessage",
@@ -380,9 +380,9 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         scope: Scope::MessagesWrite,
         query: &[],
         body: Some(&[
-            Field {
+            ApiField {
                 name: "to",
-                kind: Kind::Text { min: 1, max: 3071 },
+                kind: ApiFieldKind::Text { min: 1, max: 3071 },
                 is_required: true,
                 doc: "The address, here or elsewhere.",
             },
@@ -390,11 +390,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
             BODY,
         ]),
         success: (202, "It is on its way."),
-        answer: Content::Nothing,
+        answer: ResponseContent::Nothing,
         errors: &[422],
         run: |call| Box::pin(messages::send(call)),
     },
-    Operation {
+    ApiOperation {
         method: "POST",
         path: "/domains/{domain}/invitations",
         id: "invite",
@@ -402,20 +402,20 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         scope: Scope::InvitationsWrite,
         query: &[],
         body: Some(&[
-            Field {
+            ApiField {
                 name: "name",
-                kind: Kind::Text { min: 1, max: 1023 },
+                kind: ApiFieldKind::Text { min: 1, max: 1023 },
                 is_required: false,
                 doc: "The part before the @ in the address of the account; without it, the user chooses.",
             },
             DAYS,
         ]),
         success: (201, "The link."),
-        answer: Content::Json("Invitation"),
+        answer: ResponseContent::Json("Invitation"),
         errors: &[409, 422],
         run: |call| Box::pin(invitations::invite(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/domains/{domain}/reports",
         id: "listReports",
@@ -424,11 +424,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: None,
         success: (200, "All of them."),
-        answer: Content::List("Report"),
+        answer: ResponseContent::List("Report"),
         errors: &[],
         run: |call| Box::pin(reports::list(call)),
     },
-    Operation {
+    ApiOperation {
         method: "DELETE",
         path: "/domains/{domain}/reports/{report}",
         id: "dismissReport",
@@ -437,11 +437,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: None,
         success: (204, "It is gone."),
-        answer: Content::Nothing,
+        answer: ResponseContent::Nothing,
         errors: &[],
         run: |call| Box::pin(reports::dismiss(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/domains/{domain}/sessions",
         id: "listSessions",
@@ -450,11 +450,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[AFTER, LIMIT],
         body: None,
         success: (200, "A part of the list."),
-        answer: Content::List("Session"),
+        answer: ResponseContent::List("Session"),
         errors: &[422],
         run: |call| Box::pin(sessions::list(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/domains/{domain}/rooms",
         id: "listRooms",
@@ -463,11 +463,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[AFTER, LIMIT],
         body: None,
         success: (200, "A part of the list."),
-        answer: Content::List("RoomItem"),
+        answer: ResponseContent::List("RoomItem"),
         errors: &[409, 422],
         run: |call| Box::pin(rooms::list(call)),
     },
-    Operation {
+    ApiOperation {
         method: "POST",
         path: "/domains/{domain}/rooms",
         id: "createRoom",
@@ -476,11 +476,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: Some(&[ROOM_LOCAL, ROOM_OWNER, ROOM_NAME, ROOM_DESCRIPTION, ROOM_PUBLIC, ROOM_MEMBERS_ONLY]),
         success: (201, "It is made."),
-        answer: Content::Json("NewRoom"),
+        answer: ResponseContent::Json("NewRoom"),
         errors: &[409, 422],
         run: |call| Box::pin(rooms::create(call)),
     },
-    Operation {
+    ApiOperation {
         method: "PATCH",
         path: "/rooms/{room}",
         id: "changeRoom",
@@ -489,11 +489,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: Some(&[ROOM_NAME, ROOM_DESCRIPTION, ROOM_PUBLIC, ROOM_MEMBERS_ONLY, ROOM_PERSISTENT]),
         success: (204, "They are changed."),
-        answer: Content::Nothing,
+        answer: ResponseContent::Nothing,
         errors: &[422],
         run: |call| Box::pin(rooms::change(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/rooms/{room}",
         id: "getRoom",
@@ -502,29 +502,29 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: None,
         success: (200, "The room."),
-        answer: Content::Json("Room"),
+        answer: ResponseContent::Json("Room"),
         errors: &[],
         run: |call| Box::pin(rooms::get(call)),
     },
-    Operation {
+    ApiOperation {
         method: "DELETE",
         path: "/rooms/{room}",
         id: "destroyRoom",
         summary: "Destroy a room. Its occupants are told so.",
         scope: Scope::RoomsWrite,
-        query: &[Field {
+        query: &[ApiField {
             name: "reason",
-            kind: Kind::Text { min: 1, max: 500 },
+            kind: ApiFieldKind::Text { min: 1, max: 500 },
             is_required: false,
             doc: "The reason that its occupants are told.",
         }],
         body: None,
         success: (204, "It is gone."),
-        answer: Content::Nothing,
+        answer: ResponseContent::Nothing,
         errors: &[422],
         run: |call| Box::pin(rooms::destroy(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/users/{jid}",
         id: "getUser",
@@ -533,11 +533,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: None,
         success: (200, "The account."),
-        answer: Content::Json("User"),
+        answer: ResponseContent::Json("User"),
         errors: &[],
         run: |call| Box::pin(users::get(call)),
     },
-    Operation {
+    ApiOperation {
         method: "PATCH",
         path: "/users/{jid}",
         id: "changeUser",
@@ -545,20 +545,20 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         scope: Scope::UsersWrite,
         query: &[],
         body: Some(&[
-            Field { is_required: false, ..PASSWORD },
-            Field {
+            ApiField { is_required: false, ..PASSWORD },
+            ApiField {
                 name: "disabled",
-                kind: Kind::Switch,
+                kind: ApiFieldKind::Switch,
                 is_required: false,
                 doc: "True keeps it from logging in; its sessions end then.",
             },
         ]),
         success: (204, "It is changed."),
-        answer: Content::Nothing,
+        answer: ResponseContent::Nothing,
         errors: &[422],
         run: |call| Box::pin(users::change(call)),
     },
-    Operation {
+    ApiOperation {
         method: "DELETE",
         path: "/users/{jid}",
         id: "removeUser",
@@ -567,11 +567,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: None,
         success: (204, "It is gone."),
-        answer: Content::Nothing,
+        answer: ResponseContent::Nothing,
         errors: &[],
         run: |call| Box::pin(users::remove(call)),
     },
-    Operation {
+    ApiOperation {
         method: "DELETE",
         path: "/users/{jid}/archive",
         id: "emptyArchive",
@@ -580,11 +580,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: None,
         success: (204, "It is empty."),
-        answer: Content::Nothing,
+        answer: ResponseContent::Nothing,
         errors: &[],
         run: |call| Box::pin(users::empty_archive(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/users/{jid}/export",
         id: "exportUser",
@@ -593,11 +593,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: None,
         success: (200, "The document."),
-        answer: Content::Document("application/xml"),
+        answer: ResponseContent::Document("application/xml"),
         errors: &[],
         run: |call| Box::pin(users::export(call)),
     },
-    Operation {
+    ApiOperation {
         method: "POST",
         path: "/users/{jid}/password-link",
         id: "makePasswordLink",
@@ -606,11 +606,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: Some(&[DAYS]),
         success: (201, "The link."),
-        answer: Content::Json("Invitation"),
+        answer: ResponseContent::Json("Invitation"),
         errors: &[409],
         run: |call| Box::pin(invitations::password_link(call)),
     },
-    Operation {
+    ApiOperation {
         method: "GET",
         path: "/users/{jid}/sessions",
         id: "listUserSessions",
@@ -619,11 +619,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: None,
         success: (200, "The sessions."),
-        answer: Content::List("Session"),
+        answer: ResponseContent::List("Session"),
         errors: &[],
         run: |call| Box::pin(sessions::of_user(call)),
     },
-    Operation {
+    ApiOperation {
         method: "DELETE",
         path: "/users/{jid}/sessions",
         id: "endUserSessions",
@@ -631,12 +631,12 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         scope: Scope::SessionsWrite,
         query: &[],
         body: None,
-        success: (200, "How many that were."),
-        answer: Content::Json("Ended"),
+        success: (200, "The number of them."),
+        answer: ResponseContent::Json("Ended"),
         errors: &[],
         run: |call| Box::pin(sessions::end_all(call)),
     },
-    Operation {
+    ApiOperation {
         method: "DELETE",
         path: "/users/{jid}/sessions/{resource}",
         id: "endSession",
@@ -645,7 +645,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[],
         body: None,
         success: (204, "It is ended."),
-        answer: Content::Nothing,
+        answer: ResponseContent::Nothing,
         errors: &[],
         run: |call| Box::pin(sessions::end_one(call)),
     },

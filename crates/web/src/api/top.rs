@@ -11,17 +11,17 @@ use rookery_base::date;
 use rookery_observe::SAMPLED_CALLS;
 use rookery_operations::sessions::SessionInfo;
 use rookery_operations::{Gathered, rooms, sessions};
-use rookery_shard::{Census, Report};
+use rookery_shard::{Report, ShardCensus};
 use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
 
-use super::call::{Call, Reply};
-use super::field::{Field, Kind};
+use super::call::{ApiCall, ApiReply};
+use super::field::{ApiField, ApiFieldKind};
 use super::problem::Problem;
-use crate::Shared;
+use crate::WebShared;
 use crate::ask::now_ms;
-use crate::machine::Process;
+use crate::machine::ProcessReadings;
 
 /// The CPU that questions have taken since the start, in nanoseconds.
 #[derive(Debug, Default)]
@@ -29,13 +29,13 @@ pub(crate) struct Watching(AtomicU64);
 
 /// A line of a list: what only grows, and what is so at this moment.
 #[derive(Default)]
-struct Row {
+struct TopRow {
     name: String,
     counts: Map<String, Value>,
     values: Map<String, Value>,
 }
 
-impl Row {
+impl TopRow {
     fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
@@ -52,7 +52,7 @@ impl Row {
 }
 
 /// Answers with the server as a whole, and the list that is asked for.
-pub(super) async fn top(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn top(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
     let by = call.query.text("by").unwrap_or("threads").to_owned();
     let most = call.query.number("limit").unwrap_or(USUAL_ROWS) as usize;
@@ -62,14 +62,14 @@ pub(super) async fn top(call: Call) -> Result<Reply, Problem> {
         "shards" => (counted.shards.iter().enumerate().map(shard).collect(), false),
         "sessions" => {
             let domains = shared.settings().domains.clone();
-            let work = move |world: &mut _, answer: crate::ask::Answer<_>| {
+            let work = move |world: &mut _, answer: crate::ask::OperationAnswer<_>| {
                 sessions::fullest(world, domains, most, |_, found| answer.complete(Ok(found)));
             };
             let Gathered { items, is_partial } = shared.ask(work).await?;
             (items.iter().map(session).collect(), is_partial)
         }
         "rooms" => {
-            let work = move |world: &mut _, answer: crate::ask::Answer<_>| {
+            let work = move |world: &mut _, answer: crate::ask::OperationAnswer<_>| {
                 rooms::largest(world, most, |_, found| answer.complete(Ok(found)));
             };
             let Gathered { items, is_partial } = shared.ask(work).await?;
@@ -84,7 +84,7 @@ pub(super) async fn top(call: Call) -> Result<Reply, Problem> {
     };
     let whole = whole(&counted);
     let rows: Vec<_> = rows.iter().take(most).map(shown).collect();
-    Ok(Reply::json(&json!({
+    Ok(ApiReply::json(&json!({
         "time": date::timestamp(now_ms()),
         "by": by,
         "cpu_seconds": counted.process.map_or(0.0, |process| process.cpu_seconds),
@@ -98,26 +98,26 @@ pub(super) async fn top(call: Call) -> Result<Reply, Problem> {
 
 /// The readings for an answer.
 #[derive(Default)]
-struct Counted {
-    sum: Census,
+struct TopCounted {
+    sum: ShardCensus,
     /// Each shard, if that is wanted.
-    shards: Vec<Option<Census>>,
+    shards: Vec<Option<ShardCensus>>,
     servers: Vec<Report>,
-    process: Option<Process>,
+    process: Option<ProcessReadings>,
     /// Seconds of CPU by the name of the thread.
     threads: BTreeMap<String, f64>,
 }
 
-impl Shared {
-    async fn counts_for_top(self: &std::sync::Arc<Self>, by_shard: bool) -> Counted {
+impl WebShared {
+    async fn counts_for_top(self: &std::sync::Arc<Self>, by_shard: bool) -> TopCounted {
         let shared = self.clone();
         let read = move || {
             let begun = clock_gettime(ClockId::ThreadCPUTime);
-            let counted = Counted {
+            let counted = TopCounted {
                 sum: shared.door.counts(),
                 shards: if by_shard { shared.door.counts_of_each() } else { Vec::new() },
                 servers: shared.door.servers(),
-                process: Process::read(),
+                process: ProcessReadings::read(),
                 threads: threads(),
             };
             let ended = clock_gettime(ClockId::ThreadCPUTime);
@@ -139,12 +139,12 @@ fn busiest(threads: &BTreeMap<String, f64>) -> impl Iterator<Item = (&str, f64)>
     threads.into_iter()
 }
 
-fn whole(counted: &Counted) -> Row {
-    let Census { counters, logins, unread, .. } = &counted.sum;
+fn whole(counted: &TopCounted) -> TopRow {
+    let ShardCensus { counters, logins, unread, .. } = &counted.sum;
     let (store, written) = (counters.store_waits.total(), counters.writes.total());
     let sampled = rookery_observe::SAMPLED;
     let delivery = |share| counters.delivery.quantile(share).map_or(0.0, seconds);
-    let mut row = Row::new("")
+    let mut row = TopRow::new("")
         .count("messages", counters.messages_in)
         .count("presence", counters.presence_in)
         .count("iqs", counters.iqs_in)
@@ -173,8 +173,8 @@ fn whole(counted: &Counted) -> Row {
     row
 }
 
-fn shard((number, census): (usize, &Option<Census>)) -> Row {
-    let row = Row::new(format!("shard {number}"));
+fn shard((number, census): (usize, &Option<ShardCensus>)) -> TopRow {
+    let row = TopRow::new(format!("shard {number}"));
     let Some(census) = census else { return row };
     let counters = &census.counters;
     row.count("messages", counters.messages_in)
@@ -189,13 +189,13 @@ fn shard((number, census): (usize, &Option<Census>)) -> Row {
         .value("waiting_for_store", census.tasks)
 }
 
-fn session(info: &SessionInfo) -> Row {
+fn session(info: &SessionInfo) -> TopRow {
     let address = info.address.map_or_else(|| "-".to_owned(), |address| address.ip().to_canonical().to_string());
-    Row::new(info.jid.as_str()).value("waiting_bytes", info.waiting_bytes).value("address", address)
+    TopRow::new(info.jid.as_str()).value("waiting_bytes", info.waiting_bytes).value("address", address)
 }
 
-fn room(size: &rooms::Size) -> Row {
-    Row::new(size.room.as_str())
+fn room(size: &rooms::Size) -> TopRow {
+    TopRow::new(size.room.as_str())
         .value("sessions", size.sessions)
         .value("occupants", size.occupants)
         .value("affiliations", size.affiliations)
@@ -203,7 +203,7 @@ fn room(size: &rooms::Size) -> Row {
 
 /// Returns the modules that were called while somebody watched, or have waited for the store: those
 /// first that have taken most CPU, or else waited longest.
-fn modules(census: &Census) -> Vec<Row> {
+fn modules(census: &ShardCensus) -> Vec<TopRow> {
     let none = rookery_observe::Histogram::default();
     let waits: BTreeMap<_, _> = census.counters.store_waits.iter().collect();
     let called: BTreeMap<_, _> = census.counters.modules.iter().collect();
@@ -216,7 +216,7 @@ fn modules(census: &Census) -> Vec<Row> {
     let row = |name: &str| {
         let (calls, waits) = (calls_of(name), waits_of(name));
         let nanoseconds = u64::try_from(calls.time.as_nanos()).unwrap_or(u64::MAX).saturating_mul(SAMPLED_CALLS);
-        Row::new(name)
+        TopRow::new(name)
             .count("calls", calls.count)
             .count("cpu_seconds", seconds(nanoseconds))
             .count("store_waits", waits.count())
@@ -227,15 +227,15 @@ fn modules(census: &Census) -> Vec<Row> {
     names.into_iter().map(row).collect()
 }
 
-/// Has the shards tally the calls of modules until nobody asks any more.
-fn watch_modules(shared: &Shared) {
+/// Lets the shards tally the calls of modules until nobody asks any more.
+fn watch_modules(shared: &WebShared) {
     for shard in 0..shared.door.shards() {
         shared.door.run_at(shard, |world| world.watch_modules(WATCHED_MS));
     }
 }
 
 /// Returns the remote domains, those first for which most waits.
-fn servers(reports: &[Report]) -> Vec<Row> {
+fn servers(reports: &[Report]) -> Vec<TopRow> {
     let mut domains: BTreeMap<&str, (usize, usize, &str)> = BTreeMap::new();
     for report in reports {
         let (streams, waiting, trouble) = domains.entry(&report.remote).or_default();
@@ -247,16 +247,16 @@ fn servers(reports: &[Report]) -> Vec<Row> {
     let mut domains: Vec<_> = domains.into_iter().collect();
     domains.sort_by_key(|(_, (_, waiting, _))| std::cmp::Reverse(*waiting));
     let row = |(name, (streams, waiting, trouble)): (&str, (usize, usize, &str))| {
-        Row::new(name).value("waiting", waiting).value("streams", streams).value("trouble", trouble)
+        TopRow::new(name).value("waiting", waiting).value("streams", streams).value("trouble", trouble)
     };
     domains.into_iter().map(row).collect()
 }
 
-fn thread(name: &str, cpu_seconds: f64) -> Row {
-    Row::new(name).count("cpu_seconds", cpu_seconds)
+fn thread(name: &str, cpu_seconds: f64) -> TopRow {
+    TopRow::new(name).count("cpu_seconds", cpu_seconds)
 }
 
-fn shown(row: &Row) -> Value {
+fn shown(row: &TopRow) -> Value {
     json!({ "name": row.name, "counts": row.counts, "values": row.values })
 }
 
@@ -286,16 +286,16 @@ fn read_stat(stat: &str) -> Option<(&str, u64)> {
 }
 
 /// The parameters of a request.
-pub(super) const FIELDS: &[Field] = &[
-    Field {
+pub(super) const FIELDS: &[ApiField] = &[
+    ApiField {
         name: "by",
-        kind: Kind::Choice(&["threads", "shards", "sessions", "rooms", "modules", "servers"]),
+        kind: ApiFieldKind::Choice(&["threads", "shards", "sessions", "rooms", "modules", "servers"]),
         is_required: false,
         doc: "The list: threads by their CPU, shards, sessions by what they haven't read, rooms by their sessions, modules by the CPU that they take while somebody asks, and by their waits for the store, other servers by what waits for them; threads if nothing is said.",
     },
-    Field {
+    ApiField {
         name: "limit",
-        kind: Kind::Number { min: 1, max: MOST_ROWS },
+        kind: ApiFieldKind::Number { min: 1, max: MOST_ROWS },
         is_required: false,
         doc: "The most lines of the list; 20 if nothing is said.",
     },

@@ -19,7 +19,7 @@ pub use crate::form::encode;
 
 /// The answer of a server.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct ControlAnswer {
     /// The status (RFC 9110 §15).
     pub status: u16,
     /// The body; null if there is none.
@@ -31,7 +31,13 @@ pub struct Answer {
 ///
 /// # Errors
 /// The socket isn't there, nobody listens, or the answer is late, too large or no JSON.
-pub fn ask(socket: &Path, patience: Duration, method: &str, path: &str, body: Option<&Value>) -> io::Result<Answer> {
+pub fn ask(
+    socket: &Path,
+    patience: Duration,
+    method: &str,
+    path: &str,
+    body: Option<&Value>,
+) -> io::Result<ControlAnswer> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let asked = timeout(patience, exchange(socket, method, path, body));
@@ -78,7 +84,7 @@ pub fn follow(socket: &Path, path: &str, each: &mut dyn FnMut(&Value) -> io::Res
     })
 }
 
-async fn exchange(socket: &Path, method: &str, path: &str, body: Option<&Value>) -> io::Result<Answer> {
+async fn exchange(socket: &Path, method: &str, path: &str, body: Option<&Value>) -> io::Result<ControlAnswer> {
     let (_sender, response) = send(socket, method, path, body).await?;
     let status = response.status().as_u16();
     let body = Limited::new(response.into_body(), MOST).collect().await.map_err(|error| {
@@ -89,7 +95,7 @@ async fn exchange(socket: &Path, method: &str, path: &str, body: Option<&Value>)
     })?;
     let bytes = body.to_bytes();
     let body = if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes)? };
-    Ok(Answer { status, body })
+    Ok(ControlAnswer { status, body })
 }
 
 /// Sends a request; the answer comes as long as the sender lives.

@@ -24,9 +24,9 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
 use crate::api::BY_COMMAND;
 use crate::api::problem::Problem;
 use crate::ask::now_ms;
-use crate::body::Coming;
+use crate::body::ComingBytes;
 use crate::reply::{Body, reply};
-use crate::{Shared, form};
+use crate::{WebShared, form};
 
 /// The log of the process, as far as commands get at it.
 #[derive(Clone)]
@@ -59,7 +59,7 @@ pub trait Levels: Send + Sync {
 /// gives the right to follow, if there is one left.
 pub(super) fn show(
     request: &Request<Incoming>,
-    shared: &Shared,
+    shared: &WebShared,
     follows: impl FnOnce() -> Option<OwnedSemaphorePermit>,
 ) -> Response<Body> {
     let Some(pairs) = form::pairs(request.uri().query().unwrap_or_default()) else {
@@ -84,14 +84,14 @@ pub(super) fn show(
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Following { looks, until: Instant::now() + LONGEST, _place: place }
     });
-    let reading = Reading { lines, seen, severity, account: given("account"), following };
+    let reading = LogReading { lines, seen, severity, account: given("account"), following };
     let mut response = reply(StatusCode::OK, "application/x-ndjson", "");
     *response.body_mut() = Body::coming(reading);
     response
 }
 
 /// Changes the level of a module for a while, and notes who did that.
-pub(super) async fn raise(request: Request<Incoming>, who: &str, shared: Arc<Shared>) -> Response<Body> {
+pub(super) async fn raise(request: Request<Incoming>, who: &str, shared: Arc<WebShared>) -> Response<Body> {
     let body = form::body(request.into_body()).await.ok();
     let said: Value = body.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
     let (Some(module), Some(level), Some(seconds)) =
@@ -118,7 +118,7 @@ pub(super) async fn raise(request: Request<Incoming>, who: &str, shared: Arc<Sha
 
 /// The rest of a log that somebody reads: the body of an answer.
 #[derive(Debug)]
-struct Reading {
+struct LogReading {
     lines: Lines,
     /// Lines that this reader has had, or has missed.
     seen: u64,
@@ -137,7 +137,7 @@ struct Following {
     _place: OwnedSemaphorePermit,
 }
 
-impl Coming for Reading {
+impl ComingBytes for LogReading {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         loop {
             let unseen = self.lines.after(self.seen, AT_ONCE);
@@ -165,7 +165,7 @@ impl Coming for Reading {
     }
 }
 
-impl Reading {
+impl LogReading {
     fn wants(&self, line: &Line) -> bool {
         let is_about = |account: &String| line.account.as_deref() == Some(account);
         line.severity <= self.severity && self.account.as_ref().is_none_or(is_about)

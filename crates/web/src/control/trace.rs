@@ -27,16 +27,16 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, timeout};
 use crate::api::BY_COMMAND;
 use crate::api::problem::Problem;
 use crate::ask::now_ms;
-use crate::body::Coming;
+use crate::body::ComingBytes;
 use crate::reply::{Body, reply};
-use crate::{Shared, form};
+use crate::{WebShared, form};
 
 /// Begins a trace, and answers with what it sees, a line of JSON for each sighting. `begins` gives
 /// the right to it, if there is one left.
 pub(super) async fn show(
     query: &str,
     who: &str,
-    shared: &Shared,
+    shared: &WebShared,
     begins: impl FnOnce() -> Option<OwnedSemaphorePermit>,
 ) -> Response<Body> {
     let Some(pairs) = form::pairs(query) else {
@@ -72,13 +72,14 @@ pub(super) async fn show(
     };
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let reading = Reading { armed, has_begun: false, looks, until, full_since: None, is_over: false, _place: place };
+    let reading =
+        TraceReading { armed, has_begun: false, looks, until, full_since: None, is_over: false, _place: place };
     let mut response = reply(StatusCode::OK, "application/x-ndjson", "");
     *response.body_mut() = Body::coming(reading);
     response
 }
 
-fn note(shared: &Shared, who: &str, subject: &Subject, stanzas: u64, seconds: u64, has_contents: bool) {
+fn note(shared: &WebShared, who: &str, subject: &Subject, stanzas: u64, seconds: u64, has_contents: bool) {
     let with = if has_contents { "with" } else { "without" };
     let act = format!(
         "traced {} for {seconds} seconds, {stanzas} stanzas at most, {with} what people write",
@@ -131,7 +132,7 @@ impl Drop for Armed {
 
 /// The sightings of a trace: the body of an answer.
 #[derive(Debug)]
-struct Reading {
+struct TraceReading {
     armed: Armed,
     /// The times at which to look for more. A sighting wakes nobody: shards write them.
     looks: Interval,
@@ -143,7 +144,7 @@ struct Reading {
     _place: OwnedSemaphorePermit,
 }
 
-impl Coming for Reading {
+impl ComingBytes for TraceReading {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         loop {
             if self.is_over {

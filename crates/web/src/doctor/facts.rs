@@ -10,33 +10,33 @@ use rookery_hub::World;
 use rookery_observe::{SlowEvent, slow};
 use rookery_operations::sessions::SessionInfo;
 use rookery_operations::{Gathered, Outcome, reports, rooms, sessions};
-use rookery_shard::{Census, Report};
+use rookery_shard::{Report, ShardCensus};
 use rookery_store::Activity;
 use tokio::time::sleep;
 
 use crate::api::top::threads;
-use crate::ask::{Answer, now_ms};
+use crate::ask::{OperationAnswer, now_ms};
 use crate::doctor::finding::HOUR_MS;
 use crate::health::Space;
-use crate::machine::{Process, files};
-use crate::samples::Sample;
-use crate::{ServedCertificate, Shared};
+use crate::machine::{ProcessReadings, files};
+use crate::samples::WebSample;
+use crate::{ServedCertificate, WebShared};
 
 /// The facts about the server.
 #[derive(Debug, Default)]
-pub(crate) struct Facts {
+pub(crate) struct DoctorFacts {
     pub now_ms: u64,
     pub started_ms: u64,
-    pub census: Census,
+    pub census: ShardCensus,
     pub shards: Vec<ShardLoad>,
     /// The samples of the last minutes.
-    pub recent: Vec<Sample>,
+    pub recent: Vec<WebSample>,
     pub space: Option<Space>,
     /// The room that there was, oldest first, by time.
     pub rooms_of_disk: Vec<(u64, u64)>,
     /// Bytes of the files that it keeps, by what they are.
     pub files: Vec<(&'static str, u64)>,
-    pub process: Option<Process>,
+    pub process: Option<ProcessReadings>,
     pub activity: Activity,
     pub certificates: Vec<ServedCertificate>,
     pub servers: Vec<Report>,
@@ -64,13 +64,13 @@ pub(crate) struct ShardLoad {
 }
 
 /// Counts of one moment.
-struct Reading {
-    shards: Vec<Option<Census>>,
+struct CountReading {
+    shards: Vec<Option<ShardCensus>>,
     threads: BTreeMap<String, f64>,
 }
 
-impl Reading {
-    fn take(shared: &Shared) -> Self {
+impl CountReading {
+    fn take(shared: &WebShared) -> Self {
         Self { shards: shared.door.counts_of_each(), threads: threads() }
     }
 }
@@ -79,16 +79,16 @@ impl Reading {
 ///
 /// # Errors
 /// The store or the shards don't answer in time, which is a finding itself.
-pub(crate) async fn gather(shared: &Arc<Shared>) -> Outcome<Facts> {
+pub(crate) async fn gather(shared: &Arc<WebShared>) -> Outcome<DoctorFacts> {
     let settings = shared.settings();
     let before = read(shared).await;
     sleep(SECOND).await;
     let after = read(shared).await;
     let domains = settings.domains.clone();
-    let fullest = move |world: &mut World, answer: Answer<_>| {
+    let fullest = move |world: &mut World, answer: OperationAnswer<_>| {
         sessions::fullest(world, domains, LARGEST, |_, found| answer.complete(Ok(found)));
     };
-    let largest = move |world: &mut World, answer: Answer<_>| {
+    let largest = move |world: &mut World, answer: OperationAnswer<_>| {
         rooms::largest(world, LARGEST, |_, found| answer.complete(Ok(found)));
     };
     let Gathered { items: sessions, .. } = shared.ask(fullest).await?;
@@ -105,10 +105,10 @@ pub(crate) async fn gather(shared: &Arc<Shared>) -> Outcome<Facts> {
     let asked = shared.clone();
     let machine = move || {
         let folder = &asked.instance.folder;
-        (asked.door.counts(), asked.door.servers(), Process::read(), Space::of(folder).ok(), files(folder))
+        (asked.door.counts(), asked.door.servers(), ProcessReadings::read(), Space::of(folder).ok(), files(folder))
     };
     let (census, servers, process, space, files) = tokio::task::spawn_blocking(machine).await.unwrap_or_default();
-    Ok(Facts {
+    Ok(DoctorFacts {
         now_ms: now,
         started_ms: shared.instance.started_ms,
         census,
@@ -130,21 +130,21 @@ pub(crate) async fn gather(shared: &Arc<Shared>) -> Outcome<Facts> {
     })
 }
 
-async fn read(shared: &Arc<Shared>) -> Reading {
+async fn read(shared: &Arc<WebShared>) -> CountReading {
     let asked = shared.clone();
-    let read = tokio::task::spawn_blocking(move || Reading::take(&asked)).await;
+    let read = tokio::task::spawn_blocking(move || CountReading::take(&asked)).await;
     // Only a runtime that ends doesn't run it.
-    read.unwrap_or(Reading { shards: Vec::new(), threads: BTreeMap::new() })
+    read.unwrap_or(CountReading { shards: Vec::new(), threads: BTreeMap::new() })
 }
 
 /// Returns what the shards did between two readings, a second apart.
-fn loads(before: &Reading, after: &Reading) -> Vec<ShardLoad> {
+fn loads(before: &CountReading, after: &CountReading) -> Vec<ShardLoad> {
     let seconds = SECOND.as_secs_f64();
-    let of_shard = |(at, (before_it, after_it)): (usize, (&Option<Census>, &Option<Census>))| {
+    let of_shard = |(at, (before_it, after_it)): (usize, (&Option<ShardCensus>, &Option<ShardCensus>))| {
         let (Some(one), Some(other)) = (before_it, after_it) else { return ShardLoad::default() };
         let name = format!("shard {at}");
-        let cpu = |reading: &Reading| reading.threads.get(&name).copied().unwrap_or_default();
-        let came = |census: &Census| {
+        let cpu = |reading: &CountReading| reading.threads.get(&name).copied().unwrap_or_default();
+        let came = |census: &ShardCensus| {
             let counters = &census.counters;
             counters.messages_in + counters.presence_in + counters.iqs_in
         };

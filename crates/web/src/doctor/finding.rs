@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use rookery_shard::Census;
+use rookery_shard::ShardCensus;
 
-use crate::health::{Fill, Space};
+use crate::health::{DiskFill, Space};
 
 /// A judgement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Finding {
+pub(crate) struct DoctorFinding {
     /// The grade.
     pub grade: Grade,
     /// The part of the server that it is about.
@@ -45,7 +45,7 @@ impl Grade {
     }
 }
 
-impl Finding {
+impl DoctorFinding {
     /// Returns one that something is as it should be.
     pub fn fine(about: &'static str, what: String) -> Self {
         Self { grade: Grade::Fine, about, what, why: String::new(), remedy: String::new() }
@@ -63,22 +63,22 @@ impl Finding {
 }
 
 /// Judges the room on a disk.
-pub(crate) fn disk(space: Space) -> Finding {
+pub(crate) fn disk(space: Space) -> DoctorFinding {
     let (grade, how) = match space.fill() {
-        Fill::Fine => return Finding::fine(DISK, format!("The disk of the data folder has room: {space}.")),
-        Fill::Low => (Grade::Warning, "nearly full"),
-        Fill::Full => (Grade::Urgent, "full"),
+        DiskFill::Fine => return DoctorFinding::fine(DISK, format!("The disk of the data folder has room: {space}.")),
+        DiskFill::Low => (Grade::Warning, "nearly full"),
+        DiskFill::Full => (Grade::Urgent, "full"),
     };
     let why = "When nothing can be written any more, messages and changes are lost.";
-    Finding::wrong(grade, DISK, format!("The disk is {how}: {space}."), why, "Make room on it.")
+    DoctorFinding::wrong(grade, DISK, format!("The disk is {how}: {space}."), why, "Make room on it.")
 }
 
 /// Judges the end of a domain's certificate.
-pub(crate) fn certificate(domain: &str, ends_ms: u64, now_ms: u64) -> Finding {
+pub(crate) fn certificate(domain: &str, ends_ms: u64, now_ms: u64) -> DoctorFinding {
     let why = "Clients and other servers refuse a certificate that has expired.";
     if ends_ms <= now_ms {
         let what = format!("The certificate of {domain} has expired: clients refuse to connect.");
-        return Finding::wrong(Grade::Urgent, CERTIFICATE, what, why, "Renew it.");
+        return DoctorFinding::wrong(Grade::Urgent, CERTIFICATE, what, why, "Renew it.");
     }
     let days = (ends_ms - now_ms) / (24 * HOUR_MS);
     let unit = if days == 1 { "day" } else { "days" };
@@ -86,44 +86,44 @@ pub(crate) fn certificate(domain: &str, ends_ms: u64, now_ms: u64) -> Finding {
     match days < WARN_DAYS {
         true => {
             let remedy = "Renew it, or look in the log why that failed.";
-            Finding::wrong(Grade::Warning, CERTIFICATE, what, why, remedy)
+            DoctorFinding::wrong(Grade::Warning, CERTIFICATE, what, why, remedy)
         }
-        false => Finding::fine(CERTIFICATE, what),
+        false => DoctorFinding::fine(CERTIFICATE, what),
     }
 }
 
 /// Judges the refusals of the database since the start.
-pub(crate) fn refusals(census: &Census) -> Finding {
+pub(crate) fn refusals(census: &ShardCensus) -> DoctorFinding {
     let (lost, errors) = (census.counters.archive_lost, census.counters.store_errors);
-    let why = "What the database refuses is not kept; clients are told, where they wait for it.";
+    let why = "The server can't keep what the database refuses; clients that wait for it get an error.";
     let remedy = "The log of the process says why.";
     match (lost, errors) {
-        (0, 0) => Finding::fine(STORE, "The database has refused nothing since the start.".into()),
+        (0, 0) => DoctorFinding::fine(STORE, "The database has refused nothing since the start.".into()),
         (0, errors) => {
             let what = format!("The database has refused {errors} times since the start.");
-            Finding::wrong(Grade::Warning, STORE, what, why, remedy)
+            DoctorFinding::wrong(Grade::Warning, STORE, what, why, remedy)
         }
         (lost, _) => {
             let what = format!("{lost} messages are missing in archives since the start.");
-            Finding::wrong(Grade::Urgent, STORE, what, why, remedy)
+            DoctorFinding::wrong(Grade::Urgent, STORE, what, why, remedy)
         }
     }
 }
 
 /// Judges the reports of abuse that wait.
-pub(crate) fn abuse(reports: usize) -> Finding {
+pub(crate) fn abuse(reports: usize) -> DoctorFinding {
     let words = match reports {
-        0 => return Finding::fine(ABUSE, "No report of abuse waits.".into()),
+        0 => return DoctorFinding::fine(ABUSE, "No report of abuse waits.".into()),
         1 => "A report of abuse waits".to_owned(),
         many => format!("{many} reports of abuse wait"),
     };
     let why = "Users have asked for help.";
     let remedy = "The tab Reports has what was said.";
-    Finding::wrong(Grade::Warning, ABUSE, format!("{words} for you."), why, remedy)
+    DoctorFinding::wrong(Grade::Warning, ABUSE, format!("{words} for you."), why, remedy)
 }
 
 /// Judges the logins that have failed within the last hour, by their addresses.
-pub(crate) fn guesses(addresses: impl Iterator<Item = IpAddr>) -> Finding {
+pub(crate) fn guesses(addresses: impl Iterator<Item = IpAddr>) -> DoctorFinding {
     let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
     addresses.for_each(|address| *counts.entry(address).or_default() += 1);
     let all: usize = counts.values().sum();
@@ -132,16 +132,16 @@ pub(crate) fn guesses(addresses: impl Iterator<Item = IpAddr>) -> Finding {
             let what = format!("{all} logins failed within the last hour, {most} of them from {worst}.");
             let why = "Somebody may be guessing passwords.";
             let remedy = "The tab Log of the admin page has them; guesses are slowed down by themselves.";
-            Finding::wrong(Grade::Warning, LOGINS, what, why, remedy)
+            DoctorFinding::wrong(Grade::Warning, LOGINS, what, why, remedy)
         }
-        _ => Finding::fine(LOGINS, format!("{all} logins failed within the last hour.")),
+        _ => DoctorFinding::fine(LOGINS, format!("{all} logins failed within the last hour.")),
     }
 }
 
 /// Returns what waits for a restart.
-pub(crate) fn restart(words: &str) -> Finding {
+pub(crate) fn restart(words: &str) -> DoctorFinding {
     let why = "The server goes by the old value until then.";
-    Finding::wrong(Grade::Warning, "configuration", format!("{words}."), why, "")
+    DoctorFinding::wrong(Grade::Warning, "configuration", format!("{words}."), why, "")
 }
 
 pub(crate) const DISK: &str = "disk";

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use rookery_observe::{Slow, SlowEvent};
 
-use super::facts::Facts;
-use super::finding::{self, DISK, Finding, Grade, STORE};
-use crate::health::Bytes;
-use crate::samples::Sample;
+use super::facts::DoctorFacts;
+use super::finding::{self, DISK, DoctorFinding, Grade, STORE};
+use crate::health::ShownBytes;
+use crate::samples::WebSample;
 
 /// Returns all findings: the graver ones first, and of one grade in a fixed order.
-pub(crate) fn all(facts: &Facts) -> Vec<Finding> {
+pub(crate) fn all(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
     for served in &facts.certificates {
         let ends_ms = u64::try_from(served.not_after).unwrap_or(0).saturating_mul(1000);
@@ -40,7 +40,7 @@ pub(crate) fn all(facts: &Facts) -> Vec<Finding> {
 }
 
 /// Returns when the disk is full if it goes on as before.
-fn filling(facts: &Facts) -> Option<Finding> {
+fn filling(facts: &DoctorFacts) -> Option<DoctorFinding> {
     let (first, last) = (facts.rooms_of_disk.first()?, facts.rooms_of_disk.last()?);
     let hours = last.0.saturating_sub(first.0) as f64 / 3_600_000.0;
     let per_hour = first.1.saturating_sub(last.1) as f64 / hours;
@@ -49,50 +49,50 @@ fn filling(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let days = last.1 as f64 / per_hour / 24.0;
-    let kept: Vec<_> = facts.files.iter().map(|(of, bytes)| format!("{of} {}", Bytes(*bytes))).collect();
+    let kept: Vec<_> = facts.files.iter().map(|(of, bytes)| format!("{of} {}", ShownBytes(*bytes))).collect();
     let what = format!(
         "The disk has lost {} an hour in the last {hours:.0} hours and is full in {days:.0} days if that goes on; here lie {}.",
-        Bytes(per_hour as u64),
+        ShownBytes(per_hour as u64),
         kept.join(", "),
     );
     match days < DAYS_LEFT {
         true => {
             let why = "Archives and uploads grow until their bounds are reached, and a full disk loses messages.";
             let remedy = "Lower expire_days or account_bytes in [modules.archive], or quota_bytes in [modules.upload]; or get a larger disk.";
-            Some(Finding::wrong(Grade::Warning, DISK, what, why, remedy))
+            Some(DoctorFinding::wrong(Grade::Warning, DISK, what, why, remedy))
         }
-        false => Some(Finding::fine(DISK, what)),
+        false => Some(DoctorFinding::fine(DISK, what)),
     }
 }
 
-fn queue(facts: &Facts) -> Finding {
+fn queue(facts: &DoctorFacts) -> DoctorFinding {
     let activity = &facts.activity;
     let (waiting, operations) = (activity.waiting, activity.operations);
     let what = format!(
         "The oldest operation has waited {:.1} s for the database, {operations} wait or run, {} of them carry data.",
         waiting.as_secs_f64(),
-        Bytes(activity.bytes as u64),
+        ShownBytes(activity.bytes as u64),
     );
     if waiting < OLDEST {
         let what = format!("{operations} operations wait for the database or run there; none waits long.");
-        return Finding::fine(STORE, what);
+        return DoctorFinding::fine(STORE, what);
     }
     let why = "Logins, archives and acknowledgements wait for it.";
     let remedy =
         "Is the database reachable, and the disk healthy? The log says so, and `rookery check` measures the way to it.";
-    Finding::wrong(Grade::Urgent, STORE, what, why, remedy)
+    DoctorFinding::wrong(Grade::Urgent, STORE, what, why, remedy)
 }
 
-fn store_waits(facts: &Facts) -> Finding {
+fn store_waits(facts: &DoctorFacts) -> DoctorFinding {
     let Some(worst) = most(&facts.recent, |sample| sample.store) else {
-        return Finding::fine(STORE, "Nobody has waited for the database in the last minutes.".into());
+        return DoctorFinding::fine(STORE, "Nobody has waited for the database in the last minutes.".into());
     };
     let what = format!(
         "99 of 100 waits for the database took at most {} in the worst five seconds of the last minutes.",
         milliseconds(worst)
     );
     if worst < STORE_SECONDS {
-        return Finding::fine(STORE, what);
+        return DoctorFinding::fine(STORE, what);
     }
     let commits = count(&facts.slow, Slow::Commit);
     let operations = count(&facts.slow, Slow::Store);
@@ -101,10 +101,10 @@ fn store_waits(facts: &Facts) -> Finding {
         true => "Commits are what is slow: move the data folder to a faster disk, or look at the database's own disk.",
         false => "`rookery slow` has the operations and their statements; `rookery top --by modules` says who waits.",
     };
-    Finding::wrong(Grade::Warning, STORE, what, why, remedy)
+    DoctorFinding::wrong(Grade::Warning, STORE, what, why, remedy)
 }
 
-fn silent_shards(facts: &Facts) -> Option<Finding> {
+fn silent_shards(facts: &DoctorFacts) -> Option<DoctorFinding> {
     let coverage = facts.census.coverage;
     let what = format!(
         "{} of {} shards have not answered within a second.",
@@ -113,12 +113,12 @@ fn silent_shards(facts: &Facts) -> Option<Finding> {
     );
     let why = "Their clients wait as long, and the numbers here lack what they have.";
     let remedy = "`rookery slow` has what they did as soon as they go on; `rookery profile` shows it while they do.";
-    (!coverage.is_whole()).then(|| Finding::wrong(Grade::Urgent, SHARDS, what, why, remedy))
+    (!coverage.is_whole()).then(|| DoctorFinding::wrong(Grade::Urgent, SHARDS, what, why, remedy))
 }
 
-fn shards(facts: &Facts) -> Finding {
+fn shards(facts: &DoctorFacts) -> DoctorFinding {
     let busiest = facts.shards.iter().enumerate().max_by(|(_, one), (_, other)| one.cpu.total_cmp(&other.cpu));
-    let Some((at, load)) = busiest else { return Finding::fine(SHARDS, "There are no counts of shards.".into()) };
+    let Some((at, load)) = busiest else { return DoctorFinding::fine(SHARDS, "There are no counts of shards.".into()) };
     let what = format!(
         "The busiest of {} shards is number {at}, with {:.0} % of a core, {:.0} stanzas and {:.0} copies a second.",
         facts.shards.len(),
@@ -127,7 +127,7 @@ fn shards(facts: &Facts) -> Finding {
         load.copies,
     );
     if load.cpu < BUSY {
-        return Finding::fine(SHARDS, what);
+        return DoctorFinding::fine(SHARDS, what);
     }
     let room =
         facts.rooms.first().map(|room| format!(" The largest room is {}, with {} sessions.", room.room, room.sessions));
@@ -136,11 +136,11 @@ fn shards(facts: &Facts) -> Finding {
         room.unwrap_or_default()
     );
     let why = "A shard that is full lets its clients wait.";
-    Finding::wrong(Grade::Warning, SHARDS, what, why, &remedy)
+    DoctorFinding::wrong(Grade::Warning, SHARDS, what, why, &remedy)
 }
 
 /// Returns that one shard has far more to do than the others.
-fn lopsided(facts: &Facts) -> Option<Finding> {
+fn lopsided(facts: &DoctorFacts) -> Option<DoctorFinding> {
     let loads = facts.shards.iter().map(|load| load.cpu);
     let (most, sum) = (loads.clone().fold(0.0, f64::max), loads.sum::<f64>());
     let others = (sum - most) / (facts.shards.len().checked_sub(1).filter(|others| *others > 0)? as f64);
@@ -154,14 +154,14 @@ fn lopsided(facts: &Facts) -> Option<Finding> {
         false => format!("The largest rooms are {}: a room is on one shard as long as it is there.", rooms.join(", ")),
     };
     let why = "One core works for what all could do.";
-    Some(Finding::wrong(Grade::Warning, SHARDS, what, why, &remedy))
+    Some(DoctorFinding::wrong(Grade::Warning, SHARDS, what, why, &remedy))
 }
 
-fn deliveries(facts: &Facts) -> Finding {
+fn deliveries(facts: &DoctorFacts) -> DoctorFinding {
     let copies = most(&facts.recent, |sample| sample.delivery);
     let letters = most(&facts.recent, |sample| sample.mailbox).unwrap_or_default();
     let Some(copies) = copies else {
-        return Finding::fine(DELIVERY, "No stanza was delivered in the last minutes.".into());
+        return DoctorFinding::fine(DELIVERY, "No stanza was delivered in the last minutes.".into());
     };
     let what = format!(
         "99 of 100 copies were written within {} in the worst five seconds of the last minutes; letters between shards took {}.",
@@ -169,68 +169,74 @@ fn deliveries(facts: &Facts) -> Finding {
         milliseconds(letters),
     );
     if copies < DELIVERY_SECONDS && letters < DELIVERY_SECONDS {
-        return Finding::fine(DELIVERY, what);
+        return DoctorFinding::fine(DELIVERY, what);
     }
     let why = "People notice from a fifth of a second on.";
     let remedy =
         "`rookery slow` has the long ticks, and `rookery top --by threads` says whether the machine has cores left.";
-    Finding::wrong(Grade::Warning, DELIVERY, what, why, remedy)
+    DoctorFinding::wrong(Grade::Warning, DELIVERY, what, why, remedy)
 }
 
-fn readers(facts: &Facts) -> Finding {
+fn readers(facts: &DoctorFacts) -> DoctorFinding {
     let unread = facts.census.unread;
     let overflows = facts.census.counters.overflows;
     let what = format!(
         "{} wait for sessions; {} sessions read slowly, {overflows} were ended for that since the start.",
-        Bytes(unread.bytes as u64),
+        ShownBytes(unread.bytes as u64),
         unread.slow_readers,
     );
     if unread.slow_readers == 0 || unread.bytes < UNREAD_BYTES {
-        return Finding::fine(SESSIONS, what);
+        return DoctorFinding::fine(SESSIONS, what);
     }
     let named = facts.sessions.iter().filter(|session| session.waiting_bytes > 0);
     let named: Vec<_> =
-        named.map(|session| format!("{} {}", session.jid, Bytes(session.waiting_bytes as u64))).collect();
+        named.map(|session| format!("{} {}", session.jid, ShownBytes(session.waiting_bytes as u64))).collect();
     let remedy = format!(
         "Most of it waits for {}. `rookery session end JID` ends one; [limits] bounds them all.",
         named.join(", ")
     );
-    let why = "What isn't read takes memory, and comes late.";
-    Finding::wrong(Grade::Warning, SESSIONS, what, why, &remedy)
+    let why = "Unread messages take memory, and arrive late.";
+    DoctorFinding::wrong(Grade::Warning, SESSIONS, what, why, &remedy)
 }
 
-fn memory(facts: &Facts) -> Finding {
+fn memory(facts: &DoctorFacts) -> DoctorFinding {
     let Some(process) = facts.process else {
-        return Finding::fine(MEMORY, "The system doesn't tell how much memory is used.".into());
+        return DoctorFinding::fine(MEMORY, "The system doesn't tell how much memory is used.".into());
     };
     let (sessions, resident) = (facts.census.sessions, process.resident_bytes);
     let per_session = resident / (sessions.max(1) as u64);
-    let what = format!("The process has {} of memory for {sessions} sessions.", Bytes(resident));
+    let what = format!("The process has {} of memory for {sessions} sessions.", ShownBytes(resident));
     if sessions < MANY_SESSIONS || per_session < SESSION_BYTES {
-        return Finding::fine(MEMORY, what);
+        return DoctorFinding::fine(MEMORY, what);
     }
-    let what = format!("{what} That is {} for each.", Bytes(per_session));
+    let what = format!("{what} That is {} for each.", ShownBytes(per_session));
     let why = "A session that is idle takes a few kilobytes; something else takes the rest.";
     let remedy = format!(
         "{} wait for sessions that don't read (`rookery top --by sessions`); the rest may be rooms, archives that wait for the database, or caches.",
-        Bytes(facts.census.unread.bytes as u64)
+        ShownBytes(facts.census.unread.bytes as u64)
     );
-    Finding::wrong(Grade::Warning, MEMORY, what, why, &remedy)
+    DoctorFinding::wrong(Grade::Warning, MEMORY, what, why, &remedy)
 }
 
-fn descriptors(facts: &Facts) -> Option<Finding> {
+fn descriptors(facts: &DoctorFacts) -> Option<DoctorFinding> {
     let process = facts.process?;
     let most = process.most_descriptors?;
     let share = process.descriptors as f64 / most.max(1) as f64;
     let what = format!("{} of {most} descriptors are open, {:.0} %.", process.descriptors, 100.0 * share);
     if share < DESCRIPTORS {
-        return Some(Finding::fine(DESCRIPTORS_OF, what));
+        return Some(DoctorFinding::fine(DESCRIPTORS_OF, what));
     }
     let why = "Without a descriptor no connection is accepted.";
-    Some(Finding::wrong(Grade::Warning, DESCRIPTORS_OF, what, why, "Raise the limit of open files (LimitNOFILE)."))
+    Some(DoctorFinding::wrong(
+        Grade::Warning,
+        DESCRIPTORS_OF,
+        what,
+        why,
+        "Raise the limit of open files (LimitNOFILE).",
+    ))
 }
 
-fn servers(facts: &Facts) -> Finding {
+fn servers(facts: &DoctorFacts) -> DoctorFinding {
     let mut failing: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
     for report in facts.servers.iter().filter(|report| !report.trouble.is_empty()) {
         let (waiting, trouble) = failing.entry(&report.remote).or_default();
@@ -238,7 +244,10 @@ fn servers(facts: &Facts) -> Finding {
     }
     let known = facts.servers.iter().map(|report| report.remote.as_str()).collect::<std::collections::BTreeSet<_>>();
     if failing.is_empty() {
-        return Finding::fine(SERVERS, format!("{} other servers and components are known, none fails.", known.len()));
+        return DoctorFinding::fine(
+            SERVERS,
+            format!("{} other servers and components are known, none fails.", known.len()),
+        );
     }
     let mut worst: Vec<_> = failing.iter().collect();
     worst.sort_by_key(|(_, (waiting, _))| std::cmp::Reverse(*waiting));
@@ -250,16 +259,16 @@ fn servers(facts: &Facts) -> Finding {
         known.len(),
         named.collect::<Vec<_>>().join("; ")
     );
-    let why = "What is for their users comes back as an error.";
-    Finding::wrong(Grade::Warning, SERVERS, what, why, "`rookery s2s DOMAIN` says step by step what happens.")
+    let why = "Messages for their users come back as errors.";
+    DoctorFinding::wrong(Grade::Warning, SERVERS, what, why, "`rookery s2s DOMAIN` says step by step what happens.")
 }
 
-fn slow(facts: &Facts) -> Finding {
+fn slow(facts: &DoctorFacts) -> DoctorFinding {
     let kinds = Slow::ALL.map(|kind| (kind, count(&facts.slow, kind)));
     let kinds: Vec<_> =
         kinds.iter().filter(|(_, count)| *count > 0).map(|(kind, count)| format!("{} {count}", kind.name())).collect();
     let Some(longest) = facts.slow.iter().max_by_key(|event| event.lasted) else {
-        return Finding::fine(SLOW, "Nothing was slow in the last ten minutes.".into());
+        return DoctorFinding::fine(SLOW, "Nothing was slow in the last ten minutes.".into());
     };
     let whose = if longest.whose.is_empty() { String::new() } else { format!(" for {}", longest.whose) };
     let what = format!(
@@ -271,22 +280,22 @@ fn slow(facts: &Facts) -> Finding {
         longest.what,
     );
     if facts.slow.len() < MANY_SLOW {
-        return Finding::fine(SLOW, what);
+        return DoctorFinding::fine(SLOW, what);
     }
     let why = "One now and then is nothing; many have a cause.";
-    Finding::wrong(Grade::Warning, SLOW, what, why, "`rookery slow` has each with its reason.")
+    DoctorFinding::wrong(Grade::Warning, SLOW, what, why, "`rookery slow` has each with its reason.")
 }
 
-fn senders(facts: &Facts) -> Finding {
+fn senders(facts: &DoctorFacts) -> DoctorFinding {
     let throttled = facts.census.counters.throttled;
     let hours = facts.now_ms.saturating_sub(facts.started_ms) as f64 / 3_600_000.0;
     let what = format!("Sessions that sent too fast were read later {throttled} times since the start.");
     if throttled as f64 / hours.max(1.0) < MANY_THROTTLED {
-        return Finding::fine(SESSIONS, what);
+        return DoctorFinding::fine(SESSIONS, what);
     }
     let why = "Their messages are late; it may be a program that means no harm.";
     let remedy = "`rookery trace JID` says when a session is held back; rate_stanzas and rate_bytes in [limits] say from when on.";
-    Finding::wrong(Grade::Warning, SESSIONS, what, why, remedy)
+    DoctorFinding::wrong(Grade::Warning, SESSIONS, what, why, remedy)
 }
 
 fn count(events: &[SlowEvent], kind: Slow) -> usize {
@@ -294,7 +303,7 @@ fn count(events: &[SlowEvent], kind: Slow) -> usize {
 }
 
 /// Returns the largest of some values of the samples.
-fn most(samples: &[Sample], of: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
+fn most(samples: &[WebSample], of: impl Fn(&WebSample) -> Option<f64>) -> Option<f64> {
     samples.iter().filter_map(of).reduce(f64::max)
 }
 
@@ -346,33 +355,33 @@ mod tests {
     use super::*;
     use crate::doctor::facts::ShardLoad;
     use crate::health::Space;
-    use crate::machine::Process;
+    use crate::machine::ProcessReadings;
 
-    fn healthy() -> Facts {
+    fn healthy() -> DoctorFacts {
         let gib = 1 << 30;
-        let census = rookery_shard::Census {
+        let census = rookery_shard::ShardCensus {
             coverage: Coverage { shards: 2, answered: 2, ..Coverage::default() },
             sessions: 5000,
-            ..rookery_shard::Census::default()
+            ..rookery_shard::ShardCensus::default()
         };
-        let process = Process {
+        let process = ProcessReadings {
             cpu_seconds: 1.0,
             resident_bytes: 100 << 20,
             virtual_bytes: gib,
             descriptors: 5000,
             most_descriptors: Some(100_000),
         };
-        Facts {
+        DoctorFacts {
             now_ms: 100 * 3_600_000,
             census,
             shards: vec![ShardLoad { cpu: 0.1, ..ShardLoad::default() }; 2],
             space: Some(Space { free: 50 * gib, total: 100 * gib }),
             process: Some(process),
-            ..Facts::default()
+            ..DoctorFacts::default()
         }
     }
 
-    fn wrong(facts: &Facts) -> Vec<String> {
+    fn wrong(facts: &DoctorFacts) -> Vec<String> {
         let findings = all(facts);
         let wrong: Vec<_> = findings.into_iter().filter(|finding| finding.grade > Grade::Fine).collect();
         assert!(
@@ -391,12 +400,15 @@ mod tests {
     /// Each with what makes it so, and a part of the words.
     #[test]
     fn what_is_wrong_is_said_with_its_number() {
-        type Change = fn(&mut Facts);
+        type Change = fn(&mut DoctorFacts);
         let cases: &[(Change, &str)] = &[
             (|facts| facts.activity.waiting = Duration::from_secs(4), "has waited 4.0 s for the database"),
-            (|facts| facts.recent = vec![Sample { store: Some(0.5), ..Sample::default() }], "took at most 500.0 ms"),
             (
-                |facts| facts.recent = vec![Sample { delivery: Some(0.3), ..Sample::default() }],
+                |facts| facts.recent = vec![WebSample { store: Some(0.5), ..WebSample::default() }],
+                "took at most 500.0 ms",
+            ),
+            (
+                |facts| facts.recent = vec![WebSample { delivery: Some(0.3), ..WebSample::default() }],
                 "were written within 300.0 ms",
             ),
             (|facts| facts.census.coverage.answered = 1, "1 of 2 shards have not answered"),
@@ -439,7 +451,7 @@ mod tests {
             whose: "connection 0".into(),
             why: String::new(),
         };
-        let facts = Facts { slow: (100..130).map(event).collect(), ..healthy() };
+        let facts = DoctorFacts { slow: (100..130).map(event).collect(), ..healthy() };
         let found = wrong(&facts);
         assert!(
             found[0].contains("30 events were slow in the last ten minutes (commit 30); the longest is a commit of 129 ms for connection 0"),

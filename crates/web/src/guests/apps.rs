@@ -9,7 +9,7 @@ use crate::html::Html;
 
 /// A kind of device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Device {
+pub(crate) enum AppDevice {
     Android,
     Ios,
     Windows,
@@ -17,7 +17,7 @@ pub(crate) enum Device {
     Linux,
 }
 
-impl Device {
+impl AppDevice {
     /// Returns the device that a browser says it runs on.
     pub fn of(headers: &HeaderMap) -> Self {
         let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
@@ -70,13 +70,13 @@ impl Device {
 }
 
 /// Returns the apps for a device, and below them those for others.
-pub(super) fn card(device: Device, words: &Words) -> Html {
+pub(super) fn card(device: AppDevice, words: &Words) -> Html {
     let mut html = Html::of("<section class=\"card\" id=\"apps\"><h2>", &[]);
     html.add(words.apps_title, &[&device.name()]);
     html.add("</h2><p>{}</p>", &[&words.apps_text]);
     list(&mut html, device);
     html.add("<details><summary>{}</summary>", &[&words.apps_others]);
-    for other in Device::ALL.into_iter().filter(|other| *other != device) {
+    for other in AppDevice::ALL.into_iter().filter(|other| *other != device) {
         html.add("<h3>{}</h3>", &[&other.name()]);
         list(&mut html, other);
     }
@@ -84,7 +84,7 @@ pub(super) fn card(device: Device, words: &Words) -> Html {
     html
 }
 
-fn list(html: &mut Html, device: Device) {
+fn list(html: &mut Html, device: AppDevice) {
     html.add("<ul class=\"apps\">", &[]);
     for (name, site) in device.apps() {
         html.add("<li><a href=\"{}\" rel=\"noopener noreferrer\">{}</a></li>", &[site, name]);
@@ -99,14 +99,14 @@ mod tests {
     #[test]
     fn browsers_say_where_they_run() {
         for (agent, device) in [
-            ("Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36", Device::Android),
-            ("Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X)", Device::Ios),
-            ("Mozilla/5.0 (Windows NT 10.0; Win64; x64)", Device::Windows),
-            ("Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7)", Device::Mac),
-            ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0)", Device::Linux),
-            ("curl/8", Device::Linux),
+            ("Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36", AppDevice::Android),
+            ("Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X)", AppDevice::Ios),
+            ("Mozilla/5.0 (Windows NT 10.0; Win64; x64)", AppDevice::Windows),
+            ("Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7)", AppDevice::Mac),
+            ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0)", AppDevice::Linux),
+            ("curl/8", AppDevice::Linux),
         ] {
-            assert_eq!(Device::of(&[(USER_AGENT, agent.parse().unwrap())].into_iter().collect()), device, "{agent}");
+            assert_eq!(AppDevice::of(&[(USER_AGENT, agent.parse().unwrap())].into_iter().collect()), device, "{agent}");
         }
     }
 }

@@ -8,14 +8,14 @@ use crate::reply::{Body, reply};
 
 /// A page on its way to somebody.
 #[derive(Debug)]
-pub struct Frame {
+pub struct GuestFrame {
     /// The language of the page.
     pub language: Language,
     /// The name of the server.
     pub server: String,
 }
 
-impl Frame {
+impl GuestFrame {
     /// Returns the texts of the page.
     pub fn words(&self) -> &'static Words {
         self.language.words()
@@ -65,7 +65,7 @@ pub fn time(unix_ms: u64) -> Html {
 }
 
 /// A field of a form, with what was wrong in it.
-pub struct Field<'a> {
+pub struct GuestField<'a> {
     /// Its name in the form, from which its ids are made.
     pub name: &'static str,
     /// The text above it.
@@ -82,7 +82,7 @@ pub struct Field<'a> {
     pub least: Option<u64>,
 }
 
-impl Field<'_> {
+impl GuestField<'_> {
     /// Returns it. `is_first` has the page begin there.
     pub fn html(&self, is_first: bool) -> Html {
         let name = self.name;

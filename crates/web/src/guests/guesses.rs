@@ -10,10 +10,10 @@ use rookery_hub::household;
 
 /// The recent misses, by the place that they came from.
 #[derive(Debug, Default)]
-pub struct Guesses(Mutex<HashMap<IpAddr, Recent>>);
+pub struct Guesses(Mutex<HashMap<IpAddr, RecentGuesses>>);
 
 #[derive(Debug, Clone, Copy)]
-struct Recent {
+struct RecentGuesses {
     misses: u32,
     until_ms: u64,
 }
@@ -32,7 +32,7 @@ impl Guesses {
         if places.len() >= MOST_PLACES {
             places.retain(|_, recent| recent.counts(now_ms));
         }
-        let new = Recent { misses: 0, until_ms: now_ms + WINDOW_MS };
+        let new = RecentGuesses { misses: 0, until_ms: now_ms + WINDOW_MS };
         let place = household(address);
         if places.len() >= MOST_PLACES
             && !places.contains_key(&place)
@@ -47,12 +47,12 @@ impl Guesses {
         recent.misses += 1;
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Recent>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, RecentGuesses>> {
         lock(&self.0)
     }
 }
 
-impl Recent {
+impl RecentGuesses {
     /// Returns whether its time isn't over; a clock that was put back ends it.
     fn counts(self, now_ms: u64) -> bool {
         now_ms < self.until_ms && self.until_ms <= now_ms + WINDOW_MS

@@ -5,27 +5,27 @@ use std::sync::Arc;
 use hyper::header::{HeaderValue, LOCATION, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 
-use super::apps::Device;
-use super::frame::Frame;
+use super::apps::AppDevice;
+use super::frame::GuestFrame;
 use super::words::{Language, Words};
-use crate::Shared;
+use crate::WebShared;
 use crate::ask::now_ms;
 use crate::proxy::Origin;
 use crate::reply::{Body, text};
 
 /// A request of somebody.
-pub struct Guest {
-    pub shared: Arc<Shared>,
+pub struct WebGuest {
+    pub shared: Arc<WebShared>,
     pub origin: Origin,
     /// The name in the request, if this server has it.
     pub host: Option<String>,
     pub language: Language,
-    pub device: Device,
+    pub device: AppDevice,
     /// True if the admin page is for their address.
     pub may_administer: bool,
 }
 
-impl Guest {
+impl WebGuest {
     /// Returns the texts of their language.
     pub fn words(&self) -> &'static Words {
         self.language.words()
@@ -39,9 +39,9 @@ impl Guest {
     }
 
     /// Returns the frame of a page about a domain.
-    pub fn frame(&self, domain: &str) -> Frame {
+    pub fn frame(&self, domain: &str) -> GuestFrame {
         let title = self.shared.settings().title.clone();
-        Frame { language: self.language, server: title.unwrap_or_else(|| domain.to_owned()) }
+        GuestFrame { language: self.language, server: title.unwrap_or_else(|| domain.to_owned()) }
     }
 
     /// Returns a page that says something and no more.

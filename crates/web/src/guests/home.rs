@@ -3,12 +3,12 @@
 use hyper::{Response, StatusCode};
 
 use super::apps;
-use super::guest::Guest;
+use super::guest::WebGuest;
 use crate::html::Html;
 use crate::reply::Body;
 
-/// Returns the page.
-pub async fn page(guest: &Guest) -> Response<Body> {
+/// Returns the first page of the server, for people without a client.
+pub async fn page(guest: &WebGuest) -> Response<Body> {
     let (domain, words) = (guest.domain(), guest.words());
     let frame = guest.frame(&domain);
     let mut main = Html::of("<section class=\"card\"><h1>", &[]);
@@ -24,7 +24,7 @@ pub async fn page(guest: &Guest) -> Response<Body> {
 }
 
 /// Returns the way to the chat page, if it is there.
-pub async fn chat_button(guest: &Guest) -> Html {
+pub async fn chat_button(guest: &WebGuest) -> Html {
     match guest.shared.settings().chat && guest.shared.chat.is_installed().await {
         true => Html::of("<a class=\"button\" href=\"/chat\">{}</a>", &[&guest.words().open_chat]),
         false => Html::default(),

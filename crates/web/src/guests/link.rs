@@ -8,8 +8,8 @@ use rookery_operations::registration::{self, BadName, Registration, Unregistered
 use rookery_store::Invitation;
 use rookery_stream::error::Condition;
 
-use super::frame::{Field, MAX_PASSWORD, time};
-use super::guest::{Guest, lead};
+use super::frame::{GuestField, MAX_PASSWORD, time};
+use super::guest::{WebGuest, lead};
 use super::ready;
 use crate::ask::now_ms;
 use crate::form::value;
@@ -18,12 +18,12 @@ use crate::reply::Body;
 
 /// The purpose of a link, as its path says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub enum GuestPurpose {
     Account,
     Password,
 }
 
-impl Purpose {
+impl GuestPurpose {
     /// Returns the purpose and the token of a path; `None` if it is no link's.
     pub fn of_path(path: &str) -> Option<(Self, &str)> {
         [(Self::Account, "/invite/"), (Self::Password, "/reset/")]
@@ -55,10 +55,10 @@ struct Faults {
 }
 
 /// Returns the page of a link.
-pub async fn page(guest: &Guest, purpose: Purpose, token: &str) -> Response<Body> {
+pub async fn page(guest: &WebGuest, purpose: GuestPurpose, token: &str) -> Response<Body> {
     match find(guest, token).await {
-        Ok(found) if Purpose::of(&found) != purpose => {
-            lead(StatusCode::SEE_OTHER, &Purpose::of(&found).path(&found.token))
+        Ok(found) if GuestPurpose::of(&found) != purpose => {
+            lead(StatusCode::SEE_OTHER, &GuestPurpose::of(&found).path(&found.token))
         }
         Ok(found) => show(guest, &found, StatusCode::OK, "", Faults::default()),
         Err(response) => *response,
@@ -66,9 +66,9 @@ pub async fn page(guest: &Guest, purpose: Purpose, token: &str) -> Response<Body
 }
 
 /// Takes the form of a link that somebody has filled in.
-pub async fn take(guest: &Guest, purpose: Purpose, token: &str, given: &[(String, String)]) -> Response<Body> {
+pub async fn take(guest: &WebGuest, purpose: GuestPurpose, token: &str, given: &[(String, String)]) -> Response<Body> {
     let invitation = match find(guest, token).await {
-        Ok(found) if Purpose::of(&found) == purpose => found,
+        Ok(found) if GuestPurpose::of(&found) == purpose => found,
         Ok(_) => return spent(guest),
         Err(response) => return *response,
     };
@@ -83,7 +83,7 @@ pub async fn take(guest: &Guest, purpose: Purpose, token: &str, given: &[(String
     });
     let words = guest.words();
     let refused = match asked.await {
-        Ok(Ok(())) => return lead(StatusCode::SEE_OTHER, &ready::path(&account, purpose == Purpose::Account)),
+        Ok(Ok(())) => return lead(StatusCode::SEE_OTHER, &ready::path(&account, purpose == GuestPurpose::Account)),
         Ok(Err(refused)) => refused,
         Err(refusal) => return guest.failed(&refusal),
     };
@@ -103,7 +103,7 @@ pub async fn take(guest: &Guest, purpose: Purpose, token: &str, given: &[(String
 }
 
 /// Finds the invitation of a token that is good.
-async fn find(guest: &Guest, token: &str) -> Result<Invitation, Box<Response<Body>>> {
+async fn find(guest: &WebGuest, token: &str) -> Result<Invitation, Box<Response<Body>>> {
     if let Some(held_back) = guest.held_back() {
         return Err(Box::new(held_back));
     }
@@ -124,16 +124,16 @@ async fn find(guest: &Guest, token: &str) -> Result<Invitation, Box<Response<Bod
 
 /// Reads a form.
 fn read(
-    guest: &Guest,
+    guest: &WebGuest,
     invitation: &Invitation,
     name: &str,
     given: &[(String, String)],
 ) -> Result<Registration, Faults> {
     let words = guest.words();
     let mut faults = Faults::default();
-    let name = match Purpose::of(invitation) {
-        Purpose::Account => name.to_owned(),
-        Purpose::Password => fixed_name(invitation).unwrap_or_default(),
+    let name = match GuestPurpose::of(invitation) {
+        GuestPurpose::Account => name.to_owned(),
+        GuestPurpose::Password => fixed_name(invitation).unwrap_or_default(),
     };
     let account = registration::account(&name, &invitation.domain, Some(invitation)).map_err(|why| {
         faults.name = Some(match why {
@@ -163,23 +163,23 @@ fn read(
 }
 
 /// Returns the characters that a new password of a domain needs.
-fn least(guest: &Guest, domain: &str) -> u64 {
+fn least(guest: &WebGuest, domain: &str) -> u64 {
     let settings = guest.shared.settings();
     let domain = settings.hub.domains.iter().find(|found| found.name == domain);
     domain.and_then(|domain| domain.module("register")).map_or(1, |options| options.number("min_password"))
 }
 
-fn show(guest: &Guest, invitation: &Invitation, status: StatusCode, name: &str, faults: Faults) -> Response<Body> {
+fn show(guest: &WebGuest, invitation: &Invitation, status: StatusCode, name: &str, faults: Faults) -> Response<Body> {
     let (words, domain) = (guest.words(), invitation.domain.as_str());
-    let purpose = Purpose::of(invitation);
+    let purpose = GuestPurpose::of(invitation);
     let frame = guest.frame(domain);
     let mut heading = Html::default();
     let title = match purpose {
-        Purpose::Account => {
+        GuestPurpose::Account => {
             heading.add(words.invite_title, &[&frame.server]);
             words.invite_title.replace("{}", &frame.server)
         }
-        Purpose::Password => {
+        GuestPurpose::Password => {
             heading.add(words.reset_title, &[]);
             words.reset_title.to_owned()
         }
@@ -197,7 +197,7 @@ fn show(guest: &Guest, invitation: &Invitation, status: StatusCode, name: &str, 
     main.add("<p class=\"faint\">{} ", &[&words.good_until]);
     main.push(&time(invitation.expires_ms));
     main.add("</p></section>", &[]);
-    if purpose == Purpose::Account {
+    if purpose == GuestPurpose::Account {
         let uri = invitations::uri(invitation, true);
         main.add(
             "<section class=\"card\"><h2>{}</h2><p><a class=\"button quiet\" id=\"in-app\" href=\"{}\">{}</a></p></section>",
@@ -213,16 +213,16 @@ fn show(guest: &Guest, invitation: &Invitation, status: StatusCode, name: &str, 
 }
 
 /// Says who invites, or for which account a password is set.
-fn introduced(guest: &Guest, invitation: &Invitation) -> Html {
+fn introduced(guest: &WebGuest, invitation: &Invitation) -> Html {
     let words = guest.words();
-    match (Purpose::of(invitation), &invitation.owner) {
-        (Purpose::Account, Some(owner)) => {
+    match (GuestPurpose::of(invitation), &invitation.owner) {
+        (GuestPurpose::Account, Some(owner)) => {
             let mut html = Html::of(words.invited_by, &[owner]);
             html.add(" {}", &[&words.invited_more]);
             html
         }
-        (Purpose::Account, None) => Html::of(words.invited, &[]),
-        (Purpose::Password, owner) => {
+        (GuestPurpose::Account, None) => Html::of(words.invited, &[]),
+        (GuestPurpose::Password, owner) => {
             let account = owner.as_ref().map(Jid::to_string).unwrap_or_default();
             let mut html = Html::of(words.reset_for, &[&account]);
             html.add(" {}", &[&words.reset_effect]);
@@ -231,13 +231,13 @@ fn introduced(guest: &Guest, invitation: &Invitation) -> Html {
     }
 }
 
-fn form(guest: &Guest, invitation: &Invitation, name: &str, faults: Faults) -> Html {
+fn form(guest: &WebGuest, invitation: &Invitation, name: &str, faults: Faults) -> Html {
     let (words, domain) = (guest.words(), &invitation.domain);
-    let purpose = Purpose::of(invitation);
+    let purpose = GuestPurpose::of(invitation);
     let least = least(guest, domain);
     let mut html = Html::of("<form id=\"link\" method=\"post\" action=\"{}\">", &[&purpose.path(&invitation.token)]);
     let fixed = fixed_name(invitation);
-    let names_free = purpose == Purpose::Account;
+    let names_free = purpose == GuestPurpose::Account;
     let password_begins = faults.name.is_none() && (!name.is_empty() || fixed.is_some() || !names_free);
     if names_free {
         html.add("<h2>{}</h2>", &[&words.choose]);
@@ -248,7 +248,7 @@ fn form(guest: &Guest, invitation: &Invitation, name: &str, faults: Faults) -> H
         let value = fixed.as_deref().unwrap_or(name);
         let (rule, fault) = (Some(rule), faults.name);
         let field =
-            Field { name: "name", label: words.name, rule, fault, value, is_fixed: fixed.is_some(), least: None };
+            GuestField { name: "name", label: words.name, rule, fault, value, is_fixed: fixed.is_some(), least: None };
         html.push(&field.html(!password_begins));
     } else if let Some(account) = &invitation.owner {
         // For programs that keep passwords.
@@ -256,10 +256,17 @@ fn form(guest: &Guest, invitation: &Invitation, name: &str, faults: Faults) -> H
     }
     let label = if names_free { words.password } else { words.new_password };
     let rule = Some(Html::of(words.password_rule, &[&least]));
-    let password =
-        Field { name: "password", label, rule, fault: faults.password, value: "", is_fixed: false, least: Some(least) };
+    let password = GuestField {
+        name: "password",
+        label,
+        rule,
+        fault: faults.password,
+        value: "",
+        is_fixed: false,
+        least: Some(least),
+    };
     html.push(&password.html(password_begins));
-    let again = Field { name: "again", label: words.password_again, rule: None, fault: faults.again, ..password };
+    let again = GuestField { name: "again", label: words.password_again, rule: None, fault: faults.again, ..password };
     html.push(&again.html(false));
     let button = if names_free { words.create } else { words.set_password };
     html.add(
@@ -269,7 +276,7 @@ fn form(guest: &Guest, invitation: &Invitation, name: &str, faults: Faults) -> H
     html
 }
 
-fn spent(guest: &Guest) -> Response<Body> {
+fn spent(guest: &WebGuest) -> Response<Body> {
     let words = guest.words();
     guest.say(StatusCode::NOT_FOUND, words.spent_title, words.spent_text)
 }
@@ -280,11 +287,11 @@ mod tests {
 
     #[test]
     fn paths_have_a_purpose() {
-        assert_eq!(Purpose::of_path("/invite/abc"), Some((Purpose::Account, "abc")));
-        assert_eq!(Purpose::of_path("/reset/abc"), Some((Purpose::Password, "abc")));
+        assert_eq!(GuestPurpose::of_path("/invite/abc"), Some((GuestPurpose::Account, "abc")));
+        assert_eq!(GuestPurpose::of_path("/reset/abc"), Some((GuestPurpose::Password, "abc")));
         for other in ["/", "/invite", "/invites/a", "/admin/invite/a"] {
-            assert_eq!(Purpose::of_path(other), None, "{other}");
+            assert_eq!(GuestPurpose::of_path(other), None, "{other}");
         }
-        assert_eq!(Purpose::of_path(&Purpose::Password.path("x")), Some((Purpose::Password, "x")));
+        assert_eq!(GuestPurpose::of_path(&GuestPurpose::Password.path("x")), Some((GuestPurpose::Password, "x")));
     }
 }

@@ -3,7 +3,7 @@
 use hyper::{Response, StatusCode};
 use rookery_jid::Jid;
 
-use super::guest::{Guest, HOME, READY, lead};
+use super::guest::{HOME, READY, WebGuest, lead};
 use super::home::chat_button;
 use super::{apps, qr};
 use crate::form::{encode, value};
@@ -18,7 +18,7 @@ pub fn path(account: &Jid, is_new: bool) -> String {
 
 /// Returns the page. It says nothing that its address doesn't have: whether there is such an
 /// account, nobody learns from it.
-pub async fn page(guest: &Guest, query: &[(String, String)]) -> Response<Body> {
+pub async fn page(guest: &WebGuest, query: &[(String, String)]) -> Response<Body> {
     let is_ours = |jid: &Jid| guest.shared.settings().domains.iter().any(|domain| domain == jid.domain());
     let account = Jid::parse(value(query, "account")).ok().filter(|jid| jid.local().is_some() && is_ours(jid));
     let Some(account) = account.map(|account| account.to_bare()) else {
@@ -45,7 +45,7 @@ pub async fn page(guest: &Guest, query: &[(String, String)]) -> Response<Body> {
 }
 
 /// Returns the code of an address, for going on with a phone.
-pub fn on_phone(guest: &Guest, address: &str) -> Html {
+pub fn on_phone(guest: &WebGuest, address: &str) -> Html {
     let words = guest.words();
     let label = Html::of(words.qr_label, &[&address]).into_text();
     let Some(code) = qr::code(address, &label) else { return Html::default() };

@@ -1,9 +1,9 @@
 //! Edits that damage a stanza.
 
-use crate::random::Random;
+use crate::random::DifferentialRandom;
 
 /// Returns a seed with one to three edits.
-pub fn damaged(random: &mut Random, seeds: &[Vec<u8>]) -> Vec<u8> {
+pub fn damaged(random: &mut DifferentialRandom, seeds: &[Vec<u8>]) -> Vec<u8> {
     // The long seed comes last and is taken seldom, because it costs much and has little markup.
     let seed = if random.below(40) == 0 { seeds.len() - 1 } else { random.below(seeds.len() - 1) };
     let mut bytes = seeds[seed].clone();
@@ -13,7 +13,7 @@ pub fn damaged(random: &mut Random, seeds: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-fn edit(random: &mut Random, bytes: &mut Vec<u8>) {
+fn edit(random: &mut DifferentialRandom, bytes: &mut Vec<u8>) {
     let at = place(random, bytes);
     let end = (at + 1 + random.below(12)).min(bytes.len());
     match random.below(10) {
@@ -38,7 +38,7 @@ fn edit(random: &mut Random, bytes: &mut Vec<u8>) {
 
 /// Adds a nasty attribute where one may stand: such edits are the ones that come close to being
 /// accepted.
-fn attribute(random: &mut Random, bytes: &mut Vec<u8>) {
+fn attribute(random: &mut DifferentialRandom, bytes: &mut Vec<u8>) {
     let tags: Vec<usize> = (1..bytes.len()).filter(|&at| bytes[at - 1] == b'<' && bytes[at] != b'/').collect();
     let Some(at) = tags.get(random.below(tags.len())) else { return };
     let name = bytes[*at..].iter().position(|b| b" />\t\r\n".contains(b)).unwrap_or(0);
@@ -47,7 +47,7 @@ fn attribute(random: &mut Random, bytes: &mut Vec<u8>) {
 }
 
 /// Returns a place, rather next to markup than within text.
-fn place(random: &mut Random, bytes: &[u8]) -> usize {
+fn place(random: &mut DifferentialRandom, bytes: &[u8]) -> usize {
     let at = random.below(bytes.len() + 1);
     if random.below(3) == 0 {
         return at;

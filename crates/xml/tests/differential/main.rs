@@ -16,13 +16,13 @@ mod seeds;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use oracle::Verdict;
-use random::Random;
+use oracle::OracleVerdict;
+use random::DifferentialRandom;
 use rookery_xml::{Element, Fault, Kind, Limits, Scan, Scanner, Stanza, Writer, ns};
 
 /// The verdicts of the two judges, counted.
 #[derive(Default)]
-struct Counts {
+struct DifferentialCounts {
     both_accept: AtomicU64,
     both_refuse: AtomicU64,
     stricter: AtomicU64,
@@ -35,7 +35,7 @@ fn nothing_is_accepted_that_another_parser_refuses() {
     let cases = std::env::var("ROOKERY_DIFFERENTIAL_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000_000);
     let threads = thread::available_parallelism().map_or(1, usize::from) as u64;
     let seeds = seeds::all();
-    let counts = Counts::default();
+    let counts = DifferentialCounts::default();
     thread::scope(|scope| {
         for first in 0..threads {
             let (seeds, counts) = (&seeds, &counts);
@@ -46,7 +46,7 @@ fn nothing_is_accepted_that_another_parser_refuses() {
             });
         }
     });
-    let Counts { both_accept, both_refuse, stricter, unfinished, rare } = counts;
+    let DifferentialCounts { both_accept, both_refuse, stricter, unfinished, rare } = counts;
     let [both_accept, both_refuse, stricter, unfinished, rare] =
         [both_accept, both_refuse, stricter, unfinished, rare].map(AtomicU64::into_inner);
     println!(
@@ -57,8 +57,8 @@ fn nothing_is_accepted_that_another_parser_refuses() {
     assert!(both_accept > cases / 50 && both_refuse > cases / 4, "the edits are too mild or too rough");
 }
 
-fn judge(case: u64, seeds: &[Vec<u8>], counts: &Counts) {
-    let mut random = Random::new(case);
+fn judge(case: u64, seeds: &[Vec<u8>], counts: &DifferentialCounts) {
+    let mut random = DifferentialRandom::new(case);
     let bytes = edits::damaged(&mut random, seeds);
     let mut scanner = Scanner::new();
     let answer = scanner.scan(&bytes, &Limits::AFTER_LOGIN);
@@ -67,23 +67,27 @@ fn judge(case: u64, seeds: &[Vec<u8>], counts: &Counts) {
     let count = match answer {
         Ok(Scan::Stanza(len)) => {
             match oracle::read(&bytes[..len]) {
-                Verdict::Element(seen) => compare(&scanner.stanza(&bytes), &seen, case),
-                Verdict::Refused(reason) => panic!("case {case}: {reason} in {}", shown(&bytes[..len])),
+                OracleVerdict::Element(seen) => compare(&scanner.stanza(&bytes), &seen, case),
+                OracleVerdict::Refused(reason) => panic!("case {case}: {reason} in {}", shown(&bytes[..len])),
             }
             &counts.both_accept
         }
         Ok(Scan::Rare(len)) => {
-            assert!(!matches!(oracle::read(&bytes[..len]), Verdict::Element(_)), "case {case}: {}", shown(&bytes));
+            assert!(
+                !matches!(oracle::read(&bytes[..len]), OracleVerdict::Element(_)),
+                "case {case}: {}",
+                shown(&bytes)
+            );
             &counts.rare
         }
         Ok(Scan::Partial) => &counts.unfinished,
         Ok(Scan::Space(_) | Scan::Close(_)) => &counts.both_refuse,
         Err(fault) => match oracle::first_element(&bytes) {
-            Verdict::Element(_) => {
+            OracleVerdict::Element(_) => {
                 assert!(is_deliberate(fault, &bytes), "case {case}: {fault:?} in {}", shown(&bytes));
                 &counts.stricter
             }
-            Verdict::Refused(_) => &counts.both_refuse,
+            OracleVerdict::Refused(_) => &counts.both_refuse,
         },
     };
     count.fetch_add(1, Ordering::Relaxed);
@@ -149,12 +153,12 @@ fn compare(stanza: &Stanza<'_>, seen: &Element, case: u64) {
 /// Checks that whatever is made from an accepted stanza is as valid, and means what it should.
 fn rewritten(stanza: &Stanza<'_>, seen: &Element, context: &dyn Fn() -> String) {
     let read_back = |bytes: &[u8]| match oracle::read(bytes) {
-        Verdict::Element(element) => {
+        OracleVerdict::Element(element) => {
             let scanned = Element::parse(bytes);
             assert!(scanned.is_ok_and(|scanned| oracle::same(&scanned, &element)), "{}, {}", shown(bytes), context());
             element
         }
-        Verdict::Refused(reason) => panic!("{reason} in {}, {}", shown(bytes), context()),
+        OracleVerdict::Refused(reason) => panic!("{reason} in {}, {}", shown(bytes), context()),
     };
     assert!(oracle::same(&read_back(Writer::write(seen).bytes()), seen), "{}", context());
 
@@ -188,7 +192,7 @@ fn rewritten(stanza: &Stanza<'_>, seen: &Element, context: &dyn Fn() -> String) 
 fn any_split_gives_the_same_answer() {
     let mut inputs = seeds::all();
     let seeds = inputs.clone();
-    inputs.extend((0..300).map(|case| edits::damaged(&mut Random::new(1 << 40 | case), &seeds)));
+    inputs.extend((0..300).map(|case| edits::damaged(&mut DifferentialRandom::new(1 << 40 | case), &seeds)));
     for bytes in inputs {
         let whole = Scanner::new().scan(&bytes, &Limits::AFTER_LOGIN);
         for split in 0..=bytes.len() {
@@ -213,8 +217,8 @@ fn the_view_is_the_same_however_the_bytes_came() {
         assert_eq!(whole.insert_point(), drops.insert_point());
         assert_eq!(whole.raw_id(), drops.raw_id());
         match oracle::read(&bytes) {
-            Verdict::Element(seen) => compare(&drops, &seen, 0),
-            Verdict::Refused(reason) => panic!("{reason} in {}", shown(&bytes)),
+            OracleVerdict::Element(seen) => compare(&drops, &seen, 0),
+            OracleVerdict::Refused(reason) => panic!("{reason} in {}", shown(&bytes)),
         }
     }
 }

@@ -4,7 +4,7 @@ use rookery_xml::{Attr, Element, Node, ns};
 use rxml::{Event, Options, Parse, Parser, WithOptions};
 
 /// The verdict of the other parser.
-pub enum Verdict {
+pub enum OracleVerdict {
     /// It read this element.
     Element(Element),
     /// It gave up for this reason.
@@ -12,7 +12,7 @@ pub enum Verdict {
 }
 
 /// Reads bytes that should be one element, as the content of a stream.
-pub fn read(bytes: &[u8]) -> Verdict {
+pub fn read(bytes: &[u8]) -> OracleVerdict {
     let mut document = STREAM.to_vec();
     document.extend_from_slice(bytes);
     document.extend_from_slice(b"</s>");
@@ -20,7 +20,7 @@ pub fn read(bytes: &[u8]) -> Verdict {
 }
 
 /// Reads the element that the bytes start with, and doesn't care about what follows.
-pub fn first_element(bytes: &[u8]) -> Verdict {
+pub fn first_element(bytes: &[u8]) -> OracleVerdict {
     let mut document = STREAM.to_vec();
     document.extend_from_slice(bytes);
     parse(&document, false)
@@ -44,7 +44,7 @@ pub fn same(one: &Element, other: &Element) -> bool {
         })
 }
 
-fn parse(document: &[u8], whole: bool) -> Verdict {
+fn parse(document: &[u8], whole: bool) -> OracleVerdict {
     let mut parser = Parser::with_options(Options::default());
     let mut rest = document;
     let mut open: Vec<Element> = Vec::new();
@@ -54,7 +54,7 @@ fn parse(document: &[u8], whole: bool) -> Verdict {
         let event = match parser.parse(&mut rest, true) {
             Ok(Some(event)) => event,
             Ok(None) => break,
-            Err(error) => return Verdict::Refused(format!("{error:?}")),
+            Err(error) => return OracleVerdict::Refused(format!("{error:?}")),
         };
         match event {
             Event::StartElement(..) if is_root => is_root = false,
@@ -62,19 +62,19 @@ fn parse(document: &[u8], whole: bool) -> Verdict {
             Event::EndElement(_) => match (open.pop(), open.last_mut()) {
                 (Some(element), Some(parent)) => parent.push_child(element),
                 (Some(element), None) if whole => children.push(element),
-                (Some(element), None) => return Verdict::Element(element),
+                (Some(element), None) => return OracleVerdict::Element(element),
                 (None, _) => {}
             },
             Event::Text(_, text) => match open.last_mut() {
                 Some(element) => element.push_text(&text),
-                None => return Verdict::Refused("text between stanzas".to_owned()),
+                None => return OracleVerdict::Refused("text between stanzas".to_owned()),
             },
             Event::XmlDeclaration(..) => {}
         }
     }
     match children.pop() {
-        Some(element) if children.is_empty() => Verdict::Element(element),
-        _ => Verdict::Refused("not one element".to_owned()),
+        Some(element) if children.is_empty() => OracleVerdict::Element(element),
+        _ => OracleVerdict::Refused("not one element".to_owned()),
     }
 }
 

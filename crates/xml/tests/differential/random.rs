@@ -1,9 +1,9 @@
 //! Random numbers that are the same on every run.
 
 /// SplitMix64: each number seeds a sequence of its own.
-pub struct Random(u64);
+pub struct DifferentialRandom(u64);
 
-impl Random {
+impl DifferentialRandom {
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -2,23 +2,23 @@
 
 use std::net::IpAddr;
 
-use super::super::Wrong;
-use super::super::given::Given;
-use super::{Key, Shown, plain, put, quoted};
+use super::super::WrongValue;
+use super::super::given::GivenValue;
+use super::{ConfigKey, ShownValue, plain, put, quoted};
 
 /// That which the table is about.
 pub(super) const ABOUT: &str = "Several servers as one, on one database: see the chapter \"Several nodes\" before you rely on it. A change needs a restart.";
 
 /// All of them.
-pub(super) const KEYS: &[Key] = &[
-    Key {
+pub(super) const KEYS: &[ConfigKey] = &[
+    ConfigKey {
         table: "cluster",
         name: "node",
         doc: "The name of this node, which no other has: this switches the cluster on.",
         set: |config, given| put(&mut config.cluster.node, name(given).map(Some)),
         show: |config| text(config.cluster.node.as_deref(), "\"n1\""),
     },
-    Key {
+    ConfigKey {
         table: "cluster",
         name: "redis",
         doc: "The Redis or Valkey that carries what nodes tell each other: \"redis://:PASSWORD@HOST:PORT\", or \"rediss://…\" for TLS,\n\
@@ -26,27 +26,27 @@ pub(super) const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.cluster.redis, redis(given).map(Some)),
         show: |config| text(config.cluster.redis.as_deref(), "\"rediss://:PASSWORD@redis.example.org\""),
     },
-    Key {
+    ConfigKey {
         table: "cluster",
         name: "public_host",
         doc: "The name under which clients reach this node and no other, if it has one: `rookery node list` shows it.",
         set: |config, given| put(&mut config.cluster.public_host, given.text().map(|text| Some(text.to_owned()))),
         show: |config| text(config.cluster.public_host.as_deref(), "\"n1.example.org\""),
     },
-    Key {
+    ConfigKey {
         table: "cluster",
         name: "lease_seconds",
-        doc: "Seconds after which a node that says nothing is taken to be gone.",
+        doc: "Seconds after which a silent node is taken to be gone.",
         set: |config, given| put(&mut config.cluster.lease_seconds, given.number(2..=60)),
         show: |config| plain(config.cluster.lease_seconds),
     },
 ];
 
-fn text(value: Option<&str>, example: &'static str) -> Shown {
-    value.map_or(Shown::Unset(example), quoted)
+fn text(value: Option<&str>, example: &'static str) -> ShownValue {
+    value.map_or(ShownValue::Unset(example), quoted)
 }
 
-fn name(given: &Given<'_>) -> Result<String, Wrong> {
+fn name(given: &GivenValue<'_>) -> Result<String, WrongValue> {
     let is_plain = |text: &str| {
         let fits = (1..=63).contains(&text.len());
         fits && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
@@ -56,9 +56,10 @@ fn name(given: &Given<'_>) -> Result<String, Wrong> {
 
 /// Reads the address of a Redis. One on another machine is refused if others could read along or
 /// write to it.
-fn redis(given: &Given<'_>) -> Result<String, Wrong> {
+fn redis(given: &GivenValue<'_>) -> Result<String, WrongValue> {
     let text = given.text()?;
-    let address = Address::read(text).ok_or_else(|| given.wrong("\"redis://…\" or \"rediss://…\" is expected"))?;
+    let address =
+        ClusterAddress::read(text).ok_or_else(|| given.wrong("\"redis://…\" or \"rediss://…\" is expected"))?;
     if !address.is_local() && !address.is_encrypted {
         return Err(
             given.wrong("this Redis is on another machine: what nodes tell each other needs TLS, \"rediss://…\"")
@@ -70,13 +71,13 @@ fn redis(given: &Given<'_>) -> Result<String, Wrong> {
     Ok(text.to_owned())
 }
 
-struct Address<'a> {
+struct ClusterAddress<'a> {
     is_encrypted: bool,
     has_password: bool,
     host: &'a str,
 }
 
-impl<'a> Address<'a> {
+impl<'a> ClusterAddress<'a> {
     fn read(text: &'a str) -> Option<Self> {
         let (scheme, rest) = text.split_once("://")?;
         let is_encrypted = match scheme {
@@ -105,7 +106,8 @@ mod tests {
 
     #[test]
     fn addresses_are_read_to_the_end() {
-        let read = |text| Address::read(text).map(|found| (found.is_encrypted, found.has_password, found.is_local()));
+        let read =
+            |text| ClusterAddress::read(text).map(|found| (found.is_encrypted, found.has_password, found.is_local()));
         assert_eq!(read("redis://localhost"), Some((false, false, true)));
         assert_eq!(read("redis://127.0.0.1:6380/3"), Some((false, false, true)));
         assert_eq!(read("redis://[::1]:6380"), Some((false, false, true)));

@@ -1,10 +1,10 @@
 //! The keys of a table `[component."NAME"]`.
 
-use rookery_hub::Requests;
+use rookery_hub::RequestTypes;
 
 use super::super::ComponentConfig;
-use super::super::error::Wrong;
-use super::super::given::Given;
+use super::super::error::WrongValue;
+use super::super::given::GivenValue;
 use super::{file, put, quote, shown};
 
 /// The comment at the head of these tables in the example.
@@ -18,7 +18,7 @@ pub struct ComponentKey {
     /// Its meaning.
     pub doc: &'static str,
     /// Puts a value into the component's configuration.
-    pub set: fn(&mut ComponentConfig, &Given<'_>) -> Result<(), Wrong>,
+    pub set: fn(&mut ComponentConfig, &GivenValue<'_>) -> Result<(), WrongValue>,
     /// Returns its value as TOML, if it has one.
     pub show: fn(&ComponentConfig) -> Option<String>,
     /// An example.
@@ -43,7 +43,7 @@ pub const COMPONENT_KEYS: [ComponentKey; 9] = [
     },
     ComponentKey {
         name: "roster",
-        doc: "What it may do with the rosters of accounts (XEP-0356): \"none\", \"get\", \"set\" or \"both\". A bridge with \"both\" puts its\n\
+        doc: "The access that it has to the rosters of accounts (XEP-0356): \"none\", \"get\", \"set\" or \"both\". A bridge with \"both\" puts its\n\
               users there itself.",
         set: |component, given| put(&mut component.privileges.roster, given.choice(REQUESTS)),
         show: |component| Some(quote(word(component.privileges.roster))),
@@ -51,21 +51,21 @@ pub const COMPONENT_KEYS: [ComponentKey; 9] = [
     },
     ComponentKey {
         name: "roster_pushes",
-        doc: "Whether it hears of changes of the rosters that it may read, as clients do.",
+        doc: "true tells it of changes of the rosters that it may read, as clients hear of them.",
         set: |component, given| put(&mut component.privileges.roster_pushes, given.switch()),
         show: |component| Some(component.privileges.roster_pushes.to_string()),
         example: "false",
     },
     ComponentKey {
         name: "messages",
-        doc: "Whether it may send messages in the name of accounts.",
+        doc: "true lets it send messages in the name of accounts.",
         set: |component, given| put(&mut component.privileges.messages, given.switch()),
         show: |component| Some(component.privileges.messages.to_string()),
         example: "true",
     },
     ComponentKey {
         name: "presence",
-        doc: "Whether it sees which accounts are available.",
+        doc: "true shows it which accounts are available.",
         set: |component, given| put(&mut component.privileges.presence, given.switch()),
         show: |component| Some(component.privileges.presence.to_string()),
         example: "false",
@@ -96,14 +96,14 @@ pub const COMPONENT_KEYS: [ComponentKey; 9] = [
     },
 ];
 
-const REQUESTS: &[(&str, Requests)] = &[
-    ("none", Requests { get: false, set: false }),
-    ("get", Requests { get: true, set: false }),
-    ("set", Requests { get: false, set: true }),
-    ("both", Requests::BOTH),
+const REQUESTS: &[(&str, RequestTypes)] = &[
+    ("none", RequestTypes { get: false, set: false }),
+    ("get", RequestTypes { get: true, set: false }),
+    ("set", RequestTypes { get: false, set: true }),
+    ("both", RequestTypes::BOTH),
 ];
 
-fn word(requests: Requests) -> &'static str {
+fn word(requests: RequestTypes) -> &'static str {
     REQUESTS.iter().find(|(_, known)| *known == requests).map_or("none", |(word, _)| word)
 }
 
@@ -111,7 +111,7 @@ fn list(texts: impl Iterator<Item = String>) -> String {
     format!("[{}]", texts.map(quote).collect::<Vec<_>>().join(", "))
 }
 
-fn request(given: Given<'_>) -> Result<(String, Requests), Wrong> {
+fn request(given: GivenValue<'_>) -> Result<(String, RequestTypes), WrongValue> {
     given.parsed("a namespace and \"get\", \"set\" or \"both\"", |text| {
         let (namespace, word) = text.split_once(' ')?;
         let (_, requests) = REQUESTS.iter().find(|(known, _)| *known == word.trim())?;
@@ -119,7 +119,7 @@ fn request(given: Given<'_>) -> Result<(String, Requests), Wrong> {
     })
 }
 
-fn namespace(given: Given<'_>) -> Result<String, Wrong> {
+fn namespace(given: GivenValue<'_>) -> Result<String, WrongValue> {
     // XEP-0355 §9: its own can't be given away, nor what gives a component its rights.
     let is_own = |text: &str| text.starts_with("urn:xmpp:delegation:") || text.starts_with("urn:xmpp:privilege:");
     given.parsed("a namespace that can be delegated", |text| {
@@ -127,6 +127,6 @@ fn namespace(given: Given<'_>) -> Result<String, Wrong> {
     })
 }
 
-fn secret(given: &Given<'_>) -> Result<String, Wrong> {
+fn secret(given: &GivenValue<'_>) -> Result<String, WrongValue> {
     given.parsed("a text of at least 8 characters", |text| (text.chars().count() >= 8).then(|| text.to_owned()))
 }

@@ -8,55 +8,55 @@ use rookery_dpm::service::passable;
 use rookery_jid::prepare;
 
 use super::super::Alarms;
-use super::super::error::Wrong;
-use super::super::given::Given;
-use super::{Key, Shown, address, bytes, file, list, path, plain, put, quoted};
+use super::super::error::WrongValue;
+use super::super::given::GivenValue;
+use super::{ConfigKey, ShownValue, address, bytes, file, list, path, plain, put, quoted};
 
 /// The comment at the head of the table in the example.
 pub const ABOUT: &str = "Readings of devices: each device is polled once for everybody who asks (`rookery dpm` serves them alone).\n\
                          A change needs a restart; the device database is read again with this file.";
 
 /// All of them.
-pub const KEYS: &[Key] = &[
-    Key {
+pub const KEYS: &[ConfigKey] = &[
+    ConfigKey {
         table: TABLE,
         name: "enabled",
         doc: "true serves readings.",
         set: |config, given| put(&mut config.dpm.enabled, given.switch()),
         show: |config| plain(config.dpm.enabled),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "database",
         doc: "The file of nodes and devices; relative to this file.",
         set: |config, given| put(&mut config.dpm.database, file(given)),
         show: |config| path(&config.dpm.database, "\"/etc/rookery/devices.toml\""),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "demo",
         doc: "true starts a process that plays the front-ends of the database; without one, those of a small database within.",
         set: |config, given| put(&mut config.dpm.demo, given.switch()),
         show: |config| plain(config.dpm.demo),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "listen",
         doc: "Addresses at which clients of DPM connect: DPM over TCP, and the ACNET client protocol. One address, or a list of them.",
         set: |config, given| put(&mut config.dpm.listen, given.one_or_more(address)),
         show: |config| list(&config.dpm.listen),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "front_ends",
         doc: "The address for talking to front-ends over UDP; with `demo`, any free port of this machine will do.",
         set: |config, given| put(&mut config.dpm.front_ends, address(*given).map(Some)),
         show: |config| match config.dpm.front_ends {
             Some(address) => quoted(&address.to_string()),
-            None => Shown::Unset("\"0.0.0.0:6801\""),
+            None => ShownValue::Unset("\"0.0.0.0:6801\""),
         },
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "name",
         doc: "The name of this node in the network of front-ends.",
@@ -66,7 +66,7 @@ pub const KEYS: &[Key] = &[
         },
         show: |config| quoted(&config.dpm.name.to_string()),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "node",
         doc: "Its trunk and node number, four hexadecimal digits.",
@@ -78,45 +78,45 @@ pub const KEYS: &[Key] = &[
         },
         show: |config| quoted(&format!("{:04x}", config.dpm.node)),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "answer_within_ms",
-        doc: "Milliseconds after which the readers of what is asked once are told that a front-end is silent; clients give up after 5000.",
+        doc: "Milliseconds after which readers of a single reading hear that a front-end is silent; clients give up after 5000.",
         set: |config, given| put(&mut config.dpm.answer_within, given.number(500..=60_000)),
         show: |config| plain(config.dpm.answer_within),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "pass_on",
         doc: "Tasks of front-ends that clients of the ACNET protocol may ask by way of this node. None can be one that sets.",
         set: |config, given| put(&mut config.dpm.pass_on, given.list(task)),
         show: |config| list(&config.dpm.pass_on),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "history_days",
         doc: "Days for which readings are kept that the database says to record; they lie in readings.db in the data folder.",
         set: |config, given| put(&mut config.dpm.history_days, given.number(1..=36_500)),
         show: |config| plain(config.dpm.history_days),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "history_bytes",
         doc: "Bytes that they may take; the oldest go first.",
         set: |config, given| put(&mut config.dpm.history_bytes, given.bytes(1 << 20..=1 << 40)),
         show: |config| bytes(config.dpm.history_bytes),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "grpc",
         doc: "Address and port for gRPC (services.daq.DAQ), without TLS: a loopback address, or behind a proxy.",
         set: |config, given| put(&mut config.dpm.grpc, address(*given).map(Some)),
         show: |config| match config.dpm.grpc {
             Some(address) => quoted(&address.to_string()),
-            None => Shown::Unset("\"127.0.0.1:50051\""),
+            None => ShownValue::Unset("\"127.0.0.1:50051\""),
         },
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "channel_access",
         doc: "Address and port, TCP and UDP, at which clients of EPICS read devices by Channel Access. Anybody who reaches it may read.",
@@ -133,7 +133,7 @@ pub const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.dpm.keytab, file(given)),
         show: |config| path(&config.dpm.keytab, "\"/etc/rookery/dpm.keytab\""),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "principal",
         doc: "Its name there.",
@@ -145,36 +145,36 @@ pub const KEYS: &[Key] = &[
         },
         show: |config| match &config.dpm.principal {
             Some(name) => quoted(name),
-            None => Shown::Unset("\"daeset/dpm.example.org@EXAMPLE.ORG\""),
+            None => ShownValue::Unset("\"daeset/dpm.example.org@EXAMPLE.ORG\""),
         },
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "roles",
         doc: "The file that says who may set which devices; read again with this file.",
         set: |config, given| put(&mut config.dpm.roles, file(given)),
         show: |config| path(&config.dpm.roles, "\"/etc/rookery/roles.toml\""),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "audit",
         doc: "The file where a line is written for each setting that somebody tries.",
         set: |config, given| put(&mut config.dpm.audit, file(given)),
         show: |config| path(&config.dpm.audit, "\"/var/log/rookery/settings.log\""),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "alarms",
         doc: "Rooms that are told when a device goes into alarm or comes back. Needs [modules.data].",
         set: |config, given| put(&mut config.dpm.alarms, given.list(alarms)),
         show: |config| match config.dpm.alarms.as_slice() {
-            [] => Shown::Unset("[{ room = \"operators@conference.example.org\", devices = [\"M:OUTTMP\"] }]"),
-            all => Shown::Value(format!("[{}]", all.iter().map(written).collect::<Vec<_>>().join(", "))),
+            [] => ShownValue::Unset("[{ room = \"operators@conference.example.org\", devices = [\"M:OUTTMP\"] }]"),
+            all => ShownValue::Value(format!("[{}]", all.iter().map(written).collect::<Vec<_>>().join(", "))),
         },
     },
 ];
 
-fn alarms(given: Given<'_>) -> Result<Alarms, Wrong> {
+fn alarms(given: GivenValue<'_>) -> Result<Alarms, WrongValue> {
     let [to, devices] = given.fields(["room", "devices"])?;
     let room = to.parsed("the address of a room such as \"operators@conference.example.org\"", |text| {
         let jid = prepare(text).ok()?.as_ref().to_jid();
@@ -184,7 +184,7 @@ fn alarms(given: Given<'_>) -> Result<Alarms, Wrong> {
     Ok(Alarms { room, devices })
 }
 
-fn task(given: Given<'_>) -> Result<Rad50, Wrong> {
+fn task(given: GivenValue<'_>) -> Result<Rad50, WrongValue> {
     let name = given.text()?;
     passable(name).map_err(|what| given.wrong(format!("{name:?} is not {what}")))
 }

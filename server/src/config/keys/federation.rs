@@ -5,25 +5,25 @@ use std::path::PathBuf;
 use rookery_federation::{Pattern, Policy};
 use rookery_resolver::Route;
 
-use super::super::error::Wrong;
-use super::super::given::Given;
-use super::super::{Exception, Rule};
-use super::{DomainKey, Key, Shown, address, bytes, list, plain, put, word};
+use super::super::error::WrongValue;
+use super::super::given::GivenValue;
+use super::super::{Exception, FederationRule};
+use super::{ConfigKey, DomainKey, ShownValue, address, bytes, list, plain, put, word};
 
 /// The comment at the head of the table in the example.
 pub const ABOUT: &str = "Other servers: who may talk to the users of this one, and how they prove who they are. Off by default.\n\
                          The book (`doc/SUMMARY.md`) says which DNS records and certificates it takes.";
 
 /// All of them.
-pub const KEYS: &[Key] = &[
-    Key {
+pub const KEYS: &[ConfigKey] = &[
+    ConfigKey {
         table: TABLE,
         name: "enabled",
         doc: "true lets users communicate with other servers. A change needs a restart. Domains may have settings of their own.",
         set: |config, given| put(&mut config.federation.enabled, given.switch()),
         show: |config| plain(config.federation.enabled),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "policy",
         doc: "The proof that another server is that of its domain: \"certificate\", by a certificate that an authority has issued for\n\
@@ -32,14 +32,14 @@ pub const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.federation.policy, given.choice(POLICIES)),
         show: |config| word(POLICIES, config.federation.policy),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "exceptions",
         doc: "Domains for which another policy holds, such as [\"old.example.net dialback\", \"*.lan.example.net plain\"].",
         set: |config, given| put(&mut config.federation.exceptions, given.list(exception)),
         show: |config| list(config.federation.exceptions.iter().map(|exception| &exception.written)),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "allow",
         doc: "The only domains to communicate with, such as [\"example.net\", \"*.example.net\"]; [] means all. A reason may follow a\n\
@@ -47,7 +47,7 @@ pub const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.federation.allow, given.list(rule)),
         show: |config| list(config.federation.allow.iter().map(|rule| &rule.written)),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "deny",
         doc: "Domains not to communicate with. A reason may follow, such as in [\"bad.example: it floods rooms\"]: users of this\n\
@@ -55,14 +55,14 @@ pub const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.federation.deny, given.list(rule)),
         show: |config| list(config.federation.deny.iter().map(|rule| &rule.written)),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "dns",
         doc: "Name servers to ask, such as [\"127.0.0.1:53\"]; [] means those of this machine.",
         set: |config, given| put(&mut config.federation.dns, given.list(address)),
         show: |config| list(&config.federation.dns),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "dnssec",
         doc: "true believes the name servers of `dns` when they say that an answer is signed (DNSSEC), and then what the answer says of\n\
@@ -70,7 +70,7 @@ pub const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.federation.dnssec, given.switch()),
         show: |config| plain(config.federation.dnssec),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "host_meta",
         doc: "true asks domains that have no SRV records by HTTPS where their servers are (XEP-0487). A stranger's domain then has\n\
@@ -78,7 +78,7 @@ pub const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.federation.host_meta, given.switch()),
         show: |config| plain(config.federation.host_meta),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "routes",
         doc: "Places of some domains' servers, known without asking DNS, such as [\"example.net 192.0.2.7:5269\"]; with TLS from\n\
@@ -86,14 +86,14 @@ pub const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.federation.routes, given.list(route)),
         show: |config| list(config.federation.routes.iter().map(written)),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "trusted",
         doc: "PEM files of authorities to trust for the certificates of other servers, besides those that this machine trusts.",
         set: |config, given| put(&mut config.federation.trusted, given.list(file)),
         show: |config| list(config.federation.trusted.iter().map(|file| file.display())),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "allow_private_addresses",
         doc: "true lets servers be at addresses of this machine or of private networks. A stranger decides where its domain is:\n\
@@ -101,14 +101,14 @@ pub const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.federation.allow_private_addresses, given.switch()),
         show: |config| plain(config.federation.allow_private_addresses),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "bidi",
         doc: "true lets one connection with another server that knows how carry both directions (XEP-0288).",
         set: |config, given| put(&mut config.federation.bidi, given.switch()),
         show: |config| plain(config.federation.bidi),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "bytes_per_second",
         doc: "How many bytes one other domain may send in a second, over all of its connections; 0 means no limit. A server that\n\
@@ -116,14 +116,14 @@ pub const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.federation.bytes_per_second, given.bytes(0..=1 << 40)),
         show: |config| bytes(config.federation.bytes_per_second),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "stanzas_per_second",
         doc: "The same in stanzas.",
         set: |config, given| put(&mut config.federation.stanzas_per_second, given.number(0..=1 << 32)),
         show: |config| plain(config.federation.stanzas_per_second),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "newcomer_stanzas_per_second",
         doc: "The same for a domain to which nobody here has written since the start of the server; 0 makes no difference.\n\
@@ -131,7 +131,7 @@ pub const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.federation.newcomer_stanzas, given.number(0..=1 << 32)),
         show: |config| plain(config.federation.newcomer_stanzas),
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "burst_seconds",
         doc: "For how many seconds' worth of these a domain may send at once.",
@@ -180,10 +180,10 @@ pub const OWN_KEYS: [DomainKey; 5] = [
     },
 ];
 
-pub(super) fn text(shown: Shown) -> Option<String> {
+pub(super) fn text(shown: ShownValue) -> Option<String> {
     match shown {
-        Shown::Value(value) => Some(value),
-        Shown::Unset(_) => None,
+        ShownValue::Value(value) => Some(value),
+        ShownValue::Unset(_) => None,
     }
 }
 
@@ -191,7 +191,7 @@ fn texts<T>(given: Option<&[T]>, written: impl Fn(&T) -> &String) -> Option<Stri
     text(list(given?.iter().map(written)))
 }
 
-fn exception(given: Given<'_>) -> Result<Exception, Wrong> {
+fn exception(given: GivenValue<'_>) -> Result<Exception, WrongValue> {
     given.parsed("a domain and a policy, such as \"old.example.net dialback\"", |text| {
         let (domain, policy) = text.split_once(' ')?;
         let (_, policy) = POLICIES.iter().find(|(word, _)| *word == policy.trim())?;
@@ -199,13 +199,13 @@ fn exception(given: Given<'_>) -> Result<Exception, Wrong> {
     })
 }
 
-fn rule(given: Given<'_>) -> Result<Rule, Wrong> {
+fn rule(given: GivenValue<'_>) -> Result<FederationRule, WrongValue> {
     given.parsed("a domain such as \"example.net\" or \"*.example.net\", perhaps with a reason behind \": \"", |text| {
-        Some(Rule { written: text.to_owned(), rule: rookery_federation::Rule::read(text)? })
+        Some(FederationRule { written: text.to_owned(), rule: rookery_federation::Rule::read(text)? })
     })
 }
 
-fn route(given: Given<'_>) -> Result<Route, Wrong> {
+fn route(given: GivenValue<'_>) -> Result<Route, WrongValue> {
     given.parsed("a domain and a place, such as \"example.net 192.0.2.7:5269\"", |text| {
         let mut words = text.split_whitespace();
         let domain = rookery_jid::prepare_domain(words.next()?).ok()?.into_owned();
@@ -226,7 +226,7 @@ fn written(route: &Route) -> String {
     format!("{domain} {}{host}:{port}", if *direct_tls { "tls " } else { "" })
 }
 
-fn file(given: Given<'_>) -> Result<PathBuf, Wrong> {
+fn file(given: GivenValue<'_>) -> Result<PathBuf, WrongValue> {
     given.parsed("the name of a file", |text| (!text.is_empty()).then(|| text.into()))
 }
 

@@ -1,9 +1,9 @@
 //! The keys of `[instruments]`.
 
-use super::{Key, plain, put};
+use super::{ConfigKey, plain, put};
 
 /// All of them.
-pub(super) const KEYS: &[Key] = &[Key {
+pub(super) const KEYS: &[ConfigKey] = &[ConfigKey {
     table: "instruments",
     name: "slow_ms",
     doc: "Milliseconds from which on `rookery slow` lists something: work of a shard, waits, operations of the database.\n\

@@ -2,25 +2,25 @@
 
 use rookery_hub::Conflict;
 
-use super::{Key, bytes, plain, put, word};
+use super::{ConfigKey, bytes, plain, put, word};
 
 /// All of them.
-pub(super) const KEYS: &[Key] = &[
-    Key {
+pub(super) const KEYS: &[ConfigKey] = &[
+    ConfigKey {
         table: "limits",
         name: "stanza_bytes_before_login",
         doc: "One stanza of a client that has not logged in; the standard wants at least 10000.",
         set: |config, given| put(&mut config.limits.before_login.bytes, given.bytes(STANZA_BYTES_MIN..=1 << 20)),
         show: |config| bytes(config.limits.before_login.bytes),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "stanza_bytes",
         doc: "One stanza of a client that has logged in.",
         set: |config, given| put(&mut config.limits.after_login.bytes, given.bytes(STANZA_BYTES_MIN..=64 << 20)),
         show: |config| bytes(config.limits.after_login.bytes),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "depth",
         doc: "Elements inside one another in a stanza, up to 32.",
@@ -32,14 +32,14 @@ pub(super) const KEYS: &[Key] = &[
         },
         show: |config| plain(config.limits.after_login.depth),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "resources_per_user",
         doc: "Clients that one account may have connected at a time.",
         set: |config, given| put(&mut config.limits.resources_per_user, given.number(1..=10_000)),
         show: |config| plain(config.limits.resources_per_user),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "conflict",
         doc: "For a client that asks for a resource which another one has: \"end-older\" ends the other one,\n\
@@ -47,35 +47,35 @@ pub(super) const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.limits.conflict, given.choice(CONFLICTS)),
         show: |config| word(CONFLICTS, config.limits.conflict),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "outbox_soft",
         doc: "Bytes that may wait for a client that reads slowly, before newer presence replaces older.",
         set: |config, given| put(&mut config.limits.outbox.soft, given.bytes(4096..=1 << 30)),
         show: |config| bytes(config.limits.outbox.soft),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "outbox_hard",
         doc: "The same, before the client is disconnected. Its messages are kept.",
         set: |config, given| put(&mut config.limits.outbox.hard, given.bytes(4096..=1 << 30)),
         show: |config| bytes(config.limits.outbox.hard),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "outbox_paced",
         doc: "Bytes that may wait for a client besides and that it didn't ask for, at login above all. It is never a reason to disconnect.",
         set: |config, given| put(&mut config.limits.outbox.paced, given.bytes(1 << 20..=1 << 30)),
         show: |config| bytes(config.limits.outbox.paced),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "outbox_account",
         doc: "Bytes that may wait for all clients of one account together, as far as it is above `outbox_soft` for each.",
         set: |config, given| put(&mut config.limits.outbox.account, given.bytes(1 << 20..=1 << 40)),
         show: |config| bytes(config.limits.outbox.account),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "outbox_total",
         doc: "Bytes that may wait for all clients of one shard together. Above it, clients of the accounts are disconnected for which\n\
@@ -83,91 +83,91 @@ pub(super) const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.limits.outbox.total, given.bytes(1 << 20..=1 << 40)),
         show: |config| bytes(config.limits.outbox.total),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "lane_bytes",
         doc: "Bytes that a client may send ahead while a request of it waits for storage, before the server stops reading.",
         set: |config, given| put(&mut config.limits.lane_bytes, given.bytes(4096..=1 << 30)),
         show: |config| bytes(config.limits.lane_bytes),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "rate_bytes",
         doc: "Bytes that a client may send per second, five times as much at once, before the server reads it later; 0 for no limit.",
         set: |config, given| put(&mut config.limits.rate_bytes, given.bytes(0..=1 << 40)),
         show: |config| bytes(config.limits.rate_bytes),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "rate_stanzas",
         doc: "The same in stanzas.",
         set: |config, given| put(&mut config.limits.rate_stanzas, given.number(0..=1_000_000_000)),
         show: |config| plain(config.limits.rate_stanzas),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "directed_presence",
         doc: "Addresses outside of its roster to which one session may have sent presence, rooms included.",
         set: |config, given| put(&mut config.limits.directed_presence, given.number(0..=1_000_000)),
         show: |config| plain(config.limits.directed_presence),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "roster_items",
         doc: "Contacts of one account.",
         set: |config, given| put(&mut config.limits.roster.items, given.number(0..=1_000_000)),
         show: |config| plain(config.limits.roster.items),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "roster_bytes",
         doc: "Addresses, names and groups of all of these contacts.",
         set: |config, given| put(&mut config.limits.roster.bytes, given.bytes(0..=1 << 30)),
         show: |config| bytes(config.limits.roster.bytes),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "roster_requests",
         doc: "Requests of others to see an account's presence that may wait for its answer.",
         set: |config, given| put(&mut config.limits.roster.requests, given.number(0..=1_000_000)),
         show: |config| plain(config.limits.roster.requests),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "roster_name",
         doc: "Bytes of a contact's name.",
         set: |config, given| put(&mut config.limits.roster.name_bytes, given.bytes(0..=65_536)),
         show: |config| bytes(config.limits.roster.name_bytes),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "roster_groups",
         doc: "Groups of one contact.",
         set: |config, given| put(&mut config.limits.roster.groups, given.number(0..=10_000)),
         show: |config| plain(config.limits.roster.groups),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "roster_group",
         doc: "Bytes of a group's name.",
         set: |config, given| put(&mut config.limits.roster.group_bytes, given.bytes(0..=65_536)),
         show: |config| bytes(config.limits.roster.group_bytes),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "login_seconds",
         doc: "Seconds that a connection may take to log in before it is closed.",
         set: |config, given| put(&mut config.limits.login_seconds, given.number(5..=3600)),
         show: |config| plain(config.limits.login_seconds),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "login_failures",
         doc: "Wrong passwords on one connection before it is closed.",
         set: |config, given| put(&mut config.limits.login_failures, given.number(2..=100)),
         show: |config| plain(config.limits.login_failures),
     },
-    Key {
+    ConfigKey {
         table: "limits",
         name: "connections_per_address",
         doc: "Connections from one IP address other than this machine's own, for XMPP and for the web each; 0 means no limit.",

@@ -4,9 +4,9 @@ use rookery_logins::Place;
 use rookery_logins::directory::USER;
 use rookery_logins::web::Address;
 
-use super::super::error::Wrong;
-use super::super::given::Given;
-use super::super::{DomainConfig, Groups};
+use super::super::error::WrongValue;
+use super::super::given::GivenValue;
+use super::super::{DirectoryGroups, DomainConfig};
 use super::{DomainKey, file, list, put, quote, shown};
 
 /// All of them.
@@ -146,7 +146,7 @@ pub const LOGIN_KEYS: [DomainKey; 27] = [
     },
     DomainKey {
         name: "claim",
-        doc: "What in a token has the user's name. One with an `@` has to be of this domain.",
+        doc: "The part of a token that has the user's name. One with an `@` has to be of this domain.",
         set: |domain, given| put(&mut domain.login.claim, given.text()),
         show: |domain| Some(quote(&domain.login.claim)).filter(|_| domain.login.issuer.is_some()),
         example: "\"preferred_username\"",
@@ -190,14 +190,14 @@ pub const LOGIN_KEYS: [DomainKey; 27] = [
     },
     DomainKey {
         name: "create",
-        doc: "false keeps out who has no account here; else one is made at the first login.",
+        doc: "false keeps out users without an account here; otherwise one is made at the first login.",
         set: |domain, given| put(&mut domain.login.create, given.switch()),
         show: |domain| (!domain.login.create).then(|| "false".to_owned()),
         example: "true",
     },
     DomainKey {
         name: "seconds",
-        doc: "Seconds that an answer may take. Users who log in are told to try later then; nobody else waits for that.",
+        doc: "Seconds that an answer may take. After that, users who log in are told to try again later; nobody else waits for it.",
         set: |domain, given| put(&mut domain.login.seconds, given.number(1..=30)),
         show: |domain| changed(domain.login.seconds, 5),
         example: "5",
@@ -212,7 +212,7 @@ pub const LOGIN_KEYS: [DomainKey; 27] = [
 ];
 
 /// Returns something about groups as TOML, if there are any.
-fn of_groups(domain: &DomainConfig, show: impl Fn(&Groups) -> String) -> Option<String> {
+fn of_groups(domain: &DomainConfig, show: impl Fn(&DirectoryGroups) -> String) -> Option<String> {
     let groups = &domain.login.groups;
     groups.base.as_ref().map(|_| show(groups))
 }
@@ -222,19 +222,19 @@ fn changed(number: u64, usual: u64) -> Option<String> {
     (number != usual).then(|| number.to_string())
 }
 
-fn web_address(given: &Given<'_>) -> Result<Address, Wrong> {
+fn web_address(given: &GivenValue<'_>) -> Result<Address, WrongValue> {
     given.parsed("an address that begins with \"https://\", or with \"http://\" for one of this machine", Address::read)
 }
 
-fn place(given: &Given<'_>) -> Result<Place, Wrong> {
+fn place(given: &GivenValue<'_>) -> Result<Place, WrongValue> {
     given.parsed("the address of a directory, such as \"ldaps://ldap.example.org\"", Place::read)
 }
 
-fn with_user(given: &Given<'_>) -> Result<String, Wrong> {
+fn with_user(given: &GivenValue<'_>) -> Result<String, WrongValue> {
     given.parsed("a text with %u where the user's name belongs", |text| text.contains(USER).then(|| text.to_owned()))
 }
 
-fn issuer(given: &Given<'_>) -> Result<String, Wrong> {
+fn issuer(given: &GivenValue<'_>) -> Result<String, WrongValue> {
     let what = "the address of an issuer that begins with \"https://\", such as \"https://id.example.org\"";
     given.parsed(what, |text| Address::read(text).filter(|_| !text.contains(['?', '#'])).map(|_| text.to_owned()))
 }

@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let compile = |file: &str| protox::compile([proto.join(file)], [&proto]);
     let mut description = protox::compile([proto.join("daq.proto"), proto.join("devdb.proto")], [&proto])?;
     for file in &mut description.file {
-        // Comments are for who reads the files.
+        // Comments are for those who read the files.
         file.source_code_info = None;
     }
     fs::write(out.join("description.bin"), description.encode_to_vec())?;

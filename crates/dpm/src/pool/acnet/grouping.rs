@@ -290,7 +290,7 @@ pub(super) fn rest_after(attempts: u32) -> u64 {
     (FIRST_REST << attempts.min(10)).min(LONGEST_REST)
 }
 
-/// Kinds of groups that may become fewer, beside those that are answered by their rank.
+/// Kinds of groups that may become fewer, besides those that are answered by their rank.
 pub(super) const UNANSWERED: usize = 2;
 
 pub(super) const WAITING: usize = 3;

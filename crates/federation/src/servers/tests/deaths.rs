@@ -128,7 +128,7 @@ fn a_stream_waits_a_minute_for_its_server() {
 }
 
 impl World {
-    /// All connections break.
+    /// Breaks all connections.
     fn cut(&mut self) {
         for wire in 0..self.wires.len() {
             self.sever(wire, 0);

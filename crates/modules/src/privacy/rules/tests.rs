@@ -5,11 +5,11 @@ fn jid(text: &str) -> Jid {
     Jid::parse(text).unwrap()
 }
 
-fn rules(lists: &str) -> Rules {
-    Rules::read(format!("<query xmlns='jabber:iq:privacy'>{lists}</query>").as_bytes()).expect("rules")
+fn rules(lists: &str) -> PrivacyRules {
+    PrivacyRules::read(format!("<query xmlns='jabber:iq:privacy'>{lists}</query>").as_bytes()).expect("rules")
 }
 
-fn denies(list: &List, contact: &str, passing: Passing) -> bool {
+fn denies(list: &PrivacyList, contact: &str, passing: PassingStanza) -> bool {
     list.denies(jid(contact).as_ref(), passing, Acquaintance::default)
 }
 
@@ -21,11 +21,11 @@ fn an_address_matches_as_the_standard_says() {
         ("x.example/r", vec!["x.example/r"], vec!["x.example", "a@x.example/r", "x.example/s"]),
         ("x.example", vec!["x.example", "x.example/r", "a@x.example", "a@x.example/r"], vec!["y.x.example"]),
     ] {
-        let mut rules = Rules::default();
+        let mut rules = PrivacyRules::default();
         rules.block(&[jid(item)]);
         let list = rules.default_list().unwrap();
-        assert!(yes.iter().all(|contact| denies(list, contact, Passing::Message)), "{item}");
-        assert!(!no.iter().any(|contact| denies(list, contact, Passing::Message)), "{item}");
+        assert!(yes.iter().all(|contact| denies(list, contact, PassingStanza::Message)), "{item}");
+        assert!(!no.iter().any(|contact| denies(list, contact, PassingStanza::Message)), "{item}");
     }
 }
 
@@ -39,11 +39,11 @@ fn the_first_rule_that_matches_decides() {
             <item type='group' value='Friends' action='allow' order='50'/></list>",
     );
     let list = rules.list("special").unwrap();
-    assert!(denies(list, "a@x.example/r", Passing::Message));
-    assert!(!denies(list, "a@x.example/r", Passing::Iq));
-    assert!(denies(list, "b@y.example", Passing::Other));
+    assert!(denies(list, "a@x.example/r", PassingStanza::Message));
+    assert!(!denies(list, "a@x.example/r", PassingStanza::Iq));
+    assert!(denies(list, "b@y.example", PassingStanza::Other));
     let friend = || Acquaintance { subscription: Subscription::To, groups: ["Friends".into()].into() };
-    assert!(!list.denies(jid("b@y.example").as_ref(), Passing::Other, friend));
+    assert!(!list.denies(jid("b@y.example").as_ref(), PassingStanza::Other, friend));
     assert!(rules.need_roster());
 }
 
@@ -66,21 +66,27 @@ fn the_roster_is_asked_when_it_matters() {
         groups(1)
     ));
     let list = rules.list("l").unwrap();
-    assert!(!list.denies(jid("a@x.example").as_ref(), Passing::Message, known));
+    assert!(!list.denies(jid("a@x.example").as_ref(), PassingStanza::Message, known));
     assert_eq!(asked.get(), 0);
-    assert!(!list.denies(jid("b@x.example").as_ref(), Passing::Message, known));
+    assert!(!list.denies(jid("b@x.example").as_ref(), PassingStanza::Message, known));
     assert_eq!((asked.get(), list.index.by_group.len(), rules.relative_items()), (1, 1000, 1000));
     let friend = || Acquaintance { groups: ["g77".into()].into(), ..Acquaintance::default() };
-    assert!(list.denies(jid("b@x.example").as_ref(), Passing::Iq, friend));
+    assert!(list.denies(jid("b@x.example").as_ref(), PassingStanza::Iq, friend));
 }
 
 #[test]
 fn what_an_item_names_is_all_that_it_stops() {
     let rules = rules("<list name='l'><item action='deny' order='1'><presence-out/></item></list>");
     let list = rules.list("l").unwrap();
-    let all = [Passing::Message, Passing::Iq, Passing::PresenceIn, Passing::PresenceOut, Passing::Other];
+    let all = [
+        PassingStanza::Message,
+        PassingStanza::Iq,
+        PassingStanza::PresenceIn,
+        PassingStanza::PresenceOut,
+        PassingStanza::Other,
+    ];
     let denied: Vec<_> = all.into_iter().filter(|passing| denies(list, "a@x.example", *passing)).collect();
-    assert_eq!(denied, [Passing::PresenceOut]);
+    assert_eq!(denied, [PassingStanza::PresenceOut]);
 }
 
 #[test]
@@ -93,7 +99,7 @@ fn blocking_leaves_the_other_rules_behind_it() {
     rules.block(&[jid("c@x.example")]);
     let blocked: Vec<_> = rules.blocked().into_iter().map(Jid::as_str).collect();
     assert_eq!(blocked, ["c@x.example", "a@x.example", "b@x.example"]);
-    assert!(denies(rules.default_list().unwrap(), "a@x.example", Passing::Iq));
+    assert!(denies(rules.default_list().unwrap(), "a@x.example", PassingStanza::Iq));
     rules.unblock(&[jid("a@x.example"), jid("b@x.example"), jid("c@x.example")]);
     assert_eq!(rules.default_list().unwrap().items().len(), 1);
     rules.default = None;
@@ -121,9 +127,9 @@ fn what_is_wrong_is_refused() {
         "",
     ] {
         let bytes = format!("<query xmlns='jabber:iq:privacy'><list name='l'>{item}</list></query>");
-        assert_eq!(Rules::read(bytes.as_bytes()), None, "{item}");
+        assert_eq!(PrivacyRules::read(bytes.as_bytes()), None, "{item}");
     }
-    assert_eq!(Rules::read(b"<query xmlns='jabber:iq:privacy'><default name='l'/></query>"), None);
+    assert_eq!(PrivacyRules::read(b"<query xmlns='jabber:iq:privacy'><default name='l'/></query>"), None);
 }
 
 fn any_test() -> impl Strategy<Value = Test> {
@@ -135,7 +141,7 @@ fn any_test() -> impl Strategy<Value = Test> {
     ]
 }
 
-/// Tells whether an item is about a contact, as the standard says (XEP-0016 §2.1).
+/// Returns whether an item is about a contact, as the standard says (XEP-0016 §2.1).
 fn is_about(test: &Test, contact: &Jid, known: &Acquaintance) -> bool {
     match test {
         Test::Jid(jid) => jid == contact || *jid == contact.to_bare() || jid.as_str() == contact.domain(),
@@ -151,13 +157,13 @@ proptest! {
         items in prop::collection::vec((any_test(), any::<bool>(), 1u8..16), 1..12), is_default: bool
     ) {
         let items = items.into_iter().zip(0u32..).map(|((test, deny, stanzas), order)| {
-            let stanzas = if stanzas == 15 { Stanzas::ALL } else { Stanzas(stanzas) };
-            Item { order: order * 3, test, deny, stanzas }
+            let stanzas = if stanzas == 15 { StanzaSet::ALL } else { StanzaSet(stanzas) };
+            PrivacyRule { order: order * 3, test, deny, stanzas }
         });
-        let list = List::new("a 'list'".into(), items.collect()).unwrap();
+        let list = PrivacyList::new("a 'list'".into(), items.collect()).unwrap();
         let default = is_default.then(|| list.name.clone());
-        let rules = Rules { default, lists: vec![list] };
-        prop_assert_eq!(Rules::read(&rules.write().unwrap()), Some(rules));
+        let rules = PrivacyRules { default, lists: vec![list] };
+        prop_assert_eq!(PrivacyRules::read(&rules.write().unwrap()), Some(rules));
     }
 
     /// The index finds what a walk over all items finds.
@@ -166,15 +172,15 @@ proptest! {
         items in prop::collection::vec((any_test(), any::<bool>(), 1u8..32), 1..12),
         contact in "[a-c]@[x-z]\\.example(/r)?",
         groups in prop::collection::vec("[A-Z' <&]{1,2}", 0..4),
-        passing in prop::sample::select(vec![Passing::Message, Passing::Iq, Passing::PresenceOut, Passing::Other]),
+        passing in prop::sample::select(vec![PassingStanza::Message, PassingStanza::Iq, PassingStanza::PresenceOut, PassingStanza::Other]),
     ) {
         let items = items.into_iter().zip(0u32..).map(|((test, deny, stanzas), order)| {
-            Item { order, test, deny, stanzas: Stanzas(stanzas) }
+            PrivacyRule { order, test, deny, stanzas: StanzaSet(stanzas) }
         });
-        let list = List::new("l".into(), items.collect()).unwrap();
+        let list = PrivacyList::new("l".into(), items.collect()).unwrap();
         let contact = Jid::parse(&contact).unwrap();
         let known = Acquaintance { groups: groups.into(), ..Acquaintance::default() };
-        let matches = |item: &&Item| item.stanzas.has(passing) && is_about(&item.test, &contact, &known);
+        let matches = |item: &&PrivacyRule| item.stanzas.has(passing) && is_about(&item.test, &contact, &known);
         let expected = list.items().iter().find(matches).is_some_and(|item| item.deny);
         prop_assert_eq!(list.denies(contact.as_ref(), passing, || known.clone()), expected);
     }

@@ -1,4 +1,5 @@
-//! Removes from archives, a little at a time: whole ones that nobody has any more, and what is too old.
+//! Removes from archives, a little at a time: whole ones that nobody has any more, and what is too
+//! old.
 
 use super::owners::locked;
 use super::pages::OLDEST;
@@ -11,7 +12,8 @@ use crate::sql::sizes::{self, Removed};
 use crate::{Retention, StoreError, Swept};
 use rookery_jid::JidRef;
 
-/// Lets go of an owner's archive: nobody finds it any more, whoever has the name next begins another one, and its messages are for [`clear`].
+/// Lets go of an owner's archive: nobody finds it any more, the next owner of the name begins
+/// another one, and its messages are for [`clear`].
 pub(crate) fn purge(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<(), StoreError> {
     c.known_archives().forget(owner);
     let Some(archive) = locked(c, owner)? else { return Ok(()) };
@@ -31,8 +33,9 @@ pub(crate) fn clear(c: &mut dyn Connection, limit: u64) -> Result<bool, StoreErr
     Ok(true)
 }
 
-/// Removes what is kept of some conversations of an archive, by statements that find the first that stays and that remove those before it. Returns
-/// whether nothing is left. An account may have had as many conversations as messages.
+/// Removes what is kept of some conversations of an archive, by statements that find the first that
+/// stays and that remove those before it. Returns whether nothing is left. An account may have had
+/// as many conversations as messages.
 fn remove_conversations(
     c: &mut dyn Connection,
     archive: u64,
@@ -81,7 +84,8 @@ pub(crate) fn expire(c: &mut dyn Connection, owner: JidRef<'_>, before: u64, lim
     remove_below(c, archive.unsigned_abs(), before, limit)
 }
 
-/// Removes the oldest messages below an id, and the notes of stretches that have none any more. Returns how many messages those were.
+/// Removes the oldest messages below an id, and the notes of stretches that have none any more.
+/// Returns how many messages those were.
 fn remove_below(c: &mut dyn Connection, archive: u64, before: u64, limit: u64) -> Result<u64, StoreError> {
     if before == 0 || limit == 0 {
         return Ok(0);
@@ -111,7 +115,8 @@ fn remove_notes(c: &mut dyn Connection, archive: u64, stretch: u64) -> Result<()
     Ok(())
 }
 
-/// No domain is empty: what is there is nobody's, and waits to be removed. Values: new localpart, archive.
+/// No domain is empty: what is there is nobody's, and waits to be removed. Values: new localpart,
+/// archive.
 const LET_GO: &str = "UPDATE archives SET domain = '', localpart = ?, account = NULL WHERE id = ?";
 
 const NEXT_GONE: &str = "SELECT id FROM archives WHERE domain = '' ORDER BY localpart LIMIT 1";
@@ -133,7 +138,8 @@ macro_rules! next {
     };
 }
 
-/// Archives that were emptied go by [`clear`]. MariaDB would sort all that an index has of an owner. Values: archive, limit.
+/// Archives that were emptied go by [`clear`]. MariaDB would sort all that an index has of an
+/// owner. Values: archive, limit.
 const NEXT: Text = Text { mysql: next!(" FORCE INDEX (PRIMARY)"), ..Text::same(next!("")) };
 
 /// Values: archive, id, limit.

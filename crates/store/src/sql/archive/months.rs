@@ -1,18 +1,22 @@
-//! Archives that are divided into months, on engines that can divide a table: what is too old for all owners goes a month at a time, without a
-//! look at each message.
+//! Archives that are divided into months, on engines that can divide a table: what is too old for
+//! all owners goes a month at a time, without a look at each message.
 //!
-//! The messages lie in parts of one table, by their ids, whose upper bits are the time. Statements know nothing of that: the engine finds the parts that a
-//! page needs by the bounds of its ids.
+//! The messages lie in parts of one table, by their ids, whose upper bits are the time. Statements
+//! know nothing of that: the engine finds the parts that a page needs by the bounds of its ids.
 //!
 //! # Invariants
 //!
-//! - A message always has a place: the last part has no end. It is empty as long as the months to come are made in time.
-//! - A month that goes is taken out first, at once: nobody finds its messages any more, and they are a table of their own, `archive_messages_gone`.
-//!   Then it is taken out of the counts of its owners, a portion of them in each transaction with a mark of how far that is, in
-//!   `rookery_months`. It is dropped last; whatever ends this in the middle, it goes on from the mark.
-//! - What is taken out of a count was in it: before a month goes, all that lies in it is counted (see `sizes`).
-//! - One connection at a time looks after the months of a database. It is none of a lane: nobody waits for it but for the moment in which a
-//!   part is added or taken out.
+//! - A message always has a place: the last part has no end. It is empty as long as the months to
+//!   come are made in time.
+//! - A month that goes is taken out first, at once: nobody finds its messages any more, and they
+//!   are a table of their own, `archive_messages_gone`. Then it is taken out of the counts of its
+//!   owners, a portion of them in each transaction with a mark of how far that is, in
+//!   `rookery_months`. It is dropped last; whatever ends this in the middle, it goes on from the
+//!   mark.
+//! - What is taken out of a count was in it: before a month goes, all that lies in it is counted
+//!   (see `sizes`).
+//! - One connection at a time looks after the months of a database. It is none of a lane: nobody
+//!   waits for it but for the moment in which a part is added or taken out.
 
 use super::search::forget_gone;
 use crate::archive::BYTES_PER_MESSAGE;
@@ -26,7 +30,8 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use time::{Date, OffsetDateTime};
 
-/// Divides a table of messages, in the way of an engine. Its calls are for times when no transaction is open.
+/// Divides a table of messages, in the way of an engine. Its calls are for times when no
+/// transaction is open.
 pub(crate) trait Months: Transactions {
     /// Returns the parts in the order of their ids; none if the archives aren't divided.
     ///
@@ -35,7 +40,8 @@ pub(crate) trait Months: Transactions {
     /// [`StoreError::Unfit`] if somebody else has divided them, otherwise what the engine says.
     fn parts(&mut self) -> Result<Vec<Part>, StoreError>;
 
-    /// Returns false if another connection looks after the months; otherwise none does as long as this one lasts.
+    /// Returns false if another connection looks after the months; otherwise none does as long as
+    /// this one lasts.
     fn is_alone(&mut self) -> Result<bool, StoreError>;
 
     /// Returns what is wrong with the database, with its name.
@@ -47,7 +53,8 @@ pub(crate) trait Months: Transactions {
     /// Returns true if there is any message.
     fn has_messages(&mut self) -> Result<bool, StoreError>;
 
-    /// Makes all that is there the first part, which ends with this id, and another one that has no end. It can be run again when it was interrupted.
+    /// Makes all that is there the first part, which ends with this id, and another one that has no
+    /// end. It can be run again when it was interrupted.
     fn divide(&mut self, below: u64) -> Result<(), StoreError>;
 
     /// Returns the statements that divide archives into months, the first of which ends with this
@@ -56,20 +63,23 @@ pub(crate) trait Months: Transactions {
     where
         Self: Sized;
 
-    /// Returns true if a division that was interrupted has left something that would be in somebody's way one day.
+    /// Returns true if a division that was interrupted has left something that would be in
+    /// somebody's way one day.
     fn is_untidy(&mut self) -> Result<bool, StoreError>;
 
     /// Removes what it has left, or takes it over.
     fn tidy(&mut self) -> Result<(), StoreError>;
 
-    /// Divides the first part, in which nothing is: it ends with the first of these ids, and others follow it that end with the next ones and where it has
-    /// ended.
+    /// Divides the first part, in which nothing is: it ends with the first of these ids, and others
+    /// follow it that end with the next ones and where it has ended.
     fn split(&mut self, first: &Part, ends: &[u64]) -> Result<(), StoreError>;
 
-    /// Cuts a month off the last part, which begins with the id `from`. Returns false if there is no such month.
+    /// Cuts a month off the last part, which begins with the id `from`. Returns false if there is
+    /// no such month.
     fn add(&mut self, from: u64) -> Result<bool, StoreError>;
 
-    /// Makes a part a table of its own, and tells other connections that archives have lost messages.
+    /// Makes a part a table of its own, and tells other connections that archives have lost
+    /// messages.
     fn take_out(&mut self, name: &str) -> Result<(), StoreError>;
 
     /// Returns true if a part was taken out and not dropped.
@@ -103,7 +113,8 @@ impl Month {
         Month(day.replace_day(1).unwrap_or(day))
     }
 
-    /// Returns the lowest id of the month behind this one; `None` behind the last one that ids have.
+    /// Returns the lowest id of the month behind this one; `None` behind the last one that ids
+    /// have.
     pub(crate) fn end(self) -> Option<u64> {
         let next = Date::from_calendar_date(
             self.0.year() + i32::from(self.0.month() == time::Month::December),
@@ -129,7 +140,8 @@ fn now() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX).saturating_mul(IDS_PER_MS)
 }
 
-/// Returns the end of the first part if archives are divided now: the end of a month, some days away at least, so that nothing comes beyond it meanwhile.
+/// Returns the end of the first part if archives are divided now: the end of a month, some days
+/// away at least, so that nothing comes beyond it meanwhile.
 pub(crate) fn first_end() -> u64 {
     end_behind(now())
 }
@@ -138,11 +150,13 @@ fn end_behind(newest: u64) -> u64 {
     Month::of(newest.saturating_add(MARGIN)).end().unwrap_or(i64::MAX.cast_unsigned())
 }
 
-/// Divides the archives into months, unless they are, and makes the next months. Returns whether they were divided now.
+/// Divides the archives into months, unless they are, and makes the next months. Returns whether
+/// they were divided now.
 ///
 /// # Errors
 ///
-/// [`StoreError::Locked`] if somebody else does so, otherwise what the engine says. It can be run again.
+/// [`StoreError::Locked`] if somebody else does so, otherwise what the engine says. It can be run
+/// again.
 pub(crate) fn divide(months: &mut dyn Months) -> Result<bool, StoreError> {
     if !is_alone(months)? {
         return Err(StoreError::Locked(months.fault("another server looks after the months of its archives")));
@@ -159,11 +173,13 @@ pub(crate) fn divide(months: &mut dyn Months) -> Result<bool, StoreError> {
     Ok(is_whole)
 }
 
-/// Makes the next months when a server starts. Divides archives in which nothing is, if they are to be divided.
+/// Makes the next months when a server starts. Divides archives in which nothing is, if they are to
+/// be divided.
 ///
 /// # Errors
 ///
-/// The error of the engine of dividing them. Months that can't be made are told to the log: the last part takes their messages.
+/// The error of the engine of dividing them. Months that can't be made are told to the log: the
+/// last part takes their messages.
 pub(crate) fn prepare(months: &mut dyn Months, is_wanted: bool) -> Result<(), StoreError> {
     let is_whole = months.parts()?.is_empty();
     let is_wanted = is_wanted && !(is_whole && is_too_late(months)?);
@@ -182,8 +198,8 @@ pub(crate) fn prepare(months: &mut dyn Months, is_wanted: bool) -> Result<(), St
     Ok(())
 }
 
-/// Makes the months of messages that are to come into archives in which nothing is, as from a copy: the first part ends with the month of this id. What is
-/// there stays where it is.
+/// Makes the months of messages that are to come into archives in which nothing is, as from a copy:
+/// the first part ends with the month of this id. What is there stays where it is.
 ///
 /// # Errors
 ///
@@ -200,7 +216,8 @@ pub(crate) fn make_behind(months: &mut dyn Months, oldest: u64) -> Result<(), St
     months.split(first, ends)
 }
 
-/// Refuses archives of which a division was interrupted, on behalf of those who may not change tables.
+/// Refuses archives of which a division was interrupted, on behalf of those who may not change
+/// tables.
 ///
 /// # Errors
 ///
@@ -216,7 +233,8 @@ pub(crate) fn refuse_untidy(months: &mut dyn Months) -> Result<(), StoreError> {
     )))
 }
 
-/// Waits for a moment until nobody else looks after the months: a connection that has just ended counts until the server notices.
+/// Waits for a moment until nobody else looks after the months: a connection that has just ended
+/// counts until the server notices.
 pub(super) fn is_alone(months: &mut dyn Months) -> Result<bool, StoreError> {
     for _ in 1..ATTEMPTS {
         if months.is_alone()? {
@@ -259,7 +277,8 @@ fn tell(error: &StoreError) {
     );
 }
 
-/// Looks after the months of a database: makes those to come, and removes those that all owners' retention lets go. Returns how many were removed.
+/// Looks after the months of a database: makes those to come, and removes those that all owners'
+/// retention lets go. Returns how many were removed.
 ///
 /// # Errors
 ///
@@ -355,7 +374,8 @@ fn count_below(months: &mut dyn Months, below: u64, is_over: &dyn Fn() -> bool) 
     }
 }
 
-/// Takes the messages of some owners that were taken out from their counts. Returns true if all are.
+/// Takes the messages of some owners that were taken out from their counts. Returns true if all
+/// are.
 fn uncount(c: &mut dyn Connection) -> Result<bool, StoreError> {
     let mark = MARK.on(c.dialect());
     let after = Value::Integer(one(c, mark, &[], |row| row.integer(0))?.unwrap_or_default());
@@ -396,7 +416,8 @@ const FAR_ARCHIVE: &str = "SELECT id FROM archives WHERE id > ? ORDER BY id LIMI
 /// Values: an archive, another one, id.
 const UNCOUNTED: Text = locking!("SELECT id FROM archives WHERE id > ? AND id <= ? AND counted < ? ORDER BY id");
 
-/// Counts what is below an id. Values: id, an archive, another one, the id before it twice. The bytes of each message besides its stanza are [`BYTES_PER_MESSAGE`].
+/// Counts what is below an id. Values: id, an archive, another one, the id before it twice. The
+/// bytes of each message besides its stanza are [`BYTES_PER_MESSAGE`].
 const COUNT: Text = Text {
     mysql: "UPDATE archives JOIN (SELECT a.id AS owner, SUM(length(m.stanza) + 128) AS more FROM archives a \
         JOIN archive_messages m ON m.owner = a.id AND m.id > a.counted AND m.id < ? \
@@ -412,7 +433,7 @@ const COUNT: Text = Text {
     )
 };
 
-/// How far the owners are of what was taken out.
+/// The marks of the owners of what was taken out.
 const MARK: Text = locking!("SELECT owner FROM rookery_months WHERE id = 1");
 
 /// Values: owner.

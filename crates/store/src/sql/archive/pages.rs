@@ -125,8 +125,9 @@ impl<'q> Scan<'q> {
         Ok(count)
     }
 
-    /// Returns true if to count what is asked for is little work. A conversation is found in all of its stretches, of which there may be thousands; by an
-    /// index it is counted without a look at its messages, but for those with one resource.
+    /// Returns true if to count what is asked for is little work. A conversation is found in all of
+    /// its stretches, of which there may be thousands; by an index it is counted without a look at
+    /// its messages, but for those with one resource.
     fn is_countable(&self, c: &mut dyn Connection) -> Result<bool, StoreError> {
         let Some(with) = &self.query.with else { return Ok(true) };
         let (key, limit) = (Value::Integer(contact_key(with.bare_str())), Value::number(MOST_COUNTED + 1));
@@ -174,7 +175,8 @@ fn before_id(query: &ArchiveQuery) -> u64 {
     if query.before == 0 { u64::MAX } else { query.before }
 }
 
-/// Stretches of a conversation in which its messages are counted, or messages of it among which those with a resource are.
+/// Stretches of a conversation in which its messages are counted, or messages of it among which
+/// those with a resource are.
 const MOST_COUNTED: u64 = 100;
 
 /// Values: archive, ids.
@@ -199,8 +201,8 @@ const NOTES: &str = "\
 /// Values: archive, contact's key, after, before, limit.
 const SOME: &str = "SELECT 1 FROM archive_messages WHERE owner = ? AND contact_key = ? AND id > ? AND id < ? LIMIT ?";
 
-/// The messages of a conversation, stretch by stretch. A stretch is bounded by its own last id and not by the next one's first, which may be beyond
-/// all numbers.
+/// The messages of a conversation, stretch by stretch. A stretch is bounded by its own last id and
+/// not by the next one's first, which may be beyond all numbers.
 macro_rules! conversation {
     () => {
         " FROM archive_conversations AS c CROSS JOIN archive_messages AS m \
@@ -221,8 +223,8 @@ macro_rules! indexed {
 struct Statements {
     /// Values: archive, after, before, limit.
     everybody: &'static str,
-    /// For a bare JID: archive, contact's key, first stretch, last stretch, after, before, contact, limit. For a full one: a resource in front of the
-    /// limit.
+    /// For a bare JID: archive, contact's key, first stretch, last stretch, after, before, contact,
+    /// limit. For a full one: a resource in front of the limit.
     by_stretch: (&'static str, &'static str),
     /// Values: the same without stretches.
     by_index: (&'static str, &'static str),
@@ -256,7 +258,8 @@ const BACKWARD: Statements = Statements {
     ),
 };
 
-/// Makes the statement that counts the rows of another one. The database counts: a thousand rows that are sent cost more than the page.
+/// Makes the statement that counts the rows of another one. The database counts: a thousand rows
+/// that are sent cost more than the page.
 macro_rules! counted {
     ($($rows:expr),+) => {
         concat!("SELECT COUNT(*) FROM (", $($rows),+, " LIMIT ?) AS counted")
@@ -273,9 +276,10 @@ const COUNT: Statements = Statements {
     by_index: (counted!("SELECT id", indexed!()), counted!("SELECT id", indexed!(), "AND resource = ?")),
 };
 
-/// Counts a conversation by what the index has of it: a look at each of ten thousand messages takes MariaDB 0.2 s. Others whose address has the same key
-/// count as well, one pair of contacts in two thousand million by chance; a count may be approximate (XEP-0059 §2.2). Values: archive, contact's key,
-/// after, before, limit.
+/// Counts a conversation by what the index has of it: a look at each of ten thousand messages takes
+/// MariaDB 0.2 s. Others whose address has the same key count as well, one pair of contacts in two
+/// thousand million by chance; a count may be approximate (XEP-0059 §2.2). Values: archive,
+/// contact's key, after, before, limit.
 const COUNT_BY_KEY: &str =
     counted!("SELECT id FROM archive_messages WHERE owner = ? AND contact_key = ? AND id > ? AND id < ?");
 

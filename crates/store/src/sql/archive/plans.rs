@@ -1,9 +1,10 @@
-//! The plans of the statements of archives: each must find its rows by an index, on every engine, whatever that knows of the tables.
+//! The plans of the statements of archives: each must find its rows by an index, on every engine,
+//! whatever that knows of the tables.
 //!
 //! This holds for archives that are one table and for those that are divided into months.
 //!
-//! The operations run over a connection that listens, in a database with a few thousand messages. Each statement that was heard is explained then,
-//! with the values that it had.
+//! The operations run over a connection that listens, in a database with a few thousand messages.
+//! Each statement that was heard is explained then, with the values that it had.
 
 use super::months::first_end;
 use super::{MAKE_FOR_ROOMS, append, clear, ends, page, purge, sweep};
@@ -66,7 +67,8 @@ impl Connection for Listening<'_> {
     }
 }
 
-/// Returns the statements that operations on archives run, with values, in a database that they have filled.
+/// Returns the statements that operations on archives run, with values, in a database that they
+/// have filled.
 fn statements(connection: &mut dyn Copying) -> Vec<(&'static str, Vec<String>)> {
     connection.begin_write(1).expect("a transaction");
     fill(connection);
@@ -80,7 +82,8 @@ fn statements(connection: &mut dyn Copying) -> Vec<(&'static str, Vec<String>)> 
     heard
 }
 
-/// Twenty accounts with a hundred messages each, one with two thousand, a room, and many rooms in which nothing was said.
+/// Makes twenty accounts with a hundred messages each, one with two thousand, a room, and many
+/// rooms in which nothing was said.
 fn fill(c: &mut dyn Connection) {
     let keys = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("keys");
     let owners: Vec<_> = (0..OWNERS).map(owner).collect();
@@ -137,7 +140,8 @@ fn message(owner: Jid, at: u64) -> ArchivedMessage {
     ArchivedMessage { owner, of: ArchiveOf::Account, id: id(at), with, contacts_only: false, stanza, most: 1 << 30 }
 }
 
-/// Returns an id of a message; they are half a minute apart, half of them in the month behind the first part.
+/// Returns an id of a message; they are half a minute apart, half of them in the month behind the
+/// first part.
 fn id(at: u64) -> u64 {
     static MIDDLE: LazyLock<u64> = LazyLock::new(first_end);
     *MIDDLE - (1000 << 36) + (at << 36)
@@ -211,7 +215,8 @@ fn postgres_finds_messages_by_an_index() {
                     let plan = cluster.psql(&address, &format!("{set}; {explain}"));
                     let plan = plan.unwrap_or_else(|error| panic!("{sql}: {error}"));
                     let is_scan = plan.contains("Seq Scan on archive") || plan.contains("Seq Scan on accounts");
-                    // Parts follow each other in the order of their ids: none is sorted into another.
+                    // Parts follow each other in the order of their ids: none is sorted into
+                    // another.
                     let is_sort = plan.contains("Sort");
                     let is_far = is_bounded(sql) && plan.contains("archive_messages_rest");
                     let is_loose = is_count(sql) && !plan.contains("Index Only Scan");
@@ -231,7 +236,8 @@ fn is_bounded(sql: &str) -> bool {
     sql.contains("FROM archive_messages") && sql.contains("id > ? AND id < ?")
 }
 
-/// Tells whether a statement counts a conversation, for which its messages themselves aren't needed.
+/// Tells whether a statement counts a conversation, for which its messages themselves aren't
+/// needed.
 fn is_count(sql: &str) -> bool {
     sql.ends_with(" AS counted") && sql.contains("contact_key = ?") && !sql.contains("contact = ?")
 }

@@ -1,18 +1,22 @@
-//! An index of what messages say, on engines in other processes and where it is wanted: with it a search reads the messages that may have its words, and
-//! not all of an archive.
+//! An index of what messages say, on engines in other processes and where it is wanted: with it a
+//! search reads the messages that may have its words, and not all of an archive.
 //!
-//! A message has terms, small numbers that the caller computes from its stanza ([`TermsOf`]). The index keeps them in a table of its own beside the messages,
-//! each mixed with the number of its archive: so a search never meets messages of others, however many say the same. PostgreSQL has them in a GIN index, MariaDB
-//! as words in a `FULLTEXT` index; both only tell which messages may be meant, and the caller looks into them. Thus all engines find the
-//! same, with and without an index. `fill` makes the index and fills it.
+//! A message has terms, small numbers that the caller computes from its stanza ([`TermsOf`]). The
+//! index keeps them in a table of its own beside the messages, each mixed with the number of its
+//! archive: so a search never meets messages of others, however many say the same. PostgreSQL has
+//! them in a GIN index, MariaDB as words in a `FULLTEXT` index; both only tell which messages may
+//! be meant, and the caller looks into them. Thus all engines find the same, with and without an
+//! index. `fill` makes the index and fills it.
 //!
 //! # Invariants
 //!
 //! - A message and its terms are written, and removed, in one transaction.
-//! - Archives up to the one that `rookery_search` names are in the index as a whole; others are searched as if there were none. A
-//!   database in which nothing is begins with all of them.
-//! - A server that doesn't write terms drops the index when it starts, or marks it if it may not: what it writes is not missed by others later.
-//! - Whoever fills the index is alone (see `Months::is_alone`), and goes on behind the last archive that is done.
+//! - Archives up to the one that `rookery_search` names are in the index as a whole; others are
+//!   searched as if there were none. A database in which nothing is begins with all of them.
+//! - A server that doesn't write terms drops the index when it starts, or marks it if it may not:
+//!   what it writes is not missed by others later.
+//! - The one that fills the index is alone (see `Months::is_alone`), and goes on behind the last
+//!   archive that is done.
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(in crate::sql) mod fill;
@@ -79,7 +83,8 @@ fn filled(c: &mut dyn Connection) -> Result<i64, StoreError> {
     Ok(one(c, FILLED, &[], |row| row.integer(0))?.unwrap_or_default())
 }
 
-/// Returns a page of the messages that may have the terms of a query, if there is an index that has the archive.
+/// Returns a page of the messages that may have the terms of a query, if there is an index that has
+/// the archive.
 pub(super) fn page(
     c: &mut dyn Connection,
     archive: i64,
@@ -112,7 +117,8 @@ pub(super) fn page(
     Ok(Some(page.page()))
 }
 
-/// Returns what the index is asked for if it has an archive: the terms of a query, in the engine's words.
+/// Returns what the index is asked for if it has an archive: the terms of a query, in the engine's
+/// words.
 fn wanted(c: &mut dyn Connection, archive: i64, query: &ArchiveQuery) -> Result<Option<String>, StoreError> {
     if query.terms.is_empty() || c.terms_of().is_none() || filled(c)? < archive {
         return Ok(None);
@@ -196,10 +202,11 @@ const FORGET_GONE: Text = Text {
     )
 };
 
-/// Makes a page of what the index finds. Messages whose terms are still there are left out by the join; those that are left are sorted by their ids alone.
+/// Makes a page of what the index finds. Messages whose terms are still there are left out by the
+/// join; those that are left are sorted by their ids alone.
 ///
-/// PostgreSQL shall find terms by their index and nothing else, also in archives of which it knows little: the owner isn't compared in a way that
-/// an index helps with.
+/// PostgreSQL shall find terms by their index and nothing else, also in archives of which it knows
+/// little: the owner isn't compared in a way that an index helps with.
 macro_rules! found {
     ($contact:literal, $order:literal) => {
         Text {
@@ -220,7 +227,8 @@ macro_rules! found {
     };
 }
 
-/// The statements of a direction. Values: terms, archive, after, before, archive, the contact if there is one, limit, archive.
+/// The statements of a direction. Values: terms, archive, after, before, archive, the contact if
+/// there is one, limit, archive.
 struct Statements {
     everybody: Text,
     /// The contact: key, address.

@@ -1,7 +1,8 @@
 //! The tables that every engine has, and the statements that read and fill them.
 //!
-//! Conversations of archives (`archive_conversations`) are left out: one engine finds messages by them, and derives them from the messages. So is `rookery_schema`,
-//! which is about the database itself.
+//! Conversations of archives (`archive_conversations`) are left out: one engine finds messages by
+//! them, and derives them from the messages. So is `rookery_schema`, which is about the database
+//! itself.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -24,11 +25,13 @@ pub(crate) struct Table {
     pub(super) texts: Texts,
 }
 
-/// The statements of a table. Texts of statements are static, so that a connection prepares each once.
+/// The statements of a table. Texts of statements are static, so that a connection prepares each
+/// once.
 pub(super) struct Texts {
     /// The first rows. Value: how many.
     pub(super) first: String,
-    /// The rows behind a key that agree with it in the first `n` columns. Values: `n + 1` columns of the key, how many.
+    /// The rows behind a key that agree with it in the first `n` columns. Values: `n + 1` columns
+    /// of the key, how many.
     pub(super) behind: Vec<String>,
     /// The key of the last row.
     pub(super) last: String,
@@ -40,7 +43,8 @@ pub(super) struct Texts {
     pub(super) clear: String,
     /// Removes a row. Values: its key.
     pub(super) remove: String,
-    /// Changes a row, of a table that has more than its key. Values: those behind the key, then the key.
+    /// Changes a row, of a table that has more than its key. Values: those behind the key, then the
+    /// key.
     pub(super) change: String,
 }
 
@@ -50,8 +54,9 @@ impl Table {
         row.get(..self.key).unwrap_or(row)
     }
 
-    /// Returns whether a row can be changed into another one of its key where it is, at any time: it is
-    /// numbered, so that others refer to it, and nothing changes of which one row may have the same.
+    /// Returns whether a row can be changed into another one of its key where it is, at any time:
+    /// it is numbered, so that others refer to it, and nothing changes of which one row may have
+    /// the same.
     pub(super) fn can_change(&self, row: &[Cell], into: &[Cell]) -> bool {
         self.is_numbered && row.get(self.unique.clone()) == into.get(self.unique.clone())
     }
@@ -121,7 +126,8 @@ impl Plain {
 /// The numbers of rows that are inserted at a time, largest first.
 pub(super) const SIZES: [usize; 5] = [200, 64, 16, 4, 1];
 
-/// The table of numbers that count for the whole server. It is the last one to be copied, all at once.
+/// The table of numbers that count for the whole server. It is the last one to be copied, all at
+/// once.
 pub(super) const COUNTERS: &str = "counters";
 
 use Kind::{Bytes, Integer, OptionalBytes, OptionalInteger, OptionalText, Text};
@@ -193,7 +199,8 @@ const PLAIN: &[Plain] = &[
     ),
     Table::of(
         MESSAGES,
-        // No engine's index has more in front: MariaDB would sort the rest of the archive for each stretch of rows.
+        // No engine's index has more in front: MariaDB would sort the rest of the archive for each
+        // stretch of rows.
         2,
         &[
             ("owner", Integer),

@@ -14,7 +14,8 @@ use crate::StoreError;
 /// A database whose rows are read in the order of their keys, in one transaction.
 pub(super) struct Reader<'a> {
     connection: &'a mut dyn Copying,
-    /// Gets the connection back and goes on; `None` where another transaction would be of another moment.
+    /// Gets the connection back and goes on; `None` where another transaction would be of another
+    /// moment.
     back: Option<Reconnecting>,
 }
 
@@ -90,8 +91,8 @@ fn compare_table(
     }
 }
 
-/// Returns the key of the first row that two portions don't have in common. Both begin at the same place: as long as there is no difference, portions of
-/// equal rows have equal lengths.
+/// Returns the key of the first row that two portions don't have in common. Both begin at the same
+/// place: as long as there is no difference, portions of equal rows have equal lengths.
 fn first_difference(table: &Table, ours: &[Record], theirs: &[Record]) -> Option<String> {
     let at = ours.iter().zip(theirs).position(|(one, other)| one != other);
     let at = at.or_else(|| (ours.len() != theirs.len()).then(|| ours.len().min(theirs.len())))?;

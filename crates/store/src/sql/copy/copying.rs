@@ -7,9 +7,10 @@ use crate::StoreError;
 use crate::sql::archive::months::Months;
 use crate::sql::migrate::Migrating;
 
-/// What an engine does for a copy in its own way.
+/// The part of a copy that each engine does in its own way.
 pub(crate) trait Copying: Migrating {
-    /// Returns the highest number that the engine has given to a row of a table so far, 0 if it doesn't remember that.
+    /// Returns the highest number that the engine has given to a row of a table so far, 0 if it
+    /// doesn't remember that.
     fn last_number(&mut self, table: &'static Table) -> Result<i64, StoreError>;
 
     /// Lets the engine go on above a number.
@@ -33,5 +34,6 @@ pub(crate) trait Copying: Migrating {
     }
 }
 
-/// Transactions of a copy have no numbers: one whose end isn't known is looked for by its rows when the copy goes on.
+/// Transactions of a copy have no numbers: one whose end isn't known is looked for by its rows when
+/// the copy goes on.
 pub(super) const UNNUMBERED: u64 = 0;

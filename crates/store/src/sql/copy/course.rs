@@ -150,7 +150,8 @@ fn rise<T: PartialOrd>(most: &mut T, now: T) -> bool {
     rises
 }
 
-/// Compares tables of the destination with those that the source had at the moment of its transaction.
+/// Compares tables of the destination with those that the source had at the moment of its
+/// transaction.
 fn compare(
     tables: &'static [Table],
     from: &mut dyn Copying,

@@ -46,7 +46,8 @@ impl PartialEq for Address {
 impl Eq for Address {}
 
 impl Address {
-    /// Reads `sqlite:FILE`, or the name of a file alone; the address of a PostgreSQL, MariaDB or MySQL, which is connected to in the clear.
+    /// Reads `sqlite:FILE`, or the name of a file alone; the address of a PostgreSQL, MariaDB or
+    /// MySQL, which is connected to in the clear.
     ///
     /// # Errors
     ///
@@ -69,7 +70,8 @@ impl Address {
         }
     }
 
-    /// Opens the database for a server and brings its schema up to date if that may be; makes a file if there is none.
+    /// Opens the database for a server and brings its schema up to date if that may be; makes a
+    /// file if there is none.
     ///
     /// # Errors
     ///
@@ -113,7 +115,8 @@ impl Address {
         }
     }
 
-    /// Brings the schema of the database up to date, making a file if there is none. Returns the number of steps that it took.
+    /// Brings the schema of the database up to date, making a file if there is none. Returns the
+    /// number of steps that it took.
     ///
     /// # Errors
     ///
@@ -181,8 +184,8 @@ impl End {
     ///
     /// # Errors
     ///
-    /// [`StoreError::OldSchema`] if it has to be brought up to date first, [`StoreError::Unfinished`] if a copy to it was not ended,
-    /// otherwise what the engine says.
+    /// [`StoreError::OldSchema`] if it has to be brought up to date first,
+    /// [`StoreError::Unfinished`] if a copy to it was not ended, otherwise what the engine says.
     pub fn source(address: &Address) -> Result<End, StoreError> {
         let connection = match address {
             Address::Sqlite(file) => sqlite::source(file)?,

@@ -11,8 +11,8 @@ use crate::sql::archive::months::make_behind;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use crate::sql::connection::one;
 
-/// Copies the rows of some tables that the destination doesn't have: those behind the last one of each. The source has so many
-/// rows in all tables.
+/// Copies the rows of some tables that the destination doesn't have: those behind the last one of
+/// each. The source has so many rows in all tables.
 pub(super) fn fill(
     tables: &'static [Table],
     from: &mut dyn Copying,
@@ -84,7 +84,8 @@ pub(super) fn end(from: &mut dyn Copying, to: &mut dyn Copying) -> Result<(), Co
     to.look_over().map_err(CopyError::To)
 }
 
-/// The oldest message of all, by the oldest of each archive: a search among all messages would read them.
+/// The oldest message of all, by the oldest of each archive: a search among all messages would read
+/// them.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 const OLDEST: &str = "\
     SELECT MIN((SELECT m.id FROM archive_messages m WHERE m.owner = a.id ORDER BY m.id LIMIT 1)) FROM archives a";

@@ -1,11 +1,11 @@
 //! Makes what was copied at an earlier moment the same as what the source has now.
 //!
-//! Rows that the source doesn't have are removed first, from the tables that refer to others back to
-//! those that are referred to; then new ones are inserted, the other way round. A numbered row is
-//! changed where it is, since those that refer to it would go with it. All other rows that differ
-//! are removed and inserted, so that two never have the same for a moment where only one may: also a
-//! numbered one whose name is another now, since SQLite gives the number of the newest account to
-//! the next one when that account is removed.
+//! Rows that the source doesn't have are removed first, from the tables that refer to others back
+//! to those that are referred to; then new ones are inserted, the other way round. A numbered row
+//! is changed where it is, since those that refer to it would go with it. All other rows that
+//! differ are removed and inserted, so that two never have the same for a moment where only one
+//! may: also a numbered one whose name is another now, since SQLite gives the number of the newest
+//! account to the next one when that account is removed.
 
 use super::catalogue::Table;
 use super::cells::{Cell, Record};
@@ -17,7 +17,8 @@ use crate::StoreError;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-/// Mends tables, which come behind those that they refer to. The source has so many rows in all tables.
+/// Mends tables, which come behind those that they refer to. The source has so many rows in all
+/// tables.
 pub(super) fn mend(
     tables: &'static [Table],
     from: &mut dyn Copying,
@@ -125,7 +126,8 @@ impl Walk {
         }
     }
 
-    /// Compares the rows that were read, as far as both sides have some. Returns whether nothing is left.
+    /// Compares the rows that were read, as far as both sides have some. Returns whether nothing is
+    /// left.
     fn meet(&mut self) -> bool {
         let (ours, theirs, found) = (&mut self.ours, &mut self.theirs, &mut self.found);
         while !ours.is_due() && !theirs.is_due() {

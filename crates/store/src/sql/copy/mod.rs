@@ -1,23 +1,26 @@
 //! Copies a whole database to another one, of the same or of another engine, and compares two.
 //!
-//! Rows go table by table in the order of their keys, a portion in each transaction. The source is read in one transaction, so that the copy is
-//! of one moment, whoever writes meanwhile.
+//! Rows go table by table in the order of their keys, a portion in each transaction. The source is
+//! read in one transaction, so that the copy is of one moment, even if others write meanwhile.
 //!
 //! # Invariants
 //!
-//! - A copy goes to a database in which nothing is, or to one that the same copy was interrupted in: what is there is never mixed with it.
-//! - A database that a copy was begun in and not ended is marked, and no server starts on it. The mark goes when both were
-//!   compared and have the same.
-//! - A copy that was interrupted goes on behind the last key of each table. If that doesn't make both the same, since the
-//!   source was written to meanwhile, what differs is mended.
+//! - A copy goes to a database in which nothing is, or to one that the same copy was interrupted
+//!   in: what is there is never mixed with it.
+//! - A database that a copy was begun in and not ended is marked, and no server starts on it. The
+//!   mark goes when both were compared and have the same.
+//! - A copy that was interrupted goes on behind the last key of each table. If that doesn't make
+//!   both the same, since the source was written to meanwhile, what differs is mended.
 //! - A connection that is lost is made again, and the copy goes on with it.
 //!
 //! # Layout
 //!
-//! `catalogue` has the tables with their statements, `cells` the values of rows, `rows` reads and inserts them, `mark` is what an
-//! unfinished copy is known by, `copying` what an engine does in its own way, `end` a database that is copied from or to.
-//! `course` leads a copy through all that happens to it: `filling` copies rows, `mending` brings those up to date that have
-//! changed since, `comparing` compares, `reconnecting` gets a lost connection back. `report` is what all of them tell.
+//! `catalogue` has the tables with their statements, `cells` the values of rows, `rows` reads and
+//! inserts them, `mark` is what an unfinished copy is known by, `copying` what an engine does in
+//! its own way, `end` a database that is copied from or to. `course` leads a copy through all that
+//! happens to it: `filling` copies rows, `mending` brings those up to date that have changed since,
+//! `comparing` compares, `reconnecting` gets a lost connection back. `report` is what all of them
+//! tell.
 
 pub(super) mod catalogue;
 pub(super) mod cells;
@@ -44,14 +47,14 @@ use reconnecting::Reconnecting;
 pub use report::{Compared, CopyError, Phase, Progress};
 use rows::{count, page, total};
 
-/// Copies everything from one database to another that is empty, or goes on with a copy that was interrupted; then compares
-/// the two, with the source as it was when the copy began. A connection that is lost is made again; if it was the source's,
-/// the copy is of a moment after that.
+/// Copies everything from one database to another that is empty, or goes on with a copy that was
+/// interrupted; then compares the two, with the source as it was when the copy began. A connection
+/// that is lost is made again; if it was the source's, the copy is of a moment after that.
 ///
 /// # Errors
 ///
-/// [`CopyError::NotEmpty`] if there is something else; what either engine says, of which one that is away says so after ten
-/// minutes. What was copied stays, and the copy can be run again.
+/// [`CopyError::NotEmpty`] if there is something else; what either engine says, of which one that
+/// is away says so after ten minutes. What was copied stays, and the copy can be run again.
 pub fn copy(from: &mut End, to: &mut End, progress: &mut dyn FnMut(Progress)) -> Result<Vec<Compared>, CopyError> {
     Course::begin(from.connection(), to.connection(), progress)?.run()
 }
@@ -111,8 +114,8 @@ pub fn uploads(database: &mut End, each: &mut dyn FnMut(&str)) -> Result<(), Sto
     Ok(())
 }
 
-/// Compares two databases, table by table, that nobody writes to meanwhile: where a connection is lost, the comparison goes on
-/// with another one.
+/// Compares two databases, table by table, that nobody writes to meanwhile: where a connection is
+/// lost, the comparison goes on with another one.
 ///
 /// # Errors
 ///

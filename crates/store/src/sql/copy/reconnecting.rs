@@ -21,12 +21,14 @@ enum UseOfIt {
 }
 
 impl Reconnecting {
-    /// For a connection that reads in one transaction. With another connection that is another transaction, of another moment.
+    /// Returns one for a connection that reads in one transaction. With another connection that is
+    /// another transaction, of another moment.
     pub(super) fn to_read() -> Reconnecting {
         Reconnecting { use_of_it: UseOfIt::Reads, fruitless: 0 }
     }
 
-    /// For a connection that writes, and does all of a transaction again that may have been lost, as far as it isn't done.
+    /// Returns one for a connection that writes, and does all of a transaction again that may have
+    /// been lost, as far as it isn't done.
     pub(super) fn to_write() -> Reconnecting {
         Reconnecting { use_of_it: UseOfIt::Writes, fruitless: 0 }
     }
@@ -57,12 +59,13 @@ impl Reconnecting {
         }
     }
 
-    /// Connects again after an error that will pass, with the patience of a command. A transaction that was being committed on the lost connection is
-    /// over afterwards, either way.
+    /// Connects again after an error that will pass, with the patience of a command. A transaction
+    /// that was being committed on the lost connection is over afterwards, either way.
     ///
     /// # Errors
     ///
-    /// The error itself if it won't pass, or came again and again; the last one if there is no way back.
+    /// The error itself if it won't pass, or came again and again; the last one if there is no way
+    /// back.
     pub(super) fn come_back(&mut self, c: &mut dyn Copying, error: StoreError) -> Result<(), StoreError> {
         c.rollback();
         if c.remote().is_none() || !passes(&error) || self.fruitless >= MOST_FRUITLESS {
@@ -87,7 +90,8 @@ impl Reconnecting {
         match self.use_of_it {
             UseOfIt::Reads => c.begin_read(),
             UseOfIt::Writes if remote.is_read_only() => Err(before.clone()),
-            // Waits for a transaction that is still being committed. What is there says how far it has come.
+            // Waits for a transaction that is still being committed. What is there says how far it
+            // has come.
             UseOfIt::Writes => remote.has_committed(UNNUMBERED).map(drop),
         }
     }

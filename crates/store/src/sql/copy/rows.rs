@@ -7,8 +7,8 @@ use super::cells::{Cell, Record};
 use crate::StoreError;
 use crate::sql::connection::{Connection, Value, one};
 
-/// Reads the rows of a table, those behind a key if there is one: up to [`PAGE`] of them, and no more bytes than [`PAGE_BYTES`] and one row.
-/// None means that there are no more.
+/// Reads the rows of a table, those behind a key if there is one: up to [`PAGE`] of them, and no
+/// more bytes than [`PAGE_BYTES`] and one row. None means that there are no more.
 pub(super) fn page(
     c: &mut dyn Connection,
     table: &'static Table,
@@ -31,7 +31,8 @@ pub(super) fn page(
     let Some(key) = behind else {
         return ask(&table.texts.first, &[]).map(|_| rows);
     };
-    // First the rows that differ in the last column of the key alone, then those that differ in the one before, too: each is a range of the key.
+    // First the rows that differ in the last column of the key alone, then those that differ in the
+    // one before, too: each is a range of the key.
     for (equal, text) in table.texts.behind.iter().enumerate().rev() {
         let values: Vec<_> = key.iter().take(equal + 1).map(Cell::value).collect();
         if ask(text, &values)? {
@@ -83,5 +84,6 @@ pub(super) fn insert(c: &mut dyn Connection, table: &'static Table, rows: &[Reco
 pub(super) const PAGE: usize = 1000;
 /// Their bytes.
 pub(super) const PAGE_BYTES: usize = 4 << 20;
-/// Bytes that are inserted by one statement, unless a single row has more: engines bound the size of a statement.
+/// Bytes that are inserted by one statement, unless a single row has more: engines bound the size
+/// of a statement.
 const STATEMENT_BYTES: usize = 1 << 20;

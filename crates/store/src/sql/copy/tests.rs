@@ -157,7 +157,8 @@ fn numbers_go_on() {
     assert!(ids[0] > 2, "{ids:?}");
 }
 
-/// From a file to PostgreSQL, interrupted again and again, and back to another file: all three have the same, and numbers go on.
+/// From a file to PostgreSQL, interrupted again and again, and back to another file: all three have
+/// the same, and numbers go on.
 #[test]
 fn a_copy_goes_to_postgresql_and_back() {
     if rookery_needs::skips("store.a_copy_goes_to_postgresql_and_back") {
@@ -229,7 +230,7 @@ impl Place {
         (from, End::destination(&self.address("b.db")).expect("a destination"))
     }
 
-    /// The file `a.db` with what is hard to copy.
+    /// Makes the file `a.db` with what is hard to copy.
     fn filled() -> Place {
         let place = Place::new();
         let store = sqlite::open(&place.file("a.db"), &sqlite::Options::default()).expect("a database");
@@ -277,7 +278,7 @@ impl Place {
         place
     }
 
-    /// What a server sees of a copy.
+    /// Checks what a server sees of a copy.
     fn is_what_was_filled_in(&self, name: &str) {
         let store = sqlite::open(&self.file(name), &sqlite::Options::default()).expect("opened");
         assert!(wait(store.credentials(long().as_ref())).expect("read").expect("keys").verify("pencil"));
@@ -310,7 +311,7 @@ fn juliet() -> Jid {
     jid("juliet@a.example")
 }
 
-/// The longest bare JID.
+/// Returns the longest bare JID.
 fn long() -> Jid {
     let domain = format!("{}.example", vec!["d".repeat(60); 4].join("."));
     jid(&format!("{}@{domain}", "l".repeat(1023)))

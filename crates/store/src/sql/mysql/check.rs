@@ -78,7 +78,8 @@ fn numbers(version: &str) -> (u32, u32) {
     (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default())
 }
 
-/// The settings without which what was acknowledged may be lost: name, value, and what becomes of it otherwise.
+/// The settings without which what was acknowledged may be lost: name, value, and what becomes of
+/// it otherwise.
 const DURABLE: &[(&str, &str, &str)] = &[
     ("innodb_flush_log_at_trx_commit", "1", "what it acknowledges doesn't survive a power cut"),
     ("sync_binlog", "1", "its replicas and backups may lack what it has acknowledged before a power cut"),
@@ -87,7 +88,8 @@ const DURABLE: &[(&str, &str, &str)] = &[
 /// Settings that are told, because those who look for the cause of something want to know them.
 const SHOWN: [&str; 3] = ["max_allowed_packet", "sql_mode", "character_set_server"];
 
-/// A group of messages for archives has eight mebibytes at most, and packets have other things in them.
+/// A group of messages for archives has eight mebibytes at most, and packets have other things in
+/// them.
 const LEAST_PACKET: u64 = 16 << 20;
 
 #[cfg(test)]

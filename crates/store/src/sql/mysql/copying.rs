@@ -18,7 +18,8 @@ impl Copying for Driver {
         Ok(next.map_or(0, |next| next - 1))
     }
 
-    /// This ends the transaction that the copy is in, and begins another: nothing of the server's own was written in it yet.
+    /// Looks at the tables. This ends the transaction that the copy is in, and begins another:
+    /// nothing of the server's own was written in it yet.
     fn go_on_above(&mut self, table: &'static Table, number: i64) -> Result<(), StoreError> {
         if !table.is_numbered || number <= self.last_number(table)? {
             return Ok(());

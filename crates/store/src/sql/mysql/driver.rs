@@ -1,11 +1,13 @@
 //! MariaDB's and MySQL's side of [`Connection`].
 //!
-//! Each connection has a runtime of its own, which runs on the connection's thread and only while that waits for an answer: to the rest of the
-//! store it is a connection that blocks. What reads by one statement has no transaction; nobody waits for the end of one that wrote nothing.
+//! Each connection has a runtime of its own, which runs on the connection's thread and only while
+//! that waits for an answer: to the rest of the store it is a connection that blocks. What reads by
+//! one statement has no transaction; nobody waits for the end of one that wrote nothing.
 //!
 //! # Invariants
 //!
-//! - After any error of the database the transaction counts as over: some errors undo all of it, some a statement, and they don't say which.
+//! - After any error of the database the transaction counts as over: some errors undo all of it,
+//!   some a statement, and they don't say which.
 //! - What the server hasn't answered within the limit is lost, together with the connection.
 //! - Texts and values go to and fro as bytes: no character set is converted.
 
@@ -88,8 +90,9 @@ impl Driver {
         &self.target
     }
 
-    /// Sets a new session, and ends the one before if the server hasn't noticed that it is lost: it holds locks. Each has a lock that has the
-    /// connection's name, since sessions have none themselves.
+    /// Sets a new session, and ends the one before if the server hasn't noticed that it is lost: it
+    /// holds locks. Each has a lock that has the connection's name, since sessions have none
+    /// themselves.
     fn set_up(&mut self) -> Result<(), StoreError> {
         let name = self.state.name();
         let lock = |seconds: u32| format!("SELECT GET_LOCK('{name}', {seconds})");
@@ -121,7 +124,8 @@ impl Driver {
         Ok(before)
     }
 
-    /// Returns what lets the server give up before we do, and end what it hears nothing of any more.
+    /// Returns what lets the server give up before we do, and end what it hears nothing of any
+    /// more.
     fn limits(&self) -> String {
         let answer = self.limit.saturating_sub(Duration::from_secs(1));
         let (idle, (_, is_mariadb)) = (idle(self.limit).as_secs(), self.version());
@@ -209,7 +213,8 @@ impl Driver {
         Ok(prepared)
     }
 
-    /// Refuses values that are too large: the server would end the connection, and with it what others have written.
+    /// Refuses values that are too large: the server would end the connection, and with it what
+    /// others have written.
     fn expect_room(&mut self, values: &[Value<'_>]) -> Result<(), StoreError> {
         let size = |value: &Value<'_>| match value {
             Value::Null | Value::Integer(_) => LARGEST_HEAD,
@@ -237,7 +242,8 @@ impl Driver {
                      WHERE lane = {lane} AND fenced_ms IS NULL; SELECT ROW_COUNT(); "
                 )
             }
-            // Rows that are to be changed are locked when they are read, by statements that want their newest state.
+            // Rows that are to be changed are locked when they are read, by statements that want
+            // their newest state.
             Transaction::Due(Some(batch)) => {
                 let lane = self.state.lane;
                 format!(
@@ -343,7 +349,7 @@ impl Distant for Driver {
         Ok(integer(&self.simple(if is_new_epoch { COMMIT_NEW_EPOCH } else { "COMMIT" })?))
     }
 
-    /// The answer is waited for when the connection is used again.
+    /// Ends the transaction; the answer is waited for when the connection is used again.
     fn send(&mut self, end: &'static str) {
         let Ok(mut conn) = self.take() else { return };
         let mut ending: Ending = Box::pin(async move {
@@ -392,7 +398,8 @@ impl Remote for Driver {
 
     fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError> {
         let lane = self.state.lane;
-        // Changes something, so that it is acknowledged, and with it what it looks for, by the replicas that are waited for.
+        // Changes something, so that it is acknowledged, and with it what it looks for, by the
+        // replicas that are waited for.
         let found = self.run(&format!(
             "UPDATE rookery_lanes SET since_ms = since_ms + 1 WHERE lane = {lane} AND batch = {batch}; SELECT ROW_COUNT()"
         ))?;
@@ -404,9 +411,11 @@ impl Remote for Driver {
     }
 }
 
-/// What every session is set to, whatever the server's settings are.
+/// The settings of every session, whatever those of the server are.
 ///
-/// All that a transaction reads is of the moment of its first statement; those that write say otherwise. Texts are sorted by as much as a JID can have, and nobody waits longer than two seconds for a row that another connection has locked.
+/// All that a transaction reads is of the moment of its first statement; those that write say
+/// otherwise. Texts are sorted by as much as a JID can have, and nobody waits longer than two
+/// seconds for a row that another connection has locked.
 const SESSION: &str = "\
     SET NAMES binary; SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ; \
     SET SESSION autocommit = 1, innodb_lock_wait_timeout = 2, max_sort_length = 4096, wait_timeout = 2000000, \
@@ -419,11 +428,12 @@ const EPOCH: &str = "SELECT value FROM rookery_epoch WHERE id = 1";
 const COMMIT_NEW_EPOCH: &str = "\
     UPDATE rookery_epoch SET value = value + 1 WHERE id = 1; SELECT value FROM rookery_epoch WHERE id = 1; COMMIT";
 
-/// What a value, or a statement, takes at most besides its bytes.
+/// The most bytes that a value, or a statement, takes besides its own.
 const LARGEST_HEAD: usize = 16;
 
 /// The time of the database, whatever that of this machine is.
 pub(super) const NOW_MS: &str = "UNIX_TIMESTAMP() * 1000";
 
-/// How long a statement waits for what another connection has locked, as the session is told.
+/// The seconds that a statement waits for what another connection has locked, as the session is
+/// told.
 const LOCK_S: u32 = 2;

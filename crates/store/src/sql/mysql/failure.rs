@@ -1,4 +1,5 @@
-//! What the errors of MariaDB and MySQL mean. Their numbers are those of MariaDB's list of error codes.
+//! The meaning of MariaDB's and MySQL's errors. Their numbers are those of MariaDB's list of error
+//! codes.
 
 use crate::StoreError;
 use crate::error::Engine;
@@ -22,7 +23,8 @@ pub(super) fn failure(database: &str, error: &Error) -> StoreError {
             | DriverError::MysqlOldPasswordDisabled,
         )
         | Error::Io(_) => StoreError::Unfit(engine(error.to_string())),
-        // Packets out of order, or such as nobody knows: whatever is there, it doesn't speak as it should.
+        // Packets out of order, or such as nobody knows: whatever is there, it doesn't speak as it
+        // should.
         Error::Driver(DriverError::PacketOutOfOrder | DriverError::UnexpectedPacket { .. }) => {
             StoreError::Lost(engine(error.to_string()))
         }
@@ -91,7 +93,8 @@ pub(super) fn takes_statements(error: &Error) -> bool {
     matches!(error, Error::Server(error) if matches!(error.code, PREPARE_AGAIN | UNKNOWN_STATEMENT))
 }
 
-/// Returns true if the server has closed the connection, or what is on its way in it makes no sense any more.
+/// Returns true if the server has closed the connection, or what is on its way in it makes no sense
+/// any more.
 pub(super) fn ends_connection(error: &Error) -> bool {
     match error {
         Error::Server(error) => error.code == PACKET_TOO_LARGE,

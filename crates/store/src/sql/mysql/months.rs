@@ -1,7 +1,9 @@
 //! MariaDB's and MySQL's months of archives: partitions by ranges of ids.
 //!
-//! The table that was there becomes the first partition of a new one by an exchange, for which the server looks whether all of its rows are below its end. As long
-//! as that takes, servers wait: a change of the schema is in no transaction here, and nobody may look into the tables between two of them.
+//! The table that was there becomes the first partition of a new one by an exchange, for which the
+//! server looks whether all of its rows are below its end. As long as that takes, servers wait: a
+//! change of the schema is in no transaction here, and nobody may look into the tables between two
+//! of them.
 
 use super::driver::Driver;
 use crate::StoreError;
@@ -19,7 +21,7 @@ impl Months for Driver {
         Ok(parts)
     }
 
-    /// The lock is the connection's, and goes with it.
+    /// Takes the lock; it is the connection's, and goes with it.
     fn is_alone(&mut self) -> Result<bool, StoreError> {
         Ok(self.run(&format!("SELECT GET_LOCK({LOCK}, 0)"))?.concat().concat() == "1")
     }
@@ -132,7 +134,8 @@ impl Driver {
     }
 }
 
-/// Returns what makes an empty table that is divided, and what exchanges it for the one that isn't, all at once.
+/// Returns what makes an empty table that is divided, and what exchanges it for the one that isn't,
+/// all at once.
 fn steps(below: u64) -> [String; 2] {
     let prepare = format!(
         "CREATE TABLE IF NOT EXISTS rookery_months (id TINYINT PRIMARY KEY, owner BIGINT NOT NULL) ENGINE = InnoDB;\n\
@@ -162,24 +165,27 @@ const PARTS: &str = "\
     SELECT partition_method, partition_name, partition_description FROM information_schema.partitions \
     WHERE table_schema = DATABASE() AND table_name = 'archive_messages' AND partition_name IS NOT NULL";
 
-/// Keeps servers out while the table is exchanged: all that write begin with the one table, and all that read archives with the other.
+/// Keeps servers out while the table is exchanged: all that write begin with the one table, and all
+/// that read archives with the other.
 const KEEP_OUT: &str = "SET SESSION lock_wait_timeout = 60; LOCK TABLES rookery_lanes WRITE, archives WRITE";
 
 /// Gives the table that is divided the name of the one that isn't.
 const SWAP: &str = "\
     RENAME TABLE archive_messages TO archive_messages_plain, archive_messages_months TO archive_messages";
 
-/// Takes over what came between the exchange and the new name, if a server was told to stop just then.
+/// Takes over what came between the exchange and the new name, if a server was told to stop just
+/// then.
 const TIDY: &str = "\
     INSERT IGNORE INTO archive_messages SELECT * FROM archive_messages_plain;\nDROP TABLE archive_messages_plain";
 
-/// Gives up soon where somebody uses the table: whoever comes meanwhile waits behind.
+/// Gives up soon where somebody uses the table: what comes meanwhile waits behind.
 const BRIEFLY: &str = "SET SESSION lock_wait_timeout = 2";
 
-/// The name of the lock of who looks after the months: locks are the server's, so that the database is in it.
+/// The name of the lock of who looks after the months: locks are the server's, so that the database
+/// is in it.
 const LOCK: &str = "CONCAT('rookery months ', LEFT(SHA2(DATABASE(), 256), 40))";
 
-/// How long it may take to look at all messages, or to drop a month of them.
+/// The time that it may take to look at all messages, or to drop a month of them.
 const PATIENCE: Duration = Duration::from_secs(6 * 60 * 60);
 
 #[cfg(test)]

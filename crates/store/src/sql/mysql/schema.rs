@@ -1,9 +1,11 @@
 //! MariaDB's and MySQL's schema and how an older one becomes the current one.
 //!
-//! `rookery_schema` has a row for each version, with the digest of what made it and the oldest version whose servers can use it. A change of the schema is in no transaction here: each statement of
-//! a step does nothing if it was run before, so that a step that was interrupted is run again. Where the syntax has no `IF NOT EXISTS`, the
-//! statement looks into `information_schema` first. The table of versions is the first that is made: a database with it is known to be ours, however
-//! far a step came.
+//! `rookery_schema` has a row for each version, with the digest of what made it and the oldest
+//! version whose servers can use it. A change of the schema is in no transaction here: each
+//! statement of a step does nothing if it was run before, so that a step that was interrupted is
+//! run again. Where the syntax has no `IF NOT EXISTS`, the statement looks into
+//! `information_schema` first. The table of versions is the first that is made: a database with it
+//! is known to be ours, however far a step came.
 
 use super::driver::Driver;
 use crate::StoreError;
@@ -24,7 +26,7 @@ impl Migrating for Driver {
         self.database().to_owned()
     }
 
-    /// The lock is the connection's, and goes with it.
+    /// Takes the lock; it is the connection's, and goes with it.
     fn lock_schema(&mut self) -> Result<(), StoreError> {
         self.wait_for(PATIENCE)?;
         let locked = self.run(&format!("SELECT GET_LOCK({LOCK}, {})", PATIENCE.as_secs() / 2))?;
@@ -63,7 +65,8 @@ impl Migrating for Driver {
     }
 }
 
-/// Returns the statements of a step. One that makes an index is refused if others couldn't write to the table meanwhile.
+/// Returns the statements of a step. One that makes an index is refused if others couldn't write to
+/// the table meanwhile.
 fn online(change: &Change) -> String {
     match change.index {
         None => change.sql.to_owned(),
@@ -96,10 +99,11 @@ const OUR_NAMES: &str = "\
     SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() \
     AND table_name IN ('accounts', 'documents', 'meta', 'lists', 'counters', 'rooms', 'archives', 'slots', 'invitations')";
 
-/// The name of the lock under which migrations are done: locks are the server's, so that the database is in it.
+/// The name of the lock under which migrations are done: locks are the server's, so that the
+/// database is in it.
 const LOCK: &str = "CONCAT('rookery ', LEFT(SHA2(DATABASE(), 256), 40))";
 
-/// How long a migration may take, and twice as long as another server's may.
+/// The time that a migration may take, and twice as long as another server's may.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
-//! MariaDB's and MySQL's index of searches: a `FULLTEXT` index of texts in which each term is a word.
+//! MariaDB's and MySQL's index of searches: a `FULLTEXT` index of texts in which each term is a
+//! word.
 //!
-//! Words of six letters and digits are neither too short for the index nor frequent ones that it leaves out.
+//! Words of six letters and digits are neither too short for the index nor frequent ones that it
+//! leaves out.
 
 use super::driver::Driver;
 use crate::StoreError;
@@ -12,7 +14,8 @@ impl Searches for Driver {
         self.has_table("rookery_search")
     }
 
-    /// The table that an index is known by is made last: one that was interrupted is made again.
+    /// Makes an index. The table that it is known by is made last: one that was interrupted is made
+    /// again.
     fn make_index(&mut self, is_whole: bool) -> Result<(), StoreError> {
         let shortest = self.run("SELECT @@global.innodb_ft_min_token_size")?.concat().concat();
         if shortest.parse::<usize>().map_or(true, |shortest| shortest > WORD) {

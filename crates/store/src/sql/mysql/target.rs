@@ -1,4 +1,4 @@
-//! Where the database is: reads the address that an operator has written, and connects.
+//! Reads the address that an operator has written, and connects.
 
 use super::answers::{answers, too_much};
 use super::failure::unconnected;
@@ -22,9 +22,11 @@ pub struct Options {
     pub address: Address,
     /// The password, if it isn't in the address.
     pub password: Option<String>,
-    /// The certificates that the servers' certificates must be signed by, or be; `None` sends all in the clear. Nothing is encrypted in a Unix socket.
+    /// The certificates that the servers' certificates must be signed by, or be; `None` sends all
+    /// in the clear. Nothing is encrypted in a Unix socket.
     pub roots: Option<Vec<CertificateDer<'static>>>,
-    /// The number of connections for what belongs to one owner each; two more are for archives and long reads.
+    /// The number of connections for what belongs to one owner each; two more are for archives and
+    /// long reads.
     pub connections: usize,
     /// Trusts the database to keep what it has acknowledged, whatever its settings say.
     pub trusts_durability: bool,
@@ -41,7 +43,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns the options for an address of which nothing else is known: in the clear, eight connections.
+    /// Returns the options for an address of which nothing else is known: in the clear, eight
+    /// connections.
     pub fn at(address: Address) -> Options {
         let (bounds, migrations) = (crate::sql::Bounds::default(), Migrations::default());
         Options {
@@ -59,8 +62,8 @@ impl Options {
     }
 }
 
-/// The address of a database: `mysql://USER@HOST,HOST:PORT/DATABASE`, or `mariadb://…`. A host that begins with a slash, written with `%2F` for each
-/// slash, is a Unix socket.
+/// The address of a database: `mysql://USER@HOST,HOST:PORT/DATABASE`, or `mariadb://…`. A host that
+/// begins with a slash, written with `%2F` for each slash, is a Unix socket.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
     hosts: Vec<Host>,
@@ -102,7 +105,8 @@ impl Address {
         }
     }
 
-    /// Returns true if all hosts are this machine, by Unix sockets or loopback addresses: nobody on the way could listen.
+    /// Returns true if all hosts are this machine, by Unix sockets or loopback addresses: nobody on
+    /// the way could listen.
     pub fn is_local(&self) -> bool {
         self.hosts.iter().all(|host| match host {
             Host::Socket(_) => true,
@@ -195,7 +199,8 @@ impl Target {
     pub(super) fn new(options: &Options) -> Target {
         let Address { hosts, user, password, database } = &options.address;
         let password = options.password.as_ref().or(password.as_ref());
-        // Rows are counted if they were found, not only if they were changed: an UPDATE that changes nothing must not be taken for a row that is missing.
+        // Rows are counted if they were found, not only if they were changed: an UPDATE that
+        // changes nothing must not be taken for a row that is missing.
         let common = OptsBuilder::default()
             .user(Some(user))
             .pass(password)
@@ -244,7 +249,8 @@ impl Target {
     }
 }
 
-/// Trusts these certificates alone. Those that can't be read are left out, as the system's store may have such.
+/// Trusts these certificates alone. Those that can't be read are left out, as the system's store
+/// may have such.
 fn trusting(roots: &[CertificateDer<'static>]) -> SslOpts {
     let is_readable = |root: &&CertificateDer<'static>| rustls::RootCertStore::empty().add((*root).clone()).is_ok();
     let roots = roots.iter().filter(is_readable).map(|root| root.to_vec().into()).collect();
@@ -271,7 +277,7 @@ const MOST_BYTES: usize = 64 << 20;
 /// The seconds for which a connection may be idle: as long as sessions are told.
 const NEVER_S: usize = 2_000_000;
 
-/// How long a connection is idle before the other end is asked whether it is there.
+/// The time that a connection is idle before the other end is asked whether it is there.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// The port of MariaDB and MySQL.

@@ -1,6 +1,6 @@
 //! Bounds what a PostgreSQL may send: the library believes whatever length a message says it has,
 //! up to two gibibytes, and keeps what comes unasked. It also gives the password itself to a server
-//! that asks for it, whoever listens on the way.
+//! that asks for it, no matter who listens on the way.
 
 use std::io;
 use std::pin::Pin;

@@ -35,7 +35,8 @@ impl Copying for Driver {
         Some(self)
     }
 
-    /// By itself it looks after a minute, and reads whole tables until then.
+    /// Looks at the tables. By itself the server looks after a minute, and reads whole tables until
+    /// then.
     fn look_over(&mut self) -> Result<(), StoreError> {
         self.run("ANALYZE").map(drop)
     }

@@ -1,12 +1,14 @@
 //! PostgreSQL's side of [`Connection`].
 //!
-//! Each connection has a runtime of its own, which runs on the connection's thread and only while that waits for an answer: to the rest of the
-//! store it is a connection that blocks. What begins a transaction goes out together with its first statement, and nobody waits for the end
-//! of one that only reads.
+//! Each connection has a runtime of its own, which runs on the connection's thread and only while
+//! that waits for an answer: to the rest of the store it is a connection that blocks. What begins a
+//! transaction goes out together with its first statement, and nobody waits for the end of one that
+//! only reads.
 //!
 //! # Invariants
 //!
-//! - After any error of the database the transaction counts as over: PostgreSQL refuses everything but its end.
+//! - After any error of the database the transaction counts as over: PostgreSQL refuses everything
+//!   but its end.
 //! - What PostgreSQL hasn't answered within the limit is lost, together with the connection.
 
 use super::answers::{Failed, answers};
@@ -68,7 +70,8 @@ impl Driver {
         Ok(before)
     }
 
-    /// Returns what lets the server give up before we do, and end what it hears nothing of any more.
+    /// Returns what lets the server give up before we do, and end what it hears nothing of any
+    /// more.
     fn limits(&self) -> String {
         let answer = self.limit.saturating_sub(Duration::from_secs(1)).as_millis();
         let idle = idle(self.limit).as_millis();
@@ -87,8 +90,9 @@ impl Driver {
         &self.target
     }
 
-    /// Tells whether something in between gives each transaction a session that others have, too, as PgBouncer does in its mode "transaction": another
-    /// connection says something in its session, and it must not be heard in this one.
+    /// Tells whether something in between gives each transaction a session that others have, too,
+    /// as PgBouncer does in its mode "transaction": another connection says something in its
+    /// session, and it must not be heard in this one.
     pub(super) fn shares_sessions(&mut self) -> Result<bool, StoreError> {
         let mut other = Driver::open(self.target.clone(), self.limit)?;
         self.run(&format!("SET rookery.session = 'a{}'", self.state.lane))?;
@@ -102,7 +106,8 @@ impl Driver {
         Ok(false)
     }
 
-    /// Runs statements that belong to no operation: schema and settings. Returns the first column of their rows.
+    /// Runs statements that belong to no operation: schema and settings. Returns the first column
+    /// of their rows.
     pub(super) fn run(&mut self, statements: &str) -> Result<Vec<String>, StoreError> {
         let messages = self.simple(statements)?;
         let first = |message: SimpleQueryMessage| match message {
@@ -200,7 +205,8 @@ impl Driver {
 fn begin(batch: Option<u64>, lane: i64, is_guarded: bool) -> String {
     let unless = if is_guarded { " AND fenced_ms IS NULL" } else { "" };
     match batch {
-        // Rows that are to be changed are locked when they are read, by statements that want their newest state.
+        // Rows that are to be changed are locked when they are read, by statements that want their
+        // newest state.
         Some(batch) => {
             format!(
                 "BEGIN ISOLATION LEVEL READ COMMITTED; \
@@ -322,7 +328,8 @@ impl Distant for Driver {
         self.runtime.block_on(async {
             let mut sent = pin!(session.client.batch_execute(end));
             future::poll_fn(|cx| {
-                // The first poll hands it to the connection, whose task writes it when it runs next.
+                // The first poll hands it to the connection, whose task writes it when it runs
+                // next.
                 let _ = sent.as_mut().poll(cx);
                 Poll::Ready(())
             })
@@ -371,8 +378,9 @@ impl Remote for Driver {
 
     fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError> {
         let lane = self.state.lane;
-        // Writes, so that it is acknowledged, and with it what it looks for, by the replicas that are waited for; a row of its own if
-        // there is none, since that of the connection's first transaction can't be seen before it is committed.
+        // Writes, so that it is acknowledged, and with it what it looks for, by the replicas that
+        // are waited for; a row of its own if there is none, since that of the connection's first
+        // transaction can't be seen before it is committed.
         let (mine, row) = match self.state.is_enlisted() {
             true => (format!("UPDATE rookery_lanes SET since_ms = {NOW_MS} WHERE lane = {lane}"), ""),
             false => (
@@ -389,7 +397,8 @@ impl Remote for Driver {
     }
 }
 
-/// Ends sessions that hold locks or a snapshot. One that waits for replicas is left alone: it is done, whoever hears of it.
+/// Ends sessions that hold locks or a snapshot. One that waits for replicas is left alone: it is
+/// done, even if nobody hears of it.
 pub(super) const END_SESSIONS: &str = "\
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = current_user AND pid <> pg_backend_pid() \
     AND state <> 'idle' AND wait_event IS DISTINCT FROM 'SyncRep'";
@@ -403,15 +412,16 @@ const NO_BATCH: u64 = 0;
 /// Ends a transaction that has taken something out of archives.
 const COMMIT_NEW_EPOCH: &str = "UPDATE rookery_epoch SET value = value + 1 RETURNING value; COMMIT";
 
-/// Statements here want a few rows, in the order of an index, from tables that are large one day. Left to itself PostgreSQL reads all rows of a table
-/// that it takes for small, or of an owner, and sorts them before it gives the first. What is to be read as a whole is still read, at a cost for which
-/// a plan must not be compiled.
+/// Statements here want a few rows, in the order of an index, from tables that are large one day.
+/// Left to itself PostgreSQL reads all rows of a table that it takes for small, or of an owner, and
+/// sorts them before it gives the first. What is to be read as a whole is still read, at a cost for
+/// which a plan must not be compiled.
 const BY_INDEX: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off";
 
-/// What is wrong where a session isn't its connection's own.
+/// The message where a session isn't its connection's own.
 pub(super) const POOLED: &str = "something between it and this server, such as PgBouncer with pool_mode = transaction, gives each transaction another \
     session: what was prepared and set in one is missing in the next; connect directly, or set pool_mode = session and a pool of at least \
     `connections` + 3 for each server";
 
-/// How long a statement waits for a row that another connection has locked.
+/// The milliseconds that a statement waits for a row that another connection has locked.
 const LOCK_MS: u32 = 2000;

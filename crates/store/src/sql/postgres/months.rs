@@ -1,7 +1,9 @@
 //! PostgreSQL's months of archives: parts of a table by ranges of ids.
 //!
-//! There is no default part, since with one PostgreSQL would sort what it finds in the parts: the first has no beginning and the last no end. The table that was
-//! there becomes the first part as it is, with its indexes; what is long about it, the look whether all is below its end, holds up nobody.
+//! There is no default part, since with one PostgreSQL would sort what it finds in the parts: the
+//! first has no beginning and the last no end. The table that was there becomes the first part as
+//! it is, with its indexes; what is long about it, the look whether all is below its end, holds up
+//! nobody.
 
 use super::driver::Driver;
 use crate::StoreError;
@@ -54,7 +56,7 @@ impl Months for Driver {
         format!("{prepare};\n{look};\nBEGIN;\n{swap};\nCOMMIT;\n")
     }
 
-    /// The condition would refuse what comes once its month is over.
+    /// Removes the condition, which would refuse what comes once its month is over.
     fn is_untidy(&mut self) -> Result<bool, StoreError> {
         Ok(!self.run(CHECKED)?.is_empty())
     }
@@ -127,8 +129,8 @@ impl Driver {
         outcome.and_then(|rows| restored.map(|_| rows))
     }
 
-    /// Runs statements as one step that has to wait until nobody uses the table, again and again for a short time each: whoever comes meanwhile
-    /// waits behind it.
+    /// Runs statements as one step that has to wait until nobody uses the table, again and again
+    /// for a short time each: what comes meanwhile waits behind it.
     fn persistently(&mut self, statements: &str) -> Result<(), StoreError> {
         for _ in 1..ATTEMPTS {
             match self.run(statements) {
@@ -140,7 +142,8 @@ impl Driver {
     }
 }
 
-/// Returns what makes the table one part that ends with an id: a condition that holds for what comes, a look at what is there, and the exchange of the names.
+/// Returns what makes the table one part that ends with an id: a condition that holds for what
+/// comes, a look at what is there, and the exchange of the names.
 fn steps(below: u64) -> [String; 3] {
     let prepare = format!(
         "CREATE TABLE IF NOT EXISTS rookery_months (id SMALLINT PRIMARY KEY, owner BIGINT NOT NULL);\n\
@@ -205,10 +208,10 @@ END $$";
 /// The key of the lock of who looks after the months: that of the schema, and one.
 const LOCK: i64 = 0x526F_6F6C;
 
-/// How long it may take to look at all messages, or to drop a month of them.
+/// The time that it may take to look at all messages, or to drop a month of them.
 const PATIENCE: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// How often a change of the table is tried.
+/// The number of times that a change of the table is tried.
 const ATTEMPTS: u32 = 20;
 
 const PAUSE: Duration = Duration::from_millis(500);

@@ -1,11 +1,13 @@
 //! PostgreSQL's schema and how an older one becomes the current one.
 //!
-//! `rookery_schema` has a row for each version, with the digest of what made it and the oldest version whose servers can use it. Each step runs once,
-//! in one transaction with its row, and of several servers that start at a time only one does it. A step that was released is never
+//! `rookery_schema` has a row for each version, with the digest of what made it and the oldest
+//! version whose servers can use it. Each step runs once, in one transaction with its row, and of
+//! several servers that start at a time only one does it. A step that was released is never
 //! changed: the next one mends it.
 //!
-//! A step that makes an index is in no transaction: PostgreSQL makes it while others write to the table, and waits for all who began before. So nobody
-//! may wait for the lock of migrations in a statement, whose snapshot would be waited for: it is asked for again and again.
+//! A step that makes an index is in no transaction: PostgreSQL makes it while others write to the
+//! table, and waits for all who began before. So nobody may wait for the lock of migrations in a
+//! statement, whose snapshot would be waited for: it is asked for again and again.
 
 use super::driver::Driver;
 use crate::StoreError;
@@ -27,7 +29,7 @@ impl Migrating for Driver {
         self.database().to_owned()
     }
 
-    /// The lock is the session's, and goes with it.
+    /// Takes the lock; it is the session's, and goes with it.
     fn lock_schema(&mut self) -> Result<(), StoreError> {
         self.wait_for(PATIENCE)?;
         let until = Instant::now() + PATIENCE;
@@ -79,7 +81,8 @@ impl Migrating for Driver {
 }
 
 impl Driver {
-    /// Makes an index while others write to its table. What is left of one whose making was ended goes before.
+    /// Makes an index while others write to its table. What is left of one whose making was ended
+    /// goes before.
     fn make_index(&mut self, index: &str, sql: &str) -> Result<(), StoreError> {
         // It waits for those who began before, and nobody waits for it.
         self.run("SET lock_timeout = 0")?;
@@ -130,7 +133,7 @@ const OUR_NAMES: &str = "\
 /// The key of the lock under which migrations are done: "Rook" in ASCII.
 const LOCK: i64 = 0x526F_6F6B;
 
-/// How long a change of the schema may take, and the wait for another server that makes it.
+/// The time that a change of the schema may take, and the wait for another server that makes it.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
 
 #[cfg(test)]

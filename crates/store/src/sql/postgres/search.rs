@@ -9,7 +9,7 @@ impl Searches for Driver {
         Ok(!self.run("SELECT 1 WHERE to_regclass('rookery_search') IS NOT NULL")?.is_empty())
     }
 
-    /// In one transaction, since that is what statements are that come together.
+    /// Makes an index in one transaction, since that is what statements are that come together.
     fn make_index(&mut self, is_whole: bool) -> Result<(), StoreError> {
         self.run(&Driver::statements(is_whole)).map(drop)
     }

@@ -1,4 +1,4 @@
-//! Where the database is: reads the address that an operator has written, and connects.
+//! Reads the address that an operator has written, and connects.
 
 use super::answers::{Failed, answers};
 use super::bounded::{Bounded, Way};
@@ -29,9 +29,10 @@ pub struct Options {
     pub address: Address,
     /// The password, if it isn't in the address.
     pub password: Option<String>,
-    /// What makes connections secure; `None` sends all in the clear.
+    /// The settings of TLS; `None` sends all in the clear.
     pub tls: Option<Arc<rustls::ClientConfig>>,
-    /// The number of connections for what belongs to one owner each; two more are for archives and long reads.
+    /// The number of connections for what belongs to one owner each; two more are for archives and
+    /// long reads.
     pub connections: usize,
     /// Trusts the database to keep what it has acknowledged, whatever its settings say.
     pub trusts_durability: bool,
@@ -48,7 +49,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns the options for an address of which nothing else is known: in the clear, eight connections.
+    /// Returns the options for an address of which nothing else is known: in the clear, eight
+    /// connections.
     pub fn at(address: Address) -> Options {
         let bounds = crate::sql::Bounds::default();
         Options {
@@ -66,8 +68,8 @@ impl Options {
     }
 }
 
-/// The address of a database: `postgres://USER@HOST,HOST:PORT/DATABASE`. A host that begins with a slash, written with `%2F` for each
-/// slash, is the folder of a Unix socket.
+/// The address of a database: `postgres://USER@HOST,HOST:PORT/DATABASE`. A host that begins with a
+/// slash, written with `%2F` for each slash, is the folder of a Unix socket.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
     config: Config,
@@ -100,7 +102,8 @@ impl Address {
         Ok(Address { config, shown })
     }
 
-    /// Returns true if all hosts are this machine, by Unix sockets or loopback addresses: nobody on the way could listen.
+    /// Returns true if all hosts are this machine, by Unix sockets or loopback addresses: nobody on
+    /// the way could listen.
     pub fn is_local(&self) -> bool {
         self.config.get_hosts().iter().all(|host| match host {
             Host::Unix(_) => true,
@@ -145,7 +148,7 @@ pub(super) struct Connected {
     pub(super) is_read_only: bool,
 }
 
-/// Why a connection has ended, if it hasn't ended well.
+/// The reason why a connection has ended, if it hasn't ended well.
 pub(super) type End = Arc<OnceLock<Ended>>;
 
 /// The end of a connection.
@@ -237,7 +240,8 @@ impl Target {
     pub(super) fn failure(&self, error: &Error) -> StoreError {
         let engine = self.engine(described(error));
         let Some(code) = error.code() else {
-            // What our own side can't encode or read is a fault of this program; all else means that the way to the database is gone.
+            // What our own side can't encode or read is a fault of this program; all else means
+            // that the way to the database is gone.
             let refused = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
             let is_refused = refused.is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
             if is_refused || error.to_string().starts_with("invalid configuration") {
@@ -338,7 +342,7 @@ async fn dial(config: &Config, at: usize) -> io::Result<Stream> {
     Err(failed)
 }
 
-/// Has the system notice when nobody is at the other end any more.
+/// Lets the system notice when nobody is at the other end any more.
 fn watch(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
@@ -375,10 +379,10 @@ fn is_nonsense(error: &Error) -> bool {
 
 const NO_POSTGRES: &str = "what is there doesn't speak as PostgreSQL does";
 
-/// How long what was sent may go without any sign from the other end.
+/// The time that what was sent may go without any sign from the other end.
 const UNANSWERED: Duration = Duration::from_secs(10);
 
-/// How long a connection is idle before the other end is asked whether it is there.
+/// The time that a connection is idle before the other end is asked whether it is there.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// The port of PostgreSQL.

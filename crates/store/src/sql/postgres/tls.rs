@@ -39,14 +39,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Conne
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Secure<S> {
-    /// Binds the login to the certificate, so that nobody in between can pass it on (RFC 5929 §4.1).
+    /// Binds the login to the certificate, so that nobody in between can pass it on (RFC 5929
+    /// §4.1).
     fn channel_binding(&self) -> ChannelBinding {
         let certificate = self.0.stream().get_ref().1.peer_certificates().and_then(|chain| chain.first());
         certificate.and_then(end_point).map_or_else(ChannelBinding::none, ChannelBinding::tls_server_end_point)
     }
 }
 
-/// Returns the digest of a certificate, by the hash of its signature; nothing is said of signatures without one.
+/// Returns the digest of a certificate, by the hash of its signature; nothing is said of signatures
+/// without one.
 fn end_point(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
     let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
     match parsed.signature_algorithm.algorithm.to_id_string().as_str() {

@@ -1,4 +1,4 @@
-//! What rows of nodes and items say.
+//! The meaning of the rows of nodes and items.
 
 use crate::StoreError;
 use crate::pubsub::{Affiliation, Item, NodeSubscription};

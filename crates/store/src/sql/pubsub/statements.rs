@@ -1,6 +1,7 @@
 //! The statements of [`pubsub`](super), each with the values that it takes, in their order.
 //!
-//! They keep to the rules of `sql/statements.rs`. The bytes of an item are written down once (`size!`).
+//! They keep to the rules of `sql/statements.rs`. The bytes of an item are written down once
+//! (`size!`).
 
 use crate::sql::dialect::{Text, by_digest};
 use crate::sql::many::Among;
@@ -212,7 +213,8 @@ pub(super) static NEWEST_ITEMS: Among = Among::new(
     "",
 );
 
-/// The nodes that hold an item, with what the asker is to them and to their account. Values: asker, asker, hosts, nodes.
+/// The nodes that hold an item, with what the asker is to them and to their account. Values: asker,
+/// asker, hosts, nodes.
 macro_rules! news {
     ($hosts:literal) => {
         Among::differing(

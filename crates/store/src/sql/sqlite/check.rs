@@ -11,8 +11,9 @@ use crate::sql::transactions::Transactions;
 use std::path::Path;
 use std::time::Duration;
 
-/// Checks a database file that may be in use: directory, schema, integrity, whether it can be written. Changes
-/// nothing in it. Reads the whole file, so it takes as long as the disk needs for that.
+/// Checks a database file that may be in use: directory, schema, integrity, whether it can be
+/// written. Changes nothing in it. Reads the whole file, so it takes as long as the disk needs for
+/// that.
 pub fn check(path: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
     let directory = directory(path);
@@ -82,5 +83,5 @@ fn fault(text: String) -> Finding {
     Finding { severity: Severity::Fault, text }
 }
 
-/// How long the check waits for whoever holds the database.
+/// The time that the check waits for another program that holds the database.
 const LOCK_WAIT: Duration = Duration::from_secs(2);

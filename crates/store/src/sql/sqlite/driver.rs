@@ -23,12 +23,14 @@ pub(super) struct Driver {
     archives: KnownArchives,
     /// Changes when another connection has written.
     seen: i64,
-    /// Whether the next write that would be kept is to be run again, if such are: see [`Options::contested`].
+    /// True if the next write that would be kept is to be run again, if such are: see
+    /// [`Options::contested`].
     contests: Option<bool>,
 }
 
 impl Driver {
-    /// Opens an existing file, which may still be empty, for reading and writing, and leaves it as it is.
+    /// Opens an existing file, which may still be empty, for reading and writing, and leaves it as
+    /// it is.
     ///
     /// # Errors
     ///
@@ -89,8 +91,9 @@ impl Driver {
 
     /// Makes the file use a write-ahead log. Returns the kind of log that it has afterwards.
     ///
-    /// SQLite asks for a writer's lock while it holds a reader's here. It doesn't wait then, since two that did would
-    /// wait for each other; so the wait that other statements have is a loop of our own.
+    /// SQLite asks for a writer's lock while it holds a reader's here. It doesn't wait then, since
+    /// two that did would wait for each other; so the wait that other statements have is a loop of
+    /// our own.
     fn use_log(&self, lock_wait: Duration) -> Result<String, StoreError> {
         let since = Instant::now();
         let mut is_told = lock_wait < waiting::OF_COMMANDS;
@@ -114,7 +117,8 @@ impl Driver {
 
     fn set_bounds(&self, options: &Options) -> rusqlite::Result<()> {
         self.pragma("synchronous", "FULL")?;
-        // What undoes one operation of a transaction: else a file, and a write to it for every page that is touched.
+        // What undoes one operation of a transaction: else a file, and a write to it for every page
+        // that is touched.
         self.pragma("temp_store", "MEMORY")?;
         self.pragma("foreign_keys", "ON")?;
         self.pragma("journal_size_limit", LOG_BYTES)?;
@@ -131,7 +135,7 @@ impl Driver {
         self.sqlite.execute_batch(&format!("PRAGMA {name} = {value}"))
     }
 
-    /// The value of an integer setting.
+    /// Returns the value of an integer setting.
     pub(super) fn setting(&self, name: &str) -> Result<i64, StoreError> {
         self.sqlite.pragma_query_value(None, name, |row| row.get(0)).map_err(|error| self.failure(error))
     }
@@ -141,7 +145,7 @@ impl Driver {
         self.sqlite.execute_batch(statements).map_err(|error| self.failure(error))
     }
 
-    /// Where the database is.
+    /// Returns the place of the database.
     pub(super) fn database(&self) -> &str {
         &self.database
     }
@@ -324,7 +328,7 @@ fn failure(database: &str, error: Error) -> StoreError {
 /// SQLite's name for the file that was opened, as against attached ones.
 const MAIN: &str = "main";
 
-/// How long a lock is left alone before it is asked for again.
+/// The time that a lock is left alone before it is asked for again.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Memory for pages that long reads share. What they read is rarely read again soon.
@@ -333,11 +337,11 @@ const READER_CACHE_BYTES: usize = 4 << 20;
 /// All statements of this crate fit.
 const CACHED_STATEMENTS: usize = 512;
 
-/// What the log is cut down to after a burst made it longer, in bytes.
+/// The size that the log is cut down to after a burst made it longer, in bytes.
 const LOG_BYTES: u32 = 256 << 20;
 
-/// Pages of the log after which they are written to where they belong. Rows of many owners touch the same pages again and again, which are written
-/// once for all that happened in between.
+/// Pages of the log after which they are written to where they belong. Rows of many owners touch
+/// the same pages again and again, which are written once for all that happened in between.
 const LOG_PAGES: u32 = LOG_BYTES / 4096;
 
 #[cfg(test)]
@@ -362,8 +366,8 @@ mod tests {
         assert_eq!(patient.join().expect("no panic"), Ok(()));
     }
 
-    /// Permissions don't bind the administrator, so a connection that may only read stands for a file that may only
-    /// be read.
+    /// Permissions don't bind the administrator, so a connection that may only read stands for a
+    /// file that may only be read.
     #[test]
     fn a_database_that_may_only_be_read_says_so_and_is_read() {
         let directory = tempfile::tempdir().expect("a temporary directory");

@@ -1,8 +1,9 @@
 //! SQLite: everything in one file, without a server to run.
 //!
-//! The file is opened with a write-ahead log (a crash needs no repair, readers never wait) and `synchronous = FULL`:
-//! a commit returns after the log is on the disk. Other processes may use the file meanwhile – a backup, `rookery
-//! check`, an SQL shell; the store waits for them for a bounded time.
+//! The file is opened with a write-ahead log (a crash needs no repair, readers never wait) and
+//! `synchronous = FULL`: a commit returns after the log is on the disk. Other processes may use the
+//! file meanwhile – a backup, `rookery check`, an SQL shell; the store waits for them for a bounded
+//! time.
 //!
 //! One connection does all that writes and all that a login waits for, another one the reads that
 //! may take long, such as pages of archives: they are made of so many rows that logins would wait
@@ -33,13 +34,15 @@ use place::{prepare_directory, prepare_file};
 use std::path::Path;
 use waiting::OF_COMMANDS;
 
-/// Opens a database file, creating it and its directory if they don't exist and bringing an older schema up to date.
+/// Opens a database file, creating it and its directory if they don't exist and bringing an older
+/// schema up to date.
 ///
 /// # Errors
 ///
-/// [`StoreError::Directory`] if the directory can't be created or written, [`StoreError::TooNew`] and
-/// [`StoreError::Foreign`] if the file isn't for this server, [`StoreError::OldSchema`] if its schema may not be changed, [`StoreError::ReadOnly`] if it can't be written,
-/// otherwise what SQLite reports.
+/// [`StoreError::Directory`] if the directory can't be created or written, [`StoreError::TooNew`]
+/// and [`StoreError::Foreign`] if the file isn't for this server, [`StoreError::OldSchema`] if its
+/// schema may not be changed, [`StoreError::ReadOnly`] if it can't be written, otherwise what
+/// SQLite reports.
 pub fn open(path: &Path, options: &Options) -> Result<SqlStore, StoreError> {
     prepare_directory(path)?;
     prepare_file(path)?;
@@ -57,11 +60,13 @@ pub fn open(path: &Path, options: &Options) -> Result<SqlStore, StoreError> {
     SqlStore::start(connections, options.bounds).map_err(|error| StoreError::other(path, error))
 }
 
-/// Tells which steps of the schema a database file has not gone through. Changes nothing; a file that isn't there lacks all of them.
+/// Tells which steps of the schema a database file has not gone through. Changes nothing; a file
+/// that isn't there lacks all of them.
 ///
 /// # Errors
 ///
-/// [`StoreError::TooNew`] and [`StoreError::Foreign`] if the file isn't for this server, otherwise what SQLite reports.
+/// [`StoreError::TooNew`] and [`StoreError::Foreign`] if the file isn't for this server, otherwise
+/// what SQLite reports.
 pub fn plan(path: &Path) -> Result<Plan, StoreError> {
     match path.exists() {
         true => migrate::plan(&mut Driver::open_to_read(path, OF_COMMANDS)?),
@@ -69,7 +74,8 @@ pub fn plan(path: &Path) -> Result<Plan, StoreError> {
     }
 }
 
-/// Brings the schema of a database file up to date, making the file if it isn't there. Returns the number of steps that it took.
+/// Brings the schema of a database file up to date, making the file if it isn't there. Returns the
+/// number of steps that it took.
 ///
 /// # Errors
 ///
@@ -107,12 +113,13 @@ pub(super) fn destination(path: &Path) -> Result<Box<dyn Copying + Send>, StoreE
     Ok(Box::new(driver))
 }
 
-/// Writes all that a database file has, as of one moment, to a new file. Whoever writes meanwhile isn't kept waiting.
+/// Writes all that a database file has, as of one moment, to a new file. A writer meanwhile
+/// isn't kept waiting.
 ///
 /// # Errors
 ///
-/// [`StoreError::Foreign`] and [`StoreError::TooNew`] if the file isn't for this server, otherwise what SQLite reports; there may be a part of the new
-/// file then.
+/// [`StoreError::Foreign`] and [`StoreError::TooNew`] if the file isn't for this server, otherwise
+/// what SQLite reports; there may be a part of the new file then.
 pub fn snapshot(path: &Path, to: &Path) -> Result<(), StoreError> {
     prepare_file(to)?;
     let mut driver = Driver::open_to_read(path, OF_COMMANDS)?;

@@ -8,31 +8,33 @@ use std::time::Duration;
 pub struct Options {
     /// Bounds what may wait.
     pub bounds: Bounds,
-    /// The time that an operation waits for another process that holds the database. Everybody behind
-    /// it waits as long. The ten minutes of a command are the most; an operator hears of them after
-    /// ten seconds: see [`tell_waits`](super::tell_waits).
+    /// The time that an operation waits for another process that holds the database. Everybody
+    /// behind it waits as long. The ten minutes of a command are the most; an operator hears of
+    /// them after ten seconds: see [`tell_waits`](super::tell_waits).
     pub lock_wait: Duration,
-    /// How large the database may grow, in bytes; further writes fail with [`StoreError::Full`](crate::StoreError::Full).
+    /// The most bytes that the database may have; further writes fail with
+    /// [`StoreError::Full`](crate::StoreError::Full).
     pub max_bytes: Option<u64>,
-    /// Memory for pages of the file, in bytes. Four times as much spares a busy server a fifth of what it reads, and no
-    /// CPU that could be measured: the system has the pages, too.
+    /// Memory for pages of the file, in bytes. Four times as much spares a busy server a fifth of
+    /// what it reads, and no CPU that could be measured: the system has the pages, too.
     pub cache_bytes: usize,
-    /// When the schema may change.
+    /// The occasion on which the schema may change.
     pub migrations: Migrations,
-    /// Undoes every write once and runs it again, as an engine does that lets another connection go first: for tests that operations
-    /// can be run again.
+    /// Undoes every write once and runs it again, as an engine does that lets another connection go
+    /// first: for tests that operations can be run again.
     pub contested: bool,
 }
 
 impl Options {
-    /// Returns the options of a command, which an operator would only have to repeat: it waits for ten minutes.
+    /// Returns the options of a command, which an operator would only have to repeat: it waits for
+    /// ten minutes.
     pub fn of_commands() -> Options {
         Options { lock_wait: super::waiting::OF_COMMANDS, ..Options::default() }
     }
 }
 
 impl Default for Options {
-    /// Two seconds for locks, no limit of the size, 16 MiB of cache.
+    /// Returns two seconds for locks, no limit of the size, 16 MiB of cache.
     fn default() -> Options {
         Options {
             bounds: Bounds::default(),

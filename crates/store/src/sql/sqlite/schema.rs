@@ -1,9 +1,10 @@
 //! SQLite's schema and how an older one becomes the current one.
 //!
-//! `user_version` counts the migrations that a file went through; `application_id` tells our files from others'; `rookery_schema` has the oldest
-//! version whose servers can use a file of a version, unless that is its own. All that a file lacks
-//! run in one transaction with their count, so a crash leaves a file either before or behind them. A file is migrated by
-//! `sql/migrate.rs`, as any other database is.
+//! `user_version` counts the migrations that a file went through; `application_id` tells our files
+//! from others'; `rookery_schema` has the oldest version whose servers can use a file of a version,
+//! unless that is its own. All that a file lacks run in one transaction with their count, so a
+//! crash leaves a file either before or behind them. A file is migrated by `sql/migrate.rs`, as any
+//! other database is.
 
 use super::driver::Driver;
 use crate::StoreError;
@@ -23,7 +24,7 @@ impl Migrating for Driver {
         self.database().to_owned()
     }
 
-    /// The lock is that of every write.
+    /// Takes the lock that every write takes.
     fn lock_schema(&mut self) -> Result<(), StoreError> {
         self.begin_write(0)
     }
@@ -59,7 +60,8 @@ impl Migrating for Driver {
 fn version(driver: &Driver) -> Result<i64, StoreError> {
     let version = driver.setting("user_version")?;
     let application = driver.setting("application_id")?;
-    // Every schema change of SQLite counts schema_version up: 0 is a file in which nobody created anything.
+    // Every schema change of SQLite counts schema_version up: 0 is a file in which nobody created
+    // anything.
     let untouched = application == 0 && version == 0 && driver.setting("schema_version")? == 0;
     if application != APPLICATION && !untouched {
         return Err(StoreError::Foreign(driver.database().into()));
@@ -102,7 +104,7 @@ mod tests {
     use rookery_jid::Jid;
     use std::time::Duration;
 
-    /// Whoever adds a table decides here what becomes of it when an account is removed.
+    /// If you add a table, decide here what becomes of it when an account is removed.
     #[test]
     fn an_account_takes_every_row_along() {
         let directory = tempfile::tempdir().expect("a temporary directory");
@@ -129,7 +131,8 @@ mod tests {
         assert_eq!(staying, expected);
     }
 
-    /// Schema 9 makes a number of each contact's address, in SQL: it must be the one that questions are put with.
+    /// Schema 9 makes a number of each contact's address, in SQL: it must be the one that questions
+    /// are put with.
     #[test]
     fn conversations_of_an_older_file_are_found() {
         let directory = tempfile::tempdir().expect("a temporary directory");
@@ -190,7 +193,8 @@ mod tests {
         INSERT INTO archive_messages (owner, id, stretch, contact, resource, stanza) VALUES \
         (7, 2, 0, 'b.example', '', x'01'), (7, 1 << 52, 2, 'jüliet.of.the.house.of.capulet@b.example', 'x', x'02')";
 
-    /// Schema 14 counts what nodes of an older file take, in SQL: it must be what the operations count.
+    /// Schema 14 counts what nodes of an older file take, in SQL: it must be what the operations
+    /// count.
     #[test]
     fn nodes_of_an_older_file_are_counted() {
         let directory = tempfile::tempdir().expect("a temporary directory");

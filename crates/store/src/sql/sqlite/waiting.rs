@@ -5,8 +5,9 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
-/// Sets what tells an operator that another process holds a file that a command needs, and how long the command waits at most.
-/// It is called once for each wait that is long. The first one that is set stays.
+/// Sets what tells an operator that another process holds a file that a command needs, and how long
+/// the command waits at most. It is called once for each wait that is long. The first one that is
+/// set stays.
 pub fn tell_waits(tell: fn(Duration)) {
     let _ = TELL.set(tell);
 }

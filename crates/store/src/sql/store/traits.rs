@@ -1,4 +1,5 @@
-//! The traits of the stores: each method says which lane its operation goes to, and what it does there.
+//! The traits of the stores: each method says which lane its operation goes to, and what it does
+//! there.
 
 use super::SqlStore;
 use crate::documents::{DocumentRoom, DocumentsPut};
@@ -122,7 +123,8 @@ impl Rosters for SqlStore {
 
     fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, mut edit: EditRoster) -> Pending<Changed> {
         let (owner, contact) = (owner.bare().to_jid(), contact.to_jid());
-        // What the closure carries is unknown; a whole request stanza is the most that it usually does.
+        // What the closure carries is unknown; a whole request stanza is the most that it usually
+        // does.
         self.write(self.of(owner.as_ref()), BYTES_PER_EDIT, move |c| {
             rosters::change(c, owner.as_ref(), contact.as_ref(), &mut edit)
         })
@@ -225,7 +227,8 @@ impl Archive for SqlStore {
     fn page(&self, owner: JidRef<'_>, query: ArchiveQuery) -> Pending<Option<ArchivePage>> {
         let owner = owner.bare().to_jid();
         let route = self.lanes.page(owner.as_str());
-        // What is asked for by its id is looked for first, and must not go meanwhile; an index is looked into with settings of a transaction.
+        // What is asked for by its id is looked for first, and must not go meanwhile; an index is
+        // looked into with settings of a transaction.
         match query.ids.is_none() && query.terms.is_empty() {
             true => self.glance(route, 0, move |c| archive::page(c, owner.as_ref(), &query)),
             false => self.read(route, 0, move |c| archive::page(c, owner.as_ref(), &query)),
@@ -561,11 +564,13 @@ impl Meta for SqlStore {
     }
 }
 
-/// What an account with its credentials takes in the queue: nine allocations, three structs and an address.
+/// The bytes that an account with its credentials takes in the queue: nine allocations, three
+/// structs and an address.
 const BYTES_PER_ACCOUNT: usize = 768;
 
-/// What a roster edit is taken to carry.
+/// The bytes that a roster edit is taken to carry.
 const BYTES_PER_EDIT: usize = 1024;
 
-/// What an archived message takes in the queue besides its stanza: two addresses and a struct.
+/// The bytes that an archived message takes in the queue besides its stanza: two addresses and a
+/// struct.
 const BYTES_PER_MESSAGE: usize = 256;

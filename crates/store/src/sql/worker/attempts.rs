@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Attempts {
     /// Those that failed in a row.
     pub(super) failures: u32,
-    /// Why nothing can be written, since that was refused first.
+    /// The reason why nothing can be written, since that was refused first.
     read_only: Option<StoreError>,
     /// Nobody waits any longer for a host that can be written to.
     is_hopeless: bool,
@@ -18,8 +18,8 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// Returns how long to wait before the next attempt: nothing before the first, then twice as long each time, with some chance in
-    /// it, so that many don't knock at the same time.
+    /// Returns how long to wait before the next attempt: nothing before the first, then twice as
+    /// long each time, with some chance in it, so that many don't knock at the same time.
     pub(super) fn delay(&self) -> Duration {
         match self.failures {
             0 if self.read_only.is_some() => jitter(FIRST_DELAY),
@@ -38,7 +38,8 @@ impl Attempts {
         (self.read_only, self.is_hopeless) = (None, false);
     }
 
-    /// Returns what somebody is told who has waited for too long to write, if that is because no host can be written to.
+    /// Returns what somebody is told who has waited for too long to write, if that is because no
+    /// host can be written to.
     pub(super) fn give_up(&mut self) -> Option<StoreError> {
         self.is_hopeless |= self.read_only.is_some();
         self.read_only.clone()
@@ -66,11 +67,11 @@ pub(super) fn jitter(time: Duration) -> Duration {
     time / 2 + time / 2 * drawn as u32 / 1024
 }
 
-/// How long to wait after the first attempt that fails.
+/// The wait after the first attempt that fails.
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 
-/// How long to wait at most.
+/// The longest wait.
 const MOST_DELAY: Duration = Duration::from_secs(5);
 
-/// How long not to look for a host that can be written to after one was looked for.
+/// The time between two looks for a host that can be written to.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);

@@ -1,4 +1,5 @@
-//! What a worker does while its database is away, or can't be written to: it knocks again and again, and refuses those who have waited for too long.
+//! The work of a worker while its database is away, or can't be written to: it knocks again and
+//! again, and refuses those who have waited for too long.
 
 use super::attempts::{LOOK_AGAIN, jitter};
 use super::{Portion, Worker};
@@ -8,8 +9,9 @@ use crate::sql::transactions::Transactions;
 use std::time::{Duration, Instant};
 
 impl<C: Transactions> Worker<C> {
-    /// Runs operations again on another connection, unless they were committed on the lost one: the transaction with the number `committing` had been
-    /// told to. Those that have waited for too long meanwhile are told so.
+    /// Runs operations again on another connection, unless they were committed on the lost one: the
+    /// transaction with the number `committing` had been told to. Those that have waited for too
+    /// long meanwhile are told so.
     pub(super) fn come_back(&mut self, mut operations: Vec<Queued>, error: StoreError, committing: Option<u64>) {
         let mut error = error;
         if matches!(error, StoreError::Lost(_)) {
@@ -49,19 +51,22 @@ impl<C: Transactions> Worker<C> {
         self.connection.remote().is_some().then(|| jitter(QUIET))
     }
 
-    /// Returns whether the connection is to a host that couldn't be written to when it was made. What is read there may be old.
+    /// Returns whether the connection is to a host that couldn't be written to when it was made.
+    /// What is read there may be old.
     fn is_read_only(&mut self) -> bool {
         self.connection.remote().is_some_and(|remote| remote.is_read_only())
     }
 
-    /// Connects again if the host couldn't be written to: that, or another one, may have become the primary meanwhile.
+    /// Connects again if the host couldn't be written to: that, or another one, may have become the
+    /// primary meanwhile.
     pub(super) fn look_for_another_host(&mut self) {
         if self.is_read_only() && self.attempts.is_time_to_look() {
             self.knock();
         }
     }
 
-    /// Looks whether the database is there although nobody waits for it, and makes an attempt if it isn't.
+    /// Looks whether the database is there although nobody waits for it, and makes an attempt if it
+    /// isn't.
     pub(super) fn look(&mut self) {
         let is_fine = self.attempts.failures == 0 && !self.is_read_only();
         if !(is_fine && self.connection.remote().is_none_or(|remote| remote.ping().is_ok())) {
@@ -87,7 +92,8 @@ impl<C: Transactions> Worker<C> {
         self.shared.trouble.lost(self.lane, error);
     }
 
-    /// Waits until it is time for an attempt, but not beyond the patience of the first, and makes it.
+    /// Waits until it is time for an attempt, but not beyond the patience of the first, and makes
+    /// it.
     fn reopen(&mut self, operations: &[Queued]) -> Result<(), StoreError> {
         let patience = operations.iter().filter_map(|queued| queued.until).min();
         let delay = self.attempts.delay();
@@ -96,8 +102,8 @@ impl<C: Transactions> Worker<C> {
         self.connection.remote().map_or(Ok(()), |remote| remote.reopen())
     }
 
-    /// Tells those who have waited for too long, and returns the others. Whether they were committed is known, unless there is an error that says
-    /// so.
+    /// Tells those who have waited for too long, and returns the others. Whether they were
+    /// committed is known, unless there is an error that says so.
     pub(super) fn give_up(&mut self, operations: Vec<Queued>, unknown: Option<&StoreError>) -> Vec<Queued> {
         if operations.iter().all(|queued| queued.until.is_none()) {
             return operations;

@@ -10,14 +10,14 @@ use rookery_sasl::token::Presented;
 use rookery_sasl::{Failure, TokenKey, TokenMechanism};
 use rookery_xml::{Element, Writer, ns};
 
-use super::super::{C2s, Event, Phase};
-use super::request::Request;
+use super::super::{C2s, C2sEvent, C2sPhase};
+use super::request::Sasl2Request;
 
 /// A token as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredToken {
     /// The one of the two slots that it is in.
-    pub slot: Slot,
+    pub slot: FastSlot,
     /// The only mechanism that it may be used with.
     pub mechanism: TokenMechanism,
     /// The stored key.
@@ -30,7 +30,7 @@ pub struct StoredToken {
 
 /// The two places for tokens of one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum Slot {
+pub enum FastSlot {
     /// The client has used it.
     Current,
     /// The client has been sent it, and has not used it.
@@ -57,11 +57,11 @@ pub(crate) struct Check {
     account: Jid,
     mechanism: TokenMechanism,
     proof: Vec<u8>,
-    request: Request,
+    request: Sasl2Request,
 }
 
 impl C2s {
-    /// Answers [`Event::Tokens`] with the client's tokens, and the time in seconds since 1970.
+    /// Answers [`C2sEvent::Tokens`] with the client's tokens, and the time in seconds since 1970.
     pub fn tokens(&mut self, found: &[StoredToken], now: u64, out: &mut Vec<u8>) {
         let Some(check) = self.take_check() else { return };
         let Check { account, mechanism, proof, mut request } = *check;
@@ -78,7 +78,7 @@ impl C2s {
         }
     }
 
-    /// Answers [`Event::Token`] with the token that the client gets, if it gets one.
+    /// Answers [`C2sEvent::Token`] with the token that the client gets, if it gets one.
     pub fn token(&mut self, issued: Option<&Issued>) {
         let token = issued.map(|issued| {
             let mut token = Writer::with_ns("token", ns::FAST);
@@ -93,7 +93,7 @@ impl C2s {
         &mut self,
         authenticate: &Element,
         mechanism: TokenMechanism,
-        request: Request,
+        request: Sasl2Request,
         out: &mut Vec<u8>,
     ) {
         if !self.token_mechanisms().any(|offered| offered == mechanism) {
@@ -111,8 +111,8 @@ impl C2s {
             return self.auth_failed(None, Failure::NotAuthorized, ns::SASL2, out);
         };
         self.phase =
-            Phase::Tokens(Box::new(Check { account: account.clone(), mechanism, proof: presented.proof, request }));
-        self.pending = Some(Event::Tokens { account, client });
+            C2sPhase::Tokens(Box::new(Check { account: account.clone(), mechanism, proof: presented.proof, request }));
+        self.pending = Some(C2sEvent::Tokens { account, client });
     }
 
     /// Takes in that the owner couldn't load the tokens; returns `false` if they were not asked
@@ -131,8 +131,8 @@ impl C2s {
     }
 
     fn take_check(&mut self) -> Option<Box<Check>> {
-        match std::mem::replace(&mut self.phase, Phase::Login) {
-            Phase::Tokens(check) => Some(check),
+        match std::mem::replace(&mut self.phase, C2sPhase::Login) {
+            C2sPhase::Tokens(check) => Some(check),
             other => {
                 self.phase = other;
                 None

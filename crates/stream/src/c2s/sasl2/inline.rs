@@ -7,14 +7,14 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use rookery_jid::{Jid, prepare_resource};
 use rookery_xml::{Built, Element, Writer, ns};
 
-use super::super::features::{self, Offer};
-use super::super::{C2s, Event, Phase, resume};
-use super::request::{Features, Request};
+use super::super::features::{self, FeatureOffer};
+use super::super::{C2s, C2sEvent, C2sPhase, resume};
+use super::request::{Features, Sasl2Request};
 use crate::error::{Condition, StanzaError};
 
 /// The steps that are still to be taken, and the results of those that have been.
 pub(crate) struct Inline {
-    request: Request,
+    request: Sasl2Request,
     additional: Option<Vec<u8>>,
     /// The results that the client will be told besides its address.
     results: Vec<Element>,
@@ -24,21 +24,21 @@ pub(crate) struct Inline {
 /// The answer of the owner that is waited for.
 enum Waits {
     Nothing,
-    /// To [`Event::Token`].
+    /// To [`C2sEvent::Token`].
     Token,
-    /// To [`Event::Resume`] of that id.
+    /// To [`C2sEvent::Resume`] of that id.
     Resume(String),
-    /// To [`Event::BindInline`], with these features.
+    /// To [`C2sEvent::BindInline`], with these features.
     Bind(Features),
 }
 
 impl Inline {
-    pub fn new(request: Request, additional: Option<Vec<u8>>) -> Self {
+    pub fn new(request: Sasl2Request, additional: Option<Vec<u8>>) -> Self {
         Self { request, additional, results: Vec::new(), waits: Waits::Nothing }
     }
 
     /// Returns what it was made of; `None` if a step has been taken.
-    pub fn into_request(self) -> Option<(Request, Option<Vec<u8>>)> {
+    pub fn into_request(self) -> Option<(Sasl2Request, Option<Vec<u8>>)> {
         let is_untouched = self.results.is_empty() && matches!(self.waits, Waits::Nothing);
         is_untouched.then_some((self.request, self.additional))
     }
@@ -50,11 +50,11 @@ impl Inline {
 }
 
 impl C2s {
-    /// Returns the client's wishes for the session that [`Event::BindInline`] asks for, to be
+    /// Returns the client's wishes for the session that [`C2sEvent::BindInline`] asks for, to be
     /// carried out once it is bound.
     pub fn inline_features(&self) -> Option<Features> {
         match &self.phase {
-            Phase::Inline(inline) => match inline.waits {
+            C2sPhase::Inline(inline) => match inline.waits {
                 Waits::Bind(features) => Some(features),
                 _ => None,
             },
@@ -62,8 +62,8 @@ impl C2s {
         }
     }
 
-    /// Answers [`Event::BindInline`] with the full JID that the client got and the results of the
-    /// features, or with the reason why it got none: then it may ask once more, by RFC 6120 §7.
+    /// Answers [`C2sEvent::BindInline`] with the full JID that the client got and the results of
+    /// the features, or with the reason why it got none: then it may ask once more, by RFC 6120 §7.
     pub fn bound_inline(&mut self, bound: Result<(Jid, &[Built]), StanzaError>, out: &mut Vec<u8>) {
         let Some(mut inline) = self.take_inline(|waits| matches!(waits, Waits::Bind(_))) else { return };
         match bound {
@@ -78,7 +78,7 @@ impl C2s {
                 inline.results.push(element);
                 self.succeed(*inline, &jid, out);
                 self.write_features(if is_managed { features::after_enabling } else { features::after_bind }, out);
-                self.phase = Phase::Bound { jid };
+                self.phase = C2sPhase::Bound { jid };
             }
             Err(_) => self.succeed_unbound(*inline, out),
         }
@@ -97,29 +97,29 @@ impl C2s {
                 }
                 Some((previd, h)) => {
                     inline.waits = Waits::Resume(previd.clone());
-                    self.pending = Some(Event::Resume { previd, h });
+                    self.pending = Some(C2sEvent::Resume { previd, h });
                 }
                 None => inline.add(&resume::failed(&Condition::BadRequest, None)),
             }
         } else if let Some(bind) = inline.request.bind.take() {
             let resource = self.resource(bind.tag.as_deref(), inline.request.client.as_deref());
             inline.waits = Waits::Bind(bind.features);
-            self.pending = Some(Event::BindInline { resource });
+            self.pending = Some(C2sEvent::BindInline { resource });
         } else {
             self.succeed_unbound(*inline, out);
             return Some(0);
         }
-        self.phase = Phase::Inline(inline);
+        self.phase = C2sPhase::Inline(inline);
         Some(0)
     }
 
     /// Returns the event that changes the client's tokens (XEP-0484 §3.5, §3.6): there is one,
     /// once, if it has used a token or wants one.
-    fn wanted_token(&self, request: &mut Request) -> Option<Event> {
+    fn wanted_token(&self, request: &mut Sasl2Request) -> Option<C2sEvent> {
         let (used, invalidate) = (request.used.take(), request.invalidate);
         let issue = request.token.take().filter(|wanted| self.token_mechanisms().any(|offered| offered == *wanted));
         let (account, client) = (self.account.clone()?, request.client.clone()?);
-        (used.is_some() || issue.is_some()).then_some(Event::Token { account, client, used, invalidate, issue })
+        (used.is_some() || issue.is_some()).then_some(C2sEvent::Token { account, client, used, invalidate, issue })
     }
 
     /// Goes on with the token that the client gets, if any.
@@ -127,7 +127,7 @@ impl C2s {
         if let Some(mut inline) = self.take_inline(|waits| matches!(waits, Waits::Token)) {
             inline.waits = Waits::Nothing;
             token.into_iter().for_each(|token| inline.add(token));
-            self.phase = Phase::Inline(inline);
+            self.phase = C2sPhase::Inline(inline);
         }
     }
 
@@ -138,7 +138,7 @@ impl C2s {
             inline.add(&resume::resumed(&previd, handled));
         }
         self.succeed(*inline, jid, out);
-        self.phase = Phase::Bound { jid: jid.clone() };
+        self.phase = C2sPhase::Bound { jid: jid.clone() };
         true
     }
 
@@ -147,12 +147,12 @@ impl C2s {
         if let Some(mut inline) = self.take_inline(|waits| matches!(waits, Waits::Resume(_))) {
             inline.waits = Waits::Nothing;
             inline.add(failed);
-            self.phase = Phase::Inline(inline);
+            self.phase = C2sPhase::Inline(inline);
         }
     }
 
-    /// XEP-0386 §3.2.1: the tag, and what tells one client from another: the same for the same
-    /// installation, which can't be guessed from it.
+    /// Returns the resource (XEP-0386 §3.2.1): the tag, and what tells one client from another: the
+    /// same for the same installation, which can't be guessed from it.
     fn resource(&mut self, tag: Option<&str>, client: Option<&str>) -> String {
         let account = self.account.as_ref().map(Jid::as_str).unwrap_or_default();
         let own = match client {
@@ -164,15 +164,16 @@ impl C2s {
         prepared.unwrap_or(own)
     }
 
-    /// `<success/>` for an account without a session, and the features from which it may go on.
+    /// Sends `<success/>` for an account without a session, and the features from which it may go
+    /// on.
     fn succeed_unbound(&mut self, inline: Inline, out: &mut Vec<u8>) {
         let Some(account) = self.account.clone() else { return };
         self.succeed(inline, &account, out);
         self.write_features(features::after_login, out);
-        self.phase = Phase::Bind;
+        self.phase = C2sPhase::Bind;
     }
 
-    /// XEP-0388 §2.6.1.
+    /// Sends `<success/>` (XEP-0388 §2.6.1).
     fn succeed(&mut self, inline: Inline, identity: &Jid, out: &mut Vec<u8>) {
         let mut success = Writer::with_ns("success", ns::SASL2);
         if let Some(data) = inline.additional {
@@ -185,13 +186,13 @@ impl C2s {
         out.extend_from_slice(success.finish().bytes());
     }
 
-    fn write_features(&self, compose: impl Fn(&Offer<'_>, &mut Vec<u8>), out: &mut Vec<u8>) {
-        compose(&Offer { policy: &self.policy, host: self.host(), facts: &self.facts }, out);
+    fn write_features(&self, compose: impl Fn(&FeatureOffer<'_>, &mut Vec<u8>), out: &mut Vec<u8>) {
+        compose(&FeatureOffer { policy: &self.policy, host: self.host(), facts: &self.facts }, out);
     }
 
     fn take_inline(&mut self, wanted: impl Fn(&Waits) -> bool) -> Option<Box<Inline>> {
-        match mem::replace(&mut self.phase, Phase::Ended) {
-            Phase::Inline(inline) if wanted(&inline.waits) => Some(inline),
+        match mem::replace(&mut self.phase, C2sPhase::Ended) {
+            C2sPhase::Inline(inline) if wanted(&inline.waits) => Some(inline),
             other => {
                 self.phase = other;
                 None

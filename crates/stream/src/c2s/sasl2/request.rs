@@ -5,12 +5,12 @@ use rookery_xml::{Element, ns};
 use serde::{Deserialize, Serialize};
 
 use super::super::resume::{self, Enable};
-use super::fast::Slot;
+use super::fast::FastSlot;
 
 /// The children of an `<authenticate/>` but for the SASL data. What is not understood is not there
 /// (§2.3).
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Request {
+pub(crate) struct Sasl2Request {
     /// To carry on with a session (XEP-0198 §9.2): its id, and how much the client has handled. A
     /// request that can't be read is kept as such, so that it is answered.
     pub resume: Option<Option<(String, u32)>>,
@@ -23,7 +23,7 @@ pub(crate) struct Request {
     /// To make the token invalid that the client logs in with (XEP-0484 §3.6).
     pub invalidate: bool,
     /// The slot of the token that it has logged in with.
-    pub used: Option<Slot>,
+    pub used: Option<FastSlot>,
 }
 
 /// A `<bind/>` of XEP-0386.
@@ -46,7 +46,7 @@ pub struct Features {
     pub carbons: bool,
 }
 
-impl Request {
+impl Sasl2Request {
     pub fn read(authenticate: &Element) -> Self {
         let client = authenticate.child("user-agent", ns::SASL2).and_then(|agent| agent.attr("id"));
         let wanted = authenticate.child("request-token", ns::FAST).and_then(|request| request.attr("mechanism"));

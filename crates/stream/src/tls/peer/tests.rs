@@ -17,7 +17,7 @@ fn settings(identities: &[Identity]) -> PeerSettings {
     PeerSettings::new(identities, &domains).unwrap()
 }
 
-/// Everybody's certificate of one with the key of another.
+/// Returns the certificate of one, which everybody has, with the key of another.
 fn stolen(shown: &Identity, own: &Identity) -> Arc<SingleCertAndKey> {
     let key = CertifiedKey::new(shown.key().cert.clone(), own.key().key.clone());
     Arc::new(SingleCertAndKey::from(key))
@@ -76,12 +76,12 @@ fn a_certificate_without_its_key_ends_the_handshake() {
 }
 
 /// Two ends of a connection between servers.
-struct Pair {
+struct PeerPair {
     client: ClientTls,
     server: ServerTls,
 }
 
-impl Pair {
+impl PeerPair {
     /// Shakes hands, and lets both say what they have to say afterwards.
     fn shake(calling: &ClientSettings, accepting: &TlsSettings, domain: &str) -> Self {
         let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
@@ -113,7 +113,7 @@ fn a_session_is_resumed_and_shows_the_certificates_again() {
     let (a, b) = (identity(&["a.example"]), identity(&["b.example"]));
     let (calling, accepting) = (settings(std::slice::from_ref(&a)), settings(std::slice::from_ref(&b)));
     for number in 0..4 {
-        let pair = Pair::shake(calling.connecting("a.example"), accepting.accepting(None), "b.example");
+        let pair = PeerPair::shake(calling.connecting("a.example"), accepting.accepting(None), "b.example");
         assert_eq!(pair.is_resumed(), number > 0);
         assert_eq!(pair.shown(), [vec![&leaf(&a)[..]], vec![&leaf(&b)[..]]]);
     }
@@ -127,23 +127,23 @@ fn a_session_is_resumed_by_nobody_else_and_with_nobody_else() {
     let calling = settings(&[a.clone(), other.clone()]);
     let accepting = settings(&[b.clone(), c.clone()]);
     let of_b = accepting.accepting(Some("b.example"));
-    let first = Pair::shake(calling.connecting("a.example"), of_b, "b.example");
+    let first = PeerPair::shake(calling.connecting("a.example"), of_b, "b.example");
     assert!(!first.is_resumed());
     // In the name of another domain, to another domain, and to another machine that says it is B.
-    let pair = Pair::shake(calling.connecting("other.example"), of_b, "b.example");
+    let pair = PeerPair::shake(calling.connecting("other.example"), of_b, "b.example");
     assert!(!pair.is_resumed() && pair.shown()[0] == [leaf(&other)]);
-    let pair = Pair::shake(calling.connecting("a.example"), accepting.accepting(Some("c.example")), "c.example");
+    let pair = PeerPair::shake(calling.connecting("a.example"), accepting.accepting(Some("c.example")), "c.example");
     assert!(!pair.is_resumed() && pair.shown() == [vec![&leaf(&a)[..]], vec![&leaf(&c)[..]]]);
     let liar = settings(&[identity(&["b.example"])]);
-    let pair = Pair::shake(calling.connecting("a.example"), liar.accepting(None), "b.example");
+    let pair = PeerPair::shake(calling.connecting("a.example"), liar.accepting(None), "b.example");
     assert!(!pair.is_resumed() && pair.shown()[0] == [leaf(&a)] && pair.shown()[1] != [leaf(&b)]);
     // Nor does a ticket of the clients' port bring anybody in.
     let clients = TlsSettings::new(vec![b.clone()]).unwrap();
     let calling = ClientSettings::trusting_anyone(super::super::client::Newest::Tls13, &[], true).unwrap();
     for _ in 0..2 {
-        Pair::shake(&calling, &clients, "b.example");
+        PeerPair::shake(&calling, &clients, "b.example");
     }
-    let pair = Pair::shake(&calling, of_b, "b.example");
+    let pair = PeerPair::shake(&calling, of_b, "b.example");
     assert!(!pair.is_resumed() && pair.server.chain().is_empty());
 }
 
@@ -152,12 +152,12 @@ fn a_session_is_resumed_by_nobody_else_and_with_nobody_else() {
 fn new_settings_resume_no_old_session() {
     let (a, b) = (identity(&["a.example"]), identity(&["b.example"]));
     let (calling, accepting) = (settings(std::slice::from_ref(&a)), settings(std::slice::from_ref(&b)));
-    Pair::shake(calling.connecting("a.example"), accepting.accepting(None), "b.example");
+    PeerPair::shake(calling.connecting("a.example"), accepting.accepting(None), "b.example");
     let renewed = settings(std::slice::from_ref(&b));
-    let pair = Pair::shake(calling.connecting("a.example"), renewed.accepting(None), "b.example");
+    let pair = PeerPair::shake(calling.connecting("a.example"), renewed.accepting(None), "b.example");
     assert!(!pair.is_resumed());
     let renewed = settings(std::slice::from_ref(&a));
-    let pair = Pair::shake(renewed.connecting("a.example"), accepting.accepting(None), "b.example");
+    let pair = PeerPair::shake(renewed.connecting("a.example"), accepting.accepting(None), "b.example");
     assert!(!pair.is_resumed());
 }
 
@@ -178,7 +178,7 @@ fn a_server_that_cannot_resume_is_greeted_as_a_stranger() {
     for _ in 0..20 {
         // A session in it, of which nothing comes, makes it longer (RFC 8446 §4.2.11).
         refused += usize::from(hello() > fresh + 100);
-        let pair = Pair::shake(calling, accepting.accepting(None), "b.example");
+        let pair = PeerPair::shake(calling, accepting.accepting(None), "b.example");
         assert!(!pair.is_resumed());
     }
     assert!((1..=3).contains(&refused), "{refused}");

@@ -9,7 +9,7 @@ use super::*;
 
 const NOW: u64 = 1_800_000_000;
 
-struct Authority {
+struct TrustAuthority {
     issuer: Issuer<'static, KeyPair>,
     der: Vec<u8>,
 }
@@ -22,16 +22,16 @@ fn params(names: &[&str]) -> CertificateParams {
     params
 }
 
-fn authority() -> Authority {
+fn authority() -> TrustAuthority {
     let mut params = params(&[]);
     params.distinguished_name.push(DnType::CommonName, "authority");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().expect("a key");
     let der = params.self_signed(&key).expect("a certificate").der().to_vec();
-    Authority { issuer: Issuer::new(params, key), der }
+    TrustAuthority { issuer: Issuer::new(params, key), der }
 }
 
-impl Authority {
+impl TrustAuthority {
     fn issue(&self, params: &CertificateParams) -> Vec<u8> {
         params.signed_by(&KeyPair::generate().expect("a key"), &self.issuer).expect("a certificate").der().to_vec()
     }

@@ -103,7 +103,7 @@ impl Associations {
         is_named.then(|| self.named()).filter(|names| names.cover(&self.domain))
     }
 
-    /// Returns the names of who has the domain's certificate.
+    /// Returns the names of the server that has the domain's certificate.
     fn named(&self) -> Names {
         let exact = ascii_domain(&self.domain).into_iter().collect();
         Names { exact, valid_s: DAY_S, is_associated: true, ..Names::default() }
@@ -152,7 +152,7 @@ impl Association {
         Some(Self { usage, selector, matching, digest })
     }
 
-    /// Tells whether the record is about the certificate that has these digests.
+    /// Returns whether the record is about the certificate that has these digests.
     fn is_about(&self, shown: &Fingerprints) -> bool {
         match self.selector {
             Selector::Certificate => shown.certificate.contains(&self.digest),
@@ -160,7 +160,7 @@ impl Association {
         }
     }
 
-    /// Tells whether the record is about a certificate.
+    /// Returns whether the record is about a certificate.
     fn is_of(&self, der: &[u8]) -> bool {
         match self.selector {
             Selector::Certificate => self.digest.is_of(der),
@@ -263,8 +263,8 @@ fn by_anchors(chain: &[&[u8]], associations: &Associations, unix_seconds: u64) -
 }
 
 impl Association {
-    /// Tells whether the record is about an authority on this path: one in between, or the one that
-    /// is believed, which servers needn't show.
+    /// Returns whether the record is about an authority on this path: one in between, or the one
+    /// that is believed, which servers needn't show.
     fn is_on(&self, path: &VerifiedPath<'_>, chain: &[&[u8]]) -> bool {
         let between = path.intermediate_certificates().any(|link| self.is_of(&link.der()));
         let anchor = path.anchor();

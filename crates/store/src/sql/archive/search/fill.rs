@@ -7,12 +7,14 @@ use crate::sql::archive::months::{Months, is_alone, portion};
 use crate::sql::connection::{Connection, Value, all, one};
 use crate::sql::migrate::Migrations;
 
-/// Makes the tables of an index, in the way of an engine. Its calls are for times when no transaction is open.
+/// Makes the tables of an index, in the way of an engine. Its calls are for times when no
+/// transaction is open.
 pub(crate) trait Searches: Months {
     /// Returns true if there is an index, filled or not.
     fn has_index(&mut self) -> Result<bool, StoreError>;
 
-    /// Makes an index in which nothing is; `is_whole`: nothing has to be. It can be run again when it was interrupted.
+    /// Makes an index in which nothing is; `is_whole`: nothing has to be. It can be run again when
+    /// it was interrupted.
     fn make_index(&mut self, is_whole: bool) -> Result<(), StoreError>;
 
     /// Returns the statements that make it; `is_whole`: nothing has to be put into it.
@@ -28,7 +30,8 @@ pub(crate) trait Searches: Months {
 ///
 /// # Errors
 ///
-/// [`StoreError::Unfit`] if it is wanted, not there, and may not be made; otherwise what the engine says.
+/// [`StoreError::Unfit`] if it is wanted, not there, and may not be made; otherwise what the engine
+/// says.
 pub(crate) fn open(
     searches: &mut dyn Searches,
     terms_of: Option<TermsOf>,
@@ -67,7 +70,8 @@ fn make(searches: &mut dyn Searches) -> Result<(), StoreError> {
     searches.make_index(is_whole)
 }
 
-/// Notes that archives get messages that are not in the index. Others may write to it meanwhile: it isn't removed here.
+/// Notes that archives get messages that are not in the index. Others may write to it meanwhile: it
+/// isn't removed here.
 fn mark(searches: &mut dyn Searches) -> Result<(), StoreError> {
     tracing::info!(
         "the database has an index for searches that this server doesn't use: `rookery store migrate` removes it"
@@ -92,7 +96,8 @@ pub(crate) fn is_due(searches: &mut dyn Searches) -> Result<bool, StoreError> {
 ///
 /// # Errors
 ///
-/// [`StoreError::Locked`] if somebody else does so, otherwise what the engine says. It goes on where it was when it is run again.
+/// [`StoreError::Locked`] if somebody else does so, otherwise what the engine says. It goes on
+/// where it was when it is run again.
 pub(crate) fn migrate(searches: &mut dyn Searches, terms_of: Option<TermsOf>) -> Result<(), StoreError> {
     let has_index = searches.has_index()?;
     let Some(terms_of) = terms_of else { return if has_index { searches.drop_index() } else { Ok(()) } };

@@ -1,4 +1,5 @@
-//! The worker over a database behind a network that fails: wherever the connection is cut, nothing is lost and nothing is done twice.
+//! The worker over a database behind a network that fails: wherever the connection is cut, nothing
+//! is lost and nothing is done twice.
 
 use super::super::*;
 use crate::error::Engine;
@@ -107,7 +108,7 @@ fn a_host_that_takes_over_is_waited_for() {
     assert_eq!(rig.shared.trouble.get(), None);
 }
 
-/// What is read from a replica may be old.
+/// Reads from a replica may be old.
 #[test]
 fn who_only_reads_looks_for_another_host_too() {
     let rig = Rig::default();
@@ -146,7 +147,7 @@ fn engine() -> Engine {
     Engine { database: "of a test".into(), message: "on demand".into() }
 }
 
-/// Where a call is cut.
+/// The place where a call is cut.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
     /// The server never hears of it.
@@ -246,7 +247,7 @@ impl Rig {
         self.queued(operation(Access::Write, run))
     }
 
-    /// Has more patience than the others.
+    /// Counts with more patience than the others.
     fn count_at_login(&self) -> Pending<u64> {
         self.queued_on(Route { is_login: true, ..Route::default() }, operation(Access::Read, counted))
     }

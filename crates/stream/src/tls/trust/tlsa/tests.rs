@@ -48,7 +48,7 @@ impl Chain {
         Self::of(params(names, "server"))
     }
 
-    /// The links as a server shows them, the first of them its own.
+    /// Returns the links as a server shows them, the first of them its own.
     fn shown(&self) -> [&[u8]; 3] {
         [&self.own, &self.between, &self.root]
     }

@@ -1,0 +1,139 @@
+//! The command line: `rookery bench …`.
+
+mod list;
+mod register;
+mod run;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use crate::federation::FederationBench;
+use crate::multicast_test::MulticastTest;
+use crate::{peers, report, scenario};
+
+/// Measure this server, or any other that speaks XMPP.
+#[derive(Debug, Clone, Args)]
+pub struct Bench {
+    #[command(subcommand)]
+    command: BenchCommand,
+}
+
+/// The commands of `rookery bench`.
+#[derive(Debug, Clone, Subcommand)]
+enum BenchCommand {
+    /// List the scenarios with what they do, their flags and defaults
+    List,
+    /// Make the accounts that scenarios log in to
+    #[command(after_help = REGISTER_EXAMPLES)]
+    Register(register::Register),
+    /// Repeat the six experiments of multicast_test (2007) with this server's code, in process
+    #[command(after_help = MULTICAST_EXAMPLES)]
+    MulticastTest(MulticastTest),
+    /// Measure what messages between two servers cost, and what an idle stream between servers
+    /// takes
+    #[command(after_help = FEDERATION_EXAMPLES)]
+    Federation(FederationBench),
+    /// Run a scenario against a server
+    #[command(after_help = RUN_EXAMPLES)]
+    Run {
+        /// The load.
+        #[command(subcommand)]
+        scenario: Box<scenario::ScenarioCommand>,
+    },
+    /// Compare the results of several runs
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare {
+        /// Files that `run --out` wrote; the others are compared with the first
+        #[arg(value_name = "FILE.json", required = true)]
+        files: Vec<PathBuf>,
+        /// Write a report with plots
+        #[arg(long, value_name = "FILE.html")]
+        html: Option<PathBuf>,
+        /// Write the figures as Markdown
+        #[arg(long, value_name = "FILE.md")]
+        markdown: Option<PathBuf>,
+    },
+    /// Run the same loads on Rookery, ejabberd and Prosody, and write one comparison
+    #[command(after_help = PEERS_EXAMPLES)]
+    Peers(peers::Peers),
+    /// Measure what users in browsers cost: the same load over TCP, WebSocket and BOSH, on Rookery,
+    /// ejabberd and Prosody
+    #[command(after_help = BROWSERS_EXAMPLES)]
+    WebsocketVsBosh(peers::WebsocketVsBosh),
+}
+
+impl Bench {
+    /// Runs the command. Exit code 0: done; 1: failed, or something else was found than there
+    /// should be.
+    pub fn run(self) -> ExitCode {
+        let done = match self.command {
+            BenchCommand::List => list::run(),
+            BenchCommand::Register(register) => register.run(),
+            BenchCommand::MulticastTest(test) => return test.run(),
+            BenchCommand::Federation(federation) => federation.run(),
+            BenchCommand::Run { scenario } => return run::run(&scenario),
+            BenchCommand::Compare { files, html, markdown } => {
+                report::compare::run(&files, html.as_deref(), markdown.as_deref())
+            }
+            BenchCommand::Peers(peers) => peers::run(&peers),
+            BenchCommand::WebsocketVsBosh(comparison) => comparison.run(),
+        };
+        match done {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("rookery bench: {error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+const FEDERATION_EXAMPLES: &str = "\
+Examples:
+  rookery bench federation
+  rookery bench federation --pairs 10 --window 1 --seconds 1 --rounds 1 --domains 0
+
+Both servers are this program, in temporary folders on loopback. A message that crosses costs either of them.";
+
+const PEERS_EXAMPLES: &str = "\
+Examples:
+  rookery bench peers --quick                  all loads, small, in under three minutes
+  rookery bench peers --only rookery,ejabberd --scenarios multicast --out target/bench/multicast
+
+Rookery is this program; ejabberd and Prosody are Debian's packages of these names. Each runs in a temporary folder on a
+free port of the loopback interface, under the configurations of crates/bench/peers/.";
+
+const REGISTER_EXAMPLES: &str = "\
+Examples:
+  rookery bench register --host 127.0.0.1:5222 --domain localhost --users 2000
+  rookery bench register --domain localhost --users 75000 --csv accounts.csv && rookery user import accounts.csv";
+
+const BROWSERS_EXAMPLES: &str = "\
+Examples:
+  rookery bench websocket-vs-bosh --users 1000 --rate 1000 --seconds 3 --rounds 1
+  rookery bench websocket-vs-bosh --only rookery --rounds 5
+
+A client of BOSH has two connections, so the limit of open files has to be above twice the users, for this process and for
+the servers.";
+
+const MULTICAST_EXAMPLES: &str = "\
+Examples:
+  rookery bench multicast-test
+  rookery bench multicast-test --routes untrusted --address bcc --profile
+  rookery bench multicast-test --routes untrusted --servers single --from 901 --repeat 5000 --flamegraph stacks.svg";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  rookery bench run chat --host 127.0.0.1:5222 --domain localhost --pairs 1000 --window 8
+  rookery bench run max-messages --rate 21000 --server-pid $(pidof rookery) --out now.json --html now.html
+  rookery bench list                        every scenario with its flags
+
+Exit codes:
+  0    everything was sent and has come
+  1    something failed, or was lost, doubled or out of order; the report says what was reached";
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  rookery bench compare yesterday.json today.json --html both.html";

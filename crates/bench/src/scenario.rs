@@ -1,0 +1,118 @@
+//! The loads, one file each, and the table of them.
+//!
+//! A [`Scenario`] is the flags of a load together with how it is run; the flags' defaults are the
+//! preset. [`ScenarioCommand`] is the table: the command line, `rookery bench list` and
+//! [`ScenarioCommand::run`] are made from it.
+
+mod chat;
+mod clients;
+mod compose;
+mod drain;
+mod max_messages;
+mod max_users;
+mod meter;
+mod muc;
+mod multicast;
+mod pace;
+mod presence_storm;
+mod reconnect_storm;
+mod rosters;
+mod run;
+mod server;
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+pub use clients::{Arrivals, Wave};
+pub use run::ScenarioRun;
+pub use server::{ServerArguments, ServerPlace, Tls};
+
+use crate::BenchOutcome;
+use crate::result::RunResult;
+
+/// A load: its flags, and what it does with them.
+pub trait Scenario: Args + Serialize {
+    /// Its name on the command line.
+    const NAME: &'static str;
+
+    /// Runs the load and fills in the result. What the result holds when this fails is kept.
+    ///
+    /// # Errors
+    /// The cause, for the operator.
+    fn run(&self, run: &mut ScenarioRun<'_>) -> BenchOutcome<()>;
+
+    /// Returns the number of clients that it logs in, as far as the flags say.
+    fn clients(&self) -> usize;
+}
+
+/// A load against a server.
+#[derive(Debug, Clone, Args)]
+pub struct Against<S: Args> {
+    /// Flags of the scenario.
+    #[command(flatten, next_help_heading = "Sizes")]
+    pub scenario: S,
+    /// The server to measure, and the files to write.
+    #[command(flatten, next_help_heading = "Server and output")]
+    pub server: ServerArguments,
+}
+
+/// The table of loads.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ScenarioCommand {
+    /// Pairs in a closed loop: what comes is answered at once, with so many messages of each pair
+    /// on their way
+    Chat(Against<chat::Chat>),
+    /// Users who write to each other at a fixed rate, in an open loop
+    MaxMessages(Against<max_messages::MaxMessages>),
+    /// Users who come at a steady rate, say that they are there, and then do nothing
+    MaxUsers(Against<max_users::MaxUsers>),
+    /// Everyone drops and comes back at once
+    ReconnectStorm(Against<reconnect_storm::ReconnectStorm>),
+    /// One message to more and more recipients by XEP-0033, hidden, shown, and as single messages
+    Multicast(Against<multicast::Multicast>),
+    /// Users who know each other and change their presence again and again
+    PresenceStorm(Against<presence_storm::PresenceStorm>),
+    /// Messages in one big room
+    MucBig(Against<muc::Big>),
+    /// Messages in one huge room
+    MucHuge(Against<muc::Huge>),
+    /// Messages in a room that is as large as one can be
+    MucCrowd(Against<muc::Crowd>),
+    /// Messages in many rooms
+    MucMany(Against<muc::Many>),
+}
+
+/// Does the same with whichever load it is.
+macro_rules! each {
+    ($command:expr, $load:ident => $do:expr) => {
+        match $command {
+            ScenarioCommand::Chat($load) => $do,
+            ScenarioCommand::MaxMessages($load) => $do,
+            ScenarioCommand::MaxUsers($load) => $do,
+            ScenarioCommand::ReconnectStorm($load) => $do,
+            ScenarioCommand::Multicast($load) => $do,
+            ScenarioCommand::PresenceStorm($load) => $do,
+            ScenarioCommand::MucBig($load) => $do,
+            ScenarioCommand::MucHuge($load) => $do,
+            ScenarioCommand::MucCrowd($load) => $do,
+            ScenarioCommand::MucMany($load) => $do,
+        }
+    };
+}
+
+impl ScenarioCommand {
+    /// Runs the load.
+    pub fn run(&self) -> RunResult {
+        each!(self, load => run::run(load))
+    }
+
+    /// Returns the server to load, and what to write.
+    pub fn server(&self) -> &ServerArguments {
+        each!(self, load => &load.server)
+    }
+
+    /// Returns the number of accounts that it needs.
+    pub fn clients(&self) -> usize {
+        each!(self, load => load.scenario.clients())
+    }
+}

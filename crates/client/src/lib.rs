@@ -1,0 +1,63 @@
+//! An XMPP client without I/O: the caller moves bytes, and hears of stanzas.
+//!
+//! Bots, the load generator and the tests of the server have this in common, and nothing else: the
+//! way from the first byte to a bound resource (RFC 6120 §4 to §7), or to a component that is
+//! accepted (XEP-0114). It speaks to any server.
+//!
+//! # Invariants
+//! - Nothing here opens a socket, reads a clock or starts a thread. What has to be sent is appended
+//!   to a buffer of the caller; what came is given to a call.
+//! - However the bytes are cut, the same is heard.
+//! - A fault of the server is a [`SessionError`] in words for people, never a panic. After one the
+//!   connection is of no more use.
+//!
+//! # Layout
+//! - [`words`]: what every client says, as text.
+//! - [`reader`]: cuts the bytes of a stream into its header, its elements and its end.
+//! - [`offered`]: the mechanisms that a server offers.
+//! - [`login`]: STARTTLS, SASL and binding, step by step.
+//! - [`session`]: all of it with TLS, and the stanzas that follow.
+//! - [`component`]: the same for a component.
+
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
+pub mod component;
+pub mod login;
+pub mod offered;
+pub mod reader;
+pub mod session;
+pub mod words;
+
+use std::fmt;
+
+pub use component::ComponentSession;
+pub use login::SessionTerms;
+pub use offered::OfferedMechanisms;
+pub use reader::{StreamItem, StreamReader};
+pub use session::ClientSession;
+
+/// The reason why a stream is over, in words for the person who runs the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionError(pub String);
+
+impl SessionError {
+    fn of(error: impl fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+
+    fn malformed(fault: rookery_xml::Fault) -> Self {
+        Self(format!("the server's stream is not well-formed: {fault}"))
+    }
+
+    fn closed() -> Self {
+        Self("the server closed the stream".to_owned())
+    }
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SessionError {}

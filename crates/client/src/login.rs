@@ -1,0 +1,292 @@
+//! From the first byte to a bound resource, the client's side (RFC 6120 §4 to §7).
+//!
+//! STARTTLS, SASL and binding are done as the server's features say, and the session request of RFC
+//! 3921 where a server still requires it. TLS itself is the caller's: see [`Session`].
+//!
+//! [`Session`]: crate::Session
+
+use std::fmt;
+use std::sync::Arc;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use rookery_jid::Jid;
+use rookery_sasl::client::{Exchange, Login as SaslLogin, SaltedPasswords};
+use rookery_sasl::{ChannelBindings, Mechanism};
+use rookery_stream::tls::client::ClientSettings;
+use rookery_xml::{Element, Limits, ns};
+
+use crate::{OfferedMechanisms, SessionError, StreamItem, StreamReader, words};
+
+/// The terms of a session; those of many clients can be the same.
+pub struct SessionTerms {
+    /// The domain of the account.
+    pub domain: String,
+    /// The settings for TLS; `None` for none.
+    pub tls: Option<ClientSettings>,
+    /// The mechanism to log in by; `None`: the strongest that both sides know.
+    pub mechanism: Option<Mechanism>,
+    /// The password.
+    pub password: String,
+    /// The resource to bind; `None` lets the server choose.
+    pub resource: Option<String>,
+    /// True if the account is made in place of logging in to it (XEP-0077 §3.1). One that exists
+    /// already is as good.
+    pub register: bool,
+    /// The keys that passwords derive to, so that many logins don't each take the time of PBKDF2.
+    pub cache: SaltedPasswords,
+}
+
+impl fmt::Debug for SessionTerms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionTerms")
+            .field("domain", &self.domain)
+            .field("mechanism", &self.mechanism)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The next step for the owner of a [`StreamLogin`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoginStep {
+    /// Wait for more bytes.
+    More,
+    /// Begin TLS: then call [`StreamLogin::open`]. What came behind is not to be believed.
+    StartTls,
+    /// The resource is bound, to this address unless an account was made; what comes from now on
+    /// are stanzas.
+    Bound(Option<Jid>),
+}
+
+/// One login in progress.
+pub struct StreamLogin {
+    terms: Arc<SessionTerms>,
+    username: String,
+    phase: LoginPhase,
+    secure: bool,
+    reader: StreamReader,
+}
+
+enum LoginPhase {
+    Header { authenticated: bool },
+    Features { authenticated: bool },
+    Proceed,
+    Sasl(Box<Exchange>),
+    Bind { session: bool },
+    Session(Option<Jid>),
+    Register,
+}
+
+impl StreamLogin {
+    /// Returns a login to the account with this localpart. [`StreamLogin::open`] comes next, or TLS
+    /// before it.
+    pub fn new(terms: Arc<SessionTerms>, username: String) -> StreamLogin {
+        let phase = LoginPhase::Header { authenticated: false };
+        StreamLogin { terms, username, phase, secure: false, reader: StreamReader::new(LIMITS) }
+    }
+
+    /// Returns the terms of the session.
+    pub fn terms(&self) -> &SessionTerms {
+        &self.terms
+    }
+
+    /// Opens a stream: at the start, and when TLS is up (`secure`).
+    pub fn open(&mut self, secure: bool, out: &mut Vec<u8>) {
+        self.secure = secure;
+        self.open_stream(false, out);
+    }
+
+    /// Returns the thing that the server has not said yet, for people who wonder why this takes so
+    /// long.
+    pub fn waits_for(&self) -> &'static str {
+        match &self.phase {
+            LoginPhase::Header { authenticated: false } => "the header of the stream",
+            LoginPhase::Header { authenticated: true } => "the header of the stream after authentication",
+            LoginPhase::Features { .. } => "the features of the stream",
+            LoginPhase::Proceed => "the answer to STARTTLS",
+            LoginPhase::Sasl(_) => "the answer to SASL",
+            LoginPhase::Bind { .. } => "the answer to binding",
+            LoginPhase::Session(_) => "the answer to the session request",
+            LoginPhase::Register => "the answer to the registration",
+        }
+    }
+
+    fn open_stream(&mut self, authenticated: bool, out: &mut Vec<u8>) {
+        self.phase = LoginPhase::Header { authenticated };
+        self.reader.restart();
+        push(out, &words::stream_header(&self.terms.domain));
+    }
+
+    /// Works off what has come. Returns the number of bytes that are done with; output is appended
+    /// to `out`.
+    ///
+    /// # Errors
+    /// A fault of the server that a login can't come through, or its refusal.
+    pub fn read(
+        &mut self,
+        input: &[u8],
+        bindings: &ChannelBindings,
+        out: &mut Vec<u8>,
+    ) -> Result<(usize, LoginStep), SessionError> {
+        let mut at = 0;
+        loop {
+            let rest = input.get(at..).unwrap_or_default();
+            let Some((len, item)) = self.reader.next(rest).map_err(SessionError::malformed)? else {
+                return Ok((at, LoginStep::More));
+            };
+            at += len;
+            let step = match (item, &self.phase) {
+                (None, _) => LoginStep::More,
+                (Some(StreamItem::Header(_)), LoginPhase::Header { authenticated }) => {
+                    self.phase = LoginPhase::Features { authenticated: *authenticated };
+                    LoginStep::More
+                }
+                (Some(StreamItem::Element(element)), _) => self.element_came(&element, bindings, out)?,
+                (Some(StreamItem::End | StreamItem::Header(_)), _) => return Err(SessionError::closed()),
+            };
+            if step != LoginStep::More {
+                return Ok((at, step));
+            }
+        }
+    }
+
+    fn element_came(
+        &mut self,
+        element: &Element,
+        bindings: &ChannelBindings,
+        out: &mut Vec<u8>,
+    ) -> Result<LoginStep, SessionError> {
+        if element.is("error", ns::STREAMS) {
+            return Err(unexpected("a stream error", element));
+        }
+        match &mut self.phase {
+            LoginPhase::Features { authenticated } if element.is("features", ns::STREAMS) => {
+                if *authenticated {
+                    self.bind(element, out)
+                } else {
+                    self.begin(element, bindings, out)
+                }
+            }
+            LoginPhase::Proceed if element.is("proceed", ns::STARTTLS) => Ok(LoginStep::StartTls),
+            LoginPhase::Sasl(exchange) if element.is("challenge", ns::SASL) => {
+                let answer =
+                    exchange.challenge(&decoded(element)?, Some(&self.terms.cache)).map_err(SessionError::of)?;
+                push(out, &words::sasl("response", None, &answer));
+                Ok(LoginStep::More)
+            }
+            LoginPhase::Sasl(exchange) if element.is("success", ns::SASL) => {
+                exchange.finish(&decoded(element)?).map_err(SessionError::of)?;
+                self.open_stream(true, out);
+                Ok(LoginStep::More)
+            }
+            LoginPhase::Bind { session } if is_result(element) => {
+                let jid = element.child("bind", ns::BIND).and_then(|bind| bind.child_text("jid", ns::BIND));
+                let jid = jid.and_then(|jid| Jid::parse(&jid).ok()).ok_or_else(|| unexpected("an address", element))?;
+                if !*session {
+                    return Ok(LoginStep::Bound(Some(jid)));
+                }
+                self.phase = LoginPhase::Session(Some(jid));
+                push(out, &words::session_request());
+                Ok(LoginStep::More)
+            }
+            LoginPhase::Session(jid) if is_result(element) => Ok(LoginStep::Bound(jid.take())),
+            // XEP-0077 §3.1: a conflict says that there is such an account.
+            LoginPhase::Register if is_result(element) || is_conflict(element) => Ok(LoginStep::Bound(None)),
+            // Servers may push what they like once a resource is bound.
+            LoginPhase::Session(_) if element.name() != "iq" => Ok(LoginStep::More),
+            _ => Err(unexpected("this step of a login", element)),
+        }
+    }
+
+    /// Goes on from features before the login: with STARTTLS if it is wanted, else with SASL.
+    fn begin(
+        &mut self,
+        features: &Element,
+        bindings: &ChannelBindings,
+        out: &mut Vec<u8>,
+    ) -> Result<LoginStep, SessionError> {
+        if self.terms.tls.is_some() && !self.secure {
+            if features.child("starttls", ns::STARTTLS).is_none() {
+                return Err(unexpected("STARTTLS", features));
+            }
+            self.phase = LoginPhase::Proceed;
+            push(out, &format!("<starttls xmlns='{}'/>", ns::STARTTLS));
+            return Ok(LoginStep::More);
+        }
+        if self.terms.register {
+            self.phase = LoginPhase::Register;
+            push(out, &words::register_request(&self.username, &self.terms.password));
+            return Ok(LoginStep::More);
+        }
+        let offered = OfferedMechanisms::read(features).ok_or_else(|| unexpected("SASL mechanisms", features))?;
+        let login = SaslLogin { username: &self.username, password: &self.terms.password, authzid: None };
+        let begun = offered.announced(|announced| {
+            let mechanism = self.terms.mechanism.or_else(|| announced.strongest(bindings));
+            let mechanism = mechanism.filter(|mechanism| announced.mechanisms.contains(&mechanism.name()))?;
+            Some((mechanism, Exchange::start(mechanism, &login, bindings, announced)))
+        });
+        let (mechanism, begun) = begun.ok_or_else(|| unexpected("a usable mechanism", features))?;
+        let (exchange, initial) = begun.map_err(SessionError::of)?;
+        push(out, &words::sasl("auth", Some(mechanism), &initial));
+        self.phase = LoginPhase::Sasl(Box::new(exchange));
+        Ok(LoginStep::More)
+    }
+
+    /// Goes on from features after the login: binds a resource.
+    fn bind(&mut self, features: &Element, out: &mut Vec<u8>) -> Result<LoginStep, SessionError> {
+        if features.child("bind", ns::BIND).is_none() {
+            return Err(unexpected("resource binding", features));
+        }
+        // RFC 6121 left the session request out; draft-cridland-xmpp-session says how servers tell
+        // that it may be.
+        let session = features.child("session", ns::SESSION);
+        let session = session.is_some_and(|session| session.child("optional", ns::SESSION).is_none());
+        self.phase = LoginPhase::Bind { session };
+        push(out, &words::bind_request(self.terms.resource.as_deref()));
+        Ok(LoginStep::More)
+    }
+}
+
+impl fmt::Debug for StreamLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login").field("username", &self.username).finish_non_exhaustive()
+    }
+}
+
+fn is_result(element: &Element) -> bool {
+    element.name() == "iq" && element.attr("type") == Some("result")
+}
+
+fn is_conflict(element: &Element) -> bool {
+    let error = element.children().find(|child| child.name() == "error");
+    element.name() == "iq" && error.is_some_and(|error| error.child("conflict", ns::STANZA_ERRORS).is_some())
+}
+
+fn decoded(element: &Element) -> Result<Vec<u8>, SessionError> {
+    let text = element.text();
+    // RFC 6120 §6.4.2: a lone equals sign stands for data of no length.
+    let text = if text == "=" { "" } else { text.trim() };
+    STANDARD.decode(text).map_err(|_| unexpected("Base64", element))
+}
+
+fn push(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn unexpected(wanted: &str, got: &Element) -> SessionError {
+    let mut text = format!("{wanted}: the server sent <{}/>", got.name());
+    let mut inner =
+        got.children().chain(got.children().filter(|child| child.name() == "error").flat_map(Element::children));
+    if let Some(first) = inner.next() {
+        text += &format!(" with <{}/>", first.name());
+        inner.take(5).for_each(|child| text += &format!(", <{}/>", child.name()));
+    }
+    let words: String = got.text().chars().take(100).collect();
+    if words.trim().is_empty() {
+        SessionError(text)
+    } else {
+        SessionError(format!("{text} and “{}”", words.trim()))
+    }
+}
+
+/// A server may say more in its features than a client may before login.
+const LIMITS: Limits = Limits::AFTER_LOGIN;

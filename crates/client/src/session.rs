@@ -1,0 +1,233 @@
+//! A client's stream with TLS, login and stanzas. Idle it is a few hundred bytes without TLS.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rookery_jid::Jid;
+use rookery_sasl::ChannelBindings;
+use rookery_stream::tls::client::ClientTls;
+use rookery_xml::{Limits, Scan, Scanner, Stanza};
+
+use crate::login::{LoginStep, SessionTerms, StreamLogin};
+use crate::{SessionError, words};
+
+/// One client's stream, from the first byte on.
+///
+/// ```no_run
+/// # use std::{io::{Read, Write}, net::TcpStream, sync::Arc};
+/// # use rookery_client::{Session, SessionTerms};
+/// # fn run(terms: Arc<SessionTerms>) -> Result<(), Box<dyn std::error::Error>> {
+/// let (mut socket, mut out) = (TcpStream::connect("chat.example.org:5222")?, Vec::new());
+/// let mut session = Session::start(&terms, "romeo".to_owned(), false, &mut out)?;
+/// let mut buffer = [0; 4096];
+/// loop {
+///     socket.write_all(&out)?;
+///     out.clear();
+///     let len = socket.read(&mut buffer)?;
+///     session.read(&mut buffer[..len], &mut out, &mut |stanza| println!("{stanza:?}"))?;
+/// }
+/// # }
+/// ```
+pub struct ClientSession {
+    tls: Option<ClientTls>,
+    /// The login, until a resource is bound.
+    login: Option<Box<StreamLogin>>,
+    jid: Option<Jid>,
+    /// The bytes that have come and are not whole yet, decrypted.
+    carry: Vec<u8>,
+}
+
+impl ClientSession {
+    /// Begins a session of the account with this localpart; what has to be sent first is appended
+    /// to `out`. With `direct_tls` that is a TLS handshake (XEP-0368).
+    ///
+    /// # Errors
+    /// When TLS can't begin.
+    pub fn start(
+        terms: &Arc<SessionTerms>,
+        username: String,
+        direct_tls: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Self, SessionError> {
+        let mut session = Self::unopened(terms, username);
+        match (&terms.tls, direct_tls) {
+            (Some(settings), true) => {
+                session.tls = Some(ClientTls::connect(settings, &terms.domain, out).map_err(SessionError::of)?);
+            }
+            _ => session.open(out),
+        }
+        Ok(session)
+    }
+
+    /// Returns a session that has said nothing yet, for transports that have to be opened first and
+    /// put the stream into frames: they give what came to [`ClientSession::take`].
+    pub fn unopened(terms: &Arc<SessionTerms>, username: String) -> Self {
+        let login = Box::new(StreamLogin::new(terms.clone(), username));
+        Self { tls: None, login: Some(login), jid: None, carry: Vec::new() }
+    }
+
+    /// Opens the stream of an unopened session.
+    pub fn open(&mut self, out: &mut Vec<u8>) {
+        if let Some(login) = &mut self.login {
+            login.open(false, out);
+        }
+    }
+
+    /// Returns whether a resource is bound, so that stanzas may be sent.
+    pub fn is_bound(&self) -> bool {
+        self.login.is_none()
+    }
+
+    /// Returns the full JID, once it is bound.
+    pub fn jid(&self) -> Option<&Jid> {
+        self.jid.as_ref()
+    }
+
+    /// Returns whether what is sent goes over the wire as it is.
+    pub fn is_plain(&self) -> bool {
+        self.tls.is_none()
+    }
+
+    /// Returns the thing that a login waits for, for people who wonder why it takes so long.
+    pub fn waits_for(&self) -> &'static str {
+        self.login.as_ref().map_or("nothing", |login| login.waits_for())
+    }
+
+    /// Returns the number of bytes that have come and are not whole yet.
+    pub fn unread(&self) -> usize {
+        self.carry.len()
+    }
+
+    /// Takes bytes from the wire; calls `each` with every stanza, and appends what the login has to
+    /// send to `out`. `wire` is used as scratch.
+    ///
+    /// # Errors
+    /// The error that ends the stream.
+    pub fn read(
+        &mut self,
+        wire: &mut [u8],
+        out: &mut Vec<u8>,
+        each: &mut dyn FnMut(Stanza<'_>),
+    ) -> Result<(), SessionError> {
+        let Some(tls) = &mut self.tls else { return self.take(wire, out, each) };
+        let progress = tls.read(wire, &mut self.carry, out).map_err(SessionError::of)?;
+        if let (true, Some(login)) = (progress.established, &mut self.login) {
+            let mut plain = Vec::new();
+            login.open(true, &mut plain);
+            tls.write(&plain, out).map_err(SessionError::of)?;
+        }
+        if progress.closed {
+            return Err(SessionError("the server ended TLS".to_owned()));
+        }
+        self.work_off(out, each)
+    }
+
+    /// Takes bytes of the stream itself, without TLS or frames. Otherwise like
+    /// [`ClientSession::read`].
+    ///
+    /// # Errors
+    /// The error that ends the stream.
+    pub fn take(
+        &mut self,
+        plain: &[u8],
+        out: &mut Vec<u8>,
+        each: &mut dyn FnMut(Stanza<'_>),
+    ) -> Result<(), SessionError> {
+        // The usual case of a load: whole stanzas in the clear, which need no copy.
+        if self.is_bound() && self.carry.is_empty() {
+            let used = stanzas(plain, each)?;
+            self.carry.extend_from_slice(plain.get(used..).unwrap_or_default());
+            return Ok(());
+        }
+        self.carry.extend_from_slice(plain);
+        self.work_off(out, each)
+    }
+
+    /// Works off what has come, decrypted and without frames.
+    fn work_off(&mut self, out: &mut Vec<u8>, each: &mut dyn FnMut(Stanza<'_>)) -> Result<(), SessionError> {
+        self.log_in(out)?;
+        if self.is_bound() {
+            let used = stanzas(&self.carry, each)?;
+            self.carry.drain(..used);
+            if self.carry.is_empty() {
+                self.carry = Vec::new();
+            }
+        }
+        Ok(())
+    }
+
+    fn log_in(&mut self, out: &mut Vec<u8>) -> Result<(), SessionError> {
+        let Some(login) = &mut self.login else { return Ok(()) };
+        let bindings = self.tls.as_ref().map_or_else(ChannelBindings::default, ClientTls::bindings);
+        let mut plain = Vec::new();
+        let (used, step) = login.read(&self.carry, &bindings, &mut plain)?;
+        self.carry.drain(..used);
+        match step {
+            LoginStep::More => {}
+            LoginStep::StartTls => {
+                self.carry = Vec::new();
+                let terms = login.terms();
+                let settings = terms.tls.as_ref().ok_or_else(|| SessionError("no TLS settings".to_owned()))?;
+                self.tls = Some(ClientTls::connect(settings, &terms.domain, out).map_err(SessionError::of)?);
+                return Ok(());
+            }
+            LoginStep::Bound(jid) => (self.login, self.jid) = (None, jid),
+        }
+        self.write(&plain, out)
+    }
+
+    /// Appends plain bytes as they go over the wire at `out`.
+    ///
+    /// # Errors
+    /// When TLS isn't up.
+    pub fn write(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), SessionError> {
+        match &mut self.tls {
+            Some(_) if plain.is_empty() => {}
+            Some(tls) => tls.write(plain, out).map_err(SessionError::of)?,
+            None => out.extend_from_slice(plain),
+        }
+        Ok(())
+    }
+
+    /// Ends the stream in good order (RFC 6120 §4.4): nothing may be written any more, and what
+    /// still comes may be read.
+    ///
+    /// # Errors
+    /// When TLS isn't up.
+    pub fn close(&mut self, out: &mut Vec<u8>) -> Result<(), SessionError> {
+        self.write(words::END.as_bytes(), out)
+    }
+}
+
+impl fmt::Debug for ClientSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("jid", &self.jid).finish_non_exhaustive()
+    }
+}
+
+/// Calls `each` with the whole stanzas; returns the number of their bytes.
+fn stanzas(input: &[u8], each: &mut dyn FnMut(Stanza<'_>)) -> Result<usize, SessionError> {
+    let mut scanner = Scanner::new();
+    let mut at = 0;
+    loop {
+        let rest = input.get(at..).unwrap_or_default();
+        if rest.is_empty() {
+            return Ok(at);
+        }
+        match scanner.scan(rest, &Limits::AFTER_LOGIN).map_err(SessionError::of)? {
+            Scan::Partial => return Ok(at),
+            Scan::Space(len) => at += len,
+            Scan::Close(_) => return Err(SessionError::closed()),
+            Scan::Stanza(len) => {
+                each(scanner.stanza(rest));
+                at += len;
+            }
+            // Within a bound stream only a stream error uses the prefix of the stream.
+            Scan::Rare(len) => {
+                let text = String::from_utf8_lossy(rest.get(..len).unwrap_or_default());
+                return Err(SessionError(format!("the server sent {text}")));
+            }
+        }
+        scanner.reset();
+    }
+}

@@ -1,0 +1,79 @@
+//! Databases of other servers, imported once: what is in them is read as a file of XEP-0227, so
+//! that it is imported as such a file is.
+//!
+//! The text of that file is made while it is read, an account or a page of an archive at a time:
+//! however large the database is, it takes no memory.
+//!
+//! # Layout
+//!
+//! `ejabberd` knows the tables of ejabberd and of MongooseIM, which come from the same ones,
+//! `prosody` those of Prosody with its `json`. `credentials` has the forms that keys of passwords
+//! have there. `accounts` is what each of them tells, `elements` what becomes of it, and `pages`
+//! the file that is made.
+
+mod accounts;
+mod credentials;
+mod ejabberd;
+mod elements;
+mod json;
+mod pages;
+mod prosody;
+
+use std::rc::Rc;
+
+use rookery_store::sql::foreign::Foreign;
+
+use super::input::InputWhose;
+use accounts::ForeignAccounts;
+pub(crate) use accounts::ForeignFault;
+use pages::Pages;
+
+/// The schemas of other servers' databases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Schema {
+    /// ejabberd's, the older one and that with `server_host`.
+    Ejabberd,
+    /// MongooseIM's.
+    MongooseIm,
+    /// That of Prosody's `mod_storage_sql`.
+    Prosody,
+}
+
+/// A database of another server.
+#[derive(Debug)]
+pub struct OtherDatabase {
+    /// The name that reports use for it.
+    pub name: String,
+    /// The database.
+    pub foreign: Foreign,
+    /// Its schema.
+    pub schema: Schema,
+    /// The domain to import; all of them if it is `None`. Where the database doesn't know domains,
+    /// it is for accounts of this one.
+    pub domain: Option<String>,
+}
+
+impl OtherDatabase {
+    /// Returns the text of the file that the database is read as; `whose` is set to the account
+    /// that it is about.
+    pub(crate) fn into_pages(self, whose: Rc<InputWhose>) -> Result<Pages, ForeignFault> {
+        let mut foreign = self.foreign;
+        let mut accounts: Box<dyn ForeignAccounts> = match self.schema {
+            Schema::Ejabberd => Box::new(ejabberd::Tables::of(foreign, false)?),
+            Schema::MongooseIm => Box::new(ejabberd::Tables::of(foreign, true)?),
+            Schema::Prosody => {
+                accounts::has_table(&mut foreign, "prosody", "Prosody")?;
+                Box::new(prosody::ProsodyTables::new(foreign))
+            }
+        };
+        let domains = match (accounts.domains()?, self.domain) {
+            (Some(_) | None, Some(domain)) => vec![domain],
+            (Some(domains), None) => domains,
+            (None, None) => {
+                let what = "this database is of one domain and doesn't say of which: name it with --domain";
+                return Err(ForeignFault(what.to_owned()));
+            }
+        };
+        Ok(Pages::new(accounts, domains, whose))
+    }
+}

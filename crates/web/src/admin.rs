@@ -1,0 +1,457 @@
+//! The admin page, `/admin`: what administrators do, for people. HTML made here; a small script
+//! keeps the graphs moving, and nothing needs it.
+//!
+//! Anyone who may use the commands of XEP-0133 signs in with the password of that account. Each
+//! request asks again for which domains the account is an administrator: a right that is taken away
+//! is gone with the next click.
+//!
+//! # Invariants
+//!
+//! * What changes something is a form (POST) with the token of the visit; it ends with a
+//!   redirection, so that going back repeats nothing.
+//! * Nobody sees or changes anything of a domain that they don't administer: it looks like one that
+//!   isn't there.
+//! * No script but the one file of this server runs in the pages, and no page of others shows them
+//!   in a frame.
+//! * Logins and changes are noted in the journal.
+//!
+//! # Layout
+//!
+//! `frame` is what all pages have in common, `fields` what all forms have, `outcome` what
+//! comes of one. [`visits`], `login`, `signing_in`: signing in.
+//! `overview` with [`graph`] and `wellness`, `users` with `chosen`, `user`, `sessions`, `rooms`,
+//! `domains`, `records`, `servers`, `messages`, `invitations`, `reports`, `log`: the pages.
+
+mod chosen;
+mod domains;
+pub(crate) mod fields;
+mod frame;
+pub mod graph;
+mod invitations;
+mod log;
+mod login;
+mod messages;
+mod outcome;
+mod overview;
+mod records;
+mod reports;
+mod rooms;
+mod servers;
+mod sessions;
+mod signing_in;
+mod user;
+mod users;
+pub mod visits;
+mod wellness;
+
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, LOCATION, REFERRER_POLICY};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use rookery_hub::Domain;
+use rookery_hub::fast::password_mark;
+use rookery_jid::Jid;
+use rookery_operations::journal::Entry;
+use rookery_operations::{Outcome, Refusal, administrators};
+
+use crate::WebShared;
+use crate::access::{Ward, is_cross_site};
+use crate::ask::now_ms;
+use crate::form;
+use crate::html::Html;
+use crate::proxy::Origin;
+use crate::reply::{Body, reply, text};
+use crate::site::RequestHost;
+use frame::{AdminFrame, PAGES};
+pub(crate) use outcome::FormDone;
+use outcome::{FormAnswered, FormFault, RefusedField};
+use visits::{Notice, Returned, Seen};
+
+/// The path of the page.
+pub const PREFIX: &str = "/admin";
+
+/// The state of the page, in memory.
+#[derive(Debug, Default)]
+pub(crate) struct Admin {
+    visits: visits::AdminVisits,
+    on_their_way: signing_in::OnTheirWay,
+}
+
+/// A request of somebody who is signed in.
+pub(crate) struct Visit {
+    pub shared: Arc<WebShared>,
+    /// The visitor, with the visit.
+    pub seen: Seen,
+    /// The domains that they administer, in the order of the configuration; at least one.
+    pub domains: Vec<String>,
+    /// The message of what was done before, which the page shows.
+    pub notice: Option<Notice>,
+    /// Reports of abuse that wait for them.
+    pub reports: usize,
+    origin: Origin,
+    /// The fields of the query, or of the form.
+    given: Vec<(String, String)>,
+}
+
+impl Visit {
+    /// Returns the content of a field; it is empty if the field isn't there.
+    pub fn value(&self, name: &str) -> &str {
+        form::value(&self.given, name)
+    }
+
+    /// Returns the contents of all fields of a name.
+    pub fn values<'v>(&'v self, name: &'v str) -> impl Iterator<Item = &'v str> {
+        self.given.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the domain that a field names, or the first one if it names none.
+    ///
+    /// # Errors
+    /// There is no such domain, as far as this administrator may know.
+    pub fn domain(&self) -> Outcome<String> {
+        let name = self.value("domain");
+        let found = self.domains.iter().find(|domain| name.is_empty() || *domain == name);
+        found.cloned().ok_or_else(|| Refusal::Missing("there is no such domain".into()))
+    }
+
+    /// Returns the address that a field names: an account, or a room.
+    ///
+    /// # Errors
+    /// It is none of a domain of this administrator.
+    pub fn address(&self) -> Outcome<Jid> {
+        self.address_of(self.value("jid"))
+    }
+
+    /// Returns an address that was written: an account, or a room.
+    ///
+    /// # Errors
+    /// It is none of a domain of this administrator.
+    pub fn address_of(&self, written: &str) -> Outcome<Jid> {
+        let missing = || Refusal::Missing("there is no such address".into());
+        let jid = Jid::parse(written).map_err(|_| missing())?;
+        if jid.local().is_none() || jid.resource().is_some() {
+            return Err(missing());
+        }
+        let domain = self.shared.domain_of(jid.domain()).ok_or_else(missing)?;
+        if self.domains.contains(&domain) { Ok(jid) } else { Err(missing()) }
+    }
+
+    /// Checks that the visitor wrote out what the form is about, which is asked for where nothing
+    /// can be undone.
+    ///
+    /// # Errors
+    /// It wasn't.
+    pub fn is_sure(&self, of: &Jid) -> Result<(), FormFault> {
+        let refusal = || Refusal::Impossible(format!("nothing was done: write {of} to confirm it"));
+        let is_sure = self.value("confirm").trim().eq_ignore_ascii_case(of.as_str());
+        if is_sure { Ok(()) } else { Err(FormFault { field: Some("confirm"), refusal: refusal() }) }
+    }
+
+    /// Returns a new password that a form gives for an account of a domain.
+    ///
+    /// # Errors
+    /// It is shorter than passwords of the domain may be, or longer than any.
+    pub fn password(&self, domain: &str) -> Result<String, FormFault> {
+        let (password, least) = (self.value("password").to_owned(), self.least(domain));
+        let count = password.chars().count();
+        let refusal = match () {
+            () if (count as u64) < least => format!("a password has at least {least} characters"),
+            () if count > MAX_PASSWORD => format!("a password has at most {MAX_PASSWORD} characters"),
+            () => return Ok(password),
+        };
+        Err(Refusal::Impossible(refusal)).at("password")
+    }
+
+    /// Returns the characters that a new password of a domain needs: as many as for those who
+    /// register, where they may.
+    pub fn least(&self, domain: &str) -> u64 {
+        let register = self.settings_of(domain).and_then(|domain| domain.module("register").cloned());
+        register.map_or(LEAST_PASSWORD, |options| options.number("min_password"))
+    }
+
+    /// Returns the settings of one of their domains.
+    pub fn settings_of(&self, name: &str) -> Option<Domain> {
+        self.shared.settings().hub.domains.iter().find(|domain| domain.name == name).cloned()
+    }
+
+    /// Notes what was done.
+    pub fn note(&self, domain: &str, act: String) {
+        self.shared.journal.note(entry(self.seen.account.as_str(), self.origin, domain, act));
+    }
+}
+
+fn entry(who: &str, origin: Origin, domain: &str, act: String) -> Entry {
+    let by = format!("page from {}", origin.address.ip().to_canonical());
+    Entry { unix_ms: now_ms(), who: who.to_owned(), by, act, domain: domain.to_owned() }
+}
+
+/// Answers a request for what is below [`PREFIX`]; `path` is what follows that.
+pub(crate) async fn answer(
+    request: Request<Incoming>,
+    path: &str,
+    origin: Origin,
+    shared: Arc<WebShared>,
+) -> Response<Body> {
+    let settings = shared.settings();
+    let ward = Ward { names: &settings.names, networks: &settings.admin_networks, needs_tls: true };
+    if let Err(words) = ward.judge(origin, RequestHost::of(&request)) {
+        return text(StatusCode::FORBIDDEN, words);
+    }
+    let path = path.trim_end_matches('/');
+    let mut response = respond(request, path, origin, shared).await;
+    protect(response.headers_mut(), path);
+    response
+}
+
+async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared: Arc<WebShared>) -> Response<Body> {
+    let is_post = match *request.method() {
+        Method::GET | Method::HEAD => false,
+        Method::POST => true,
+        _ => return not_allowed(),
+    };
+    match path {
+        "/style.css" if !is_post => return reply(StatusCode::OK, "text/css; charset=utf-8", frame::STYLE),
+        "/script.js" if !is_post => return reply(StatusCode::OK, "text/javascript; charset=utf-8", frame::SCRIPT),
+        "/style.css" | "/script.js" => return not_allowed(),
+        _ => {}
+    }
+    let headers = request.headers().clone();
+    let cookie = login::cookie(&headers, origin);
+    if is_post && is_cross_site(request.headers()) {
+        return text(StatusCode::FORBIDDEN, "this form was sent by another page");
+    }
+    let seen = cookie.and_then(|cookie| shared.admin.visits.find(&cookie, now_ms()));
+    let given = match given(request).await {
+        Ok(given) => given,
+        Err(refused) => return *refused,
+    };
+    if path == "/login" {
+        return match is_post {
+            true => login::sign_in(&shared, origin, &given).await,
+            false => login::page(StatusCode::OK, "", None, &signing_in::domains(&shared)),
+        };
+    }
+    match (path, is_post) {
+        (signing_in::AWAY, false) => return signing_in::leave(&shared, origin, &headers, &given).await,
+        (signing_in::BACK, false) => return signing_in::come_back(&shared, origin, &headers, &given).await,
+        _ => {}
+    }
+    let Some(seen) = seen else { return see_other("/login") };
+    if is_post && !seen.has_token(form::value(&given, "csrf")) {
+        return text(StatusCode::FORBIDDEN, "the form has no token of this visit; load the page again");
+    }
+    match stands_for(&shared, &seen.account).await {
+        Ok(password) if password.as_ref() == Some(&seen.password) => {}
+        Ok(_) => {
+            shared.admin.visits.end(&seen);
+            return see_other("/login");
+        }
+        Err(refusal) => return failed(&refusal),
+    }
+    let account = seen.account.clone();
+    let domains = shared
+        .ask(move |world, answer| administrators::domains_of(world, account, |_, found| answer.complete(Ok(found))))
+        .await;
+    let domains = match domains {
+        Ok(domains) if domains.is_empty() => {
+            shared.admin.visits.end(&seen);
+            return see_other("/login");
+        }
+        Ok(domains) => domains,
+        Err(refusal) => return failed(&refusal),
+    };
+    let reports = match reports::count(&shared, &domains).await {
+        Ok(count) => count,
+        Err(refusal) => return failed(&refusal),
+    };
+    let visit = Visit { shared, seen, domains, notice: None, reports, origin, given };
+    match (path, is_post) {
+        ("/logout", true) => login::sign_out(&visit),
+        ("/graphs", false) => overview::graphs(&visit),
+        ("/users.csv", false) => match users::csv(&visit).await {
+            Ok(response) => response,
+            Err(Refusal::Missing(words)) => text(StatusCode::NOT_FOUND, &words),
+            Err(refusal) => failed(&refusal),
+        },
+        (_, true) => change(path, &visit).await,
+        (_, false) => {
+            let notice = visit.shared.admin.visits.take_notice(&visit.seen);
+            show(path, &Visit { notice, ..visit }).await
+        }
+    }
+}
+
+/// Returns what stands for the password of an account; `None` if there is no such account.
+pub(crate) async fn stands_for(shared: &WebShared, account: &Jid) -> Outcome<Option<String>> {
+    let credentials = shared.wait(shared.stores.accounts.credentials(account.as_ref())).await?;
+    Ok(credentials.as_ref().map(password_mark))
+}
+
+async fn show(path: &str, visit: &Visit) -> Response<Body> {
+    let shown = match path {
+        "" => overview::page(visit).await,
+        "/users" => users::page(visit).await,
+        "/user" => user::page(visit).await,
+        "/sessions" => sessions::page(visit).await,
+        "/rooms" => rooms::page(visit).await,
+        "/room" => rooms::room(visit).await,
+        "/domains" => domains::page(visit).await,
+        "/records" => records::page(visit).await,
+        "/servers" => servers::page(visit).await,
+        "/messages" => messages::page(visit).await,
+        "/invitations" => invitations::page(visit).await,
+        "/reports" => reports::page(visit).await,
+        "/log" => log::page(visit),
+        _ => Err(Refusal::Missing("there is no such page".into())),
+    };
+    match shown {
+        Ok(main) => {
+            let page = PAGES.iter().find(|page| page.path == path);
+            let title = match (page, path) {
+                (Some(page), _) => page.name,
+                (None, "/records") => "DNS records",
+                (None, _) => visit.value("jid"),
+            };
+            respond_with(StatusCode::OK, path, title, visit, &main)
+        }
+        Err(refusal @ (Refusal::Store(_) | Refusal::Work(_) | Refusal::Late | Refusal::Failed(_))) => failed(&refusal),
+        Err(refusal) => {
+            let main = Html::of("<h1>Not found</h1><p id=\"missing\">{}</p>", &[&refusal]);
+            respond_with(StatusCode::NOT_FOUND, path, "Not found", visit, &main)
+        }
+    }
+}
+
+async fn change(path: &str, visit: &Visit) -> Response<Body> {
+    if path == "/user" && visit.value("act") == "export" {
+        return match user::export(visit).await {
+            Ok(response) => response,
+            Err(refusal) => refuse(path, visit, refusal.into()),
+        };
+    }
+    let done: FormAnswered = match path {
+        "/users" => users::change(visit).await,
+        "/user" => user::change(visit).await,
+        "/sessions" => sessions::end(visit).await,
+        "/rooms" => rooms::create(visit).await,
+        "/room" => rooms::change(visit).await,
+        "/servers" => servers::close(visit).await.map_err(FormFault::from),
+        "/messages" => messages::say(visit).await,
+        "/invitations" => invitations::change(visit).await,
+        "/reports" => reports::change(visit).await,
+        _ => return text(StatusCode::NOT_FOUND, "there is no such form"),
+    };
+    match done {
+        Ok(FormDone { to, words, copy }) => {
+            visit.shared.admin.visits.notice(&visit.seen, Notice { is_error: false, words, copy, returned: None });
+            see_other(&to)
+        }
+        Err(fault) => refuse(path, visit, fault),
+    }
+}
+
+/// Leads back to the page that the form is on, which says why nothing was done and has what was
+/// typed.
+fn refuse(path: &str, visit: &Visit, FormFault { field, refusal }: FormFault) -> Response<Body> {
+    let words = match &refusal {
+        cause @ (Refusal::Store(_) | Refusal::Work(_)) => {
+            tracing::error!(%cause, "the admin page failed");
+            "The server can't do it now; its log says why.".to_owned()
+        }
+        refusal => sentence(&refusal.to_string()),
+    };
+    let returned = Some(Returned::of(&visit.given, field, words.clone()));
+    visit.shared.admin.visits.notice(&visit.seen, Notice { is_error: true, words, copy: None, returned });
+    let back =
+        ["domain", "jid"].into_iter().map(|name| (name, visit.value(name))).filter(|(_, value)| !value.is_empty());
+    let query: Vec<_> = back.map(|(name, value)| format!("{name}={}", form::encode(value))).collect();
+    see_other(&if query.is_empty() { path.to_owned() } else { format!("{path}?{}", query.join("&")) })
+}
+
+fn respond_with(status: StatusCode, path: &str, title: &str, visit: &Visit, main: &Html) -> Response<Body> {
+    let (notice, reports) = (visit.notice.clone(), visit.reports);
+    let frame = AdminFrame { path, title, seen: Some(&visit.seen), notice, reports };
+    frame.response(status, main)
+}
+
+fn failed(refusal: &Refusal) -> Response<Body> {
+    tracing::error!(cause = %refusal, "the admin page failed");
+    text(StatusCode::SERVICE_UNAVAILABLE, "the server can't do it now; its log says why")
+}
+
+/// Reads the fields of a query or a form.
+async fn given(request: Request<Incoming>) -> Result<Vec<(String, String)>, Box<Response<Body>>> {
+    let refused = |status, words: &str| Box::new(text(status, words));
+    let written = if request.method() == Method::POST {
+        let bytes = form::body(request.into_body()).await.map_err(|unread| match unread {
+            form::UnreadForm::TooLarge => refused(StatusCode::PAYLOAD_TOO_LARGE, "the form is too large"),
+            form::UnreadForm::Broken => refused(StatusCode::BAD_REQUEST, "the form did not come"),
+        })?;
+        String::from_utf8(bytes.into()).map_err(|_| refused(StatusCode::BAD_REQUEST, "the form can't be read"))?
+    } else {
+        request.uri().query().unwrap_or_default().to_owned()
+    };
+    form::pairs(&written).ok_or_else(|| refused(StatusCode::BAD_REQUEST, "the request can't be read"))
+}
+
+/// Adds the headers that tell browsers how to treat the pages.
+fn protect(headers: &mut HeaderMap, path: &str) {
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    let is_file = matches!(path, "/style.css" | "/script.js");
+    let cache = if is_file { "private, max-age=300" } else { "no-store" };
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
+}
+
+/// Leads to another page, by GET. The path is of this server and has nothing in it that a header
+/// can't have.
+fn see_other(path: &str) -> Response<Body> {
+    let mut response = text(StatusCode::SEE_OTHER, "see there");
+    if let Ok(location) = HeaderValue::from_str(&format!("{PREFIX}{path}")) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    response
+}
+
+fn not_allowed() -> Response<Body> {
+    let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "this can be got, and forms be posted");
+    refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, POST"));
+    refused
+}
+
+/// Returns words with a capital in front and a full stop behind.
+fn sentence(words: &str) -> String {
+    // An address is written as it is.
+    if words.split(' ').next().is_some_and(|first| first.contains('@')) {
+        return format!("{}.", words.trim_end_matches('.'));
+    }
+    let mut chars = words.chars();
+    let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+    format!("{first}{}.", chars.as_str().trim_end_matches('.'))
+}
+
+/// Characters of a password, where the module `register` doesn't say it, and at most.
+const LEAST_PASSWORD: u64 = 8;
+const MAX_PASSWORD: usize = 1023;
+/// Scripts, styles and forms of this server alone, and nothing inline.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_lets_nothing_inline_run() {
+        assert!(POLICY.starts_with("default-src 'none'") && !POLICY.contains("unsafe"));
+        assert!(!frame::SCRIPT.contains("innerHTML") && !frame::SCRIPT.contains("eval("));
+    }
+
+    #[test]
+    fn words_become_sentences() {
+        assert_eq!(sentence("there is no account"), "There is no account.");
+        assert_eq!(sentence("alice@localhost exists already"), "alice@localhost exists already.");
+        assert_eq!(sentence(""), ".");
+    }
+}

@@ -1,0 +1,147 @@
+//! The pages for people who have no account yet, or can't log in: the first page, `/`, and what
+//! links open, `/invite/TOKEN` and `/reset/TOKEN`.
+//!
+//! # Invariants
+//!
+//! * A token in a path is looked up, shown and used, and never logged; the pages tell no other
+//!   site of it, and nobody tries tokens by the thousand.
+//! * To look at a page uses nothing up: programs that preview links may do so.
+//! * Passwords are taken over encrypted connections only, and never written back.
+//! * The pages work without a script, load nothing from elsewhere, and are in no page's frame.
+//!
+//! # Layout
+//!
+//! `guest` is somebody who asks, `words` what the pages say in all languages. `frame` is what they
+//! have in common, `apps` and `qr` are parts of them, `logo` is the picture of the server. `home`,
+//! `link`, `ready` are the pages; [`guesses`] counts what was tried in vain.
+
+mod apps;
+mod frame;
+pub mod guesses;
+mod guest;
+mod home;
+mod link;
+mod logo;
+pub(crate) mod qr;
+mod ready;
+mod words;
+
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderValue, VARY};
+use hyper::{Method, Request, Response, StatusCode};
+
+use crate::WebShared;
+use crate::access::Ward;
+use crate::address::Safety;
+use crate::proxy::Origin;
+use crate::reply::{Body, reply, text};
+use crate::site::RequestHost;
+use crate::{access, form, site};
+use apps::AppDevice;
+use guest::{HOME, READY, WebGuest, lead};
+use link::GuestPurpose;
+pub use logo::picture_type;
+pub(crate) use words::Language;
+
+/// Returns whether one of these pages, or a file of theirs, has this path.
+pub fn is_path(path: &str) -> bool {
+    matches!(path, HOME | READY | STYLE | SCRIPT | LOGO | ICON) || GuestPurpose::of_path(path).is_some()
+}
+
+/// Answers a request for one of the pages.
+pub(crate) async fn answer(request: Request<Incoming>, origin: Origin, shared: Arc<WebShared>) -> Response<Body> {
+    let path = request.uri().path().to_owned();
+    let mut response = respond(request, &path, origin, shared).await;
+    protect(response.headers_mut(), &path);
+    response
+}
+
+async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared: Arc<WebShared>) -> Response<Body> {
+    let is_post = match *request.method() {
+        Method::GET | Method::HEAD => false,
+        Method::POST if GuestPurpose::of_path(path).is_some() => true,
+        _ => return not_allowed(path),
+    };
+    match path {
+        STYLE => return reply(StatusCode::OK, "text/css; charset=utf-8", frame::STYLE),
+        SCRIPT => return reply(StatusCode::OK, "text/javascript; charset=utf-8", frame::SCRIPT),
+        LOGO => return logo::picture(shared.settings().logo.clone()).await,
+        ICON => return lead(StatusCode::FOUND, LOGO),
+        _ => {}
+    }
+    let settings = shared.settings();
+    let host = match RequestHost::of(&request) {
+        host @ RequestHost::Said(said) if settings.names.is_for_us(host) => site::name(said).map(str::to_lowercase),
+        _ => None,
+    };
+    let ward = Ward { names: &settings.names, networks: &settings.admin_networks, needs_tls: true };
+    let guest = WebGuest {
+        may_administer: ward.judge(origin, RequestHost::of(&request)).is_ok(),
+        language: Language::wanted(request.headers()),
+        device: AppDevice::of(request.headers()),
+        shared: shared.clone(),
+        origin,
+        host,
+    };
+    match shared.safety(&request, origin) {
+        Safety::Safe => {}
+        Safety::Elsewhere(address) => return lead(StatusCode::TEMPORARY_REDIRECT, &address),
+        Safety::Unsafe => {
+            let words = guest.words();
+            return guest.say(StatusCode::FORBIDDEN, words.insecure_title, words.insecure_text);
+        }
+    }
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    match GuestPurpose::of_path(path) {
+        None if path == READY => ready::page(&guest, &form::pairs(&query).unwrap_or_default()).await,
+        None => home::page(&guest).await,
+        Some((purpose, token)) if is_post => {
+            if access::is_cross_site(request.headers()) {
+                return guest.say(StatusCode::FORBIDDEN, guest.words().foreign, "");
+            }
+            let bytes = match form::body(request.into_body()).await {
+                Ok(bytes) => bytes,
+                Err(form::UnreadForm::TooLarge) => return text(StatusCode::PAYLOAD_TOO_LARGE, "the form is too large"),
+                Err(form::UnreadForm::Broken) => return text(StatusCode::BAD_REQUEST, "the form did not come"),
+            };
+            match std::str::from_utf8(&bytes).ok().and_then(form::pairs) {
+                Some(given) => link::take(&guest, purpose, token, &given).await,
+                None => text(StatusCode::BAD_REQUEST, "the form can't be read"),
+            }
+        }
+        Some((purpose, token)) => link::page(&guest, purpose, token).await,
+    }
+}
+
+/// Adds the headers that tell browsers how to treat the pages.
+fn protect(headers: &mut HeaderMap, path: &str) {
+    let policy = if path == LOGO { OF_PICTURES } else { POLICY };
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    let is_file = matches!(path, STYLE | SCRIPT | LOGO | ICON);
+    let cache = if is_file { "public, max-age=3600" } else { "no-store" };
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
+    headers.insert(VARY, HeaderValue::from_static("accept-language"));
+}
+
+fn not_allowed(path: &str) -> Response<Body> {
+    let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "this can be got, and some forms be posted");
+    let allowed = if GuestPurpose::of_path(path).is_some() { "GET, HEAD, POST" } else { "GET, HEAD" };
+    refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    refused
+}
+
+/// Scripts, styles, pictures and forms of this server alone, and nothing inline.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// A picture may have styles, and nothing that runs.
+const OF_PICTURES: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'";
+
+const STYLE: &str = "/pages/style.css";
+const SCRIPT: &str = "/pages/script.js";
+/// The picture of the server.
+pub(crate) const LOGO: &str = "/logo";
+/// The path at which browsers look for it by themselves.
+const ICON: &str = "/favicon.ico";

@@ -1,0 +1,65 @@
+//! `rookery backup` and `rookery restore`: everything that a server has, in one file.
+//!
+//! The file is a compressed tar archive, so that it can be looked into without this server:
+//! `backup.toml` says what it is, `rookery.db` is the database, whatever engine it was in, `data/`
+//! has the other files of the data folder, `uploads/` what users have shared, `outside/` what the
+//! configuration names elsewhere, and `SHA256SUMS`, at the end, the checksums of all of these.
+//!
+//! # Invariants
+//!
+//! - The database is of one moment. Files that users share are read after it, those that it knows
+//!   and no others; so each is there, unless it expired or was removed while the backup was made.
+//! - A file under the name of the backup is whole and was read again: it is written under another
+//!   name first.
+//! - Nobody but the owner reads it: it has keys and what passwords can be guessed from.
+//!
+//! # Layout
+//!
+//! `archive` is the file, `write` fills it, `restore` takes it apart.
+
+mod archive;
+mod restore;
+mod write;
+
+pub use restore::restore;
+pub use write::backup;
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// The facts about a backup that are in no other file of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct About {
+    /// The version of this format.
+    format: u32,
+    /// The server that wrote it.
+    version: String,
+    /// The time at which it was made, as a date of XMPP.
+    made: String,
+    /// Files from outside of the data folder.
+    #[serde(default)]
+    outside: Vec<OutsideFile>,
+}
+
+/// A file from outside of the data folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct OutsideFile {
+    /// Its name in the backup.
+    name: String,
+    /// The path at which it was.
+    path: PathBuf,
+}
+
+/// The version of this format.
+const FORMAT: u32 = 1;
+/// The facts.
+const ABOUT: &str = "backup.toml";
+/// The database.
+const DATABASE: &str = "rookery.db";
+/// Other files of the data folder are below it.
+const DATA: &str = "data/";
+/// Files of users are below it.
+const UPLOADS: &str = "uploads/";
+/// Files from elsewhere are below it.
+const OUTSIDE: &str = "outside/";

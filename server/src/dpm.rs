@@ -1,0 +1,271 @@
+//! Readings of devices within the server: a thread of its own, which starts and stops with it, and
+//! the bridge by which they reach the chat.
+//!
+//! [`bridge`] is what shards see of it, [`reader`] the client of the thread that reads for them,
+//! [`payload`] what users get; [`alarms`] tells rooms, [`feeds`] clients of the API.
+
+mod alarms;
+mod bridge;
+mod feeds;
+mod payload;
+mod reader;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use rookery_dpm::authority::Access;
+use rookery_dpm::database::Database;
+use rookery_dpm::demo::Simulated;
+use rookery_dpm::driver::{NotOpened, Server, Settings};
+use rookery_dpm::history::{Archive, Bounds};
+use rookery_dpm::service::{Dpm as Service, Options};
+use rookery_dpm::time::Moment;
+use rookery_pubsub::data::Data;
+use rookery_shard::Door;
+use rookery_web::readings::Readings;
+use tracing::{error, info, warn};
+
+use crate::config::{ConfigError, DATA, DomainConfig, DpmConfig, ServerConfig};
+use crate::failure::CommandFailure;
+use crate::folder::Folder;
+use crate::listener;
+use alarms::AlarmWatch;
+use bridge::{Bridge, BridgeOrder};
+use feeds::Feeds;
+use reader::DpmReader;
+
+/// The sockets and the database, opened; nobody is served yet.
+pub struct Opened {
+    server: Server,
+    path: Option<PathBuf>,
+    access: Access,
+    bridge: Bridge,
+    watch: AlarmWatch,
+    simulated: Option<Simulated>,
+    /// The addresses at which clients connect.
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// The thread that serves.
+pub struct RunningDpm {
+    thread: JoinHandle<()>,
+    bridge: Bridge,
+    path: Option<PathBuf>,
+    access: Access,
+    simulated: Option<SocketAddr>,
+}
+
+/// Reads the device database that the configuration names, checked against it.
+///
+/// # Errors
+///
+/// [`ConfigError`] with file, line and field, or the key that names a device which isn't there.
+pub fn database(config: &DpmConfig) -> Result<Database, ConfigError> {
+    let database = Database::load(config.database.as_deref());
+    let database = database.map_err(|unusable| ConfigError::because(unusable.to_string()))?;
+    let named = config.alarms.iter().flat_map(|alarms| &alarms.devices);
+    match named.into_iter().find(|name| database.named(name).is_none()) {
+        Some(name) => {
+            let file =
+                config.database.as_ref().map_or("the demonstration".to_owned(), |file| file.display().to_string());
+            Err(ConfigError::because(format!("dpm.alarms: {name}: {file} has no such device")))
+        }
+        None => Ok(database),
+    }
+}
+
+impl Opened {
+    /// Opens sockets and database, if readings are to be served, and joins them to the chat's side.
+    ///
+    /// # Errors
+    ///
+    /// [`CommandFailure::Config`] for the database, [`CommandFailure::Failed`] for whatever the
+    /// machine refuses.
+    pub fn open(whole: &ServerConfig, folder: &Folder, data: &Data) -> Result<Option<Opened>, CommandFailure> {
+        let config = &whole.dpm;
+        if !config.enabled {
+            return Ok(None);
+        }
+        let mut database = database(config)?;
+        let simulated = match config.demo {
+            true => Some(Simulated::start(config.database.as_deref()).map_err(|error| {
+                CommandFailure::Failed(format!("the simulated front-ends can't be started: {error}"))
+            })?),
+            false => None,
+        };
+        if let Some(simulated) = &simulated {
+            database = database.at(simulated.address());
+        }
+        let database = Arc::new(database);
+        let options =
+            Options { name: config.name, address: config.node, once: config.answer_within, ..Options::default() };
+        let front_ends = front_ends(config);
+        let settings = Settings { clients: config.listen.clone(), front_ends, options };
+        let mut server = Server::open(settings, database.clone()).map_err(|NotOpened { address, error }| {
+            listener::failure(&error, refused(address, key_of(config, address), &error))
+        })?;
+        let addresses = server.addresses().map_err(|error| CommandFailure::Failed(error.to_string()))?;
+        let (authority, words) =
+            access(config).open().map_err(|words| CommandFailure::Config(ConfigError::because(words)))?;
+        words.iter().filter(|_| config.keytab.is_some()).for_each(|words| warn!("{words}"));
+        server.set_authority(authority);
+        server.pass_on_to(config.pass_on.clone());
+        let server = if database.records().is_empty() { server } else { record(server, config, folder)? };
+        let server = match config.grpc {
+            Some(listen) => {
+                server.with_grpc(listen).map_err(|error| listener::failure(&error, refused(listen, "grpc", &error)))?
+            }
+            None => server,
+        };
+        let server = match config.channel_access {
+            Some(listen) => server
+                .with_channel_access(listen)
+                .map_err(|error| listener::failure(&error, refused(listen, "channel_access", &error)))?,
+            None => server,
+        };
+        let bridge = Bridge::new(database.clone(), server.wake());
+        data.join(Arc::new(bridge.clone()));
+        let watch = AlarmWatch::new(&config.alarms, &database, speaking_domain(whole));
+        let (path, devices) = (config.database.clone(), database.devices().len());
+        info!(?addresses, devices, "readings of devices are served");
+        let access = access(config);
+        Ok(Some(Opened { server, path, access, bridge, watch, simulated, addresses }))
+    }
+
+    /// Returns what reads devices for clients of the API.
+    pub fn readings(&self) -> Arc<dyn Readings> {
+        Arc::new(Feeds(self.server.feeds()))
+    }
+
+    /// Starts to serve; what the chat wants to read goes through the door.
+    ///
+    /// # Errors
+    ///
+    /// [`CommandFailure::Failed`] if the system gives no thread.
+    pub fn start(self, door: Door) -> Result<RunningDpm, CommandFailure> {
+        let Opened { server, path, access, bridge, watch, simulated, .. } = self;
+        let played_at = simulated.as_ref().map(Simulated::address);
+        let orders = bridge.clone();
+        let serve = move || {
+            // The front-ends that we play ourselves end with their readers.
+            let _simulated = simulated;
+            let mut reader = DpmReader::new(door, watch);
+            let mut is_new = true;
+            let served = server.run(|dpm, now| {
+                if std::mem::take(&mut is_new) {
+                    reader.begin(dpm, now);
+                    tell_unrecorded(dpm);
+                }
+                let is_over = obey(&orders, &mut reader, dpm, now);
+                reader.turn(dpm, now);
+                is_over
+            });
+            if let Err(error) = served {
+                error!(%error, "readings of devices are served no more");
+            }
+        };
+        let thread = std::thread::Builder::new().name("dpm".into()).spawn(|| rookery_observe::vital(serve));
+        let thread = thread.map_err(|error| CommandFailure::Failed(format!("no thread can be started: {error}")))?;
+        Ok(RunningDpm { thread, bridge, path, access, simulated: played_at })
+    }
+}
+
+impl RunningDpm {
+    /// Reads the device database and the roles again. On an error the old ones go on.
+    pub fn reload(&self) {
+        match self.access.roles() {
+            Ok(roles) => self.bridge.order(BridgeOrder::Roles(roles)),
+            Err(words) => error!("the roles stay as they were: {words}"),
+        }
+        match Database::load(self.path.as_deref()) {
+            Ok(mut database) => {
+                if let Some(address) = self.simulated {
+                    database = database.at(address);
+                }
+                self.bridge.order(BridgeOrder::Database(Arc::new(database)));
+            }
+            Err(unusable) => error!("the devices stay as they were: {unusable}"),
+        }
+    }
+
+    /// Ends it. `false` if it had failed.
+    pub fn stop(self) -> bool {
+        self.bridge.order(BridgeOrder::Stop);
+        self.thread.join().is_ok()
+    }
+}
+
+/// Carries out an order; returns whether the thread ends.
+fn obey(bridge: &Bridge, reader: &mut DpmReader, dpm: &mut Service, now: Moment) -> bool {
+    for order in bridge.take() {
+        match order {
+            BridgeOrder::Open(topic, shard) => reader.open(dpm, topic, shard, now),
+            BridgeOrder::Close(topic) => reader.close(dpm, &topic, now),
+            BridgeOrder::Database(database) => take_on(dpm, database, bridge),
+            BridgeOrder::Roles(roles) => dpm.set_roles(roles),
+            BridgeOrder::Stop => return true,
+        }
+    }
+    false
+}
+
+/// Lets a server record what the database says.
+fn record(server: Server, config: &DpmConfig, folder: &Folder) -> Result<Server, CommandFailure> {
+    let path = folder.path().join(HISTORY);
+    let bounds = Bounds { age: config.history_days * 86_400, size: config.history_bytes as u64 };
+    let failed = |reason: String| CommandFailure::Failed(format!("{}: {reason}", path.display()));
+    let archive = Archive::open(&path, bounds).map_err(|error| failed(error.to_string()))?;
+    server.with_history(archive).map_err(|error| failed(error.to_string()))
+}
+
+/// Returns the first domain whose service can speak in rooms.
+fn speaking_domain(config: &ServerConfig) -> String {
+    let has_service = |domain: &&DomainConfig| domain.modules.get(DATA).is_some_and(|module| module.enabled);
+    config.domains.iter().find(has_service).map(|domain| domain.name.clone()).unwrap_or_default()
+}
+
+/// Returns the files that decide who may set devices.
+fn access(config: &DpmConfig) -> Access {
+    let DpmConfig { keytab, principal, roles, audit, .. } = config.clone();
+    Access { keytab, principal, roles, audit, ..Access::default() }
+}
+
+/// Returns the address for talking to front-ends.
+pub fn front_ends(config: &DpmConfig) -> SocketAddr {
+    let usual =
+        if config.demo { SocketAddr::from(([127, 0, 0, 1], 0)) } else { SocketAddr::from(([0, 0, 0, 0], 6801)) };
+    config.front_ends.unwrap_or(usual)
+}
+
+fn take_on(dpm: &mut Service, database: Arc<Database>, bridge: &Bridge) {
+    let devices = database.devices().len();
+    match dpm.reload(database.clone()) {
+        Ok(()) => {
+            bridge.know(database);
+            info!(devices, "the device database was read again");
+            tell_unrecorded(dpm);
+        }
+        Err(reason) => error!("the devices stay as they were: {reason}"),
+    }
+}
+
+/// Says what the database wants recorded and can't be.
+fn tell_unrecorded(dpm: &Service) {
+    for (request, status) in dpm.unrecorded() {
+        warn!("{request} is not recorded: {status}");
+    }
+}
+
+/// Says why an address can't be had, and which key of `[dpm]` names it.
+pub fn refused(address: SocketAddr, key: &str, error: &std::io::Error) -> String {
+    listener::refused(address, error).replace("[listen]", &format!("`{key}` in [dpm]"))
+}
+
+fn key_of(config: &DpmConfig, address: SocketAddr) -> &'static str {
+    if config.listen.contains(&address) { "listen" } else { "front_ends" }
+}
+
+/// The file with recorded readings, in the data folder.
+const HISTORY: &str = "readings.db";

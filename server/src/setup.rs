@@ -1,0 +1,260 @@
+//! `rookery setup DOMAIN`: from nothing to a server that can be started. Asks nothing that it can
+//! find out.
+//!
+//! # Invariants
+//!
+//! - A configuration that is there stays as it is, and so does a data folder whose server runs.
+//! - The configuration is written last: a setup that was interrupted can be run again.
+//! - No password is shown or kept anywhere: the administrator chooses one by a link that is good
+//!   once.
+//!
+//! # Layout
+//!
+//! - [`plan`] finds out where things go and which ports are free, and writes the configuration.
+//! - [`records`] are the records of DNS, and their comparison with what DNS says.
+//! - [`machine`] makes what only root can: user, unit, owners.
+
+pub mod machine;
+mod plan;
+pub mod records;
+
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::net::{IpAddr, SocketAddr};
+
+use qrcode::QrCode;
+use qrcode::render::unicode::Dense1x2;
+use rookery_base::chance;
+use rookery_jid::Jid;
+use rookery_operations::invitations::{self, LinkPurpose};
+use rookery_operations::{Refusal, rights, users};
+use rookery_resolver::ResolverSettings;
+use rookery_sasl::Credentials;
+use rookery_store::wait;
+
+use plan::SetupPlan;
+
+use crate::clock;
+use crate::config::ServerConfig;
+use crate::database::OpenedDatabase;
+use crate::failure::CommandFailure;
+use crate::folder;
+use crate::loaded::ConfigSource;
+use crate::settings;
+use crate::welcome::say;
+
+/// The operator's wishes, all but the first of which can be found out or have a default.
+#[derive(Debug, clap::Args)]
+pub struct SetupWishes {
+    /// The domain: the part of addresses behind the @
+    #[arg(value_name = "DOMAIN")]
+    pub domain: String,
+    /// The account that administers the server
+    #[arg(long, value_name = "NAME", default_value = "admin")]
+    pub admin: String,
+    /// An address by which the world reaches this machine, if it isn't one of its own; may be given
+    /// several times
+    #[arg(long = "address", value_name = "IP")]
+    pub addresses: Vec<IpAddr>,
+    /// Speak with other servers, too
+    #[arg(long)]
+    pub federation: bool,
+    /// Ask this name server, and not those of the machine
+    #[arg(long, value_name = "IP[:PORT]", value_parser = name_server)]
+    pub dns: Option<SocketAddr>,
+    /// Only say what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Wait until DNS has the records
+    #[arg(long, conflicts_with = "dry_run")]
+    pub wait: bool,
+}
+
+impl SetupWishes {
+    /// Returns the way in which DNS is asked.
+    fn asked(&self) -> ResolverSettings {
+        ResolverSettings { servers: self.dns.into_iter().collect(), ..ResolverSettings::default() }
+    }
+}
+
+/// Sets a server up, or says how.
+///
+/// # Errors
+///
+/// [`CommandFailure::Failed`] if there is a server already, a name is wrong, or the machine refuses
+/// something.
+pub fn run(source: &ConfigSource, wishes: &SetupWishes) -> Result<(), CommandFailure> {
+    let plan = SetupPlan::of(source, wishes)?;
+    plan.refuse_what_is_there()?;
+    let wanted = records::wanted(&plan.config, &plan.addresses, wishes.federation);
+    if wishes.dry_run {
+        say(&plan.words("would be written"));
+        say(&format!("\n{}", indented(&plan.text)));
+        say(&dns_words(wishes, &plan, &wanted));
+        return Ok(());
+    }
+    let links = make(&plan)?;
+    say(&plan.words("written"));
+    say(&dns_words(wishes, &plan, &wanted));
+    if wishes.wait {
+        records::wait_for(&wishes.asked(), &wanted, &plan.addresses)?;
+    }
+    say(&next_words(&plan, &links));
+    Ok(())
+}
+
+/// The links that let the first people in.
+struct Links {
+    /// Sets the administrator's password; `None` if the account was there before.
+    admin: Option<String>,
+    /// Makes an account.
+    invitation: String,
+    /// The day on which both end.
+    until: String,
+}
+
+/// Makes everything of a plan.
+fn make(plan: &SetupPlan) -> Result<Links, CommandFailure> {
+    let owner = if plan.is_service { Some(machine::user()?) } else { None };
+    plan.folder.create()?;
+    let lock = plan.folder.lock()?;
+    let database = OpenedDatabase::open(&plan.folder, &plan.config.store)?;
+    let made = let_in(plan, &database);
+    database.close();
+    drop(lock);
+    let links = made?;
+    if let Some(owner) = owner {
+        machine::give(plan.folder.path(), owner)?;
+        machine::install_unit(&plan.program)?;
+    }
+    if let Some(parent) = plan.file.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        std::fs::create_dir_all(parent).map_err(|error| CommandFailure::file(parent, &error))?;
+    }
+    folder::write(&plan.file, &plan.text, 0o644)?;
+    Ok(links)
+}
+
+/// Makes the administrator, and the links.
+fn let_in(plan: &SetupPlan, database: &OpenedDatabase) -> Result<Links, CommandFailure> {
+    let (stores, admin) = (&database.stores, &plan.admin);
+    // Nobody ever knows it: the link sets another one.
+    let password = chance::text(UNKNOWN_CHARS).map_err(|error| CommandFailure::Failed(error.to_string()))?;
+    let credentials = Credentials::derive(&password, plan.config.login.scram_iterations);
+    let credentials = credentials.map_err(|error| CommandFailure::Failed(error.to_string()))?;
+    let is_new = match wait(users::create(stores, admin.as_ref(), credentials))? {
+        Ok(()) => true,
+        Err(Refusal::Exists(_)) => false,
+        Err(refusal) => return Err(CommandFailure::Failed(refusal.to_string())),
+    };
+    wait(rights::name(stores, admin.domain(), admin))?;
+    let until = clock::now() + DAYS * 24 * 60 * 60;
+    Ok(Links {
+        admin: if is_new { Some(link(&plan.config, database, LinkPurpose::Password(admin.clone()))?) } else { None },
+        invitation: link(&plan.config, database, invited_by(admin))?,
+        until: clock::date(i64::try_from(until).unwrap_or(i64::MAX)),
+    })
+}
+
+fn invited_by(admin: &Jid) -> LinkPurpose {
+    LinkPurpose::Account { domain: admin.domain().to_owned(), local: None, inviter: Some(admin.clone()) }
+}
+
+/// Makes a link that is good once: to a page where browsers find one.
+fn link(config: &ServerConfig, database: &OpenedDatabase, purpose: LinkPurpose) -> Result<String, CommandFailure> {
+    let made = wait(invitations::make(&database.stores, purpose, DAYS, clock::now() * 1000))?;
+    let invitation = made.map_err(|refusal| CommandFailure::Failed(refusal.to_string()))?;
+    Ok(match settings::pages(config) {
+        Some(pages) => invitations::page(&invitation, &pages),
+        None => invitations::uri(&invitation, false),
+    })
+}
+
+/// Returns the records of DNS with what DNS says of each.
+fn dns_words(wishes: &SetupWishes, plan: &SetupPlan, wanted: &[records::DnsRecord]) -> String {
+    let mut text = String::from("\nRecords of DNS, to copy, and what DNS says of them now:\n\n");
+    match records::look(&wishes.asked(), wanted, &plan.addresses) {
+        Ok(looks) => text.push_str(&records::words(wanted, &looks)),
+        Err(failure) => {
+            let _ = writeln!(text, "{}\n  DNS can't be asked: {failure}", records::words(wanted, &[]));
+        }
+    }
+    if plan.addresses.is_empty() {
+        text.push_str(
+            "\n  This machine has no public address of its own, so it is behind a router: lead the ports below to it, and\n  \
+             name the router's address with --address, here as well as in the records.\n",
+        );
+    }
+    let _ = writeln!(text, "\nPorts to open in a firewall (TCP): {}", plan.ports_words());
+    text
+}
+
+/// Returns the next steps, with the links.
+fn next_words(plan: &SetupPlan, links: &Links) -> String {
+    let mut text = format!("\nNext:\n\n  {}\n\n", plan.start_words());
+    let until = &links.until;
+    let admin = &plan.admin;
+    let _ = match &links.admin {
+        Some(link) => writeln!(text, "Choose the password of {admin}, who administers the server:\n\n  {link}\n"),
+        None => writeln!(text, "{admin}, who was there already, administers the server.\n"),
+    };
+    let _ = writeln!(text, "Invite somebody, who can show this to a phone:\n\n  {}\n", links.invitation);
+    if let Some(code) = code(&links.invitation, std::io::stdout().is_terminal()) {
+        let _ = writeln!(text, "{code}");
+    }
+    let options = plan.options();
+    let _ = writeln!(
+        text,
+        "A link is good once, until {until}. `rookery user invite {}{options}` makes more.",
+        admin.domain()
+    );
+    text
+}
+
+/// Returns a QR code for a terminal; on one that knows colours, dark on light whatever it has
+/// itself.
+fn code(text: &str, has_colours: bool) -> Option<String> {
+    let code = QrCode::new(text).ok()?;
+    let drawn = code.render::<Dense1x2>().dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).build();
+    let (begin, end) = if has_colours { ("\x1b[97;40m", "\x1b[0m") } else { ("", "") };
+    Some(drawn.lines().map(|line| format!("  {begin}{line}{end}\n")).collect())
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("    {line}").trim_end().to_owned() + "\n").collect()
+}
+
+fn name_server(text: &str) -> Result<SocketAddr, String> {
+    let with_port = text.parse().or_else(|_| text.parse().map(|ip: IpAddr| SocketAddr::new(ip, 53)));
+    with_port.map_err(|_| "an address such as 9.9.9.9 or 127.0.0.1:5353 is expected".to_owned())
+}
+
+/// Days for which the links are good.
+const DAYS: u64 = 7;
+/// The characters of a password that nobody is told.
+const UNKNOWN_CHARS: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_light_where_paper_would_be() {
+        let drawn = code("https://example.org/invite/x", false).expect("a code");
+        let lines: Vec<&str> = drawn.lines().map(|line| line.trim_start_matches("  ")).collect();
+        // The quiet zone above, and as wide at each side.
+        assert!(lines[0].chars().all(|c| c == '█'), "{drawn}");
+        // The last row of characters may have half a row of the code.
+        let whole = lines.iter().take(lines.len() - 1);
+        assert!(whole.clone().count() > 10, "{drawn}");
+        assert!(whole.clone().all(|line| line.starts_with("████") && line.ends_with("████")), "{drawn}");
+        assert!(code("x", true).expect("a code").lines().all(|line| line.ends_with("\x1b[0m")));
+    }
+
+    #[test]
+    fn name_servers_have_the_port_of_dns_unless_they_say_another() {
+        assert_eq!(name_server("9.9.9.9"), Ok("9.9.9.9:53".parse().unwrap()));
+        assert_eq!(name_server("::1"), Ok("[::1]:53".parse().unwrap()));
+        assert_eq!(name_server("127.0.0.1:5353"), Ok("127.0.0.1:5353".parse().unwrap()));
+        assert!(name_server("dns.example").is_err());
+    }
+}

@@ -1,0 +1,357 @@
+//! `rookery user`: accounts, changed by the server that runs in the data folder if one does
+//! ([`running`]), and in the database itself otherwise.
+
+mod content;
+mod csv;
+mod import;
+mod invite;
+mod password;
+mod portability;
+mod running;
+
+use rookery_base::Set;
+use std::io::{ErrorKind, Write};
+use std::thread;
+use std::time::Duration;
+
+use rookery_jid::Jid;
+use rookery_operations::removed::{PendingRemoval, SessionsEnd};
+use rookery_operations::rights;
+use rookery_operations::{Refusal, users};
+use rookery_sasl::Credentials;
+use rookery_store::{Stores, wait};
+use serde_json::json;
+
+use content::Content;
+
+use crate::arguments::{ShownAs, UserCommand};
+use crate::clock;
+use crate::config::ServerConfig;
+use crate::control::RunningServer;
+use crate::database::OpenedDatabase;
+use crate::failure::CommandFailure;
+use crate::folder::Folder;
+use crate::loaded::ConfigSource;
+use crate::logins::LoginSources;
+use crate::settings;
+use crate::welcome::say;
+
+/// Runs one command.
+///
+/// # Errors
+///
+/// [`CommandFailure::Config`] if the configuration is wrong, otherwise [`CommandFailure::Failed`]
+/// or [`CommandFailure::Told`].
+pub fn run(source: &ConfigSource, command: UserCommand) -> Result<(), CommandFailure> {
+    let config = source.read()?;
+    let open = || OpenedDatabase::open_patiently(&source.folder, &config.store);
+    match command {
+        UserCommand::Add { jid, password } => {
+            let jid = account(&jid, &config)?;
+            let database = open()?;
+            let password = password_of(password.password_stdin, &jid)?;
+            add(&jid, &password, &config, RunningServer::find(&source.folder), &database)
+        }
+        UserCommand::Passwd { jid, password } => {
+            let jid = account(&jid, &config)?;
+            let database = open()?;
+            // Nobody should think of a password for nothing.
+            if !wait(database.stores.accounts.exists(jid.as_ref()))? {
+                return Err(no_account(&jid));
+            }
+            let password = password_of(password.password_stdin, &jid)?;
+            set_password(&jid, &password, &config, &source.folder, &database)
+        }
+        UserCommand::Remove { jid } => {
+            // Accounts of a domain that isn't served any more can still be removed.
+            remove(&address(&jid).map_err(CommandFailure::Failed)?, &config, &source.folder, &open()?)
+        }
+        UserCommand::Show { jid, shown } => running::show(&account(&jid, &config)?, source, shown),
+        UserCommand::Disable { jid } => set_disabled(&account(&jid, &config)?, true, source, &open()?),
+        UserCommand::Enable { jid } => set_disabled(&account(&jid, &config)?, false, source, &open()?),
+        UserCommand::List { domain, shown } => list(domain.as_deref(), shown, &config, &open()?),
+        UserCommand::Import { file: Some(file), .. } => {
+            let content = Content::open(&file)?;
+            match content.is_xml() {
+                true => portability::import(content, &config, &open()?),
+                false => import::run(content, &config, &open()?),
+            }
+        }
+        UserCommand::Import { file: None, foreign } => portability::import_database(&foreign, &config, &open()?),
+        UserCommand::Invite { what, valid, shown } => {
+            invite::invite(&invited(&what, &config)?, valid.days, shown, &config, &open()?)
+        }
+        UserCommand::ResetLink { jid, valid, shown } => {
+            invite::reset(&account(&jid, &config)?, valid.days, shown, &config, &open()?)
+        }
+        UserCommand::Export { what, file } => portability::export(&exported(&what)?, &file, &open()?),
+    }
+}
+
+fn add(
+    jid: &Jid,
+    password: &str,
+    config: &ServerConfig,
+    server: Option<RunningServer<'_>>,
+    database: &OpenedDatabase,
+) -> Result<(), CommandFailure> {
+    if wait(database.stores.accounts.exists(jid.as_ref()))? {
+        return Err(CommandFailure::Failed(format!(
+            "{jid} exists already; `rookery user passwd {jid}` sets its password"
+        )));
+    }
+    match server {
+        // It welcomes the account.
+        Some(server) => running::add(server, jid, password)?,
+        None => {
+            let made = wait(users::create(&database.stores, jid.as_ref(), derived(password, config)?))?;
+            made.map_err(|refusal| CommandFailure::Failed(refusal.to_string()))?;
+        }
+    }
+    say(&format!("added {jid}\n"));
+    tell_rights(named(config, database)?.get(jid));
+    Ok(())
+}
+
+/// Returns the accounts that have rights by their names, whether they are there or not.
+fn named(config: &ServerConfig, database: &OpenedDatabase) -> Result<Set<Jid>, CommandFailure> {
+    let table = rookery_modules::table(&rookery_modules::Shared::default());
+    Ok(wait(rights::all_named(&database.stores, &settings::settings(config, &table, &LoginSources::default())))?)
+}
+
+/// Tells of accounts that were just made that they have rights by their names: the operator may not
+/// have thought of it.
+fn tell_rights<'a>(made: impl IntoIterator<Item = &'a Jid>) {
+    for jid in made {
+        say(&format!("{jid} has rights by its name: the configuration, or a list of administrators, names it\n"));
+    }
+}
+
+fn domains(config: &ServerConfig) -> Vec<String> {
+    config.domains.iter().map(|domain| domain.name.clone()).collect()
+}
+
+fn set_password(
+    jid: &Jid,
+    password: &str,
+    config: &ServerConfig,
+    folder: &Folder,
+    database: &OpenedDatabase,
+) -> Result<(), CommandFailure> {
+    match RunningServer::find(folder) {
+        // It ends the sessions.
+        Some(server) => running::set_password(server, jid, password)?,
+        None => {
+            let set = wait(users::set_credentials(&database.stores, jid.as_ref(), derived(password, config)?))?;
+            set.map_err(|refusal| match refusal {
+                Refusal::Missing(_) => no_account(jid),
+                refusal => CommandFailure::Failed(refusal.to_string()),
+            })?;
+            if folder.running().is_some() && !end_sessions_by_server(jid, &database.stores)? {
+                return Err(CommandFailure::Failed(format!(
+                    "the password of {jid} is set, but the server that runs here has not ended its sessions yet; \
+                     set it again, or restart the server, if somebody else may have the old one"
+                )));
+            }
+        }
+    }
+    say(&format!("set the password of {jid}; its sessions have ended\n"));
+    Ok(())
+}
+
+/// Asks a server that can't be reached by its socket to end the sessions of an account, and waits
+/// for it. Returns `false` if it doesn't.
+fn end_sessions_by_server(jid: &Jid, stores: &Stores) -> Result<bool, CommandFailure> {
+    let Some(end) = wait(SessionsEnd::of(stores, jid.as_ref()))? else { return Ok(true) };
+    // Twice, since somebody else's note may take the place of the first.
+    for _ in 0..2 {
+        wait(end.ask(stores, clock::now() * 1000))?;
+        let mut looks = 0;
+        while !wait(end.is_taken(stores))? {
+            looks += 1;
+            if looks == LOOKS {
+                return Ok(false);
+            }
+            thread::sleep(LOOK);
+        }
+    }
+    Ok(true)
+}
+
+fn set_disabled(
+    jid: &Jid,
+    disabled: bool,
+    source: &ConfigSource,
+    database: &OpenedDatabase,
+) -> Result<(), CommandFailure> {
+    match RunningServer::find(&source.folder) {
+        Some(server) => running::set_disabled(server, jid, disabled)?,
+        None if wait(database.stores.accounts.set_disabled(jid.as_ref(), disabled))? => {}
+        None => return Err(no_account(jid)),
+    }
+    let words = if disabled { "can't log in any more; its sessions have ended" } else { "can log in again" };
+    say(&format!("{jid} {words}\n"));
+    Ok(())
+}
+
+fn remove(jid: &Jid, config: &ServerConfig, folder: &Folder, database: &OpenedDatabase) -> Result<(), CommandFailure> {
+    let stores = &database.stores;
+    let removed = match RunningServer::find(folder) {
+        // It ends the sessions and tells the contacts.
+        Some(server) if config.domain(jid.domain()).is_some() => {
+            let exists = wait(stores.accounts.exists(jid.as_ref()))?;
+            if exists {
+                running::remove(server, jid)?;
+            }
+            exists
+        }
+        _ if folder.running().is_some() => remove_by_server(jid, stores)?,
+        _ => wait(users::remove_without_server(stores, &domains(config), jid.as_ref()))?,
+    };
+    if !removed {
+        return Err(no_account(jid));
+    }
+    if folder.running().is_none() {
+        let files = rookery_web::upload::UploadFiles::new(folder.uploads(), stores.slots.clone());
+        files
+            .clear()
+            .map_err(|error| CommandFailure::Failed(format!("the files of {jid} are still there: {error}")))?;
+    }
+    say(&format!("removed {jid}\n"));
+    Ok(())
+}
+
+/// Asks the server that runs to remove an account, and waits for it. Returns `false` if there is
+/// none.
+fn remove_by_server(jid: &Jid, stores: &Stores) -> Result<bool, CommandFailure> {
+    let Some(removal) = wait(PendingRemoval::of(stores, jid.as_ref()))? else { return Ok(false) };
+    for look in 0..LOOKS {
+        // Again and again, since somebody else's note may have taken the place of this one.
+        if look % LOOKS_PER_NOTE == 0 {
+            wait(removal.ask(stores, clock::now() * 1000))?;
+        }
+        thread::sleep(LOOK);
+        if wait(removal.is_done(stores))? {
+            return match wait(stores.accounts.exists(jid.as_ref()))? {
+                false => Ok(true),
+                true => Err(CommandFailure::Failed(format!(
+                    "{jid} has another password, or is another account, since just now; look at it and try again"
+                ))),
+            };
+        }
+    }
+    Err(CommandFailure::Failed(format!(
+        "the server that runs here has not removed {jid} yet; try again when it has less to do, or when it is stopped"
+    )))
+}
+
+fn list(
+    domain: Option<&str>,
+    shown: ShownAs,
+    config: &ServerConfig,
+    database: &OpenedDatabase,
+) -> Result<(), CommandFailure> {
+    let domains: Vec<String> = match domain {
+        None => config.domains.iter().map(|domain| domain.name.clone()).collect(),
+        Some(domain) => {
+            let prepared = rookery_jid::prepare_domain(domain);
+            vec![prepared.map_err(|error| CommandFailure::Failed(format!("{domain}: {error}")))?.into_owned()]
+        }
+    };
+    let mut out = std::io::stdout().lock();
+    for domain in domains {
+        let mut after: Option<Jid> = None;
+        loop {
+            let page = wait(database.stores.accounts.list(&domain, after.as_ref().map(Jid::as_ref), PAGE))?;
+            let line = |jid: &Jid| match shown.json {
+                true => format!("{}\n", json!({ "jid": jid.to_string() })),
+                false => format!("{jid}\n"),
+            };
+            let lines: String = page.iter().map(line).collect();
+            match out.write_all(lines.as_bytes()) {
+                // `| head` has seen enough.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+                written => written.map_err(|error| CommandFailure::Failed(format!("standard output: {error}")))?,
+            }
+            after = page.last().cloned();
+            if page.len() < PAGE {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads an account or a domain.
+fn exported(text: &str) -> Result<Jid, CommandFailure> {
+    match Jid::parse(text) {
+        Ok(jid) if jid.resource().is_none() => Ok(jid),
+        _ => Err(CommandFailure::Failed(format!(
+            "{text:?} is neither an account such as alice@example.org nor a domain"
+        ))),
+    }
+}
+
+/// Reads a domain of this server, or the address that a new account is to have.
+fn invited(text: &str, config: &ServerConfig) -> Result<Jid, CommandFailure> {
+    match Jid::parse(text) {
+        Ok(jid) if jid.is_domain() => on_this_server(jid, config).map_err(CommandFailure::Failed),
+        _ => account(text, config),
+    }
+}
+
+/// Asks for a password, or reads it.
+fn password_of(stdin: bool, jid: &Jid) -> Result<String, CommandFailure> {
+    if stdin { password::from_stdin() } else { password::ask(jid) }
+}
+
+/// Returns what is stored of a password.
+fn derived(password: &str, config: &ServerConfig) -> Result<Credentials, CommandFailure> {
+    let derived = Credentials::derive(password, config.login.scram_iterations);
+    derived.map_err(|error| CommandFailure::Failed(error.to_string()))
+}
+
+/// Reads the address of an account in a domain that is served here.
+fn account(text: &str, config: &ServerConfig) -> Result<Jid, CommandFailure> {
+    served(text, config).map_err(CommandFailure::Failed)
+}
+
+/// Reads such an address, or says why it is none.
+fn served(text: &str, config: &ServerConfig) -> Result<Jid, String> {
+    on_this_server(address(text)?, config)
+}
+
+/// Returns the address if its domain is served here.
+fn on_this_server(jid: Jid, config: &ServerConfig) -> Result<Jid, String> {
+    if config.domain(jid.domain()).is_none() {
+        let domains: Vec<_> = config.domains.iter().map(|domain| domain.name.as_str()).collect();
+        return Err(format!("{:?} is not a domain of this server, which has: {}", jid.domain(), domains.join(", ")));
+    }
+    Ok(jid)
+}
+
+/// Reads an address that an account can have: `local@domain`.
+///
+/// # Errors
+///
+/// Why it isn't one.
+pub fn address(text: &str) -> Result<Jid, String> {
+    let jid = Jid::parse(text).map_err(|error| format!("{text:?} is not an address: {error}"))?;
+    match (jid.local(), jid.resource()) {
+        (None, _) => Err(format!("{text:?} has no name before an @; an account is written as alice@example.org")),
+        (_, Some(_)) => Err(format!("{text:?} has a resource; an account is written without, as {}", jid.bare_str())),
+        _ => Ok(jid),
+    }
+}
+
+fn no_account(jid: &Jid) -> CommandFailure {
+    CommandFailure::Failed(format!("there is no account {jid}; `rookery user list` shows those that there are"))
+}
+
+/// Accounts that are asked for at a time.
+const PAGE: usize = 1000;
+/// The pause between two looks at whether a server has removed an account, the number of looks, and
+/// the number after which it is asked again.
+const LOOK: Duration = Duration::from_millis(50);
+const LOOKS: u32 = 600;
+const LOOKS_PER_NOTE: u32 = 60;
