@@ -30,7 +30,7 @@ use crate::certificate::{self, WantedCertificate};
 use crate::clock;
 use crate::columns;
 use crate::config::{Environment, ServerConfig, Store};
-use crate::control::Running;
+use crate::control::RunningServer;
 use crate::database;
 use crate::dpm;
 use crate::failure::CommandFailure;
@@ -72,7 +72,7 @@ pub fn tell(source: &ConfigSource, config: &ServerConfig) {
 /// every few seconds.
 fn live(source: &ConfigSource) -> CheckReport {
     let mut report = CheckReport::default();
-    match Running::in_folder(&source.folder).and_then(|running| running.get("/readiness")) {
+    match RunningServer::in_folder(&source.folder).and_then(|running| running.get("/readiness")) {
         Ok(found) => {
             let words = columns::cell(&found, "state");
             match found["ready"] == true {

@@ -177,7 +177,7 @@ impl FederationBench {
         // What the handshakes took goes back first.
         fleet.run(Instant::now() + 4 * SETTLING, &mut |_, _, _| {})?;
         println!("idle streams: {streams} of {}, opened in {:.1} s", self.domains, opened.as_secs_f64());
-        let show = |when: &str| -> Outcome<()> {
+        let show = |when: &str| -> BenchOutcome<()> {
             for ((pid, before), which) in pids.iter().zip(before).zip(["that calls", "that is called"]) {
                 let more = private_bytes(*pid)?.saturating_sub(before);
                 let each = format!("{} bytes each", more / streams as u64);

@@ -64,6 +64,9 @@ fn each_connection_has_its_price() {
     }
 }
 
+/// The name of a kind of streams, the most bytes of one, and how one is opened.
+type Kind<'k> = (&'static str, usize, &'k mut dyn FnMut(&mut Server, u8));
+
 /// Counts streams in use on which nothing happens, without the system's part and that of TLS.
 fn each_idle_stream_has_its_price() {
     let mut server = Server::new(Policy::Certificate);
@@ -86,8 +89,7 @@ fn each_idle_stream_has_its_price() {
         server.looked_up.clear();
         server.said_to(key);
     };
-    let kinds: [(&str, usize, &mut dyn FnMut(&mut Server, u8)); 2] =
-        [("called", 1_100, &mut called), ("calls", 2_000, &mut calls)];
+    let kinds: [Kind<'_>; 2] = [("called", 1_100, &mut called), ("calls", 2_000, &mut calls)];
     for (kind, most, open) in kinds {
         // Tables have grown to their sizes.
         (0..=128).for_each(|number| open(&mut server, number));

@@ -213,7 +213,7 @@ impl LoginAttempts {
     pub fn take_back(&mut self, attempt: &LoginAttempt, now_ms: u64) {
         match attempt.charged {
             Charged::Nothing => {}
-            Charged::Known(key) => self.of_known.take_back(key, KNOWN, now_ms),
+            Charged::KnownPlace(key) => self.of_known.take_back(key, KNOWN, now_ms),
             Charged::Address(key) => self.addresses.take_back(key, ADDRESS, now_ms),
             Charged::Stranger { pair, of_account, address } => {
                 self.pairs.take_back(pair, PAIR, now_ms);
@@ -246,7 +246,7 @@ impl LoginAttempts {
     fn begin_known(&mut self, key: u64, now_ms: u64) -> Result<(Charged, u64, AttemptCause), Refused> {
         let wait = self.of_known.turn(key, KNOWN, AttemptCause::Pair, now_ms)?;
         self.of_known.charge(key, KNOWN, now_ms);
-        Ok((Charged::Known(key), wait, AttemptCause::Pair))
+        Ok((Charged::KnownPlace(key), wait, AttemptCause::Pair))
     }
 
     fn begin_at_address(&mut self, address: Option<u64>, now_ms: u64) -> Result<(Charged, u64, AttemptCause), Refused> {

@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use rookery_fanout::Link;
 use rookery_stream::error::StreamError;
 
-use crate::connection::Stage;
+use crate::connection::ConnectionStage;
 use crate::driver::Driver;
 use crate::shard::Shard;
 
@@ -36,8 +36,8 @@ impl<D: Driver> Shard<D> {
             return;
         }
         let now_s = u32::try_from(self.world.time() / 1000).unwrap_or(u32::MAX);
-        let until = |stage: &Stage| match stage {
-            Stage::Bound { until_s, .. } => *until_s,
+        let until = |stage: &ConnectionStage| match stage {
+            ConnectionStage::Bound { until_s, .. } => *until_s,
             _ => None,
         };
         let all = self.connections.iter().filter_map(|(link, connection)| Some((link, until(&connection.stage)?)));

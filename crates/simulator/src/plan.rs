@@ -24,8 +24,8 @@ pub struct Plan {
     pub store_is_late: bool,
     /// True if work on other threads, such as checking a password, is done only then, too.
     pub background_is_late: bool,
-    /// True if little happens at once: bytes and ticks are shuffled finely, whoever reads has
-    /// something to read, and whoever wants to speak in a room enters it.
+    /// True if little happens at once: bytes and ticks are shuffled finely, devices that read have
+    /// something to read, and those that want to speak in a room enter it.
     pub is_fine: bool,
     /// The events, in order.
     pub events: Vec<Event>,

@@ -194,7 +194,7 @@ impl Run {
             while self.store.run_one() || self.desk.run_one() {
                 any = true;
             }
-            // Whoever has read all hears no more before the server has done something.
+            // A client that has read all hears no more before the server has done something.
             if any || round == 0 {
                 for device in &mut self.devices {
                     any |= device.read(usize::MAX, &mut self.book);

@@ -107,18 +107,18 @@ impl Disk {
 ///
 /// # Errors
 /// The reason why not, likewise.
-pub(crate) async fn readiness(shared: &Arc<Shared>) -> Result<&'static str, &'static str> {
+pub(crate) async fn readiness(shared: &Arc<WebShared>) -> Result<&'static str, &'static str> {
     let (door, folder) = (shared.door.clone(), shared.instance.folder.clone());
     // Anybody may ask: the shards look at none of their sessions for it.
     match tokio::task::spawn_blocking(move || (door.counts(), Space::of(&folder).ok())).await {
         Ok((census, space)) if census.coverage.is_whole() => {
-            match (shared.stores.meta.trouble(), space.map_or(Fill::Fine, Space::fill)) {
+            match (shared.stores.meta.trouble(), space.map_or(DiskFill::Fine, Space::fill)) {
                 (Some(StoreError::Lost(_)), _) => Err("the database is away"),
                 // The reason names files, which are nobody's business outside: it is in the log.
                 (Some(_), _) => Err("nothing can be stored"),
-                (None, Fill::Full) => Err("the disk is full"),
-                (None, Fill::Low) => Ok("ready, but the disk is nearly full"),
-                (None, Fill::Fine) => Ok("ready"),
+                (None, DiskFill::Full) => Err("the disk is full"),
+                (None, DiskFill::Low) => Ok("ready, but the disk is nearly full"),
+                (None, DiskFill::Fine) => Ok("ready"),
             }
         }
         Ok(_) => Err("a shard doesn't answer"),

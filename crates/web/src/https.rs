@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 /// The reason why a request has no answer.
-pub(crate) type Failed = Box<dyn StdError + Send + Sync>;
+pub(crate) type HttpsFailed = Box<dyn StdError + Send + Sync>;
 
 /// Trusts the authorities that the machine trusts, and those of a PEM file.
 pub(crate) fn trusting(trusted: Option<&Path>) -> Result<TlsConnector, String> {
@@ -46,11 +46,11 @@ pub(crate) async fn exchange<B>(
     tls: TlsConnector,
     mut request: Request<B>,
     most_bytes: usize,
-) -> Result<(Parts, Bytes), Failed>
+) -> Result<(Parts, Bytes), HttpsFailed>
 where
     B: Body + Send + 'static,
     B::Data: Send,
-    B::Error: Into<Failed>,
+    B::Error: Into<HttpsFailed>,
 {
     let url = request.uri().clone();
     if url.scheme() != Some(&Scheme::HTTPS) {

@@ -269,7 +269,7 @@ fn logins(page: &mut MetricPage, census: &ShardCensus) {
 }
 
 /// Writes how those fare who vouch for logins, by domain and the key of `[domain."NAME".login]`.
-fn sources(page: &mut MetricPage, census: &Census) {
+fn sources(page: &mut MetricPage, census: &ShardCensus) {
     let labels = |(domain, source): &(String, &str)| format!("domain=\"{}\",source=\"{source}\"", label(domain));
     let name = "rookery_login_source_answers_total";
     let help = "Proofs that a source of logins was asked about, by its answer: yes, no, none in time, unasked \

@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use rookery_hub::{Module, Value};
 use toml::de::DeValue;
 
-use super::Config;
-use super::given::Given;
-use super::keys::{self, Shown, quote};
+use super::ServerConfig;
+use super::given::GivenValue;
+use super::keys::{self, ShownValue, quote};
 use super::read::{ENABLED, MODULES};
 
 /// The variables that give keys, in the order of their names.
@@ -81,7 +81,7 @@ impl Written {
 
 /// The place of a value: what it would be given to.
 enum Place<'a> {
-    Key(&'static keys::Key),
+    Key(&'static keys::ConfigKey),
     Switch,
     Option(&'a rookery_hub::OptionSpec),
     Nowhere,
@@ -127,9 +127,9 @@ impl<'a> Place<'a> {
 
     fn takes(&self, text: &str) -> bool {
         let Ok(value) = DeValue::parse(text) else { return false };
-        let given = Given::new(&value);
+        let given = GivenValue::new(&value);
         match self {
-            Place::Key(key) => (key.set)(&mut Config::defaults(&[]), &given).is_ok(),
+            Place::Key(key) => (key.set)(&mut ServerConfig::defaults(&[]), &given).is_ok(),
             Place::Switch => given.switch().is_ok(),
             Place::Option(spec) => {
                 given.like(spec.key, &(spec.default)()).is_ok_and(|value| (spec.check)(&value).is_ok())
@@ -140,9 +140,9 @@ impl<'a> Place<'a> {
 
     fn wants_list(&self) -> bool {
         match self {
-            Place::Key(key) => match (key.show)(&Config::defaults(&[])) {
-                Shown::Value(value) => value.starts_with('['),
-                Shown::Unset(example) => example.starts_with('['),
+            Place::Key(key) => match (key.show)(&ServerConfig::defaults(&[])) {
+                ShownValue::Value(value) => value.starts_with('['),
+                ShownValue::Unset(example) => example.starts_with('['),
             },
             Place::Option(spec) => matches!((spec.default)(), Value::List(_)),
             Place::Switch | Place::Nowhere => false,
@@ -168,7 +168,7 @@ mod tests {
         Environment::new(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
     }
 
-    fn read(variables: &[(&str, &str)], file: Option<&str>) -> Result<Config, ConfigError> {
+    fn read(variables: &[(&str, &str)], file: Option<&str>) -> Result<ServerConfig, ConfigError> {
         let folder = tempfile::tempdir().expect("a folder");
         let path = file.map(|text| {
             let path = folder.path().join("rookery.toml");
@@ -176,7 +176,7 @@ mod tests {
             path
         });
         let table = rookery_modules::table(&rookery_modules::Shared::default());
-        Config::load(path.as_deref(), &environment(variables), &table)
+        ServerConfig::load(path.as_deref(), &environment(variables), &table)
     }
 
     #[test]

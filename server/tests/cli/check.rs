@@ -231,7 +231,7 @@ fn programs_read_the_grade_and_people_only_what_matters() {
 
 #[test]
 fn the_running_server_tells_whether_it_is_ready() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let live = ["check", "--live"];
     let none = rig.run(&live);
     assert!(none.code == 75 && none.out.contains("blocked  server         no server runs"), "{}", none.all());

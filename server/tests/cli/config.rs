@@ -52,7 +52,7 @@ fn what_is_no_toml_has_a_line_too() {
 
 #[test]
 fn variables_give_keys_to_every_command_and_win_over_the_file() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let with = |arguments: &[&str], variables: &[(&str, &str)]| {
         let output = rig.command(arguments).envs(variables.iter().copied()).output().expect("a process");
         (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())

@@ -122,7 +122,7 @@ fn tables_become_a_database() {
 
 #[test]
 fn the_api_reads_devices_once_and_follows_them_by_events() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     rig.write("rookery.toml", &format!("{FREE_PORTS}{DEMO}"));
     let may = rig.run(&["token", "add", "reader", "--scope", "readings:read"]).fine();
     let other = rig.run(&["token", "add", "other", "--scope", "statistics:read"]).fine();
@@ -190,7 +190,7 @@ fn the_api_reads_devices_once_and_follows_them_by_events() {
 
 #[test]
 fn without_devices_the_api_has_none() {
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let may = rig.run(&["token", "add", "reader", "--scope", "readings:read"]).fine();
     let (server, said) = rig.serve();
     let words = said.split([' ', '\n']).collect::<Vec<_>>();

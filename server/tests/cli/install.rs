@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use super::rig::Rig;
+use super::rig::CliRig;
 
 /// A site of files, encrypted; it ends with the test.
 struct Files(Child);
@@ -21,7 +21,7 @@ impl Drop for Files {
 #[test]
 fn the_chat_page_is_got_without_npm() {
     rookery_needs::programs(&[("openssl", "openssl")]);
-    let rig = Rig::new();
+    let rig = CliRig::new();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     rig.write("site.pem", &(made.cert.pem() + &made.signing_key.serialize_pem()));
     let package = rig.path(&format!("converse.js/-/converse.js-{}.tgz", rookery_web::chat::package::VERSION));

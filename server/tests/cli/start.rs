@@ -176,7 +176,7 @@ fn who_comes_after_a_long_silence_has_all_the_time_to_log_in() {
 /// nothing to do: the allocator has threads of its own for that.
 #[test]
 fn memory_goes_back_while_nothing_happens() {
-    let rig = Rig::fresh();
+    let rig = CliRig::fresh();
     let (server, _) = rig.serve();
     let threads = fs::read_dir(format!("/proc/{}/task", server.pid())).expect("threads");
     let names: Vec<String> =

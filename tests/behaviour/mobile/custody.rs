@@ -503,7 +503,7 @@ fn a_session_that_is_over_does_not_count_what_was_refused() {
 /// that leaves it out, since it may have heard the first.
 #[test]
 fn a_session_that_is_over_tells_no_less_than_it_has_told() {
-    let mut scene = Scene::new();
+    let mut scene = CustodyScene::new();
     let away = scene.away(0);
     scene.held.set_flowing(false);
     scene.held.fail_one(0, StoreError::Busy);
@@ -547,7 +547,7 @@ fn a_session_that_is_over_does_not_count_what_archives_lack() {
 /// A session that ends and waits for the store when the server stops has been told of its end.
 #[test]
 fn a_session_ends_once_though_the_server_stops_meanwhile() {
-    let mut scene = Scene::new();
+    let mut scene = CustodyScene::new();
     let away = scene.away(0);
     scene.held.set_flowing(false);
     scene.write(&away, "1");
@@ -563,11 +563,11 @@ fn a_session_ends_once_though_the_server_stops_meanwhile() {
     assert!(scene.server.is_finished());
 }
 
-/// What archives refuse when the server stops is not acknowledged without a word.
+/// A message that archives refuse when the server stops is not acknowledged without a word.
 #[test]
 fn a_stop_acknowledges_nothing_that_archives_lack() {
     for is_to_itself in [false, true] {
-        let mut scene = Scene::with(Config::default());
+        let mut scene = CustodyScene::with(Config::default());
         let to = if is_to_itself { scene.romeo.bare().to_owned() } else { scene.juliet.full().to_owned() };
         scene.write(&to, "1");
         scene.server.settle();

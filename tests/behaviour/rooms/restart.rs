@@ -102,13 +102,13 @@ fn who_does_not_outlive_the_restart_leaves() {
     assert_eq!((gone("thirdwitch", &heard), gone("secondwitch", &heard)), (0, 1), "{heard:?}");
 }
 
-/// Whoever does not come back leaves, also while the store is away and the process is late.
+/// Occupants that do not come back leave, also while the store is away and the process is late.
 #[test]
 fn who_does_not_come_back_leaves_whatever_the_store_does() {
     for (fault, is_late) in [(None, true), (Some(StoreError::Busy), false), (Some(StoreError::Busy), true)] {
         let held = Held::new(Memory::stores());
         held.set_flowing(true);
-        let mut s = Scene::with(Config { stores: held.stores(), ..Config::default() }).open("").all_in();
+        let mut s = RoomScene::with(Config { stores: held.stores(), ..Config::default() }).open("").all_in();
         s.hush();
         let ids = [&mut s.crone, &mut s.wiccarocks, &mut s.hag].map(Client::enable);
         s.server.hand_over(AWAY_MS);

@@ -17,7 +17,7 @@ pub struct People {
     pub devices: Vec<(usize, String)>,
     /// The number of rooms.
     pub rooms: usize,
-    /// True if whoever wants to speak in a room enters it first.
+    /// True if a device that wants to speak in a room enters it first.
     pub enters_to_speak: bool,
 }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rookery_testkit::Server;
-use rookery_testkit::bosh::Pending;
+use rookery_testkit::bosh::BoshPending;
 use rookery_testkit::wire::{Item, Wire};
 use rookery_xml::header::Header;
 use rookery_xml::{Element, ns};
@@ -26,7 +26,7 @@ pub(super) struct Requests {
     sid: String,
     rid: u64,
     /// Documents whose answer has not been read, oldest first.
-    open: VecDeque<(String, Pending)>,
+    open: VecDeque<(String, BoshPending)>,
     /// Stanzas that wait for the next request.
     waiting: String,
     items: VecDeque<Item>,

@@ -11,15 +11,15 @@ use rookery_operations::Refusal;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::call::{Call, Reply};
-use super::field::{Field, Kind};
+use super::call::{ApiCall, ApiReply};
+use super::field::{ApiField, ApiFieldKind};
 use super::problem::Problem;
-use crate::body::Coming;
+use crate::body::ComingBytes;
 use crate::readings::{Feed, Place, Told};
 use crate::reply::Body;
 
 /// Answers with a reading for each request.
-pub(super) async fn once(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn once(call: ApiCall) -> Result<ApiReply, Problem> {
     let (mut feed, _place) = open(&call, true)?;
     let mut readings: Vec<Value> = Vec::new();
     let all = async {
@@ -33,17 +33,17 @@ pub(super) async fn once(call: Call) -> Result<Reply, Problem> {
         Ok(())
     };
     timeout(PATIENCE, all).await.map_err(|_| Refusal::Late)??;
-    Ok(Reply::json(&json!({ "readings": readings })))
+    Ok(ApiReply::json(&json!({ "readings": readings })))
 }
 
 /// Answers with each reading as it comes, as an event.
-pub(super) async fn stream(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn stream(call: ApiCall) -> Result<ApiReply, Problem> {
     let (feed, place) = open(&call, false)?;
-    Ok(Reply::coming("text/event-stream", Body::coming(Events { feed, _place: place })))
+    Ok(ApiReply::coming("text/event-stream", Body::coming(Events { feed, _place: place })))
 }
 
 /// Opens a feed for the requests of a call.
-fn open(call: &Call, is_once: bool) -> Result<(Box<dyn Feed>, Place), Problem> {
+fn open(call: &ApiCall, is_once: bool) -> Result<(Box<dyn Feed>, Place), Problem> {
     call.may_all()?;
     let missing = || Problem::missing("no readings are served: see [dpm] in the configuration");
     let readings = call.shared.readings.clone().ok_or_else(missing)?;
@@ -72,7 +72,7 @@ struct Events {
     _place: Place,
 }
 
-impl Coming for Events {
+impl ComingBytes for Events {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let told = ready!(self.feed.poll(context));
         Poll::Ready(told.map(|told| {
@@ -86,9 +86,9 @@ impl Coming for Events {
 }
 
 /// The parameters of both.
-pub(super) const FIELDS: &[Field] = &[Field {
+pub(super) const FIELDS: &[ApiField] = &[ApiField {
     name: "requests",
-    kind: Kind::Text { min: 1, max: MOST_CHARACTERS },
+    kind: ApiFieldKind::Text { min: 1, max: MOST_CHARACTERS },
     is_required: true,
     doc: "Requests for devices as clients of DPM write them, with blanks between them, such as `M:OUTTMP@P,500 B:ARRAY[0:3]`.",
 }];

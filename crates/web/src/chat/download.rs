@@ -9,7 +9,7 @@ use tokio::runtime;
 use tokio::time::timeout;
 
 use super::package::{NAME, VERSION};
-use crate::https::{Failed, exchange, trusting};
+use crate::https::{HttpsFailed, exchange, trusting};
 
 /// Returns where npm's registry, or the one that `registry` names instead, has the package.
 pub fn address(registry: Option<&str>) -> String {
@@ -24,14 +24,14 @@ pub fn address(registry: Option<&str>) -> String {
 /// In words: it can't be reached, isn't there, is too large, or takes longer than ten minutes.
 pub fn download(url: &str, most_bytes: usize) -> Result<Vec<u8>, String> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
-    let told = |error: Failed| format!("{url}: {error}");
+    let told = |error: HttpsFailed| format!("{url}: {error}");
     let got = async {
         let request = Request::get(url).body(Empty::<Bytes>::new())?;
         let exchanged = timeout(PATIENCE, exchange(trusting(None)?, request, most_bytes)).await;
         let (head, bytes) = exchanged.map_err(|_| "it takes too long")??;
         match head.status {
             StatusCode::OK => Ok(bytes.to_vec()),
-            status => Err(Failed::from(format!("it says {status}"))),
+            status => Err(HttpsFailed::from(format!("it says {status}"))),
         }
     };
     runtime.map_err(|error| error.to_string())?.block_on(got).map_err(told)

@@ -123,10 +123,10 @@ pub const KEYS: &[ConfigKey] = &[
         set: |config, given| put(&mut config.dpm.channel_access, address(*given).map(Some)),
         show: |config| match config.dpm.channel_access {
             Some(address) => quoted(&address.to_string()),
-            None => Shown::Unset("\"0.0.0.0:5064\""),
+            None => ShownValue::Unset("\"0.0.0.0:5064\""),
         },
     },
-    Key {
+    ConfigKey {
         table: TABLE,
         name: "keytab",
         doc: "The key of this service in Kerberos. With it clients can prove who they are and set devices; without it nothing can be set.",
