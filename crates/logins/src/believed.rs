@@ -1,7 +1,7 @@
 //! The terms on which a token opens an account: whose it is, and for whom (RFC 7519, OpenID
 //! Connect).
 
-use rookery_tokens::{Claims, Keys, Terms, Token};
+use rookery_tokens::{Claims, ShownToken, TokenKeys, TokenTerms};
 use serde_json::Value;
 
 /// The terms on which a token is believed.
@@ -22,8 +22,8 @@ impl Believed {
     ///
     /// # Errors
     /// The reason why it isn't believed, in words for the log.
-    pub fn claims(&self, keys: &Keys, token: &Token<'_>) -> Result<Claims, String> {
-        keys.claims(token, Terms { issuer: &self.issuer, audience: Some(&self.audience) })
+    pub fn claims(&self, keys: &TokenKeys, token: &ShownToken<'_>) -> Result<Claims, String> {
+        keys.claims(token, TokenTerms { issuer: &self.issuer, audience: Some(&self.audience) })
     }
 
     /// Returns the user whom claims name.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use rookery_base::lock::lock;
 use rookery_hub::{Judgement, SignIn};
-use rookery_tokens::{Keys, Token, end};
+use rookery_tokens::{ShownToken, TokenKeys, end};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex as Turn;
@@ -48,7 +48,7 @@ struct Pauses {
 /// The keys that were read last.
 #[derive(Clone, Default)]
 struct Known {
-    keys: Arc<Keys>,
+    keys: Arc<TokenKeys>,
     places: Option<Places>,
     read: Option<Instant>,
     tried: Option<Instant>,
@@ -160,7 +160,9 @@ impl Issuer {
         }
         let said: Value = serde_json::from_slice(&answer.body).map_err(|error| format!("{}: {error}", places.token))?;
         let token = said.get("id_token").and_then(Value::as_str).unwrap_or_default();
-        let Ok(token) = Token::read(token) else { return Ok(self.refuse("there is no ID token that can be read")) };
+        let Ok(token) = ShownToken::read(token) else {
+            return Ok(self.refuse("there is no ID token that can be read"));
+        };
         let keys = self.keys_for(&token).await?;
         let believed = Believed { audience: vec![client.id.clone()], ..self.believed.clone() };
         let claims = believed.claims(&keys, &token).and_then(|claims| match claims.get("nonce") {
@@ -192,7 +194,7 @@ impl Issuer {
     /// # Errors
     /// The issuer's keys are not known, and it doesn't tell them.
     pub async fn judge(self: Arc<Self>, token: &str) -> Result<Judgement, Away> {
-        let Ok(token) = Token::read(token) else { return Ok(self.refuse("it is no JWT of a known algorithm")) };
+        let Ok(token) = ShownToken::read(token) else { return Ok(self.refuse("it is no JWT of a known algorithm")) };
         let keys = self.keys_for(&token).await?;
         let judged = self.believed.claims(&keys, &token);
         match judged.and_then(|claims| Ok((self.believed.user(&claims)?, end(&claims)))) {
@@ -228,7 +230,7 @@ impl Issuer {
     }
 
     /// Returns the keys to check a token with.
-    async fn keys_for(self: &Arc<Self>, token: &Token<'_>) -> Result<Arc<Keys>, Away> {
+    async fn keys_for(self: &Arc<Self>, token: &ShownToken<'_>) -> Result<Arc<TokenKeys>, Away> {
         let known = lock(&self.known).clone();
         let age = known.read.map(|read| read.elapsed());
         if age.is_some_and(|age| age < LONGEST_KNOWN) && known.keys.have(token) {
@@ -243,7 +245,7 @@ impl Issuer {
     }
 
     /// Reads the keys, unless that was just done.
-    async fn read_again(&self) -> Result<Arc<Keys>, Away> {
+    async fn read_again(&self) -> Result<Arc<TokenKeys>, Away> {
         let _turn = self.reading.lock().await;
         let known = lock(&self.known).clone();
         if !known.may_try(self.pauses) {
@@ -274,7 +276,7 @@ impl Issuer {
     }
 
     /// Reads where the keys are, and then them.
-    async fn fetch(&self) -> Result<(Keys, Option<Places>), String> {
+    async fn fetch(&self) -> Result<(TokenKeys, Option<Places>), String> {
         let [usual, other] = &self.discovery;
         let mut answer = self.web.get(usual).await?;
         if answer.status.as_u16() == 404 {
@@ -296,7 +298,7 @@ impl Issuer {
         if !answer.status.is_success() {
             return Err(format!("{place}: the status {}", answer.status));
         }
-        let keys = Keys::published(&answer.body).map_err(|error| format!("{place}: {error}"))?;
+        let keys = TokenKeys::published(&answer.body).map_err(|error| format!("{place}: {error}"))?;
         Ok((keys, browsers))
     }
 }

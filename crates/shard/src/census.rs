@@ -17,7 +17,7 @@ pub struct ShardCensus {
     /// True if each session is looked at.
     pub is_detailed: bool,
     /// Attempts to log in, and those who vouch for them.
-    pub logins: Logins,
+    pub logins: LoginCensus,
     /// The shards' counters since the start.
     pub counters: Counters,
     /// Accounts with a session.
@@ -41,7 +41,7 @@ pub struct ShardCensus {
 
 /// The counts of logins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Logins {
+pub struct LoginCensus {
     /// Attempts since the start, by their outcome.
     pub tally: AttemptTally,
     /// The sources that others vouch from, by domain and the key of the configuration.

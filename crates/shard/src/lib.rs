@@ -59,7 +59,7 @@ pub mod wires;
 pub mod writing;
 
 pub use attempts::{AttemptCause, AttemptTally, CountsAt, LoginAttempt, Refused, Whence};
-pub use census::{Carrier, Coverage, Logins, ShardCensus};
+pub use census::{Carrier, Coverage, LoginCensus, ShardCensus};
 pub use driver::{Driver, ReadySocket};
 pub use gate::{Gate, LoginTerms};
 pub use mailboxes::{BoshRequest, Envelope, Generation, Handed, MailboxKind, NodeLetter, Outlet, Port, Post, Posted};

@@ -20,7 +20,7 @@ use rookery_observe::{Since, vital};
 use rookery_store::{Background, Stores};
 use tracing::{error, warn};
 
-use crate::census::{Coverage, Logins, ShardCensus};
+use crate::census::{Coverage, LoginCensus, ShardCensus};
 use crate::epoll::{Epoll, EpollNews};
 use crate::gate::Gate;
 use crate::gathered::GatheredCards;
@@ -393,7 +393,7 @@ impl Door {
 
     fn count(&self, is_detailed: bool) -> ShardCensus {
         let coverage = Coverage { shards: self.post.shards(), ..Coverage::default() };
-        let logins = Logins { tally: self.gate.tally(), ..Logins::default() };
+        let logins = LoginCensus { tally: self.gate.tally(), ..LoginCensus::default() };
         let census = ShardCensus { coverage, is_detailed, logins, ..ShardCensus::default() };
         let census = Arc::new(Mutex::new(census));
         self.ask_all(|done| Envelope::Count(census.clone(), done));

@@ -28,13 +28,13 @@ pub struct Background {
     place: Place,
 }
 
-/// Where work is done.
+/// The place where work is done.
 #[derive(Clone, Debug)]
 enum Place {
     Threads(Arc<Crews>),
-    /// Where it is asked for.
+    /// The thread that asks for it.
     Here,
-    /// Where somebody calls [`Desk::run_one`].
+    /// The thread that calls [`Desk::run_one`].
     Desk(Arc<Turns>),
 }
 

@@ -22,14 +22,14 @@ pub type Claims = Map<String, Value>;
 
 /// A token that somebody shows, of which nothing is known to be true.
 #[derive(Debug)]
-pub struct Token<'t> {
+pub struct ShownToken<'t> {
     text: &'t str,
     header: Header,
 }
 
 /// A set of keys.
 #[derive(Default)]
-pub struct Keys(Vec<Key>);
+pub struct TokenKeys(Vec<Key>);
 
 struct Key {
     id: Option<String>,
@@ -39,7 +39,7 @@ struct Key {
 
 /// The terms on which a token is believed, besides its signature and its times.
 #[derive(Debug, Clone, Copy)]
-pub struct Terms<'a> {
+pub struct TokenTerms<'a> {
     /// The issuer, as it names itself.
     pub issuer: &'a str,
     /// Those for whom a token may be made; one of them has to be named in it. `None` takes tokens
@@ -47,7 +47,7 @@ pub struct Terms<'a> {
     pub audience: Option<&'a [String]>,
 }
 
-impl<'t> Token<'t> {
+impl<'t> ShownToken<'t> {
     /// Reads the header of a token.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl<'t> Token<'t> {
     }
 }
 
-impl Keys {
+impl TokenKeys {
     /// Reads a set of keys that an issuer publishes (RFC 7517 §5). Those that can't sign tokens, or
     /// that the library doesn't know, are left out; secret ones (`oct`) as well, since no issuer
     /// publishes them.
@@ -116,7 +116,7 @@ impl Keys {
     }
 
     /// Returns whether there is a key that a token may be signed with, going by what it says.
-    pub fn have(&self, token: &Token<'_>) -> bool {
+    pub fn have(&self, token: &ShownToken<'_>) -> bool {
         self.0.iter().any(|key| key.may_have_signed(&token.header))
     }
 
@@ -126,7 +126,7 @@ impl Keys {
     /// # Errors
     ///
     /// The reason why it isn't believed, in words for the log.
-    pub fn claims(&self, token: &Token<'_>, terms: Terms<'_>) -> Result<Claims, String> {
+    pub fn claims(&self, token: &ShownToken<'_>, terms: TokenTerms<'_>) -> Result<Claims, String> {
         let mut validation = Validation::new(token.header.alg);
         validation.set_issuer(&[terms.issuer]);
         validation.validate_nbf = true;
@@ -211,7 +211,7 @@ impl Key {
     }
 }
 
-impl fmt::Debug for Keys {
+impl fmt::Debug for TokenKeys {
     /// Shows no key, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} keys", self.0.len())
@@ -243,36 +243,37 @@ mod tests {
 
     #[test]
     fn keys_that_are_not_for_tokens_are_left_out() {
-        let published = |keys: &[String]| Keys::published(&set(keys)).unwrap().len();
+        let published = |keys: &[String]| TokenKeys::published(&set(keys)).unwrap().len();
         assert_eq!(published(&[rsa(r#", "use": "sig""#), rsa("")]), 2);
         assert_eq!(published(&[rsa(r#", "use": "enc""#), rsa(r#", "alg": "RSA-OAEP""#)]), 0);
         assert_eq!(published(&[SECRET.into(), r#"{"kty": "new"}"#.into(), rsa("")]), 1);
-        assert!(Keys::published(b"{}").is_err() && Keys::published(b"nothing").is_err());
+        assert!(TokenKeys::published(b"{}").is_err() && TokenKeys::published(b"nothing").is_err());
         assert_eq!(published(&vec![rsa(""); 200]), MOST_KEYS);
     }
 
     #[test]
     fn an_operator_is_told_which_keys_are_no_use() {
-        let written = |keys: &[String]| Keys::written(&set(keys)).map(|keys| keys.len());
+        let written = |keys: &[String]| TokenKeys::written(&set(keys)).map(|keys| keys.len());
         assert_eq!(written(&[SECRET.into(), r#"{"kty": "new"}"#.into(), rsa("")]), Ok(2));
         assert!(written(&[rsa(r#", "use": "enc""#)]).unwrap_err().contains("there is no key in it"));
         assert!(written(&[r#"{"kty": "RSA", "n": "AQAB"}"#.into()]).unwrap_err().contains("a key can't be used"));
-        assert!(Keys::written(b"[]").unwrap_err().contains("it has no `keys`"));
+        assert!(TokenKeys::written(b"[]").unwrap_err().contains("it has no `keys`"));
     }
 
     #[test]
     fn a_token_is_believed_on_terms() {
-        let keys = Keys::written(&set(&[SECRET.to_owned()])).unwrap();
+        let keys = TokenKeys::written(&set(&[SECRET.to_owned()])).unwrap();
         let now = get_current_timestamp();
         let sign = |claims: Value| {
             encode(&Header::new(Algorithm::HS256), &claims, &EncodingKey::from_secret(b"secret")).unwrap()
         };
         let audience = ["chat".to_owned()];
-        let terms = Terms { issuer: "i", audience: Some(&audience) };
-        let believed = |claims: Value, terms: Terms<'_>| keys.claims(&Token::read(&sign(claims)).unwrap(), terms);
+        let terms = TokenTerms { issuer: "i", audience: Some(&audience) };
+        let believed =
+            |claims: Value, terms: TokenTerms<'_>| keys.claims(&ShownToken::read(&sign(claims)).unwrap(), terms);
         let good = json!({ "iss": "i", "aud": "chat", "exp": now + 600 });
         assert_eq!(end(&believed(good.clone(), terms).unwrap()), Some(now + 600));
-        assert!(believed(json!({ "iss": "i", "exp": now + 600 }), Terms { audience: None, ..terms }).is_ok());
+        assert!(believed(json!({ "iss": "i", "exp": now + 600 }), TokenTerms { audience: None, ..terms }).is_ok());
         for (what, claims) in [
             ("of another", json!({ "iss": "j", "aud": "chat", "exp": now + 600 })),
             ("of nobody", json!({ "aud": "chat", "exp": now + 600 })),
@@ -284,8 +285,8 @@ mod tests {
         ] {
             assert!(believed(claims, terms).is_err(), "{what}");
         }
-        let public = Keys::published(&set(&[rsa(""), SECRET.to_owned()])).unwrap();
-        assert_eq!(public.claims(&Token::read(&sign(good)).unwrap(), terms), Err("no key is for it".to_owned()));
+        let public = TokenKeys::published(&set(&[rsa(""), SECRET.to_owned()])).unwrap();
+        assert_eq!(public.claims(&ShownToken::read(&sign(good)).unwrap(), terms), Err("no key is for it".to_owned()));
     }
 
     #[test]

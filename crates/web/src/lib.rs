@@ -29,8 +29,8 @@
 //! the process takes. [`samples`] are what the graphs of the admin page are drawn from,
 //! [`history`] their past; [`bounds`] is what strangers can take of all that. [`comparison`] is
 //! what differs between the server and its configuration, [`records`] what DNS says of its domains,
-//! `doctor` what is wrong with the server; `https` asks others. [`readings`] is how devices are read
-//! for the API.
+//! `doctor` what is wrong with the server; `https` asks others. [`readings`] is how devices are
+//! read for the API.
 
 mod accept;
 mod access;
@@ -224,7 +224,7 @@ pub(crate) struct WebShared {
     pub watching: api::top::Watching,
     /// The part that reads devices, if there is one, and the feeds that are open.
     pub readings: Option<Arc<dyn readings::Readings>>,
-    pub feeds: readings::Open,
+    pub feeds: readings::OpenFeeds,
     /// Requests of BOSH that wait for their answers.
     pub waiting: AtomicUsize,
     pub encoder: coding::Encoder,
@@ -295,7 +295,7 @@ pub fn start(listeners: Vec<WebListener>, settings: WebSettings, reach: Reach) -
         counts,
         watching: api::top::Watching::default(),
         readings,
-        feeds: readings::Open::default(),
+        feeds: readings::OpenFeeds::default(),
         waiting: AtomicUsize::new(0),
         encoder: coding::Encoder::default(),
     });

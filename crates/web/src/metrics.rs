@@ -451,7 +451,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use rookery_shard::{Coverage, Logins};
+    use rookery_shard::{Coverage, LoginCensus};
 
     #[test]
     fn every_sample_has_a_head_and_follows_the_conventions() {
@@ -539,7 +539,7 @@ mod tests {
         let mut seen = SourceSeen { name: "ldap", ..SourceSeen::default() };
         seen.seconds.record(1000);
         let sources = [(("example.org".to_owned(), "ldap"), seen)].into();
-        let logins = Logins { sources, ..Logins::default() };
+        let logins = LoginCensus { sources, ..LoginCensus::default() };
         page(
             &ShardCensus { by_domain, counters, logins, ..ShardCensus::default() },
             &counts,

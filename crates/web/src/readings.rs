@@ -37,29 +37,29 @@ pub enum Told {
 
 /// The feeds that are open, by host.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Open(Arc<Mutex<HashMap<IpAddr, usize>>>);
+pub(crate) struct OpenFeeds(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
 /// The right to one more feed. Dropping it gives it back.
 #[derive(Debug)]
-pub(crate) struct Place {
-    open: Open,
+pub(crate) struct FeedPlace {
+    open: OpenFeeds,
     from: IpAddr,
 }
 
-impl Open {
+impl OpenFeeds {
     /// Returns the right to a feed for a host; `None` if there are as many as there may be.
-    pub fn enter(&self, from: IpAddr) -> Option<Place> {
+    pub fn enter(&self, from: IpAddr) -> Option<FeedPlace> {
         let mut open = lock(&self.0);
         let (all, own) = (open.values().sum::<usize>(), open.get(&from).copied().unwrap_or_default());
         if all >= MOST || own >= MOST_OF_ADDRESS {
             return None;
         }
         *open.entry(from).or_default() += 1;
-        Some(Place { open: self.clone(), from })
+        Some(FeedPlace { open: self.clone(), from })
     }
 }
 
-impl Drop for Place {
+impl Drop for FeedPlace {
     fn drop(&mut self) {
         let mut open = lock(&self.open.0);
         if let Some(own) = open.get_mut(&self.from) {
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_host_has_so_many_feeds_and_gets_new_ones_when_old_ones_end() {
-        let (open, host) = (Open::default(), IpAddr::from([10, 0, 0, 1]));
+        let (open, host) = (OpenFeeds::default(), IpAddr::from([10, 0, 0, 1]));
         let mut places: Vec<_> = (0..MOST_OF_ADDRESS).map(|_| open.enter(host).expect("a place")).collect();
         assert!(open.enter(host).is_none());
         let _other = open.enter(IpAddr::from([10, 0, 0, 2])).expect("others have theirs");

@@ -27,7 +27,7 @@ pub struct Environment {
 
 /// The variables of an environment as TOML.
 #[derive(Debug, Default)]
-pub struct Written {
+pub struct WrittenVariables {
     /// The text.
     pub text: String,
     /// The variables with the places in the text where they begin, in their order.
@@ -59,19 +59,19 @@ impl Environment {
     }
 
     /// Writes them as a text of TOML.
-    pub fn written(&self, table: &[Box<dyn Module>]) -> Written {
-        let mut written = Written::default();
+    pub fn written(&self, table: &[Box<dyn Module>]) -> WrittenVariables {
+        let mut written = WrittenVariables::default();
         for (name, value) in &self.variables {
             let parts = parts(name);
             let key: Vec<String> = parts.iter().map(|part| quote(part.as_str())).collect();
             written.places.push((written.text.len(), name.clone()));
-            written.text += &format!("{} = {}\n", key.join("."), Place::find(&parts, table).write(value));
+            written.text += &format!("{} = {}\n", key.join("."), VariablePlace::find(&parts, table).write(value));
         }
         written
     }
 }
 
-impl Written {
+impl WrittenVariables {
     /// Returns the name of the variable that a place in the text is of.
     pub fn variable(&self, at: usize) -> Option<&str> {
         let after = self.places.partition_point(|(start, _)| *start <= at);
@@ -80,30 +80,30 @@ impl Written {
 }
 
 /// The place of a value: what it would be given to.
-enum Place<'a> {
+enum VariablePlace<'a> {
     Key(&'static keys::ConfigKey),
     Switch,
     Option(&'a rookery_hub::OptionSpec),
     Nowhere,
 }
 
-impl<'a> Place<'a> {
-    fn find(parts: &[String], table: &'a [Box<dyn Module>]) -> Place<'a> {
+impl<'a> VariablePlace<'a> {
+    fn find(parts: &[String], table: &'a [Box<dyn Module>]) -> VariablePlace<'a> {
         let (name, above) = match parts.split_last() {
             Some((name, above)) => (name.as_str(), above.join(".")),
-            None => return Place::Nowhere,
+            None => return VariablePlace::Nowhere,
         };
         if let Some(key) = keys::all().find(|key| key.table == above && key.name == name) {
-            return Place::Key(key);
+            return VariablePlace::Key(key);
         }
         let module = above.strip_prefix(MODULES).and_then(|rest| rest.strip_prefix('.'));
         let Some(module) = module.and_then(|module| table.iter().find(|known| known.name() == module)) else {
-            return Place::Nowhere;
+            return VariablePlace::Nowhere;
         };
         match module.options().iter().find(|spec| spec.key == name) {
-            _ if name == ENABLED => Place::Switch,
-            Some(spec) => Place::Option(spec),
-            None => Place::Nowhere,
+            _ if name == ENABLED => VariablePlace::Switch,
+            Some(spec) => VariablePlace::Option(spec),
+            None => VariablePlace::Nowhere,
         }
     }
 
@@ -129,23 +129,23 @@ impl<'a> Place<'a> {
         let Ok(value) = DeValue::parse(text) else { return false };
         let given = GivenValue::new(&value);
         match self {
-            Place::Key(key) => (key.set)(&mut ServerConfig::defaults(&[]), &given).is_ok(),
-            Place::Switch => given.switch().is_ok(),
-            Place::Option(spec) => {
+            VariablePlace::Key(key) => (key.set)(&mut ServerConfig::defaults(&[]), &given).is_ok(),
+            VariablePlace::Switch => given.switch().is_ok(),
+            VariablePlace::Option(spec) => {
                 given.like(spec.key, &(spec.default)()).is_ok_and(|value| (spec.check)(&value).is_ok())
             }
-            Place::Nowhere => false,
+            VariablePlace::Nowhere => false,
         }
     }
 
     fn wants_list(&self) -> bool {
         match self {
-            Place::Key(key) => match (key.show)(&ServerConfig::defaults(&[])) {
+            VariablePlace::Key(key) => match (key.show)(&ServerConfig::defaults(&[])) {
                 ShownValue::Value(value) => value.starts_with('['),
                 ShownValue::Unset(example) => example.starts_with('['),
             },
-            Place::Option(spec) => matches!((spec.default)(), Value::List(_)),
-            Place::Switch | Place::Nowhere => false,
+            VariablePlace::Option(spec) => matches!((spec.default)(), Value::List(_)),
+            VariablePlace::Switch | VariablePlace::Nowhere => false,
         }
     }
 }

@@ -75,7 +75,7 @@ mod test {
         rig.write("rookery.toml", &with(&table));
     }
 
-    /// The directory has more entries than it gives to us: rosters stay as they are, and the log
+    /// Leaves rosters as they are where the directory has more entries than it gives to us; the log
     /// says what can be done.
     pub fn a_limit_of_a_directory_is_named() {
         let rig = CliRig::fresh();

@@ -9,14 +9,14 @@ use super::proofs::{own_certificate, server_with};
 use super::{chat, plain, server};
 
 /// Two servers with a user of each, whom others take at their word or by dialback.
-struct Pair {
+struct LoopedServers {
     internet: Internet,
     a: Server,
     romeo: Client,
     juliet: Client,
 }
 
-impl Pair {
+impl LoopedServers {
     fn new(policy: Policy) -> Self {
         let internet = Internet::default();
         let [a, b] = ["a.example", "b.example"].map(|domain| match policy {
@@ -67,7 +67,7 @@ const IN_AN_HOUR: usize = 24;
 #[test]
 fn two_domains_that_point_to_each_other_are_called_seldom() {
     for policy in POLICIES {
-        let mut pair = Pair::new(policy);
+        let mut pair = LoopedServers::new(policy);
         pair.swap("a.example", "b.example");
         for number in 0..10 {
             chat(&mut pair.romeo, "juliet@b.example/balcony", &number.to_string());
@@ -83,7 +83,7 @@ fn two_domains_that_point_to_each_other_are_called_seldom() {
 #[test]
 fn names_that_nobody_serves_lead_two_servers_nowhere() {
     for policy in POLICIES {
-        let mut pair = Pair::new(policy);
+        let mut pair = LoopedServers::new(policy);
         pair.internet.say("x.example", pair.internet.says("b.example"));
         pair.internet.say("y.example", pair.internet.says("a.example"));
         let calls = pair.writes_for_an_hour(["somebody@x.example", "somebody@y.example"]);
@@ -95,7 +95,7 @@ fn names_that_nobody_serves_lead_two_servers_nowhere() {
 /// itself: that one asks itself, says no, and has called nobody.
 #[test]
 fn a_question_of_dialback_that_comes_home_asks_nobody_further() {
-    let mut pair = Pair::new(Policy::Dialback);
+    let mut pair = LoopedServers::new(Policy::Dialback);
     pair.internet.say("a.example", pair.internet.says("b.example"));
     chat(&mut pair.romeo, "juliet@b.example/balcony", "1");
     assert!(xml(&pair.romeo.expect_element()).contains("remote-server-timeout"));
@@ -109,7 +109,7 @@ fn a_question_of_dialback_that_comes_home_asks_nobody_further() {
 /// A stranger names domains that lead from each server to the other one, again and again.
 #[test]
 fn a_stranger_has_two_servers_ask_each_other_seldom() {
-    let pair = Pair::new(Policy::Dialback);
+    let pair = LoopedServers::new(Policy::Dialback);
     for number in 0..40 {
         let there = pair.internet.says(if number % 2 == 0 { "b.example" } else { "a.example" });
         pair.internet.say(&format!("x{number}.example"), there);

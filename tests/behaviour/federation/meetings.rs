@@ -7,7 +7,7 @@ use rookery_testkit::{Client, Config, Internet, Server};
 use super::proofs::{own_certificate, server_with};
 use super::{chat, names, plain, start};
 
-/// Two servers of several shards each, the first with these settings.
+/// Returns two servers of several shards each, the first with these settings.
 fn both(internet: &Internet, change: fn(&mut Settings)) -> [Server; 2] {
     let meet = |domain, change| {
         start(domain, Config { shards: 3, ..Config::default() }, internet.meeting(&names(domain), change))
@@ -28,7 +28,7 @@ impl Talk {
         Self { romeo, juliet, said: 0 }
     }
 
-    /// Both say as much before either server has done anything, and both hear all of it.
+    /// Lets both say as much before either server has done anything: both hear all of it.
     fn at_once(&mut self, messages: usize) {
         let expected: Vec<String> = (self.said..self.said + messages).map(|number| number.to_string()).collect();
         self.said += messages;

@@ -3,14 +3,14 @@
 
 use std::fmt;
 
-use rookery_tokens::{Keys, Terms, Token, end};
+use rookery_tokens::{ShownToken, TokenKeys, TokenTerms, end};
 use serde_json::Value;
 
 use super::acceptor::Peer;
 
 /// Keys of an issuer of tokens.
 pub struct IssuerKeys {
-    keys: Keys,
+    keys: TokenKeys,
     issuer: String,
     audience: Option<[String; 1]>,
     realm: String,
@@ -24,7 +24,7 @@ impl IssuerKeys {
     /// Words that say what is wrong: it is no set of keys, one can't be used, or there is none in
     /// it that tokens can be checked with.
     pub fn read(text: &str, issuer: &str, audience: Option<&str>, realm: Option<&str>) -> Result<Self, String> {
-        let keys = Keys::written(text.as_bytes())?;
+        let keys = TokenKeys::written(text.as_bytes())?;
         let (issuer, audience) = (issuer.to_owned(), audience.map(|audience| [audience.to_owned()]));
         Ok(Self { keys, realm: realm.unwrap_or(&issuer).to_owned(), issuer, audience })
     }
@@ -35,8 +35,8 @@ impl IssuerKeys {
     /// # Errors
     /// The reason in words, for our log.
     pub fn check(&self, token: &str, now: u64) -> Result<Peer, String> {
-        let terms = Terms { issuer: &self.issuer, audience: self.audience.as_ref().map(<[String; 1]>::as_slice) };
-        let claims = self.keys.claims(&Token::read(token)?, terms)?;
+        let terms = TokenTerms { issuer: &self.issuer, audience: self.audience.as_ref().map(<[String; 1]>::as_slice) };
+        let claims = self.keys.claims(&ShownToken::read(token)?, terms)?;
         let subject = claims.get("sub").and_then(Value::as_str).ok_or("it has no subject")?;
         if subject.is_empty() || self.is_other(subject) {
             return Err(format!("its subject {subject:?} is of another realm"));

@@ -15,7 +15,7 @@ use super::call::{ApiCall, ApiReply};
 use super::field::{ApiField, ApiFieldKind};
 use super::problem::Problem;
 use crate::body::ComingBytes;
-use crate::readings::{Feed, Place, Told};
+use crate::readings::{Feed, FeedPlace, Told};
 use crate::reply::Body;
 
 /// Answers with a reading for each request.
@@ -43,7 +43,7 @@ pub(super) async fn stream(call: ApiCall) -> Result<ApiReply, Problem> {
 }
 
 /// Opens a feed for the requests of a call.
-fn open(call: &ApiCall, is_once: bool) -> Result<(Box<dyn Feed>, Place), Problem> {
+fn open(call: &ApiCall, is_once: bool) -> Result<(Box<dyn Feed>, FeedPlace), Problem> {
     call.may_all()?;
     let missing = || Problem::missing("no readings are served: see [dpm] in the configuration");
     let readings = call.shared.readings.clone().ok_or_else(missing)?;
@@ -69,7 +69,7 @@ fn open(call: &ApiCall, is_once: bool) -> Result<(Box<dyn Feed>, Place), Problem
 #[derive(Debug)]
 struct Events {
     feed: Box<dyn Feed>,
-    _place: Place,
+    _place: FeedPlace,
 }
 
 impl ComingBytes for Events {

@@ -193,7 +193,8 @@ impl FrontEnd for Channels {
         None
     }
 
-    /// There are as many channels as the device file names at most, and entries as requests.
+    /// Returns `None`: there are as many channels as the device file names at most, and entries as
+    /// requests.
     fn events_left(&self) -> Option<usize> {
         None
     }
