@@ -214,6 +214,33 @@ fn who_writes_to_a_component_that_is_away_is_told() {
     romeo.expect(&refused);
 }
 
+/// What is on its way when this server ends a component's stream arrives before the end of that, and
+/// doesn't come back as well (RFC 6120 §8.3.1).
+#[test]
+fn what_a_component_still_gets_does_not_come_back() {
+    let server = server();
+    let mut bridge = server.component(BRIDGE);
+    bridge.set_reading(false);
+    let mut romeo = server.online("romeo/orchard");
+    let body = "x".repeat(60_000);
+    for number in 0..300 {
+        romeo.send(&format!("<message id='{number}' to='x@bridge.example.org'><body>{body}</body></message>"));
+        server.advance(10_000);
+        romeo.expect_alive();
+    }
+    bridge.send("<message from='x@somewhere.example' to='romeo@example.org'/>");
+    bridge.set_reading(true);
+    let ids = |client: &mut Client| -> Vec<String> {
+        let elements = client.all_to_the_end().into_iter();
+        elements.filter_map(|element| element.attr("id").map(str::to_owned)).collect()
+    };
+    let arrived = ids(&mut bridge);
+    let back: Vec<String> =
+        romeo.all().iter().filter_map(|element| element.attr("id").map(str::to_owned)).collect();
+    assert!(!arrived.is_empty() && arrived.iter().all(|id| !back.contains(id)), "{arrived:?} {back:?}");
+    assert_eq!(arrived.len() + back.len(), 300, "{arrived:?} {back:?}");
+}
+
 #[test]
 fn several_connections_share_the_load_and_keep_the_order_of_each_sender() {
     let server = server();

@@ -182,7 +182,6 @@ impl Servers {
     pub(crate) fn detach(&mut self, key: Key) {
         let Some(attached) = self.attached_mut(key) else { return };
         let name = Box::<str>::from(attached.machine.name());
-        let written = std::mem::take(&mut attached.written);
         let waiting = attached.queue.take();
         attached.queue.connected();
         let Some(keys) = self.components.get_mut(&name) else { return };
@@ -196,10 +195,16 @@ impl Servers {
         if connections < before {
             info!(component = &*name, connections, "a connection of a component is gone");
         }
-        for stanza in written {
+        waiting.into_iter().for_each(|stanza| self.send_to_component(stanza));
+    }
+
+    /// Gives back what a connection has not taken that is gone. One that this server ends takes
+    /// first what was written.
+    pub(crate) fn give_back_written(&mut self, key: Key) {
+        let Some(attached) = self.attached_mut(key) else { return };
+        for stanza in std::mem::take(&mut attached.written) {
             self.bounce(stanza, Condition::RemoteServerTimeout);
         }
-        waiting.into_iter().for_each(|stanza| self.send_to_component(stanza));
     }
 
     /// Ends a component's stream with an error.

@@ -382,6 +382,7 @@ impl Servers {
             Machine::Out { .. } if !stream.ended => self.attempt_failed(key, reason),
             Machine::Component(_) => {
                 self.detach(key);
+                self.give_back_written(key);
                 self.remove(key);
             }
             Machine::In { machine, .. } => {

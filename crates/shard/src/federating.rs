@@ -443,9 +443,8 @@ impl<D: Driver> Shard<D> {
             wire.unsent = Vec::new();
             if wire.ending {
                 self.driver.system.shutdown(&wire.socket);
-            } else {
-                federating.servers.drained(key);
             }
+            federating.servers.drained(key);
         }
         self.show_interest(federating, key);
     }
