@@ -235,8 +235,7 @@ fn what_a_component_still_gets_does_not_come_back() {
         elements.filter_map(|element| element.attr("id").map(str::to_owned)).collect()
     };
     let arrived = ids(&mut bridge);
-    let back: Vec<String> =
-        romeo.all().iter().filter_map(|element| element.attr("id").map(str::to_owned)).collect();
+    let back: Vec<String> = romeo.all().iter().filter_map(|element| element.attr("id").map(str::to_owned)).collect();
     assert!(!arrived.is_empty() && arrived.iter().all(|id| !back.contains(id)), "{arrived:?} {back:?}");
     assert_eq!(arrived.len() + back.len(), 300, "{arrived:?} {back:?}");
 }

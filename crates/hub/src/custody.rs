@@ -179,6 +179,16 @@ impl Ledger {
         self.sure
     }
 
+    /// Returns the same for a client that hears nothing more behind it: nothing from the first
+    /// refusal on that it isn't known to have heard of, unless it was told that already. It sends
+    /// again what it may have got an error for, rather than not what it has heard nothing of.
+    pub(crate) fn tell_last(&mut self) -> u32 {
+        let left = |count: u32| self.handled.wrapping_sub(count);
+        let count = self.doubt().unwrap_or(self.sure);
+        self.told = if left(count) > left(self.told) { self.told } else { count };
+        self.told
+    }
+
     /// Returns whether nobody is at work on anything that the client has sent.
     pub fn is_settled(&mut self) -> bool {
         let is_settled =
@@ -290,6 +300,21 @@ mod tests {
 
     fn is_ready(settled: &mut Awaited<()>) -> bool {
         std::pin::Pin::new(settled).poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn the_last_count_leaves_out_what_was_refused_and_perhaps_not_heard_of() {
+        let mut ledger = Ledger::default();
+        drop(ledger.count());
+        assert!(ledger.is_settled());
+        assert_eq!(ledger.tell(), 1);
+        let refused = ledger.count();
+        refused.refuse();
+        drop(refused);
+        drop(ledger.count());
+        assert!(ledger.is_settled());
+        assert_eq!(ledger.tell_last(), 1, "the second was refused, and the third comes behind it");
+        assert_eq!((ledger.tell(), ledger.tell_last()), (3, 3), "what was told holds");
     }
 
     #[test]

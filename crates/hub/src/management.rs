@@ -209,10 +209,12 @@ impl World {
         if self.is_detached(link) {
             return;
         }
+        let is_last = self.is_stopping();
         let Some(ledger) = self.ledger(link) else { return };
         ledger.unanswered = false;
+        let handled = if is_last { ledger.tell_last() } else { ledger.tell() };
         let mut answer = Writer::with_ns("a", ns::SM);
-        answer.attr("h", &ledger.tell().to_string());
+        answer.attr("h", &handled.to_string());
         self.outboxes.push_element(link, &Packet::element(&answer.finish()));
     }
 
