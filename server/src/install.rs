@@ -45,15 +45,20 @@ fn get(from: Option<&str>, folder: &Folder) -> Result<Vec<u8>, CommandFailure> {
     }
     let url = match from {
         Some(url) if url.starts_with("https://") => url.to_owned(),
-        Some(what) => {
-            let what = format!("npm isn't here, which would get {what}: name a file, or an address with https://");
-            return Err(CommandFailure::Failed(what));
-        }
-        // npm's own variable, for a mirror.
-        None => address(std::env::var("npm_config_registry").ok().as_deref()),
+        Some(what) => return Err(npm_is_missing(what, "name a file, or an address with https://")),
+        None => match std::env::var("npm_config_registry") {
+            Ok(registry) => address(&registry),
+            Err(_) => {
+                return Err(npm_is_missing(NAME, "set npm_config_registry, or name the package with --from FILE"));
+            }
+        },
     };
     download(&url, MOST_BYTES as usize)
         .map_err(|error| CommandFailure::Failed(format!("{error}; name the package with --from FILE, if you have it")))
+}
+
+fn npm_is_missing(what: &str, instead: &str) -> CommandFailure {
+    CommandFailure::Failed(format!("npm isn't here, which would get {what}: {instead}"))
 }
 
 /// Lets npm get a package, by name or address; `None` if there is no npm.

@@ -214,8 +214,8 @@ fn who_writes_to_a_component_that_is_away_is_told() {
     romeo.expect(&refused);
 }
 
-/// What is on its way when this server ends a component's stream arrives before the end of that, and
-/// doesn't come back as well (RFC 6120 §8.3.1).
+/// Stanzas that are on their way to a component arrive before the end of a stream that this server
+/// ends, and don't come back as well (RFC 6120 §8.3.1).
 #[test]
 fn what_a_component_still_gets_does_not_come_back() {
     let server = server();

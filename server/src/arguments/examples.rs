@@ -237,7 +237,7 @@ Examples:
   rookery web install
   rookery web install --from converse.js-14.0.0.tgz
 
-Without --from, npm gets it from the registry that it is set up for; where there is no npm, the server asks the registry itself.";
+Without --from, npm gets it from the registry that it is set up for; where there is no npm, the server asks\nthe one that npm_config_registry names.";
 
 pub(super) const CONFIG: &str = "\
 Examples:

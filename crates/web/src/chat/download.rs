@@ -11,10 +11,9 @@ use tokio::time::timeout;
 use super::package::{NAME, VERSION};
 use crate::https::{HttpsFailed, exchange, trusting};
 
-/// Returns where npm's registry, or the one that `registry` names instead, has the package.
-pub fn address(registry: Option<&str>) -> String {
-    let registry = registry.unwrap_or(REGISTRY).trim_end_matches('/');
-    format!("{registry}/{NAME}/-/{NAME}-{VERSION}.tgz")
+/// Returns where a registry of npm's packages has the package.
+pub fn address(registry: &str) -> String {
+    format!("{}/{NAME}/-/{NAME}-{VERSION}.tgz", registry.trim_end_matches('/'))
 }
 
 /// Gets what is at an address that begins with `https://`, of which there are so many bytes at
@@ -37,8 +36,6 @@ pub fn download(url: &str, most_bytes: usize) -> Result<Vec<u8>, String> {
     runtime.map_err(|error| error.to_string())?.block_on(got).map_err(told)
 }
 
-/// npm's own, where nothing else is set.
-const REGISTRY: &str = "https://registry.npmjs.org";
 /// The time for all of it, by a slow line.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -49,8 +46,8 @@ mod tests {
     #[test]
     fn a_registry_has_the_package_below_its_name() {
         let file = format!("/converse.js/-/converse.js-{VERSION}.tgz");
-        assert_eq!(address(None), format!("https://registry.npmjs.org{file}"));
-        assert_eq!(address(Some("https://npm.example.org/all/")), format!("https://npm.example.org/all{file}"));
+        assert_eq!(address("https://npm.example.org/all/"), format!("https://npm.example.org/all{file}"));
+        assert_eq!(address("https://npm.example.org"), format!("https://npm.example.org{file}"));
     }
 
     #[test]
