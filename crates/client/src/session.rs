@@ -15,10 +15,10 @@ use crate::{SessionError, words};
 ///
 /// ```no_run
 /// # use std::{io::{Read, Write}, net::TcpStream, sync::Arc};
-/// # use rookery_client::{Session, SessionTerms};
+/// # use rookery_client::{ClientSession, SessionTerms};
 /// # fn run(terms: Arc<SessionTerms>) -> Result<(), Box<dyn std::error::Error>> {
 /// let (mut socket, mut out) = (TcpStream::connect("chat.example.org:5222")?, Vec::new());
-/// let mut session = Session::start(&terms, "romeo".to_owned(), false, &mut out)?;
+/// let mut session = ClientSession::start(&terms, "romeo".to_owned(), false, &mut out)?;
 /// let mut buffer = [0; 4096];
 /// loop {
 ///     socket.write_all(&out)?;
