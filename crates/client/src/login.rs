@@ -1,9 +1,9 @@
 //! From the first byte to a bound resource, the client's side (RFC 6120 §4 to §7).
 //!
 //! STARTTLS, SASL and binding are done as the server's features say, and the session request of RFC
-//! 3921 where a server still requires it. TLS itself is the caller's: see [`Session`].
+//! 3921 where a server still requires it. TLS itself is the caller's: see [`ClientSession`].
 //!
-//! [`Session`]: crate::Session
+//! [`ClientSession`]: crate::ClientSession
 
 use std::fmt;
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 //! machines.
 //!
 //! Bytes of SASL messages go in, bytes and decisions come out. No socket, no clock, no account
-//! storage: the server side stops at [`server::Step::NeedCredentials`] or [`server::Step::Verify`]
-//! and goes on when the caller has looked the account up, which may take as long as a database
-//! takes.
+//! storage: the server side stops at [`server::ServerStep::NeedCredentials`] or
+//! [`server::ServerStep::Verify`] and goes on when the caller has looked the account up, which may
+//! take as long as a database takes.
 //!
 //! # Why not a SASL framework
 //!

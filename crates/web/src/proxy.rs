@@ -63,7 +63,7 @@ fn source(family: u8, addresses: &[u8]) -> Result<Option<SocketAddr>, &'static s
 /// The true address of a client, and whether the way from there is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
-    /// The client's address; that of a proxy before it if the [way](Way) isn't known.
+    /// The client's address; that of a proxy before it if the [way](RequestWay) isn't known.
     pub address: SocketAddr,
     /// The way on which it came here.
     pub way: RequestWay,

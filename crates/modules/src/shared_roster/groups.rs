@@ -121,7 +121,7 @@ impl RosterGroups {
         self.relation_of(&self.groups_of(owner), contact)
     }
 
-    /// Returns the same for whatever account has this [key](Groups::key).
+    /// Returns the same for whatever account has this [key](RosterGroups::key).
     pub fn relation_of(&self, mine: &[usize], contact: JidRef<'_>) -> Subscription {
         let theirs = self.groups_of(contact);
         Subscription::new(self.shows(&theirs, mine), self.shows(mine, &theirs))
