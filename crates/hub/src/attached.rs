@@ -1,7 +1,7 @@
 //! The components of a cluster: each may connect to any node.
 //!
-//! What is for a component passes the home of its name, as what is for other servers does. A
-//! component stays where it has connected, though: on the shard of that process which stands for
+//! Stanzas for a component pass the home of its name, as those for other servers do. A component
+//! stays where it has connected, though: on the shard of that process which stands for
 //! its name. The home is told, and sends on.
 //!
 //! # Invariants
