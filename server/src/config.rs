@@ -238,13 +238,26 @@ pub struct Cluster {
     pub redis: Option<String>,
     /// The name under which clients reach this node and no other.
     pub public_host: Option<String>,
+    /// Says how clients find the home of their account, if nodes have public hosts.
+    pub steer: ClusterSteering,
     /// Seconds after which a silent node is taken to be gone.
     pub lease_seconds: u64,
 }
 
+/// Says whether clients are sent to the node that is home to their account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClusterSteering {
+    /// They stay where they have connected.
+    Off,
+    /// They are told where to resume their sessions.
+    Resume,
+    /// They are sent there when they have logged in, too.
+    Login,
+}
+
 impl Default for Cluster {
     fn default() -> Cluster {
-        Cluster { node: None, redis: None, public_host: None, lease_seconds: 4 }
+        Cluster { node: None, redis: None, public_host: None, steer: ClusterSteering::Resume, lease_seconds: 4 }
     }
 }
 

@@ -1,12 +1,12 @@
 //! From the configuration to what the hub and the streams work by.
 
 use rookery_hub::rate::Rate;
-use rookery_hub::{Component, Domain, Module, Options, Registry, Settings};
+use rookery_hub::{Component, Domain, Module, Options, Registry, Settings, Steering};
 use rookery_modules::sasl2;
 use rookery_sasl::server::Decoy;
 use rookery_stream::c2s::Policy;
 
-use crate::config::{ComponentConfig, DomainConfig, ServerConfig};
+use crate::config::{Cluster, ClusterSteering, ComponentConfig, DomainConfig, ServerConfig};
 use crate::database::Decoys;
 use crate::logins::LoginSources;
 
@@ -26,6 +26,16 @@ pub fn settings(config: &ServerConfig, table: &[Box<dyn Module>], logins: &Login
         max_directed: limits.directed_presence,
         scram_iterations: config.login.scram_iterations,
         pages: pages(config),
+        steering: steering(&config.cluster),
+    }
+}
+
+/// Returns where clients are sent that this node is home to; `None` if they stay where they are.
+fn steering(cluster: &Cluster) -> Option<Steering> {
+    let host = cluster.public_host.clone().filter(|_| cluster.node.is_some())?;
+    match cluster.steer {
+        ClusterSteering::Off => None,
+        steer => Some(Steering { host, logins: steer == ClusterSteering::Login }),
     }
 }
 

@@ -29,6 +29,7 @@
 //! * What leaves a session is counted, kept and bounded by its outbox
 //!   ([`rookery_fanout::outbox::managed`]).
 
+use rookery_base::Transport;
 use rookery_fanout::{Asking, Attention, Link, Packet, TooHigh, UnackedBounds};
 use rookery_jid::Jid;
 use rookery_stream::c2s::{Enable, Features, failed};
@@ -123,6 +124,11 @@ impl World {
         let mut answer = Writer::with_ns("enabled", ns::SM);
         if let Some(id) = &id {
             answer.attr("id", id).attr("resume", "true").attr("max", &seconds.to_string());
+            // A client that comes back to the home of its account spares each stanza a way between
+            // nodes.
+            let steering = self.catalogue.settings.steering.as_ref();
+            let host = steering.filter(|_| self.outboxes.transport(link) == Transport::Tcp);
+            answer.opt_attr("location", host.map(|steering| steering.host.as_str()));
         }
         let session = self.at_mut(link).ok_or(Condition::UnexpectedRequest)?;
         let id = id.map(|id| Box::new(digest(&id)));

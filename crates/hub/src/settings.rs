@@ -41,6 +41,18 @@ pub struct Settings {
     /// The address at which browsers reach the web front over TLS, with `@` for a domain, such as
     /// `https://@:5443`; `None` if they don't.
     pub pages: Option<String>,
+    /// The address of this node, if clients may be sent to it; `None` without a cluster.
+    pub steering: Option<Steering>,
+}
+
+/// Sends clients to the node that is home to their account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Steering {
+    /// The host under which clients reach this node and no other, with a port if that is not 5222.
+    pub host: String,
+    /// True if a client that logs in at another node is sent here at once (RFC 6120 §4.9.3.19), and
+    /// not only told where to resume its session (XEP-0198 §3).
+    pub logins: bool,
 }
 
 /// A component of this server (XEP-0114).
@@ -134,6 +146,7 @@ impl Default for Settings {
             rate: Rate::default(),
             scram_iterations: DEFAULT_ITERATIONS,
             pages: None,
+            steering: None,
         }
     }
 }

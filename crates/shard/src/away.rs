@@ -17,6 +17,7 @@ use crate::driver::Driver;
 use crate::lines::{Attach, LineFrame, MOST, SHARE, WINDOW};
 use crate::mailboxes::{MailboxKind, NodeLetter};
 use crate::shard::Shard;
+use crate::steering::can_follow;
 
 impl<D: Driver> Shard<D> {
     /// Sends a stream that has logged in to the home of its account on another node.
@@ -162,7 +163,7 @@ impl<D: Driver> Shard<D> {
     fn attach(&mut self, front: Station, key: u64, attach: Attach) {
         let Attach { peer, is_websocket, stream, carry, kept } = attach;
         let transport = if is_websocket { Transport::WebSocket } else { Transport::Tcp };
-        let account = stream.account().clone();
+        let (account, is_secure) = (stream.account().clone(), stream.is_secure());
         let is_home = self.world.home_of(account.as_ref()) == self.index() && !self.timing.stopping;
         let ids = self.common.ids.clone();
         let policy = self.common.generation.policy.clone();
@@ -184,9 +185,15 @@ impl<D: Driver> Shard<D> {
         if !carry.is_empty() {
             connection.carry = Some(Box::new(CarriedInput { bytes: carry, scanner: Box::default() }));
         }
-        if let Some(link) = self.insert(connection) {
-            self.input(link, &mut []);
+        let Some(link) = self.insert(connection) else { return };
+        if can_follow(transport, is_secure)
+            && let Some(steering) = self.common.generation.settings.steering.as_ref().filter(|steering| steering.logins)
+            && self.steered.is_due(&account, self.timing.now_ms)
+        {
+            debug!(%front, account = account.as_str(), "a client is sent to the node that is home to its account");
+            return self.fail(link, &StreamError::SeeOtherHost(steering.host.as_str().into()), None);
         }
+        self.input(link, &mut []);
     }
 
     /// Takes note that a process of another node is gone: sessions of its clients lose their

@@ -52,6 +52,7 @@ pub mod resumption;
 pub mod shard;
 mod sids;
 pub mod start;
+pub mod steering;
 mod stopping;
 mod visits;
 pub mod websocket;

@@ -31,6 +31,7 @@ use crate::driver::{Driver, ReadySocket};
 use crate::gate::Gate;
 use crate::lines::LineNetwork;
 use crate::mailboxes::{Envelope, Generation, Post, Posted};
+use crate::steering::SteeredAccounts;
 use crate::wires::{Federating, SERVERS};
 
 /// One shard: its connections and its world.
@@ -48,6 +49,8 @@ pub struct Shard<D: Driver> {
     pub(crate) resumptions: Vec<Resumption>,
     /// Sessions of BOSH that may owe an answer at the end of the tick.
     pub(crate) answering: Vec<Link>,
+    /// Accounts whose clients were sent here from other nodes lately.
+    pub(crate) steered: SteeredAccounts,
     /// Other servers, if there are any.
     pub(crate) federating: Option<Box<Federating<D::Socket>>>,
 }
@@ -162,6 +165,7 @@ impl<D: Driver> Shard<D> {
             measured: ShardMeasured::default(),
             index: setup.index,
             resumptions: Vec::new(),
+            steered: SteeredAccounts::default(),
             answering: Vec::new(),
             federating: None,
         };

@@ -13,7 +13,8 @@ use super::keys::{self, COMPONENT_KEYS, DOMAIN_KEYS, DomainKey, LOGIN_KEYS, OWN_
 use super::nearest::nearest;
 use super::ports;
 use super::{
-    CertificateFiles, ComponentConfig, DATA, DatabasePlace, DomainConfig, FederationConfig, Modules, ServerConfig,
+    CertificateFiles, ClusterSteering, ComponentConfig, DATA, DatabasePlace, DomainConfig, FederationConfig, Modules,
+    ServerConfig,
 };
 
 type ConfigEntries<'a> = Vec<(&'a str, Range<usize>, &'a Spanned<DeValue<'a>>)>;
@@ -380,6 +381,12 @@ impl ConfigReader<'_> {
         if config.cluster.node.is_none() {
             return;
         }
+        if config.cluster.steer == ClusterSteering::Login && config.cluster.public_host.is_none() {
+            let what =
+                "clients can't be sent to a node without a name of its own: give `public_host`, or leave `steer` out";
+            self.wrongs.push(WrongValue::new(at("steer"), what).of("cluster.steer"));
+        }
+        let config = &self.config;
         if config.store.place == DatabasePlace::Folder {
             let what = "nodes share a database, and SQLite is a file of one machine: give `url` in [store] a PostgreSQL or MariaDB";
             self.wrongs.push(WrongValue::new(at("node"), what).of("cluster.node"));

@@ -357,6 +357,20 @@ const MISTAKES: &[(&str, &[&str])] = &[
         &["2: cluster.lease_seconds: 0 is out of range: a value from 2 to 60 is expected"],
     ),
     (
+        "[cluster]\npublic_host = \"n1.example.org:\"",
+        &[
+            "2: cluster.public_host: \"n1.example.org:\" is not a host such as \"n1.example.org\", \"n1.example.org:5223\" or \
+           \"[2001:db8::1]:5222\"",
+        ],
+    ),
+    ("[cluster]\nsteer = \"on\"", &["2: cluster.steer: \"on\" is not \"resume\" or \"login\" or \"off\""]),
+    (
+        "[store]\nurl = \"postgres://rookery@db.example.org/r\"\n[cluster]\nnode = \"n1\"\nredis = \"redis://localhost\"\nsteer = \"login\"",
+        &[
+            "6: cluster.steer: clients can't be sent to a node without a name of its own: give `public_host`, or leave `steer` out",
+        ],
+    ),
+    (
         "[listen]\ncomponents = [\"bridge\"]",
         &["2: listen.components: \"bridge\" is not an address with a port such as \"[::]:5222\" or \"127.0.0.1:5222\""],
     ),

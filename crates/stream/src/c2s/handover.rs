@@ -43,6 +43,11 @@ impl HandOver {
     pub fn account(&self) -> &Jid {
         &self.account
     }
+
+    /// Returns whether TLS protects the stream.
+    pub fn is_secure(&self) -> bool {
+        self.is_secure
+    }
 }
 
 impl C2s {

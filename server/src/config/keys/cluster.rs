@@ -1,10 +1,11 @@
 //! The keys of `[cluster]`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use super::super::WrongValue;
 use super::super::given::GivenValue;
-use super::{ConfigKey, ShownValue, plain, put, quoted};
+use super::{ConfigKey, ShownValue, plain, put, quoted, word};
+use crate::config::ClusterSteering;
 
 /// That which the table is about.
 pub(super) const ABOUT: &str = "Several servers as one, on one database: see the chapter \"Several nodes\" before you rely on it. A change needs a restart.";
@@ -29,9 +30,19 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "cluster",
         name: "public_host",
-        doc: "The name under which clients reach this node and no other, if it has one: `rookery node list` shows it.",
-        set: |config, given| put(&mut config.cluster.public_host, given.text().map(|text| Some(text.to_owned()))),
+        doc: "The name under which clients reach this node and no other, if it has one, with the port if that isn't 5222. Its certificate\n\
+              stays that of the domains. `rookery node list` shows it.",
+        set: |config, given| put(&mut config.cluster.public_host, public_host(given).map(Some)),
         show: |config| text(config.cluster.public_host.as_deref(), "\"n1.example.org\""),
+    },
+    ConfigKey {
+        table: "cluster",
+        name: "steer",
+        doc: "How clients find the node that is home to their account, if that has a `public_host`. \"resume\": they hear it with stream\n\
+              management, and those that know what it means resume their session there. \"login\": those that have come by TCP and TLS are\n\
+              sent there when they have logged in, too, once a minute at most. \"off\": they stay where they are. All are served anywhere.",
+        set: |config, given| put(&mut config.cluster.steer, given.choice(STEERING)),
+        show: |config| word(STEERING, config.cluster.steer),
     },
     ConfigKey {
         table: "cluster",
@@ -41,6 +52,9 @@ pub(super) const KEYS: &[ConfigKey] = &[
         show: |config| plain(config.cluster.lease_seconds),
     },
 ];
+
+const STEERING: &[(&str, ClusterSteering)] =
+    &[("resume", ClusterSteering::Resume), ("login", ClusterSteering::Login), ("off", ClusterSteering::Off)];
 
 fn text(value: Option<&str>, example: &'static str) -> ShownValue {
     value.map_or(ShownValue::Unset(example), quoted)
@@ -52,6 +66,24 @@ fn name(given: &GivenValue<'_>) -> Result<String, WrongValue> {
         fits && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     };
     given.parsed("a name of letters, digits and hyphens", |text| is_plain(text).then(|| text.to_owned()))
+}
+
+/// Reads a host that clients are sent to: the form of `<see-other-host/>` (RFC 6120 §4.9.3.19).
+fn public_host(given: &GivenValue<'_>) -> Result<String, WrongValue> {
+    let expected = "a host such as \"n1.example.org\", \"n1.example.org:5223\" or \"[2001:db8::1]:5222\"";
+    given.parsed(expected, |text| is_host_with_port(text).then(|| text.to_owned()))
+}
+
+fn is_host_with_port(text: &str) -> bool {
+    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+    if let Some(bracketed) = text.strip_prefix('[') {
+        let Some((address, rest)) = bracketed.split_once(']') else { return false };
+        let has_port = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+        return address.parse::<Ipv6Addr>().is_ok() && has_port;
+    }
+    let (host, has_port) = text.split_once(':').map_or((text, true), |(host, port)| (host, is_port(port)));
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
+    (1..=253).contains(&host.len()) && host.bytes().all(is_name) && has_port
 }
 
 /// Reads the address of a Redis. One on another machine is refused if others could read along or
@@ -103,6 +135,26 @@ impl<'a> ClusterAddress<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_that_clients_are_sent_to_may_have_a_port() {
+        for good in ["n1.example.org", "n1.example.org:5223", "192.0.2.1:5222", "[2001:db8::1]", "[2001:db8::1]:5222"] {
+            assert!(is_host_with_port(good), "{good}");
+        }
+        for bad in [
+            "",
+            ":5222",
+            "n1.example.org:",
+            "n1.example.org:0",
+            "n1.example.org:70000",
+            "2001:db8::1",
+            "[n1]:1",
+            "a b",
+            "a/b",
+        ] {
+            assert!(!is_host_with_port(bad), "{bad}");
+        }
+    }
 
     #[test]
     fn addresses_are_read_to_the_end() {
