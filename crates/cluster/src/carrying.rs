@@ -20,6 +20,7 @@ use redis::RedisError;
 use rookery_base::lock::lock;
 use rookery_fanout::Station;
 use rookery_hub::Custody;
+use rookery_observe::cluster::{self, ClusterSeen, NodeSeen};
 use rookery_shard::{Door, MailboxKind};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
@@ -66,6 +67,11 @@ pub(crate) struct CarryingLoop {
     is_over: bool,
     /// Renews the lease until the loop does.
     joining: Option<JoinHandle<()>>,
+    /// The processes of other nodes that were found gone.
+    pub(crate) gone: u64,
+    /// When others could last read what is known of the cluster, and the slots of each node.
+    shown: Option<Instant>,
+    slots: BTreeMap<u16, u64>,
     /// The time when the log had an error of Redis, of the database, a full queue last.
     told: BTreeMap<&'static str, Instant>,
 }
@@ -104,6 +110,9 @@ impl CarryingLoop {
             is_deaf: false,
             is_over: false,
             joining: Some(joining),
+            gone: 0,
+            shown: None,
+            slots: BTreeMap::new(),
             told: BTreeMap::new(),
         }
     }
@@ -132,6 +141,7 @@ impl CarryingLoop {
             self.take_posted();
             self.refuse_expired();
             self.append();
+            self.show();
             if stops_at.is_some_and(|at| self.is_over || self.courier.is_idle() || Instant::now() >= at) {
                 return self.leave().await;
             }
@@ -193,6 +203,26 @@ impl CarryingLoop {
             self.told.insert(cause, now);
             write();
         }
+    }
+
+    /// Lets others read what is known of the cluster, once a second.
+    fn show(&mut self) {
+        if self.shown.is_some_and(|shown| shown.elapsed() < SECOND) {
+            return;
+        }
+        if self.slots.is_empty() {
+            self.slots = self.table.slots();
+        }
+        self.shown = Some(Instant::now());
+        let slots = |node: u16| self.slots.get(&node).copied().unwrap_or_default();
+        let (me, name) = (self.table.me(), self.table.name().to_owned());
+        let own = NodeSeen { name, is_up: !self.is_over, slots: slots(me.node), ..NodeSeen::default() };
+        let others = self.table.others().into_iter().map(|(name, process)| {
+            let (is_up, traffic) = self.courier.traffic(process).unwrap_or_default();
+            NodeSeen { name, is_up, slots: slots(process.node), traffic }
+        });
+        let nodes = std::iter::once(own).chain(others).collect();
+        cluster::set_seen(ClusterSeen { has_redis: self.connection.is_some(), gone: self.gone, nodes });
     }
 
     fn take_posted(&mut self) {
@@ -302,6 +332,7 @@ impl CarryingLoop {
                 }
                 *lock(&self.leases) = Leases::of(&self.table);
                 self.outer.door.set_view(&self.table.view());
+                self.slots = self.table.slots();
                 let others = self.table.others();
                 for (name, process) in &others {
                     info!(node = name, %process, "this node of the cluster is known");

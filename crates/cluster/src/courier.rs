@@ -26,6 +26,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use rookery_observe::cluster::NodeTraffic;
+
 use crate::wire::{self, CarriedMail, EntryHeader, Malformed, NodeProcess};
 
 /// A letter for a shard of another node. `S` is what is kept until it has been handled.
@@ -132,12 +134,14 @@ struct CourierPeer<S> {
     told: (u64, u64),
     told_at: u64,
     is_urgent: bool,
+    /// That which has come and gone since this process knows the node, but for what waits.
+    traffic: NodeTraffic,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Appending {
-    /// The entry of this number.
-    Letters(u64),
+    /// The entry of this number, with so many letters and bytes.
+    Letters(u64, usize, usize),
     /// A header alone.
     Header,
 }
@@ -164,6 +168,7 @@ impl<S> Courier<S> {
             return Vec::new();
         }
         let last = std::mem::replace(peer, CourierPeer::new(process, shards));
+        peer.traffic = last.traffic;
         if last.shards != shards {
             return last.into_letters();
         }
@@ -206,6 +211,7 @@ impl<S> Courier<S> {
         let size = letter.size();
         // A frame that is left out of a line would break it.
         if letter.outlives && peer.bytes + size > MOST_WAITING {
+            peer.traffic.refused += 1;
             return Err(Unposted::Full(letter));
         }
         peer.bytes += size;
@@ -231,9 +237,12 @@ impl<S> Courier<S> {
                 at_work: std::mem::take(&mut peer.at_work),
                 told: peer.told,
                 first_alike: peer.first_alike,
+                traffic: peer.traffic,
                 ..CourierPeer::new(peer.process, peer.shards)
             };
-            std::mem::replace(peer, next).into_letters()
+            let letters = std::mem::replace(peer, next).into_letters();
+            peer.traffic.refused += letters.len() as u64;
+            letters
         })
         .collect()
     }
@@ -266,7 +275,10 @@ impl<S> Courier<S> {
     pub fn appended(&mut self, to: NodeProcess, outcome: AppendOutcome, now_ms: u64) {
         let Some(peer) = self.peers.get_mut(&to.node).filter(|peer| peer.process == to) else { return };
         match (peer.is_appending.take(), outcome) {
-            (Some(Appending::Letters(seq)), AppendOutcome::Taken) => peer.cursor = seq + 1,
+            (Some(Appending::Letters(seq, letters, bytes)), AppendOutcome::Taken) => {
+                peer.traffic.sent.add(letters, bytes);
+                peer.cursor = seq + 1;
+            }
             (_, AppendOutcome::NoInbox) => _ = peer.away_since.get_or_insert(now_ms),
             _ => {}
         }
@@ -307,7 +319,9 @@ impl<S> Courier<S> {
             .iter()
             .filter(|letter| letter.kind < AT_WORK)
             .map(|letter| (letter.kind, letter.from, letter.to, letter.body.to_vec()));
-        Ok(Some(ArrivedPart { from: header.from, letters: letters.collect(), is_torn, waits }))
+        let letters: Vec<_> = letters.collect();
+        peer.traffic.received.add(letters.len(), entry.len());
+        Ok(Some(ArrivedPart { from: header.from, letters, is_torn, waits }))
     }
 
     /// Takes what an entry says of our own ones, and none of its letters: nobody is there for them.
@@ -336,6 +350,12 @@ impl<S> Courier<S> {
         self.peers.values().map(|peer| peer.bytes).sum()
     }
 
+    /// Returns whether a process lives as far as is known, and what has come from it and gone to it.
+    pub fn traffic(&self, process: NodeProcess) -> Option<(bool, NodeTraffic)> {
+        let peer = self.peers.get(&process.node).filter(|peer| peer.process == process)?;
+        Some((peer.away_since.is_none(), NodeTraffic { waiting_bytes: peer.bytes as u64, ..peer.traffic }))
+    }
+
     /// Returns whether everything that was posted has been handled.
     pub fn is_idle(&self) -> bool {
         self.peers.values().all(|peer| peer.queue.is_empty() && peer.unread.is_empty() && peer.unhandled.is_empty())
@@ -362,6 +382,7 @@ impl<S> CourierPeer<S> {
             told: (0, 0),
             told_at: 0,
             is_urgent: false,
+            traffic: NodeTraffic::default(),
         }
     }
 
@@ -451,7 +472,7 @@ impl<S> CourierPeer<S> {
                 wire::begin(&header(sent.seq, is_urgent), &mut entry);
                 self.note(&mut entry);
                 sent.letters.iter().for_each(|letter| wire::push(&letter.carried(), &mut entry));
-                Appending::Letters(sent.seq)
+                Appending::Letters(sent.seq, sent.letters.len(), entry.len())
             }
             None if self.is_urgent || self.told != (read, received) && now_ms >= self.told_at + TELL_MS => {
                 wire::begin(&header(0, false), &mut entry);

@@ -151,6 +151,7 @@ impl CarryingLoop {
     pub(crate) fn departed(&mut self, process: NodeProcess) {
         info!(%process, "a process of the cluster is gone");
         self.deaths.silent.remove(&process);
+        self.gone += 1;
         self.outer.door.departed(process.node, process.incarnation);
     }
 

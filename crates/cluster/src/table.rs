@@ -1,5 +1,6 @@
 //! The nodes as one process sees them, and the view that follows for its shards.
 
+use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::sync::Arc;
 
@@ -52,6 +53,22 @@ impl NodeTable {
     /// Returns this process.
     pub fn me(&self) -> NodeProcess {
         self.places.first().map_or(NodeProcess { node: 0, incarnation: 0 }, NodePlace::process)
+    }
+
+    /// Returns the name of this node.
+    pub fn name(&self) -> &str {
+        self.places.first().map_or("", |place| place.name.as_str())
+    }
+
+    /// Returns the number of slots of each node, by the nodes' numbers.
+    pub fn slots(&self) -> BTreeMap<u16, u64> {
+        let view = self.view();
+        let mut slots = BTreeMap::new();
+        for slot in 0..SLOTS as u64 {
+            let home = view.station(view.hop(slot << 32)).unwrap_or_default();
+            *slots.entry(home.node).or_default() += 1;
+        }
+        slots
     }
 
     /// Returns the other nodes' processes, with the names of the nodes.

@@ -4,6 +4,8 @@
 //! are those of the conventions: `rookery_` in front, the unit in the name, `_total` behind what
 //! only grows.
 
+mod cluster;
+
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -112,6 +114,9 @@ pub fn page(census: &ShardCensus, counts: &WebCounts, activity: &Activity, machi
     stages(&mut page, census);
     times(&mut page, census, counts);
     slow_events(&mut page);
+    if let Some(seen) = rookery_observe::cluster::seen() {
+        cluster::write(&mut page, &seen);
+    }
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
     page.one("rookery_web_connections", GAUGE, "Connections that the web front serves.", "", of(&counts.open));
     page.one("rookery_web_connections_total", COUNTER, "Connections to the web front.", "", of(&counts.connections));
@@ -540,12 +545,10 @@ mod tests {
         seen.seconds.record(1000);
         let sources = [(("example.org".to_owned(), "ldap"), seen)].into();
         let logins = LoginCensus { sources, ..LoginCensus::default() };
-        page(
-            &ShardCensus { by_domain, counters, logins, ..ShardCensus::default() },
-            &counts,
-            &Activity::default(),
-            &machine,
-        )
+        let census = ShardCensus { by_domain, counters, logins, ..ShardCensus::default() };
+        let mut page = MetricPage(page(&census, &counts, &Activity::default(), &machine));
+        cluster::write(&mut page, &cluster::of_two_nodes());
+        page.0
     }
 
     /// Returns the families of a page, for people: name, kind, labels and meaning.

@@ -1,0 +1,76 @@
+//! The cluster as this process sees it: which nodes live, and what goes to and fro.
+//!
+//! There is one for the process, as it is part of one cluster at most. The thread that carries
+//! letters writes it once a second; nobody waits for that thread to read it.
+
+use std::sync::{Mutex, PoisonError};
+
+/// A process's view of its cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClusterSeen {
+    /// True while Redis can be reached.
+    pub has_redis: bool,
+    /// The processes that this one has found gone since its start, of whose nodes others have the
+    /// homes or a new process has.
+    pub gone: u64,
+    /// All nodes, this one first.
+    pub nodes: Vec<NodeSeen>,
+}
+
+/// A node as another one sees it, or as it sees itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeSeen {
+    /// Its name.
+    pub name: String,
+    /// False while it is silent.
+    pub is_up: bool,
+    /// The slots whose home it is, out of 16384.
+    pub slots: u64,
+    /// The traffic with it; of this node itself there is none.
+    pub traffic: NodeTraffic,
+}
+
+/// The traffic between this process and a node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NodeTraffic {
+    /// Bytes of letters that wait for it, or that it has not handled.
+    pub waiting_bytes: u64,
+    /// The part that Redis has taken for it.
+    pub sent: NodeCount,
+    /// The part that has come from it.
+    pub received: NodeCount,
+    /// Letters for it that were refused, so that their senders got errors.
+    pub refused: u64,
+}
+
+/// An amount of letters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NodeCount {
+    /// The letters: a stanza for one recipient, or for many, is one.
+    pub letters: u64,
+    /// The entries of Redis that they were in.
+    pub entries: u64,
+    /// The bytes of those.
+    pub bytes: u64,
+}
+
+impl NodeCount {
+    /// Counts an entry.
+    pub fn add(&mut self, letters: usize, bytes: usize) {
+        self.letters += letters as u64;
+        self.entries += 1;
+        self.bytes += bytes as u64;
+    }
+}
+
+static SEEN: Mutex<Option<ClusterSeen>> = Mutex::new(None);
+
+/// Returns the cluster as this process saw it last; `None` if it is part of none.
+pub fn seen() -> Option<ClusterSeen> {
+    SEEN.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Replaces what [`seen`] returns.
+pub fn set_seen(seen: ClusterSeen) {
+    *SEEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
+}
