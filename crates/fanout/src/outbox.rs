@@ -179,16 +179,19 @@ impl Outboxes {
     }
 
     /// Returns what carries its stanzas.
+    #[inline]
     pub fn transport(&self, link: Link) -> Transport {
         self.slots.get(link).map(|slot| slot.transport).unwrap_or_default()
     }
 
     /// Returns the full JID that the session has bound.
+    #[inline]
     pub fn address(&self, link: Link) -> Option<&Jid> {
         self.slots.get(link)?.address.as_ref()
     }
 
     /// Appends a copy of `packet` for one session.
+    #[inline]
     pub fn push(&mut self, link: Link, packet: &Packet, to: To) -> PushOutcome {
         self.append(link, packet, to, false)
     }
@@ -272,6 +275,7 @@ impl Outboxes {
     }
 
     /// Returns the attention that the session's client pays to what it is sent.
+    #[inline]
     pub fn attention(&self, link: Link) -> Attention {
         self.slots.get(link).map(|slot| slot.attention).unwrap_or_default()
     }
@@ -308,12 +312,14 @@ impl Outboxes {
     }
 
     /// Returns whether something waits for this session.
+    #[inline]
     pub fn has_waiting(&self, link: Link) -> bool {
         self.slots.get(link).and_then(|slot| slot.queue.as_ref()).is_some_and(|queue| !queue.items.is_empty())
     }
 
     /// Returns whether a copy of this very packet waits for a session that was not given up, or for
     /// its acknowledgement.
+    #[inline]
     pub fn holds(&self, link: Link, packet: &Packet) -> bool {
         let slot = self.slots.get(link).filter(|slot| !slot.abandoned);
         let Some(queue) = slot.and_then(|slot| slot.queue.as_ref()) else { return false };
@@ -322,6 +328,7 @@ impl Outboxes {
     }
 
     /// Returns whether a message of type error waits for a session, or for its acknowledgement.
+    #[inline]
     pub fn holds_errors(&self, link: Link) -> bool {
         let Some(queue) = self.slots.get(link).and_then(|slot| slot.queue.as_ref()) else { return false };
         let unacked = queue.managed.iter().flat_map(|managed| &managed.unacked);
@@ -330,6 +337,7 @@ impl Outboxes {
     }
 
     /// Returns the bytes that wait for this session, or for its acknowledgement.
+    #[inline]
     pub fn waiting_bytes(&self, link: Link) -> usize {
         let queue = self.slots.get(link).and_then(|slot| slot.queue.as_ref());
         queue.map_or(0, |queue| queue.held().saturating_sub(queue.taken))
@@ -337,6 +345,7 @@ impl Outboxes {
 
     /// Returns whether a session takes that many more bytes and its bounds stay half empty for
     /// everything else. With nothing waiting it takes anything.
+    #[inline]
     pub fn has_room(&self, link: Link, bytes: usize) -> bool {
         let Some(queue) = self.slots.get(link).and_then(|slot| slot.queue.as_ref()) else { return true };
         let waiting = self.waiting_bytes(link);
@@ -356,6 +365,7 @@ impl Outboxes {
     }
 
     /// Returns the bytes that wait in all outboxes of the shard.
+    #[inline]
     pub fn waiting_total(&self) -> usize {
         self.waiting
     }
@@ -373,6 +383,7 @@ impl Outboxes {
     }
 
     /// Returns the number of copies taken since the start: deliveries, as the counters report them.
+    #[inline]
     pub fn pushed_total(&self) -> u64 {
         self.pushed
     }
@@ -401,6 +412,7 @@ impl Outboxes {
 
     /// Marks that many rendered bytes from the front as encrypted already, though the transport has
     /// not taken them: they must leave as they are.
+    #[inline]
     pub fn commit(&mut self, link: Link, bytes: usize) {
         if let Some(queue) = self.slots.get_mut(link).and_then(|slot| slot.queue.as_mut()) {
             queue.committed = queue.taken + bytes;
@@ -500,6 +512,7 @@ impl Outboxes {
     }
 
     /// Returns whether the transport has taken part of a stanza and not the rest.
+    #[inline]
     pub fn is_begun(&self, link: Link) -> bool {
         self.slots.get(link).and_then(|slot| slot.queue.as_ref()).is_some_and(|queue| queue.taken > 0)
     }

@@ -101,12 +101,14 @@ struct OwnAddress {
 impl Packet {
     /// Returns the canonical form of a stanza that came in from a session, sent by `from`; `lang`
     /// is the stream's `xml:lang` for a stanza without its own (RFC 6120 §4.7.4).
+    #[inline]
     pub fn stamped(stanza: Stanza<'_>, type_: StanzaType, from: &str, lang: Option<&str>) -> Self {
         Self::canonical(stanza, type_, Some(from), lang, true)
     }
 
     /// Returns the canonical form of a stanza of another server, whose stream has proven the domain
     /// of `from`: the address as it was prepared and judged. `lang` is the stream's.
+    #[inline]
     pub fn received(stanza: Stanza<'_>, type_: StanzaType, from: &str, lang: Option<&str>) -> Self {
         Self::canonical(stanza, type_, Some(from), lang, false)
     }
@@ -167,38 +169,45 @@ impl Packet {
     }
 
     /// Shows the stanza. It was scanned when the packet was made; that isn't done again.
+    #[inline]
     pub fn stanza(&self) -> Stanza<'_> {
         let head = &self.0.header.header;
         head.outline.stanza(self.bytes(), head.kind, head.body, head.namespaces)
     }
 
     /// Returns its kind: message, presence or iq.
+    #[inline]
     pub fn kind(&self) -> Kind {
         self.0.header.header.kind
     }
 
     /// Returns its `type`, as the kind of stanza defines it.
+    #[inline]
     pub fn type_(&self) -> StanzaType {
         self.0.header.header.type_
     }
 
     /// Returns whether it is a message with a `<body/>`.
+    #[inline]
     pub fn has_body(&self) -> bool {
         self.0.header.header.body
     }
 
     /// Returns whether its sender is known to be of this server, which stamped or wrote it. A
     /// packet that comes out of the store doesn't tell.
+    #[inline]
     pub fn is_local(&self) -> bool {
         self.0.header.header.local
     }
 
     /// Returns the namespaces that it may name.
+    #[inline]
     pub fn namespaces(&self) -> Namespaces {
         self.0.header.header.namespaces
     }
 
     /// Returns the canonical bytes, without `to`.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.0.slice
     }
@@ -215,23 +224,27 @@ impl Packet {
     }
 
     /// Returns the sender, if there is one; the server stamped it, so it is valid.
+    #[inline]
     pub fn sender(&self) -> Option<Jid> {
         Jid::parse(&unescape(self.from_escaped())).ok()
     }
 
     /// Returns the sender where its address is plain ASCII, as nearly all are: without an
     /// allocation. `None` says nothing.
+    #[inline]
     pub fn plain_sender(&self) -> Option<JidRef<'_>> {
         let text = std::str::from_utf8(self.from_escaped()).ok().filter(|text| !text.contains('&'))?;
         JidRef::parse_prepared(text)
     }
 
     /// Returns the `id`, if there is one.
+    #[inline]
     pub fn id(&self) -> Option<Cow<'_, str>> {
         self.0.header.header.outline.id(self.bytes()).map(unescape)
     }
 
     /// Returns the stanza with ` to='…'` spliced in, as a store keeps it. `to` is escaped here.
+    #[inline]
     pub fn addressed(&self, to: &str) -> Vec<u8> {
         let to = escape_attr(to);
         let mut out = Vec::with_capacity(self.addressed_len(to.len()));
@@ -266,6 +279,7 @@ impl Packet {
     }
 
     /// Returns the length of [`Packet::render`] for an address of that length.
+    #[inline]
     pub(crate) fn addressed_len(&self, to: usize) -> usize {
         let own = self.0.header.header.own.map_or(0, |own| own.opening().len() + to + OWN_END.len());
         self.bytes().len() + TO.len() + to + 1 + own
@@ -273,6 +287,7 @@ impl Packet {
 
     /// Returns, for a stanza into which the recipient's own blind address is spliced, what comes
     /// behind `to` up to it, its beginning, and the rest.
+    #[inline]
     pub(crate) fn around_own(&self) -> Option<(&[u8], &'static [u8], &[u8])> {
         let own = self.0.header.header.own?;
         let at = (own.at as usize).checked_sub(self.0.header.header.outline.name_end())?;
@@ -292,6 +307,7 @@ impl Packet {
     }
 
     /// Returns the same stanza with an end tag, if it has none.
+    #[inline]
     pub(crate) fn opened(&self) -> Self {
         let Some(head) = self.bytes().strip_suffix(b"/>") else { return self.clone() };
         let name = self.spliced().0.get(1..).unwrap_or_default();
@@ -300,6 +316,7 @@ impl Packet {
     }
 
     /// Returns the place where the end tag begins.
+    #[inline]
     pub(crate) fn content_end(&self) -> usize {
         self.bytes().iter().rposition(|&byte| byte == b'<').unwrap_or_default()
     }
@@ -314,6 +331,7 @@ impl Packet {
 
     /// Returns where each recipient's own blind address is spliced in, as [`Packet::with_own`] was
     /// told.
+    #[inline]
     pub(crate) fn own(&self) -> Option<(usize, bool)> {
         self.0.header.header.own.map(|own| (own.at as usize, own.declared))
     }

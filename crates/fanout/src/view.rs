@@ -79,6 +79,7 @@ pub struct View {
 
 impl View {
     /// Returns the view of a process that is alone.
+    #[inline]
     pub fn alone(shards: usize) -> Arc<Self> {
         let own = shards.max(1);
         let shards = u16::try_from(own).unwrap_or(u16::MAX);
@@ -120,22 +121,26 @@ impl View {
 
     /// Returns the shard of this process that stands for an address with this keyed hash: its home,
     /// if that is in this process.
+    #[inline]
     pub fn own_hop(&self, hash: u64) -> usize {
         let upper = (hash >> 32) as usize;
         if self.slots.is_some() { upper % SLOTS % self.own } else { upper % self.own }
     }
 
     /// Returns the number of this process's own shards: hops below it lead to them.
+    #[inline]
     pub fn own(&self) -> usize {
         self.own
     }
 
     /// Returns the number of hops.
+    #[inline]
     pub fn hops(&self) -> usize {
         self.members.iter().map(|member| usize::from(member.shards.max(1))).sum::<usize>().max(self.own)
     }
 
     /// Returns the members, this process first.
+    #[inline]
     pub fn members(&self) -> &[Member] {
         &self.members
     }

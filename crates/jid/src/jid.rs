@@ -55,6 +55,7 @@ impl Jid {
     }
 
     /// Returns the address as the borrowing type.
+    #[inline]
     pub fn as_ref(&self) -> JidRef<'_> {
         JidRef { text: &self.text, parts: self.parts }
     }
@@ -65,46 +66,55 @@ impl Jid {
     }
 
     /// Returns the address without its resource, borrowed.
+    #[inline]
     pub fn bare(&self) -> JidRef<'_> {
         self.as_ref().bare()
     }
 
     /// Returns the localpart, if there is one.
+    #[inline]
     pub fn local(&self) -> Option<&str> {
         self.as_ref().local()
     }
 
     /// Returns the domainpart.
+    #[inline]
     pub fn domain(&self) -> &str {
         self.as_ref().domain()
     }
 
     /// Returns the resourcepart, if there is one.
+    #[inline]
     pub fn resource(&self) -> Option<&str> {
         self.as_ref().resource()
     }
 
     /// Returns the whole address.
+    #[inline]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
     /// Returns the text up to the resource.
+    #[inline]
     pub fn bare_str(&self) -> &str {
         self.as_ref().bare_str()
     }
 
     /// Returns whether there is no resource.
+    #[inline]
     pub fn is_bare(&self) -> bool {
         self.as_ref().is_bare()
     }
 
     /// Returns whether there is a resource.
+    #[inline]
     pub fn is_full(&self) -> bool {
         !self.is_bare()
     }
 
     /// Returns whether there is nothing but a domain.
+    #[inline]
     pub fn is_domain(&self) -> bool {
         self.as_ref().is_domain()
     }
@@ -132,6 +142,7 @@ impl Jid {
 impl<'a> JidRef<'a> {
     /// Takes text that is prepared ASCII as it stands. `None` says that it has to go through
     /// [`prepare`](crate::prepare) (which may refuse it), not that it is wrong. Allocates nothing.
+    #[inline]
     pub fn parse_prepared(raw: &'a str) -> Option<Self> {
         let parts = prepare::ascii_parts(raw.as_bytes())?;
         Some(Self { text: raw, parts })
@@ -149,11 +160,13 @@ impl<'a> JidRef<'a> {
     }
 
     /// Returns the address without its resource.
+    #[inline]
     pub fn bare(self) -> Self {
         Self { text: self.bare_str(), parts: self.parts }
     }
 
     /// Returns the localpart, if there is one.
+    #[inline]
     pub fn local(self) -> Option<&'a str> {
         match self.parts.local {
             0 => None,
@@ -162,6 +175,7 @@ impl<'a> JidRef<'a> {
     }
 
     /// Returns the domainpart.
+    #[inline]
     pub fn domain(self) -> &'a str {
         let start = match usize::from(self.parts.local) {
             0 => 0,
@@ -171,31 +185,37 @@ impl<'a> JidRef<'a> {
     }
 
     /// Returns the resourcepart, if there is one.
+    #[inline]
     pub fn resource(self) -> Option<&'a str> {
         self.text.get(usize::from(self.parts.bare) + 1..)
     }
 
     /// Returns the whole address.
+    #[inline]
     pub fn as_str(self) -> &'a str {
         self.text
     }
 
     /// Returns the text up to the resource.
+    #[inline]
     pub fn bare_str(self) -> &'a str {
         &self.text[..usize::from(self.parts.bare)]
     }
 
     /// Returns whether there is no resource.
+    #[inline]
     pub fn is_bare(self) -> bool {
         usize::from(self.parts.bare) == self.text.len()
     }
 
     /// Returns whether there is a resource.
+    #[inline]
     pub fn is_full(self) -> bool {
         !self.is_bare()
     }
 
     /// Returns whether there is nothing but a domain.
+    #[inline]
     pub fn is_domain(self) -> bool {
         self.parts.local == 0 && self.is_bare()
     }
@@ -216,6 +236,7 @@ impl From<JidRef<'_>> for Jid {
 }
 
 impl<'a> From<&'a Jid> for JidRef<'a> {
+    #[inline]
     fn from(jid: &'a Jid) -> Self {
         jid.as_ref()
     }
@@ -223,18 +244,21 @@ impl<'a> From<&'a Jid> for JidRef<'a> {
 
 /// Lets a map keyed by [`Jid`] be asked with prepared text.
 impl Borrow<str> for Jid {
+    #[inline]
     fn borrow(&self) -> &str {
         self.as_str()
     }
 }
 
 impl PartialEq<JidRef<'_>> for Jid {
+    #[inline]
     fn eq(&self, other: &JidRef<'_>) -> bool {
         self.as_str() == other.as_str()
     }
 }
 
 impl PartialEq<Jid> for JidRef<'_> {
+    #[inline]
     fn eq(&self, other: &Jid) -> bool {
         self.as_str() == other.as_str()
     }
@@ -245,7 +269,8 @@ impl PartialEq<Jid> for JidRef<'_> {
 macro_rules! compare_by_text {
     ($($type:ty),*) => {$(
         impl PartialEq for $type {
-            fn eq(&self, other: &Self) -> bool {
+            #[inline]
+    fn eq(&self, other: &Self) -> bool {
                 self.as_str() == other.as_str()
             }
         }

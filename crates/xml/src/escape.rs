@@ -9,19 +9,23 @@ use crate::lex::is_char;
 
 /// Escapes the value of an attribute, for quotes of either kind. Line breaks and tabs survive the
 /// reader's normalisation (XML §3.3.3).
+#[inline]
 pub fn escape_attr(text: &str) -> Cow<'_, str> {
     escape(text, attr_replacement)
 }
 
 /// Escapes character data. `>` is escaped too, so that no `]]>` can arise.
+#[inline]
 pub fn escape_text(text: &str) -> Cow<'_, str> {
     escape(text, text_replacement)
 }
 
+#[inline]
 pub(crate) fn push_attr(out: &mut Vec<u8>, text: &str) {
     push(out, text, attr_replacement);
 }
 
+#[inline]
 pub(crate) fn push_text(out: &mut Vec<u8>, text: &str) {
     push(out, text, text_replacement);
 }

@@ -35,6 +35,7 @@ impl Namespaces {
     }
 
     /// Returns whether any of the others may be among these.
+    #[inline]
     pub const fn may_have(self, any: Self) -> bool {
         self.0 & any.0 != 0
     }

@@ -49,16 +49,19 @@ impl Outline {
     }
 
     /// Returns the place behind the root's name, where attributes can be added.
+    #[inline]
     pub fn name_end(&self) -> usize {
         self.name_end.into()
     }
 
     /// Returns the value of `from` as written; empty if there is none.
+    #[inline]
     pub fn from<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         self.value(bytes, self.from, |tag| tag.from).unwrap_or_default()
     }
 
     /// Returns the value of `id` as written.
+    #[inline]
     pub fn id<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         self.value(bytes, self.id, |tag| tag.id)
     }

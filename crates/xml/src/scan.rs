@@ -117,6 +117,7 @@ impl Scanner {
     }
 
     /// Forgets the current item, finished or not.
+    #[inline]
     pub fn reset(&mut self) {
         self.phase = ScanPhase::Start;
     }
@@ -147,6 +148,7 @@ impl Scanner {
 
     /// Shows the stanza that the last call of [`scan`](Self::scan) found at the start of the same
     /// `buf`.
+    #[inline]
     pub fn stanza<'a>(&self, buf: &'a [u8]) -> Stanza<'a> {
         Stanza::new(buf, self.view)
     }

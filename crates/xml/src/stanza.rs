@@ -79,87 +79,104 @@ impl<'a> Stanza<'a> {
     }
 
     /// Returns the whole stanza as it came.
+    #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
     /// Returns the kind of stanza. A root in a foreign namespace is [`Kind::Other`] whatever its
     /// name.
+    #[inline]
     pub fn kind(&self) -> Kind {
         self.view.kind
     }
 
     /// Returns the local name of the root.
+    #[inline]
     pub fn name(&self) -> &'a str {
         self.utf8(Span { start: self.view.local, end: self.view.name_end })
     }
 
     /// Returns the namespace of the root, `jabber:client` if it names none.
+    #[inline]
     pub fn ns(&self) -> Cow<'a, str> {
         namespace_text(self.bytes, self.view.ns)
     }
 
     /// Returns the attribute `to`.
+    #[inline]
     pub fn to(&self) -> Option<Cow<'a, str>> {
         self.value(self.view.to)
     }
 
     /// Returns the attribute `from`.
+    #[inline]
     pub fn from(&self) -> Option<Cow<'a, str>> {
         self.value(self.view.from)
     }
 
     /// Returns the attribute `id`.
+    #[inline]
     pub fn id(&self) -> Option<Cow<'a, str>> {
         self.value(self.view.id)
     }
 
     /// Returns the attribute `type`.
+    #[inline]
     pub fn type_(&self) -> Option<Cow<'a, str>> {
         self.value(self.view.kind_type)
     }
 
     /// Returns the attribute `xml:lang`.
+    #[inline]
     pub fn lang(&self) -> Option<Cow<'a, str>> {
         self.value(self.view.lang)
     }
 
     /// Returns the attribute `to` as written.
+    #[inline]
     pub fn raw_to(&self) -> Option<Raw<'a>> {
         self.raw(self.view.to)
     }
 
     /// Returns the attribute `from` as written.
+    #[inline]
     pub fn raw_from(&self) -> Option<Raw<'a>> {
         self.raw(self.view.from)
     }
 
     /// Returns the attribute `id` as written.
+    #[inline]
     pub fn raw_id(&self) -> Option<Raw<'a>> {
         self.raw(self.view.id)
     }
 
     /// Returns the attribute `type` as written.
+    #[inline]
     pub fn raw_type(&self) -> Option<Raw<'a>> {
         self.raw(self.view.kind_type)
     }
 
     /// Returns the attribute `xml:lang` as written.
+    #[inline]
     pub fn raw_lang(&self) -> Option<Raw<'a>> {
         self.raw(self.view.lang)
     }
 
     /// Returns the first child element.
+    #[inline]
     pub fn first_child(&self) -> Option<Child<'a>> {
         self.children().next()
     }
 
     /// Returns whether a direct child is a `<body/>` in the namespace of the root. Costs no walk.
+    #[inline]
     pub fn has_body(&self) -> bool {
         self.view.has_body
     }
 
     /// Returns the namespaces that are declared anywhere in it. Costs no walk.
+    #[inline]
     pub fn namespaces(&self) -> Namespaces {
         self.view.namespaces
     }
@@ -177,6 +194,7 @@ impl<'a> Stanza<'a> {
     }
 
     /// Returns the first child of this name and namespace.
+    #[inline]
     pub fn child(&self, name: &str, ns: &str) -> Option<Child<'a>> {
         self.children().find(|child| child.is(name, ns))
     }
@@ -194,27 +212,32 @@ impl<'a> Stanza<'a> {
     }
 
     /// Returns the place for a further child.
+    #[inline]
     pub fn insert_point(&self) -> InsertPoint {
         InsertPoint { offset: self.view.content_end as usize, self_closed: self.view.self_closed }
     }
 
     /// Returns whether the root's name is written with a prefix. Such a root can't do without its
     /// declaration.
+    #[inline]
     pub fn has_prefix(&self) -> bool {
         self.bytes.get(1..self.view.local as usize).is_some_and(|prefix| !prefix.is_empty())
     }
 
     /// Returns the name of the root as written, prefix included.
+    #[inline]
     pub(crate) fn written_name(&self) -> &'a [u8] {
         self.bytes.get(1..self.view.name_end as usize).unwrap_or_default()
     }
 
     #[cfg(test)]
+    #[inline]
     pub(crate) fn view(&self) -> StanzaView {
         self.view
     }
 
     /// Returns the namespace that its children are in unless they say otherwise.
+    #[inline]
     pub(crate) fn default_ns(&self) -> Namespace {
         self.view.default_ns()
     }
@@ -339,17 +362,20 @@ fn resolve(whole: &[u8], parent: Option<&WalkTag<'_>>, element: &WalkTag<'_>) ->
 
 impl<'a> Child<'a> {
     /// Returns the local name.
+    #[inline]
     pub fn name(&self) -> &'a str {
         utf8(self.whole, self.open.local())
     }
 
     /// Returns the namespace; `jabber:client` stands for that of the stream if the stanza names
     /// none.
+    #[inline]
     pub fn ns(&self) -> Cow<'a, str> {
         namespace_text(self.whole, self.ns)
     }
 
     /// Returns whether it has this name and namespace.
+    #[inline]
     pub fn is(&self, name: &str, ns: &str) -> bool {
         self.name() == name && self.is_in(ns)
     }
@@ -361,11 +387,13 @@ impl<'a> Child<'a> {
 
     /// Returns the whole element as written. It may depend on declarations of the root: see
     /// [`Writer::copy`](crate::Writer::copy).
+    #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         self.whole.get(self.range()).unwrap_or_default()
     }
 
     /// Returns its place within the stanza.
+    #[inline]
     pub fn range(&self) -> Range<usize> {
         self.start..self.end
     }
@@ -405,6 +433,7 @@ impl<'a> Child<'a> {
     }
 
     /// Returns the name as written, prefix included.
+    #[inline]
     pub fn written_name(&self) -> &'a str {
         utf8(self.whole, Span { start: self.open.name.start as u32, end: self.open.name.end as u32 })
     }
@@ -419,20 +448,24 @@ impl<'a> Child<'a> {
     }
 
     /// Returns the element as a tree.
+    #[inline]
     pub fn element(&self) -> Element {
         Element::read_child(self)
     }
 
     /// Returns the stanza that it is in.
+    #[inline]
     pub(crate) fn whole(&self) -> &'a [u8] {
         self.whole
     }
 
     /// Returns the namespace that the children of that stanza are in unless they say otherwise.
+    #[inline]
     pub(crate) fn default_ns(&self) -> Namespace {
         self.default
     }
 
+    #[inline]
     pub(crate) fn open(&self) -> WalkTag<'a> {
         self.open
     }

@@ -8,16 +8,19 @@ use std::borrow::Cow;
 use crate::lex;
 
 /// Returns the text of an attribute value (XML §3.3.3). Borrows if it is written as it is meant.
+#[inline]
 pub fn value(raw: &[u8]) -> Cow<'_, str> {
     unescape(raw, |b| matches!(b, b'\t' | b'\n' | b'\r').then_some(' '))
 }
 
 /// Returns the text of character data (XML §2.11): line ends become line feeds.
+#[inline]
 pub(crate) fn text(raw: &[u8]) -> Cow<'_, str> {
     unescape(raw, |b| (b == b'\r').then_some('\n'))
 }
 
 /// Returns the text of a CDATA section, in which `&` means itself.
+#[inline]
 pub(crate) fn cdata(raw: &[u8]) -> Cow<'_, str> {
     let text = utf8(raw);
     if text.contains('\r') { Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n")) } else { text }
@@ -25,6 +28,7 @@ pub(crate) fn cdata(raw: &[u8]) -> Cow<'_, str> {
 
 /// Returns whether two attribute values mean the same text. Allocates only if one of them isn't
 /// plain.
+#[inline]
 pub(crate) fn same_text(one: &[u8], other: &[u8]) -> bool {
     let plain = |raw: &[u8]| !raw.iter().any(|&b| b == b'&' || b < b' ');
     if plain(one) && plain(other) { one == other } else { value(one) == value(other) }

@@ -67,6 +67,7 @@ impl Outboxes {
     }
 
     /// Returns whether the shard as a whole holds more than it may.
+    #[inline]
     pub fn is_crowded(&self) -> bool {
         self.waiting > self.limits.total
     }

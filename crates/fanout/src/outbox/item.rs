@@ -73,6 +73,7 @@ pub(super) fn tells_event(packet: &Packet) -> bool {
 impl OutboxItem {
     /// Returns the stanza, for the party that gets it in place of a session that ends; `None` if
     /// somebody keeps it anyway, or if it is no stanza.
+    #[inline]
     pub fn given_back(self) -> Option<Unsent> {
         let Self { packet, to, number, paced, .. } = self;
         let is_known_elsewhere = paced || matches!(to, To::Kept | To::Copy | To::Nobody);
@@ -96,6 +97,7 @@ impl OutboxItem {
     }
 
     /// Returns the length of [`OutboxItem::render`].
+    #[inline]
     pub fn wire_len(&self, address: &Jid, transport: Transport) -> usize {
         transport.wire_len(rendered_len(&self.packet, address, self.to), self.declares())
     }

@@ -116,6 +116,7 @@ impl Outboxes {
 
     /// Returns the number of stanzas that the session has been sent, and of those that it has not
     /// acknowledged; `None` if it is not managed.
+    #[inline]
     pub fn sent_and_unacknowledged(&self, link: Link) -> Option<(u32, usize)> {
         let managed = self.managed(link)?;
         Some((managed.sent, managed.unacked.len()))
@@ -221,6 +222,7 @@ impl Outboxes {
 
     /// Returns whether a request for acknowledgement is open, though the system has taken it from
     /// us.
+    #[inline]
     pub fn is_open(&self, link: Link, question: u16) -> bool {
         self.managed(link).is_some_and(|managed| managed.asked && managed.question == question)
             && !self.has_waiting(link)

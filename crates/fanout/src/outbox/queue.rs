@@ -112,11 +112,13 @@ impl OutboxQueue {
     }
 
     /// Returns the tally of paced items that wait.
+    #[inline]
     pub fn paced(&self) -> QueueTally {
         self.much.as_ref().map(|much| much.waiting).unwrap_or_default()
     }
 
     /// Returns the tally of paced items that wait, or were sent and are not acknowledged.
+    #[inline]
     pub fn all_paced(&self) -> QueueTally {
         let unacked = self.much.as_ref().map(|much| much.unacked).unwrap_or_default();
         let waiting = self.paced();
@@ -124,6 +126,7 @@ impl OutboxQueue {
     }
 
     /// Returns the bytes that wait, or were sent and not acknowledged.
+    #[inline]
     pub fn held(&self) -> usize {
         self.bytes + self.paced().bytes + self.managed.as_ref().map_or(0, |managed| managed.bytes)
     }
@@ -138,11 +141,13 @@ impl OutboxQueue {
     }
 
     /// Returns the bytes that this session adds to its account's.
+    #[inline]
     pub fn fat(&self) -> usize {
         self.much.as_ref().map_or(0, |much| much.fat)
     }
 
     /// Returns whether one more stanza of that size is too much for a managed session.
+    #[inline]
     pub fn is_full(&self, size: usize) -> bool {
         let Some(managed) = &self.managed else { return false };
         let UnackedBounds { stanzas, bytes } = managed.bounds;
@@ -157,6 +162,7 @@ impl OutboxQueue {
 
     /// Returns whether the bounds of a managed session, if it is one, are half empty with so many
     /// bytes.
+    #[inline]
     pub fn has_room(&self, bytes: usize) -> bool {
         self.managed.as_ref().is_none_or(|managed| {
             let UnackedBounds { stanzas, bytes: most } = managed.bounds;
@@ -193,6 +199,7 @@ impl OutboxQueue {
 
     /// Returns whether nothing waits that somebody wants to hear of. A managed session is hardly
     /// ever without anything, so for it only what others keep counts.
+    #[inline]
     pub fn is_drained(&self) -> bool {
         match &self.managed {
             None => self.items.is_empty(),
@@ -201,6 +208,7 @@ impl OutboxQueue {
     }
 
     /// Returns the notice that the queue has run empty, if it has and somebody waits for that.
+    #[inline]
     pub fn take_drained(&mut self) -> Option<Drained> {
         if self.drained.is_none() || !self.is_drained() {
             return None;
