@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use crate::cluster::ClusterBench;
 use crate::federation::FederationBench;
 use crate::multicast_test::MulticastTest;
 use crate::{peers, report, scenario};
@@ -35,6 +36,9 @@ enum BenchCommand {
     /// takes
     #[command(after_help = FEDERATION_EXAMPLES)]
     Federation(FederationBench),
+    /// Find out what a cluster of any server loses while its nodes die: messages and sessions
+    #[command(after_help = CLUSTER_EXAMPLES)]
+    Cluster(ClusterBench),
     /// Run a scenario against a server
     #[command(after_help = RUN_EXAMPLES)]
     Run {
@@ -73,6 +77,7 @@ impl Bench {
             BenchCommand::Register(register) => register.run(),
             BenchCommand::MulticastTest(test) => return test.run(),
             BenchCommand::Federation(federation) => federation.run(),
+            BenchCommand::Cluster(cluster) => cluster.run(),
             BenchCommand::Run { scenario } => return run::run(&scenario),
             BenchCommand::Compare { files, html, markdown } => {
                 report::compare::run(&files, html.as_deref(), markdown.as_deref())
@@ -96,6 +101,15 @@ Examples:
   rookery bench federation --pairs 10 --window 1 --seconds 1 --rounds 1 --domains 0
 
 Both servers are this program, in temporary folders on loopback. A message that crosses costs either of them.";
+
+const CLUSTER_EXAMPLES: &str = "\
+Examples:
+  rookery bench cluster --hosts 127.0.0.1:5222,127.0.0.1:5232,127.0.0.1:5242 --seconds 60 --do './kill-one $ROUND'
+  rookery bench cluster --hosts n1.example.org,n2.example.org --domain example.org --tls starttls --users 50 --out cluster.json
+
+Exit codes:
+  0    what was acknowledged has come, once and in its order, or is in an archive
+  1    something was lost, came twice with different ids, or came out of order; or nobody could log in";
 
 const PEERS_EXAMPLES: &str = "\
 Examples:

@@ -9,7 +9,8 @@
 //! * [`cli`]: the command line. [`scenario`]: the loads, one file each, and the table of them.
 //!   [`engine`]: threads, clients, what they count. [`result`]: what a run has measured.
 //!   [`report`]: what people see of it. [`peers`]: the same loads on several servers.
-//!   [`federation`]: one load on two servers that talk to each other.
+//!   [`federation`]: one load on two servers that talk to each other. [`cluster`]: what several
+//!   hosts of one domain lose while they die.
 //! * [`multicast_test`]: the experiments of 2007, in process.
 //! * [`network`]: a shard over a network in memory; [`everyone`]: a store in which every account
 //!   exists. For what doesn't fit into sockets, such as a million sessions.
@@ -32,6 +33,7 @@
 pub mod bare_relay;
 pub mod chat;
 pub mod cli;
+pub mod cluster;
 pub mod engine;
 pub mod everyone;
 pub mod federation;

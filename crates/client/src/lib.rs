@@ -31,10 +31,10 @@ pub mod words;
 use std::fmt;
 
 pub use component::ComponentSession;
-pub use login::SessionTerms;
+pub use login::{EarlierSession, SessionTerms};
 pub use offered::OfferedMechanisms;
 pub use reader::{StreamItem, StreamReader};
-pub use session::ClientSession;
+pub use session::{ClientSession, SessionResumption};
 
 /// The reason why a stream is over, in words for the person who runs the client.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use rookery_jid::Jid;
 use rookery_sasl::client::{Exchange, Login as SaslLogin, SaltedPasswords};
 use rookery_sasl::{ChannelBindings, Mechanism};
 use rookery_stream::tls::client::ClientSettings;
-use rookery_xml::{Element, Limits, ns};
+use rookery_xml::{Element, Limits, escape_attr, ns};
 
 use crate::{OfferedMechanisms, SessionError, StreamItem, StreamReader, words};
 
@@ -55,6 +55,17 @@ pub enum LoginStep {
     /// The resource is bound, to this address unless an account was made; what comes from now on
     /// are stanzas.
     Bound(Option<Jid>),
+    /// An earlier session goes on (XEP-0198 §5), of whose stanzas the server has handled so many.
+    Resumed(u32),
+}
+
+/// An earlier session that a login goes on with, if the server still has it (XEP-0198 §5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EarlierSession {
+    /// The id that the server gave it.
+    pub id: String,
+    /// The number of the server's stanzas that the client has handled.
+    pub handled: u32,
 }
 
 /// One login in progress.
@@ -64,14 +75,25 @@ pub struct StreamLogin {
     phase: LoginPhase,
     secure: bool,
     reader: StreamReader,
+    earlier: Option<EarlierSession>,
+    /// That which the server says it has handled of an earlier session that is over.
+    handled: Option<u32>,
 }
 
 enum LoginPhase {
-    Header { authenticated: bool },
-    Features { authenticated: bool },
+    Header {
+        authenticated: bool,
+    },
+    Features {
+        authenticated: bool,
+    },
     Proceed,
     Sasl(Box<Exchange>),
-    Bind { session: bool },
+    /// Binding is asked for as these features say, if the earlier session is over.
+    Resume(Box<Element>),
+    Bind {
+        session: bool,
+    },
     Session(Option<Jid>),
     Register,
 }
@@ -81,7 +103,19 @@ impl StreamLogin {
     /// before it.
     pub fn new(terms: Arc<SessionTerms>, username: String) -> StreamLogin {
         let phase = LoginPhase::Header { authenticated: false };
-        StreamLogin { terms, username, phase, secure: false, reader: StreamReader::new(LIMITS) }
+        let reader = StreamReader::new(LIMITS);
+        StreamLogin { terms, username, phase, secure: false, reader, earlier: None, handled: None }
+    }
+
+    /// Goes on with an earlier session, if the server still has it and can do that.
+    pub fn go_on_with(&mut self, earlier: EarlierSession) {
+        self.earlier = Some(earlier);
+    }
+
+    /// Returns the number of stanzas that the server says it has handled in the earlier session,
+    /// when that can't go on.
+    pub fn handled_before(&self) -> Option<u32> {
+        self.handled
     }
 
     /// Returns the terms of the session.
@@ -104,6 +138,7 @@ impl StreamLogin {
             LoginPhase::Features { .. } => "the features of the stream",
             LoginPhase::Proceed => "the answer to STARTTLS",
             LoginPhase::Sasl(_) => "the answer to SASL",
+            LoginPhase::Resume(_) => "the answer to resuming a session",
             LoginPhase::Bind { .. } => "the answer to binding",
             LoginPhase::Session(_) => "the answer to the session request",
             LoginPhase::Register => "the answer to the registration",
@@ -178,6 +213,15 @@ impl StreamLogin {
                 self.open_stream(true, out);
                 Ok(LoginStep::More)
             }
+            LoginPhase::Resume(_) if element.is("resumed", ns::SM) => {
+                let handled = number(element).ok_or_else(|| unexpected("a number of stanzas", element))?;
+                Ok(LoginStep::Resumed(handled))
+            }
+            LoginPhase::Resume(features) if element.is("failed", ns::SM) => {
+                self.handled = number(element);
+                let features = std::mem::replace(&mut **features, Element::new("features", ns::STREAMS));
+                self.bind(&features, out)
+            }
             LoginPhase::Bind { session } if is_result(element) => {
                 let jid = element.child("bind", ns::BIND).and_then(|bind| bind.child_text("jid", ns::BIND));
                 let jid = jid.and_then(|jid| Jid::parse(&jid).ok()).ok_or_else(|| unexpected("an address", element))?;
@@ -233,6 +277,12 @@ impl StreamLogin {
 
     /// Goes on from features after the login: binds a resource.
     fn bind(&mut self, features: &Element, out: &mut Vec<u8>) -> Result<LoginStep, SessionError> {
+        if let Some(earlier) = self.earlier.take().filter(|_| features.child("sm", ns::SM).is_some()) {
+            let EarlierSession { id, handled } = &earlier;
+            push(out, &format!("<resume xmlns='{}' previd='{}' h='{handled}'/>", ns::SM, escape_attr(id)));
+            self.phase = LoginPhase::Resume(Box::new(features.clone()));
+            return Ok(LoginStep::More);
+        }
         if features.child("bind", ns::BIND).is_none() {
             return Err(unexpected("resource binding", features));
         }
@@ -259,6 +309,11 @@ fn is_result(element: &Element) -> bool {
 fn is_conflict(element: &Element) -> bool {
     let error = element.children().find(|child| child.name() == "error");
     element.name() == "iq" && error.is_some_and(|error| error.child("conflict", ns::STANZA_ERRORS).is_some())
+}
+
+/// Returns the number of stanzas that an element of stream management names.
+fn number(element: &Element) -> Option<u32> {
+    element.attr("h")?.parse().ok()
 }
 
 fn decoded(element: &Element) -> Result<Vec<u8>, SessionError> {

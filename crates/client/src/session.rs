@@ -8,8 +8,17 @@ use rookery_sasl::ChannelBindings;
 use rookery_stream::tls::client::ClientTls;
 use rookery_xml::{Limits, Scan, Scanner, Stanza};
 
-use crate::login::{LoginStep, SessionTerms, StreamLogin};
+use crate::login::{EarlierSession, LoginStep, SessionTerms, StreamLogin};
 use crate::{SessionError, words};
+
+/// The outcome of a wish to go on with an earlier session (XEP-0198 §5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionResumption {
+    /// It goes on; the server has handled so many stanzas of the client.
+    GoesOn(u32),
+    /// It is over; the server had handled so many.
+    Over(u32),
+}
 
 /// One client's stream, from the first byte on.
 ///
@@ -33,6 +42,8 @@ pub struct ClientSession {
     /// The login, until a resource is bound.
     login: Option<Box<StreamLogin>>,
     jid: Option<Jid>,
+    /// The outcome of going on with an earlier session.
+    resumption: Option<SessionResumption>,
     /// The bytes that have come and are not whole yet, decrypted.
     carry: Vec<u8>,
 }
@@ -63,7 +74,21 @@ impl ClientSession {
     /// put the stream into frames: they give what came to [`ClientSession::take`].
     pub fn unopened(terms: &Arc<SessionTerms>, username: String) -> Self {
         let login = Box::new(StreamLogin::new(terms.clone(), username));
-        Self { tls: None, login: Some(login), jid: None, carry: Vec::new() }
+        Self { tls: None, login: Some(login), jid: None, resumption: None, carry: Vec::new() }
+    }
+
+    /// Goes on with an earlier session when the login has come so far, if the server still has it;
+    /// otherwise a resource is bound. To be called before anything has come.
+    pub fn go_on_with(&mut self, earlier: EarlierSession) {
+        if let Some(login) = &mut self.login {
+            login.go_on_with(earlier);
+        }
+    }
+
+    /// Returns the outcome of [`ClientSession::go_on_with`], once the login is over; `None` if the
+    /// server said nothing about the earlier session.
+    pub fn resumption(&self) -> Option<SessionResumption> {
+        self.resumption
     }
 
     /// Opens the stream of an unopened session.
@@ -171,7 +196,13 @@ impl ClientSession {
                 self.tls = Some(ClientTls::connect(settings, &terms.domain, out).map_err(SessionError::of)?);
                 return Ok(());
             }
-            LoginStep::Bound(jid) => (self.login, self.jid) = (None, jid),
+            LoginStep::Bound(jid) => {
+                self.resumption = login.handled_before().map(SessionResumption::Over);
+                (self.login, self.jid) = (None, jid);
+            }
+            LoginStep::Resumed(handled) => {
+                (self.login, self.resumption) = (None, Some(SessionResumption::GoesOn(handled)))
+            }
         }
         self.write(&plain, out)
     }
@@ -229,5 +260,69 @@ fn stanzas(input: &[u8], each: &mut dyn FnMut(Stanza<'_>)) -> Result<usize, Sess
             }
         }
         scanner.reset();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rookery_sasl::Mechanism;
+    use rookery_sasl::client::SaltedPasswords;
+
+    use super::*;
+
+    const HEADER: &str =
+        "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' version='1.0' id='x'>";
+
+    /// Returns a session that has logged in and has an earlier one to go on with, and what it has
+    /// said last.
+    fn logged_in() -> (ClientSession, String) {
+        let terms = SessionTerms {
+            domain: "example.org".to_owned(),
+            tls: None,
+            mechanism: Some(Mechanism::Plain),
+            password: "secret".to_owned(),
+            resource: None,
+            register: false,
+            cache: SaltedPasswords::new(),
+        };
+        let mut out = Vec::new();
+        let mut session = ClientSession::start(&Arc::new(terms), "romeo".to_owned(), false, &mut out).unwrap();
+        session.go_on_with(EarlierSession { id: "a&b".to_owned(), handled: 7 });
+        let sasl = "<mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><mechanism>PLAIN</mechanism></mechanisms>";
+        hear(&mut session, &format!("{HEADER}<stream:features>{sasl}</stream:features>"));
+        hear(&mut session, "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
+        let features = "<bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/><sm xmlns='urn:xmpp:sm:3'/>";
+        let said = hear(&mut session, &format!("{HEADER}<stream:features>{features}</stream:features>"));
+        (session, said)
+    }
+
+    fn hear(session: &mut ClientSession, text: &str) -> String {
+        let mut out = Vec::new();
+        // One element a call is worked off until the resource is bound.
+        session.take(text.as_bytes(), &mut out, &mut |_| {}).unwrap();
+        session.take(b"", &mut out, &mut |_| {}).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn an_earlier_session_goes_on() {
+        let (mut session, said) = logged_in();
+        assert!(said.ends_with("<resume xmlns='urn:xmpp:sm:3' previd='a&amp;b' h='7'/>"), "{said}");
+        hear(&mut session, "<resumed xmlns='urn:xmpp:sm:3' previd='a&amp;b' h='3'/>");
+        assert_eq!((session.is_bound(), session.resumption()), (true, Some(SessionResumption::GoesOn(3))));
+    }
+
+    #[test]
+    fn a_session_that_is_over_makes_room_for_another_one() {
+        for (h, resumption) in [(" h='2'", Some(SessionResumption::Over(2))), ("", None)] {
+            let (mut session, _) = logged_in();
+            let gone = "<item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/>";
+            let said = hear(&mut session, &format!("<failed xmlns='urn:xmpp:sm:3'{h}>{gone}</failed>"));
+            assert!(said.contains("urn:ietf:params:xml:ns:xmpp-bind"), "{said}");
+            let jid = "<bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><jid>romeo@example.org/x</jid></bind>";
+            hear(&mut session, &format!("<iq type='result' id='bind'>{jid}</iq>"));
+            assert_eq!((session.is_bound(), session.resumption()), (true, resumption));
+            assert_eq!(session.jid().map(Jid::as_str), Some("romeo@example.org/x"));
+        }
     }
 }

@@ -1,0 +1,374 @@
+//! `rookery bench cluster`: what a cluster loses while its nodes die.
+//!
+//! People with XEP-0198 write to each other through several hosts of one domain, whichever server
+//! that is, while a command does harm every so many seconds. Every message is booked: what was
+//! acknowledged has to come, or to be in the recipient's archive, or to come back as an error;
+//! once, and in its order. A client that loses its connection asks the next host for its session.
+//!
+//! Nothing here is a measurement of speed: all runs in one thread, and clients share the machine
+//! with the servers.
+
+mod books;
+mod person;
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use rookery_base::chance::Sequence;
+use rustix::event::{Timespec, epoll};
+use serde::Serialize;
+
+use crate::BenchOutcome;
+use crate::scenario::{ServerPlace, Tls};
+use books::{BookedOutcome, MessageBooks};
+use person::{ClusterPerson, ClusterTerms, SessionCuts};
+
+/// `rookery bench cluster`.
+#[derive(Debug, Clone, Args)]
+pub struct ClusterBench {
+    /// Addresses and ports of the nodes
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', required = true)]
+    hosts: Vec<String>,
+    /// Domain of the accounts: those that `rookery bench register` makes
+    #[arg(long, default_value = "localhost")]
+    domain: String,
+    /// Encryption of the connections
+    #[arg(long, value_enum, default_value_t = Tls::None)]
+    tls: Tls,
+    /// Password of all accounts
+    #[arg(long, env = "ROOKERY_BENCH_PASSWORD", default_value = "pencil")]
+    password: String,
+    /// People
+    #[arg(long, default_value_t = 200)]
+    users: usize,
+    /// Messages a second, of all together
+    #[arg(long, default_value_t = 100.0)]
+    rate: f64,
+    /// Seconds in which they write
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Command of the shell that does harm, such as to kill a node and to start it again; ROUND
+    /// counts from 0
+    #[arg(long = "do", value_name = "COMMAND")]
+    harm: Option<String>,
+    /// Seconds between two harms; one that is not over by then is waited for
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    every: u64,
+    /// Seconds that a host may say nothing before its client goes to the next one
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    patience: u64,
+    /// Seconds at the end in which what is on its way may arrive
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    settle: u64,
+    /// Write the result as JSON
+    #[arg(long, value_name = "FILE.json")]
+    out: Option<PathBuf>,
+}
+
+/// The result of a run.
+#[derive(Debug, Serialize)]
+struct ClusterResult {
+    hosts: Vec<String>,
+    users: usize,
+    rate: f64,
+    seconds: u64,
+    harms: usize,
+    failed_harms: usize,
+    messages: BookedOutcome,
+    /// Milliseconds from saying to coming: half, 99 of a hundred, all stay below.
+    delay_ms: [f64; 3],
+    cut: usize,
+    resumed: usize,
+    begun_again: usize,
+    /// Milliseconds from the loss of a connection until its person was there again, likewise.
+    away_ms: [f64; 3],
+    /// People who were not there at the end, and why a connection ended last.
+    missing_people: usize,
+    last_reason: Option<String>,
+}
+
+impl ClusterBench {
+    /// Runs the load, and prints what came of it.
+    ///
+    /// # Errors
+    /// The words of the system, or what the cluster has lost, doubled or put out of order.
+    pub fn run(&self) -> BenchOutcome<()> {
+        let mut crowd = ClusterCrowd::new(self.terms()?, self.users)?;
+        crowd.gather()?;
+        let mut harm = ClusterHarm::new(self.harm.clone(), Duration::from_secs(self.every.max(1)));
+        crowd.talk(Duration::from_secs(self.seconds), self.rate, &mut harm)?;
+        harm.finish()?;
+        crowd.settle(Duration::from_secs(self.settle))?;
+        let result = self.result(&crowd, &harm);
+        result.print();
+        if let Some(file) = &self.out {
+            fs::write(file, serde_json::to_vec_pretty(&result)?)
+                .map_err(|error| format!("{}: {error}", file.display()))?;
+        }
+        let BookedOutcome { lost, doubled, reordered, astray, .. } = result.messages;
+        match lost + doubled + reordered + astray {
+            0 => Ok(()),
+            _ => Err(format!(
+                "{lost} messages were lost, {doubled} came twice, {reordered} out of order, {astray} went astray"
+            )
+            .into()),
+        }
+    }
+
+    fn terms(&self) -> BenchOutcome<ClusterTerms> {
+        let place = |host: &String| ServerPlace {
+            host: host.clone(),
+            domain: self.domain.clone(),
+            tls: self.tls,
+            transport: rookery_base::Transport::Tcp,
+            password: self.password.clone(),
+            at_once: 1,
+            login_timeout: 30.0,
+            threads: Some(1),
+        };
+        let places: Vec<_> = self.hosts.iter().map(place).collect();
+        let hosts = places.iter().map(ServerPlace::address).collect::<BenchOutcome<Vec<_>>>()?;
+        let first = places.first().ok_or("there is no host")?;
+        let settings = first.settings(None, false, 0)?;
+        Ok(ClusterTerms {
+            hosts,
+            session: settings.target.terms.clone(),
+            direct_tls: self.tls == Tls::Direct,
+            patience: Duration::from_secs(self.patience.max(1)),
+        })
+    }
+
+    fn result(&self, crowd: &ClusterCrowd, harm: &ClusterHarm) -> ClusterResult {
+        let SessionCuts { cut, resumed, begun_again, away, last } = &crowd.cuts;
+        ClusterResult {
+            hosts: self.hosts.clone(),
+            users: self.users,
+            rate: self.rate,
+            seconds: self.seconds,
+            harms: harm.round,
+            failed_harms: harm.failed,
+            messages: crowd.books.outcome(),
+            delay_ms: spread(crowd.books.delays()),
+            cut: *cut,
+            resumed: *resumed,
+            begun_again: *begun_again,
+            away_ms: spread(away),
+            missing_people: crowd.people.iter().filter(|person| !person.is_live()).count(),
+            last_reason: last.clone(),
+        }
+    }
+}
+
+impl ClusterResult {
+    fn print(&self) {
+        let line = |name: &str, value: &dyn std::fmt::Display| println!("{name:<44}{value:>12}");
+        let found = &self.messages;
+        println!("{} people, {} hosts, {} messages/s for {} s", self.users, self.hosts.len(), self.rate, self.seconds);
+        if self.harms > 0 {
+            line("harms", &self.harms);
+        }
+        line("messages said", &found.said);
+        line("  acknowledged", &found.acknowledged);
+        line("  came", &found.came);
+        line("  came back as errors", &found.refused);
+        line("  acknowledged, in the archive alone", &found.archived_only);
+        line("  acknowledged and LOST", &found.lost);
+        line("came again, with the same id", &found.again);
+        line("came TWICE, with another id", &found.doubled);
+        line("came OUT OF ORDER", &found.reordered);
+        line("went ASTRAY", &found.astray);
+        let times = |[half, most, all]: [f64; 3]| format!("{half:.0}, {most:.0}, {all:.0} ms");
+        println!("{:<44}{}", "until it came: half, 99 %, all below", times(self.delay_ms));
+        line("connections lost", &self.cut);
+        line("  sessions resumed", &self.resumed);
+        line("  begun again", &self.begun_again);
+        println!("{:<44}{}", "until people were back: half, 99 %, all", times(self.away_ms));
+        if self.failed_harms > 0 {
+            line("harms that FAILED", &self.failed_harms);
+        }
+        if self.missing_people > 0 {
+            line("people who did NOT COME BACK", &self.missing_people);
+            println!("  the last reason: {}", self.last_reason.as_deref().unwrap_or("none"));
+        }
+    }
+}
+
+/// Returns below what half of these times, 99 of a hundred, and all of them stay, in milliseconds.
+fn spread(times: &[Duration]) -> [f64; 3] {
+    let mut times: Vec<_> = times.to_vec();
+    times.sort_unstable();
+    let at = |share: f64| {
+        let place = ((times.len() as f64 * share).ceil() as usize).saturating_sub(1);
+        times.get(place).map_or(0.0, |time| time.as_secs_f64() * 1e3)
+    };
+    [at(0.5), at(0.99), at(1.0)]
+}
+
+/// All people of a run, and what they have in common.
+struct ClusterCrowd {
+    terms: ClusterTerms,
+    set: OwnedFd,
+    people: Vec<ClusterPerson>,
+    books: MessageBooks,
+    cuts: SessionCuts,
+    buffer: Vec<u8>,
+}
+
+impl ClusterCrowd {
+    fn new(terms: ClusterTerms, users: usize) -> BenchOutcome<Self> {
+        let now = Instant::now();
+        let people = (0..users).map(|number| ClusterPerson::new(number, &terms, now)).collect();
+        let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let buffer = vec![0; 64 * 1024];
+        Ok(Self { terms, set, people, books: MessageBooks::default(), cuts: SessionCuts::default(), buffer })
+    }
+
+    /// Waits until all people are there.
+    fn gather(&mut self) -> BenchOutcome<()> {
+        let until = Instant::now() + GATHERING;
+        while !self.people.iter().all(ClusterPerson::is_live) {
+            if Instant::now() > until {
+                let why = self.cuts.last.as_deref().unwrap_or("nobody says why");
+                return Err(format!("not all people could log in: {why}").into());
+            }
+            self.turn(STEP)?;
+        }
+        // Presence comes to those who have just logged in, and what had waited for them.
+        self.turn_for(Duration::from_secs(1))
+    }
+
+    /// Lets people write at this rate.
+    fn talk(&mut self, time: Duration, rate: f64, harm: &mut ClusterHarm) -> BenchOutcome<()> {
+        let (begun, mut said, mut chance) = (Instant::now(), 0.0, Sequence::new(SEED));
+        let names: Vec<String> = self.people.iter().map(ClusterPerson::jid).collect();
+        while begun.elapsed() < time {
+            harm.tick(begun)?;
+            while said < begun.elapsed().as_secs_f64() * rate {
+                said += 1.0;
+                let (from, to) = (chance.below(names.len()), chance.below(names.len()));
+                let person = self.people.get_mut(from).filter(|person| person.is_live() && from != to);
+                // Who isn't connected says nothing.
+                if let (Some(person), Some(name)) = (person, names.get(to)) {
+                    let now = Instant::now();
+                    person.say(self.books.say(from, to, now), name, now);
+                }
+            }
+            self.turn(STEP)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until everything has come, or for that time; then looks into archives for the rest.
+    fn settle(&mut self, time: Duration) -> BenchOutcome<()> {
+        let until = Instant::now() + time;
+        let is_open = |crowd: &Self| crowd.books.miss_any() || !crowd.people.iter().all(ClusterPerson::is_live);
+        // What nobody has acknowledged yet may come, too.
+        self.turn_for(Duration::from_secs(2).min(time))?;
+        while Instant::now() < until && is_open(self) {
+            self.turn(STEP)?;
+        }
+        let missing: Vec<usize> = (0..self.people.len()).filter(|number| self.books.misses(*number)).collect();
+        let until = Instant::now() + SEARCHING;
+        let is_done = |crowd: &Self| {
+            missing.iter().all(|number| crowd.people.get(*number).is_some_and(ClusterPerson::has_searched))
+        };
+        while Instant::now() < until && !is_done(self) {
+            let now = Instant::now();
+            for number in &missing {
+                self.people.get_mut(*number).into_iter().for_each(|person| person.search(now));
+            }
+            self.turn(STEP)?;
+        }
+        Ok(())
+    }
+
+    fn turn_for(&mut self, time: Duration) -> BenchOutcome<()> {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            self.turn(STEP)?;
+        }
+        Ok(())
+    }
+
+    /// Does what is due, and waits for the sockets at most for that time.
+    fn turn(&mut self, timeout: Duration) -> BenchOutcome<()> {
+        let now = Instant::now();
+        for (number, person) in self.people.iter_mut().enumerate() {
+            let is_new = person.tick(&self.terms, now, &mut self.cuts);
+            if let Some(socket) = person.socket().filter(|_| is_new) {
+                let data = epoll::EventData::new_u64(number as u64);
+                epoll::add(
+                    &self.set,
+                    socket,
+                    data,
+                    epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET,
+                )?;
+            }
+        }
+        let mut events = Vec::with_capacity(EVENTS);
+        match epoll::wait(&self.set, rustix::buffer::spare_capacity(&mut events), Some(&Timespec::try_from(timeout)?)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for event in &events {
+            if let Some(person) = self.people.get_mut(event.data.u64() as usize) {
+                person.ready(&mut self.books, &mut self.buffer, Instant::now(), &mut self.cuts);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The command that does harm.
+struct ClusterHarm {
+    command: Option<String>,
+    every: Duration,
+    /// The number of times that it was run, and that it failed.
+    round: usize,
+    failed: usize,
+    running: Option<Child>,
+}
+
+impl ClusterHarm {
+    fn new(command: Option<String>, every: Duration) -> Self {
+        Self { command, every, round: 0, failed: 0, running: None }
+    }
+
+    /// Runs the command if it is time.
+    fn tick(&mut self, begun: Instant) -> BenchOutcome<()> {
+        if let Some(child) = &mut self.running {
+            let Some(status) = child.try_wait()? else { return Ok(()) };
+            self.failed += usize::from(!status.success());
+            self.running = None;
+        }
+        let Some(command) = &self.command else { return Ok(()) };
+        let due = self.every * u32::try_from(self.round + 1).unwrap_or(u32::MAX);
+        if begun.elapsed() >= due {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", command]).env("ROUND", self.round.to_string()).stdin(Stdio::null());
+            self.running = Some(shell.spawn().map_err(|error| format!("the command can't be run: {error}"))?);
+            self.round += 1;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> BenchOutcome<()> {
+        if let Some(mut child) = self.running.take() {
+            self.failed += usize::from(!child.wait()?.success());
+        }
+        Ok(())
+    }
+}
+
+const STEP: Duration = Duration::from_millis(5);
+/// The time that all logins may take.
+const GATHERING: Duration = Duration::from_secs(120);
+/// The time that looking into archives may take.
+const SEARCHING: Duration = Duration::from_secs(60);
+const EVENTS: usize = 1024;
+/// The same people write to each other in every run.
+const SEED: u64 = 17;

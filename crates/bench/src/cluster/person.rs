@@ -1,0 +1,396 @@
+//! Somebody with a client that acknowledges what it gets and resumes its session (XEP-0198), at
+//! whichever host of a cluster lets it in.
+//!
+//! # Invariants
+//!
+//! * What the server has not acknowledged is said again: in the session that goes on, or in a new
+//!   one.
+//! * A host that is silent for too long counts as gone, whether it has closed the connection or
+//!   not.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rookery_client::{ClientSession, EarlierSession, SessionResumption, SessionTerms};
+use rookery_xml::{Element, Kind, escape_attr, ns};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+
+use super::books::MessageBooks;
+use crate::{BenchOutcome, chat};
+
+/// The people of a run have this in common.
+#[derive(Debug)]
+pub struct ClusterTerms {
+    /// The hosts of the cluster.
+    pub hosts: Vec<SocketAddr>,
+    /// The terms of all sessions.
+    pub session: Arc<SessionTerms>,
+    /// True if TLS comes first.
+    pub direct_tls: bool,
+    /// The time for which a host may be silent.
+    pub patience: Duration,
+}
+
+/// The counts of what has become of sessions.
+#[derive(Debug, Default)]
+pub struct SessionCuts {
+    /// Sessions that lost their connection, resumed ones, and those that had to begin again.
+    pub cut: usize,
+    /// Sessions that went on.
+    pub resumed: usize,
+    /// Sessions that were begun in place of earlier ones.
+    pub begun_again: usize,
+    /// The times from the loss of a connection until its person was there again.
+    pub away: Vec<Duration>,
+    /// The last reason why a connection ended or none came about.
+    pub last: Option<String>,
+}
+
+/// Somebody with an account.
+#[derive(Debug)]
+pub struct ClusterPerson {
+    number: usize,
+    name: String,
+    domain: String,
+    /// The next host to try.
+    next_host: usize,
+    line: Option<PersonLine>,
+    /// The time when the connection was lost, and when the next is tried.
+    lost: Option<Instant>,
+    tries_at: Instant,
+    /// The id of the session, if it can be resumed.
+    id: Option<String>,
+    is_managed: bool,
+    /// Stanzas of the server that were handled, and those that it has acknowledged.
+    handled: u32,
+    acknowledged: u32,
+    /// The numbers and texts of the messages that it has not acknowledged, oldest first.
+    unacknowledged: VecDeque<(Option<usize>, String)>,
+    /// The search in the archive: `Some` while it is under way.
+    search: Option<Option<String>>,
+    has_searched: bool,
+}
+
+/// A connection.
+#[derive(Debug)]
+struct PersonLine {
+    socket: TcpStream,
+    session: ClientSession,
+    unsent: Vec<u8>,
+    since: Instant,
+    is_live: bool,
+    /// Since when an acknowledgement is waited for.
+    asked: Option<Instant>,
+}
+
+impl ClusterPerson {
+    /// Returns the person with this number, who has no connection yet.
+    pub fn new(number: usize, terms: &ClusterTerms, now: Instant) -> Self {
+        let domain = terms.session.domain.clone();
+        Self {
+            number,
+            name: chat::local(number),
+            domain,
+            next_host: number,
+            line: None,
+            lost: None,
+            tries_at: now,
+            id: None,
+            is_managed: false,
+            handled: 0,
+            acknowledged: 0,
+            unacknowledged: VecDeque::new(),
+            search: None,
+            has_searched: false,
+        }
+    }
+
+    /// Returns the bare JID.
+    pub fn jid(&self) -> String {
+        format!("{}@{}", self.name, self.domain)
+    }
+
+    /// Returns whether the person has a session with a connection.
+    pub fn is_live(&self) -> bool {
+        self.line.as_ref().is_some_and(|line| line.is_live)
+    }
+
+    /// Returns the socket, if there is one.
+    pub fn socket(&self) -> Option<&TcpStream> {
+        self.line.as_ref().map(|line| &line.socket)
+    }
+
+    /// Does what is due: connects, or gives a silent host up. Returns whether there is a new
+    /// connection.
+    pub fn tick(&mut self, terms: &ClusterTerms, now: Instant, cuts: &mut SessionCuts) -> bool {
+        let patience = terms.patience;
+        if let Some(line) = &self.line {
+            let since = if line.is_live { line.asked } else { Some(line.since) };
+            if since.is_some_and(|since| now.duration_since(since) > patience) {
+                self.lose(format!("{} said nothing for {patience:?}", self.name), now, cuts);
+            }
+        }
+        if self.line.is_some() || now < self.tries_at {
+            return false;
+        }
+        match self.connect(terms, now) {
+            Ok(()) => true,
+            Err(error) => {
+                self.lose(error.to_string(), now, cuts);
+                false
+            }
+        }
+    }
+
+    fn connect(&mut self, terms: &ClusterTerms, now: Instant) -> BenchOutcome<()> {
+        let at = self.next_host % terms.hosts.len().max(1);
+        self.next_host = at + 1;
+        let host = *terms.hosts.get(at).ok_or("there is no host")?;
+        let socket = open(host)?;
+        let mut unsent = Vec::new();
+        let mut session = ClientSession::start(&terms.session, self.name.clone(), terms.direct_tls, &mut unsent)?;
+        if let Some(id) = &self.id {
+            session.go_on_with(EarlierSession { id: id.clone(), handled: self.handled });
+        }
+        self.line = Some(PersonLine { socket, session, unsent, since: now, is_live: false, asked: None });
+        Ok(())
+    }
+
+    fn lose(&mut self, why: String, now: Instant, cuts: &mut SessionCuts) {
+        let was_live = self.line.take().is_some_and(|line| line.is_live);
+        if was_live {
+            cuts.cut += 1;
+            self.lost = Some(now);
+        }
+        cuts.last = Some(why);
+        self.tries_at = now + if was_live { AT_FIRST } else { BETWEEN };
+    }
+
+    /// Says something to somebody; it is numbered by the books.
+    pub fn say(&mut self, number: usize, to: &str, now: Instant) {
+        let text = format!("<message type='chat' to='{to}' id='{number}'><body>{WORD}{number}</body></message>");
+        self.unacknowledged.push_back((Some(number), text.clone()));
+        self.write(&format!("{text}<r xmlns='{}'/>", ns::SM), now);
+    }
+
+    fn write(&mut self, text: &str, now: Instant) {
+        let Some(line) = &mut self.line else { return };
+        line.asked = line.asked.or_else(|| text.ends_with(REQUEST).then_some(now));
+        // What can't be written is noticed when the connection is read.
+        _ = line.session.write(text.as_bytes(), &mut line.unsent);
+        line.push();
+    }
+
+    /// Works off what a ready socket has.
+    pub fn ready(&mut self, books: &mut MessageBooks, buffer: &mut [u8], now: Instant, cuts: &mut SessionCuts) {
+        // Sockets tell once that they are ready.
+        loop {
+            match self.read(books, buffer, now, cuts) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => return self.lose(format!("{}: {error}", self.name), now, cuts),
+            }
+        }
+    }
+
+    /// Reads once. Returns whether there may be more.
+    fn read(
+        &mut self,
+        books: &mut MessageBooks,
+        buffer: &mut [u8],
+        now: Instant,
+        cuts: &mut SessionCuts,
+    ) -> BenchOutcome<bool> {
+        let Some(line) = &mut self.line else { return Ok(false) };
+        line.push();
+        let len = match line.socket.read(buffer) {
+            Ok(0) => return Err("the server closed the connection".into()),
+            Ok(len) => len,
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(true),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        let mut came = Vec::new();
+        let wire = buffer.get_mut(..len).unwrap_or_default();
+        let read = line.session.read(wire, &mut line.unsent, &mut |stanza| {
+            came.push((stanza.kind(), Element::read(&stanza)));
+        });
+        let is_new = line.session.is_bound() && !line.is_live;
+        if is_new {
+            line.is_live = true;
+            self.begin(books, now, cuts);
+        }
+        for (kind, element) in came {
+            self.take(kind, &element, books, now)?;
+        }
+        if let Some(line) = &mut self.line {
+            line.push();
+        }
+        read?;
+        Ok(true)
+    }
+
+    /// Goes on with the session, or begins a new one.
+    fn begin(&mut self, books: &mut MessageBooks, now: Instant, cuts: &mut SessionCuts) {
+        let resumption = self.line.as_ref().and_then(|line| line.session.resumption());
+        if let Some(lost) = self.lost.take() {
+            cuts.away.push(now.duration_since(lost));
+            *(if matches!(resumption, Some(SessionResumption::GoesOn(_))) {
+                &mut cuts.resumed
+            } else {
+                &mut cuts.begun_again
+            }) += 1;
+        }
+        if let Some(SessionResumption::GoesOn(handled) | SessionResumption::Over(handled)) = resumption {
+            self.acknowledge(handled, books);
+        }
+        let again: String = match resumption {
+            Some(SessionResumption::GoesOn(_)) => self.unacknowledged.iter().map(|(_, text)| text.as_str()).collect(),
+            _ => {
+                (self.id, self.is_managed, self.handled, self.acknowledged) = (None, false, 0, 0);
+                self.unacknowledged.retain(|(number, _)| number.is_some());
+                self.unacknowledged.push_front((None, "<presence/>".to_owned()));
+                let all = self.unacknowledged.iter().map(|(_, text)| text.as_str()).collect::<String>();
+                format!("<enable xmlns='{}' resume='true'/>{all}", ns::SM)
+            }
+        };
+        self.write(&format!("{again}<r xmlns='{}'/>", ns::SM), now);
+    }
+
+    fn acknowledge(&mut self, h: u32, books: &mut MessageBooks) {
+        while self.acknowledged != h
+            && let Some((number, _)) = self.unacknowledged.pop_front()
+        {
+            self.acknowledged = self.acknowledged.wrapping_add(1);
+            number.into_iter().for_each(|number| books.acknowledge(number));
+        }
+    }
+
+    fn take(&mut self, kind: Kind, element: &Element, books: &mut MessageBooks, now: Instant) -> BenchOutcome<()> {
+        if element.ns() == ns::SM {
+            match element.name() {
+                "enabled" => {
+                    self.is_managed = true;
+                    self.id = element.attr("id").filter(|_| element.attr("resume").is_some()).map(str::to_owned);
+                }
+                "r" => self.write(&format!("<a xmlns='{}' h='{}'/>", ns::SM, self.handled), now),
+                "a" => {
+                    self.line.iter_mut().for_each(|line| line.asked = None);
+                    let h =
+                        element.attr("h").and_then(|h| h.parse().ok()).ok_or("an acknowledgement without a number")?;
+                    self.acknowledge(h, books);
+                }
+                _ => return Err(format!("stream management failed: {element:?}").into()),
+            }
+            return Ok(());
+        }
+        self.handled = self.handled.wrapping_add(u32::from(self.is_managed && kind != Kind::Other));
+        match element.name() {
+            "message" => self.take_message(element, books, now),
+            "iq" => self.take_answer(element, now),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_message(&mut self, message: &Element, books: &mut MessageBooks, now: Instant) {
+        if let Some(result) = message.child("result", ns::MAM) {
+            let forwarded = result.child("forwarded", ns::FORWARD);
+            let inner = forwarded.and_then(|forwarded| forwarded.child("message", ns::CLIENT));
+            if let Some(number) = inner.and_then(number_of) {
+                books.find(number, self.number);
+            }
+            return;
+        }
+        let Some(number) = number_of(message) else { return };
+        if message.attr("type") == Some("error") {
+            return books.come_back(number);
+        }
+        let own = self.jid();
+        let ids = message.children().filter(|child| child.is("stanza-id", ns::STANZA_ID));
+        let id = ids.filter(|id| id.attr("by") == Some(own.as_str())).find_map(|id| id.attr("id"));
+        books.come(number, self.number, id, now);
+    }
+
+    /// Begins to look for what is missing in the person's archive, unless that was done.
+    pub fn search(&mut self, now: Instant) {
+        if !self.has_searched && self.search.is_none() && self.is_live() {
+            self.search = Some(None);
+            self.ask_archive(now);
+        }
+    }
+
+    /// Returns whether the archive was looked through, or can't be.
+    pub fn has_searched(&self) -> bool {
+        self.has_searched
+    }
+
+    fn ask_archive(&mut self, now: Instant) {
+        let Some(after) = &self.search else { return };
+        let after = after.as_ref().map_or_else(String::new, |id| format!("<after>{}</after>", escape_attr(id)));
+        let query = format!(
+            "<iq type='set' id='{SEARCH}'><query xmlns='{}'><set xmlns='{}'><max>{PAGE}</max>{after}</set></query></iq>",
+            ns::MAM,
+            ns::RSM
+        );
+        self.unacknowledged.push_back((None, query.clone()));
+        self.write(&query, now);
+    }
+
+    fn take_answer(&mut self, iq: &Element, now: Instant) {
+        if iq.attr("id") != Some(SEARCH) || self.search.is_none() {
+            return;
+        }
+        let fin = iq.child("fin", ns::MAM);
+        let last = fin.and_then(|fin| fin.child("set", ns::RSM)?.child_text("last", ns::RSM));
+        match last.filter(|_| fin.is_some_and(|fin| fin.attr("complete") != Some("true"))) {
+            Some(last) => {
+                self.search = Some(Some(last));
+                self.ask_archive(now);
+            }
+            None => (self.search, self.has_searched) = (None, true),
+        }
+    }
+}
+
+impl PersonLine {
+    /// Writes what waits, as far as the socket takes it.
+    fn push(&mut self) {
+        if let Ok(sent) = self.socket.write(&self.unsent) {
+            self.unsent.drain(..sent);
+        }
+    }
+}
+
+/// Returns the number of a message of the load.
+fn number_of(message: &Element) -> Option<usize> {
+    message.child_text("body", ns::CLIENT)?.strip_prefix(WORD)?.parse().ok()
+}
+
+/// Begins to connect.
+fn open(host: SocketAddr) -> BenchOutcome<TcpStream> {
+    let family = if host.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    match connect(&socket, &host) {
+        Ok(()) | Err(Errno::INPROGRESS) => {}
+        Err(error) => return Err(format!("{host}: {error}").into()),
+    }
+    let socket = TcpStream::from(socket);
+    socket.set_nodelay(true)?;
+    Ok(socket)
+}
+
+/// Begins the body of a message of the load; its number follows.
+const WORD: &str = "message ";
+/// The end of a request for an acknowledgement.
+const REQUEST: &str = "sm:3'/>";
+const SEARCH: &str = "search";
+/// Messages of a page of an archive.
+const PAGE: usize = 250;
+/// The time until a lost connection is made again, and between attempts.
+const AT_FIRST: Duration = Duration::from_millis(50);
+const BETWEEN: Duration = Duration::from_millis(250);

@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+"""What a cluster loses while harm comes to it: nodes that are killed, stopped for a while, or restarted, Redis that loses everything,
+PostgreSQL that stands still.
+
+    ROOKERY=target/release/rookery python3 tests/load/cluster.py kill [--nodes 5] [--seconds 600] [--users 200] [--rate 300]
+    ROOKERY=target/release/rookery python3 tests/load/cluster.py all --seconds 60
+
+Starts PostgreSQL and Redis (or Valkey) of Debian's packages, and so many nodes, each with a folder and a port of its own; people write
+to each other by `rookery bench cluster`, which books every message. Each scenario has a cluster of its own. Harms come every 20 seconds.
+
+    none       nothing happens
+    kill       a node is killed, the next one each time, and started again after 10 s
+    stop       a node is stopped for 15 s (SIGSTOP), and goes on; whoever supervises it starts it again when it ends
+    restart    a node is ended in good order and started again at once, the next one each time
+    redis      Redis is killed, with all that it has, and started again after 5 s
+    database   PostgreSQL stands still for 8 s (SIGSTOP)
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from databases import Postgres, free_port
+
+BINARY = os.path.abspath(os.environ.get("ROOKERY", "target/release/rookery"))
+CONFIG = """
+domains = ["localhost"]
+shards = 1
+[listen]
+c2s = ["127.0.0.1:{port}"]
+c2s_tls = []
+s2s = []
+s2s_tls = []
+web = []
+web_tls = []
+bytestreams = []
+components = []
+[limits]
+connections_per_address = 0
+[login]
+plaintext_loopback = true
+plain_without_tls = true
+scram_iterations = 4096
+[log]
+level = "info"
+[store]
+url = "{url}"
+[cluster]
+node = "n{number}"
+redis = "redis://127.0.0.1:{redis}"
+lease_seconds = 2
+"""
+# What systemd would start again.
+SUPERVISED = 75
+
+
+class Redis:
+    def __init__(self):
+        self.port, self.folder = free_port(), tempfile.mkdtemp(prefix="rookery-redis-")
+        self.program = shutil.which("valkey-server") or shutil.which("redis-server")
+        assert self.program, "neither valkey-server nor redis-server is installed"
+        self.start()
+
+    def start(self):
+        words = [self.program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", self.folder]
+        self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def remove(self):
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Node:
+    """A process of the cluster, and whoever starts it again."""
+
+    def __init__(self, number, url, redis, folder):
+        self.number, self.port, self.folder = number, free_port(), Path(folder, f"n{number}")
+        self.folder.mkdir(mode=0o700)
+        self.process, self.ended = None, False
+        text = CONFIG.format(port=self.port, url=url, redis=redis.port, number=number)
+        (self.folder / "rookery.toml").write_text(text)
+
+    def command(self, *arguments):
+        words = [BINARY, "--data-dir", str(self.folder), *map(str, arguments)]
+        return subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+    def start(self):
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen([BINARY, "--data-dir", str(self.folder), "serve"], stdout=log, stderr=log)
+
+    def watch(self):
+        """Starts it again when it ends as one that others have taken over from."""
+        if not self.ended and self.process and self.process.poll() == SUPERVISED:
+            self.start()
+
+    def wait(self):
+        end = time.time() + 60
+        while time.time() < end:
+            if b"is running" in (self.folder / "log").read_bytes() and self.process.poll() is None:
+                return
+            self.watch()
+            time.sleep(0.1)
+        raise TimeoutError((self.folder / "log").read_text()[-2000:])
+
+    def end(self, how=signal.SIGTERM):
+        self.ended = True
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(how)
+            self.process.wait(60)
+
+
+def family(pid):
+    """A process and its children: each connection of PostgreSQL has one of its own."""
+    found = [pid]
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(stat.read_text().rsplit(")")[1].split()[1]) == pid:
+                found.append(int(stat.parent.name))
+        except FileNotFoundError:
+            pass
+    return found
+
+
+class Cluster:
+    def __init__(self, database, nodes, users):
+        self.folder = tempfile.mkdtemp(prefix="rookery-cluster-")
+        self.database, self.redis = database, Redis()
+        url = database.url(database.database())
+        self.nodes = [Node(number + 1, url, self.redis, self.folder) for number in range(nodes)]
+        file = Path(self.folder, "accounts.csv")
+        subprocess.run([BINARY, "bench", "register", "--domain", "localhost", "--users", str(users), "--csv", str(file)], check=True, stdout=subprocess.DEVNULL)
+        first = self.nodes[0]
+        first.start()
+        first.wait()
+        first.command("user", "import", file)
+        for node in self.nodes[1:]:
+            node.start()
+        for node in self.nodes:
+            node.wait()
+        time.sleep(3)
+
+    def harm(self, scenario, number):
+        node = self.nodes[number % len(self.nodes)]
+        if scenario == "kill":
+            node.end(signal.SIGKILL)
+            time.sleep(10)
+            self.start(node)
+        elif scenario == "stop":
+            node.process.send_signal(signal.SIGSTOP)
+            time.sleep(15)
+            node.process.send_signal(signal.SIGCONT)
+        elif scenario == "restart":
+            node.end()
+            self.start(node)
+        elif scenario == "redis":
+            self.redis.kill()
+            time.sleep(5)
+            self.redis.start()
+        elif scenario == "database":
+            stopped = family(self.database.process.pid)
+            for how in (signal.SIGSTOP, signal.SIGCONT):
+                for pid in stopped:
+                    os.kill(pid, how)
+                time.sleep(8 if how == signal.SIGSTOP else 0)
+
+    def start(self, node):
+        node.ended = False
+        node.start()
+
+    def remove(self):
+        for node in self.nodes:
+            node.end(signal.SIGKILL)
+        self.redis.remove()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def run(database, scenario, options):
+    cluster = Cluster(database, options.nodes, options.users)
+    is_over = threading.Event()
+
+    def supervise():
+        while not is_over.wait(0.5):
+            for node in cluster.nodes:
+                node.watch()
+
+    def do_harm():
+        number, begun = 0, time.monotonic()
+        while not is_over.wait(max(0, begun + (number + 1) * options.every - time.monotonic())):
+            if time.monotonic() - begun > options.seconds:
+                return
+            cluster.harm(scenario, number)
+            number += 1
+            print(f"  {time.monotonic() - begun:5.0f} s: harm {number} done", flush=True)
+
+    threads = [threading.Thread(target=supervise)] + ([threading.Thread(target=do_harm)] if scenario != "none" else [])
+    try:
+        hosts = ",".join(f"127.0.0.1:{node.port}" for node in cluster.nodes)
+        print(f"== {scenario}", flush=True)
+        for thread in threads:
+            thread.start()
+        words = [BINARY, "bench", "cluster", "--hosts", hosts, "--users", options.users, "--rate", options.rate]
+        words += ["--seconds", options.seconds, "--out", f"{options.out}-{scenario}.json"] if options.out else ["--seconds", options.seconds]
+        return subprocess.run([str(word) for word in words]).returncode
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+        if options.logs:
+            for node in cluster.nodes:
+                print((node.folder / "log").read_text()[-options.logs :])
+        cluster.remove()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    scenarios = ["none", "kill", "stop", "restart", "redis", "database"]
+    parser.add_argument("scenario", choices=[*scenarios, "all"])
+    parser.add_argument("--nodes", type=int, default=5)
+    parser.add_argument("--users", type=int, default=200)
+    parser.add_argument("--rate", type=float, default=300)
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--every", type=int, default=20)
+    parser.add_argument("--out", help="write results as JSON to OUT-SCENARIO.json")
+    parser.add_argument("--logs", type=int, default=0, help="show so many of the last bytes of each log")
+    options = parser.parse_args()
+    failed = []
+    with Postgres() as database:
+        for scenario in scenarios if options.scenario == "all" else [options.scenario]:
+            if run(database, scenario, options):
+                failed.append(scenario)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()
