@@ -1,7 +1,7 @@
 //! From the configuration to what the hub and the streams work by.
 
 use rookery_hub::rate::Rate;
-use rookery_hub::{Component, Domain, Module, Options, Registry, Settings, Steering};
+use rookery_hub::{Component, Domain, Module, Options, Registry, Settings, Steering, ToldAddresses};
 use rookery_modules::sasl2;
 use rookery_sasl::server::Decoy;
 use rookery_stream::c2s::Policy;
@@ -25,8 +25,7 @@ pub fn settings(config: &ServerConfig, table: &[Box<dyn Module>], logins: &Login
         profile: config.profile,
         max_directed: limits.directed_presence,
         scram_iterations: config.login.scram_iterations,
-        pages: pages(config),
-        steering: steering(&config.cluster),
+        told: ToldAddresses { pages: pages(config), steering: steering(&config.cluster) },
     }
 }
 

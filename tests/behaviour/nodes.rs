@@ -1,7 +1,7 @@
 //! A cluster of two nodes that tell each other nothing but bytes: accounts, rooms and sessions are
 //! at home on one of them, wherever their clients connect.
 
-use rookery_hub::{Settings, Steering};
+use rookery_hub::{Settings, Steering, ToldAddresses};
 use rookery_jid::Jid;
 use rookery_sasl::Mechanism;
 use rookery_testkit::config::NODES;
@@ -427,7 +427,7 @@ fn features_are_the_same_at_two_nodes() {
 /// Returns two nodes that have a host of their own to send clients to.
 fn steering(logins: bool) -> Server {
     let steering = Some(Steering { host: "n1.example.org:5223".into(), logins });
-    let settings = Settings { steering, ..Settings::default() };
+    let settings = Settings { told: ToldAddresses { steering, pages: None }, ..Settings::default() };
     Server::with(Config { shards: 4, nodes: 2, tls: true, settings, ..Config::default() })
 }
 

@@ -39,7 +39,7 @@ fn the_service_is_found_and_tells_the_largest_file() {
 fn files_are_where_browsers_reach_the_server() {
     let at = |pages: Option<&str>, options: &[(&'static str, Value)]| {
         let server = small(options);
-        server.reload(|config| config.settings.pages = pages.map(str::to_owned));
+        server.reload(|config| config.settings.told.pages = pages.map(str::to_owned));
         let mut romeo = server.login("romeo/garden");
         romeo.send(&request("filename='a' size='1'"));
         let reply = romeo.expect_element();

@@ -69,7 +69,8 @@ pub(crate) struct CarryingLoop {
     joining: Option<JoinHandle<()>>,
     /// The processes of other nodes that were found gone.
     pub(crate) gone: u64,
-    /// When others could last read what is known of the cluster, and the slots of each node.
+    /// The time when others could last read what is known of the cluster, and the slots of each
+    /// node.
     shown: Option<Instant>,
     slots: BTreeMap<u16, u64>,
     /// The time when the log had an error of Redis, of the database, a full queue last.

@@ -350,7 +350,7 @@ impl<S> Courier<S> {
         self.peers.values().map(|peer| peer.bytes).sum()
     }
 
-    /// Returns whether a process lives as far as is known, and what has come from it and gone to it.
+    /// Returns whether a process lives as far as is known, and the traffic with it.
     pub fn traffic(&self, process: NodeProcess) -> Option<(bool, NodeTraffic)> {
         let peer = self.peers.get(&process.node).filter(|peer| peer.process == process)?;
         Some((peer.away_since.is_none(), NodeTraffic { waiting_bytes: peer.bytes as u64, ..peer.traffic }))

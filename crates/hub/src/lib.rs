@@ -161,7 +161,8 @@ pub use rookery_observe::bound::{Bound, Most, Per, Unit};
 pub use rookery_observe::{Slow, slow};
 pub use session::{Session, SessionRef};
 pub use settings::{
-    Component, Conflict, Domain, OptionSpec, Options, Privileges, RequestTypes, RosterLimits, Settings, Steering, Value,
+    Component, Conflict, Domain, OptionSpec, Options, Privileges, RequestTypes, RosterLimits, Settings, Steering,
+    ToldAddresses, Value,
 };
 pub use share::{Bounds, Share};
 pub use source::{Entrance, Group, Judgement, Judging, LoginBy, Proof, SignIn, Source, SourceSeen, Takes};

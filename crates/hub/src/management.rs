@@ -126,7 +126,7 @@ impl World {
             answer.attr("id", id).attr("resume", "true").attr("max", &seconds.to_string());
             // A client that comes back to the home of its account spares each stanza a way between
             // nodes.
-            let steering = self.catalogue.settings.steering.as_ref();
+            let steering = self.catalogue.settings.told.steering.as_ref();
             let host = steering.filter(|_| self.outboxes.transport(link) == Transport::Tcp);
             answer.opt_attr("location", host.map(|steering| steering.host.as_str()));
         }

@@ -38,6 +38,13 @@ pub struct Settings {
     /// The iterations of PBKDF2 for every password that is set while the server runs, in any way.
     /// Those of the command line and of decoys are the same number of the configuration.
     pub scram_iterations: u32,
+    /// The addresses that clients are told.
+    pub told: ToldAddresses,
+}
+
+/// Addresses of this server that clients are told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToldAddresses {
     /// The address at which browsers reach the web front over TLS, with `@` for a domain, such as
     /// `https://@:5443`; `None` if they don't.
     pub pages: Option<String>,
@@ -145,8 +152,7 @@ impl Default for Settings {
             max_directed: 1000,
             rate: Rate::default(),
             scram_iterations: DEFAULT_ITERATIONS,
-            pages: None,
-            steering: None,
+            told: ToldAddresses::default(),
         }
     }
 }

@@ -131,7 +131,7 @@ const OPTIONS: [OptionSpec; 7] = [
 /// a proxy in front is taken to be there for them.
 pub fn base(settings: &Settings, domain: &Domain) -> Option<String> {
     let base = match domain.module(NAME)?.text("url") {
-        "" => format!("{}/upload", settings.pages.as_deref().unwrap_or("https://@")),
+        "" => format!("{}/upload", settings.told.pages.as_deref().unwrap_or("https://@")),
         url => url.to_owned(),
     };
     Some(base.replace('@', &domain.name))

@@ -8,7 +8,8 @@
 //! Here: the counters. [`histogram`]: how many of each size. [`stages`], [`multicast`]: where the
 //! time of a multicast goes. [`wait`]: how long something takes. [`bound`]: limits, as operators
 //! read them. [`lines`]: the newest lines of the log.
-//! [`modules`]: what modules take. [`cluster`]: other nodes. [`slow`](mod@slow): what took longer than it should.
+//! [`modules`]: what modules take. [`cluster`]: other nodes. [`slow`](mod@slow): what took longer
+//! than it should.
 //! [`vital`](mod@vital): threads without which the process is to end.
 
 pub mod bound;

@@ -187,7 +187,8 @@ impl<D: Driver> Shard<D> {
         }
         let Some(link) = self.insert(connection) else { return };
         if can_follow(transport, is_secure)
-            && let Some(steering) = self.common.generation.settings.steering.as_ref().filter(|steering| steering.logins)
+            && let Some(steering) =
+                self.common.generation.settings.told.steering.as_ref().filter(|steering| steering.logins)
             && self.steered.is_due(&account, self.timing.now_ms)
         {
             debug!(%front, account = account.as_str(), "a client is sent to the node that is home to its account");

@@ -22,6 +22,7 @@
 //!   session changes its connection, [`handover`]: its process, [`gathered`]: what it takes along.
 //! * [`wires`]: connections with other servers; `federating`: what goes over them.
 //! * `away`: clients whose sessions are on another node; `lines`: sessions whose clients are.
+//!   [`steering`]: clients that are told where their home is.
 //! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket;
 //!   `sids`: where its sessions are. [`census`]: what shards count. `visits`: what the log tells of
 //!   sessions. `measuring`: how long things take.

@@ -21,7 +21,7 @@ impl WebShared {
     /// Returns the address of the pages over TLS, for those who are told of a domain, without a
     /// slash at its end; `None` if there is none.
     pub fn pages(&self, domain: &str) -> Option<String> {
-        match (&self.settings().hub.pages, self.https_port) {
+        match (&self.settings().hub.told.pages, self.https_port) {
             (Some(pages), _) => Some(pages.replace('@', domain)),
             (None, Some(port)) => Some(https(domain, port)),
             (None, None) => None,

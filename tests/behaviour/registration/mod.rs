@@ -143,7 +143,7 @@ fn who_comes_by_a_users_link_is_a_contact() {
 #[test]
 fn a_link_has_a_page_where_browsers_find_one() {
     let server = closed();
-    server.reload(|config| config.settings.pages = Some("https://@:5443".to_owned()));
+    server.reload(|config| config.settings.told.pages = Some("https://@:5443".to_owned()));
     let mut romeo = server.login("romeo/orchard");
     let node = INVITE;
     let answer = romeo

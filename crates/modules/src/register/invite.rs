@@ -96,7 +96,7 @@ fn make(world: &mut World, order: CommandOrder, wanted: LinkPurpose, invites: bo
     let made = invitations::make(&world.stores, wanted, days, world.time());
     world.wait(made, move |world, made| match made.map_err(Refusal::from).and_then(|made| made) {
         Ok(invitation) => {
-            let page = world.settings().pages.as_deref().map(|pages| invitations::page(&invitation, pages));
+            let page = world.settings().told.pages.as_deref().map(|pages| invitations::page(&invitation, pages));
             let mut form = Form::new("result")
                 .hidden("FORM_TYPE", "urn:xmpp:invite#invitation")
                 .field(Field::text_single("uri").label("The link for a client").value(&uri(&invitation, invites)));
