@@ -1,6 +1,11 @@
 //! The outcome of a form: what was done, or why nothing was, and in which field the reason is.
 
+use std::fmt::Display;
+
 use rookery_operations::{Outcome, Refusal};
+
+use super::Visit;
+use crate::language::{Language, filled};
 
 /// The result of a form.
 pub(crate) struct FormDone {
@@ -10,12 +15,14 @@ pub(crate) struct FormDone {
     pub words: String,
     /// A text for the visitor to copy, if there is one.
     pub copy: Option<String>,
+    /// The address that begins a mail with it.
+    pub mail: Option<String>,
 }
 
 impl FormDone {
     /// Returns the result of which nothing is to be copied.
     pub fn new(to: impl Into<String>, words: impl Into<String>) -> Self {
-        Self { to: to.into(), words: words.into(), copy: None }
+        Self { to: to.into(), words: words.into(), copy: None, mail: None }
     }
 }
 
@@ -53,6 +60,42 @@ impl<T> RefusedField<T> for Outcome<T> {
             Refusal::Store(_) | Refusal::Work(_) | Refusal::Late | Refusal::Failed(_) => refusal.into(),
             refusal => FormFault { field: Some(field), refusal },
         })
+    }
+}
+
+/// The texts for what an operation may refuse.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RefusalWords {
+    /// The thing isn't there; has a gap for its name, or none.
+    pub missing: &'static str,
+    /// It is impossible in any case.
+    pub impossible: &'static str,
+}
+
+impl Visit {
+    /// Returns what an operation refuses about something, in the visitor's language. Operations
+    /// speak English, and say more then.
+    pub fn told(&self, refusal: Refusal, about: &dyn Display, words: RefusalWords) -> Refusal {
+        if self.language == Language::English {
+            return refusal;
+        }
+        match refusal {
+            Refusal::Impossible(_) => Refusal::Impossible(filled(words.impossible, &[about])),
+            Refusal::Missing(_) => Refusal::Missing(filled(words.missing, &[about])),
+            Refusal::Exists(_) => Refusal::Exists(filled(self.words().exists, &[about])),
+            Refusal::Full(_) => Refusal::Full(self.words().no_place.into()),
+            other => other,
+        }
+    }
+
+    /// Returns the texts for what is refused about accounts.
+    pub fn of_accounts(&self) -> RefusalWords {
+        RefusalWords { missing: self.words().no_account, impossible: self.words().password_impossible }
+    }
+
+    /// Returns the texts for what is refused about rooms.
+    pub fn of_rooms(&self) -> RefusalWords {
+        RefusalWords { missing: self.words().no_room, impossible: self.words().text_too_long }
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) async fn status(call: ApiCall) -> Result<ApiReply, Problem> {
         "connections": connections,
         "certificates": certificates,
         "disk": disk(&instance.folder),
-        "restart": settings.restart,
+        "restart": settings.restart.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })))
 }
 
