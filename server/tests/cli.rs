@@ -28,7 +28,8 @@ mod cli {
     pub mod log;
     pub mod logins;
     pub mod mariadb;
-    pub mod package;
+    pub mod outside;
+    mod package;
     pub mod postgres;
     pub mod profile;
     pub mod restart;

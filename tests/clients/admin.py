@@ -516,7 +516,7 @@ async def components_are_shown_and_closed():
         await server.says("a component is connected")
         page = browser.get("/admin/servers")
         _is_well_formed(page.text)
-        shown = re.sub(r" data-label=\"[^\"]*\"", "", page.text)
+        shown = re.sub(r" (data-label|lang)=\"[^\"]*\"", "", page.text)
         assert "<td>echo.localhost" in shown and "<td>component<td>ready<td>secret<td>127.0.0.1:" in shown, page.text
         # It ends, and comes back by itself.
         answer = browser.post("/admin/servers", {"csrf": token(page.text), "server": "echo.localhost"})

@@ -43,6 +43,23 @@ async def a_server_is_called_at_the_port_for_browsers():
             assert called == [f"127.0.0.1:{two.web_tls_port}"], listed
 
 
+async def another_server_tells_whether_it_finds_the_way_here():
+    """`rookery check --outside --via` sends no more than a ping; what carries the answer tells."""
+    async with Network() as network:
+        async with network.rookery("one.example", "alice") as one, network.rookery("two.example", "bob") as two:
+            said = _checked(one, "two.example")
+            assert "ok       from outside   two.example has answered" in said, said
+            await two.stop()
+            one.command("s2s", "close", "two.example")
+            said = _checked(one, "two.example")
+            assert "warning  from outside   two.example hasn't answered: " in said, said
+
+
+def _checked(server, other):
+    """What the look from outside says by way of another server."""
+    return server.command("check", "--outside", "--via", other, code=3)
+
+
 async def rookery_and_prosody_meet():
     async with Network() as network:
         async with network.rookery("one.example", "alice") as one, network.prosody("two.example", "bob") as two:

@@ -426,7 +426,7 @@ mod tests {
         for language in [Language::German, Language::French, Language::Spanish] {
             let same =
                 language.of_administrators().all().into_iter().zip(&english).filter(|(one, other)| one == *other);
-            let sentences: Vec<_> = same.filter(|((_, text), _)| text.split(' ').count() > 2).collect();
+            let sentences: Vec<_> = same.filter(|((_, text), _)| text.split(' ').count() > 3).collect();
             assert!(sentences.is_empty(), "{language:?}: {sentences:?}");
         }
     }

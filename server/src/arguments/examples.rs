@@ -263,6 +263,8 @@ pub(super) const CHECK: &str = "\
 Examples:
   rookery check
   rookery check --dns
+  rookery check --outside --name-server 9.9.9.9
+  rookery check --outside --via jabber.org
   rookery check --live
   rookery check --quiet --json | jq -r .findings[].text
   rookery check --config new.toml || [ $? = 3 ] && mv new.toml /etc/rookery/rookery.toml

@@ -299,6 +299,7 @@ fn schemas() -> Value {
             ]) })),
         ]),
         "Ended": of(vec![("ended", number())]),
+        "Pinged": of(vec![("answered", switch()), ("condition", perhaps(text()))]),
         "Motd": of(vec![("subject", perhaps(text())), ("body", text())]),
         "Invitation": of(vec![("uri", text()), ("page", perhaps(text())), ("expires", time())]),
         "RoomItem": of(vec![("jid", text()), ("name", text()), ("public", switch()), ("persistent", switch())]),
