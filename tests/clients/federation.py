@@ -47,11 +47,11 @@ async def another_server_tells_whether_it_finds_the_way_here():
     """`rookery check --outside --via` sends no more than a ping; what carries the answer tells."""
     async with Network() as network:
         async with network.rookery("one.example", "alice") as one, network.rookery("two.example", "bob") as two:
-            said = _checked(one, "two.example")
+            said = await asyncio.to_thread(_checked, one, "two.example")
             assert "ok       from outside   two.example has answered" in said, said
             await two.stop()
             one.command("s2s", "close", "two.example")
-            said = _checked(one, "two.example")
+            said = await asyncio.to_thread(_checked, one, "two.example")
             assert "warning  from outside   two.example hasn't answered: " in said, said
 
 
