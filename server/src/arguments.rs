@@ -350,6 +350,9 @@ pub enum UserCommand {
     Remove {
         /// Its address
         jid: String,
+        /// Don't ask, at a terminal
+        #[arg(long)]
+        yes: bool,
     },
     /// Show an account of the running server: its rights, its sessions, when it was last here
     Show {

@@ -1,6 +1,7 @@
 """The admin page: what administrators do, in a browser without script."""
 
 import asyncio
+import json
 import re
 import xml.etree.ElementTree as ElementTree
 from urllib.parse import quote
@@ -8,6 +9,7 @@ from urllib.parse import quote
 from slixmpp.componentxmpp import ComponentXMPP
 
 from browser import Browser, token
+from mobile import _phone
 from network import Network
 from person import Person, is_refused
 from rookery import Rookery
@@ -428,6 +430,24 @@ async def sessions_are_listed_and_ended():
             await alice.until(lambda: alice.seen["disconnected"])
         page = browser.send("/admin/sessions", {"session": session})
         assert "There is no such session." in page.text, page
+
+
+async def a_lost_session_tells_until_when_it_is_waited_for():
+    async with Rookery("admin", "alice", tables=ADMIN) as server:
+        browser = _signed_in(server)
+        alice = await _phone(server)
+        caps = "<c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='https://www.gajim.org/' ver='x'/>"
+        alice.client.send_raw(f"<presence>{caps}</presence>")
+        await alice.until(lambda: 'data-label="Client">gajim.org<' in browser.get("/admin/sessions").text)
+        assert "gajim.org" in server.command("session", "list")
+        alice.client.transport.abort()
+        lost = r'data-label="State">connection lost <time class="away" datetime="([^"]+)">[^<]*</time>, waits for its client until <time class="away" datetime="([^"]+)"'
+        await alice.until(lambda: re.search(lost, browser.get("/admin/sessions").text))
+        since, until = re.search(lost, browser.get("/admin/user?jid=alice%40localhost").text).groups()
+        assert since < until, (since, until)
+        listed = json.loads(server.command("session", "list", "--json"))
+        assert (listed["lost"], listed["waits_until"], listed["address"]) == (since, until, None), listed
+        await alice.logout()
 
 
 async def a_refused_form_comes_back_as_it_was_typed():

@@ -551,7 +551,7 @@ def _shown(server, domain):
 
 def _rows(page):
     """The table of servers, by domain, each a dictionary by the heads of its columns."""
-    table = page.split('<table id="servers">')[1].split("</table>")[0]
+    table = re.split('<table id="servers"[^>]*>', page)[1].split("</table>")[0]
     heads = [re.sub("<[^>]*>", "", head) for head in table.split("</tr>")[0].split("<th>")[1:]]
     heads = [head.split("<td>")[0] for head in heads]
     rows = [[re.sub("<[^>]*>", "", cell) for cell in re.split("<td[^>]*>", row)[1:]] for row in table.split("<tbody>")[1].split("<tr>")[1:]]

@@ -56,7 +56,7 @@ use rookery_operations::journal::Entry;
 use rookery_operations::{Outcome, Refusal, administrators};
 
 use crate::WebShared;
-use crate::access::{Ward, is_cross_site};
+use crate::access::{self, Ward, is_cross_site};
 use crate::ask::now_ms;
 use crate::form;
 use crate::html::Html;
@@ -203,7 +203,12 @@ pub(crate) async fn answer(
     shared: Arc<WebShared>,
 ) -> Response<Body> {
     let settings = shared.settings();
-    let ward = Ward { names: &settings.names, networks: &settings.admin_networks, needs_tls: true };
+    let ward = Ward {
+        names: &settings.names,
+        networks: &settings.admin_networks,
+        needs_tls: true,
+        elsewhere: access::ELSEWHERE_ADMIN,
+    };
     if let Err(words) = ward.judge(origin, RequestHost::of(&request)) {
         return text(StatusCode::FORBIDDEN, words);
     }

@@ -76,7 +76,12 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
         host @ RequestHost::Said(said) if settings.names.is_for_us(host) => site::name(said).map(str::to_lowercase),
         _ => None,
     };
-    let ward = Ward { names: &settings.names, networks: &settings.admin_networks, needs_tls: true };
+    let ward = Ward {
+        names: &settings.names,
+        networks: &settings.admin_networks,
+        needs_tls: true,
+        elsewhere: access::ELSEWHERE_ADMIN,
+    };
     let guest = WebGuest {
         may_administer: ward.judge(origin, RequestHost::of(&request)).is_ok(),
         language: Language::wanted(request.headers()),

@@ -150,8 +150,9 @@ The new password counts from the next login on.";
 pub(super) const REMOVE: &str = "\
 Examples:
   rookery user remove alice@example.org
+  rookery user remove --yes alice@example.org
 
-Contacts, offline messages and everything else that is kept for the account go with it.";
+Contacts, offline messages and everything else that is kept for the account go with it. At a terminal the command asks first.";
 
 pub(super) const LIST: &str = "\
 Examples:

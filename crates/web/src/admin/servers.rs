@@ -16,7 +16,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     let mut html = Html::of("<h1>{}</h1><p class=\"faint\">", &[&w.servers]);
     html.text(w.servers_note, &[]);
     html.add(
-        "</p><div class=\"scroll\"><table id=\"servers\"><thead><tr><th>{}<th>{}<th>{}<th>{}<th>{}<th>{}<th>{}<th>{}<th>{}\
+        "</p><div class=\"scroll\"><table id=\"servers\" class=\"many\"><thead><tr><th>{}<th>{}<th>{}<th>{}<th>{}<th>{}<th>{}<th>{}<th>{}\
          <td></tr></thead><tbody>",
         &[&w.domain, &w.ours, &w.way, &w.state, &w.proven_by, &w.address, &w.waiting, &w.quiet, &w.last_trouble],
     );

@@ -126,7 +126,8 @@ pub(super) fn state(w: &AdminWords, session: &SessionInfo) -> Html {
 
 fn table(visit: &Visit, found: &[SessionInfo]) -> Html {
     let words = visit.words();
-    let mut html = Html::of("<div class=\"scroll\"><table id=\"sessions\"><thead><tr><th>{}", &[&words.account]);
+    let mut html =
+        Html::of("<div class=\"scroll\"><table id=\"sessions\" class=\"many\"><thead><tr><th>{}", &[&words.account]);
     html.push(&heads(words));
     for session in found {
         html.add(

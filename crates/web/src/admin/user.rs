@@ -159,7 +159,7 @@ fn sessions_of(visit: &Visit, user: &OperationUser) -> Html {
         html.add("<p id=\"no-sessions\" class=\"faint\">{}</p></section>", &[&words.none]);
         return html;
     }
-    html.add("<div class=\"scroll\"><table id=\"sessions\"><thead><tr>", &[]);
+    html.add("<div class=\"scroll\"><table id=\"sessions\" class=\"many\"><thead><tr>", &[]);
     html.push(&heads(words));
     for session in &user.sessions {
         html.push(&line(visit, &user.jid, session));
