@@ -226,7 +226,7 @@ pub struct Wishes {
     /// Have another server answer, too: to do so, it has to find the way here
     #[arg(long, value_name = "DOMAIN", requires = "outside")]
     pub via: Option<String>,
-    /// Ask this name server, such as a public one, and not those of the configuration or the machine
+    /// Ask this name server, such as a public one, in the place of those that are known here
     #[arg(long, value_name = "ADDRESS", requires = "outside", value_parser = crate::setup::name_server)]
     pub name_server: Vec<SocketAddr>,
     /// Only ask the running server whether it is ready for clients

@@ -42,7 +42,8 @@ use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// Checks everything and says what it found; with `dns` also of the records that there should be,
-/// with `outside` also of what strangers find, with `live` only of the server that runs. Returns the exit code for the grade.
+/// with `outside` also of what strangers find, with `live` only of the server that runs. Returns
+/// the exit code for the grade.
 ///
 /// # Errors
 ///

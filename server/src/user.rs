@@ -225,7 +225,8 @@ fn remove(jid: &Jid, config: &ServerConfig, folder: &Folder, database: &OpenedDa
     Ok(())
 }
 
-/// Asks whether an account is to be removed, where somebody is there to answer; scripts have to know.
+/// Asks whether an account is to be removed, where somebody is there to answer; scripts have to
+/// know.
 fn is_sure(jid: &Jid) -> Result<bool, CommandFailure> {
     if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
         return Ok(true);

@@ -9,7 +9,7 @@
 //! * [`html()`]: one file without scripts and without anything to load, in dark and in light; the
 //!   plots are SVG.
 //! * [`text()`] and [`markdown()`]: a table for each scenario.
-//! * `conclusion`: the result in sentences; `spread`: how far the figures differ from round to round.
+//! * `conclusion`: the result in sentences; `spread`: how far figures differ from round to round.
 //! * [`compare`]: how much more or less, and whether the comparison is fair.
 //! * [`FigureReport`]: the figures of `cargo bench`, which have no run behind them.
 

@@ -1,4 +1,4 @@
-//! Whether another server answers.
+//! The question whether another server answers.
 
 use rookery_hub::{Answer, World};
 use rookery_jid::Jid;

@@ -82,8 +82,8 @@ impl Room {
         }
     }
 
-    /// Begins the history of a room that was loaded with what its archive has, and gives the room to
-    /// `then`: what was said before everybody had left, or before the process had died.
+    /// Begins the history of a room that was loaded with what its archive has, and gives the room
+    /// to `then`: what was said before everybody had left, or before the process had died.
     pub(crate) fn with_past(mut self, world: &mut World, then: impl FnOnce(&mut World, Self) + 'static) {
         let most = self.config.history;
         if most == 0 || !self.is_archived(world) {

@@ -26,7 +26,7 @@ pub struct Ward<'a> {
     pub networks: &'a [Network],
     /// Other machines have to encrypt.
     pub needs_tls: bool,
-    /// What somebody reads whose address is in none of the networks.
+    /// The words for those whose address is in none of the networks.
     pub elsewhere: &'static str,
 }
 
@@ -70,7 +70,7 @@ pub fn is_cross_site(headers: &HeaderMap) -> bool {
     }
 }
 
-/// What those read whose address is none of the networks of a part.
+/// The words for those whose address is in none of the networks of a part.
 pub const ELSEWHERE_ADMIN: &str = "this is not for your address; see admin_networks in [web]";
 pub const ELSEWHERE_API: &str = "this is not for your address; see api_networks in [web]";
 pub const ELSEWHERE_METRICS: &str = "this is not for your address; see metrics_networks in [web]";

@@ -67,7 +67,7 @@ use crate::site::RequestHost;
 use crate::words::AdminWords;
 use frame::{AdminFrame, PAGES};
 pub(crate) use outcome::FormDone;
-use outcome::{FormAnswered, FormFault, RefusedField};
+use outcome::{FormAnswered, FormFault, RefusalWords, RefusedField};
 use visits::{Notice, Returned, Seen};
 
 /// The path of the page.
@@ -177,6 +177,21 @@ impl Visit {
     pub fn least(&self, domain: &str) -> u64 {
         let register = self.settings_of(domain).and_then(|domain| domain.module("register").cloned());
         register.map_or(LEAST_PASSWORD, |options| options.number("min_password"))
+    }
+
+    /// Returns what an operation refuses about something, in the visitor's language.
+    pub fn told(&self, refusal: Refusal, about: &dyn std::fmt::Display, words: RefusalWords) -> Refusal {
+        words.told(self.language, refusal, about)
+    }
+
+    /// Returns the texts for what is refused about accounts.
+    pub fn of_accounts(&self) -> RefusalWords {
+        RefusalWords { missing: self.words().no_account, impossible: self.words().password_impossible }
+    }
+
+    /// Returns the texts for what is refused about rooms.
+    pub fn of_rooms(&self) -> RefusalWords {
+        RefusalWords { missing: self.words().no_room, impossible: self.words().text_too_long }
     }
 
     /// Returns the settings of one of their domains.

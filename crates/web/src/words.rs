@@ -1,7 +1,7 @@
 //! The texts of the admin page, in four languages: a file for each of them.
 //!
-//! Each has all texts, so that none can be forgotten: the compiler wants every field. A text may have
-//! `{}`, which is filled, and backticks around what is code; it has no characters that mean
+//! Each has all texts, so that none can be forgotten: the compiler wants every field. A text may
+//! have `{}`, which is filled, and backticks around what is code; it has no characters that mean
 //! something in HTML. With a bar it has two forms, for one thing and for more
 //! ([`Language::plural`]).
 
@@ -419,7 +419,7 @@ mod tests {
         }
     }
 
-    /// What is the same word in two languages is rare, and what was not translated would be the same.
+    /// A sentence that is the same as in English was not translated.
     #[test]
     fn texts_are_translated() {
         let english = Language::English.of_administrators().all();

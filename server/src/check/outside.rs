@@ -2,9 +2,9 @@
 //! looked up in DNS, the addresses are connected to, and what answers has to be this server.
 //!
 //! Where a machine stands behind a router or a firewall, a look from the machine itself says only a
-//! part: a connection to an address of its own passes no firewall, and many routers don't lead those
-//! behind them back to themselves (hairpin NAT). What can't be told is said, and another server can
-//! be asked, which then has to find the way here.
+//! part: a connection to an address of its own passes no firewall, and many routers don't lead
+//! those behind them back to themselves (hairpin NAT). What can't be told is said, and another
+//! server can be asked, which then has to find the way here.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,7 +16,7 @@ use rookery_stream::tls::trust::Trust;
 use serde_json::Value;
 
 use super::CheckReport;
-use super::stranger::{Answer, KindOfPort, Stranger, Trouble};
+use super::stranger::{FoundServer, KindOfPort, Stranger, VisitTrouble};
 use crate::acme::ascii;
 use crate::certificate;
 use crate::columns::cell;
@@ -25,8 +25,8 @@ use crate::control::{RunningServer, encoded};
 use crate::federation;
 use crate::folder::Folder;
 
-/// Looks for the domains of a configuration from outside; `name_servers`: those to ask, if not those
-/// of the configuration.
+/// Looks for the domains of a configuration from outside; `name_servers`: those to ask, if not
+/// those of the configuration.
 pub fn look(report: &mut CheckReport, config: &ServerConfig, folder: &Folder, name_servers: &[SocketAddr]) {
     let mut asked = federation::asked(config, None);
     if !name_servers.is_empty() {
@@ -116,7 +116,7 @@ fn answered(report: &mut CheckReport, other: &str, pinged: &Value, streams: &Val
 }
 
 /// Tells what a visit has found.
-fn tell(report: &mut CheckReport, place: &str, ip: IpAddr, answer: &Answer) {
+fn tell(report: &mut CheckReport, place: &str, ip: IpAddr, answer: &FoundServer) {
     let way = match is_here(ip) {
         true => ", over this machine alone: a firewall in front of it isn't seen from here",
         false => "",
@@ -134,20 +134,20 @@ fn tell(report: &mut CheckReport, place: &str, ip: IpAddr, answer: &Answer) {
 }
 
 /// Returns the reason why nobody got through, and what that can mean.
-fn because(trouble: &Trouble, is_here: bool) -> String {
+fn because(trouble: &VisitTrouble, is_here: bool) -> String {
     match (trouble, is_here) {
-        (Trouble::Refused, true) => "nothing listens there: is the server running, and on this port?".to_owned(),
-        (Trouble::Refused, false) => {
+        (VisitTrouble::Refused, true) => "nothing listens there: is the server running, and on this port?".to_owned(),
+        (VisitTrouble::Refused, false) => {
             "refused: the port is closed in the router or firewall, or led to where nothing listens".to_owned()
         }
-        (Trouble::Silence, true) => "no answer, though the address is this machine's: a firewall here drops it".to_owned(),
-        (Trouble::Silence, false) => "no answer: a firewall drops it, or the router doesn't lead machines behind it back to itself \
+        (VisitTrouble::Silence, true) => "no answer, though the address is this machine's: a firewall here drops it".to_owned(),
+        (VisitTrouble::Silence, false) => "no answer: a firewall drops it, or the router doesn't lead machines behind it back to itself \
              (hairpin NAT). Only a look from elsewhere can tell: `rookery check --outside --via DOMAIN` asks another server"
             .to_owned(),
-        (Trouble::NoRoute(error), _) => {
+        (VisitTrouble::NoRoute(error), _) => {
             format!("this machine has no way there, so that it can't be told: {error}")
         }
-        (Trouble::Odd(words), _) => format!("what answers there is no such server: {words}"),
+        (VisitTrouble::Odd(words), _) => format!("what answers there is no such server: {words}"),
     }
 }
 
@@ -199,7 +199,7 @@ fn wanted(config: &ServerConfig, domain: &DomainConfig, name: &str) -> Vec<Wante
 }
 
 impl WantedPort {
-    /// Returns the hosts and addresses at which strangers look for it; none where nobody expects it.
+    /// Returns the hosts and addresses at which strangers look for it; none where nobody does.
     ///
     /// # Errors
     /// The reason why they look in vain.
@@ -236,7 +236,7 @@ fn own_certificates(config: &ServerConfig, folder: &Folder) -> Vec<Vec<u8>> {
     files.filter_map(first).collect()
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for VisitTrouble {
     fn from(error: io::Error) -> Self {
         use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, TimedOut, WouldBlock};
         match error.kind() {
@@ -261,10 +261,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told_is_said() {
-        assert!(because(&Trouble::Silence, false).contains("hairpin NAT"));
-        assert!(because(&Trouble::Silence, true).contains("a firewall here"));
-        assert!(because(&Trouble::Refused, false).contains("closed in the router"));
-        assert!(because(&Trouble::Refused, true).contains("nothing listens"));
+        assert!(because(&VisitTrouble::Silence, false).contains("hairpin NAT"));
+        assert!(because(&VisitTrouble::Silence, true).contains("a firewall here"));
+        assert!(because(&VisitTrouble::Refused, false).contains("closed in the router"));
+        assert!(because(&VisitTrouble::Refused, true).contains("nothing listens"));
         assert!(is_here([127, 0, 0, 1].into()) && !is_here([203, 0, 113, 5].into()));
     }
 

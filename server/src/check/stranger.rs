@@ -1,5 +1,5 @@
-//! One visit of a stranger: a connection to a port as those open it for whom the port is, until it is
-//! clear who answers there.
+//! One visit of a stranger: a connection to a port as those open it for whom the port is, until it
+//! is clear who answers there.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -56,9 +56,9 @@ impl KindOfPort {
     }
 }
 
-/// What answered.
+/// The one that has answered.
 #[derive(Debug)]
-pub struct Answer {
+pub struct FoundServer {
     /// True if it has shown a certificate of this server's configuration.
     pub is_ours: bool,
     /// The reason why strangers don't trust the certificate; `None` if they do.
@@ -67,7 +67,7 @@ pub struct Answer {
 
 /// The reason why nothing answered, or not as it should.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum VisitTrouble {
     /// The connection was refused.
     Refused,
     /// There was no answer in time.
@@ -94,8 +94,8 @@ impl Stranger<'_> {
     /// Connects, and goes on until TLS is there.
     ///
     /// # Errors
-    /// [`Trouble`] if it didn't come to that.
-    pub fn visit(&self, kind: KindOfPort) -> Result<Answer, Trouble> {
+    /// [`VisitTrouble`] if it didn't come to that.
+    pub fn visit(&self, kind: KindOfPort) -> Result<FoundServer, VisitTrouble> {
         let until = Instant::now() + WHOLE;
         let mut socket = TcpStream::connect_timeout(&self.address, PATIENCE)?;
         socket.set_read_timeout(Some(PATIENCE))?;
@@ -103,7 +103,7 @@ impl Stranger<'_> {
         if let Some(namespace) = kind.in_the_clear() {
             self.ask_for_tls(&mut socket, namespace, until)?;
         }
-        let odd = |error: &dyn std::fmt::Display| Trouble::Odd(format!("TLS: {error}"));
+        let odd = |error: &dyn std::fmt::Display| VisitTrouble::Odd(format!("TLS: {error}"));
         let settings =
             ClientSettings::trusting_anyone(Newest::Tls13, kind.alpn(), false).map_err(|error| odd(&error))?;
         // Pages are found by the name of their host, a stream is for the domain.
@@ -122,7 +122,7 @@ impl Stranger<'_> {
     }
 
     /// Opens a stream and asks for TLS, as those do whose stream begins in the clear.
-    fn ask_for_tls(&self, socket: &mut TcpStream, namespace: &str, until: Instant) -> Result<(), Trouble> {
+    fn ask_for_tls(&self, socket: &mut TcpStream, namespace: &str, until: Instant) -> Result<(), VisitTrouble> {
         let domain = self.domain;
         let head = format!(
             "<?xml version='1.0'?><stream:stream xmlns='{namespace}' xmlns:stream='http://etherx.jabber.org/streams' to='{domain}' version='1.0'>"
@@ -130,20 +130,20 @@ impl Stranger<'_> {
         socket.write_all(head.as_bytes())?;
         let features = until_said(socket, &["</stream:features>", "<stream:features/>", "</stream:stream>"], until)?;
         if features.contains("<host-unknown") {
-            return Err(Trouble::Odd(format!("it is one that doesn't know {domain}")));
+            return Err(VisitTrouble::Odd(format!("it is one that doesn't know {domain}")));
         }
         if !features.contains(STARTTLS) {
-            return Err(Trouble::Odd("it offers no encryption (STARTTLS)".to_owned()));
+            return Err(VisitTrouble::Odd("it offers no encryption (STARTTLS)".to_owned()));
         }
         socket.write_all(format!("<starttls xmlns='{STARTTLS}'/>").as_bytes())?;
         let answer = until_said(socket, &["<proceed", "<failure", "</stream:stream>"], until)?;
         match answer.contains("<proceed") {
             true => Ok(()),
-            false => Err(Trouble::Odd("it refuses to encrypt the stream".to_owned())),
+            false => Err(VisitTrouble::Odd("it refuses to encrypt the stream".to_owned())),
         }
     }
 
-    fn judge(&self, tls: &ClientTls, name: &str) -> Answer {
+    fn judge(&self, tls: &ClientTls, name: &str) -> FoundServer {
         let chain = tls.chain();
         let is_ours = chain.first().is_some_and(|first| self.own.iter().any(|own| own == first));
         let distrust = match self.trust.judge(&chain, clock::now()) {
@@ -153,33 +153,33 @@ impl Stranger<'_> {
             }
             Err(untrusted) => Some(untrusted.to_string()),
         };
-        Answer { is_ours, distrust }
+        FoundServer { is_ours, distrust }
     }
 }
 
 /// Reads until one of some texts was said, and returns all that was.
-fn until_said(socket: &mut TcpStream, wanted: &[&str], until: Instant) -> Result<String, Trouble> {
+fn until_said(socket: &mut TcpStream, wanted: &[&str], until: Instant) -> Result<String, VisitTrouble> {
     let (mut said, mut buffer) = (String::new(), vec![0; 4096]);
     while !wanted.iter().any(|wanted| said.contains(wanted)) {
         if said.len() > MOST_SAID {
-            return Err(Trouble::Odd("it talks on and on".to_owned()));
+            return Err(VisitTrouble::Odd("it talks on and on".to_owned()));
         }
         said.push_str(&String::from_utf8_lossy(read(socket, &mut buffer, until)?));
     }
     Ok(said)
 }
 
-fn read<'b>(socket: &mut TcpStream, buffer: &'b mut [u8], until: Instant) -> Result<&'b mut [u8], Trouble> {
+fn read<'b>(socket: &mut TcpStream, buffer: &'b mut [u8], until: Instant) -> Result<&'b mut [u8], VisitTrouble> {
     if Instant::now() > until {
-        return Err(Trouble::Odd("it is too slow".to_owned()));
+        return Err(VisitTrouble::Odd("it is too slow".to_owned()));
     }
     match socket.read(buffer) {
-        Ok(0) => Err(Trouble::Odd("it closes the connection".to_owned())),
+        Ok(0) => Err(VisitTrouble::Odd("it closes the connection".to_owned())),
         Ok(len) => Ok(buffer.get_mut(..len).unwrap_or_default()),
         Err(error) if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
-            Err(Trouble::Odd("it says nothing".to_owned()))
+            Err(VisitTrouble::Odd("it says nothing".to_owned()))
         }
-        Err(error) => Err(Trouble::Odd(error.to_string())),
+        Err(error) => Err(VisitTrouble::Odd(error.to_string())),
     }
 }
 

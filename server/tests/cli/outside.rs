@@ -7,7 +7,7 @@ use super::setup::{A, SRV, SetupDns, srv};
 
 const HERE: &[u8] = &[127, 0, 0, 1];
 
-/// A server of a domain that DNS knows.
+/// Makes a server of a domain that DNS knows.
 fn rig(dns: &SetupDns) -> CliRig {
     let rig = CliRig::new();
     let listen = FREE_PORTS.replace("[login]", "s2s = [\"127.0.0.1:0\"]\ns2s_tls = [\"127.0.0.1:0\"]\n[login]");

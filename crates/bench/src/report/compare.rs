@@ -2,8 +2,9 @@
 //! whether that may be said at all.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::BenchOutcome;
@@ -21,11 +22,12 @@ use crate::result::RunResult;
 /// A file that can't be read or isn't the result of a run; one that can't be written.
 pub fn run(files: &[PathBuf], page: Option<&Path>, markdown: Option<&Path>) -> BenchOutcome<()> {
     let runs: Vec<RunResult> = files.iter().map(|file| RunResult::read(file)).collect::<Result<_, _>>()?;
-    print!("{}", text(&runs));
+    // `| head` has seen enough.
+    let _ = std::io::stdout().write_all(text(&runs).as_bytes());
     for (file, made) in [(page, html as fn(&[RunResult]) -> String), (markdown, super::markdown)] {
         let Some(file) = file else { continue };
         fs::write(file, made(&runs)).map_err(|error| format!("{}: {error}", file.display()))?;
-        println!("written to {}", file.display());
+        let _ = writeln!(std::io::stdout(), "written to {}", file.display());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! How far a figure differs from one time to the next: over the rounds of a run or, where it was
+//! The spread of a figure from one time to the next: over the rounds of a run or, where it was
 //! measured once, from second to second. A difference within that says nothing.
 
 use crate::report::metric::Metric;
@@ -11,6 +11,8 @@ pub(super) struct Spread {
     pub range: (f64, f64),
     /// True if it is that of rounds; otherwise it is of seconds, without the tenth at either end.
     pub is_of_rounds: bool,
+    /// The mean, and how far it may be off for having so few values: its standard error.
+    mean: (f64, f64),
 }
 
 impl Spread {
@@ -18,7 +20,7 @@ impl Spread {
     pub fn of(metric: &Metric, run: &RunResult) -> Option<Self> {
         let rounds: Vec<f64> = run.rounds.iter().filter_map(|round| metric.of(round)).collect();
         if rounds.len() >= 2 {
-            return Some(Self { range: ends(&rounds)?, is_of_rounds: true });
+            return Some(Self { range: ends(&rounds)?, is_of_rounds: true, mean: mean(&rounds) });
         }
         let of: fn(&RunSample) -> Option<f64> = match metric.name {
             "deliveries" => |sample| Some(sample.delivered_per_s),
@@ -33,12 +35,16 @@ impl Spread {
         values.sort_by(f64::total_cmp);
         let tenth = values.len() / 10;
         let middle = values.get(tenth..values.len() - tenth)?;
-        Some(Self { range: ends(middle)?, is_of_rounds: false })
+        Some(Self { range: ends(middle)?, is_of_rounds: false, mean: mean(&values) })
     }
 
-    /// Returns whether two figures can't be told apart.
+    /// Returns whether two figures can't be told apart: rounds if they overlap, seconds, which
+    /// differ more than rounds do, if their means are within two standard errors.
     pub fn meets(self, other: Self) -> bool {
-        self.range.0 <= other.range.1 && other.range.0 <= self.range.1
+        if self.is_of_rounds && other.is_of_rounds {
+            return self.range.0 <= other.range.1 && other.range.0 <= self.range.1;
+        }
+        (self.mean.0 - other.mean.0).abs() <= 2.0 * self.mean.1.hypot(other.mean.1)
     }
 
     /// Returns it as people read it.
@@ -51,6 +57,13 @@ impl Spread {
 /// Returns whether two runs can't be told apart by a figure.
 pub(super) fn is_within(metric: &Metric, one: &RunResult, other: &RunResult) -> bool {
     Spread::of(metric, one).zip(Spread::of(metric, other)).is_some_and(|(one, other)| one.meets(other))
+}
+
+fn mean(values: &[f64]) -> (f64, f64) {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, (squares / (count - 1.0).max(1.0) / count).sqrt())
 }
 
 fn ends(values: &[f64]) -> Option<(f64, f64)> {
@@ -77,8 +90,11 @@ mod tests {
         run.rounds = vec![round(90.0), round(95.0)];
         let spread = Spread::of(deliveries, &run).unwrap();
         assert_eq!(spread.show(deliveries), "90/s to 95/s over rounds");
-        assert!(spread.meets(Spread { range: (95.0, 99.0), is_of_rounds: true }));
-        assert!(!spread.meets(Spread { range: (96.0, 99.0), is_of_rounds: true }));
+        assert!(spread.meets(Spread { range: (95.0, 99.0), ..spread }));
+        assert!(!spread.meets(Spread { range: (96.0, 99.0), ..spread }));
+        let seconds = Spread { is_of_rounds: false, mean: (100.0, 3.0), ..spread };
+        assert!(seconds.meets(Spread { mean: (107.0, 2.0), ..seconds }));
+        assert!(!seconds.meets(Spread { mean: (108.0, 2.0), ..seconds }));
         assert!(Spread::of(deliveries, &RunResult::default()).is_none());
     }
 }

@@ -210,7 +210,7 @@ fn a_comparison_says_how_much_and_whether_it_is_fair() {
     assert!(unfair.contains("different machines"), "{unfair}");
 }
 
-/// The page and the Markdown are what others read: what makes a comparison unfair stands there, too.
+/// Others read the page and the Markdown: what makes a comparison unfair stands there, too.
 #[test]
 fn what_differs_is_told_in_every_form() {
     let (one, mut two) = (run("chat", "one"), run("chat", "two"));

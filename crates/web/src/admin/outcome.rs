@@ -4,7 +4,6 @@ use std::fmt::Display;
 
 use rookery_operations::{Outcome, Refusal};
 
-use super::Visit;
 use crate::language::{Language, filled};
 
 /// The result of a form.
@@ -72,36 +71,41 @@ pub(crate) struct RefusalWords {
     pub impossible: &'static str,
 }
 
-impl Visit {
-    /// Returns what an operation refuses about something, in the visitor's language. Operations
-    /// speak English, and say more then.
-    pub fn told(&self, refusal: Refusal, about: &dyn Display, words: RefusalWords) -> Refusal {
-        if self.language == Language::English {
+impl RefusalWords {
+    /// Returns what an operation refuses about something, in a language. Operations speak English,
+    /// and say more then.
+    pub fn told(self, language: Language, refusal: Refusal, about: &dyn Display) -> Refusal {
+        if language == Language::English {
             return refusal;
         }
+        let words = language.of_administrators();
         match refusal {
-            Refusal::Impossible(_) => Refusal::Impossible(filled(words.impossible, &[about])),
-            Refusal::Missing(_) => Refusal::Missing(filled(words.missing, &[about])),
-            Refusal::Exists(_) => Refusal::Exists(filled(self.words().exists, &[about])),
-            Refusal::Full(_) => Refusal::Full(self.words().no_place.into()),
+            Refusal::Impossible(_) => Refusal::Impossible(filled(self.impossible, &[about])),
+            Refusal::Missing(_) => Refusal::Missing(filled(self.missing, &[about])),
+            Refusal::Exists(_) => Refusal::Exists(filled(words.exists, &[about])),
+            Refusal::Full(_) => Refusal::Full(words.no_place.into()),
             other => other,
         }
-    }
-
-    /// Returns the texts for what is refused about accounts.
-    pub fn of_accounts(&self) -> RefusalWords {
-        RefusalWords { missing: self.words().no_account, impossible: self.words().password_impossible }
-    }
-
-    /// Returns the texts for what is refused about rooms.
-    pub fn of_rooms(&self) -> RefusalWords {
-        RefusalWords { missing: self.words().no_room, impossible: self.words().text_too_long }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refusals_of_operations_are_told_in_the_readers_language() {
+        let words = Language::German.of_administrators();
+        let words = RefusalWords { missing: words.no_account, impossible: words.name_impossible };
+        let missing = || Refusal::Missing("there is no account a@b.example".into());
+        assert_eq!(words.told(Language::English, missing(), &"x").to_string(), "there is no account a@b.example");
+        assert_eq!(
+            words.told(Language::German, missing(), &"a@b.example").to_string(),
+            "es gibt kein Konto a@b.example"
+        );
+        let exists = Refusal::Exists("a@b.example exists already".into());
+        assert_eq!(words.told(Language::German, exists, &"a@b.example").to_string(), "a@b.example gibt es schon");
+    }
 
     #[test]
     fn the_trouble_of_the_server_is_in_no_field() {

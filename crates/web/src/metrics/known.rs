@@ -12,8 +12,8 @@ use rookery_sasl::{Mechanism, TokenMechanism};
 /// Counts by two labels.
 pub type PairCounts = BTreeMap<(&'static str, &'static str), u64>;
 
-/// Returns the logins by mechanism and outcome. Of the outcomes that are conditions of RFC 6120 §6.5
-/// the one of wrong passwords is there from the start.
+/// Returns the logins by mechanism and outcome. Of the outcomes that are conditions of RFC 6120
+/// §6.5 the one of wrong passwords is there from the start.
 pub fn authentications(counters: &Counters) -> PairCounts {
     let named = Mechanism::ALL.into_iter().chain([Mechanism::OAuthBearer, Mechanism::Anonymous]).map(Mechanism::name);
     let mechanisms = named.chain(TokenMechanism::ALL.map(TokenMechanism::name));
