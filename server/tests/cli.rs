@@ -6,6 +6,7 @@ mod python;
 mod cli {
     pub mod admin;
     pub mod backup;
+    pub mod bench;
     pub mod check;
     pub mod cluster;
     pub mod cluster_deaths;
