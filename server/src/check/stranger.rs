@@ -179,6 +179,9 @@ fn read<'b>(socket: &mut TcpStream, buffer: &'b mut [u8], until: Instant) -> Res
         Err(error) if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
             Err(VisitTrouble::Odd("it says nothing".to_owned()))
         }
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {
+            Err(VisitTrouble::Odd("it closes the connection".to_owned()))
+        }
         Err(error) => Err(VisitTrouble::Odd(error.to_string())),
     }
 }

@@ -74,6 +74,7 @@ fn what_strangers_find_instead_is_told() {
     std::thread::spawn(move || {
         while let Ok((mut client, _)) = odd.accept() {
             // The client may be gone.
+            let _ = std::io::Read::read(&mut client, &mut [0; 4096]);
             let _ = std::io::Write::write_all(&mut client, b"SSH-2.0-x\r\n");
         }
     });
