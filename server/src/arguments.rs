@@ -2,6 +2,7 @@
 
 mod examples;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -213,13 +214,23 @@ pub enum NodeCommand {
 }
 
 /// The wishes of somebody who checks.
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct Wishes {
     /// Compare DNS with the records that there should be, too
     #[arg(long)]
     pub dns: bool,
+    /// Look for the domains as a stranger does, too: by their names in DNS, at the addresses that
+    /// these lead to
+    #[arg(long)]
+    pub outside: bool,
+    /// Have another server answer, too: to do so, it has to find the way here
+    #[arg(long, value_name = "DOMAIN", requires = "outside")]
+    pub via: Option<String>,
+    /// Ask this name server, such as a public one, in the place of those that are known here
+    #[arg(long, value_name = "ADDRESS", requires = "outside", value_parser = crate::setup::name_server)]
+    pub name_server: Vec<SocketAddr>,
     /// Only ask the running server whether it is ready for clients
-    #[arg(long, conflicts_with = "dns")]
+    #[arg(long, conflicts_with_all = ["dns", "outside"])]
     pub live: bool,
     /// Print only what isn't fine; nothing if all is
     #[arg(long, short)]
@@ -339,6 +350,9 @@ pub enum UserCommand {
     Remove {
         /// Its address
         jid: String,
+        /// Don't ask, at a terminal
+        #[arg(long)]
+        yes: bool,
     },
     /// Show an account of the running server: its rights, its sessions, when it was last here
     Show {

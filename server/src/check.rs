@@ -2,11 +2,13 @@
 //! the same by the same functions, and its log has what it goes on in spite of.
 
 mod logins;
+mod outside;
 mod proxies;
 mod records;
 mod report;
 mod servers;
 mod services;
+mod stranger;
 
 use std::fs;
 use std::io;
@@ -40,7 +42,8 @@ use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// Checks everything and says what it found; with `dns` also of the records that there should be,
-/// with `live` only of the server that runs. Returns the exit code for the grade.
+/// with `outside` also of what strangers find, with `live` only of the server that runs. Returns
+/// the exit code for the grade.
 ///
 /// # Errors
 ///
@@ -49,6 +52,12 @@ pub fn run(source: &ConfigSource, wishes: Wishes) -> Result<ExitCode, CommandFai
     let mut report = if wishes.live { live(source) } else { look(source) };
     if let (true, Ok(config)) = (wishes.dns, source.read()) {
         records::look(&mut report, &config);
+    }
+    if let (true, Ok(config)) = (wishes.outside, source.read()) {
+        outside::look(&mut report, &config, &source.folder, &wishes.name_server);
+        if let Some(other) = &wishes.via {
+            outside::ask(&mut report, &source.folder, other);
+        }
     }
     match wishes.shown.json {
         true => drop(columns::line(&report.json(!wishes.quiet).to_string())?),

@@ -6,6 +6,14 @@ use serde_json::Value;
 
 use crate::failure::CommandFailure;
 
+/// Returns a number with the name of what is counted, for one of it or for more.
+pub fn counted(count: u64, thing: &str) -> String {
+    match count {
+        1 => format!("1 {thing}"),
+        count => format!("{count} {thing}s"),
+    }
+}
+
 /// Prints rows below a head, each column as wide as its longest entry.
 pub struct Columns {
     rows: Vec<Vec<String>>,

@@ -8,7 +8,7 @@ use rookery_hub::{Registry, Settings};
 use rookery_modules::Shared;
 use rookery_stream::c2s::Policy;
 use rookery_stream::tls::{Identity, TlsSettings};
-use rookery_web::comparison::{ChangedValue, ComparedValues};
+use rookery_web::comparison::{ChangedKey, ChangedValue, ComparedValues};
 
 use crate::certificate::{self, ServerCertificate};
 use crate::config::effective::{masked, settings as settings_of};
@@ -85,8 +85,8 @@ pub struct Loaded {
     pub certificates: Vec<ServerCertificate>,
     /// The terms of streams with other servers, if there are any.
     pub federation: Option<Federated>,
-    /// Changes since the start that need a restart to count, a line each.
-    pub restart: Vec<String>,
+    /// Changes since the start that need a restart to count, as keys and tables.
+    pub restart: Vec<ChangedKey>,
     logins: LoginSources,
     decoys: Decoys,
     /// The configuration of the start: what can't change since is as it says.
@@ -98,8 +98,8 @@ pub struct Loaded {
 pub struct ReloadOutcome {
     /// The generation that holds from now on.
     pub loaded: Loaded,
-    /// Changes in the configuration that need a restart, a line each.
-    pub restart: Vec<String>,
+    /// Changes in the configuration that need a restart, as keys and tables.
+    pub restart: Vec<ChangedKey>,
 }
 
 impl Loaded {
@@ -171,9 +171,9 @@ pub fn reload(old: &Loaded, decoys: Decoys) -> Result<ReloadOutcome, CommandFail
 }
 
 /// Returns what of a configuration counts after a restart only, compared with the one of the start.
-fn needs_restart(new: &ServerConfig, started: &ServerConfig) -> Vec<String> {
+fn needs_restart(new: &ServerConfig, started: &ServerConfig) -> Vec<ChangedKey> {
     let changed = FIXED.iter().filter(|(_, differ)| differ(new, started));
-    changed.map(|(key, _)| format!("{key} has changed: restart the server to make it count")).collect()
+    changed.map(|(key, _)| ChangedKey((*key).to_owned())).collect()
 }
 
 /// Keys and tables that stay as they were at the start, each with whether two configurations differ
@@ -254,7 +254,7 @@ mod tests {
         let file = path.join("rookery.toml");
         fs::write(&file, "domains = [\"a.example\"]\nshards = 3\n[limits]\nlogin_seconds = 9\n").expect("written");
         let second = reload(&first, Decoys::default()).expect("a configuration that has appeared");
-        assert_eq!(second.restart, ["shards has changed: restart the server to make it count"]);
+        assert_eq!(second.restart, [ChangedKey("shards".to_owned())]);
         assert_eq!(second.loaded.settings.domains[0].name, "a.example");
         assert_eq!(second.loaded.policy.idle_before, Some(9));
         assert!(second.loaded.certificates[0].made && second.loaded.certificates[0].inspection.covers("a.example"));

@@ -446,7 +446,7 @@ fn load_all_again(start: &mut ServerStart, running: &Threads) -> Reloaded {
             logging::reload(&start.loaded.config.log);
             rookery_observe::slow().set_limit_ms(start.loaded.config.instruments.slow_ms);
             info!("configuration and certificates were read again");
-            Ok(reloaded.restart)
+            Ok(reloaded.restart.iter().map(ToString::to_string).collect())
         }
         Err(failure) => {
             error!("nothing was changed: {failure}");

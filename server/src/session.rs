@@ -28,8 +28,19 @@ pub fn run(source: &ConfigSource, command: SessionCommand) -> Result<(), Command
                 Some(Err(error)) => return Err(CommandFailure::Failed(format!("that is no address: {error}"))),
             };
             let row = |item: &Value| {
-                ["jid", "address", "transport", "tls", "connected", "available", "priority", "waiting_bytes"]
-                    .map(|member| cell(item, member))
+                [
+                    "jid",
+                    "address",
+                    "transport",
+                    "tls",
+                    "connected",
+                    "client",
+                    "waits_until",
+                    "available",
+                    "priority",
+                    "waiting_bytes",
+                ]
+                .map(|member| cell(item, member))
             };
             list(server, &lists, &SESSION, row, shown)
         }
@@ -53,8 +64,18 @@ pub fn run(source: &ConfigSource, command: SessionCommand) -> Result<(), Command
 }
 
 /// The columns of sessions.
-const SESSION: [&str; 8] =
-    ["SESSION", "ADDRESS", "TRANSPORT", "TLS", "CONNECTED", "AVAILABLE", "PRIORITY", "WAITING BYTES"];
+const SESSION: [&str; 10] = [
+    "SESSION",
+    "ADDRESS",
+    "TRANSPORT",
+    "TLS",
+    "CONNECTED",
+    "CLIENT",
+    "WAITS UNTIL",
+    "AVAILABLE",
+    "PRIORITY",
+    "WAITING BYTES",
+];
 
 /// Runs a command for rooms.
 ///

@@ -223,7 +223,7 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("    {line}").trim_end().to_owned() + "\n").collect()
 }
 
-fn name_server(text: &str) -> Result<SocketAddr, String> {
+pub fn name_server(text: &str) -> Result<SocketAddr, String> {
     let with_port = text.parse().or_else(|_| text.parse().map(|ip: IpAddr| SocketAddr::new(ip, 53)));
     with_port.map_err(|_| "an address such as 9.9.9.9 or 127.0.0.1:5353 is expected".to_owned())
 }

@@ -10,7 +10,7 @@ mod portability;
 mod running;
 
 use rookery_base::Set;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::thread;
 use std::time::Duration;
 
@@ -62,9 +62,13 @@ pub fn run(source: &ConfigSource, command: UserCommand) -> Result<(), CommandFai
             let password = password_of(password.password_stdin, &jid)?;
             set_password(&jid, &password, &config, &source.folder, &database)
         }
-        UserCommand::Remove { jid } => {
+        UserCommand::Remove { jid, yes } => {
             // Accounts of a domain that isn't served any more can still be removed.
-            remove(&address(&jid).map_err(CommandFailure::Failed)?, &config, &source.folder, &open()?)
+            let (jid, database) = (address(&jid).map_err(CommandFailure::Failed)?, open()?);
+            match yes || is_sure(&jid)? {
+                true => remove(&jid, &config, &source.folder, &database),
+                false => Err(CommandFailure::Failed("nothing was removed".to_owned())),
+            }
         }
         UserCommand::Show { jid, shown } => running::show(&account(&jid, &config)?, source, shown),
         UserCommand::Disable { jid } => set_disabled(&account(&jid, &config)?, true, source, &open()?),
@@ -221,6 +225,16 @@ fn remove(jid: &Jid, config: &ServerConfig, folder: &Folder, database: &OpenedDa
     Ok(())
 }
 
+/// Asks whether an account is to be removed, where somebody is there to answer; scripts have to
+/// know.
+fn is_sure(jid: &Jid) -> Result<bool, CommandFailure> {
+    if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
+        return Ok(true);
+    }
+    eprint!("Remove {jid} with everything that is kept for it? Write yes: ");
+    Ok(password::from_stdin()?.trim() == "yes")
+}
+
 /// Asks the server that runs to remove an account, and waits for it. Returns `false` if there is
 /// none.
 fn remove_by_server(jid: &Jid, stores: &Stores) -> Result<bool, CommandFailure> {
@@ -258,6 +272,7 @@ fn list(
             vec![prepared.map_err(|error| CommandFailure::Failed(format!("{domain}: {error}")))?.into_owned()]
         }
     };
+    let mut count = 0;
     let mut out = std::io::stdout().lock();
     for domain in domains {
         let mut after: Option<Jid> = None;
@@ -273,13 +288,20 @@ fn list(
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
                 written => written.map_err(|error| CommandFailure::Failed(format!("standard output: {error}")))?,
             }
+            count += page.len();
             after = page.last().cloned();
             if page.len() < PAGE {
                 break;
             }
         }
     }
-    Ok(())
+    match domain {
+        // Accounts of a domain that isn't served any more are listed all the same.
+        Some(name) if count == 0 && config.domain(name).is_none() => {
+            Err(CommandFailure::Failed(format!("{name} is not a domain of this server, and there is no account of it")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Reads an account or a domain.

@@ -6,6 +6,7 @@ mod python;
 mod cli {
     pub mod admin;
     pub mod backup;
+    pub mod bench;
     pub mod check;
     pub mod cluster;
     pub mod cluster_deaths;
@@ -28,7 +29,8 @@ mod cli {
     pub mod log;
     pub mod logins;
     pub mod mariadb;
-    pub mod package;
+    pub mod outside;
+    mod package;
     pub mod postgres;
     pub mod profile;
     pub mod restart;

@@ -181,6 +181,7 @@ scenarios! {
     admin {
         an_administrator_signs_in_and_out
         the_overview_says_whether_all_is_well
+        the_page_speaks_the_language_of_the_browser
         who_is_no_administrator_stays_out
         guessing_is_slowed_down
         forged_forms_and_cookies_do_nothing
@@ -196,6 +197,7 @@ scenarios! {
         a_room_is_made_and_changed
         several_accounts_are_disabled_at_once
         sessions_are_listed_and_ended
+        a_lost_session_tells_until_when_it_is_waited_for
         a_refused_form_comes_back_as_it_was_typed
         an_announcement_to_all_asks_first
         abuse_is_reported_and_dealt_with
@@ -237,6 +239,7 @@ scenarios! {
         graphs_tell_their_values_to_pointer_and_keyboard
         the_admin_page_is_legible_everywhere
         axe_finds_nothing_on_the_admin_page
+        axe_finds_nothing_in_any_language
         axe_finds_nothing_where_something_went_wrong
     }
     guests {
@@ -250,6 +253,9 @@ scenarios! {
         links_lead_nowhere_without_the_module
         somebody_joins_in_a_browser
         the_chat_page_is_the_servers
+    }
+    gallery {
+        every_page_fits_every_width
     }
     registration {
         nobody_can_register_by_default
@@ -327,6 +333,7 @@ scenarios! {
     federation {
         two_rookeries_meet
         a_server_is_called_at_the_port_for_browsers
+        another_server_tells_whether_it_finds_the_way_here
         rookery_and_prosody_meet
         rookery_and_prosody_share_one_connection
         rookery_and_ejabberd_meet

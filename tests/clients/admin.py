@@ -1,6 +1,7 @@
 """The admin page: what administrators do, in a browser without script."""
 
 import asyncio
+import json
 import re
 import xml.etree.ElementTree as ElementTree
 from urllib.parse import quote
@@ -8,6 +9,7 @@ from urllib.parse import quote
 from slixmpp.componentxmpp import ComponentXMPP
 
 from browser import Browser, token
+from mobile import _phone
 from network import Network
 from person import Person, is_refused
 from rookery import Rookery
@@ -51,9 +53,61 @@ async def the_overview_says_whether_all_is_well():
         server.configure(top="shards = 3\n" if False else "", tables=ADMIN.replace("admins", "admins") + "[web]\nconnections = 77\n")
         await server.reload()
         page = browser.get("/admin").text
-        assert 'id="to-do"' in page and "web.connections has changed: restart the server to make it count." in page, page
+        assert 'id="to-do"' in page and "<code>web.connections</code> has changed: restart the server to make it count." in page, page
         server.configure(tables=ADMIN)
         await server.reload()
+
+
+async def the_page_speaks_the_language_of_the_browser():
+    tables = ADMIN.replace("enabled = true", "enabled = true\nmin_password = 9")
+    async with Rookery("admin", "alice", tables=tables) as server, Person(server, "alice@localhost") as alice:
+        await alice.presence("alice@localhost")
+        room = "garden@conference.localhost"
+        alice.client.send_raw(f"<presence to='{room}/Alice'><x xmlns='http://jabber.org/protocol/muc'/></presence>")
+        await alice.presence(f"{room}/Alice")
+        report = "<report xmlns='urn:xmpp:reporting:1' reason='urn:xmpp:reporting:abuse'><text>Rüde.</text></report>"
+        alice.client.send_raw(f"<iq type='set' id='r'><block xmlns='urn:xmpp:blocking'><item jid='admin@localhost'>{report}</item></block></iq>")
+        await alice.until(lambda: "Rüde" in _signed_in(server).get("/admin/reports").text)
+        english = _signed_in(server)
+        english.send("/admin/invitations", {"jid": "alice@localhost", "days": "2", "act": "reset"})
+        paths = [
+            "", "/users", f"/users?only=disabled", f"/user?jid=alice@localhost", "/sessions", "/rooms", f"/room?jid={quote(room)}", "/domains",
+            "/records", "/servers", "/messages", "/invitations", "/reports", "/log", "/nothing", "/user?jid=nobody@localhost",
+        ]
+        alike = set()
+        for tag, menu, login in (("de", "Überblick", "Anmelden"), ("fr", "Vue d’ensemble", "Se connecter"), ("es", "Resumen", "Entrar")):
+            wish = {"Accept-Language": f"{tag};q=0.9, en;q=0.5"}
+            assert f'<button id="sign-in">{login}</button>' in Browser(server).get("/admin/login", wish).text
+            browser = _signed_in(server)
+            for path in paths:
+                page = browser.get(f"/admin{path}", wish)
+                assert f'<html lang="{tag}">' in page.text and menu in page.text and "accept-language" in page.headers["vary"], page
+                _is_well_formed(page.text)
+                # What is the same in both is a name, a number or a foreign word.
+                same = _words(english.get(f"/admin{path}").text) & _words(page.text)
+                alike.update((tag, path, text) for text in same - ALIKE[tag])
+            answer = browser.post("/admin/users", {"csrf": token(page.text), "domain": "localhost", "name": "eve", "password": "short"}, wish)
+            said = {"de": "Ein Passwort hat mindestens 9 Zeichen.", "fr": "Un mot de passe a au moins 9 caractères.", "es": "Una contraseña tiene al menos 9 caracteres."}
+            assert answer.status == 303 and said[tag] in browser.get("/admin/users", wish).text, tag
+        assert not alike, alike
+
+
+def _words(page):
+    """The texts of a page, but for what says of itself that it is English, code and addresses."""
+    page = re.sub(r"<title>.*?</title>", "", page)
+    page = re.sub(r"<(code|option|blockquote|time|svg)\b.*?</\1>", "", page, flags=re.S)
+    page = re.sub(r'<(td|span|p|button)\b[^>]*lang="en"[^>]*>[^<]*', "", page)
+    texts = [text.strip(" .:,;–·") for text in re.sub(r"<[^>]*>", "\n", page).splitlines()]
+    return {text for text in texts if re.search("[a-zA-Z]{2}", text) and "@" not in text and not text[0].isdigit()}
+
+
+# Names, and words that are the same in English and another language.
+NAMES = {"Rookery", "Alice", "localhost", "TCP, TLS", "Rüde", "garden", "tcp, SCRAM-SHA-512"}
+ALIKE = {
+    "de": NAMES | {"Version", "Server", "Text", "Client", "Link", "Name", "online", "Moderator", "Spam", "Domain", "Domains", "Stanzas"},
+    "fr": NAMES | {"Version", "Sessions", "Messages", "Invitations", "Description", "Affiliation", "Module", "Client", "Occupants", "stanzas"},
+    "es": NAMES | {"stanzas"},
+}
 
 
 async def who_is_no_administrator_stays_out():
@@ -369,13 +423,31 @@ async def sessions_are_listed_and_ended():
             page = browser.get("/admin/sessions")
             _is_well_formed(page.text)
             assert "127.0.0.1" in page.text and "available, priority 0" in page.text, page
-            assert re.search(r'data-label="By">TCP, (no )?TLS<td data-label="Connected"><time datetime="20', page.text), page
+            assert re.search(r'data-label="By">TCP, (no )?TLS<td data-label="Connected"><time class="away" datetime="20', page.text), page
             session = re.search(r'name="session" value="([^"]+)"', page.text).group(1)
             page = browser.send("/admin/sessions", {"session": session})
             assert f"{session} was ended." in page.text, page
             await alice.until(lambda: alice.seen["disconnected"])
         page = browser.send("/admin/sessions", {"session": session})
         assert "There is no such session." in page.text, page
+
+
+async def a_lost_session_tells_until_when_it_is_waited_for():
+    async with Rookery("admin", "alice", tables=ADMIN) as server:
+        browser = _signed_in(server)
+        alice = await _phone(server)
+        caps = "<c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='https://www.gajim.org/' ver='x'/>"
+        alice.client.send_raw(f"<presence>{caps}</presence>")
+        await alice.until(lambda: 'data-label="Client">gajim.org<' in browser.get("/admin/sessions").text)
+        assert "gajim.org" in server.command("session", "list")
+        alice.client.transport.abort()
+        lost = r'data-label="State">connection lost <time class="away" datetime="([^"]+)">[^<]*</time>, waits for its client until <time class="away" datetime="([^"]+)"'
+        await alice.until(lambda: re.search(lost, browser.get("/admin/sessions").text))
+        since, until = re.search(lost, browser.get("/admin/user?jid=alice%40localhost").text).groups()
+        assert since < until, (since, until)
+        listed = json.loads(server.command("session", "list", "--json"))
+        assert (listed["lost"], listed["waits_until"], listed["address"]) == (since, until, None), listed
+        await alice.logout()
 
 
 async def a_refused_form_comes_back_as_it_was_typed():
@@ -464,7 +536,7 @@ async def components_are_shown_and_closed():
         await server.says("a component is connected")
         page = browser.get("/admin/servers")
         _is_well_formed(page.text)
-        shown = re.sub(r" data-label=\"[^\"]*\"", "", page.text)
+        shown = re.sub(r" (data-label|lang)=\"[^\"]*\"", "", page.text)
         assert "<td>echo.localhost" in shown and "<td>component<td>ready<td>secret<td>127.0.0.1:" in shown, page.text
         # It ends, and comes back by itself.
         answer = browser.post("/admin/servers", {"csrf": token(page.text), "server": "echo.localhost"})

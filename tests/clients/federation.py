@@ -43,6 +43,23 @@ async def a_server_is_called_at_the_port_for_browsers():
             assert called == [f"127.0.0.1:{two.web_tls_port}"], listed
 
 
+async def another_server_tells_whether_it_finds_the_way_here():
+    """`rookery check --outside --via` sends no more than a ping; what carries the answer tells."""
+    async with Network() as network:
+        async with network.rookery("one.example", "alice") as one, network.rookery("two.example", "bob") as two:
+            said = await asyncio.to_thread(_checked, one, "two.example")
+            assert "ok       from outside   two.example has answered" in said, said
+            await two.stop()
+            one.command("s2s", "close", "two.example")
+            said = await asyncio.to_thread(_checked, one, "two.example")
+            assert "warning  from outside   two.example hasn't answered: " in said, said
+
+
+def _checked(server, other):
+    """What the look from outside says by way of another server."""
+    return server.command("check", "--outside", "--via", other, code=3)
+
+
 async def rookery_and_prosody_meet():
     async with Network() as network:
         async with network.rookery("one.example", "alice") as one, network.prosody("two.example", "bob") as two:
@@ -534,7 +551,7 @@ def _shown(server, domain):
 
 def _rows(page):
     """The table of servers, by domain, each a dictionary by the heads of its columns."""
-    table = page.split('<table id="servers">')[1].split("</table>")[0]
+    table = re.split('<table id="servers"[^>]*>', page)[1].split("</table>")[0]
     heads = [re.sub("<[^>]*>", "", head) for head in table.split("</tr>")[0].split("<th>")[1:]]
     heads = [head.split("<td>")[0] for head in heads]
     rows = [[re.sub("<[^>]*>", "", cell) for cell in re.split("<td[^>]*>", row)[1:]] for row in table.split("<tbody>")[1].split("<tr>")[1:]]

@@ -230,6 +230,32 @@ async def axe_finds_nothing_on_the_admin_page():
             await _look(page, "admin-" + (path.strip("/").split("?")[0] or "overview"))
 
 
+async def axe_finds_nothing_in_any_language():
+    """The words of other languages are longer than those of English: nothing is cut off, at the width of a phone neither."""
+    axe = (Path(os.environ["ROOKERY_NODE"]) / "node_modules/axe-core/axe.min.js").read_text()
+    async with Rookery("admin", "alice", tables=ADMIN) as server, Chromium(server) as chromium, Person(server, "alice@localhost"):
+        page = await chromium.page("admin")
+        base = f"https://localhost:{server.web_tls_port}/admin"
+        for language, signed_in in (("de", "Überblick"), ("fr", "Vue d’ensemble"), ("es", "Resumen")):
+            await page.ask("Network.setExtraHTTPHeaders", headers={"Accept-Language": language})
+            await page.ask("Network.clearBrowserCookies")
+            await page.open(base)
+            await page.until(f"document.documentElement.lang === {json.dumps(language)} && document.querySelector('#login') !== null")
+            await page.type("#login input[name=name]", "admin")
+            await page.type("#login input[name=password]", "secret")
+            await page.click("#login button")
+            await page.sees(signed_in, "h1")
+            for path in ("", "/users", "/user?jid=alice%40localhost", "/sessions", "/rooms", "/domains", "/messages", "/invitations", "/log"):
+                await page.open(base + path)
+                await page.until(f"location.href === {json.dumps(base + path)} && document.readyState === 'complete' && document.querySelector('h1') !== null")
+                for width in (360, 1100):
+                    await page.size(width, 800, mobile=width < 500)
+                    assert await page.run("document.documentElement.scrollWidth <= innerWidth"), (language, path, width)
+                await page.run(axe + "; 0")
+                found = await page.run("axe.run({resultTypes: ['violations']}).then(found => found.violations.map(fault => `${fault.id}: ${fault.nodes[0].html}`))")
+                assert found == [], (language, path, found)
+
+
 async def axe_finds_nothing_where_something_went_wrong():
     async with Rookery("admin", "alice", tables=ADMIN) as server, Chromium(server) as chromium, Person(server, "alice@localhost") as alice:
         report = "<report xmlns='urn:xmpp:reporting:1' reason='urn:xmpp:reporting:abuse'><text>Rude.</text></report>"

@@ -20,7 +20,7 @@ from slixmpp.exceptions import IqTimeout
 
 MODULES = [
     "login", "contacts", "privacy", "messages", "mobile", "archive", "services", "multicast", "rooms", "pubsub", "bytestreams", "data", "web", "api", "admin", "bosh",
-    "pages", "guests", "registration", "administration", "domains", "operation", "certificates", "terminal", "others", "aio", "moving", "foreign", "federation", "components",
+    "pages", "guests", "gallery", "registration", "administration", "domains", "operation", "certificates", "terminal", "others", "aio", "moving", "foreign", "federation", "components",
     "examples",
 ]
 # Nothing is measured with it: it ends a scenario that would wait for ever.

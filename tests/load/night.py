@@ -95,7 +95,11 @@ async def killed():
         seconds = time.monotonic() - begun
         assert "alice@localhost" in ask(server, "user", "list")[1]
         assert "dinner@conference.localhost" in ask(server, "room", "list")[1]
-        return f"up in {seconds:.1f} s, the account is whole, the room in which somebody had spoken is there"
+        alice = Wire(server.port)
+        await alice.open("alice", "<bind xmlns='urn:xmpp:bind:0'/>")
+        alice.send("<presence to='dinner@conference.localhost/alice'><x xmlns='http://jabber.org/protocol/muc'/></presence>")
+        await alice.until("soup")
+        return f"up in {seconds:.1f} s, the account is whole, the room in which somebody had spoken is there, with what was said"
 
 
 @row("backup while it runs")

@@ -11,6 +11,7 @@ cargo xtask docs                  write the pages that are made from the code
 cargo xtask words                 check documents and comments: words, links, layouts, listings
 cargo xtask book                  build the book into target/book; needs mdbook
 cargo xtask pictures              draw the pictures of doc/pictures again; needs Chromium
+cargo xtask gallery FOLDER        draw every page at three widths in light and dark; needs Chromium
 cargo xtask sizes                 lines of each crate, and the size of the release binary
 cargo xtask compare REVISION BENCH [ARGUMENT…]
                                   run a benchmark of crates/bench as it was and as it is, in turn
@@ -28,6 +29,10 @@ fn main() -> ExitCode {
         ["pictures"] => {
             let test = ["test", "--workspace", "--test", "clients", "admin_page_is_legible"];
             run(cargo(root()).args(test).env("ROOKERY_PICTURES", root().join("doc/pictures")))
+        }
+        ["gallery", folder] => {
+            let test = ["test", "--workspace", "--test", "clients", "every_page_fits_every_width"];
+            run(cargo(root()).args(test).env("ROOKERY_GALLERY", root().join(folder)))
         }
         ["sizes"] => sizes(),
         ["compare", revision, bench, more @ ..] => compare(revision, bench, more),

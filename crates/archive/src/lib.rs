@@ -33,14 +33,15 @@
 //! # Layout
 //!
 //! `recorder`: the way into the archives. `query`: what is asked for; `answer`, `search`, with
-//! `terms`: the way out, in a `page`. `id`: ids; `own`: forged ones. `prefs`: preferences. `sweep`:
-//! expiry. `purge`: archives that are emptied. `retract`: what was taken back. `options`: what the
-//! operator decides.
+//! `terms`: the way out, in a `page`; `newest`: the way for rooms. `id`: ids; `own`: forged ones.
+//! `prefs`: preferences. `sweep`: expiry. `purge`: archives that are emptied. `retract`: what was
+//! taken back. `options`: what the operator decides.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod answer;
 pub mod id;
+mod newest;
 mod options;
 mod own;
 mod page;
@@ -54,6 +55,7 @@ mod sweep;
 mod terms;
 
 pub use answer::answer;
+pub use newest::{NewestMessage, newest};
 pub use options::NAME;
 pub use purge::Purge;
 pub use query::ArchiveView;

@@ -122,6 +122,7 @@ free port of the loopback interface, under the configurations of crates/bench/pe
 const REGISTER_EXAMPLES: &str = "\
 Examples:
   rookery bench register --host 127.0.0.1:5222 --domain localhost --users 2000
+  rookery bench register --host 127.0.0.1:5222 --domain localhost --users 2000 --remove
   rookery bench register --domain localhost --users 75000 --csv accounts.csv && rookery user import accounts.csv";
 
 const BROWSERS_EXAMPLES: &str = "\

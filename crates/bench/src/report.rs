@@ -9,22 +9,27 @@
 //! * [`html()`]: one file without scripts and without anything to load, in dark and in light; the
 //!   plots are SVG.
 //! * [`text()`] and [`markdown()`]: a table for each scenario.
+//! * `conclusion`: the result in sentences; `spread`: how far figures differ from round to round.
 //! * [`compare`]: how much more or less, and whether the comparison is fair.
 //! * [`FigureReport`]: the figures of `cargo bench`, which have no run behind them.
 
 pub mod compare;
+mod conclusion;
 mod figures;
 pub mod metric;
 mod number;
 mod page;
 mod plot;
 mod plots;
+mod spread;
 mod style;
 mod table;
 
 pub use figures::{FigureReport, setting, target_folder};
 pub use page::html;
 pub use table::{markdown, text};
+
+use std::collections::BTreeSet;
 
 use crate::result::RunResult;
 
@@ -40,14 +45,19 @@ fn by_scenario(runs: &[RunResult]) -> Vec<(&str, Vec<&RunResult>)> {
     scenarios
 }
 
-/// Returns a name for each run where several are shown together: its server, with a number where
-/// servers share a name.
+/// Returns a name for each run where several are shown together: its server, with its file, or a
+/// number, where servers share a name.
 fn labels(runs: &[&RunResult]) -> Vec<String> {
     let name = |run: &RunResult| if run.server.is_empty() { "unnamed".to_owned() } else { run.server.clone() };
     let names: Vec<String> = runs.iter().map(|run| name(run)).collect();
+    let files: BTreeSet<&String> = runs.iter().filter_map(|run| run.file.as_ref()).collect();
+    let have_files = files.len() == runs.len();
     let label = |(at, name): (usize, &String)| {
         if names.iter().filter(|other| *other == name).count() < 2 {
             return name.clone();
+        }
+        if let Some(file) = runs.get(at).and_then(|run| run.file.as_ref()).filter(|_| have_files) {
+            return if names.iter().all(|other| other == name) { file.clone() } else { format!("{name} ({file})") };
         }
         let nth = names.iter().take(at + 1).filter(|other| *other == name).count();
         format!("{name} ({nth})")

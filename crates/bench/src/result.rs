@@ -74,8 +74,14 @@ pub struct RunResult {
     pub parts: Vec<SweepPoint>,
     /// The other facts that a reader should know.
     pub notes: Vec<String>,
+    /// The same load measured several times, of which this is the median: the figures of each time,
+    /// without their course.
+    pub rounds: Vec<RunResult>,
     /// [`DONE`], or what went wrong.
     pub ended: String,
+    /// The file that it was read from.
+    #[serde(skip)]
+    pub file: Option<String>,
 }
 
 /// The machine on which a run was made.
@@ -204,6 +210,12 @@ impl RunResult {
         self.ended == DONE
     }
 
+    /// Returns the figures without the course over time.
+    pub fn without_course(&self) -> RunResult {
+        let latency = self.latency.clone().map(|latency| Latency { histogram: Vec::new(), ..latency });
+        RunResult { latency, series: Vec::new(), parts: Vec::new(), notes: Vec::new(), ..self.clone() }
+    }
+
     /// Reads a file that [`RunResult::write`] wrote.
     ///
     /// # Errors
@@ -213,8 +225,9 @@ impl RunResult {
         let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {text}", file.display()));
         let result: RunResult = serde_json::from_slice(&fs::read(file)?)
             .map_err(|error| invalid(format!("not the result of a run: {error}")))?;
+        let name = file.file_stem().map(|name| name.to_string_lossy().into_owned());
         match result.format {
-            FORMAT => Ok(result),
+            FORMAT => Ok(RunResult { file: name, ..result }),
             other => Err(invalid(format!("format {other}, this version knows {FORMAT}"))),
         }
     }
@@ -267,7 +280,9 @@ mod tests {
             ..RunResult::default()
         };
         result.write(&file).unwrap();
-        assert_eq!(RunResult::read(&file).unwrap(), result);
+        let read = RunResult::read(&file).unwrap();
+        assert_eq!(read.file.as_deref(), Some("a"));
+        assert_eq!(RunResult { file: None, ..read }, result);
         result.format = 2;
         result.write(&file).unwrap();
         assert!(RunResult::read(&file).unwrap_err().to_string().contains("format 2"));

@@ -82,6 +82,12 @@ pub enum ScenarioCommand {
     MucMany(Against<muc::Many>),
 }
 
+/// Returns the description of a scenario, as `rookery bench list` has it.
+pub fn about(scenario: &str) -> Option<String> {
+    let table = ScenarioCommand::augment_subcommands(clap::Command::new("run"));
+    table.find_subcommand(scenario)?.get_about().map(ToString::to_string)
+}
+
 /// Does the same with whichever load it is.
 macro_rules! each {
     ($command:expr, $load:ident => $do:expr) => {

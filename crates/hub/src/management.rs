@@ -312,6 +312,14 @@ impl World {
         self.outboxes.attention(link) == Attention::Detached
     }
 
+    /// Returns for how long a session has waited for its client, and for how long it still will, in
+    /// milliseconds; `None` if it has a connection.
+    pub fn absence(&self, link: Link) -> Option<(u64, u64)> {
+        let managed = self.managed(link).filter(|_| self.is_detached(link))?;
+        let left_ms = managed.until_ms.saturating_sub(self.clock.now_ms);
+        Some(((u64::from(managed.seconds) * 1000).saturating_sub(left_ms), left_ms))
+    }
+
     /// Finds the session of an account that has this id, connected or not.
     ///
     /// # Errors

@@ -11,7 +11,7 @@
 //! [`registration`]: what people do themselves, without an account. [`administrators`]: for which
 //! domains an account may do it. [`api_tokens`]: who may do it by the API. [`journal`]: what was
 //! done, and by whom. [`logins`]: who logged in, and who failed to. [`reports`]: what users report
-//! of others.
+//! of others. [`reach`]: whether other servers answer.
 //!
 //! Below them: [`rights`] tells administrators from others, [`lookalike`] names from those that
 //! pass for them; [`announce`], [`welcome`]: what domains tell users; [`password`]: from a password
@@ -41,6 +41,7 @@ pub mod lookalike;
 pub mod messages;
 pub mod password;
 pub mod process;
+pub mod reach;
 pub mod registration;
 pub mod removed;
 pub mod reports;

@@ -5,10 +5,11 @@ use std::mem;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use rookery_fanout::Link;
+use rookery_fanout::{Link, Packet};
 use rookery_hub::{Hooks, Question, QuestionReply, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::StreamError;
+use rookery_xml::ns;
 use serde::{Deserialize, Serialize};
 
 use super::{Gathered, Outcome, PATIENCE_MS, Refusal};
@@ -31,8 +32,21 @@ pub struct SessionInfo {
     pub is_available: bool,
     /// The priority of that presence.
     pub priority: i8,
+    /// The client by its own account: the address of its makers in its capabilities (XEP-0115).
+    pub client: Option<String>,
+    /// The absence of its client; `None` while it is connected.
+    pub lost: Option<LostClient>,
     /// Bytes that wait for it, or for its acknowledgement.
     pub waiting_bytes: usize,
+}
+
+/// A session that waits for its client (XEP-0198).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostClient {
+    /// The time at which the connection was lost, in milliseconds since 1970.
+    pub since_ms: u64,
+    /// The time until which the client can come back.
+    pub until_ms: u64,
 }
 
 pub(super) fn install(hooks: &mut Hooks<'_>) {
@@ -273,6 +287,11 @@ impl Question for CloseSessions {
 
 fn look(world: &World, link: Link) -> Option<(Link, SessionInfo)> {
     let session = world.session_at(link)?;
+    let now_ms = world.time();
+    let lost = world.absence(link).map(|(waited_ms, left_ms)| LostClient {
+        since_ms: now_ms.saturating_sub(waited_ms),
+        until_ms: now_ms + left_ms,
+    });
     let info = SessionInfo {
         jid: world.address(link)?.clone(),
         address: None,
@@ -281,9 +300,19 @@ fn look(world: &World, link: Link) -> Option<(Link, SessionInfo)> {
         since_ms: None,
         is_available: session.is_available(),
         priority: session.priority,
+        client: session.presence.as_ref().and_then(client_of),
+        lost,
         waiting_bytes: world.outboxes.waiting_bytes(link),
     };
     Some((link, info))
+}
+
+/// Returns the client that a presence names, without what makes addresses of the same makers long.
+fn client_of(presence: &Packet) -> Option<String> {
+    let node = presence.stanza().child("c", ns::CAPS)?.attr("node")?.into_owned();
+    let name = node.split_once("://").map_or(node.as_str(), |(_, name)| name).trim_end_matches(['/', '#']);
+    let name = name.strip_prefix("www.").unwrap_or(name);
+    Some(name.chars().take(MOST_OF_NAME).collect()).filter(|name: &String| !name.is_empty())
 }
 
 fn with_peers(
@@ -307,6 +336,9 @@ fn with_peers(
         with_peers(world, sessions, found, reply);
     });
 }
+
+/// Characters of a client's name that are shown.
+const MOST_OF_NAME: usize = 60;
 
 /// Returns the first so many, in the order of their addresses.
 fn first<T>(mut all: Vec<T>, most: usize, address: impl Fn(&T) -> &str) -> Vec<T> {

@@ -344,17 +344,21 @@ fn load(world: &mut World, jid: Jid) {
     let removed = world.state::<Directory>().removed_count();
     world.state_mut::<Actors>().begin_loading(jid.clone(), removed);
     let loaded = world.stores.rooms.load(jid.as_ref());
-    world.wait(loaded, move |world, loaded| {
-        arrived(world, &jid, loaded, removed);
-        world.state_mut::<Actors>().end_loading(&jid);
-    });
+    world.wait(loaded, move |world, loaded| arrived(world, &jid, loaded, removed));
 }
 
-/// Gives a room that comes from the store what waits for it.
+/// Gives a room that comes from the store what waits for it. It is on its way until its past is
+/// here, too.
 pub(super) fn arrived(world: &mut World, jid: &Jid, loaded: Result<Option<StoredRoom>, StoreError>, removed: usize) {
     match loaded {
         Ok(Some(stored)) => match Room::stored(world, jid, (&stored, removed)) {
-            Some(room) => go_on(world, Box::new(room)),
+            Some(room) => {
+                return room.with_past(world, |world, room| {
+                    let jid = room.jid.clone();
+                    go_on(world, Box::new(room));
+                    world.state_mut::<Actors>().end_loading(&jid);
+                });
+            }
             None => {
                 warn!(room = %jid, "the configuration in the store is damaged");
                 turn_all_away(world, jid, (&Condition::InternalServerError, None));
@@ -376,6 +380,7 @@ pub(super) fn arrived(world: &mut World, jid: &Jid, loaded: Result<Option<Stored
             turn_all_away(world, jid, (&condition(&error), Some(&error)));
         }
     }
+    world.state_mut::<Actors>().end_loading(jid);
 }
 
 /// Refuses all that waits for a room that can't be had.

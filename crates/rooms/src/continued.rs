@@ -96,12 +96,12 @@ fn load(world: &mut World, continued: Continued, failures: u32) {
     let removed = world.state::<Directory>().removed_count();
     world.state_mut::<Actors>().begin_loading(jid.clone(), removed);
     let loaded = world.stores.rooms.load(jid.as_ref());
-    world.wait(loaded, move |world, loaded| {
-        match loaded {
-            Err(error) if error.is_temporary() => load_again(world, continued, failures, &error),
-            loaded => loaded_with(world, continued, loaded, removed),
+    world.wait(loaded, move |world, loaded| match loaded {
+        Err(error) if error.is_temporary() => {
+            load_again(world, continued, failures, &error);
+            world.state_mut::<Actors>().end_loading(&jid);
         }
-        world.state_mut::<Actors>().end_loading(&jid);
+        loaded => loaded_with(world, continued, loaded, removed),
     });
 }
 
@@ -139,8 +139,10 @@ fn loaded_with(
             room.go_on(world, continued);
             room.set_stored(world, is_stored);
             actor::go_on(world, Box::new(room));
+            world.state_mut::<Actors>().end_loading(&jid);
         }
         None => {
+            // The other room ends its loading.
             actor::arrived(world, &jid, loaded, removed);
             continued.tell_all_out(world);
         }

@@ -3,7 +3,9 @@
 //! An archive knows who spoke. A user who may not see real addresses gets its messages without
 //! them.
 
-use rookery_archive::{self as archive, ArchiveRecord, ArchiveView, NAME as ARCHIVE, Retracted, tombstone_mark};
+use rookery_archive::{
+    self as archive, ArchiveRecord, ArchiveView, NAME as ARCHIVE, NewestMessage, Retracted, stanza_id, tombstone_mark,
+};
 use rookery_fanout::Packet;
 use rookery_hub::{Iq, World};
 use rookery_modkit::payload;
@@ -11,6 +13,7 @@ use rookery_store::{Affiliation, ArchiveOf};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Stanza, Writer, ns};
 
+use super::history::MOST_BYTES;
 use super::role::{RoomRole, affiliation_name};
 use super::room::Room;
 
@@ -79,6 +82,35 @@ impl Room {
         }
     }
 
+    /// Begins the history of a room that was loaded with what its archive has, and gives the room
+    /// to `then`: what was said before everybody had left, or before the process had died.
+    pub(crate) fn with_past(mut self, world: &mut World, then: impl FnOnce(&mut World, Self) + 'static) {
+        let most = self.config.history;
+        if most == 0 || !self.is_archived(world) {
+            return then(world, self);
+        }
+        let jid = self.jid.clone();
+        // Not all that is archived is history.
+        archive::newest(world, &jid, (most.saturating_mul(2), MOST_BYTES), move |world, messages| {
+            messages.into_iter().for_each(|message| self.recall(message));
+            then(world, self);
+        });
+    }
+
+    /// Adds a message of the archive to the history, as occupants have seen it: without the real
+    /// address of its sender. Left out is what [`Room::remember`] leaves out, and what the room
+    /// itself has said.
+    fn recall(&mut self, NewestMessage { id, unix_ms, packet }: NewestMessage) {
+        let stanza = packet.stanza();
+        let is_gone = stanza.child("retracted", ns::RETRACT).is_some();
+        let pseudonym = stanza.child("occupant-id", ns::OCCUPANT_ID);
+        let sender = pseudonym.and_then(|pseudonym| Some(pseudonym.attr("id")?.into_owned()));
+        let Some(sender) = sender.filter(|_| is_lasting(stanza) && !is_subject(stanza) && !is_gone) else { return };
+        let seen = packet.without_children(|child| child.is("x", ns::MUC_USER));
+        let seen = seen.with_child(&stanza_id(self.jid.as_ref(), &id));
+        self.history.push(&self.jid, &seen, &id, &sender, unix_ms, self.config.history);
+    }
+
     /// Leaves a tombstone of a message in the archive (XEP-0424 §5). Only its sender may, if one is
     /// named by the pseudonym.
     pub(crate) fn bury(&self, world: &mut World, id: &str, sender: Option<String>, retracted: Element) {
@@ -133,4 +165,10 @@ pub(crate) fn is_lasting(stanza: Stanza<'_>) -> bool {
     stanza.has_body()
         || stanza.child("store", ns::HINTS).is_some()
         || stanza.children().any(|child| payload::is_lasting(&child))
+}
+
+/// Returns whether a message changes the subject (§8.1): it has one, and neither body nor thread.
+pub(crate) fn is_subject(stanza: Stanza<'_>) -> bool {
+    let in_stream = |name| stanza.child(name, ns::CLIENT).is_some();
+    !stanza.has_body() && in_stream("subject") && !in_stream("thread")
 }

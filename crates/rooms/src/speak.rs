@@ -9,7 +9,7 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Child, Element, Stanza, Writer, ns};
 use serde::{Deserialize, Serialize};
 
-use super::past::is_lasting;
+use super::past::{is_lasting, is_subject};
 use super::role::{RoomRole, affiliation_name};
 use super::room::Room;
 use super::shown::is_forged;
@@ -235,12 +235,6 @@ impl Room {
             None => {}
         }
     }
-}
-
-/// Returns whether a message changes the subject (§8.1): it has one, and neither body nor thread.
-fn is_subject(stanza: Stanza<'_>) -> bool {
-    let in_stream = |name| stanza.child(name, ns::CLIENT).is_some();
-    !stanza.has_body() && in_stream("subject") && !in_stream("thread")
 }
 
 /// Returns whether a text is the room's address, or the beginning of an occupant's.

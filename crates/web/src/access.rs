@@ -26,6 +26,8 @@ pub struct Ward<'a> {
     pub networks: &'a [Network],
     /// Other machines have to encrypt.
     pub needs_tls: bool,
+    /// The words for those whose address is in none of the networks.
+    pub elsewhere: &'static str,
 }
 
 impl Ward<'_> {
@@ -48,7 +50,7 @@ impl Ward<'_> {
             }
         }
         if !trusts(self.networks, origin.address) {
-            return Err("this is not for your address; see the networks in [web]");
+            return Err(self.elsewhere);
         }
         if self.needs_tls && !origin.encrypted && !origin.address.ip().to_canonical().is_loopback() {
             return Err("this is served over TLS only");
@@ -68,6 +70,11 @@ pub fn is_cross_site(headers: &HeaderMap) -> bool {
     }
 }
 
+/// The words for those whose address is in none of the networks of a part.
+pub const ELSEWHERE_ADMIN: &str = "this is not for your address; see admin_networks in [web]";
+pub const ELSEWHERE_API: &str = "this is not for your address; see api_networks in [web]";
+pub const ELSEWHERE_METRICS: &str = "this is not for your address; see metrics_networks in [web]";
+
 #[cfg(test)]
 mod tests {
     use hyper::header::HeaderValue;
@@ -85,7 +92,7 @@ mod tests {
             headers.insert("x-forwarded-for", forwarded.parse().unwrap());
         }
         let names = KnownNames::default();
-        Ward { names: &names, networks: &networks, needs_tls: true }
+        Ward { names: &names, networks: &networks, needs_tls: true, elsewhere: ELSEWHERE_ADMIN }
             .judge(origin(client, &headers, &trusted), RequestHost::Unsaid)
     }
 

@@ -47,7 +47,7 @@ mod wellness;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, LOCATION, REFERRER_POLICY};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, LOCATION, REFERRER_POLICY, VARY};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use rookery_hub::Domain;
 use rookery_hub::fast::password_mark;
@@ -56,16 +56,18 @@ use rookery_operations::journal::Entry;
 use rookery_operations::{Outcome, Refusal, administrators};
 
 use crate::WebShared;
-use crate::access::{Ward, is_cross_site};
+use crate::access::{self, Ward, is_cross_site};
 use crate::ask::now_ms;
 use crate::form;
 use crate::html::Html;
+use crate::language::{Language, filled};
 use crate::proxy::Origin;
 use crate::reply::{Body, reply, text};
 use crate::site::RequestHost;
+use crate::words::AdminWords;
 use frame::{AdminFrame, PAGES};
 pub(crate) use outcome::FormDone;
-use outcome::{FormAnswered, FormFault, RefusedField};
+use outcome::{FormAnswered, FormFault, RefusalWords, RefusedField};
 use visits::{Notice, Returned, Seen};
 
 /// The path of the page.
@@ -81,6 +83,8 @@ pub(crate) struct Admin {
 /// A request of somebody who is signed in.
 pub(crate) struct Visit {
     pub shared: Arc<WebShared>,
+    /// The language that the visitor's browser wants.
+    pub language: Language,
     /// The visitor, with the visit.
     pub seen: Seen,
     /// The domains that they administer, in the order of the configuration; at least one.
@@ -95,6 +99,11 @@ pub(crate) struct Visit {
 }
 
 impl Visit {
+    /// Returns the texts of the visitor's language.
+    pub fn words(&self) -> &'static AdminWords {
+        self.language.of_administrators()
+    }
+
     /// Returns the content of a field; it is empty if the field isn't there.
     pub fn value(&self, name: &str) -> &str {
         form::value(&self.given, name)
@@ -112,7 +121,7 @@ impl Visit {
     pub fn domain(&self) -> Outcome<String> {
         let name = self.value("domain");
         let found = self.domains.iter().find(|domain| name.is_empty() || *domain == name);
-        found.cloned().ok_or_else(|| Refusal::Missing("there is no such domain".into()))
+        found.cloned().ok_or_else(|| Refusal::Missing(self.words().no_such_domain.into()))
     }
 
     /// Returns the address that a field names: an account, or a room.
@@ -128,7 +137,7 @@ impl Visit {
     /// # Errors
     /// It is none of a domain of this administrator.
     pub fn address_of(&self, written: &str) -> Outcome<Jid> {
-        let missing = || Refusal::Missing("there is no such address".into());
+        let missing = || Refusal::Missing(self.words().no_such_address.into());
         let jid = Jid::parse(written).map_err(|_| missing())?;
         if jid.local().is_none() || jid.resource().is_some() {
             return Err(missing());
@@ -143,7 +152,7 @@ impl Visit {
     /// # Errors
     /// It wasn't.
     pub fn is_sure(&self, of: &Jid) -> Result<(), FormFault> {
-        let refusal = || Refusal::Impossible(format!("nothing was done: write {of} to confirm it"));
+        let refusal = || Refusal::Impossible(filled(self.words().confirm_first, &[of]));
         let is_sure = self.value("confirm").trim().eq_ignore_ascii_case(of.as_str());
         if is_sure { Ok(()) } else { Err(FormFault { field: Some("confirm"), refusal: refusal() }) }
     }
@@ -156,8 +165,8 @@ impl Visit {
         let (password, least) = (self.value("password").to_owned(), self.least(domain));
         let count = password.chars().count();
         let refusal = match () {
-            () if (count as u64) < least => format!("a password has at least {least} characters"),
-            () if count > MAX_PASSWORD => format!("a password has at most {MAX_PASSWORD} characters"),
+            () if (count as u64) < least => self.language.count(self.words().password_least, least),
+            () if count > MAX_PASSWORD => filled(self.words().password_most, &[&MAX_PASSWORD]),
             () => return Ok(password),
         };
         Err(Refusal::Impossible(refusal)).at("password")
@@ -168,6 +177,21 @@ impl Visit {
     pub fn least(&self, domain: &str) -> u64 {
         let register = self.settings_of(domain).and_then(|domain| domain.module("register").cloned());
         register.map_or(LEAST_PASSWORD, |options| options.number("min_password"))
+    }
+
+    /// Returns what an operation refuses about something, in the visitor's language.
+    pub fn told(&self, refusal: Refusal, about: &dyn std::fmt::Display, words: RefusalWords) -> Refusal {
+        words.told(self.language, refusal, about)
+    }
+
+    /// Returns the texts for what is refused about accounts.
+    pub fn of_accounts(&self) -> RefusalWords {
+        RefusalWords { missing: self.words().no_account, impossible: self.words().password_impossible }
+    }
+
+    /// Returns the texts for what is refused about rooms.
+    pub fn of_rooms(&self) -> RefusalWords {
+        RefusalWords { missing: self.words().no_room, impossible: self.words().text_too_long }
     }
 
     /// Returns the settings of one of their domains.
@@ -194,7 +218,12 @@ pub(crate) async fn answer(
     shared: Arc<WebShared>,
 ) -> Response<Body> {
     let settings = shared.settings();
-    let ward = Ward { names: &settings.names, networks: &settings.admin_networks, needs_tls: true };
+    let ward = Ward {
+        names: &settings.names,
+        networks: &settings.admin_networks,
+        needs_tls: true,
+        elsewhere: access::ELSEWHERE_ADMIN,
+    };
     if let Err(words) = ward.judge(origin, RequestHost::of(&request)) {
         return text(StatusCode::FORBIDDEN, words);
     }
@@ -217,6 +246,8 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
         _ => {}
     }
     let headers = request.headers().clone();
+    let language = Language::wanted(&headers);
+    let words = language.of_administrators();
     let cookie = login::cookie(&headers, origin);
     if is_post && is_cross_site(request.headers()) {
         return text(StatusCode::FORBIDDEN, "this form was sent by another page");
@@ -228,18 +259,18 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
     };
     if path == "/login" {
         return match is_post {
-            true => login::sign_in(&shared, origin, &given).await,
-            false => login::page(StatusCode::OK, "", None, &signing_in::domains(&shared)),
+            true => login::sign_in(&shared, language, origin, &given).await,
+            false => login::page(language, StatusCode::OK, "", None, &signing_in::domains(&shared)),
         };
     }
     match (path, is_post) {
-        (signing_in::AWAY, false) => return signing_in::leave(&shared, origin, &headers, &given).await,
-        (signing_in::BACK, false) => return signing_in::come_back(&shared, origin, &headers, &given).await,
+        (signing_in::AWAY, false) => return signing_in::leave(&shared, language, origin, &headers, &given).await,
+        (signing_in::BACK, false) => return signing_in::come_back(&shared, language, origin, &headers, &given).await,
         _ => {}
     }
     let Some(seen) = seen else { return see_other("/login") };
     if is_post && !seen.has_token(form::value(&given, "csrf")) {
-        return text(StatusCode::FORBIDDEN, "the form has no token of this visit; load the page again");
+        return text(StatusCode::FORBIDDEN, words.stale_form);
     }
     match stands_for(&shared, &seen.account).await {
         Ok(password) if password.as_ref() == Some(&seen.password) => {}
@@ -247,7 +278,7 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
             shared.admin.visits.end(&seen);
             return see_other("/login");
         }
-        Err(refusal) => return failed(&refusal),
+        Err(refusal) => return failed(language, &refusal),
     }
     let account = seen.account.clone();
     let domains = shared
@@ -259,20 +290,20 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
             return see_other("/login");
         }
         Ok(domains) => domains,
-        Err(refusal) => return failed(&refusal),
+        Err(refusal) => return failed(language, &refusal),
     };
     let reports = match reports::count(&shared, &domains).await {
         Ok(count) => count,
-        Err(refusal) => return failed(&refusal),
+        Err(refusal) => return failed(language, &refusal),
     };
-    let visit = Visit { shared, seen, domains, notice: None, reports, origin, given };
+    let visit = Visit { shared, language, seen, domains, notice: None, reports, origin, given };
     match (path, is_post) {
         ("/logout", true) => login::sign_out(&visit),
         ("/graphs", false) => overview::graphs(&visit),
         ("/users.csv", false) => match users::csv(&visit).await {
             Ok(response) => response,
             Err(Refusal::Missing(words)) => text(StatusCode::NOT_FOUND, &words),
-            Err(refusal) => failed(&refusal),
+            Err(refusal) => failed(language, &refusal),
         },
         (_, true) => change(path, &visit).await,
         (_, false) => {
@@ -289,6 +320,7 @@ pub(crate) async fn stands_for(shared: &WebShared, account: &Jid) -> Outcome<Opt
 }
 
 async fn show(path: &str, visit: &Visit) -> Response<Body> {
+    let words = visit.words();
     let shown = match path {
         "" => overview::page(visit).await,
         "/users" => users::page(visit).await,
@@ -303,22 +335,25 @@ async fn show(path: &str, visit: &Visit) -> Response<Body> {
         "/invitations" => invitations::page(visit).await,
         "/reports" => reports::page(visit).await,
         "/log" => log::page(visit),
-        _ => Err(Refusal::Missing("there is no such page".into())),
+        _ => Err(Refusal::Missing(words.no_such_page.into())),
     };
     match shown {
         Ok(main) => {
             let page = PAGES.iter().find(|page| page.path == path);
             let title = match (page, path) {
-                (Some(page), _) => page.name,
-                (None, "/records") => "DNS records",
+                (Some(page), _) => (page.name)(words),
+                (None, "/records") => words.dns_records,
                 (None, _) => visit.value("jid"),
             };
             respond_with(StatusCode::OK, path, title, visit, &main)
         }
-        Err(refusal @ (Refusal::Store(_) | Refusal::Work(_) | Refusal::Late | Refusal::Failed(_))) => failed(&refusal),
+        Err(refusal @ (Refusal::Store(_) | Refusal::Work(_) | Refusal::Late | Refusal::Failed(_))) => {
+            failed(visit.language, &refusal)
+        }
         Err(refusal) => {
-            let main = Html::of("<h1>Not found</h1><p id=\"missing\">{}</p>", &[&refusal]);
-            respond_with(StatusCode::NOT_FOUND, path, "Not found", visit, &main)
+            let missing = sentence(&refusal.to_string());
+            let main = Html::of("<h1>{}</h1><p id=\"missing\">{}</p>", &[&words.not_found, &missing]);
+            respond_with(StatusCode::NOT_FOUND, path, words.not_found, visit, &main)
         }
     }
 }
@@ -343,8 +378,9 @@ async fn change(path: &str, visit: &Visit) -> Response<Body> {
         _ => return text(StatusCode::NOT_FOUND, "there is no such form"),
     };
     match done {
-        Ok(FormDone { to, words, copy }) => {
-            visit.shared.admin.visits.notice(&visit.seen, Notice { is_error: false, words, copy, returned: None });
+        Ok(FormDone { to, words, copy, mail }) => {
+            let notice = Notice { is_error: false, words, copy, mail, returned: None };
+            visit.shared.admin.visits.notice(&visit.seen, notice);
             see_other(&to)
         }
         Err(fault) => refuse(path, visit, fault),
@@ -357,12 +393,14 @@ fn refuse(path: &str, visit: &Visit, FormFault { field, refusal }: FormFault) ->
     let words = match &refusal {
         cause @ (Refusal::Store(_) | Refusal::Work(_)) => {
             tracing::error!(%cause, "the admin page failed");
-            "The server can't do it now; its log says why.".to_owned()
+            sentence(visit.words().trouble)
         }
+        Refusal::Failed(_) => sentence(visit.words().trouble),
+        Refusal::Late => sentence(visit.words().late),
         refusal => sentence(&refusal.to_string()),
     };
     let returned = Some(Returned::of(&visit.given, field, words.clone()));
-    visit.shared.admin.visits.notice(&visit.seen, Notice { is_error: true, words, copy: None, returned });
+    visit.shared.admin.visits.notice(&visit.seen, Notice { is_error: true, words, copy: None, mail: None, returned });
     let back =
         ["domain", "jid"].into_iter().map(|name| (name, visit.value(name))).filter(|(_, value)| !value.is_empty());
     let query: Vec<_> = back.map(|(name, value)| format!("{name}={}", form::encode(value))).collect();
@@ -371,13 +409,13 @@ fn refuse(path: &str, visit: &Visit, FormFault { field, refusal }: FormFault) ->
 
 fn respond_with(status: StatusCode, path: &str, title: &str, visit: &Visit, main: &Html) -> Response<Body> {
     let (notice, reports) = (visit.notice.clone(), visit.reports);
-    let frame = AdminFrame { path, title, seen: Some(&visit.seen), notice, reports };
+    let frame = AdminFrame { language: visit.language, path, title, seen: Some(&visit.seen), notice, reports };
     frame.response(status, main)
 }
 
-fn failed(refusal: &Refusal) -> Response<Body> {
+fn failed(language: Language, refusal: &Refusal) -> Response<Body> {
     tracing::error!(cause = %refusal, "the admin page failed");
-    text(StatusCode::SERVICE_UNAVAILABLE, "the server can't do it now; its log says why")
+    text(StatusCode::SERVICE_UNAVAILABLE, language.of_administrators().trouble)
 }
 
 /// Reads the fields of a query or a form.
@@ -402,6 +440,7 @@ fn protect(headers: &mut HeaderMap, path: &str) {
     let is_file = matches!(path, "/style.css" | "/script.js");
     let cache = if is_file { "private, max-age=300" } else { "no-store" };
     headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
+    headers.insert(VARY, HeaderValue::from_static("accept-language, cookie"));
 }
 
 /// Leads to another page, by GET. The path is of this server and has nothing in it that a header

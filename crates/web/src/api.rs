@@ -46,7 +46,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use rookery_operations::api_tokens::{self, Token};
 
 use crate::WebShared;
-use crate::access::Ward;
+use crate::access::{self, Ward};
 use crate::form::{self, UnreadForm};
 use crate::proxy::Origin;
 use crate::reply::{Body, reply};
@@ -78,7 +78,12 @@ async fn respond(
     shared: Arc<WebShared>,
 ) -> Result<Response<Body>, Problem> {
     let settings = shared.settings();
-    let ward = Ward { names: &settings.names, networks: &settings.api_networks, needs_tls: true };
+    let ward = Ward {
+        names: &settings.names,
+        networks: &settings.api_networks,
+        needs_tls: true,
+        elsewhere: access::ELSEWHERE_API,
+    };
     ward.judge(origin, RequestHost::of(&request))
         .map_err(|words| Problem::new(StatusCode::FORBIDDEN, "not-from-here", words))?;
     if path == "/openapi.json" {

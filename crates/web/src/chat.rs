@@ -33,7 +33,8 @@ use crate::WebSettings;
 use crate::address::Safety;
 use crate::coding::Coding;
 use crate::discovery;
-use crate::guests::{LOGO, Language};
+use crate::guests::LOGO;
+use crate::language::Language;
 use crate::reply::{Body, reply, text};
 use package::VERSION;
 

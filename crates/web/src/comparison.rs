@@ -7,6 +7,16 @@ use std::sync::Arc;
 
 use rookery_base::{Awaited, Completer, one_shot};
 
+/// A key, or table, of the configuration that has changed and counts after a restart only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedKey(pub String);
+
+impl fmt::Display for ChangedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} has changed: restart the server to make it count", self.0)
+    }
+}
+
 /// A value that differs. Secrets are masked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedValue {

@@ -35,6 +35,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use crate::WebShared;
 use crate::access::Ward;
 use crate::address::Safety;
+use crate::language::Language;
 use crate::proxy::Origin;
 use crate::reply::{Body, reply, text};
 use crate::site::RequestHost;
@@ -43,7 +44,6 @@ use apps::AppDevice;
 use guest::{HOME, READY, WebGuest, lead};
 use link::GuestPurpose;
 pub use logo::picture_type;
-pub(crate) use words::Language;
 
 /// Returns whether one of these pages, or a file of theirs, has this path.
 pub fn is_path(path: &str) -> bool {
@@ -76,7 +76,12 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
         host @ RequestHost::Said(said) if settings.names.is_for_us(host) => site::name(said).map(str::to_lowercase),
         _ => None,
     };
-    let ward = Ward { names: &settings.names, networks: &settings.admin_networks, needs_tls: true };
+    let ward = Ward {
+        names: &settings.names,
+        networks: &settings.admin_networks,
+        needs_tls: true,
+        elsewhere: access::ELSEWHERE_ADMIN,
+    };
     let guest = WebGuest {
         may_administer: ward.judge(origin, RequestHost::of(&request)).is_ok(),
         language: Language::wanted(request.headers()),

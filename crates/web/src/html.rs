@@ -18,7 +18,31 @@ impl Html {
     /// Adds a template with its `{}` filled by these values, escaped. A value that is missing is
     /// empty.
     pub fn add(&mut self, template: &'static str, values: &[&dyn Display]) {
+        self.fill(template, &mut values.iter());
+    }
+
+    /// Adds a text of a catalogue in the same way; what stands between backticks is code.
+    pub fn text(&mut self, text: &'static str, values: &[&dyn Display]) {
         let mut values = values.iter();
+        for (at, part) in text.split('`').enumerate() {
+            let is_code = at % 2 == 1;
+            self.0.push_str(if is_code { "<code>" } else { "" });
+            self.fill(part, &mut values);
+            self.0.push_str(if is_code { "</code>" } else { "" });
+        }
+    }
+
+    /// Adds words that were put together elsewhere, escaped; what stands between backticks is code.
+    pub fn prose(&mut self, words: &str) {
+        for (at, part) in words.split('`').enumerate() {
+            match at % 2 == 1 {
+                true => self.add("<code>{}</code>", &[&part]),
+                false => self.add("{}", &[&part]),
+            }
+        }
+    }
+
+    fn fill(&mut self, template: &'static str, values: &mut std::slice::Iter<'_, &dyn Display>) {
         for (at, piece) in template.split("{}").enumerate() {
             if at > 0
                 && let Some(value) = values.next()
@@ -72,6 +96,15 @@ mod tests {
         let html = Html::of("<a href=\"{}\">{}</a>{}", &[&evil, &7]).into_text();
         let escaped = "&quot;&gt;&lt;script&gt;alert(&#39;x&#39;) &amp; {}&lt;/script&gt;\u{FFFD}";
         assert_eq!(html, format!("<a href=\"{escaped}\">7</a>"));
+    }
+
+    #[test]
+    fn code_is_marked_and_stays_text() {
+        let mut html = Html::default();
+        html.text("Set `{} = 1` in {}.", &[&"<a>", &"`b`"]);
+        html.prose(" A `<b>` & an open `end");
+        let wanted = "Set <code>&lt;a&gt; = 1</code> in `b`. A <code>&lt;b&gt;</code> &amp; an open <code>end</code>";
+        assert_eq!(html.into_text(), wanted);
     }
 
     #[test]

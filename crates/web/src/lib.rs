@@ -21,16 +21,16 @@
 //! requests read and waits with those that wait, `exit` is the way out of that; `client` is who is
 //! at the other end; `route` finds who answers: [`websocket`], [`bosh`], [`discovery`],
 //! [`metrics`], [`upload`], [`chat`], [`acme`], [`api`], [`admin`], [`guests`]. `address` is where
-//! browsers find pages, [`html`] escapes what they show. [`control`] is the API for commands on
-//! this machine. `access` says who may come to what is for operators, [`site`] whose pages may send
-//! requests, `ask` puts questions to the shards, `form` reads what requests say, `coding`
-//! compresses answers. `reply` and `body` are answers, [`range`] the part of a file that is asked
-//! for; `storage` keeps uploaded files. [`health`] is how much room the disk has, `machine` what
-//! the process takes. [`samples`] are what the graphs of the admin page are drawn from,
-//! [`history`] their past; [`bounds`] is what strangers can take of all that. [`comparison`] is
-//! what differs between the server and its configuration, [`records`] what DNS says of its domains,
-//! `doctor` what is wrong with the server; `https` asks others. [`readings`] is how devices are
-//! read for the API.
+//! browsers find pages, [`html`] escapes what they show, `language` is the reader's, `words` are
+//! the texts for administrators. [`control`] is the API for commands on this machine. `access` says
+//! who may come to what is for operators, [`site`] whose pages may send requests, `ask` puts
+//! questions to the shards, `form` reads what requests say, `coding` compresses answers. `reply`
+//! and `body` are answers, [`range`] the part of a file that is asked for; `storage` keeps uploaded
+//! files. [`health`] is how much room the disk has, `machine` what the process takes. [`samples`]
+//! are what the graphs of the admin page are drawn from, [`history`] their past; [`bounds`] is what
+//! strangers can take of all that. [`comparison`] is what differs between the server and its
+//! configuration, [`records`] what DNS says of its domains, `doctor` what is wrong with the server;
+//! `https` asks others. [`readings`] is how devices are read for the API.
 
 mod accept;
 mod access;
@@ -59,6 +59,7 @@ mod hello;
 pub mod history;
 pub mod html;
 mod https;
+mod language;
 mod machine;
 pub mod metrics;
 mod places;
@@ -73,6 +74,7 @@ pub mod site;
 mod storage;
 pub mod upload;
 pub mod websocket;
+mod words;
 
 use std::io;
 use std::net::TcpListener;
@@ -142,8 +144,8 @@ pub struct WebSettings {
     pub bosh: Option<bosh::BoshSettings>,
     /// The certificates, that of the default domain first, as operators see them.
     pub certificates: Vec<ServedCertificate>,
-    /// Changes of the configuration that need a restart, a line each.
-    pub restart: Vec<String>,
+    /// Changes of the configuration that need a restart.
+    pub restart: Vec<comparison::ChangedKey>,
     /// The part that looks for the domains in DNS.
     pub records: records::Looker,
 }

@@ -2,7 +2,9 @@
 //!
 //! Shards count for themselves, in plain numbers; a scrape asks each for a copy. Names and units
 //! are those of the conventions: `rookery_` in front, the unit in the name, `_total` behind what
-//! only grows.
+//! only grows. `known` has the counters that are there before the first event.
+
+mod known;
 
 mod cluster;
 
@@ -129,7 +131,7 @@ pub fn page(census: &ShardCensus, counts: &WebCounts, activity: &Activity, machi
     page.one("rookery_web_requests_total", COUNTER, "Requests to the web front.", "", of(&counts.requests));
     let name = "rookery_web_responses_total";
     page.head(name, COUNTER, "Responses of the web front, by status; those that waited in BOSH are not among them.");
-    for (status, count) in lock(&counts.responses).iter() {
+    for (status, count) in known::responses(&lock(&counts.responses)) {
         page.line(name, &format!("{{code=\"{status}\"}}"), count);
     }
     page.0
@@ -253,7 +255,7 @@ fn logins(page: &mut MetricPage, census: &ShardCensus) {
         COUNTER,
         "Logins that came to their end, by mechanism and what the client was told (RFC 6120 §6.5).",
     );
-    for ((mechanism, result), count) in census.counters.authentications.iter() {
+    for ((mechanism, result), count) in known::authentications(&census.counters) {
         page.line(name, &format!("{{mechanism=\"{mechanism}\",result=\"{result}\"}}"), count);
     }
     let causes = AttemptCause::ALL.map(AttemptCause::name);
@@ -354,18 +356,18 @@ fn times(page: &mut MetricPage, census: &ShardCensus, counts: &WebCounts) {
         HISTOGRAM,
         "Bytes that waited for a session when they were written, without TLS; one write in 16 is counted.",
     );
-    for (transport, histogram) in counters.writes.iter() {
+    for (transport, histogram) in known::writes(counters).iter() {
         page.histogram(name, &format!("transport=\"{transport}\""), histogram, &BYTES);
     }
     let name = "rookery_tls_handshake_seconds";
     page.head(name, HISTOGRAM, "Time that TLS handshakes took, the client's part included.");
     let web = lock(&counts.handshakes).clone();
-    for (protocol, histogram) in counters.handshakes.iter().chain([("http", &web)]) {
+    for (protocol, histogram) in known::handshakes(counters).iter().chain([("http", &web)]) {
         page.histogram(name, &format!("protocol=\"{protocol}\""), histogram, &SECONDS);
     }
     let name = "rookery_tls_handshakes_total";
     page.head(name, COUNTER, "Handshakes of TLS, full ones and those that resumed an earlier session.");
-    for ((protocol, kind), count) in counters.sessions.iter() {
+    for ((protocol, kind), count) in known::tls_sessions(counters) {
         page.line(name, &format!("{{protocol=\"{protocol}\",session=\"{kind}\"}}"), count);
     }
     let name = "rookery_multicast_stage_duration_seconds";
@@ -502,6 +504,18 @@ mod tests {
                 assert!(ends.iter().any(|end| name.strip_suffix(end) == Some(family.0)), "{line}");
                 assert!(line.rsplit_once(' ').unwrap().1.parse::<f64>().is_ok(), "{line}");
             }
+        }
+    }
+
+    #[test]
+    fn counters_are_there_before_the_first_event() {
+        let nothing = (ShardCensus::default(), WebCounts::default(), Activity::default(), MachineReadings::default());
+        let page = page(&nothing.0, &nothing.1, &nothing.2, &nothing.3);
+        for family in page.split("# HELP ").skip(1).filter(|family| family.contains(" counter\n")) {
+            let name = family.split(' ').next().unwrap();
+            // Which sources of logins there are, the configuration says.
+            let is_there = family.lines().skip(2).any(|line| line.starts_with(name));
+            assert!(is_there || name.starts_with("rookery_login_source_"), "{name}");
         }
     }
 

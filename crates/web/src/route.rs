@@ -9,7 +9,7 @@ use hyper::header::{ALLOW, CONNECTION, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use rookery_base::lock::lock;
 
-use crate::access::Ward;
+use crate::access::{self, Ward};
 use crate::client::WebClient;
 use crate::exit::Exit;
 use crate::places::{AddressPlace, Crowd};
@@ -92,7 +92,12 @@ async fn find(
         READY => Box::pin(ready(&shared)).await,
         // They tell no secrets, and scrapers in a network of one's own seldom encrypt.
         _ => {
-            let ward = Ward { names: &settings.names, networks: &settings.metrics_networks, needs_tls: false };
+            let ward = Ward {
+                names: &settings.names,
+                networks: &settings.metrics_networks,
+                needs_tls: false,
+                elsewhere: access::ELSEWHERE_METRICS,
+            };
             match ward.judge(origin, RequestHost::of(&request)) {
                 Ok(()) => Box::pin(metrics::answer(shared)).await,
                 Err(words) => text(StatusCode::FORBIDDEN, words),

@@ -150,8 +150,9 @@ The new password counts from the next login on.";
 pub(super) const REMOVE: &str = "\
 Examples:
   rookery user remove alice@example.org
+  rookery user remove --yes alice@example.org
 
-Contacts, offline messages and everything else that is kept for the account go with it.";
+Contacts, offline messages and everything else that is kept for the account go with it. At a terminal the command asks first.";
 
 pub(super) const LIST: &str = "\
 Examples:
@@ -263,6 +264,8 @@ pub(super) const CHECK: &str = "\
 Examples:
   rookery check
   rookery check --dns
+  rookery check --outside --name-server 9.9.9.9
+  rookery check --outside --via jabber.org
   rookery check --live
   rookery check --quiet --json | jq -r .findings[].text
   rookery check --config new.toml || [ $? = 3 ] && mv new.toml /etc/rookery/rookery.toml

@@ -19,6 +19,7 @@ use rookery_store::{Pending, wait};
 
 use super::content::Content;
 use super::csv::{self, CsvLine};
+use crate::columns::counted;
 use crate::config::ServerConfig;
 use crate::database::OpenedDatabase;
 use crate::failure::CommandFailure;
@@ -90,7 +91,8 @@ impl AccountImport<'_> {
         }
         self.database.look_over();
         self.bar.finish_and_clear();
-        say(&format!("{} accounts added, {} lines failed\n", self.added, self.wrong));
+        let (added, wrong) = (counted(self.added, "account"), counted(self.wrong, "line"));
+        say(&format!("{added} added, {wrong} failed\n"));
         super::tell_rights(&self.told);
         if self.wrong > 0 { Err(CommandFailure::Told) } else { Ok(()) }
     }

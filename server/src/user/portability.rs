@@ -16,6 +16,7 @@ use super::content::{Content, STANDARD};
 use super::{named, no_account, tell_rights};
 use crate::arguments::{ForeignDatabase, ForeignSchema};
 use crate::clock;
+use crate::columns::counted;
 use crate::config::ServerConfig;
 use crate::database::{self, OpenedDatabase};
 use crate::failure::CommandFailure;
@@ -42,8 +43,8 @@ pub fn export(what: &Jid, file: &Path, database: &OpenedDatabase) -> Result<(), 
         ExportError::Store(error) => error.into(),
     })?;
     match is_stream {
-        true => eprintln!("exported {accounts} accounts"),
-        false => say(&format!("exported {accounts} accounts to {}\n", file.display())),
+        true => eprintln!("exported {}", counted(accounts as u64, "account")),
+        false => say(&format!("exported {} to {}\n", counted(accounts as u64, "account"), file.display())),
     }
     Ok(())
 }
@@ -91,7 +92,8 @@ fn run(
     let terms = ImportTerms { scram_iterations: config.login.scram_iterations, unix_ms: clock::now() * 1000 };
     let (counts, walked) = walk(terms, &mut operator);
     database.look_over();
-    say(&format!("{} accounts imported, {} things left out\n", counts.accounts, counts.left_out));
+    let (accounts, left_out) = (counted(counts.accounts, "account"), counted(counts.left_out, "thing"));
+    say(&format!("{accounts} imported, {left_out} left out\n"));
     tell_rights(&operator.told);
     walked.map_err(|error| match error {
         ImportError::File(what) => CommandFailure::Failed(what),

@@ -56,12 +56,25 @@ pub fn show(jid: &Jid, source: &ConfigSource, shown: ShownAs) -> Result<(), Comm
         "TRANSPORT",
         "TLS",
         "CONNECTED",
+        "CLIENT",
+        "WAITS UNTIL",
         "AVAILABLE",
         "PRIORITY",
         "WAITING BYTES",
     ]);
     for session in found["sessions"].as_array().into_iter().flatten() {
-        let row = ["resource", "address", "transport", "tls", "connected", "available", "priority", "waiting_bytes"];
+        let row = [
+            "resource",
+            "address",
+            "transport",
+            "tls",
+            "connected",
+            "client",
+            "waits_until",
+            "available",
+            "priority",
+            "waiting_bytes",
+        ];
         sessions.row(row.map(|member| cell(session, member)).to_vec());
     }
     say(&if sessions.is_empty() { "no session\n".to_owned() } else { sessions.to_string() });

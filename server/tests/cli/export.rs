@@ -122,7 +122,7 @@ fn an_export_is_imported_as_it_was() {
     let first = std::fs::read_to_string(one.path("first.xml")).expect("an export");
     other.write("first.xml", &first);
     let imported = other.run(&["user", "import", "first.xml"]);
-    assert_eq!(imported.out.as_str(), "2 accounts imported, 1 things left out\n");
+    assert_eq!(imported.out.as_str(), "2 accounts imported, 1 thing left out\n");
     // Of keys that the account came without there are none here either.
     assert!(imported.err.contains("tybalt@localhost has keys for SCRAM-SHA-1 only"), "{imported:?}");
     other.run(&["user", "export", "localhost", "second.xml"]).fine();
@@ -140,7 +140,7 @@ fn files_may_include_others() {
     rig.write("localhost.xml", &format!("<host xmlns='urn:xmpp:pie:0' {xi} jid='localhost'><xi:include href='juliet.xml'/>\n<xi:include href='nobody.xml'/></host>"));
     rig.write("juliet.xml", "<user xmlns='urn:xmpp:pie:0' name='juliet' password='secret'/>");
     let imported = rig.run(&["user", "import", "main.xml"]);
-    assert!(imported.out.contains("1 accounts imported, 2 things left out"), "{imported:?}");
+    assert!(imported.out.contains("1 account imported, 2 things left out"), "{imported:?}");
     assert!(imported.err.contains("localhost.xml:2: ") && imported.err.contains("/etc/passwd"), "{imported:?}");
     assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\n");
 }

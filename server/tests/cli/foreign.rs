@@ -97,7 +97,7 @@ fn what_ejabberd_keeps_comes_along() {
         .failed(1, "name it with --domain");
     let ended =
         rig.run(&["user", "import", "--from", "sqlite:other.db", "--schema", "ejabberd", "--domain", "localhost"]);
-    assert!(ended.out.contains("1 accounts imported, 2 things left out"), "{ended:?}");
+    assert!(ended.out.contains("1 account imported, 2 things left out"), "{ended:?}");
     for told in [
         "juliet@localhost: a vCard that can't be read",
         "juliet@localhost: a message of the archive that can't be read",

@@ -54,6 +54,8 @@ fn the_package_is_whole() {
     let unit = fs::read_to_string(installed("usr/lib/systemd/system/rookery.service")).expect("the unit");
     assert_eq!(unit, fs::read_to_string(root.join("packaging/rookery.service")).expect("the unit"));
     for path in [
+        "usr/lib/systemd/system/rookery-backup.service",
+        "usr/lib/systemd/system/rookery-backup.timer",
         "usr/lib/sysusers.d/rookery.conf",
         "usr/share/man/man1/rookery.1.gz",
         "usr/share/man/man1/rookery-user-add.1.gz",

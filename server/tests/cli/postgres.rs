@@ -144,7 +144,7 @@ fn accounts_come_from_databases_of_other_servers_in_it() {
     );
     made.expect("the tables of ejabberd");
     let ended = rig.run(&["user", "import", "--from", &ejabberd, "--schema", "ejabberd"]);
-    assert!(ended.out.contains("2 accounts imported, 1 things left out"), "{ended:?}");
+    assert!(ended.out.contains("2 accounts imported, 1 thing left out"), "{ended:?}");
     assert!(ended.err.contains("nurse@localhost has keys for SCRAM-SHA-1 only"), "{ended:?}");
     let exported = export(&rig, "juliet");
     for there in [

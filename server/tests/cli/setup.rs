@@ -24,8 +24,8 @@ struct Zone {
     later: BTreeMap<(String, u16), Vec<u8>>,
 }
 
-const A: u16 = 1;
-const SRV: u16 = 33;
+pub(super) const A: u16 = 1;
+pub(super) const SRV: u16 = 33;
 
 impl SetupDns {
     pub(super) fn start() -> SetupDns {
@@ -43,7 +43,7 @@ impl SetupDns {
         dns
     }
 
-    fn say(&self, name: &str, type_: u16, data: Vec<u8>) {
+    pub(super) fn say(&self, name: &str, type_: u16, data: Vec<u8>) {
         self.zone.lock().expect("the zone").records.entry((name.to_owned(), type_)).or_default().push(data);
     }
 
@@ -87,7 +87,7 @@ fn a(last: u8) -> Vec<u8> {
     Ipv4Addr::new(203, 0, 113, last).octets().to_vec()
 }
 
-fn srv(port: u16, host: &str) -> Vec<u8> {
+pub(super) fn srv(port: u16, host: &str) -> Vec<u8> {
     let labels = host.split('.').flat_map(|label| {
         let len = u8::try_from(label.len()).expect("a label");
         std::iter::once(len).chain(label.bytes()).collect::<Vec<_>>()

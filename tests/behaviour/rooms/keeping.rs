@@ -95,6 +95,64 @@ fn an_empty_room_comes_back() {
     assert!(heard(&mut s.hag)[0].ends_with("110 201"), "it is a new one");
 }
 
+/// §7.2.13: the history is that of the room, and not of the process that has it. Who is behind a
+/// nick stays as secret as it was, and what was taken back is gone.
+#[test]
+fn a_room_that_is_loaded_again_begins_with_the_newest_page_of_its_archive() {
+    for dies in [true, false] {
+        let options = vec![("rooms", "default_history", Value::Number(3))];
+        let mut s = RoomScene::with(Config { options, ..Config::default() }).open("persistentroom=1").all_in();
+        for body in ["forgotten", "one", "two", "slip"] {
+            say(&mut s.hag, body);
+        }
+        s.crone.send(&format!("<message to='{COVEN}' type='groupchat'><subject>Spells</subject></message>"));
+        let slip =
+            s.crone.all().into_iter().find(|said| said.child_text("body", ns::CLIENT).as_deref() == Some("slip"));
+        let slip = slip.and_then(|said| Some(said.child("stanza-id", ns::STANZA_ID)?.attr("id")?.to_owned())).unwrap();
+        s.hush();
+        s.hag.send(&format!(
+            "<message to='{COVEN}' type='groupchat' id='r'><retract xmlns='urn:xmpp:message-retract:1' id='{slip}'/>\
+             <store xmlns='urn:xmpp:hints'/></message>"
+        ));
+        s.hush();
+        let before = history(&mut s);
+        assert_eq!(before.len(), 3);
+        let pseudonym = |stanza: &Element| stanza.child("occupant-id", ns::OCCUPANT_ID)?.attr("id").map(str::to_owned);
+        match dies {
+            true => {
+                s.server.restart();
+                let names = [&s.crone, &s.wiccarocks, &s.hag].map(|client| client.full().to_owned());
+                [s.crone, s.wiccarocks, s.hag] = names.map(|name| s.server.online(&name));
+            }
+            false => {
+                leave(&mut s.crone, "firstwitch");
+                leave(&mut s.hag, "thirdwitch");
+                s.hush();
+            }
+        }
+        let after = history(&mut s);
+        let told = |said: &[Element]| {
+            said.iter()
+                .map(|said| {
+                    (said.child_text("body", ns::CLIENT), said.attr("from").map(str::to_owned), pseudonym(said))
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(told(&after), told(&before), "dies: {dies}");
+        assert_eq!(after, before, "dies: {dies}");
+    }
+}
+
+/// Lets the second witch leave and enter, and returns the past that it hears.
+fn history(s: &mut RoomScene) -> Vec<Element> {
+    leave(&mut s.wiccarocks, "secondwitch");
+    s.hush();
+    join(&mut s.wiccarocks, "secondwitch");
+    let late =
+        |stanza: &Element| stanza.child("delay", ns::DELAY).is_some() && stanza.child("subject", ns::CLIENT).is_none();
+    s.wiccarocks.all().into_iter().filter(late).collect()
+}
+
 /// Stanzas that come while a room is being loaded wait, in their order; a broken store is told by
 /// its name.
 #[test]

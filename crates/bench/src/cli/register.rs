@@ -1,5 +1,6 @@
 //! `rookery bench register`: makes the accounts that loads log in to.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -24,13 +25,16 @@ pub struct Register {
     /// Write them into a file for `rookery user import` instead
     #[arg(long, value_name = "FILE.csv")]
     csv: Option<PathBuf>,
+    /// Remove them instead, with all that is kept for them: what loads leave in archives, too
+    #[arg(long, conflicts_with = "csv")]
+    remove: bool,
 }
 
 impl Register {
-    /// Makes the accounts. Those that exist already stay as they are.
+    /// Makes the accounts, or removes them. Those that exist already stay as they are.
     ///
     /// # Errors
-    /// When not all of them could be made.
+    /// When not all of them could be made, or removed.
     pub fn run(self) -> BenchOutcome<()> {
         match &self.csv {
             Some(file) => {
@@ -38,6 +42,7 @@ impl Register {
                 println!("{} accounts written to {}", self.users, file.display());
                 Ok(())
             }
+            None if self.remove => self.unregister(),
             None => self.register(),
         }
     }
@@ -78,6 +83,77 @@ impl Register {
         Err(format!("{}\n{hint}", reasons.join("; ")).into())
     }
 }
+
+impl Register {
+    /// Lets each account remove itself (XEP-0077 §3.2).
+    fn unregister(&self) -> BenchOutcome<()> {
+        let mut crew = LoadCrew::new(self.place.settings(None, false, std::process::id())?)?;
+        let threads = crew.threads();
+        let first = REMOVE.as_bytes().to_vec();
+        let wave = Wave { number: 0, at_once: self.place.at_once, rate: None, start: 0, first, until_seen: false };
+        let load = |thread| Removal {
+            arrivals: Arrivals::new(0..self.users, &wave, thread, threads),
+            open: BTreeSet::new(),
+            done: Vec::new(),
+            gone: 0,
+        };
+        let mut loads: Vec<Removal> = (0..threads).map(load).collect();
+        let counters = crew.counters().to_vec();
+        let sum = |what| counters.iter().map(|counters| counters.get(what)).sum::<u64>();
+        crew.run(&mut loads, &mut |_| sum(LoadCount::LoginsFailed) > FAILURES)?;
+        let gone: usize = loads.iter().map(|load| load.gone).sum();
+        println!("{gone} of {} accounts are removed", self.users);
+        if gone == self.users {
+            return Ok(());
+        }
+        let reasons: Vec<String> = crew.reasons().into_keys().take(3).collect();
+        Err(format!("{}\n{HINT}", reasons.join("; ")).into())
+    }
+}
+
+/// Removes the accounts of one thread; each connection is closed when it has its answer.
+#[derive(Debug)]
+struct Removal {
+    arrivals: Arrivals,
+    /// Those that have no answer yet.
+    open: BTreeSet<usize>,
+    done: Vec<usize>,
+    gone: usize,
+}
+
+impl WorkerLoad for Removal {
+    fn due(&mut self, now: u64, worker: &mut LoadWorker) -> u64 {
+        self.done.drain(..).for_each(|number| worker.hang_up(number));
+        self.arrivals.due(now, worker)
+    }
+
+    fn bound(&mut self, number: usize, started: u64, now: u64, out: &mut Vec<u8>) {
+        self.open.insert(number);
+        self.arrivals.bound(number, started, now, out);
+    }
+
+    fn stanza(&mut self, number: usize, stanza: &Stanza<'_>, _now: u64, _out: &mut Vec<u8>) {
+        if stanza.id().as_deref() == Some(REMOVE_ID) && self.open.remove(&number) {
+            self.gone += usize::from(stanza.type_().as_deref() == Some("result"));
+            self.done.push(number);
+        }
+    }
+
+    fn ended(&mut self, number: usize, was_bound: bool) {
+        // A server may end the stream in the place of an answer: the account is no more.
+        self.gone += usize::from(self.open.remove(&number) && was_bound);
+        self.arrivals.ended(number, was_bound);
+    }
+
+    fn finished(&self) -> bool {
+        self.arrivals.finished() && self.open.is_empty()
+    }
+}
+
+const REMOVE_ID: &str = "remove";
+const REMOVE: &str = "<iq type='set' id='remove'><query xmlns='jabber:iq:register'><remove/></query></iq>";
+const HINT: &str =
+    "a server without registration (XEP-0077) needs another way to remove them; Rookery's own is `rookery user remove`";
 
 /// Registers the accounts of one thread; each connection is closed when it has done its part.
 #[derive(Debug)]

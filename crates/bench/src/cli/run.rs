@@ -1,6 +1,7 @@
 //! `rookery bench run`.
 
 use std::fs;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use crate::report;
@@ -12,7 +13,8 @@ pub fn run(command: &ScenarioCommand) -> ExitCode {
     let result = command.run();
     let server = command.server();
     let runs = std::slice::from_ref(&result);
-    print!("{}", report::text(runs));
+    // `| head` has seen enough.
+    let _ = io::stdout().write_all(report::text(runs).as_bytes());
     let mut good = is_good(&result);
     if !result.is_done() {
         eprintln!("rookery bench: {}", result.ended);
@@ -33,7 +35,7 @@ fn is_good(result: &RunResult) -> bool {
 
 fn written(file: &std::path::Path, outcome: std::io::Result<()>) -> bool {
     match &outcome {
-        Ok(()) => println!("written to {}", file.display()),
+        Ok(()) => _ = writeln!(io::stdout(), "written to {}", file.display()),
         Err(error) => eprintln!("rookery bench: {}: {error}", file.display()),
     }
     outcome.is_ok()

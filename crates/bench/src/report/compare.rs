@@ -2,12 +2,15 @@
 //! whether that may be said at all.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::BenchOutcome;
+use crate::report::conclusion::sentences;
 use crate::report::metric::{Better, Metric};
+use crate::report::spread::is_within;
 use crate::report::table::{aligned, printable, remarks, told};
 use crate::report::{by_scenario, html, labels};
 use crate::result::RunResult;
@@ -19,11 +22,12 @@ use crate::result::RunResult;
 /// A file that can't be read or isn't the result of a run; one that can't be written.
 pub fn run(files: &[PathBuf], page: Option<&Path>, markdown: Option<&Path>) -> BenchOutcome<()> {
     let runs: Vec<RunResult> = files.iter().map(|file| RunResult::read(file)).collect::<Result<_, _>>()?;
-    print!("{}", text(&runs));
+    // `| head` has seen enough.
+    let _ = std::io::stdout().write_all(text(&runs).as_bytes());
     for (file, made) in [(page, html as fn(&[RunResult]) -> String), (markdown, super::markdown)] {
         let Some(file) = file else { continue };
         fs::write(file, made(&runs)).map_err(|error| format!("{}: {error}", file.display()))?;
-        println!("written to {}", file.display());
+        let _ = writeln!(std::io::stdout(), "written to {}", file.display());
     }
     Ok(())
 }
@@ -33,6 +37,9 @@ pub fn run(files: &[PathBuf], page: Option<&Path>, markdown: Option<&Path>) -> B
 pub fn text(runs: &[RunResult]) -> String {
     let mut out = String::new();
     for (scenario, runs) in by_scenario(runs) {
+        for line in sentences(&runs) {
+            let _ = writeln!(out, "{}", printable(&line));
+        }
         let mut rows = vec![[scenario.to_owned()].into_iter().chain(labels(&runs)).collect::<Vec<_>>()];
         rows.extend(told(&runs).into_iter().map(|metric| row(metric, &runs)));
         rows.extend(sweep(&runs));
@@ -58,7 +65,7 @@ pub(super) fn differing(runs: &[&RunResult]) -> BTreeSet<String> {
 }
 
 /// Returns the reasons why the comparison may be unfair.
-fn caveats(runs: &[&RunResult]) -> Vec<String> {
+pub(super) fn caveats(runs: &[&RunResult]) -> Vec<String> {
     let mut lines = Vec::new();
     if runs.len() < 2 {
         lines.push("only one run of this scenario: there is nothing to compare it with".to_owned());
@@ -73,6 +80,14 @@ fn caveats(runs: &[&RunResult]) -> Vec<String> {
         runs.iter().map(|run| (&run.machine.model, run.machine.cores, &run.machine.kernel)).collect();
     if machines.len() > 1 {
         lines.push("the runs were made on different machines or kernels".to_owned());
+    }
+    if let Some(run) =
+        runs.iter().filter(|run| run.is_done()).min_by(|one, other| one.seconds.total_cmp(&other.seconds))
+        && run.seconds > 0.0
+        && run.seconds < SHORT_S
+        && run.rounds.len() < 2
+    {
+        lines.push(format!("a run was measured for {:.1} s and once: small differences say nothing", run.seconds));
     }
     if runs.iter().any(|run| !run.is_done()) {
         lines.push("a run ended early: its figures are of the part that was reached".to_owned());
@@ -89,7 +104,15 @@ fn row(metric: &Metric, runs: &[&RunResult]) -> Vec<String> {
     let first = runs.first().and_then(|run| metric.of(run));
     let mut row = vec![metric.name.to_owned()];
     for (at, run) in runs.iter().enumerate() {
-        let change = if at == 0 { String::new() } else { change(first, metric.of(run), metric.better) };
+        let is_noise = runs.first().is_some_and(|first| is_within(metric, first, run));
+        let better = if is_noise { Better::Neither } else { metric.better };
+        let change = match at {
+            0 => String::new(),
+            _ if is_noise && first != metric.of(run) => {
+                change(first, metric.of(run), better).replace(')', ", within the spread)")
+            }
+            _ => change(first, metric.of(run), better),
+        };
         row.push(metric.show(run) + &change);
     }
     row
@@ -138,6 +161,9 @@ fn change(first: Option<f64>, other: Option<f64>, better: Better) -> String {
     let decimals = usize::from(percent.abs() < 10.0);
     format!(" ({percent:+.decimals$} %{word})")
 }
+
+/// Seconds below which a single measurement says little.
+const SHORT_S: f64 = 10.0;
 
 /// Settings that name the server, or the run, and not the load.
 const TARGET: [&str; 8] = ["host", "name", "server-pid", "domain", "password", "out", "html", "tls-name"];

@@ -30,6 +30,26 @@ pub enum Better {
     Neither,
 }
 
+impl Better {
+    /// Returns a sign for the direction in which values get better, with a blank in front.
+    pub fn arrow(self) -> &'static str {
+        match self {
+            Self::Less => " ↓",
+            Self::More => " ↑",
+            Self::Neither => "",
+        }
+    }
+
+    /// Returns the same in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Less => "lower is better",
+            Self::More => "higher is better",
+            Self::Neither => "",
+        }
+    }
+}
+
 impl Metric {
     /// Returns the figure of that run; `None` if it wasn't measured or isn't finite.
     pub fn of(&self, run: &RunResult) -> Option<f64> {

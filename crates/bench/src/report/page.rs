@@ -5,10 +5,12 @@ use std::fmt::Write;
 
 use time::OffsetDateTime;
 
-use crate::report::compare::differing;
+use crate::report::compare::{caveats, differing};
+use crate::report::conclusion::sentences;
 use crate::report::metric::{self, Metric};
 use crate::report::number::NONE;
 use crate::report::plots::figures;
+use crate::report::spread::Spread;
 use crate::report::style;
 use crate::report::table::{remarks, rows, sweep_rows};
 use crate::report::{by_scenario, labels};
@@ -29,9 +31,10 @@ pub fn html(runs: &[RunResult]) -> String {
     if runs.is_empty() {
         out.push_str("<p>There are no runs.</p>\n");
     }
+    contents(&mut out, runs);
     let palette = palette(runs);
-    for (scenario, runs) in by_scenario(runs) {
-        section(&mut out, scenario, &runs, &palette);
+    for (at, (scenario, runs)) in by_scenario(runs).into_iter().enumerate() {
+        section(&mut out, at, scenario, &runs, &palette);
     }
     out + "</main></body></html>\n"
 }
@@ -53,6 +56,9 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
+/// Servers that a title names.
+const MOST_NAMED: usize = 4;
+
 fn title(runs: &[RunResult]) -> String {
     let scenarios = by_scenario(runs);
     let servers: BTreeSet<&str> = runs.iter().map(|run| run.server.as_str()).collect();
@@ -62,7 +68,11 @@ fn title(runs: &[RunResult]) -> String {
         [] => "no runs".to_owned(),
         several => format!("{} scenarios", several.len()),
     };
-    let who = if servers.is_empty() { String::new() } else { format!(": {}", servers.join(", ")) };
+    let who = match servers.len() {
+        0 => String::new(),
+        1..=MOST_NAMED => format!(": {}", servers.join(", ")),
+        many => format!(": {many} servers"),
+    };
     escaped(&format!("rookery bench, {what}{who}"))
 }
 
@@ -98,11 +108,33 @@ fn palette(runs: &[RunResult]) -> Vec<String> {
     all
 }
 
-fn section(out: &mut String, scenario: &str, runs: &[&RunResult], palette: &[String]) {
+/// Writes the result of each scenario in one sentence, which leads to its section.
+fn contents(out: &mut String, runs: &[RunResult]) {
+    let scenarios = by_scenario(runs);
+    if scenarios.len() < 2 {
+        return;
+    }
+    out.push_str("<nav class=\"card\"><h2>The result</h2><ul>\n");
+    for (at, (scenario, runs)) in scenarios.iter().enumerate() {
+        let first = sentences(runs).into_iter().next().unwrap_or_default();
+        let _ = writeln!(out, "<li><a href=\"#s{at}\">{}</a>: {}</li>", escaped(scenario), escaped(&first));
+    }
+    out.push_str("</ul></nav>\n");
+}
+
+fn section(out: &mut String, at: usize, scenario: &str, runs: &[&RunResult], palette: &[String]) {
     let labels = labels(runs);
     let colour = |label: &String| palette.iter().position(|known| known == label).unwrap_or_default();
     let colours: Vec<usize> = labels.iter().map(colour).collect();
-    let _ = writeln!(out, "<section><h2>{}</h2>", escaped(scenario));
+    let _ = writeln!(out, "<section id=\"s{at}\"><h2>{}</h2>", escaped(scenario));
+    for line in sentences(runs) {
+        let _ = writeln!(out, "<p class=\"result\">{}</p>", escaped(&line));
+    }
+    if runs.len() > 1 {
+        for line in caveats(runs) {
+            let _ = writeln!(out, "<p class=\"warn\">{}</p>", escaped(&line));
+        }
+    }
     legend(out, runs, &labels, &colours);
     for run in runs.iter().filter(|run| !run.is_done()) {
         let ended = if run.ended.is_empty() { "without a word" } else { &run.ended };
@@ -134,12 +166,26 @@ fn tiles(out: &mut String, runs: &[&RunResult], labels: &[String], colours: &[us
         if values.iter().all(Option::is_none) {
             continue;
         }
-        let _ = write!(out, "<div class=\"card\"><h3>{}</h3>", escaped(metric.name));
+        let _ = write!(
+            out,
+            "<div class=\"card\"><h3>{}{} <span class=\"soft\">{}</span></h3>",
+            escaped(metric.name),
+            metric.better.arrow(),
+            metric.better.words()
+        );
         match values.as_slice() {
             [Some(value)] => {
                 let _ = write!(out, "<div class=\"big\">{}</div>", metric.unit.show(*value));
             }
             values => bars(out, metric, values, labels, colours),
+        }
+        let spread = |(run, label): (&&RunResult, &String)| {
+            let spread = Spread::of(metric, run)?.show(metric);
+            Some(if runs.len() > 1 { format!("{label}: {spread}") } else { spread })
+        };
+        let spreads: Vec<_> = runs.iter().zip(labels).filter_map(spread).collect();
+        if !spreads.is_empty() {
+            let _ = write!(out, "<p class=\"soft spread\">{}</p>", escaped(&spreads.join("; ")));
         }
         out.push_str("</div>\n");
     }
@@ -180,6 +226,7 @@ fn details(out: &mut String, runs: &[&RunResult]) {
         }
         out.push_str("</ul>\n");
     }
+    method(out, runs);
     table(out, "All figures", &rows(runs), &BTreeSet::new());
     if let Some(sweep) = sweep_rows(runs) {
         table(out, "Cost by destination", &sweep, &BTreeSet::new());
@@ -194,6 +241,32 @@ fn details(out: &mut String, runs: &[&RunResult]) {
         settings.push([name.clone()].into_iter().chain(runs.iter().map(value)).collect());
     }
     table(out, "Settings", &settings, &differing(runs));
+}
+
+/// Writes how it was measured.
+fn method(out: &mut String, runs: &[&RunResult]) {
+    let mut lines = Vec::new();
+    if let Some(about) = runs.first().and_then(|run| crate::scenario::about(&run.scenario)) {
+        lines.push(format!("The load: {about}."));
+    }
+    let seconds: Vec<String> =
+        runs.iter().filter(|run| run.seconds.is_finite()).map(|run| format!("{:.1} s", run.seconds)).collect();
+    let seconds: BTreeSet<String> = seconds.into_iter().collect();
+    if !seconds.is_empty() {
+        let seconds: Vec<String> = seconds.into_iter().collect();
+        lines.push(format!(
+            "Measured for {}, once the sessions were there and what they are told at login had come.",
+            seconds.join(", ")
+        ));
+    }
+    lines.push("Latency is the time from sending, where a rate is given from when it was due, to arrival. CPU is that of the server's process \
+                in the time measured, memory what it has resident; the generator's own is listed apart. \
+                A spread is that of all rounds or, of a single one, of its seconds without the tenth at either end.".to_owned());
+    let _ = writeln!(
+        out,
+        "<details open><summary>How it was measured</summary><p class=\"method\">{}</p></details>",
+        escaped(&lines.join(" "))
+    );
 }
 
 fn table(out: &mut String, caption: &str, rows: &[Vec<String>], marked: &BTreeSet<String>) {

@@ -79,7 +79,7 @@ impl ReportPlot {
         let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
         let mut chart = ChartBuilder::on(&root)
             .margin_top(8)
-            .margin_right(20)
+            .margin_right(44)
             .x_label_area_size(44)
             .y_label_area_size(70)
             .build_cartesian_2d(x, y)?;
@@ -134,7 +134,8 @@ impl Marks {
             }
             Marks::Percentiles => {
                 let high = high.max(10.0);
-                let mut marks = vec![1.0, 2.0];
+                // Over many powers of ten there is no room for both at the beginning.
+                let mut marks = if high > 1e4 { vec![1.0] } else { vec![1.0, 2.0] };
                 marks.extend((1..=9).map(|power| 10f64.powi(power)).filter(|mark| *mark <= high));
                 Axis { range: 1.0..high, logarithmic: true, marks }
             }
@@ -236,7 +237,7 @@ pub(super) const INK: RGBColor = RGBColor(0x11, 0x11, 0x11);
 /// Lines of the grid.
 pub(super) const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 /// Curves: told apart also by those who don't see red and green alike.
-pub(super) const CURVES: [RGBColor; 8] = [
+pub(super) const CURVES: [RGBColor; 12] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x01),
     RGBColor(0x00, 0x9e, 0x73),
@@ -245,6 +246,10 @@ pub(super) const CURVES: [RGBColor; 8] = [
     RGBColor(0x9a, 0x80, 0x00),
     RGBColor(0x56, 0xb4, 0xe9),
     RGBColor(0x7a, 0x3e, 0xb1),
+    RGBColor(0xb0, 0x1e, 0x4f),
+    RGBColor(0x0a, 0x4f, 0x5c),
+    RGBColor(0x5f, 0x7d, 0x1a),
+    RGBColor(0x6b, 0x44, 0x2a),
 ];
 
 #[cfg(test)]

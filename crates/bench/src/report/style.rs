@@ -28,8 +28,8 @@ pub(super) fn class(colour: usize) -> String {
     format!("c{}", colour % CURVES.len())
 }
 
-fn variables(out: &mut String, names: [&str; 5], curves: [String; 8]) {
-    for (name, value) in ["ink", "soft", "line", "page", "card"].iter().zip(names) {
+fn variables(out: &mut String, names: [&str; 6], curves: [String; 12]) {
+    for (name, value) in ["ink", "soft", "line", "page", "card", "bad"].iter().zip(names) {
         let _ = write!(out, "--{name}:{value};");
     }
     for (number, value) in curves.iter().enumerate() {
@@ -42,10 +42,13 @@ fn code(RGBColor(red, green, blue): RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
 }
 
-const LIGHT: [&str; 5] = ["#16202b", "#55616e", "#dfe4ea", "#f5f7f9", "#ffffff"];
-const DARK: [&str; 5] = ["#e8edf2", "#a3afbb", "#323c47", "#11161c", "#1a2129"];
+const LIGHT: [&str; 6] = ["#16202b", "#55616e", "#dfe4ea", "#f5f7f9", "#ffffff", "#b3261e"];
+const DARK: [&str; 6] = ["#e8edf2", "#a3afbb", "#323c47", "#11161c", "#1a2129", "#ff8a80"];
 /// The same hues, lighter.
-const DARK_CURVES: [&str; 8] = ["#4aa8e8", "#ff9147", "#3ecfa0", "#a9a9a9", "#e79ac6", "#d9bc3a", "#8fd3f7", "#b78be6"];
+const DARK_CURVES: [&str; 12] = [
+    "#4aa8e8", "#ff9147", "#3ecfa0", "#a9a9a9", "#e79ac6", "#d9bc3a", "#8fd3f7", "#b78be6", "#ff6f94", "#35b6cc",
+    "#b3d65c", "#cc9b78",
+];
 
 const RULES: &str = "\
 *{box-sizing:border-box}
@@ -74,8 +77,15 @@ table{border-collapse:collapse;font-size:14px;font-variant-numeric:tabular-nums}
 th,td{padding:4px 14px 4px 0;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
 th:first-child,td:first-child{text-align:left}
 th{font-weight:600}
-.differs td{font-weight:650}
-.warn{border-left:4px solid var(--c1);padding:6px 12px;margin:8px 0;background:var(--card);overflow-wrap:anywhere}
+.differs td{font-weight:650;color:var(--bad)}
+.result{font-size:17px;max-width:60em}
+nav{margin:18px 0}
+nav h2{margin:0 0 6px;padding:0;border:0}
+a{color:inherit}
+.spread{font-size:12px;margin:8px 0 0}
+h3 .soft{font-weight:400;font-size:12px}
+.method{max-width:60em}
+.warn{border-left:4px solid var(--bad);color:var(--bad);font-weight:600;padding:6px 12px;margin:8px 0;background:var(--card);overflow-wrap:anywhere}
 ul{margin:8px 0;padding-left:20px;overflow-wrap:anywhere}
 details{margin:12px 0}
 summary{cursor:pointer;font-weight:600}
@@ -91,7 +101,7 @@ mod tests {
         let sheet = sheet();
         for number in 0..CURVES.len() {
             assert_eq!(sheet.matches(&format!("--c{number}:")).count(), 2);
-            assert_eq!(sheet.matches(&format!("var(--c{number})")).count(), if number == 1 { 4 } else { 3 });
+            assert_eq!(sheet.matches(&format!("var(--c{number})")).count(), 3);
         }
         assert!(!sheet.contains("url(") && !sheet.contains("@import") && !sheet.contains('<'));
     }

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use crate::report::compare::{caveats, differing};
+use crate::report::conclusion::sentences;
 use crate::report::metric::{self, Metric, NumberUnit};
 use crate::report::number::NONE;
 use crate::report::{by_scenario, labels};
@@ -32,6 +34,14 @@ pub fn markdown(runs: &[RunResult]) -> String {
     let mut out = String::new();
     for (scenario, runs) in by_scenario(runs) {
         let _ = writeln!(out, "## {}\n", marked(scenario));
+        for line in sentences(&runs) {
+            let _ = writeln!(out, "**{}**\n", marked(&line));
+        }
+        if runs.len() > 1 {
+            for line in caveats(&runs) {
+                let _ = writeln!(out, "> **Beware:** {}\n", marked(&line));
+            }
+        }
         out.push_str(&piped(&rows(&runs)));
         if let Some(sweep) = sweep_rows(&runs) {
             out.push('\n');
@@ -40,6 +50,16 @@ pub fn markdown(runs: &[RunResult]) -> String {
         out.push('\n');
         for line in remarks(&runs) {
             let _ = writeln!(out, "- {}", marked(&line));
+        }
+        let differing = differing(&runs);
+        if !differing.is_empty() {
+            let head = ["settings that differ".to_owned()].into_iter().chain(labels(&runs)).collect();
+            let mut rows: Vec<Vec<String>> = vec![head];
+            for name in &differing {
+                let value = |run: &&RunResult| run.settings.get(name).cloned().unwrap_or_else(|| NONE.to_owned());
+                rows.push([name.clone()].into_iter().chain(runs.iter().map(value)).collect());
+            }
+            let _ = write!(out, "\n{}", piped(&rows));
         }
         out.push('\n');
     }
@@ -62,7 +82,7 @@ pub(super) fn rows(runs: &[&RunResult]) -> Vec<Vec<String>> {
     let mut rows = vec![[String::new()].into_iter().chain(labels(runs)).collect::<Vec<_>>()];
     for metric in told(runs) {
         let values = runs.iter().map(|run| metric.show(run));
-        rows.push([metric.name.to_owned()].into_iter().chain(values).collect());
+        rows.push([format!("{}{}", metric.name, metric.better.arrow())].into_iter().chain(values).collect());
     }
     rows
 }

@@ -88,9 +88,9 @@ fn assert_balanced(page: &str) {
 fn a_page_has_a_section_for_each_scenario_with_tiles_plots_and_tables() {
     let page = html(&[run("chat", "one"), run("chat", "two"), run("idle", "one")]);
     assert_balanced(&page);
-    let sections: Vec<&str> = page.split("<section>").skip(1).collect();
+    let sections: Vec<&str> = page.split("<section ").skip(1).collect();
     let [chat, idle] = sections.as_slice() else { panic!("{} sections", sections.len()) };
-    assert!(chat.starts_with("<h2>chat</h2>") && idle.starts_with("<h2>idle</h2>"));
+    assert!(chat.starts_with("id=\"s0\"><h2>chat</h2>") && idle.starts_with("id=\"s1\"><h2>idle</h2>"));
     // Two curves by time and CPU, latency, and six series.
     assert_eq!(chat.matches("<svg ").count(), 2 * 2 + 1 + 6);
     assert_eq!(chat.matches("class=\"bars\"").count(), metric::ALL.iter().filter(|metric| metric.headline).count());
@@ -98,7 +98,18 @@ fn a_page_has_a_section_for_each_scenario_with_tiles_plots_and_tables() {
     assert_eq!(idle.matches("class=\"big\"").count(), metric::ALL.iter().filter(|metric| metric.headline).count());
     // The second run has the second colour, in legend and plots.
     assert!(chat.contains("<i class=\"c1\"></i>two") && chat.contains("#D55E01") && !idle.contains("#D55E01"));
-    for outside in ["<script", "<link", "<img", "src=", "href=", "url(", "@import"] {
+    // The contents lead to the sections, with the result of each.
+    assert!(
+        page.contains("<li><a href=\"#s0\">chat</a>: deliveries: one and two are equal with 21\u{202f}000/s.</li>"),
+        "{page}"
+    );
+    assert!(
+        chat.contains("deliveries ↑ <span class=\"soft\">higher is better</span>")
+            && chat.contains("How it was measured")
+    );
+    assert!(chat.contains("one: 20\u{202f}901/s to 20\u{202f}908/s over seconds; two: "), "{chat}");
+    assert!(chat.contains("The load: Pairs in a closed loop"), "{chat}");
+    for outside in ["<script", "<link", "<img", "src=", "href=\"http", "url(", "@import"] {
         assert!(!page.contains(outside), "{outside}");
     }
 }
@@ -186,6 +197,7 @@ fn markdown_rows_have_as_many_cells_as_the_head() {
 fn a_comparison_says_how_much_and_whether_it_is_fair() {
     let (one, mut two) = (run("chat", "one"), run("chat", "two"));
     two.throughput = Some(2.0 * 20_999.9);
+    two.series.iter_mut().for_each(|sample| sample.delivered_per_s *= 2.0);
     two.parts[0].us_cpu_per_destination = Some(2.5);
     let fair = compare::text(&[one.clone(), two.clone()]);
     assert!(fair.contains("(+100 %, better)"), "{fair}");
@@ -196,6 +208,37 @@ fn a_comparison_says_how_much_and_whether_it_is_fair() {
     let unfair = compare::text(&[one, two]);
     assert!(unfair.contains("the settings differ, so these are not the same load: pairs 1000 / 10"), "{unfair}");
     assert!(unfair.contains("different machines"), "{unfair}");
+}
+
+/// Others read the page and the Markdown: what makes a comparison unfair stands there, too.
+#[test]
+fn what_differs_is_told_in_every_form() {
+    let (one, mut two) = (run("chat", "one"), run("chat", "two"));
+    two.settings.insert("pairs".into(), "10".into());
+    let runs = [one, two];
+    let words = "the settings differ, so these are not the same load: pairs 1000 / 10";
+    let page = html(&runs);
+    assert!(page.contains(&format!("<p class=\"warn\">{words}</p>")), "{page}");
+    assert!(page.contains("<p class=\"result\">The settings differ, so this is not the same load: see below.</p>"));
+    assert!(page.contains("<tr class=\"differs\"><td>pairs</td><td>1000</td><td>10</td></tr>"));
+    let plain = markdown(&runs);
+    assert!(plain.contains(&format!("> **Beware:** {words}")) && plain.contains("| pairs | 1000 | 10 |"), "{plain}");
+}
+
+#[test]
+fn twelve_series_have_as_many_colours() {
+    let runs: Vec<RunResult> = (0..12).map(|number| run("chat", &format!("server {number}"))).collect();
+    let page = html(&runs);
+    assert!((0..12).all(|number| page.contains(&format!("<i class=\"c{number}\"></i>server {number}"))));
+    assert!(page.contains("<h1>rookery bench, chat: 12 servers</h1>"));
+}
+
+#[test]
+fn runs_of_one_server_are_told_apart_by_their_files() {
+    let of = |server: &str, file: &str| RunResult { file: Some(file.into()), ..run("chat", server) };
+    let (one, two, three) = (of("same", "yesterday"), of("same", "today"), of("else", "other"));
+    assert_eq!(labels(&[&one, &two]), ["yesterday", "today"]);
+    assert_eq!(labels(&[&one, &two, &three]), ["same (yesterday)", "same (today)", "else"]);
 }
 
 #[test]

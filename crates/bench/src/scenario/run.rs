@@ -364,11 +364,19 @@ impl ScenarioRun<'_> {
         result.series = self.meter.series(self.zero);
         let broken = totals.get(LoadCount::Broken);
         result.ended = match outcome {
-            Err(error) => error.to_string(),
+            Err(error) => hinted(error.to_string()),
             Ok(()) if broken > 0 => format!("{broken} sessions were ended by the server: {}", self.reasons()),
             Ok(()) => DONE.to_owned(),
         };
         result
+    }
+}
+
+/// Adds what helps where a server lets nobody in without encryption.
+fn hinted(error: String) -> String {
+    match error.contains("SASL") && error.contains("<starttls/>") {
+        true => format!("{error}; the server wants encryption first: try --tls starttls"),
+        false => error,
     }
 }
 

@@ -8,6 +8,8 @@ use super::fields::{FormAnswered, FormFault};
 use super::frame::token;
 use super::{FormDone, Visit};
 use crate::html::Html;
+use crate::language::filled;
+use crate::words::AdminWords;
 
 /// Returns the beginning of the form around the list; `part`: the fields that name what is shown of
 /// it.
@@ -21,35 +23,37 @@ pub fn begin(visit: &Visit, part: &[(&str, &str)]) -> Html {
 }
 
 /// Returns the box by which an account is chosen.
-pub fn tick(account: &Jid) -> Html {
+pub(crate) fn tick(words: &AdminWords, account: &Jid) -> Html {
+    let label = filled(words.choose_one, &[account]);
     Html::of(
-        "<td data-label=\"Choose\"><input type=\"checkbox\" name=\"chosen\" value=\"{}\" aria-label=\"Choose {}\">",
-        &[account, account],
+        "<td data-label=\"{}\"><input type=\"checkbox\" name=\"chosen\" value=\"{}\" aria-label=\"{}\">",
+        &[&words.choose, account, &label],
     )
 }
 
 /// Returns the end of the form, with what can be done.
-pub fn end() -> Html {
+pub(crate) fn end(words: &AdminWords) -> Html {
     Html::of(
-        "<p class=\"line\"><span class=\"faint\">Those that are ticked:</span> \
-         <button class=\"quiet\" name=\"act\" value=\"disable\">Disable</button> \
-         <button class=\"quiet\" name=\"act\" value=\"enable\">Enable</button></p></form>",
-        &[],
+        "<p class=\"line\"><span class=\"faint\">{}</span> \
+         <button class=\"quiet\" name=\"act\" value=\"disable\">{}</button> \
+         <button class=\"quiet\" name=\"act\" value=\"enable\">{}</button></p></form>",
+        &[&words.ticked, &words.disable, &words.enable],
     )
 }
 
 /// Disables the chosen accounts, whose sessions end, or enables them, and goes back to the list at
 /// `here`. An account that can't be changed doesn't keep the others from it.
 pub async fn change(visit: &Visit, disabled: bool, here: String) -> FormAnswered {
+    let words = visit.words();
     let chosen: Vec<_> = visit.values("chosen").map(|written| visit.address_of(written)).collect::<Result<_, _>>()?;
     if chosen.is_empty() {
-        let refusal = Refusal::Impossible("nothing was done: tick the accounts that you mean".into());
+        let refusal = Refusal::Impossible(words.tick_some.into());
         return Err(FormFault::from(refusal));
     }
     let (mut changed, mut left) = (0, Vec::new());
     for account in chosen {
         if account == visit.seen.account {
-            left.push(format!("{account} is your own"));
+            left.push(filled(words.is_your_own, &[&account]));
             continue;
         }
         let of = account.clone();
@@ -62,13 +66,12 @@ pub async fn change(visit: &Visit, disabled: bool, here: String) -> FormAnswered
                 let act = if disabled { "disabled an account" } else { "re-enabled an account" };
                 visit.note(account.domain(), format!("{act}: {account}"));
             }
-            Err(refusal) => left.push(refusal.to_string()),
+            Err(refusal) => left.push(visit.told(refusal, &account, visit.of_accounts()).to_string()),
         }
     }
-    let accounts = if changed == 1 { "1 account was".to_owned() } else { format!("{changed} accounts were") };
-    let mut words = format!("{accounts} {}.", if disabled { "disabled" } else { "enabled" });
+    let mut said = visit.language.count(if disabled { words.were_disabled } else { words.were_enabled }, changed);
     if !left.is_empty() {
-        words.push_str(&format!(" Left as they are: {}.", left.join("; ")));
+        said = format!("{said} {}", filled(words.left_alone, &[&left.join("; ")]));
     }
-    Ok(FormDone::new(here, words))
+    Ok(FormDone::new(here, said))
 }

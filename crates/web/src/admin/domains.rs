@@ -10,22 +10,20 @@ use crate::html::Html;
 
 /// Returns the page with all domains of the administrator.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
-    let mut html = Html::of(
-        "<h1>Domains</h1><p class=\"faint\">The configuration file decides; <code>rookery check</code> looks it over, and SIGHUP has it read again.</p>",
-        &[],
-    );
+    let words = visit.words();
+    let mut html = Html::of("<h1>{}</h1><p class=\"faint\">", &[&words.domains]);
+    html.text(words.file_decides, &[]);
+    html.add("</p>", &[]);
     for name in &visit.domains {
         let accounts = &visit.shared.stores.accounts;
         let users = visit.shared.wait(accounts.count(Some(name))).await?;
         let disabled = visit.shared.wait(accounts.count_disabled(name)).await?;
-        html.add(
-            "<section class=\"card domain\"><h2>{}</h2><p>{} {}, {} of them disabled.</p>",
-            &[name, &users, &if users == 1 { "account" } else { "accounts" }, &disabled],
-        );
+        html.add("<section class=\"card domain\"><h2>{}</h2><p>", &[name]);
+        html.text(visit.language.plural(words.accounts_disabled, users), &[&users, &disabled]);
         let encoded = crate::form::encode(name);
         html.add(
-            "<p><a href=\"/admin/users?domain={}\">Users</a> · <a class=\"records\" href=\"/admin/records?domain={}\">DNS records</a></p>",
-            &[&encoded, &encoded],
+            "</p><p><a href=\"/admin/users?domain={}\">{}</a> · <a class=\"records\" href=\"/admin/records?domain={}\">{}</a></p>",
+            &[&encoded, &words.users, &encoded, &words.dns_records],
         );
         html.push(&modules(visit, name));
         html.add("</section>", &[]);
@@ -34,20 +32,23 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 }
 
 fn modules(visit: &Visit, domain: &str) -> Html {
+    let words = visit.words();
     let mut html = Html::of(
-        "<div class=\"scroll\"><table class=\"modules\"><thead><tr><th>Module<th>State<th>What it is, and how it is set</tr></thead><tbody>",
-        &[],
+        "<div class=\"scroll\"><table class=\"modules\"><thead><tr><th>{}<th>{}<th>{}</tr></thead><tbody>",
+        &[&words.module, &words.state, &words.what_it_is],
     );
     let Some(domain) = visit.settings_of(domain) else { return html };
     for module in rookery_modules::table(&rookery_modules::Shared::default()) {
         let options = domain.module(module.name());
-        let (class, state) = if options.is_some() { ("tag on", "on") } else { ("tag", "off") };
+        let (class, state) = if options.is_some() { ("tag on", words.on) } else { ("tag", words.off) };
         html.add(
-            "<tr><td data-label=\"Module\"><code>{}</code><td data-label=\"State\"><span class=\"{}\">{}</span><td>{}",
-            &[&module.name(), &class, &state, &module.summary()],
+            "<tr><td data-label=\"{}\"><code>{}</code><td data-label=\"{}\"><span class=\"{}\">{}</span><td><span lang=\"en\">",
+            &[&words.module, &module.name(), &words.state, &class, &state],
         );
+        html.prose(module.summary());
+        html.add("</span>", &[]);
         if let Some(options) = options.filter(|_| !module.options().is_empty()) {
-            html.push(&settings(&*module, options));
+            html.push(&settings(visit, &*module, options));
         }
         html.add("</tr>", &[]);
     }
@@ -55,7 +56,8 @@ fn modules(visit: &Visit, domain: &str) -> Html {
     html
 }
 
-fn settings(module: &dyn Module, options: &rookery_hub::Options) -> Html {
+fn settings(visit: &Visit, module: &dyn Module, options: &rookery_hub::Options) -> Html {
+    let words = visit.words();
     let written = |options: &rookery_hub::Options, spec| match shown(spec, options) {
         Value::String(text) => text,
         value => value.to_string(),
@@ -66,18 +68,20 @@ fn settings(module: &dyn Module, options: &rookery_hub::Options) -> Html {
     for spec in module.options() {
         let value = written(options, spec);
         rows.add(
-            "<tr><td data-label=\"Key\"><code>{}</code><td data-label=\"Value\"><code>{}</code>",
-            &[&spec.key, &value],
+            "<tr><td data-label=\"{}\"><code>{}</code><td data-label=\"{}\"><code>{}</code>",
+            &[&words.key, &spec.key, &words.value, &value],
         );
         if value != written(&defaults, spec) {
             changed += 1;
-            rows.add(" <span class=\"tag on\">not the default</span>", &[]);
+            rows.add(" <span class=\"tag on\">{}</span>", &[&words.not_default]);
         }
-        rows.add("<td class=\"faint\">{}</tr>", &[&spec.doc]);
+        rows.add("<td class=\"faint\" lang=\"en\">", &[]);
+        rows.prose(spec.doc);
+        rows.add("</tr>", &[]);
     }
-    let mut html = Html::of("<details><summary>Settings", &[]);
+    let mut html = Html::of("<details><summary>{}", &[&words.settings]);
     if changed > 0 {
-        html.add(" <span class=\"tag on\">{} not the default</span>", &[&changed]);
+        html.add(" <span class=\"tag on\">{}</span>", &[&visit.language.count(words.not_defaults, changed)]);
     }
     html.add("</summary><table>", &[]);
     html.push(&rows);

@@ -115,7 +115,7 @@ impl<'a> AdminForm<'a> {
         }
         let options: Vec<_> = domains.iter().map(|domain| (domain.as_str(), domain.as_str())).collect();
         self.choice(
-            AdminField { name: "domain", label: "Domain", value: chosen, ..AdminField::default() },
+            AdminField { name: "domain", label: self.visit.words().domain, value: chosen, ..AdminField::default() },
             &options,
             html,
         );
@@ -151,7 +151,9 @@ impl<'a> AdminForm<'a> {
     fn remarks(&self, field: &AdminField<'_>, html: &mut Html) {
         let id = place(self.id, field.name);
         if let Some(words) = self.mistake(field) {
-            html.add("<p id=\"{}-mistake\" class=\"mistake\">{}</p>", &[&id, &words]);
+            html.add("<p id=\"{}-mistake\" class=\"mistake\">", &[&id]);
+            html.prose(words);
+            html.add("</p>", &[]);
         }
         if !field.hint.is_empty() {
             html.add("<p id=\"{}-hint\" class=\"hint\">{}</p>", &[&id, &field.hint]);

@@ -7,36 +7,40 @@ use rookery_base::date;
 use super::visits::{Notice, Returned, Seen};
 use crate::guests::qr;
 use crate::html::Html;
+use crate::language::Language;
 use crate::reply::{Body, reply};
+use crate::words::AdminWords;
 
 /// One entry of the menu, with the path that it leads to.
 pub struct MenuPage {
     /// Its path, behind the prefix.
     pub path: &'static str,
-    /// Its name.
-    pub name: &'static str,
+    /// Its name, in a language.
+    pub name: fn(&AdminWords) -> &'static str,
     id: &'static str,
 }
 
 /// The menu.
 pub const PAGES: [MenuPage; 10] = [
-    MenuPage { path: "", name: "Overview", id: "to-overview" },
-    MenuPage { path: "/users", name: "Users", id: "to-users" },
-    MenuPage { path: "/sessions", name: "Sessions", id: "to-sessions" },
-    MenuPage { path: "/rooms", name: "Rooms", id: "to-rooms" },
-    MenuPage { path: "/domains", name: "Domains", id: "to-domains" },
-    MenuPage { path: "/servers", name: "Servers", id: "to-servers" },
-    MenuPage { path: "/messages", name: "Messages", id: "to-messages" },
-    MenuPage { path: "/invitations", name: "Invitations", id: "to-invitations" },
-    MenuPage { path: REPORTS, name: "Reports", id: "to-reports" },
-    MenuPage { path: "/log", name: "Log", id: "to-log" },
+    MenuPage { path: "", name: |words| words.overview, id: "to-overview" },
+    MenuPage { path: "/users", name: |words| words.users, id: "to-users" },
+    MenuPage { path: "/sessions", name: |words| words.sessions, id: "to-sessions" },
+    MenuPage { path: "/rooms", name: |words| words.rooms, id: "to-rooms" },
+    MenuPage { path: "/domains", name: |words| words.domains, id: "to-domains" },
+    MenuPage { path: "/servers", name: |words| words.servers, id: "to-servers" },
+    MenuPage { path: "/messages", name: |words| words.messages, id: "to-messages" },
+    MenuPage { path: "/invitations", name: |words| words.invitations, id: "to-invitations" },
+    MenuPage { path: REPORTS, name: |words| words.reports, id: "to-reports" },
+    MenuPage { path: "/log", name: |words| words.log, id: "to-log" },
 ];
 
 /// The path of the reports of abuse.
 pub const REPORTS: &str = "/reports";
 
 /// A frame for a page.
-pub struct AdminFrame<'a> {
+pub(crate) struct AdminFrame<'a> {
+    /// The language of the page.
+    pub language: Language,
     /// The path of the page, behind the prefix.
     pub path: &'a str,
     /// Its title.
@@ -57,29 +61,39 @@ impl AdminFrame<'_> {
 
     fn whole(&self, main: &Html) -> Html {
         let mut html = Html::of(
-            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+            "<!DOCTYPE html>\n<html lang=\"{}\"><head><meta charset=\"utf-8\">\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
              <meta name=\"color-scheme\" content=\"light dark\"><meta name=\"robots\" content=\"noindex\">\
              <title>{} – Rookery</title><link rel=\"icon\" href=\"/logo\"><link rel=\"stylesheet\" href=\"/admin/style.css\">\
-             <script src=\"/admin/script.js\" defer></script></head><body>",
-            &[&self.title],
+             <script src=\"/admin/script.js\" defer></script></head>",
+            &[&self.language.tag(), &self.title],
         );
-        html.add("<a class=\"skip\" href=\"#main\">Skip to the content</a>", &[]);
+        let words = self.words();
+        html.add(
+            "<body data-copy=\"{}\" data-copied=\"{}\" data-show=\"{}\" data-hide=\"{}\" data-make-up=\"{}\">",
+            &[&words.copy, &words.copied, &words.show_password, &words.hide_password, &words.make_up],
+        );
+        html.add("<a class=\"skip\" href=\"#main\">{}</a>", &[&words.skip]);
         if let Some(seen) = self.seen {
             html.push(&self.header(seen));
         }
         html.add("<main id=\"main\">", &[]);
         if let Some(notice) = &self.notice {
-            html.push(&said(notice));
+            html.push(&said(words, notice));
         }
         html.push(main);
         html.add("</main></body></html>\n", &[]);
         html
     }
 
+    fn words(&self) -> &'static AdminWords {
+        self.language.of_administrators()
+    }
+
     fn header(&self, seen: &Seen) -> Html {
+        let words = self.words();
         let mut html =
-            Html::of("<header><a class=\"brand\" href=\"/admin\">Rookery</a><nav aria-label=\"Pages\">", &[]);
+            Html::of("<header><a class=\"brand\" href=\"/admin\">Rookery</a><nav aria-label=\"{}\">", &[&words.pages]);
         let part = match self.path {
             "/user" => "/users",
             "/room" => "/rooms",
@@ -90,7 +104,7 @@ impl AdminFrame<'_> {
             let current = if page.path == part { "page" } else { "false" };
             html.add(
                 "<a id=\"{}\" href=\"/admin{}\" aria-current=\"{}\">{}",
-                &[&page.id, &page.path, &current, &page.name],
+                &[&page.id, &page.path, &current, &(page.name)(words)],
             );
             if page.path == REPORTS && self.reports > 0 {
                 html.add(" <span class=\"count\">{}</span>", &[&self.reports]);
@@ -100,8 +114,8 @@ impl AdminFrame<'_> {
         html.add("</nav><form class=\"who\" method=\"post\" action=\"/admin/logout\">", &[]);
         html.push(&token(seen));
         html.add(
-            "<span id=\"who\">{}</span><button id=\"sign-out\" class=\"quiet\">Sign out</button></form></header>",
-            &[&seen.account],
+            "<span id=\"who\">{}</span><button id=\"sign-out\" class=\"quiet\">{}</button></form></header>",
+            &[&seen.account, &words.sign_out],
         );
         html
     }
@@ -113,11 +127,11 @@ pub fn token(seen: &Seen) -> Html {
 }
 
 /// Returns the choice of a domain, where there is one to be made.
-pub fn domain_choice(domains: &[String], chosen: &str) -> Html {
+pub(crate) fn domain_choice(words: &AdminWords, domains: &[String], chosen: &str) -> Html {
     if let [domain] = domains {
         return Html::of("<input type=\"hidden\" name=\"domain\" value=\"{}\">", &[domain]);
     }
-    let mut html = Html::of("<label>Domain <select name=\"domain\">", &[]);
+    let mut html = Html::of("<label>{} <select name=\"domain\">", &[&words.domain]);
     for domain in domains {
         match domain == chosen {
             true => html.add("<option selected>{}</option>", &[domain]),
@@ -131,21 +145,40 @@ pub fn domain_choice(domains: &[String], chosen: &str) -> Html {
 /// Returns a moment as people read it: the script shows it in their own time, with the UTC as a
 /// title. `unix_ms`: milliseconds since 1970.
 pub fn moment(unix_ms: u64) -> Html {
-    let written = date::timestamp(unix_ms);
-    let shown = format!("{} UTC", written.replace('T', " ").trim_end_matches('Z'));
-    Html::of("<time datetime=\"{}\">{}</time>", &[&written, &shown])
+    Html::of("<time datetime=\"{}\">{}</time>", &[&date::timestamp(unix_ms), &utc(unix_ms)])
 }
 
-fn said(notice: &Notice) -> Html {
+/// Returns a moment of which it matters how long it is away: where it is less than a day, the
+/// script tells that, with the time as a title.
+pub fn away(unix_ms: u64) -> Html {
+    Html::of("<time class=\"away\" datetime=\"{}\">{}</time>", &[&date::timestamp(unix_ms), &utc(unix_ms)])
+}
+
+/// Returns a moment in words, for where no script helps.
+pub fn utc(unix_ms: u64) -> String {
+    format!("{} UTC", date::timestamp(unix_ms).replace('T', " ").trim_end_matches('Z'))
+}
+
+fn said(words: &AdminWords, notice: &Notice) -> Html {
     let (class, role) = if notice.is_error { ("notice bad", "alert") } else { ("notice good", "status") };
     let mut html = Html::of("<div id=\"notice\" class=\"{}\" role=\"{}\"><p>", &[&class, &role]);
     match notice.returned.as_ref().and_then(Returned::place) {
-        Some(place) => html.add("<a href=\"#{}\">{}</a></p>", &[&place, &notice.words]),
-        None => html.add("{}</p>", &[&notice.words]),
+        Some(place) => {
+            html.add("<a href=\"#{}\">", &[&place]);
+            html.prose(&notice.words);
+            html.add("</a></p>", &[]);
+        }
+        None => {
+            html.prose(&notice.words);
+            html.add("</p>", &[]);
+        }
     }
     if let Some(copy) = &notice.copy {
         html.add("<p><code id=\"copy\">{}</code></p>", &[copy]);
-        if let Some(code) = qr::code(copy, "QR code of the link") {
+        if let Some(mail) = &notice.mail {
+            html.add("<p><a id=\"mail\" href=\"{}\">{}</a></p>", &[mail, &words.by_mail]);
+        }
+        if let Some(code) = qr::code(copy, words.qr_label) {
             html.push(&code);
         }
     }

@@ -7,10 +7,14 @@ use rookery_base::date;
 
 use crate::history::POINT_MS;
 use crate::html::Html;
+use crate::language::{Language, filled};
+use crate::words::AdminWords;
 
 /// Lines over one stretch of time, in one unit.
 #[derive(Debug)]
-pub struct Graph<'a> {
+pub(crate) struct Graph<'a> {
+    /// The language of its texts.
+    pub language: Language,
     /// Its title in the page.
     pub title: &'a str,
     /// Its id in the page.
@@ -30,10 +34,6 @@ pub struct Graph<'a> {
 pub struct GraphRange {
     /// Its name in addresses.
     pub name: &'static str,
-    /// Its name for people.
-    pub label: &'static str,
-    /// The name of its beginning.
-    begin: &'static str,
     /// Its length, milliseconds.
     pub ms: u64,
     /// The silence after which the server was away, milliseconds.
@@ -42,10 +42,30 @@ pub struct GraphRange {
 
 /// The pasts that can be chosen.
 pub const RANGES: [GraphRange; 3] = [
-    GraphRange { name: "1h", label: "1 hour", begin: "−1 h", ms: 3_600_000, gap_ms: 60_000 },
-    GraphRange { name: "24h", label: "24 hours", begin: "−24 h", ms: 86_400_000, gap_ms: 3 * POINT_MS },
-    GraphRange { name: "30d", label: "30 days", begin: "−30 d", ms: 30 * 86_400_000, gap_ms: 3 * POINT_MS },
+    GraphRange { name: "1h", ms: 3_600_000, gap_ms: 60_000 },
+    GraphRange { name: "24h", ms: 86_400_000, gap_ms: 3 * POINT_MS },
+    GraphRange { name: "30d", ms: 30 * 86_400_000, gap_ms: 3 * POINT_MS },
 ];
+
+impl GraphRange {
+    /// Returns its name for people.
+    pub(crate) fn label(self, words: &AdminWords) -> &'static str {
+        match self.name {
+            "1h" => words.last_hour,
+            "24h" => words.last_day,
+            _ => words.last_month,
+        }
+    }
+
+    /// Returns the name of its beginning.
+    fn begin(self, words: &AdminWords) -> String {
+        match self.name {
+            "1h" => "−1 h".to_owned(),
+            "24h" => "−24 h".to_owned(),
+            _ => format!("−30 {}", words.days_sign),
+        }
+    }
+}
 
 /// The unit of values, and so the form in which they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +118,11 @@ impl Graph<'_> {
     }
 
     fn write(&self, value: Option<f64>) -> String {
-        value.filter(|value| value.is_finite()).map_or_else(|| "–".to_owned(), |value| self.unit.write(value))
+        value.filter(|value| value.is_finite()).map_or_else(|| "–".to_owned(), |value| self.amount(value))
+    }
+
+    fn amount(&self, value: f64) -> String {
+        self.language.amount(&self.unit.write(value))
     }
 
     fn svg(&self) -> Html {
@@ -107,9 +131,12 @@ impl Graph<'_> {
             .ceiling(self.lines.iter().flat_map(|line| line.values.iter().flatten()).copied().fold(0.0, f64::max));
         let span = self.span();
         let end = self.times.last().copied().unwrap_or_default();
-        let past =
-            if span == self.range.ms { self.range.label.to_owned() } else { format!("{} minutes", span / MINUTE_MS) };
-        let label = format!("{}, the last {past}, up to {}", self.title, self.unit.write(top));
+        let words = self.language.of_administrators();
+        let past = match span == self.range.ms {
+            true => self.range.label(words).to_owned(),
+            false => filled(words.minutes, &[&(span / MINUTE_MS)]),
+        };
+        let label = filled(words.graph_label, &[&self.title, &past, &self.amount(top)]);
         let mut svg = Html::of("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\"", &[&WIDTH, &HEIGHT, &label]);
         svg.push(&self.readings((end, span)));
         svg.add(">", &[]);
@@ -119,7 +146,7 @@ impl Graph<'_> {
             svg.add("<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", &[&LEFT, &WIDTH, &y, &y]);
             svg.add(
                 "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
-                &[&(LEFT - 6), &(y + 4.0), &self.unit.write(value)],
+                &[&(LEFT - 6), &(y + 4.0), &self.amount(value)],
             );
         }
         for back in self.returns() {
@@ -131,11 +158,11 @@ impl Graph<'_> {
         }
         let (bottom, right) = (HEIGHT - 4, WIDTH - 2);
         let begin = match span == self.range.ms {
-            true => self.range.begin.to_owned(),
+            true => self.range.begin(words),
             false => format!("−{} min", span / MINUTE_MS),
         };
         svg.add("<text x=\"{}\" y=\"{}\">{}</text>", &[&LEFT, &bottom, &begin]);
-        svg.add("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">now</text>", &[&right, &bottom]);
+        svg.add("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>", &[&right, &bottom, &words.now]);
         for (line, class) in self.lines.iter().zip(CLASSES) {
             for points in self.pieces(line, (end, span), top) {
                 svg.add("<polyline class=\"{}\" points=\"{}\"/>", &[&class, &points]);
@@ -316,7 +343,10 @@ mod tests {
 
     fn over(times: &[u64], values: Vec<Option<f64>>) -> String {
         let lines = vec![GraphLine { name: "<lines>", values }];
-        Graph { title: "A & B", id: "x", times, lines, unit: GraphUnit::Count, range: RANGES[0] }.html().into_text()
+        let language = Language::English;
+        Graph { language, title: "A & B", id: "x", times, lines, unit: GraphUnit::Count, range: RANGES[0] }
+            .html()
+            .into_text()
     }
 
     #[test]

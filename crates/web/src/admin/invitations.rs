@@ -1,6 +1,5 @@
 //! Links that let somebody in, once.
 
-use rookery_base::date;
 use rookery_jid::{Jid, prepare_local};
 use rookery_operations::invitations::uri;
 use rookery_operations::invitations::{self, LinkPurpose};
@@ -8,45 +7,48 @@ use rookery_operations::{Outcome, Refusal};
 use rookery_store::{Invitation, Purpose};
 
 use super::fields::{AdminField, AdminForm, FormAnswered, RefusedField};
-use super::frame::{moment, token};
+use super::frame::{moment, token, utc};
+use super::outcome::RefusalWords;
 use super::users::NAME_RULES;
 use super::{FormDone, Visit};
 use crate::ask::now_ms;
+use crate::form::encode;
 use crate::html::Html;
+use crate::language::filled;
+use crate::words::AdminWords;
 
 /// Returns the page with the forms.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
-    let mut html = Html::of("<h1>Invitations</h1>", &[]);
+    let words = visit.words();
+    let mut html = Html::of("<h1>{}</h1>", &[&words.invitations]);
     let off: Vec<_> = visit.domains.iter().filter(|domain| !visit.shared.has_module(domain, "register")).collect();
     for domain in off {
-        html.add(
-            "<p class=\"notice bad\">Links need the module <code>register</code>, which is off in {}: set <code>enabled = true</code> below \
-             <code>[modules.register]</code>, and <code>allow_creation = false</code> to keep others out.</p>",
-            &[domain],
-        );
+        html.add("<p class=\"notice bad\">", &[]);
+        html.text(words.register_off, &[domain]);
+        html.add("</p>", &[]);
     }
-    html.add("<div class=\"cards\"><section class=\"card\"><h2>To create an account</h2>", &[]);
+    html.add("<div class=\"cards\"><section class=\"card\"><h2>{}</h2>", &[&words.to_create]);
     let form = AdminForm::begin(visit, "invite", "column", "/invitations", &mut html);
     form.domain("", &mut html);
-    let hint = "Only for an account of this name; if it is empty, they choose one.";
+    let hint = words.only_for_name;
     form.input(
-        AdminField { name: "name", label: "Name", hint, rules: OPTIONAL_NAME, ..AdminField::default() },
+        AdminField { name: "name", label: words.name, hint, rules: OPTIONAL_NAME, ..AdminField::default() },
         &mut html,
     );
-    form.input(AdminField { value: "7", ..DAYS }, &mut html);
-    html.add("<div><button name=\"act\" value=\"invite\">Make a link</button></div></form></section>", &[]);
-    html.add("<section class=\"card\"><h2>To set a new password</h2>", &[]);
+    form.input(AdminField { value: "7", ..days(words) }, &mut html);
+    html.add("<div><button name=\"act\" value=\"invite\">{}</button></div></form></section>", &[&words.make_link]);
+    html.add("<section class=\"card\"><h2>{}</h2>", &[&words.to_reset]);
     let form = AdminForm::begin(visit, "reset", "column", "/invitations", &mut html);
     let account = AdminField {
         name: "jid",
-        label: "Account",
+        label: words.account,
         value: visit.value("jid"),
         rules: NAME_RULES,
         ..AdminField::default()
     };
     form.input(account, &mut html);
-    form.input(AdminField { value: "2", ..DAYS }, &mut html);
-    html.add("<div><button name=\"act\" value=\"reset\">Make a link</button></div></form></section></div>", &[]);
+    form.input(AdminField { value: "2", ..days(words) }, &mut html);
+    html.add("<div><button name=\"act\" value=\"reset\">{}</button></div></form></section></div>", &[&words.make_link]);
     for domain in &visit.domains {
         html.push(&open(visit, domain).await?);
     }
@@ -64,50 +66,59 @@ pub async fn change(visit: &Visit) -> FormAnswered {
 /// Returns the list of the links of a domain that are good.
 async fn open(visit: &Visit, domain: &str) -> Outcome<Html> {
     let listed = visit.shared.wait(visit.shared.stores.invitations.open(domain, now_ms(), MOST_SHOWN + 1)).await?;
-    let mut html = Html::of("<section class=\"card\"><h2>Open links of {}</h2>", &[&domain]);
+    let words = visit.words();
+    let mut html = Html::of("<section class=\"card\"><h2>", &[]);
+    html.text(words.open_links, &[&domain]);
+    html.add("</h2>", &[]);
     if listed.is_empty() {
-        html.add("<p class=\"faint\">There are none.</p></section>", &[]);
+        html.add("<p class=\"faint\">{}</p></section>", &[&words.there_are_none]);
         return Ok(html);
     }
     html.add(
-        "<div class=\"scroll\"><table class=\"invitations\"><thead><tr><th>For<th>Made by<th>Good until<th>Link<td></tr></thead><tbody>",
-        &[],
+        "<div class=\"scroll\"><table class=\"invitations\"><thead><tr><th>{}<th>{}<th>{}<th>{}<td></tr></thead><tbody>",
+        &[&words.for_whom, &words.made_by, &words.good_until, &words.link],
     );
     for invitation in listed.iter().take(MOST_SHOWN) {
         html.push(&line(visit, invitation));
     }
     html.add("</tbody></table></div>", &[]);
     if listed.len() > MOST_SHOWN {
-        html.add("<p class=\"faint\">These are the {} that end first; there are more.</p>", &[&MOST_SHOWN]);
+        html.add("<p class=\"faint\">", &[]);
+        html.text(words.these_end_first, &[&MOST_SHOWN]);
+        html.add("</p>", &[]);
     }
     html.add("</section>", &[]);
     Ok(html)
 }
 
 fn line(visit: &Visit, invitation: &Invitation) -> Html {
+    let words = visit.words();
+    let administrator = || words.an_administrator.to_owned();
     let (what, by) = match (&invitation.purpose, &invitation.owner) {
-        (Purpose::Password, Some(owner)) => (format!("a new password of {owner}"), "an administrator".to_owned()),
-        (Purpose::Password, None) => ("a new password".to_owned(), "an administrator".to_owned()),
+        (Purpose::Password, Some(owner)) => (filled(words.new_password_of, &[owner]), administrator()),
+        (Purpose::Password, None) => (words.a_new_password.to_owned(), administrator()),
         (Purpose::Account(local), owner) => (
-            local.as_ref().map_or_else(|| "a new account".to_owned(), |local| format!("{local}@{}", invitation.domain)),
-            owner.as_ref().map_or_else(|| "an administrator".to_owned(), Jid::to_string),
+            local
+                .as_ref()
+                .map_or_else(|| words.a_new_account.to_owned(), |local| format!("{local}@{}", invitation.domain)),
+            owner.as_ref().map_or_else(administrator, Jid::to_string),
         ),
     };
     let mut html = Html::of(
-        "<tr><td data-label=\"For\">{}<td data-label=\"Made by\">{}<td data-label=\"Good until\" class=\"when\">",
-        &[&what, &by],
+        "<tr><td data-label=\"{}\">{}<td data-label=\"{}\">{}<td data-label=\"{}\" class=\"when\">",
+        &[&words.for_whom, &what, &words.made_by, &by, &words.good_until],
     );
     html.push(&moment(invitation.expires_ms));
     html.add(
-        "<td data-label=\"Link\"><details><summary>Show</summary><code>{}</code></details><td>\
+        "<td data-label=\"{}\"><details><summary>{}</summary><code>{}</code></details><td>\
          <form method=\"post\" action=\"/admin/invitations\">",
-        &[&link(visit, invitation)],
+        &[&words.link, &words.show, &link(visit, invitation)],
     );
     html.push(&token(&visit.seen));
     html.add(
         "<input type=\"hidden\" name=\"token\" value=\"{}\">\
-         <button class=\"quiet\" name=\"act\" value=\"revoke\" aria-label=\"Revoke the link for {}\">Revoke</button></form></tr>",
-        &[&invitation.token, &what],
+         <button class=\"quiet\" name=\"act\" value=\"revoke\" aria-label=\"{}\">{}</button></form></tr>",
+        &[&invitation.token, &filled(words.revoke_one, &[&what]), &words.revoke],
     );
     html
 }
@@ -120,7 +131,7 @@ fn link(visit: &Visit, invitation: &Invitation) -> String {
 
 async fn revoke(visit: &Visit) -> Outcome<FormDone> {
     let (stores, wanted) = (&visit.shared.stores, visit.value("token"));
-    let gone = || Refusal::Missing("the link is used or has expired, or was revoked".into());
+    let gone = || Refusal::Missing(visit.words().link_gone.into());
     let found = visit.shared.wait(stores.invitations.get(wanted, now_ms())).await?;
     let found = found.filter(|found| visit.domains.contains(&found.domain)).ok_or_else(gone)?;
     let taken = visit.shared.wait(stores.invitations.take(&found.token, now_ms())).await?.ok_or_else(gone)?;
@@ -130,7 +141,7 @@ async fn revoke(visit: &Visit) -> Outcome<FormDone> {
         _ => format!("revoked an invitation: {}", taken.domain),
     };
     visit.note(&taken.domain, act);
-    Ok(FormDone::new("/invitations", "The link lets nobody in any more."))
+    Ok(FormDone::new("/invitations", visit.words().link_revoked))
 }
 
 /// Returns the account that the form names, by its address or, where there is one domain only, by
@@ -145,6 +156,7 @@ fn account(visit: &Visit) -> Outcome<Jid> {
 
 /// Makes a link.
 async fn make(visit: &Visit) -> FormAnswered {
+    let words = visit.words();
     let (domain, wanted, act) = match visit.value("act") {
         "reset" => {
             let account = account(visit).at("jid")?;
@@ -157,8 +169,7 @@ async fn make(visit: &Visit) -> FormAnswered {
         _ => {
             let domain = visit.domain().at("domain")?;
             let local = Some(visit.value("name").trim()).filter(|name| !name.is_empty()).map(prepare_local).transpose();
-            let impossible = |error| Refusal::Impossible(format!("no account can have this name: {error}"));
-            let local = local.map_err(impossible).at("name")?;
+            let local = local.map_err(|_| Refusal::Impossible(words.name_impossible.into())).at("name")?;
             let local = local.map(|local| local.into_owned());
             let what = local.as_deref().map_or_else(|| domain.clone(), |local| format!("{local}@{domain}"));
             (
@@ -169,27 +180,40 @@ async fn make(visit: &Visit) -> FormAnswered {
         }
     };
     if !visit.shared.has_module(&domain, "register") {
-        let words = format!("the module `register` is off in {domain}: nobody could use the link");
-        return Err(Refusal::Off(words).into());
+        return Err(Refusal::Off(filled(words.link_useless, &[&domain])).into());
     }
     let days = visit.value("days").parse().ok().filter(|days| (1..=MOST_DAYS).contains(days));
-    let days =
-        days.ok_or_else(|| Refusal::Impossible(format!("a link is good for 1 to {MOST_DAYS} days"))).at("days")?;
+    let days = days.ok_or_else(|| Refusal::Impossible(filled(words.days_bounds, &[&MOST_DAYS]))).at("days")?;
     let about = if visit.value("act") == "reset" { "jid" } else { "name" };
-    let made = visit.shared.wait(invitations::make(&visit.shared.stores, wanted, days, now_ms())).await?.at(about)?;
+    let whom = match &wanted {
+        LinkPurpose::Password(account) => account.to_string(),
+        LinkPurpose::Account { local, domain, .. } => format!("{}@{domain}", local.as_deref().unwrap_or_default()),
+    };
+    let made = visit.shared.wait(invitations::make(&visit.shared.stores, wanted, days, now_ms())).await?;
+    let refused = RefusalWords { missing: words.no_account, impossible: words.name_impossible };
+    let made = made.map_err(|refusal| visit.told(refusal, &whom, refused)).at(about)?;
     visit.note(&domain, act);
-    let words = format!("This link is good once, until {}.", date::timestamp(made.expires_ms));
-    Ok(FormDone { copy: Some(link(visit, &made)), ..FormDone::new("/invitations", words) })
+    let (link, until) = (link(visit, &made), utc(made.expires_ms));
+    let mail = mail(words, &domain, &link, &until);
+    let said = filled(words.good_once, &[&until]);
+    Ok(FormDone { copy: Some(link), mail: Some(mail), ..FormDone::new("/invitations", said) })
 }
 
-/// The field for the days that a link is good.
-const DAYS: AdminField<'static> = AdminField {
-    name: "days",
-    label: "Days for which it is good",
-    value: "",
-    hint: "",
-    rules: "type=\"number\" min=\"1\" max=\"3650\" required",
-};
+/// Returns the address that begins a mail with a link (RFC 6068).
+fn mail(words: &AdminWords, domain: &str, link: &str, until: &str) -> String {
+    let text = format!("{}\r\n\r\n{link}\r\n", filled(words.mail_text, &[&until]));
+    format!("mailto:?subject={}&body={}", encode(&filled(words.mail_subject, &[&domain])), encode(&text))
+}
+
+/// Returns the field for the days that a link is good.
+fn days(words: &AdminWords) -> AdminField<'static> {
+    AdminField {
+        name: "days",
+        label: words.days_good,
+        rules: "type=\"number\" min=\"1\" max=\"3650\" required",
+        ..AdminField::default()
+    }
+}
 /// Attributes of a field for a name that may be left empty.
 const OPTIONAL_NAME: &str = "autocapitalize=\"none\" autocomplete=\"off\" spellcheck=\"false\"";
 /// Days that a link may be good.

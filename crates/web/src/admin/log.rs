@@ -10,11 +10,12 @@ use crate::html::Html;
 
 /// Returns the page with the newest entries.
 pub fn page(visit: &Visit) -> Outcome<Html> {
+    let words = visit.words();
     let mut html = Html::of(
-        "<h1>Log</h1><form id=\"find\" class=\"line\" method=\"get\" action=\"/admin/log\" role=\"search\">\
-         <label>Contains <input id=\"search\" name=\"search\" type=\"search\" value=\"{}\" autocapitalize=\"none\"></label>\
-         <button>Find</button></form>",
-        &[&visit.value("search")],
+        "<h1>{}</h1><form id=\"find\" class=\"line\" method=\"get\" action=\"/admin/log\" role=\"search\">\
+         <label>{} <input id=\"search\" name=\"search\" type=\"search\" value=\"{}\" autocapitalize=\"none\"></label>\
+         <button>{}</button></form>",
+        &[&words.log, &words.contains, &visit.value("search"), &words.find],
     );
     acts(visit, &mut html);
     logins(visit, &mut html);
@@ -22,10 +23,11 @@ pub fn page(visit: &Visit) -> Outcome<Html> {
 }
 
 fn acts(visit: &Visit, html: &mut Html) {
+    let words = visit.words();
     html.add(
-        "<section class=\"card\"><h2>Administrators</h2><div class=\"scroll\"><table id=\"log\"><thead>\
-         <tr><th>When<th>Who<th>By<th>What</tr></thead><tbody>",
-        &[],
+        "<section class=\"card\"><h2>{}</h2><div class=\"scroll\"><table id=\"log\"><thead>\
+         <tr><th>{}<th>{}<th>{}<th>{}</tr></thead><tbody>",
+        &[&words.administrators, &words.when, &words.who, &words.by, &words.what],
     );
     let of_server = visit.domains.iter().any(|domain| domain == visit.shared.settings().hub.default_domain());
     let wanted = wanted(visit);
@@ -34,28 +36,28 @@ fn acts(visit: &Visit, html: &mut Html) {
     for entry in entries.iter().filter(is_wanted).take(SHOWN) {
         html.push(&when(entry.unix_ms));
         html.add(
-            "<td data-label=\"Who\">{}<td data-label=\"By\">{}<td data-label=\"What\">{}</tr>",
-            &[&entry.who, &entry.by, &entry.act],
+            "<td data-label=\"{}\">{}<td data-label=\"{}\" lang=\"en\">{}<td data-label=\"{}\" lang=\"en\">{}</tr>",
+            &[&words.who, &entry.who, &words.by, &entry.by, &words.what, &entry.act],
         );
     }
-    html.add(
-        "</tbody></table></div><p class=\"faint\">The newest {}. Older ones, and what the command line does, are in the log of the process.</p></section>",
-        &[&SHOWN],
-    );
+    html.add("</tbody></table></div><p class=\"faint\">", &[]);
+    html.text(words.newest_acts, &[&SHOWN]);
+    html.add("</p></section>", &[]);
 }
 
 fn logins(visit: &Visit, html: &mut Html) {
+    let words = visit.words();
     html.add(
-        "<section class=\"card\"><h2>Logins</h2><div class=\"scroll\"><table id=\"logins\"><thead>\
-         <tr><th>When<th>Who<th>From<th>By<th>Outcome</tr></thead><tbody>",
-        &[],
+        "<section class=\"card\"><h2>{}</h2><div class=\"scroll\"><table id=\"logins\"><thead>\
+         <tr><th>{}<th>{}<th>{}<th>{}<th>{}</tr></thead><tbody>",
+        &[&words.logins, &words.when, &words.who, &words.from, &words.by, &words.outcome],
     );
     let wanted = wanted(visit);
     let mut shown = 0;
     for login in &visit.shared.logins.recent(&visit.domains, usize::MAX) {
-        let who = login.who.as_ref().map_or("unknown", |who| who.as_str());
-        let by = format!("{}, {}", login.transport.label(), login.mechanism.unwrap_or("no mechanism"));
-        let outcome = login.failure.unwrap_or("logged in");
+        let who = login.who.as_ref().map_or(words.unknown, |who| who.as_str());
+        let by = format!("{}, {}", login.transport.label(), login.mechanism.unwrap_or(words.no_mechanism));
+        let outcome = login.failure.unwrap_or(words.logged_in);
         let address = login.address.to_string();
         if shown == SHOWN || ![who, &by, outcome, &address].iter().any(|text| has(text, &wanted)) {
             continue;
@@ -63,18 +65,17 @@ fn logins(visit: &Visit, html: &mut Html) {
         shown += 1;
         html.push(&when(login.unix_ms));
         html.add(
-            "<td data-label=\"Who\">{}<td data-label=\"From\">{}<td data-label=\"By\">{}<td data-label=\"Outcome\">",
-            &[&who, &address, &by],
+            "<td data-label=\"{}\">{}<td data-label=\"{}\">{}<td data-label=\"{}\">{}<td data-label=\"{}\">",
+            &[&words.who, &who, &words.from, &address, &words.by, &by, &words.outcome],
         );
         match login.failure {
-            Some(_) => html.add("<span class=\"tag off\">{}</span></tr>", &[&outcome]),
+            Some(_) => html.add("<span class=\"tag off\" lang=\"en\">{}</span></tr>", &[&outcome]),
             None => html.add("{}</tr>", &[&outcome]),
         }
     }
-    html.add(
-        "</tbody></table></div><p class=\"faint\">The newest {} since the server started. The log of the process has failed ones for longer.</p></section>",
-        &[&SHOWN],
-    );
+    html.add("</tbody></table></div><p class=\"faint\">", &[]);
+    html.text(words.newest_logins, &[&SHOWN]);
+    html.add("</p></section>", &[]);
 }
 
 /// Returns the text that entries are to have, in lower case.

@@ -22,40 +22,58 @@ use crate::WebShared;
 use crate::ask::now_ms;
 use crate::form::value;
 use crate::html::Html;
+use crate::language::Language;
 use crate::proxy::Origin;
 use crate::reply::Body;
 
 /// Returns the page with the form, and with ways to the issuers of these domains.
-pub fn page(status: StatusCode, name: &str, problem: Option<&str>, issuers: &[String]) -> Response<Body> {
+pub fn page(
+    language: Language,
+    status: StatusCode,
+    name: &str,
+    problem: Option<&str>,
+    issuers: &[String],
+) -> Response<Body> {
+    let words = language.of_administrators();
     let mut main = Html::of("<section class=\"card login\"><h1>Rookery</h1>", &[]);
     // Nobody learns which of the two was wrong.
     let wrong = if problem.is_some() { "aria-describedby=\"notice\" aria-invalid=\"true\"" } else { "" };
     main.add(
         "<form id=\"login\" method=\"post\" action=\"/admin/login\">\
-         <label for=\"name\">Account</label>\
+         <label for=\"name\">{}</label>\
          <input id=\"name\" name=\"name\" value=\"{}\" placeholder=\"admin@example.org\" autocomplete=\"username\" \
          autocapitalize=\"none\" spellcheck=\"false\" required autofocus ",
-        &[&name],
+        &[&words.account, &name],
     );
     main.add(wrong, &[]);
     main.add(
-        "><label for=\"password\">Password</label>\
+        "><label for=\"password\">{}</label>\
          <input id=\"password\" name=\"password\" type=\"password\" autocomplete=\"current-password\" required ",
-        &[],
+        &[&words.password],
     );
     main.add(wrong, &[]);
-    main.add("><button id=\"sign-in\">Sign in</button></form>", &[]);
+    main.add("><button id=\"sign-in\">{}</button></form>", &[&words.sign_in]);
     for domain in issuers {
-        main.add("<p><a href=\"/admin/login/away?domain={}\">Sign in by the issuer of {}</a></p>", &[domain, domain]);
+        main.add("<p><a href=\"/admin/login/away?domain={}\">", &[domain]);
+        main.text(words.sign_in_by, &[domain]);
+        main.add("</a></p>", &[]);
     }
-    main.add("<p class=\"faint\">For the administrators of this server.</p></section>", &[]);
-    let notice = problem.map(|words| Notice { is_error: true, words: words.into(), copy: None, returned: None });
-    AdminFrame { path: "/login", title: "Sign in", seen: None, notice, reports: 0 }.response(status, &main)
+    main.add("<p class=\"faint\">{}</p></section>", &[&words.for_administrators]);
+    let notice =
+        problem.map(|words| Notice { is_error: true, words: words.into(), copy: None, mail: None, returned: None });
+    AdminFrame { language, path: "/login", title: words.sign_in, seen: None, notice, reports: 0 }
+        .response(status, &main)
 }
 
 /// Checks name and password, and begins a visit if they are those of an administrator. Nobody
 /// learns which of the three was wrong.
-pub async fn sign_in(shared: &WebShared, origin: Origin, given: &[(String, String)]) -> Response<Body> {
+pub async fn sign_in(
+    shared: &WebShared,
+    language: Language,
+    origin: Origin,
+    given: &[(String, String)],
+) -> Response<Body> {
+    let words = language.of_administrators();
     let name = value(given, "name").trim();
     let settings = shared.settings();
     // Without a domain it is the first one.
@@ -75,8 +93,7 @@ pub async fn sign_in(shared: &WebShared, origin: Origin, given: &[(String, Strin
             attempt
         }
         Err(Refused { retry_ms, .. }) => {
-            let mut response =
-                page(StatusCode::TOO_MANY_REQUESTS, name, Some("Too many attempts. Wait a moment."), &[]);
+            let mut response = page(language, StatusCode::TOO_MANY_REQUESTS, name, Some(words.too_many_attempts), &[]);
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(retry_ms.div_ceil(1000)));
             return response;
         }
@@ -87,7 +104,7 @@ pub async fn sign_in(shared: &WebShared, origin: Origin, given: &[(String, Strin
         Ok(password) => password,
         Err(refusal) => {
             gate.take_back(&attempt, shared.door.now_ms());
-            return failed(&refusal);
+            return failed(language, &refusal);
         }
     };
     let Some((account, password)) = account.zip(password) else {
@@ -97,15 +114,10 @@ pub async fn sign_in(shared: &WebShared, origin: Origin, given: &[(String, Strin
         let named = known.as_deref().unwrap_or("unknown");
         info!(%peer, account = named, reason = "not-authorized", "a login failed");
         note("failed to sign in");
-        return page(
-            StatusCode::UNAUTHORIZED,
-            name,
-            Some("Account or password is wrong, or it is no administrator's."),
-            &[],
-        );
+        return page(language, StatusCode::UNAUTHORIZED, name, Some(words.wrong_login), &[]);
     };
     let Some(cookie) = shared.admin.visits.begin(&account, password, now_ms()) else {
-        return page(StatusCode::SERVICE_UNAVAILABLE, name, Some("The system gives no random numbers."), &[]);
+        return page(language, StatusCode::SERVICE_UNAVAILABLE, name, Some(words.no_random), &[]);
     };
     gate.succeeded(&attempt, shared.door.now_ms());
     note("signed in");

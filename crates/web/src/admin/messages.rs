@@ -5,14 +5,14 @@ use rookery_operations::messages::{self, MessageAudience};
 use rookery_operations::{Outcome, Refusal};
 
 use super::fields::{AdminField, AdminForm, FormAnswered, FormFault, RefusedField, YES};
-use super::graph::number;
 use super::{FormDone, Visit};
 use crate::ask::OperationAnswer;
 use crate::html::Html;
+use crate::language::{Language, filled};
 
 /// Returns the page with the forms.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
-    let mut html = Html::of("<h1>Messages</h1>", &[]);
+    let mut html = Html::of("<h1>{}</h1>", &[&visit.words().messages]);
     html.push(&announcement(visit).await?);
     for domain in visit.domains.iter().filter(|domain| visit.shared.has_module(domain, "announce")) {
         let of = domain.clone();
@@ -27,51 +27,48 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 pub async fn say(visit: &Visit) -> FormAnswered {
     let domain = visit.domain().at("domain")?;
     if !visit.shared.has_module(&domain, "announce") {
-        return Err(Refusal::Off(format!("the module `announce` is off in {domain}"))).at("domain");
+        return Err(Refusal::Off(filled(visit.words().module_off, &[&"announce", &domain]))).at("domain");
     }
     match visit.value("act") {
         "announce" => announce(visit, domain).await,
         "motd" => set_motd(visit, domain, Some(text(visit)?)).await,
         "no-motd" => set_motd(visit, domain, None).await,
-        _ => Err(Refusal::Impossible("the form asks for nothing that there is".into()).into()),
+        _ => Err(Refusal::Impossible(visit.words().no_such_act.into()).into()),
     }
 }
 
 async fn announce(visit: &Visit, domain: String) -> FormAnswered {
-    let text = text(visit)?;
-    let (to, whom) = match visit.value("to") {
+    let (text, words) = (text(visit)?, visit.words());
+    let (to, whom, noted) = match visit.value("to") {
         "all" => {
-            let accounts = accounts(visit, &domain).await?;
+            let count = accounts(visit, &domain).await?;
+            let accounts = visit.language.count(words.count_accounts, count);
             if visit.value("sure") != YES {
-                let words = format!("this goes to {accounts}: tick the box below and send it again");
-                return Err(Refusal::Impossible(words)).at("to");
+                return Err(Refusal::Impossible(filled(words.goes_to, &[&accounts]))).at("to");
             }
-            (MessageAudience::All, accounts)
+            let noted = Language::English.count("{} account|{} accounts", count);
+            (MessageAudience::All, accounts, noted)
         }
-        _ => (MessageAudience::Online, "those who are online".to_owned()),
+        _ => (MessageAudience::Online, words.those_online.to_owned(), "those who are online".to_owned()),
     };
-    visit.note(&domain, format!("announced to {whom}: {}", text.body));
+    visit.note(&domain, format!("announced to {noted}: {}", text.body));
     let work = move |world: &mut _, answer: OperationAnswer<()>| {
         messages::announce(world, &domain, to, &text);
         answer.complete(Ok(()));
     };
     visit.shared.ask(work).await?;
-    Ok(FormDone::new("/messages", format!("The announcement is on its way to {whom}.")))
+    Ok(FormDone::new("/messages", filled(words.on_its_way, &[&whom])))
 }
 
-/// Returns the number of accounts of a domain, in words.
-async fn accounts(visit: &Visit, domain: &str) -> Outcome<String> {
-    let count = visit.shared.wait(visit.shared.stores.accounts.count(Some(domain))).await?;
-    Ok(match count {
-        1 => "1 account".to_owned(),
-        count => format!("{} accounts", number(count as f64)),
-    })
+/// Returns the number of accounts of a domain.
+async fn accounts(visit: &Visit, domain: &str) -> Outcome<u64> {
+    visit.shared.wait(visit.shared.stores.accounts.count(Some(domain))).await
 }
 
 async fn set_motd(visit: &Visit, domain: String, text: Option<Text>) -> FormAnswered {
     let (act, words) = match text {
-        Some(_) => ("set the message of the day", "The message of the day is set."),
-        None => ("removed the message of the day", "There is no message of the day any more."),
+        Some(_) => ("set the message of the day", visit.words().motd_is_set),
+        None => ("removed the message of the day", visit.words().motd_is_gone),
     };
     let of = domain.clone();
     visit.shared.ask(move |world, answer| messages::set_motd(world, &of, text, |_, set| answer.complete(set))).await?;
@@ -86,50 +83,55 @@ fn text(visit: &Visit) -> Result<Text, FormFault> {
     let says = |text: &str| messages::is_sayable(text) && text.chars().count() <= MAX_TEXT;
     match !body.is_empty() && says(&body) && subject.as_deref().is_none_or(says) {
         true => Ok(Text { subject, body }),
-        false => Err(Refusal::Impossible(format!("there must be a text, of at most {MAX_TEXT} characters"))).at("body"),
+        false => Err(Refusal::Impossible(filled(visit.words().text_bounds, &[&MAX_TEXT]))).at("body"),
     }
 }
 
 async fn announcement(visit: &Visit) -> Outcome<Html> {
+    let words = visit.words();
     let all = match &visit.domains[..] {
-        [domain] => format!("all {}, those who are away later", accounts(visit, domain).await?),
-        _ => "all accounts, those who are away later".to_owned(),
+        [domain] => visit.language.count(words.to_all_of, accounts(visit, domain).await?),
+        _ => words.to_all.to_owned(),
     };
-    let mut html = Html::of("<section class=\"card\"><h2>Announce</h2>", &[]);
+    let mut html = Html::of("<section class=\"card\"><h2>{}</h2>", &[&words.announce]);
     let form = AdminForm::begin(visit, "announce", "column", "/messages", &mut html);
     form.domain("", &mut html);
-    let to = AdminField { name: "to", label: "To", ..AdminField::default() };
-    form.choice(to, &[("online", "those who are online"), ("all", &all)], &mut html);
+    let to = AdminField { name: "to", label: words.to, ..AdminField::default() };
+    form.choice(to, &[("online", words.those_online), ("all", &all)], &mut html);
     if form.returned().is_some_and(|returned| returned.field == Some("to")) {
-        form.check(("sure", "Yes, send it to all of them"), false, &mut html);
+        form.check(("sure", words.sure_all), false, &mut html);
     }
     form.input(
-        AdminField { name: "subject", label: "Subject", rules: "maxlength=\"500\"", ..AdminField::default() },
+        AdminField { name: "subject", label: words.subject, rules: "maxlength=\"500\"", ..AdminField::default() },
         &mut html,
     );
-    form.text(AdminField { name: "body", label: "Text", rules: "required", ..AdminField::default() }, &mut html);
-    html.add("<div><button name=\"act\" value=\"announce\">Send</button></div></form></section>", &[]);
+    form.text(AdminField { name: "body", label: words.text, rules: "required", ..AdminField::default() }, &mut html);
+    html.add("<div><button name=\"act\" value=\"announce\">{}</button></div></form></section>", &[&words.send]);
     Ok(html)
 }
 
 fn motd(visit: &Visit, domain: &str, text: Option<&Text>) -> Html {
-    let mut html = Html::of(
-        "<section class=\"card\"><h2>Message of the day of {}</h2>\
-         <p class=\"faint\">Everybody gets it once: those who are here now, the others when they come.</p>",
-        &[&domain],
-    );
+    let words = visit.words();
+    let mut html = Html::of("<section class=\"card\"><h2>", &[]);
+    html.text(words.motd_of, &[&domain]);
+    html.add("</h2><p class=\"faint\">{}</p>", &[&words.motd_note]);
     let id = format!("motd-{domain}");
     let form = AdminForm::begin(visit, &id, "column", "/messages", &mut html);
     html.add("<input type=\"hidden\" name=\"domain\" value=\"{}\">", &[&domain]);
     let value = text.and_then(|text| text.subject.as_deref()).unwrap_or_default();
-    let subject =
-        AdminField { name: "subject", label: "Subject", value, rules: "maxlength=\"500\"", ..AdminField::default() };
+    let subject = AdminField {
+        name: "subject",
+        label: words.subject,
+        value,
+        rules: "maxlength=\"500\"",
+        ..AdminField::default()
+    };
     form.input(subject, &mut html);
     let value = text.map_or("", |text| &text.body);
-    form.text(AdminField { name: "body", label: "Text", value, ..AdminField::default() }, &mut html);
-    html.add("<div class=\"acts\"><button name=\"act\" value=\"motd\">Set</button>", &[]);
+    form.text(AdminField { name: "body", label: words.text, value, ..AdminField::default() }, &mut html);
+    html.add("<div class=\"acts\"><button name=\"act\" value=\"motd\">{}</button>", &[&words.set]);
     if text.is_some() {
-        html.add("<button class=\"quiet\" name=\"act\" value=\"no-motd\">Remove</button>", &[]);
+        html.add("<button class=\"quiet\" name=\"act\" value=\"no-motd\">{}</button>", &[&words.remove]);
     }
     html.add("</div></form></section>", &[]);
     html

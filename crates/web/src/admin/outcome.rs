@@ -1,6 +1,10 @@
 //! The outcome of a form: what was done, or why nothing was, and in which field the reason is.
 
+use std::fmt::Display;
+
 use rookery_operations::{Outcome, Refusal};
+
+use crate::language::{Language, filled};
 
 /// The result of a form.
 pub(crate) struct FormDone {
@@ -10,12 +14,14 @@ pub(crate) struct FormDone {
     pub words: String,
     /// A text for the visitor to copy, if there is one.
     pub copy: Option<String>,
+    /// The address that begins a mail with it.
+    pub mail: Option<String>,
 }
 
 impl FormDone {
     /// Returns the result of which nothing is to be copied.
     pub fn new(to: impl Into<String>, words: impl Into<String>) -> Self {
-        Self { to: to.into(), words: words.into(), copy: None }
+        Self { to: to.into(), words: words.into(), copy: None, mail: None }
     }
 }
 
@@ -56,9 +62,50 @@ impl<T> RefusedField<T> for Outcome<T> {
     }
 }
 
+/// The texts for what an operation may refuse.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RefusalWords {
+    /// The thing isn't there; has a gap for its name, or none.
+    pub missing: &'static str,
+    /// It is impossible in any case.
+    pub impossible: &'static str,
+}
+
+impl RefusalWords {
+    /// Returns what an operation refuses about something, in a language. Operations speak English,
+    /// and say more then.
+    pub fn told(self, language: Language, refusal: Refusal, about: &dyn Display) -> Refusal {
+        if language == Language::English {
+            return refusal;
+        }
+        let words = language.of_administrators();
+        match refusal {
+            Refusal::Impossible(_) => Refusal::Impossible(filled(self.impossible, &[about])),
+            Refusal::Missing(_) => Refusal::Missing(filled(self.missing, &[about])),
+            Refusal::Exists(_) => Refusal::Exists(filled(words.exists, &[about])),
+            Refusal::Full(_) => Refusal::Full(words.no_place.into()),
+            other => other,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refusals_of_operations_are_told_in_the_readers_language() {
+        let words = Language::German.of_administrators();
+        let words = RefusalWords { missing: words.no_account, impossible: words.name_impossible };
+        let missing = || Refusal::Missing("there is no account a@b.example".into());
+        assert_eq!(words.told(Language::English, missing(), &"x").to_string(), "there is no account a@b.example");
+        assert_eq!(
+            words.told(Language::German, missing(), &"a@b.example").to_string(),
+            "es gibt kein Konto a@b.example"
+        );
+        let exists = Refusal::Exists("a@b.example exists already".into());
+        assert_eq!(words.told(Language::German, exists, &"a@b.example").to_string(), "a@b.example gibt es schon");
+    }
 
     #[test]
     fn the_trouble_of_the_server_is_in_no_field() {

@@ -12,6 +12,7 @@ use crate::health::Space;
 use crate::html::Html;
 use crate::reply::{Body, reply};
 use crate::samples::WebSample;
+use crate::words::AdminWords;
 
 /// Returns the first page: what is to be done, numbers and graphs.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
@@ -23,14 +24,12 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     for domain in &visit.domains {
         accounts += shared.wait(shared.stores.accounts.count(Some(domain))).await?;
     }
-    let mut html = Html::of("<h1>Overview</h1>", &[]);
+    let words = visit.words();
+    let mut html = Html::of("<h1>{}</h1>", &[&words.overview]);
     html.push(&wellness::strip(visit, &census, space));
     html.push(&people(visit, &census, accounts, space));
-    html.push(&ranges(range(visit)));
-    html.add(
-        "<noscript><p class=\"faint\">Load the page again for newer figures.</p></noscript><div id=\"graphs\">",
-        &[],
-    );
+    html.push(&ranges(words, range(visit)));
+    html.add("<noscript><p class=\"faint\">{}</p></noscript><div id=\"graphs\">", &[&words.reload_for_newer]);
     html.push(&drawn(visit));
     html.add("</div>", &[]);
     Ok(html)
@@ -38,33 +37,34 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 
 /// Returns the figures about people and the machine.
 fn people(visit: &Visit, census: &ShardCensus, accounts: u64, space: Option<Space>) -> Html {
+    let (words, language) = (visit.words(), visit.language);
     let theirs = census.by_domain.iter().filter(|((domain, _), _)| visit.domains.contains(domain));
     let (mut connected, mut waiting) = (0, 0);
     for ((_, carrier), count) in theirs {
         // Without a transport a session waits for its client, whose connection was lost.
         *if carrier.transport.is_some() { &mut connected } else { &mut waiting } += count;
     }
-    let free = space.map_or_else(|| "–".to_owned(), |space| bytes(space.free as f64));
-    let uptime = lasted(now_ms().saturating_sub(visit.shared.instance.started_ms));
+    let free = space.map_or_else(|| "–".to_owned(), |space| language.amount(&bytes(space.free as f64)));
+    let uptime = lasted(words, now_ms().saturating_sub(visit.shared.instance.started_ms));
     let figures = [
-        ("figure-connected", "Sessions connected", number(connected as f64)),
-        ("figure-waiting", "Connection lost, waiting", number(waiting as f64)),
-        ("figure-accounts", "Accounts", number(accounts as f64)),
-        ("figure-messages", "Messages since the start", number(census.counters.messages_in as f64)),
-        ("figure-uptime", "Running for", uptime),
-        ("figure-disk", "Free on the disk", free),
-        ("figure-version", "Version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("figure-connected", words.sessions_connected, number(connected as f64)),
+        ("figure-waiting", words.sessions_waiting, number(waiting as f64)),
+        ("figure-accounts", words.accounts, number(accounts as f64)),
+        ("figure-messages", words.messages_today, number(census.counters.messages_in as f64)),
+        ("figure-uptime", words.running_for, uptime),
+        ("figure-disk", words.disk_free, free),
+        ("figure-version", words.version, env!("CARGO_PKG_VERSION").to_owned()),
     ];
     list(&figures)
 }
 
 /// Returns a duration in its two largest units.
-fn lasted(ms: u64) -> String {
+fn lasted(words: &AdminWords, ms: u64) -> String {
     let minutes = ms / 60_000;
     match (minutes / 1440, minutes / 60 % 24, minutes % 60) {
         (0, 0, minutes) => format!("{minutes} min"),
         (0, hours, minutes) => format!("{hours} h {minutes} min"),
-        (days, hours, _) => format!("{days} d {hours} h"),
+        (days, hours, _) => format!("{days} {} {hours} h", words.days_sign),
     }
 }
 
@@ -80,12 +80,17 @@ fn range(visit: &Visit) -> GraphRange {
 }
 
 /// Returns the heading of the graphs, with the choice of their past.
-fn ranges(chosen: GraphRange) -> Html {
-    let mut html =
-        Html::of("<div class=\"heading\"><h2>Details</h2><nav class=\"ranges\" aria-label=\"Time shown\">", &[]);
+fn ranges(words: &AdminWords, chosen: GraphRange) -> Html {
+    let mut html = Html::of(
+        "<div class=\"heading\"><h2>{}</h2><nav class=\"ranges\" aria-label=\"{}\">",
+        &[&words.details, &words.time_shown],
+    );
     for range in RANGES {
         let current = if range == chosen { "true" } else { "false" };
-        html.add("<a href=\"/admin?range={}\" aria-current=\"{}\">{}</a>", &[&range.name, &current, &range.label]);
+        html.add(
+            "<a href=\"/admin?range={}\" aria-current=\"{}\">{}</a>",
+            &[&range.name, &current, &range.label(words)],
+        );
     }
     html.add("</nav></div>", &[]);
     html
@@ -94,25 +99,26 @@ fn ranges(chosen: GraphRange) -> Html {
 fn drawn(visit: &Visit) -> Html {
     let range = range(visit);
     let newest = visit.shared.samples.all();
-    let mut html = figures(newest.last());
+    let (words, language) = (visit.words(), visit.language);
+    let mut html = figures(visit, newest.last());
     let samples = if range == RANGES[0] { newest } else { past(visit, range, newest) };
     html.add("<div class=\"cards\">", &[]);
     let times: Vec<_> = samples.iter().map(|sample| sample.unix_ms).collect();
     let is_measured = samples.iter().any(|sample| sample.stages.iter().any(|seconds| *seconds > 0.0));
-    for (title, id, unit, lines) in graphs_of(&samples) {
-        html.push(&Graph { title, id, times: &times, lines, unit, range }.html());
+    for (title, id, unit, lines) in graphs_of(words, &samples) {
+        html.push(&Graph { language, title, id, times: &times, lines, unit, range }.html());
     }
     if is_measured {
         let lines = stages(&samples);
-        let title = "CPU of multicasts, seconds per second";
-        html.push(&Graph { title, id: "graph-stages", times: &times, lines, unit: GraphUnit::Seconds, range }.html());
+        let title = words.multicast_cpu;
+        let (id, unit) = ("graph-stages", GraphUnit::Seconds);
+        html.push(&Graph { language, title, id, times: &times, lines, unit, range }.html());
     }
     html.add("</div>", &[]);
     if !is_measured {
-        html.add(
-            "<p class=\"faint\">Where the time of stanzas with many recipients goes is measured while <code>profile = true</code> is set.</p>",
-            &[],
-        );
+        html.add("<p class=\"faint\">", &[]);
+        html.text(words.profile_hint, &[]);
+        html.add("</p>", &[]);
     }
     html
 }
@@ -126,15 +132,17 @@ fn past(visit: &Visit, range: GraphRange, newest: Vec<WebSample>) -> Vec<WebSamp
     points
 }
 
-fn figures(sample: Option<&WebSample>) -> Html {
+fn figures(visit: &Visit, sample: Option<&WebSample>) -> Html {
+    let words = visit.words();
+    let amount = |text: String| visit.language.amount(&text);
     let none = WebSample::default();
     let sample = sample.unwrap_or(&none);
     let figures = [
-        ("figure-sessions", "Sessions", number(sample.sessions as f64)),
-        ("figure-stanzas", "Stanzas per second", number(sample.stanzas)),
-        ("figure-deliveries", "Deliveries per second", number(sample.deliveries)),
-        ("figure-memory", "Memory", bytes(sample.memory as f64)),
-        ("figure-slow", "Slow readers", number(sample.slow_readers as f64)),
+        ("figure-sessions", words.sessions, number(sample.sessions as f64)),
+        ("figure-stanzas", words.stanzas_a_second, amount(number(sample.stanzas))),
+        ("figure-deliveries", words.deliveries_a_second, amount(number(sample.deliveries))),
+        ("figure-memory", words.memory, amount(bytes(sample.memory as f64))),
+        ("figure-slow", words.slow_readers, number(sample.slow_readers as f64)),
     ];
     list(&figures)
 }
@@ -150,7 +158,7 @@ fn list(figures: &[(&'static str, &'static str, String)]) -> Html {
 
 type Drawn<'a> = (&'a str, &'a str, GraphUnit, Vec<GraphLine<'a>>);
 
-fn graphs_of(samples: &[WebSample]) -> Vec<Drawn<'static>> {
+fn graphs_of(words: &AdminWords, samples: &[WebSample]) -> Vec<Drawn<'static>> {
     let line = |name, value: &dyn Fn(&WebSample) -> Option<f64>| GraphLine {
         name,
         values: samples.iter().map(value).collect(),
@@ -159,47 +167,47 @@ fn graphs_of(samples: &[WebSample]) -> Vec<Drawn<'static>> {
     let per_session = |sample: &WebSample| (sample.sessions > 0).then(|| sample.memory as f64 / sample.sessions as f64);
     vec![
         (
-            "Sessions",
+            words.sessions,
             "graph-sessions",
             GraphUnit::Count,
-            vec![line("sessions", &|sample| Some(sample.sessions as f64))],
+            vec![line(words.line_sessions, &|sample| Some(sample.sessions as f64))],
         ),
         (
-            "Stanzas and deliveries per second",
+            words.stanzas_and_deliveries,
             "graph-stanzas",
             GraphUnit::Count,
             vec![
-                line("stanzas", &|sample| Some(sample.stanzas)),
-                line("deliveries", &|sample| Some(sample.deliveries)),
+                line(words.line_stanzas, &|sample| Some(sample.stanzas)),
+                line(words.line_deliveries, &|sample| Some(sample.deliveries)),
             ],
         ),
         (
-            "Latency, 99 of 100",
+            words.latency,
             "graph-latency",
             GraphUnit::Seconds,
             vec![
-                line("delivery", &|sample| sample.delivery),
-                line("mailbox of a shard", &|sample| sample.mailbox),
-                line("store", &|sample| sample.store),
+                line(words.line_delivery, &|sample| sample.delivery),
+                line(words.line_mailbox, &|sample| sample.mailbox),
+                line(words.line_store, &|sample| sample.store),
             ],
         ),
         (
-            "Memory of the process per session",
+            words.memory_a_session,
             "graph-memory",
             GraphUnit::Bytes,
-            vec![line("bytes per session", &per_session)],
+            vec![line(words.line_bytes_a_session, &per_session)],
         ),
         (
-            "Bytes waiting for sessions",
+            words.waiting_for_sessions,
             "graph-waiting",
             GraphUnit::Bytes,
-            vec![line("bytes", &|sample| Some(sample.waiting as f64))],
+            vec![line(words.line_bytes, &|sample| Some(sample.waiting as f64))],
         ),
         (
-            "Slow readers",
+            words.slow_readers,
             "graph-slow",
             GraphUnit::Count,
-            vec![line("sessions", &|sample| Some(sample.slow_readers as f64))],
+            vec![line(words.line_sessions, &|sample| Some(sample.slow_readers as f64))],
         ),
     ]
 }
@@ -225,7 +233,7 @@ mod tests {
     fn durations_have_their_two_largest_units() {
         let minute = 60_000;
         for (ms, words) in [(0, "0 min"), (61 * minute, "1 h 1 min"), (1500 * minute, "1 d 1 h")] {
-            assert_eq!(lasted(ms), words);
+            assert_eq!(lasted(crate::language::Language::English.of_administrators(), ms), words);
         }
     }
 }

@@ -9,45 +9,47 @@ use crate::records::{Record, RecordAnswer};
 
 /// Returns the page with the records of a domain, once DNS has been asked.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
-    let domain = visit.domain()?;
-    let mut html = Html::of("<h1>DNS of {}</h1>", &[&domain]);
+    let (domain, words) = (visit.domain()?, visit.words());
+    let mut html = Html::of("<h1>", &[]);
+    html.text(words.dns_of, &[&domain]);
+    html.add("</h1>", &[]);
     if visit.domains.len() > 1 {
         html.add("<form class=\"line\" method=\"get\" action=\"/admin/records\">", &[]);
-        html.push(&domain_choice(&visit.domains, &domain));
-        html.add("<button>Show</button></form>", &[]);
+        html.push(&domain_choice(words, &visit.domains, &domain));
+        html.add("<button>{}</button></form>", &[&words.show]);
     }
     match visit.shared.settings().records.look(domain).await {
-        Ok(records) => html.push(&table(&records)),
-        Err(words) => html.add("<p id=\"failed\" role=\"status\">{}.</p>", &[&words]),
+        Ok(records) => html.push(&table(visit, &records)),
+        Err(failed) => html.add("<p id=\"failed\" role=\"status\" lang=\"en\">{}.</p>", &[&failed]),
     }
-    html.add("<p class=\"faint\">From a shell: <code>rookery check --dns</code></p>", &[]);
+    html.add("<p class=\"faint\">", &[]);
+    html.text(words.from_a_shell, &[&"rookery check --dns"]);
+    html.add("</p>", &[]);
     Ok(html)
 }
 
-fn table(records: &[Record]) -> Html {
+fn table(visit: &Visit, records: &[Record]) -> Html {
+    let words = visit.words();
     let missing = records.iter().filter(|record| record.answer != RecordAnswer::There).count();
-    let mut html = match missing {
-        0 => Html::of("<p id=\"summary\">DNS has all {} records.</p>", &[&records.len()]),
-        _ => Html::of(
-            "<p id=\"summary\">{} of {} records aren't there as they should be. Copy them into the zone of the domain; a change may take \
-             as long to be seen as the old record was allowed to be kept.</p>",
-            &[&missing, &records.len()],
-        ),
-    };
+    let mut html = Html::of("<p id=\"summary\">", &[]);
+    match missing {
+        0 => html.text(visit.language.plural(words.dns_has_all, records.len() as u64), &[&records.len()]),
+        _ => html.text(words.dns_lacks, &[&missing, &records.len()]),
+    }
     html.add(
-        "<div class=\"scroll\"><table id=\"records\"><thead><tr><th>State<th>Record<th>What DNS says</tr></thead><tbody>",
-        &[],
+        "</p><div class=\"scroll\"><table id=\"records\"><thead><tr><th>{}<th>{}<th>{}</tr></thead><tbody>",
+        &[&words.state, &words.record, &words.dns_says],
     );
     for record in records {
         let (class, state, says) = match &record.answer {
-            RecordAnswer::There => ("tag on", "there", ""),
-            RecordAnswer::Missing => ("tag off", "missing", "no such record"),
-            RecordAnswer::Elsewhere(found) => ("tag off", "other", found.as_str()),
-            RecordAnswer::None => ("tag", "unknown", "no answer"),
+            RecordAnswer::There => ("tag on", words.there, ""),
+            RecordAnswer::Missing => ("tag off", words.missing, words.no_such_record),
+            RecordAnswer::Elsewhere(found) => ("tag off", words.other, found.as_str()),
+            RecordAnswer::None => ("tag", words.unknown, words.no_answer),
         };
         html.add(
-            "<tr><td data-label=\"State\"><span class=\"{}\">{}</span><td data-label=\"Record\"><code>{}</code><td data-label=\"DNS\">{}</tr>",
-            &[&class, &state, &record.line, &says],
+            "<tr><td data-label=\"{}\"><span class=\"{}\">{}</span><td data-label=\"{}\"><code>{}</code><td data-label=\"DNS\">{}</tr>",
+            &[&words.state, &class, &state, &words.record, &record.line, &says],
         );
     }
     html.add("</tbody></table></div>", &[]);

@@ -5,11 +5,12 @@ use rookery_operations::reports::{self, AbuseReport};
 use rookery_operations::{Outcome, Refusal, users};
 
 use super::fields::FormAnswered;
-use super::frame::{moment, token};
+use super::frame::{away, token};
 use super::{FormDone, Visit};
 use crate::WebShared;
 use crate::form::encode;
 use crate::html::Html;
+use crate::language::filled;
 
 /// Returns the number of reports that wait for the administrators of some domains.
 ///
@@ -25,12 +26,10 @@ pub async fn count(shared: &WebShared, domains: &[String]) -> Outcome<usize> {
 
 /// Returns the page with all reports, newest first.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
-    let mut html = Html::of(
-        "<h1>Reports of abuse</h1><p class=\"faint\">Users report those whom they block. A report stays until somebody has dealt with it.</p>",
-        &[],
-    );
+    let words = visit.words();
+    let mut html = Html::of("<h1>{}</h1><p class=\"faint\">{}</p>", &[&words.abuse_reports, &words.abuse_note]);
     if visit.reports == 0 {
-        html.add("<p id=\"none\" class=\"card\">There are none.</p>", &[]);
+        html.add("<p id=\"none\" class=\"card\">{}</p>", &[&words.there_are_none]);
     }
     for domain in &visit.domains {
         let listed = visit.shared.wait(reports::list(&visit.shared.stores, domain)).await?;
@@ -48,42 +47,43 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 
 /// Does what a button of the page asks for.
 pub async fn change(visit: &Visit) -> FormAnswered {
-    let domain = visit.domain()?;
+    let (domain, words) = (visit.domain()?, visit.words());
     let (stores, wanted) = (&visit.shared.stores, visit.value("report"));
     let listed = visit.shared.wait(reports::list(stores, &domain)).await?;
-    let gone = || Refusal::Missing("somebody has dealt with this report already".into());
+    let gone = || Refusal::Missing(words.dealt_with.into());
     let report = listed.into_iter().find(|report| report.id == wanted).ok_or_else(gone)?;
     let about = report.about.to_bare();
     match visit.value("act") {
         "dismiss" => {
             visit.shared.wait(reports::dismiss(stores, &domain, &report.id)).await?;
             visit.note(&domain, format!("dismissed a report of abuse about {}", report.about));
-            Ok(FormDone::new("/reports", "The report is dismissed."))
+            Ok(FormDone::new("/reports", words.is_dismissed))
         }
         "settle" => {
             let settled = visit.shared.wait(reports::settle(stores, &domain, about.as_ref())).await?;
             visit.note(&domain, format!("dismissed {settled} reports of abuse about {about}"));
-            Ok(FormDone::new("/reports", format!("Reports about {about} that are dismissed: {settled}.")))
+            Ok(FormDone::new("/reports", filled(words.are_dismissed, &[&about, &settled])))
         }
         "disable" => disable(visit, &domain, &about).await,
-        _ => Err(Refusal::Impossible("the form asks for nothing that there is".into()).into()),
+        _ => Err(Refusal::Impossible(words.no_such_act.into()).into()),
     }
 }
 
 /// Keeps the account that a report is about from logging in, which settles all reports about it.
 async fn disable(visit: &Visit, domain: &str, about: &Jid) -> FormAnswered {
     if !is_account(visit, about) {
-        return Err(Refusal::Missing(format!("there is no account {about} in your domains")).into());
+        return Err(Refusal::Missing(filled(visit.words().no_account_of_yours, &[about])).into());
     }
     if *about == visit.seen.account {
-        return Err(Refusal::Impossible("nothing was done: administrators can't do that to themselves".into()).into());
+        return Err(Refusal::Impossible(visit.words().not_yourself.into()).into());
     }
     let of = about.clone();
-    visit.shared.ask(move |world, answer| users::set_disabled(world, of, true, |_, set| answer.complete(set))).await?;
+    let set =
+        visit.shared.ask(move |world, answer| users::set_disabled(world, of, true, |_, set| answer.complete(set)));
+    set.await.map_err(|refusal| visit.told(refusal, about, visit.of_accounts()))?;
     visit.note(about.domain(), format!("disabled an account: {about}"));
     let settled = visit.shared.wait(reports::settle(&visit.shared.stores, domain, about.as_ref())).await?;
-    let words =
-        format!("{about} is disabled, and its sessions have ended. Reports about it that are settled: {settled}.");
+    let words = filled(visit.words().disabled_settled, &[about, &settled]);
     Ok(FormDone::new("/reports", words))
 }
 
@@ -94,33 +94,43 @@ fn is_account(visit: &Visit, about: &Jid) -> bool {
 fn item(visit: &Visit, domain: &str, report: &AbuseReport) -> Html {
     let about = report.about.to_bare();
     let is_account = is_account(visit, &about);
-    let mut html = Html::of("<li class=\"report\"><p><span class=\"tag off\">{}</span> ", &[&report.reason_in_words()]);
+    let words = visit.words();
+    let reason = match report.reason_in_words() {
+        "spam" => words.spam,
+        "abuse" => words.abuse,
+        other => other,
+    };
+    let mut html = Html::of("<li class=\"report\"><p><span class=\"tag off\">{}</span> ", &[&reason]);
     match is_account {
         true => html.add("<a href=\"/admin/user?jid={}\">{}</a>", &[&encode(about.as_str()), &report.about]),
         false => html.add("<strong>{}</strong>", &[&report.about]),
     }
-    html.add(" <span class=\"faint\">reported by ", &[]);
+    html.add(" <span class=\"faint\">{} ", &[&words.reported_by]);
     match &report.by {
         Some(by) => html.add("<a href=\"/admin/user?jid={}\">{}</a>", &[&encode(by.as_str()), by]),
-        None => html.add("an account that was removed", &[]),
+        None => html.add("{}", &[&words.removed_account]),
     }
     html.add(", ", &[]);
-    html.push(&moment(report.unix_ms));
+    html.push(&away(report.unix_ms));
     html.add("</span></p>", &[]);
     match report.text.is_empty() {
-        true => html.add("<p class=\"faint\">Without a word more.</p>", &[]),
+        true => html.add("<p class=\"faint\">{}</p>", &[&words.no_word]),
         false => html.add("<blockquote>{}</blockquote>", &[&report.text]),
     }
     html.add("<form class=\"acts\" method=\"post\" action=\"/admin/reports\">", &[]);
     html.push(&token(&visit.seen));
     html.add(
         "<input type=\"hidden\" name=\"domain\" value=\"{}\"><input type=\"hidden\" name=\"report\" value=\"{}\">\
-         <button class=\"quiet\" name=\"act\" value=\"dismiss\">Dismiss</button>\
-         <button class=\"quiet\" name=\"act\" value=\"settle\">Dismiss all about {}</button>",
-        &[&domain, &report.id, &about],
+         <button class=\"quiet\" name=\"act\" value=\"dismiss\">{}</button>\
+         <button class=\"quiet\" name=\"act\" value=\"settle\">",
+        &[&domain, &report.id, &words.dismiss],
     );
+    html.text(words.dismiss_all, &[&about]);
+    html.add("</button>", &[]);
     if is_account {
-        html.add("<button class=\"danger\" name=\"act\" value=\"disable\">Disable {}</button>", &[&about]);
+        html.add("<button class=\"danger\" name=\"act\" value=\"disable\">", &[]);
+        html.text(words.disable_one, &[&about]);
+        html.add("</button>", &[]);
     }
     html.add("</form></li>", &[]);
     html

@@ -10,18 +10,24 @@ use super::users::NAME_RULES;
 use super::{FormDone, Visit};
 use crate::form::encode;
 use crate::html::Html;
+use crate::language::filled;
+use crate::words::AdminWords;
 
 /// Returns the page with the rooms of a domain.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
-    let domain = visit.domain()?;
-    let mut html = Html::of("<h1>Rooms of {}</h1>", &[&domain]);
+    let (domain, words) = (visit.domain()?, visit.words());
+    let mut html = Html::of("<h1>", &[]);
+    html.text(words.rooms_of, &[&domain]);
+    html.add("</h1>", &[]);
     if visit.domains.len() > 1 {
         html.add("<form class=\"line\" method=\"get\" action=\"/admin/rooms\">", &[]);
-        html.push(&domain_choice(&visit.domains, &domain));
-        html.add("<button>Show</button></form>", &[]);
+        html.push(&domain_choice(words, &visit.domains, &domain));
+        html.add("<button>{}</button></form>", &[&words.show]);
     }
     let Some(host) = visit.settings_of(&domain).as_ref().and_then(rooms::host) else {
-        html.add("<p id=\"off\">The module <code>rooms</code> is off in this domain.</p>", &[]);
+        html.add("<p id=\"off\">", &[]);
+        html.text(words.rooms_off, &[]);
+        html.add("</p>", &[]);
         return Ok(html);
     };
     let after = Some(visit.value("after")).filter(|after| !after.is_empty()).and_then(|after| Jid::parse(after).ok());
@@ -36,12 +42,12 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     html.push(&new(visit, &domain));
     html.add("<section class=\"card\">", &[]);
     match found.is_empty() {
-        true => html.add("<p id=\"none\" class=\"faint\">There are no rooms.</p>", &[]),
-        false => html.push(&table(&found)),
+        true => html.add("<p id=\"none\" class=\"faint\">{}</p>", &[&words.no_rooms]),
+        false => html.push(&table(words, &found)),
     }
     if let Some(last) = found.last().filter(|_| is_cut) {
         let next = format!("?domain={}&after={}", encode(&domain), encode(last.room.as_str()));
-        html.add("<p class=\"pager\"><a id=\"next\" href=\"/admin/rooms{}\">More</a></p>", &[&next]);
+        html.add("<p class=\"pager\"><a id=\"next\" href=\"/admin/rooms{}\">{}</a></p>", &[&next, &words.more]);
     }
     html.add("</section>", &[]);
     Ok(html)
@@ -52,9 +58,10 @@ pub async fn room(visit: &Visit) -> Outcome<Html> {
     let room = visit.address()?;
     let of = room.clone();
     let described =
-        visit.shared.ask(move |world, answer| rooms::describe(world, of, |_, found| answer.complete(found))).await?;
+        visit.shared.ask(move |world, answer| rooms::describe(world, of, |_, found| answer.complete(found)));
+    let described = described.await.map_err(|refusal| visit.told(refusal, &room, visit.of_rooms()))?;
     let mut html = Html::of("<h1 id=\"room\">{}</h1>", &[&described.name]);
-    html.push(&facts(&room, &described));
+    html.push(&facts(visit, &room, &described));
     html.push(&occupants(visit, &described));
     html.push(&settings(visit, &room, &described));
     html.push(&destruction(visit, &room));
@@ -63,23 +70,23 @@ pub async fn room(visit: &Visit) -> Outcome<Html> {
 
 /// Makes a room.
 pub async fn create(visit: &Visit) -> FormAnswered {
-    let domain = visit.domain().at("domain")?;
-    let off = || Refusal::Off(format!("the module `rooms` is off in {domain}"));
+    let (domain, words) = (visit.domain().at("domain")?, visit.words());
+    let off = || Refusal::Off(filled(words.module_off, &[&"rooms", &domain]));
     let host = visit.settings_of(&domain).as_ref().and_then(rooms::host).ok_or_else(off)?;
     let local = visit.value("local").trim();
-    let impossible = |error| Refusal::Impossible(format!("no room can have this address: {error}"));
+    let impossible = |_| Refusal::Impossible(words.room_impossible.into());
     let room = Jid::new(Some(local), &host, None).map_err(impossible).at("local")?;
     if room.local().is_none() {
-        return Err(Refusal::Impossible("a room has an address".into())).at("local");
+        return Err(Refusal::Impossible(words.room_has_address.into())).at("local");
     }
     let owner = visit.seen.account.clone();
     let wanted = WantedSettings { is_persistent: Some(true), ..wanted(visit) };
     let of = room.clone();
     let made =
         visit.shared.ask(move |world, answer| rooms::create(world, of, owner, wanted, |_, made| answer.complete(made)));
-    made.await.at("local")?;
+    made.await.map_err(|refusal| visit.told(refusal, &room, visit.of_rooms())).at("local")?;
     visit.note(&domain, format!("made a room: {room}"));
-    Ok(FormDone::new(format!("/room?jid={}", encode(room.as_str())), format!("{room} was made, and you own it.")))
+    Ok(FormDone::new(format!("/room?jid={}", encode(room.as_str())), filled(words.room_made, &[&room])))
 }
 
 /// Does what a form of a room's page asks for.
@@ -96,10 +103,10 @@ async fn configure(visit: &Visit) -> FormAnswered {
     let of = room.clone();
     let done =
         visit.shared.ask(move |world, answer| rooms::configure(world, of, wanted, |_, done| answer.complete(done)));
-    done.await.at("description")?;
+    done.await.map_err(|refusal| visit.told(refusal, &room, visit.of_rooms())).at("description")?;
     let domain = visit.shared.domain_of(room.domain()).unwrap_or_default();
     visit.note(&domain, format!("changed the settings of a room: {room}"));
-    Ok(FormDone::new(format!("/room?jid={}", encode(room.as_str())), "The settings count."))
+    Ok(FormDone::new(format!("/room?jid={}", encode(room.as_str())), visit.words().settings_count))
 }
 
 /// Returns the settings that a form names, but for whether the room stays.
@@ -119,65 +126,81 @@ async fn destroy(visit: &Visit) -> FormAnswered {
     visit.is_sure(&room)?;
     let reason = Some(visit.value("reason").trim().to_owned()).filter(|reason| !reason.is_empty());
     if !reason.as_deref().is_none_or(|reason| messages::is_sayable(reason) && reason.chars().count() <= MAX_REASON) {
-        return Err(Refusal::Impossible(format!("a reason has at most {MAX_REASON} characters"))).at("reason");
+        return Err(Refusal::Impossible(filled(visit.words().reason_most, &[&MAX_REASON]))).at("reason");
     }
     let of = room.clone();
-    visit.shared.ask(move |world, answer| rooms::destroy(world, of, reason, |_, done| answer.complete(done))).await?;
+    let done =
+        visit.shared.ask(move |world, answer| rooms::destroy(world, of, reason, |_, done| answer.complete(done)));
+    done.await.map_err(|refusal| visit.told(refusal, &room, visit.of_rooms()))?;
     let domain = visit.shared.domain_of(room.domain()).unwrap_or_default();
     visit.note(&domain, format!("destroyed a room: {room}"));
-    Ok(FormDone::new(format!("/rooms?domain={}", encode(&domain)), format!("{room} was destroyed.")))
+    Ok(FormDone::new(format!("/rooms?domain={}", encode(&domain)), filled(visit.words().was_destroyed, &[&room])))
 }
 
 fn new(visit: &Visit, domain: &str) -> Html {
+    let words = visit.words();
     let mut inner = Html::default();
     let form = AdminForm::begin(visit, "new-room", "column", "/rooms", &mut inner);
     form.domain(domain, &mut inner);
-    let hint = "The part before the @, such as \u{201C}family\u{201D}";
+    let hint = words.address_hint;
     form.input(
-        AdminField { name: "local", label: "Address", hint, rules: NAME_RULES, ..AdminField::default() },
+        AdminField { name: "local", label: words.address, hint, rules: NAME_RULES, ..AdminField::default() },
         &mut inner,
     );
-    texts(form, ("", ""), &mut inner);
-    switches(form, [None, Some(false), Some(false)], &mut inner);
+    texts(words, form, ("", ""), &mut inner);
+    switches(words, form, [None, Some(false), Some(false)], &mut inner);
     let mut html = Html::of("<details id=\"new\" class=\"card\"", &[]);
     html.add(if form.returned().is_some() { " open" } else { "" }, &[]);
-    html.add("><summary>New room</summary>", &[]);
+    html.add("><summary>{}</summary>", &[&words.new_room]);
     html.push(&inner);
-    html.add("<div><button id=\"create\">Create</button></div></form></details>", &[]);
+    html.add("<div><button id=\"create\">{}</button></div></form></details>", &[&words.create]);
     html
 }
 
 fn settings(visit: &Visit, jid: &Jid, room: &Described) -> Html {
-    let mut html = Html::of("<section class=\"card\"><h2>Settings</h2>", &[]);
+    let words = visit.words();
+    let mut html = Html::of("<section class=\"card\"><h2>{}</h2>", &[&words.settings]);
     let form = AdminForm::begin(visit, "settings", "column", "/room", &mut html);
     html.add("<input type=\"hidden\" name=\"jid\" value=\"{}\">", &[jid]);
     // Without a name of its own a room is called by its address.
     let name = if Some(room.name.as_str()) == jid.local() { "" } else { &room.name };
-    texts(form, (name, &room.description), &mut html);
-    switches(form, [Some(room.is_persistent), Some(room.is_public), Some(room.is_members_only)], &mut html);
-    html.add("<div><button name=\"act\" value=\"configure\">Save</button></div></form></section>", &[]);
+    texts(words, form, (name, &room.description), &mut html);
+    switches(words, form, [Some(room.is_persistent), Some(room.is_public), Some(room.is_members_only)], &mut html);
+    html.add("<div><button name=\"act\" value=\"configure\">{}</button></div></form></section>", &[&words.save]);
     html
 }
 
-fn texts(form: AdminForm<'_>, (name, description): (&str, &str), html: &mut Html) {
+fn texts(words: &AdminWords, form: AdminForm<'_>, (name, description): (&str, &str), html: &mut Html) {
     form.input(
-        AdminField { name: "name", label: "Name", value: name, rules: "maxlength=\"200\"", ..AdminField::default() },
+        AdminField {
+            name: "name",
+            label: words.name,
+            value: name,
+            rules: "maxlength=\"200\"",
+            ..AdminField::default()
+        },
         html,
     );
     let rules = "maxlength=\"500\"";
     form.input(
-        AdminField { name: "description", label: "Description", value: description, rules, ..AdminField::default() },
+        AdminField {
+            name: "description",
+            label: words.description,
+            value: description,
+            rules,
+            ..AdminField::default()
+        },
         html,
     );
 }
 
 /// Adds the switches of a room that are wanted: whether it stays, whether everybody may find it,
 /// whether only members may enter.
-fn switches(form: AdminForm<'_>, [stays, public, members]: [Option<bool>; 3], html: &mut Html) {
+fn switches(words: &AdminWords, form: AdminForm<'_>, [stays, public, members]: [Option<bool>; 3], html: &mut Html) {
     let all = [
-        ("stays", "It stays when everybody has left", stays),
-        ("public", "Everybody can find it", public),
-        ("members", "Only members may enter", members),
+        ("stays", words.room_stays, stays),
+        ("public", words.room_public, public),
+        ("members", words.room_members, members),
     ];
     for (name, label, is_on) in all {
         if let Some(is_on) = is_on {
@@ -187,35 +210,39 @@ fn switches(form: AdminForm<'_>, [stays, public, members]: [Option<bool>; 3], ht
 }
 
 fn destruction(visit: &Visit, room: &Jid) -> Html {
+    let words = visit.words();
     let mut inner = Html::default();
     let form = AdminForm::begin(visit, "destroy", "column", "/room", &mut inner);
     inner.add("<input type=\"hidden\" name=\"jid\" value=\"{}\">", &[room]);
-    let label = "Reason, which those who are there are told";
+    let label = words.reason;
     form.input(AdminField { name: "reason", label, rules: "maxlength=\"500\"", ..AdminField::default() }, &mut inner);
-    let label = format!("This can't be undone. Write {room} to confirm");
+    let label = filled(words.write_to_confirm, &[room]);
     form.input(AdminField { name: "confirm", label: &label, rules: NAME_RULES, ..AdminField::default() }, &mut inner);
     let mut html = Html::of("<section class=\"card\"><details", &[]);
     html.add(if form.returned().is_some() { " open" } else { "" }, &[]);
-    html.add("><summary>Destroy the room</summary>", &[]);
+    html.add("><summary>{}</summary>", &[&words.destroy_room]);
     html.push(&inner);
-    html.add("<div><button class=\"danger\">Destroy</button></div></form></details></section>", &[]);
+    html.add("<div><button class=\"danger\">{}</button></div></form></details></section>", &[&words.destroy]);
     html
 }
 
-fn table(found: &[RoomListing]) -> Html {
+fn table(words: &AdminWords, found: &[RoomListing]) -> Html {
     let mut html = Html::of(
-        "<div class=\"scroll\"><table id=\"rooms\"><thead><tr><th>Room<th>Name<th>Kind</tr></thead><tbody>",
-        &[],
+        "<div class=\"scroll\"><table id=\"rooms\"><thead><tr><th>{}<th>{}<th>{}</tr></thead><tbody>",
+        &[&words.room, &words.name, &words.kind],
     );
     for room in found {
         html.add(
-            "<tr><td data-label=\"Room\"><a href=\"/admin/room?jid={}\">{}</a><td data-label=\"Name\">{}<td data-label=\"Kind\">{}, {}</tr>",
+            "<tr><td data-label=\"{}\"><a href=\"/admin/room?jid={}\">{}</a><td data-label=\"{}\">{}<td data-label=\"{}\">{}, {}</tr>",
             &[
+                &words.room,
                 &encode(room.room.as_str()),
                 &room.room,
+                &words.name,
                 &room.name,
-                &if room.is_public { "public" } else { "hidden" },
-                &if room.is_persistent { "stays" } else { "temporary" },
+                &words.kind,
+                &if room.is_public { words.public } else { words.hidden },
+                &if room.is_persistent { words.stays } else { words.temporary },
             ],
         );
     }
@@ -223,35 +250,49 @@ fn table(found: &[RoomListing]) -> Html {
     html
 }
 
-fn facts(jid: &Jid, room: &Described) -> Html {
+fn facts(visit: &Visit, jid: &Jid, room: &Described) -> Html {
+    let words = visit.words();
     let kind = [
-        if room.is_public { "public" } else { "hidden" },
-        if room.is_persistent { "stays when everybody has left" } else { "temporary" },
-        if room.is_members_only { "for members only" } else { "open" },
+        if room.is_public { words.public } else { words.hidden },
+        if room.is_persistent { words.stays_empty } else { words.temporary },
+        if room.is_members_only { words.members_only } else { words.open },
     ];
-    Html::of(
-        "<p><code>{}</code> <span class=\"faint\">{}; {} {}.</span></p>",
-        &[
-            jid,
-            &kind.join(", "),
-            &room.affiliations,
-            &if room.affiliations == 1 { "affiliation" } else { "affiliations" },
-        ],
-    )
+    let affiliations = visit.language.count(words.affiliations, room.affiliations as u64);
+    Html::of("<p><code>{}</code> <span class=\"faint\">{}; {}</span></p>", &[jid, &kind.join(", "), &affiliations])
+}
+
+/// Returns the name of a role or affiliation (XEP-0045 §5) in the words of a language.
+fn named<'n>(words: &AdminWords, name: &'n str) -> &'n str {
+    match name {
+        "moderator" => words.moderator,
+        "participant" => words.participant,
+        "visitor" => words.visitor,
+        "owner" => words.owner,
+        "admin" => words.admin,
+        "member" => words.member,
+        "none" => words.without_one,
+        "outcast" => words.outcast,
+        other => other,
+    }
 }
 
 fn occupants(visit: &Visit, room: &Described) -> Html {
-    let mut html = Html::of("<section class=\"card\"><h2>Occupants</h2>", &[]);
+    let words = visit.words();
+    let mut html = Html::of("<section class=\"card\"><h2>{}</h2>", &[&words.occupants]);
     if room.occupants.is_empty() {
-        html.add("<p id=\"empty\" class=\"faint\">Nobody is there.</p></section>", &[]);
+        html.add("<p id=\"empty\" class=\"faint\">{}</p></section>", &[&words.nobody_there]);
         return html;
     }
     html.add(
-        "<div class=\"scroll\"><table id=\"occupants\"><thead><tr><th>Nick<th>Role<th>Affiliation<th>Sessions</tr></thead><tbody>",
-        &[],
+        "<div class=\"scroll\"><table id=\"occupants\"><thead><tr><th>{}<th>{}<th>{}<th>{}</tr></thead><tbody>",
+        &[&words.nick, &words.role, &words.affiliation, &words.sessions],
     );
     for inside in room.occupants.iter().take(MOST_SHOWN) {
-        html.add("<tr><td data-label=\"Nick\">{}<td data-label=\"Role\">{}<td data-label=\"Affiliation\">{}<td data-label=\"Sessions\">", &[&inside.nick, &inside.role, &inside.affiliation]);
+        let (role, affiliation) = (named(words, &inside.role), named(words, &inside.affiliation));
+        html.add(
+            "<tr><td data-label=\"{}\">{}<td data-label=\"{}\">{}<td data-label=\"{}\">{}<td data-label=\"{}\">",
+            &[&words.nick, &inside.nick, &words.role, &role, &words.affiliation, &affiliation, &words.sessions],
+        );
         for session in &inside.sessions {
             match visit.domains.iter().any(|domain| domain == session.domain()) {
                 true => html.add(
@@ -263,7 +304,9 @@ fn occupants(visit: &Visit, room: &Described) -> Html {
         }
         html.add("</tr>", &[]);
     }
-    html.add("</tbody></table></div><p class=\"faint\">{} in all.</p></section>", &[&room.occupants.len()]);
+    html.add("</tbody></table></div><p class=\"faint\">", &[]);
+    html.text(words.in_all, &[&room.occupants.len()]);
+    html.add("</p></section>", &[]);
     html
 }
 

@@ -65,25 +65,35 @@ if (graphs) {
   document.addEventListener("visibilitychange", renew);
 }
 
+const words = document.body.dataset;
 const copy = document.getElementById("copy");
 if (copy && navigator.clipboard) {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "quiet";
-  button.textContent = "Copy";
+  button.textContent = words.copy;
   button.addEventListener("click", async () => {
     await navigator.clipboard.writeText(copy.textContent);
-    button.textContent = "Copied";
+    button.textContent = words.copied;
   });
   copy.after(" ", button);
 }
 
-// Times: in the reader's zone, the UTC as a title.
+// Times: in the reader's zone, the UTC as a title. Where it matters how long ago it was, or how long it takes, less than a
+// day is told as that.
+const distance = new Intl.RelativeTimeFormat(document.documentElement.lang, { numeric: "auto" });
+const away = (seconds) => {
+  const [unit, length] = Math.abs(seconds) < 60 ? ["second", 1] : Math.abs(seconds) < 3600 ? ["minute", 60] : ["hour", 3600];
+  return distance.format(Math.round(seconds / length), unit);
+};
 for (const time of document.querySelectorAll("time[datetime]")) {
   const moment = new Date(time.dateTime);
   if (Number.isNaN(moment.getTime())) continue;
-  time.title = time.textContent;
-  time.textContent = moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+  const local = moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+  const seconds = (moment - Date.now()) / 1000;
+  const isNear = time.classList.contains("away") && Math.abs(seconds) < 86400;
+  time.title = isNear ? `${local}, ${time.textContent}` : time.textContent;
+  time.textContent = isNear ? away(seconds) : local;
 }
 
 // New passwords: shown, or made up.
@@ -99,12 +109,12 @@ for (const field of document.querySelectorAll("input[data-new]")) {
     beside.append(button);
     return button;
   };
-  const show = add("Show", (button) => {
+  const show = add(words.show, (button) => {
     const isShown = field.type === "text";
     field.type = isShown ? "password" : "text";
-    button.textContent = isShown ? "Show" : "Hide";
+    button.textContent = isShown ? words.show : words.hide;
   });
-  add("Make one up", () => {
+  add(words.makeUp, () => {
     // No letters that look alike; there are 32, so that each is as likely.
     const letters = "abcdefghijkmnpqrstuvwxyz23456789";
     const random = crypto.getRandomValues(new Uint8Array(20));

@@ -8,14 +8,17 @@ use rookery_shard::report::is_of;
 use super::{FormDone, Visit, frame};
 use crate::form::encode;
 use crate::html::Html;
+use crate::language::filled;
 
 /// Returns the page with the streams of the administrator's domains.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
-    let mut html = Html::of(
-        "<h1>Servers</h1><p class=\"faint\">Streams with other servers and with components. <code>rookery s2s DOMAIN</code> says step by \
-         step what happens to reach one.</p><div class=\"scroll\"><table id=\"servers\"><thead><tr><th>Domain<th>Ours<th>Way<th>State\
-         <th>Proven by<th>Address<th>Waiting<th>Quiet<th>Last trouble<td></tr></thead><tbody>",
-        &[],
+    let w = visit.words();
+    let mut html = Html::of("<h1>{}</h1><p class=\"faint\">", &[&w.servers]);
+    html.text(w.servers_note, &[]);
+    html.add(
+        "</p><div class=\"scroll\"><table id=\"servers\" class=\"many\"><thead><tr><th>{}<th>{}<th>{}<th>{}<th>{}<th>{}<th>{}<th>{}<th>{}\
+         <td></tr></thead><tbody>",
+        &[&w.domain, &w.ours, &w.way, &w.state, &w.proven_by, &w.address, &w.waiting, &w.quiet, &w.last_trouble],
     );
     let all = streams(visit).await?;
     for report in all.iter().take(SHOWN) {
@@ -23,33 +26,44 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
         let quiet = format!("{} s", report.quiet_ms / 1000);
         let way = report.direction.name();
         html.add(
-            "<tr><td data-label=\"Domain\">{}<td data-label=\"Ours\">{}<td data-label=\"Way\">{}<td data-label=\"State\">{}\
-             <td data-label=\"Proven by\">{}<td data-label=\"Address\">{}<td data-label=\"Waiting\">{}<td data-label=\"Quiet\">{}\
-             <td data-label=\"Last trouble\">{}",
+            "<tr><td data-label=\"{}\">{}<td data-label=\"{}\">{}<td data-label=\"{}\" lang=\"en\">{}<td data-label=\"{}\" lang=\"en\">{}\
+             <td data-label=\"{}\" lang=\"en\">{}<td data-label=\"{}\">{}<td data-label=\"{}\">{}<td data-label=\"{}\">{}\
+             <td data-label=\"{}\" lang=\"en\">{}",
             &[
+                &w.domain,
                 &report.remote,
+                &w.ours,
                 &report.local,
+                &w.way,
                 &way,
+                &w.state,
                 &report.state,
+                &w.proven_by,
                 &report.security,
+                &w.address,
                 &address,
+                &w.waiting,
                 &report.waiting,
+                &w.quiet,
                 &quiet,
+                &w.last_trouble,
                 &report.trouble,
             ],
         );
         html.add("<td><form method=\"post\" action=\"/admin/servers\">", &[]);
         html.push(&frame::token(&visit.seen));
         html.add(
-            "<input type=\"hidden\" name=\"server\" value=\"{}\"><button class=\"quiet\">Close</button></form></tr>",
-            &[&report.remote],
+            "<input type=\"hidden\" name=\"server\" value=\"{}\"><button class=\"quiet\">{}</button></form></tr>",
+            &[&report.remote, &w.close],
         );
     }
     html.add("</tbody></table></div>", &[]);
     if all.is_empty() {
-        html.add("<p id=\"nobody\">There is no stream now.</p>", &[]);
+        html.add("<p id=\"nobody\">{}</p>", &[&w.no_stream]);
     } else if all.len() > SHOWN {
-        html.add("<p class=\"faint\">The first {} of {}.</p>", &[&SHOWN, &all.len()]);
+        html.add("<p class=\"faint\">", &[]);
+        html.text(w.first_of, &[&SHOWN, &all.len()]);
+        html.add("</p>", &[]);
     }
     Ok(html)
 }
@@ -64,7 +78,7 @@ pub async fn close(visit: &Visit) -> Outcome<FormDone> {
     visit.note(&domain, format!("closed {closed} streams with {remote}"));
     Ok(FormDone::new(
         format!("/servers?closed={}", encode(&remote)),
-        format!("Streams with {remote} closed: {closed}."),
+        filled(visit.words().streams_closed, &[&remote, &closed]),
     ))
 }
 

@@ -1,24 +1,28 @@
 //! Sessions of a domain: which there are, from where, and their end.
 
 use rookery_jid::Jid;
-use rookery_operations::sessions::{self, SessionInfo};
+use rookery_operations::sessions::{self, LostClient, SessionInfo};
 use rookery_operations::{Gathered, Outcome, Refusal};
 
 use super::fields::{FormAnswered, FormFault};
-use super::frame::{domain_choice, moment, token};
+use super::frame::{away, domain_choice, token};
 use super::{FormDone, Visit};
 use crate::ask::OperationAnswer;
 use crate::form::encode;
 use crate::html::Html;
+use crate::language::filled;
+use crate::words::AdminWords;
 
 /// Returns the page with the sessions of a domain.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
-    let domain = visit.domain()?;
-    let mut html = Html::of("<h1>Sessions of {}</h1>", &[&domain]);
+    let (domain, words) = (visit.domain()?, visit.words());
+    let mut html = Html::of("<h1>", &[]);
+    html.text(words.sessions_of, &[&domain]);
+    html.add("</h1>", &[]);
     if visit.domains.len() > 1 {
         html.add("<form class=\"line\" method=\"get\" action=\"/admin/sessions\">", &[]);
-        html.push(&domain_choice(&visit.domains, &domain));
-        html.add("<button>Show</button></form>", &[]);
+        html.push(&domain_choice(words, &visit.domains, &domain));
+        html.add("<button>{}</button></form>", &[&words.show]);
     }
     let after = Some(visit.value("after")).filter(|after| !after.is_empty()).and_then(|after| Jid::parse(after).ok());
     let of = domain.clone();
@@ -30,18 +34,15 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     found.truncate(PAGE);
     html.add("<section class=\"card\">", &[]);
     match found.is_empty() {
-        true => html.add("<p id=\"none\" class=\"faint\">Nobody is here.</p>", &[]),
+        true => html.add("<p id=\"none\" class=\"faint\">{}</p>", &[&words.nobody_here]),
         false => html.push(&table(visit, &found)),
     }
     if is_partial {
-        html.add(
-            "<p class=\"faint\">A part of the server has not answered in time; its sessions are missing.</p>",
-            &[],
-        );
+        html.add("<p class=\"faint\">{}</p>", &[&words.is_partial]);
     }
     if let Some(last) = found.last().filter(|_| is_cut) {
         let next = format!("?domain={}&after={}", encode(&domain), encode(last.jid.as_str()));
-        html.add("<p class=\"pager\"><a id=\"next\" href=\"/admin/sessions{}\">More</a></p>", &[&next]);
+        html.add("<p class=\"pager\"><a id=\"next\" href=\"/admin/sessions{}\">{}</a></p>", &[&next, &words.more]);
     }
     html.add("</section>", &[]);
     Ok(html)
@@ -49,7 +50,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 
 /// Ends a session.
 pub async fn end(visit: &Visit) -> FormAnswered {
-    let missing = || FormFault::from(Refusal::Missing("there is no such session".into()));
+    let missing = || FormFault::from(Refusal::Missing(visit.words().no_such_session.into()));
     let session = Jid::parse(visit.value("session")).map_err(|_| missing())?;
     if session.resource().is_none() || !visit.domains.iter().any(|domain| domain == session.domain()) {
         return Err(missing());
@@ -61,20 +62,23 @@ pub async fn end(visit: &Visit) -> FormAnswered {
         return Err(missing());
     }
     visit.note(session.domain(), format!("ended a session: {session}"));
-    Ok(FormDone::new(format!("/sessions?domain={}", encode(session.domain())), format!("{session} was ended.")))
+    Ok(FormDone::new(
+        format!("/sessions?domain={}", encode(session.domain())),
+        filled(visit.words().was_ended, &[&session]),
+    ))
 }
 
-/// Returns the state of a session in words.
-pub fn state_of(session: &SessionInfo) -> String {
-    match (session.address, session.is_available) {
-        (None, _) => "connection lost, waits for its client".to_owned(),
-        (Some(_), true) => format!("available, priority {}", session.priority),
-        (Some(_), false) => "connected".to_owned(),
-    }
+/// Returns the heads of the columns that [`connection`] and [`state`] fill, and of one more.
+pub(super) fn heads(w: &AdminWords) -> Html {
+    Html::of(
+        "<th>{}<th>{}<th>{}<th>{}<th>{}<th>{}<th class=\"number\">{}<td></tr></thead><tbody>",
+        &[&w.resource, &w.client, &w.from, &w.by, &w.connected, &w.state, &w.bytes_waiting],
+    )
 }
 
-/// Returns the cells that tell what carries the stream of a session, and since when.
-pub fn connection(session: &SessionInfo) -> Html {
+/// Returns the cells that tell who is at the other end of a session, what carries its stream, and
+/// since when.
+pub(super) fn connection(w: &AdminWords, session: &SessionInfo) -> Html {
     let name = match session.transport.as_deref() {
         None => "–",
         Some("tcp") => "TCP",
@@ -83,43 +87,61 @@ pub fn connection(session: &SessionInfo) -> Html {
         Some(other) => other,
     };
     let tls = match session.is_encrypted {
-        None => "",
-        Some(true) => ", TLS",
-        Some(false) => ", no TLS",
+        None => String::new(),
+        Some(true) => ", TLS".to_owned(),
+        Some(false) => format!(", {}", w.no_tls),
     };
-    let mut html = Html::of("<td data-label=\"By\">{}{}<td data-label=\"Connected\">", &[&name, &tls]);
+    let resource = session.jid.resource().unwrap_or_default();
+    let client = session.client.as_deref().unwrap_or("–");
+    let from = session.address.map_or_else(|| w.nowhere.to_owned(), |from| from.ip().to_canonical().to_string());
+    let mut html = Html::of(
+        "<td data-label=\"{}\"><code>{}</code><td data-label=\"{}\">{}<td data-label=\"{}\">{}<td data-label=\"{}\">{}{}\
+         <td data-label=\"{}\">",
+        &[&w.resource, &resource, &w.client, &client, &w.from, &from, &w.by, &name, &tls, &w.connected],
+    );
     match session.since_ms {
-        Some(since) => html.push(&moment(since)),
+        Some(since) => html.push(&away(since)),
         None => html.add("–", &[]),
     }
     html
 }
 
+/// Returns the cells that tell how a session is, and what waits for it.
+pub(super) fn state(w: &AdminWords, session: &SessionInfo) -> Html {
+    let mut html = Html::of("<td data-label=\"{}\">", &[&w.state]);
+    match (session.address, session.lost) {
+        (None, Some(LostClient { since_ms, until_ms })) => {
+            html.add("{} ", &[&w.is_lost]);
+            html.push(&away(since_ms));
+            html.add(", {} ", &[&w.waits_until]);
+            html.push(&away(until_ms));
+        }
+        (None, None) => html.add("{}, {}", &[&w.is_lost, &w.waits]),
+        (Some(_), _) if session.is_available => html.text(w.available, &[&session.priority]),
+        (Some(_), _) => html.add("{}", &[&w.is_connected]),
+    }
+    html.add("<td class=\"number\" data-label=\"{}\">{}", &[&w.bytes_waiting, &session.waiting_bytes]);
+    html
+}
+
 fn table(visit: &Visit, found: &[SessionInfo]) -> Html {
-    let mut html = Html::of(
-        "<div class=\"scroll\"><table id=\"sessions\"><thead><tr><th>Account<th>Resource<th>From<th>By<th>Connected<th>State\
-         <th class=\"number\">Bytes waiting<td></tr></thead><tbody>",
-        &[],
-    );
+    let words = visit.words();
+    let mut html =
+        Html::of("<div class=\"scroll\"><table id=\"sessions\" class=\"many\"><thead><tr><th>{}", &[&words.account]);
+    html.push(&heads(words));
     for session in found {
-        let resource = session.jid.resource().unwrap_or_default();
-        let from = session.address.map_or_else(|| "nowhere".to_owned(), |from| from.ip().to_canonical().to_string());
         html.add(
-            "<tr><td data-label=\"Account\"><a href=\"/admin/user?jid={}\">{}</a><td data-label=\"Resource\"><code>{}</code>\
-             <td data-label=\"From\">{}",
-            &[&encode(session.jid.bare_str()), &session.jid.bare_str(), &resource, &from],
+            "<tr><td data-label=\"{}\"><a href=\"/admin/user?jid={}\">{}</a>",
+            &[&words.account, &encode(session.jid.bare_str()), &session.jid.bare_str()],
         );
-        html.push(&connection(session));
-        html.add(
-            "<td data-label=\"State\">{}<td class=\"number\" data-label=\"Bytes waiting\">{}<td>\
-             <form method=\"post\" action=\"/admin/sessions\">",
-            &[&state_of(session), &session.waiting_bytes],
-        );
+        html.push(&connection(words, session));
+        html.push(&state(words, session));
+        html.add("<td><form method=\"post\" action=\"/admin/sessions\">", &[]);
         html.push(&token(&visit.seen));
         html.add(
             "<input type=\"hidden\" name=\"session\" value=\"{}\">\
-             <button class=\"quiet\" aria-label=\"End {}\">End</button></form></tr>",
-            &[&session.jid, &session.jid],
+             <button class=\"quiet\" aria-label=\"{}\">{}</button></form></tr>",
+            &[&session.jid, &filled(words.end_one, &[&session.jid]), &words.end],
         );
     }
     html.add("</tbody></table></div>", &[]);

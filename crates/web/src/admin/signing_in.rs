@@ -26,6 +26,7 @@ use crate::WebShared;
 use crate::ask::now_ms;
 use crate::form::value;
 use crate::html::Html;
+use crate::language::Language;
 use crate::proxy::Origin;
 use crate::reply::Body;
 
@@ -72,27 +73,30 @@ pub fn domains(shared: &WebShared) -> Vec<String> {
 /// Sends a browser to the issuer of a domain.
 pub async fn leave(
     shared: &WebShared,
+    language: Language,
     origin: Origin,
     headers: &HeaderMap,
     given: &[(String, String)],
 ) -> Response<Body> {
+    let words = language.of_administrators();
+    let refused = |words: &str| refused(language, words);
     let domain = value(given, "domain");
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let scheme = if origin.encrypted { "https" } else { "http" };
     let back = format!("{scheme}://{host}{PREFIX}{BACK}");
     let source = login::source_of(shared, domain).filter(|source| source.signs_in());
-    let (Some(source), Some(visit)) = (source, visit(back)) else { return refused("There is no such way to sign in.") };
+    let (Some(source), Some(visit)) = (source, visit(back)) else { return refused(words.no_such_way) };
     let Some(place) = source.entrance(visit.clone()).await else {
-        return refused("The issuer is away. Try again later.");
+        return refused(words.issuer_away);
     };
     let state = visit.state.clone();
     if !shared.admin.on_their_way.leave(domain, visit, now_ms()) {
-        return refused("Too many are signing in. Wait a moment.");
+        return refused(words.too_many_signing_in);
     }
     let mut response = super::see_other("");
     match HeaderValue::from_str(&place) {
         Ok(place) => drop(response.headers_mut().insert(LOCATION, place)),
-        Err(_) => return refused("The issuer is away. Try again later."),
+        Err(_) => return refused(words.issuer_away),
     }
     set_cookie(&mut response, origin, &state, LONGEST_MS / 1000);
     response
@@ -101,16 +105,19 @@ pub async fn leave(
 /// Takes a browser that comes back, and begins a visit if it is that of an administrator.
 pub async fn come_back(
     shared: &WebShared,
+    language: Language,
     origin: Origin,
     headers: &HeaderMap,
     given: &[(String, String)],
 ) -> Response<Body> {
+    let words = language.of_administrators();
+    let refused = |words: &str| refused(language, words);
     let cookie = cookie(headers).unwrap_or_default();
     let Some(traveller) = shared.admin.on_their_way.come_back(value(given, "state"), &cookie, now_ms()) else {
-        return refused("Sign in again: this took too long, or was begun in another browser.");
+        return refused(words.took_too_long);
     };
     let Traveller { domain, visit, .. } = traveller;
-    let Some(source) = login::source_of(shared, &domain) else { return refused("There is no such way to sign in.") };
+    let Some(source) = login::source_of(shared, &domain) else { return refused(words.no_such_way) };
     let judgement = match value(given, "code") {
         "" => Judgement::Bad { why: String::new() },
         code => source.redeem(code.to_owned(), visit).await,
@@ -118,12 +125,12 @@ pub async fn come_back(
     let account = match judgement {
         Judgement::Good { username, .. } => Jid::new(username.as_deref(), &domain, None).ok(),
         Judgement::Bad { .. } => None,
-        Judgement::Away => return refused("The issuer is away. Try again later."),
+        Judgement::Away => return refused(words.issuer_away),
     };
     let mark = match account.clone() {
         Some(account) => match mark(shared, account).await {
             Ok(mark) => mark,
-            Err(refusal) => return super::failed(&refusal),
+            Err(refusal) => return super::failed(language, &refusal),
         },
         None => None,
     };
@@ -132,13 +139,16 @@ pub async fn come_back(
     let begun = account.zip(mark).and_then(|(account, mark)| shared.admin.visits.begin(&account, mark, now_ms()));
     let Some(cookie) = begun else {
         note("failed to sign in");
-        return refused("You are no administrator of this server, as far as the issuer says who you are.");
+        return refused(words.no_administrator);
     };
     note("signed in");
     // A redirection would still be one of the issuer's page, with which the cookie isn't sent.
-    let main =
-        Html::of("<section class=\"card login\"><p>You are signed in. <a href=\"/admin\">Go on</a></p></section>", &[]);
-    let frame = AdminFrame { path: "/login", title: "Signed in", seen: None, notice: None, reports: 0 };
+    let main = Html::of(
+        "<section class=\"card login\"><p>{} <a href=\"/admin\">{}</a></p></section>",
+        &[&words.signed_in, &words.go_on],
+    );
+    let frame =
+        AdminFrame { language, path: "/login", title: words.signed_in_title, seen: None, notice: None, reports: 0 };
     let mut response = frame.response(StatusCode::OK, &main);
     response.headers_mut().insert("refresh", HeaderValue::from_static("0; url=/admin"));
     login::set_cookie(&mut response, origin, &cookie, "");
@@ -155,8 +165,8 @@ async fn mark(shared: &WebShared, account: Jid) -> Outcome<Option<String>> {
     Ok(credentials.as_ref().map(password_mark).filter(|_| administers))
 }
 
-fn refused(words: &str) -> Response<Body> {
-    login::page(StatusCode::UNAUTHORIZED, "", Some(words), &[])
+fn refused(language: Language, words: &str) -> Response<Body> {
+    login::page(language, StatusCode::UNAUTHORIZED, "", Some(words), &[])
 }
 
 fn visit(back: String) -> Option<SignIn> {

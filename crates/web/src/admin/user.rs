@@ -8,25 +8,27 @@ use rookery_operations::users::{self, OperationUser};
 use rookery_operations::{Outcome, Refusal};
 
 use super::fields::{AdminField, AdminForm, FormAnswered};
-use super::frame::{moment, token};
-use super::sessions::{connection, state_of};
+use super::frame::{away, token};
+use super::sessions::{connection, heads, state};
 use super::users::{NAME_RULES, NEW_PASSWORD_RULES};
 use super::{FormDone, Visit, stands_for};
 use crate::form::encode;
 use crate::html::Html;
+use crate::language::filled;
 use crate::reply::{Body, reply};
 
 /// Returns the page of an account.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
     let account = visit.address()?;
-    let user =
-        visit.shared.ask(move |world, answer| users::describe(world, account, |_, user| answer.complete(user))).await?;
+    let of = account.clone();
+    let user = visit.shared.ask(move |world, answer| users::describe(world, of, |_, user| answer.complete(user)));
+    let user = user.await.map_err(|refusal| visit.told(refusal, &account, visit.of_accounts()))?;
     let mut html = Html::of("<h1 id=\"account\">{}</h1>", &[&user.jid]);
-    html.push(&facts(&user));
+    html.push(&facts(visit, &user));
     html.push(&sessions_of(visit, &user));
     html.add("<div class=\"cards\">", &[]);
     html.push(&password(visit, &user.jid));
-    html.push(&state(visit, &user));
+    html.push(&entry(visit, &user));
     html.push(&data(visit, &user.jid));
     html.add("</div>", &[]);
     Ok(html)
@@ -42,7 +44,7 @@ pub async fn change(visit: &Visit) -> FormAnswered {
         "enable" => Ok(set_disabled(visit, &account, false, here).await?),
         "kick" => Ok(kick(visit, &account, here).await?),
         "erase" => erase(visit, &account).await,
-        _ => Err(Refusal::Impossible("the form asks for nothing that there is".into()).into()),
+        _ => Err(Refusal::Impossible(visit.words().no_such_act.into()).into()),
     }
 }
 
@@ -50,7 +52,7 @@ pub async fn change(visit: &Visit) -> FormAnswered {
 pub async fn export(visit: &Visit) -> Outcome<Response<Body>> {
     let account = visit.address()?;
     if !visit.shared.wait(visit.shared.stores.accounts.exists(account.as_ref())).await? {
-        return Err(Refusal::Missing(format!("there is no account {account}")));
+        return Err(Refusal::Missing(filled(visit.words().no_account, &[&account])));
     }
     let document = visit.shared.export(account.clone()).await?;
     visit.note(account.domain(), format!("exported an account: {account}"));
@@ -64,29 +66,28 @@ pub async fn export(visit: &Visit) -> Outcome<Response<Body>> {
 
 async fn set_password(visit: &Visit, account: &Jid, here: String) -> FormAnswered {
     let (of, password) = (account.clone(), visit.password(account.domain())?);
-    visit
+    let set = visit
         .shared
-        .ask(move |world, answer| users::set_password(world, of, password, None, |_, set| answer.complete(set)))
-        .await?;
+        .ask(move |world, answer| users::set_password(world, of, password, None, |_, set| answer.complete(set)));
+    set.await.map_err(|refusal| visit.told(refusal, account, visit.of_accounts()))?;
     if visit.seen.account == *account
         && let Some(password) = stands_for(&visit.shared, account).await?
     {
         visit.shared.admin.visits.renew(&visit.seen, password);
     }
     visit.note(account.domain(), format!("set a password: {account}"));
-    Ok(FormDone::new(here, "The new password counts, and the sessions of the account have ended."))
+    Ok(FormDone::new(here, visit.words().password_set))
 }
 
 async fn set_disabled(visit: &Visit, account: &Jid, disabled: bool, here: String) -> Outcome<FormDone> {
     is_other(visit, account)?;
     let of = account.clone();
-    visit
-        .shared
-        .ask(move |world, answer| users::set_disabled(world, of, disabled, |_, set| answer.complete(set)))
-        .await?;
+    let set =
+        visit.shared.ask(move |world, answer| users::set_disabled(world, of, disabled, |_, set| answer.complete(set)));
+    set.await.map_err(|refusal| visit.told(refusal, account, visit.of_accounts()))?;
     let (act, words) = match disabled {
-        true => ("disabled an account", "The account is disabled."),
-        false => ("re-enabled an account", "The account can be used again."),
+        true => ("disabled an account", visit.words().is_disabled),
+        false => ("re-enabled an account", visit.words().is_enabled),
     };
     visit.note(account.domain(), format!("{act}: {account}"));
     Ok(FormDone::new(here, words))
@@ -97,76 +98,75 @@ async fn kick(visit: &Visit, account: &Jid, here: String) -> Outcome<FormDone> {
     let address = match visit.value("resource") {
         "" => account.clone(),
         resource => Jid::new(account.local(), account.domain(), Some(resource))
-            .map_err(|_| Refusal::Missing("there is no such session".into()))?,
+            .map_err(|_| Refusal::Missing(visit.words().no_such_session.into()))?,
     };
     let of = address.clone();
     let ended =
         visit.shared.ask(move |world, answer| sessions::end(world, of, |_, ended| answer.complete(ended))).await?;
     visit.note(account.domain(), format!("ended {ended} sessions: {address}"));
-    Ok(FormDone::new(
-        here,
-        if ended == 1 { "1 session was ended.".to_owned() } else { format!("{ended} sessions were ended.") },
-    ))
+    Ok(FormDone::new(here, visit.language.count(visit.words().sessions_ended, ended as u64)))
 }
 
 async fn erase(visit: &Visit, account: &Jid) -> FormAnswered {
     is_other(visit, account)?;
     visit.is_sure(account)?;
     let of = account.clone();
-    visit.shared.ask(move |world, answer| users::remove(world, of, |_, removed| answer.complete(removed))).await?;
+    let removed =
+        visit.shared.ask(move |world, answer| users::remove(world, of, |_, removed| answer.complete(removed)));
+    removed.await.map_err(|refusal| visit.told(refusal, account, visit.of_accounts()))?;
     visit.note(account.domain(), format!("deleted an account: {account}"));
-    Ok(FormDone::new(format!("/users?domain={}", encode(account.domain())), format!("{account} was erased.")))
+    Ok(FormDone::new(
+        format!("/users?domain={}", encode(account.domain())),
+        filled(visit.words().was_erased, &[account]),
+    ))
 }
 
 /// Administrators don't lock themselves out.
 fn is_other(visit: &Visit, account: &Jid) -> Outcome<()> {
     match *account == visit.seen.account {
-        true => Err(Refusal::Impossible("nothing was done: administrators can't do that to themselves".into())),
+        true => Err(Refusal::Impossible(visit.words().not_yourself.into())),
         false => Ok(()),
     }
 }
 
-fn facts(user: &OperationUser) -> Html {
-    let (class, state) = if user.is_disabled { ("tag off", "disabled") } else { ("tag on", "enabled") };
+fn facts(visit: &Visit, user: &OperationUser) -> Html {
+    let words = visit.words();
+    let (class, state) = if user.is_disabled { ("tag off", words.disabled) } else { ("tag on", words.enabled) };
     let mut html = Html::of("<p><span id=\"state\" class=\"{}\">{}</span> ", &[&class, &state]);
     if user.is_admin {
-        html.add("<span id=\"is-admin\" class=\"tag\">administrator</span> ", &[]);
+        html.add("<span id=\"is-admin\" class=\"tag\">{}</span> ", &[&words.administrator]);
     }
     let is_connected = user.sessions.iter().any(|session| session.address.is_some());
     let seen = match (user.sessions.is_empty(), user.last_seen_ms) {
-        (false, _) if is_connected => "here now".to_owned(),
-        (false, _) => "connection lost".to_owned(),
-        (true, Some(_)) => "last here ".to_owned(),
-        (true, None) => "never here".to_owned(),
+        (false, _) if is_connected => words.here_now.to_owned(),
+        (false, _) => words.connection_lost.to_owned(),
+        (true, Some(_)) => format!("{} ", words.last_here),
+        (true, None) => words.never_here.to_owned(),
     };
-    html.add(
-        "<span class=\"faint\">{} {}, <span id=\"last-seen\">{}",
-        &[&user.contacts, &if user.contacts == 1 { "contact" } else { "contacts" }, &seen],
-    );
+    let contacts = visit.language.count(words.contacts, user.contacts as u64);
+    html.add("<span class=\"faint\">{}, <span id=\"last-seen\">{}", &[&contacts, &seen]);
     if let (true, Some(unix_ms)) = (user.sessions.is_empty(), user.last_seen_ms) {
-        html.push(&moment(unix_ms));
+        html.push(&away(unix_ms));
     }
     html.add("</span></span></p>", &[]);
     html
 }
 
 fn sessions_of(visit: &Visit, user: &OperationUser) -> Html {
-    let mut html = Html::of("<section class=\"card\"><h2>Sessions</h2>", &[]);
+    let words = visit.words();
+    let mut html = Html::of("<section class=\"card\"><h2>{}</h2>", &[&words.sessions]);
     if user.sessions.is_empty() {
-        html.add("<p id=\"no-sessions\" class=\"faint\">None.</p></section>", &[]);
+        html.add("<p id=\"no-sessions\" class=\"faint\">{}</p></section>", &[&words.none]);
         return html;
     }
-    html.add(
-        "<div class=\"scroll\"><table id=\"sessions\"><thead><tr><th>Resource<th>From<th>By<th>Connected<th>State\
-         <th class=\"number\">Bytes waiting<td></tr></thead><tbody>",
-        &[],
-    );
+    html.add("<div class=\"scroll\"><table id=\"sessions\" class=\"many\"><thead><tr>", &[]);
+    html.push(&heads(words));
     for session in &user.sessions {
         html.push(&line(visit, &user.jid, session));
     }
     html.add("</tbody></table></div>", &[]);
     if user.sessions.len() > 1 {
-        html.push(&act(visit, &user.jid, "kick", "kick-all", "End all", "quiet"));
+        html.push(&act(visit, &user.jid, "kick", "kick-all", words.end_all, "quiet"));
     }
     html.add("</section>", &[]);
     html
@@ -174,55 +174,53 @@ fn sessions_of(visit: &Visit, user: &OperationUser) -> Html {
 
 fn line(visit: &Visit, account: &Jid, session: &SessionInfo) -> Html {
     let resource = session.jid.resource().unwrap_or_default();
-    let from = session.address.map_or_else(|| "nowhere".to_owned(), |from| from.ip().to_canonical().to_string());
-    let mut html =
-        Html::of("<tr><td data-label=\"Resource\"><code>{}</code><td data-label=\"From\">{}", &[&resource, &from]);
-    html.push(&connection(session));
-    html.add(
-        "<td data-label=\"State\">{}<td class=\"number\" data-label=\"Bytes waiting\">{}<td>\
-         <form method=\"post\" action=\"/admin/user\">",
-        &[&state_of(session), &session.waiting_bytes],
-    );
+    let mut html = Html::of("<tr>", &[]);
+    html.push(&connection(visit.words(), session));
+    html.push(&state(visit.words(), session));
+    html.add("<td><form method=\"post\" action=\"/admin/user\">", &[]);
     html.push(&token(&visit.seen));
     html.add(
         "<input type=\"hidden\" name=\"jid\" value=\"{}\"><input type=\"hidden\" name=\"resource\" value=\"{}\">\
-         <button class=\"quiet\" name=\"act\" value=\"kick\">End</button></form></tr>",
-        &[account, &resource],
+         <button class=\"quiet\" name=\"act\" value=\"kick\">{}</button></form></tr>",
+        &[account, &resource, &visit.words().end],
     );
     html
 }
 
 fn password(visit: &Visit, account: &Jid) -> Html {
-    let mut html = Html::of("<section class=\"card\"><h2>Password</h2>", &[]);
+    let words = visit.words();
+    let mut html = Html::of("<section class=\"card\"><h2>{}</h2>", &[&words.password]);
     let form = AdminForm::begin(visit, "set-password", "column", "/user", &mut html);
     html.add("<input type=\"hidden\" name=\"jid\" value=\"{}\">", &[account]);
-    let hint = format!("{} characters at least; all sessions of the account end", visit.least(account.domain()));
+    let least = visit.language.count(words.characters_least, visit.least(account.domain()));
+    let hint = format!("{least}; {}", words.sessions_end);
     let password = AdminField {
         name: "password",
-        label: "New password",
+        label: words.new_password,
         hint: &hint,
         rules: NEW_PASSWORD_RULES,
         ..AdminField::default()
     };
     form.input(password, &mut html);
     html.add(
-        "<div><button name=\"act\" value=\"password\">Set</button></div></form>\
-         <p class=\"faint\">Or send them a link: <a href=\"/admin/invitations?jid={}\">Invitations</a>.</p></section>",
-        &[&encode(account.as_str())],
+        "<div><button name=\"act\" value=\"password\">{}</button></div></form>\
+         <p class=\"faint\">{} <a href=\"/admin/invitations?jid={}\">{}</a>.</p></section>",
+        &[&words.set, &words.or_send_link, &encode(account.as_str()), &words.invitations],
     );
     html
 }
 
-fn state(visit: &Visit, user: &OperationUser) -> Html {
-    let mut html = Html::of("<section class=\"card\"><h2>Access</h2>", &[]);
+fn entry(visit: &Visit, user: &OperationUser) -> Html {
+    let words = visit.words();
+    let mut html = Html::of("<section class=\"card\"><h2>{}</h2>", &[&words.access]);
     match user.is_disabled {
         true => {
-            html.add("<p>Nobody can log in to this account.</p>", &[]);
-            html.push(&act(visit, &user.jid, "enable", "enable", "Enable", ""));
+            html.add("<p>{}</p>", &[&words.nobody_logs_in]);
+            html.push(&act(visit, &user.jid, "enable", "enable", words.enable, ""));
         }
         false => {
-            html.add("<p>A disabled account keeps everything; its sessions end and nobody can log in.</p>", &[]);
-            html.push(&act(visit, &user.jid, "disable", "disable", "Disable", "quiet"));
+            html.add("<p>{}</p>", &[&words.disabled_keeps]);
+            html.push(&act(visit, &user.jid, "disable", "disable", words.disable, "quiet"));
         }
     }
     html.add("</section>", &[]);
@@ -230,27 +228,26 @@ fn state(visit: &Visit, user: &OperationUser) -> Html {
 }
 
 fn data(visit: &Visit, account: &Jid) -> Html {
-    let mut html = Html::of(
-        "<section class=\"card\"><h2>Data</h2><p>The export has all that is kept, the keys of the password included (XEP-0227).</p>",
-        &[],
-    );
-    html.push(&act(visit, account, "export", "export", "Export", "quiet"));
+    let words = visit.words();
+    let mut html = Html::of("<section class=\"card\"><h2>{}</h2><p>{}</p>", &[&words.data, &words.export_has]);
+    html.push(&act(visit, account, "export", "export", words.export, "quiet"));
     html.push(&erasure(visit, account));
     html.add("</section>", &[]);
     html
 }
 
 fn erasure(visit: &Visit, account: &Jid) -> Html {
+    let words = visit.words();
     let mut inner = Html::default();
     let form = AdminForm::begin(visit, "erase", "column", "/user", &mut inner);
     inner.add("<input type=\"hidden\" name=\"jid\" value=\"{}\">", &[account]);
-    let label = format!("This can't be undone. Write {account} to confirm");
+    let label = filled(words.write_to_confirm, &[account]);
     form.input(AdminField { name: "confirm", label: &label, rules: NAME_RULES, ..AdminField::default() }, &mut inner);
     let mut html = Html::of("<details", &[]);
     html.add(if form.returned().is_some() { " open" } else { "" }, &[]);
-    html.add("><summary>Erase the account</summary>", &[]);
+    html.add("><summary>{}</summary>", &[&words.erase_account]);
     html.push(&inner);
-    html.add("<button class=\"danger\" name=\"act\" value=\"erase\">Erase</button></form></details>", &[]);
+    html.add("<button class=\"danger\" name=\"act\" value=\"erase\">{}</button></form></details>", &[&words.erase]);
     html
 }
 

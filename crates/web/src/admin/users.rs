@@ -8,12 +8,15 @@ use rookery_operations::{Outcome, sessions, users};
 use rookery_store::{Browse, Browsed, Choice, Only, Order};
 
 use super::fields::{AdminField, AdminForm, FormAnswered, RefusedField};
-use super::frame::{domain_choice, moment};
+use super::frame::{away, domain_choice, moment};
 use super::graph::bytes;
+use super::outcome::RefusalWords;
 use super::{FormDone, Visit, chosen};
 use crate::form::encode;
 use crate::html::Html;
+use crate::language::filled;
 use crate::reply::{Body, reply};
+use crate::words::AdminWords;
 
 /// Returns the page with the accounts of a domain, and the form for a new one.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
@@ -26,22 +29,25 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
         .shared
         .ask(move |world, answer| sessions::connected(world, shown, |_, here| answer.complete(Ok(here))))
         .await?;
-    let mut html = Html::of("<h1>Users of {}</h1>", &[&domain]);
+    let words = visit.words();
+    let mut html = Html::of("<h1>", &[]);
+    html.text(words.users_of, &[&domain]);
+    html.add("</h1>", &[]);
     html.push(&new(visit, &domain));
     html.push(&find(visit, &domain, &asked));
     html.add("<section class=\"card\">", &[]);
     match accounts.is_empty() {
-        true => html.add("<p id=\"none\" class=\"faint\">There is no such account.</p>", &[]),
+        true => html.add("<p id=\"none\" class=\"faint\">{}</p>", &[&words.no_such_account]),
         false => {
             let from = asked.skip.to_string();
             let part =
                 [("domain", &*domain), ("search", asked.search), ("only", asked.only.0), ("order", asked.order.0)];
             html.push(&chosen::begin(visit, &[&part[..], &[("from", &from)]].concat()));
-            html.push(&table(&accounts, &here));
-            html.push(&chosen::end());
+            html.push(&table(visit, &accounts, &here));
+            html.push(&chosen::end(words));
         }
     }
-    html.push(&pager(&domain, &asked, total, accounts.len()));
+    html.push(&pager(visit, &domain, &asked, total, accounts.len()));
     html.add("</section>", &[]);
     Ok(html)
 }
@@ -89,14 +95,18 @@ pub async fn change(visit: &Visit) -> FormAnswered {
 async fn add(visit: &Visit) -> FormAnswered {
     let domain = visit.domain().at("domain")?;
     let name = own_name(visit.value("name").trim(), &domain);
-    let account = users::address(&visit.shared.settings().hub, name, &domain).at("name")?;
+    let words = visit.words();
+    let refused = RefusalWords { missing: words.no_such_domain, impossible: words.name_impossible };
+    let account = users::address(&visit.shared.settings().hub, name, &domain);
+    let account = account.map_err(|refusal| visit.told(refusal, &name, refused)).at("name")?;
     let (made, password) = (account.clone(), visit.password(&domain)?);
     let added =
         visit.shared.ask(move |world, answer| users::add(world, made, password, |_, added| answer.complete(added)));
-    let has_rights = added.await.at("name")?;
+    let has_rights = added.await.map_err(|refusal| visit.told(refusal, &account, visit.of_accounts())).at("name")?;
     visit.note(&domain, format!("created an account: {account}"));
-    let more = if has_rights { " Its name was given rights before there was an account." } else { "" };
-    Ok(FormDone::new(format!("/user?jid={}", encode(account.as_str())), format!("{account} was created.{more}")))
+    let created = filled(words.was_created, &[&account]);
+    let said = if has_rights { format!("{created} {}", words.had_rights) } else { created };
+    Ok(FormDone::new(format!("/user?jid={}", encode(account.as_str())), said))
 }
 
 /// Returns the localpart of what people write as the name of an account: that, or its address.
@@ -110,8 +120,8 @@ fn own_name<'a>(written: &'a str, domain: &str) -> &'a str {
 /// The part of the list that a request asks for.
 struct AskedPage<'a> {
     search: &'a str,
-    only: &'static (&'static str, &'static str, Only),
-    order: &'static (&'static str, &'static str, Order),
+    only: &'static (&'static str, AccountsWord, Only),
+    order: &'static (&'static str, AccountsWord, Order),
     skip: usize,
 }
 
@@ -144,22 +154,23 @@ impl<'a> AskedPage<'a> {
 }
 
 fn find(visit: &Visit, domain: &str, asked: &AskedPage<'_>) -> Html {
+    let words = visit.words();
     let mut html =
         Html::of("<form id=\"find\" class=\"line\" method=\"get\" action=\"/admin/users\" role=\"search\">", &[]);
-    html.push(&domain_choice(&visit.domains, domain));
+    html.push(&domain_choice(words, &visit.domains, domain));
     html.add(
-        "<label>Name contains <input id=\"search\" name=\"search\" type=\"search\" value=\"{}\" autocapitalize=\"none\"></label>",
-        &[&asked.search],
+        "<label>{} <input id=\"search\" name=\"search\" type=\"search\" value=\"{}\" autocapitalize=\"none\"></label>",
+        &[&words.name_contains, &asked.search],
     );
-    html.add("<label>Show <select name=\"only\">", &[]);
+    html.add("<label>{} <select name=\"only\">", &[&words.show_only]);
     for (name, label, _) in &ONLY {
-        html.push(&option(name, label, asked.only.0));
+        html.push(&option(name, label(words), asked.only.0));
     }
-    html.add("</select></label><label>Order <select name=\"order\">", &[]);
+    html.add("</select></label><label>{} <select name=\"order\">", &[&words.order]);
     for (name, label, _) in &ORDERS {
-        html.push(&option(name, label, asked.order.0));
+        html.push(&option(name, label(words), asked.order.0));
     }
-    html.add("</select></label><button>Find</button></form>", &[]);
+    html.add("</select></label><button>{}</button></form>", &[&words.find]);
     html
 }
 
@@ -170,77 +181,76 @@ fn option(name: &str, label: &str, chosen: &str) -> Html {
     }
 }
 
-fn table(accounts: &[Browse], here: &[Jid]) -> Html {
+fn table(visit: &Visit, accounts: &[Browse], here: &[Jid]) -> Html {
+    let words = visit.words();
     let mut html = Html::of(
-        "<div class=\"scroll\"><table id=\"users\"><thead><tr><td><th>Account<th>Last seen<th>Created\
-         <th class=\"number\">Storage<th>State</tr></thead><tbody>",
-        &[],
+        "<div class=\"scroll\"><table id=\"users\"><thead><tr><td><th>{}<th>{}<th>{}<th class=\"number\">{}<th>{}</tr></thead><tbody>",
+        &[&words.account, &words.last_seen, &words.created, &words.storage, &words.state],
     );
     for account in accounts {
         html.add("<tr>", &[]);
-        html.push(&chosen::tick(&account.jid));
+        html.push(&chosen::tick(words, &account.jid));
         html.add(
-            "<td data-label=\"Account\"><a href=\"/admin/user?jid={}\">{}</a>",
-            &[&encode(account.jid.as_str()), &account.jid],
+            "<td data-label=\"{}\"><a href=\"/admin/user?jid={}\">{}</a><td data-label=\"{}\" class=\"when\">",
+            &[&words.account, &encode(account.jid.as_str()), &account.jid, &words.last_seen],
         );
         match (here.contains(&account.jid), account.last_seen_ms) {
-            (true, _) => html.add("<td data-label=\"Last seen\"><span class=\"tag on\">online</span>", &[]),
-            (false, Some(unix_ms)) => {
-                html.add("<td data-label=\"Last seen\" class=\"when\">", &[]);
-                html.push(&moment(unix_ms));
-            }
-            (false, None) => html.add("<td data-label=\"Last seen\"><span class=\"faint\">never</span>", &[]),
+            (true, _) => html.add("<span class=\"tag on\">{}</span>", &[&words.online]),
+            (false, Some(unix_ms)) => html.push(&away(unix_ms)),
+            (false, None) => html.add("<span class=\"faint\">{}</span>", &[&words.never]),
         }
-        html.add("<td data-label=\"Created\" class=\"when\">", &[]);
+        html.add("<td data-label=\"{}\" class=\"when\">", &[&words.created]);
         match account.created_ms {
             Some(unix_ms) => html.push(&moment(unix_ms)),
-            None => html.add("<span class=\"faint\">unknown</span>", &[]),
+            None => html.add("<span class=\"faint\">{}</span>", &[&words.unknown]),
         }
-        html.add("<td data-label=\"Storage\" class=\"number\">{}", &[&bytes(account.bytes as f64)]);
+        let stored = visit.language.amount(&bytes(account.bytes as f64));
+        html.add("<td data-label=\"{}\" class=\"number\">{}", &[&words.storage, &stored]);
         match account.is_disabled {
-            true => html.add("<td data-label=\"State\"><span class=\"tag off\">disabled</span></tr>", &[]),
+            true => html
+                .add("<td data-label=\"{}\"><span class=\"tag off\">{}</span></tr>", &[&words.state, &words.disabled]),
             false => html.add("<td></tr>", &[]),
         }
     }
-    html.add("</tbody></table></div><p class=\"faint\">Storage: archive, files and messages that wait.</p>", &[]);
+    html.add("</tbody></table></div><p class=\"faint\">{}</p>", &[&words.storage_hint]);
     html
 }
 
-fn pager(domain: &str, asked: &AskedPage<'_>, total: u64, shown: usize) -> Html {
+fn pager(visit: &Visit, domain: &str, asked: &AskedPage<'_>, total: u64, shown: usize) -> Html {
     let last = asked.skip + shown;
-    let accounts = if total == 1 { "account" } else { "accounts" };
-    let mut html = match shown {
-        0 => Html::of("<p id=\"range\" class=\"faint\">0 of {} {}.</p>", &[&total, &accounts]),
-        _ => Html::of(
-            "<p id=\"range\" class=\"faint\">{}–{} of {} {}.</p>",
-            &[&(asked.skip + 1), &last, &total, &accounts],
-        ),
-    };
-    html.add("<p class=\"pager\">", &[]);
+    let (words, language) = (visit.words(), visit.language);
+    let mut html = Html::of("<p id=\"range\" class=\"faint\">", &[]);
+    match shown {
+        0 => html.text(language.plural(words.none_of_accounts, total), &[&total]),
+        _ => html.text(language.plural(words.some_accounts, total), &[&(asked.skip + 1), &last, &total]),
+    }
+    html.add("</p><p class=\"pager\">", &[]);
     if asked.skip > 0 {
         let back = asked.address(domain, asked.skip.saturating_sub(PAGE));
-        html.add("<a id=\"back\" href=\"{}\">Back</a>", &[&back]);
+        html.add("<a id=\"back\" href=\"{}\">{}</a>", &[&back, &words.back]);
     }
     if (last as u64) < total && shown > 0 {
-        html.add("<a id=\"next\" href=\"{}\">More</a>", &[&asked.address(domain, last)]);
+        html.add("<a id=\"next\" href=\"{}\">{}</a>", &[&asked.address(domain, last), &words.more]);
     }
     if total > 0 {
-        html.add("<a id=\"csv\" href=\"/admin/users.csv?{}\" download>All of them as CSV</a>", &[&asked.query(domain)]);
+        let query = asked.query(domain);
+        html.add("<a id=\"csv\" href=\"/admin/users.csv?{}\" download>{}</a>", &[&query, &words.as_csv]);
     }
     html.add("</p>", &[]);
     html
 }
 
 fn new(visit: &Visit, domain: &str) -> Html {
+    let words = visit.words();
     let mut form_html = Html::default();
     let form = AdminForm::begin(visit, "new-user", "line", "/users", &mut form_html);
     form.domain(domain, &mut form_html);
-    let name = AdminField { name: "name", label: "Name", rules: NAME_RULES, ..AdminField::default() };
+    let name = AdminField { name: "name", label: words.name, rules: NAME_RULES, ..AdminField::default() };
     form.input(name, &mut form_html);
-    let hint = format!("{} characters at least", visit.least(domain));
+    let hint = visit.language.count(words.characters_least, visit.least(domain));
     let password = AdminField {
         name: "password",
-        label: "Password",
+        label: words.password,
         hint: &hint,
         rules: NEW_PASSWORD_RULES,
         ..AdminField::default()
@@ -249,25 +259,28 @@ fn new(visit: &Visit, domain: &str) -> Html {
     let is_open = if form.returned().is_some() { " open" } else { "" };
     let mut html = Html::of("<details id=\"new\" class=\"card\"", &[]);
     html.add(is_open, &[]);
-    html.add("><summary>New account</summary>", &[]);
+    html.add("><summary>{}</summary>", &[&words.new_account]);
     html.push(&form_html);
-    html.add("<button id=\"create\">Create</button></form></details>", &[]);
+    html.add("<button id=\"create\">{}</button></form></details>", &[&words.create]);
     html
 }
 
+/// The name of a choice, in a language.
+type AccountsWord = fn(&AdminWords) -> &'static str;
+
 /// The kinds of accounts that can be shown: as requests name them, and in words.
-const ONLY: [(&str, &str, Only); 3] = [
-    ("all", "all accounts", Only::All),
-    ("disabled", "disabled accounts", Only::Disabled),
-    ("never", "accounts never seen", Only::NeverSeen),
+const ONLY: [(&str, AccountsWord, Only); 3] = [
+    ("all", |words| words.all_accounts, Only::All),
+    ("disabled", |words| words.disabled_accounts, Only::Disabled),
+    ("never", |words| words.never_seen, Only::NeverSeen),
 ];
 /// The orders, in the same way.
-const ORDERS: [(&str, &str, Order); 5] = [
-    ("name", "by name", Order::Name),
-    ("newest", "last seen first", Order::Newest),
-    ("oldest", "longest away first", Order::Oldest),
-    ("youngest", "newest accounts first", Order::Youngest),
-    ("largest", "most storage first", Order::Largest),
+const ORDERS: [(&str, AccountsWord, Order); 5] = [
+    ("name", |words| words.by_name, Order::Name),
+    ("newest", |words| words.seen_first, Order::Newest),
+    ("oldest", |words| words.away_first, Order::Oldest),
+    ("youngest", |words| words.young_first, Order::Youngest),
+    ("largest", |words| words.large_first, Order::Largest),
 ];
 /// Accounts that a file has at most, and those that are read at a time.
 const MOST_EXPORTED: usize = 200_000;

@@ -30,6 +30,8 @@ pub struct Notice {
     pub words: String,
     /// A text for the visitor to copy, such as a link.
     pub copy: Option<String>,
+    /// The address (`mailto:`) that begins a mail with it.
+    pub mail: Option<String>,
     /// The form that was refused.
     pub(crate) returned: Option<Returned>,
 }
@@ -238,7 +240,7 @@ mod tests {
         let visits = AdminVisits::default();
         let cookie = visits.begin(&account("a"), String::new(), 0).unwrap();
         let seen = visits.find(&cookie, 0).unwrap();
-        visits.notice(&seen, Notice { is_error: false, words: "done".into(), copy: None, returned: None });
+        visits.notice(&seen, Notice { is_error: false, words: "done".into(), copy: None, mail: None, returned: None });
         assert_eq!(visits.take_notice(&seen).unwrap().words, "done");
         assert_eq!(visits.take_notice(&seen), None);
     }

@@ -8,9 +8,10 @@ use rookery_shard::ShardCensus;
 
 use super::Visit;
 use crate::ask::now_ms;
-use crate::doctor::finding::{self, DoctorFinding, Grade, HOUR_MS};
-use crate::health::Space;
+use crate::doctor::finding::{self, DoctorFact, DoctorFinding, Grade, HOUR_MS};
+use crate::health::{ShownBytes, Space};
 use crate::html::Html;
+use crate::language::{Language, filled};
 
 /// Returns the line that says whether all is well.
 pub fn strip(visit: &Visit, census: &ShardCensus, space: Option<Space>) -> Html {
@@ -26,7 +27,7 @@ pub fn strip(visit: &Visit, census: &ShardCensus, space: Option<Space>) -> Html 
     if is_of_server {
         found.extend(space.map(finding::disk));
         found.push(finding::refusals(census));
-        found.extend(settings.restart.iter().map(|words| finding::restart(words)));
+        found.extend(settings.restart.iter().map(finding::restart));
     }
     let logins = visit.shared.logins.recent(&visit.domains, usize::MAX);
     let since = now.saturating_sub(HOUR_MS);
@@ -36,21 +37,47 @@ pub fn strip(visit: &Visit, census: &ShardCensus, space: Option<Space>) -> Html 
     found.retain(|finding| finding.grade > Grade::Fine);
     // What hurts already stands first.
     found.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
-    html(&found)
+    html(visit.language, &found)
 }
 
-fn html(found: &[DoctorFinding]) -> Html {
+fn html(language: Language, found: &[DoctorFinding]) -> Html {
+    let words = language.of_administrators();
     if found.is_empty() {
-        return Html::of("<p id=\"well\" class=\"notice good\"><strong>All is well.</strong></p>", &[]);
+        return Html::of("<p id=\"well\" class=\"notice good\"><strong>{}</strong></p>", &[&words.all_well]);
     }
     let is_urgent = found.iter().any(|finding| finding.grade == Grade::Urgent);
     let class = if is_urgent { "notice bad" } else { "notice warn" };
-    let mut html = Html::of("<section id=\"to-do\" class=\"{}\"><h2>To do</h2><ul>", &[&class]);
+    let mut html = Html::of("<section id=\"to-do\" class=\"{}\"><h2>{}</h2><ul>", &[&class, &words.to_do]);
     for finding in found {
-        html.add("<li>{}</li>", &[&finding.words()]);
+        html.add("<li>", &[]);
+        html.prose(&said(language, finding));
+        html.add("</li>", &[]);
     }
     html.add("</ul></section>", &[]);
     html
+}
+
+/// Returns what is so and what to do, in a language.
+fn said(language: Language, finding: &DoctorFinding) -> String {
+    let words = language.of_administrators();
+    let plural = |text, count| language.plural(text, count);
+    let amount = |bytes: u64| language.amount(&ShownBytes(bytes).to_string());
+    match &finding.fact {
+        None => finding.words(),
+        Some(DoctorFact::DiskLow(space)) => {
+            filled(words.disk_nearly_full, &[&amount(space.free), &amount(space.total)])
+        }
+        Some(DoctorFact::DiskFull(space)) => filled(words.disk_full, &[&amount(space.free), &amount(space.total)]),
+        Some(DoctorFact::CertificateEnded(domain)) => filled(words.certificate_ended, &[domain]),
+        Some(DoctorFact::CertificateEnds(domain, days)) => {
+            filled(plural(words.certificate_ends, *days), &[domain, days])
+        }
+        Some(DoctorFact::Refused(count)) => language.count(words.store_refused, *count),
+        Some(DoctorFact::Missing(count)) => language.count(words.archive_lacks, *count),
+        Some(DoctorFact::Reports(count)) => language.count(words.reports_wait, *count),
+        Some(DoctorFact::Guesses(all, most, worst)) => filled(words.logins_fail, &[all, most, worst]),
+        Some(DoctorFact::Restart(changed)) => filled(words.restart_needed, &[&changed.0]),
+    }
 }
 
 #[cfg(test)]
@@ -59,9 +86,16 @@ mod tests {
 
     #[test]
     fn nothing_to_do_is_said() {
-        assert!(html(&[]).into_text().contains("All is well."));
+        assert!(html(Language::English, &[]).into_text().contains("All is well."));
         let finding = DoctorFinding::wrong(Grade::Urgent, "disk", "a <b>".into(), "", "c");
-        let shown = html(&[finding]).into_text();
+        let shown = html(Language::English, &[finding]).into_text();
+        let ends = finding::certificate("a.example", 5 * 24 * HOUR_MS, 0);
+        let shown_in = |language| html(language, std::slice::from_ref(&ends)).into_text();
+        assert!(shown_in(Language::English).contains("<li>The certificate of a.example ends in 5 days. Renew it, or"));
+        assert!(
+            shown_in(Language::German)
+                .contains("<h2>Zu tun</h2><ul><li>Das Zertifikat von a.example endet in 5 Tagen.")
+        );
         assert!(shown.contains("notice bad") && shown.contains("<li>a &lt;b&gt; c</li>"), "{shown}");
     }
 }

@@ -3,13 +3,15 @@
 use std::path::Path;
 
 use rookery_base::date;
-use rookery_operations::Refusal;
+use rookery_jid::Jid;
+use rookery_operations::{Refusal, reach};
 use rookery_shard::{Report, ShardCensus};
 use serde_json::{Value, json};
 
 use super::call::{ApiCall, ApiReply};
 use super::problem::Problem;
 use crate::ServedCertificate;
+use crate::ask::OperationAnswer;
 use crate::comparison::{ChangedValue, ComparedValues};
 use crate::health::{self, DiskFill, Space};
 
@@ -34,7 +36,7 @@ pub(super) async fn status(call: ApiCall) -> Result<ApiReply, Problem> {
         "connections": connections,
         "certificates": certificates,
         "disk": disk(&instance.folder),
-        "restart": settings.restart,
+        "restart": settings.restart.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })))
 }
 
@@ -71,6 +73,18 @@ pub(super) async fn streams(call: ApiCall) -> Result<ApiReply, Problem> {
     let all = tokio::task::spawn_blocking(move || door.servers()).await.map_err(|_| Refusal::Late)?;
     let items: Vec<_> = all.iter().map(stream).collect();
     Ok(ApiReply::json(&json!({ "items": items, "next": null })))
+}
+
+pub(super) async fn ping(call: ApiCall) -> Result<ApiReply, Problem> {
+    call.may_all()?;
+    let missing = |_| Problem::missing("there is no such server");
+    let server = Jid::new(None, call.variable(0), None).map_err(missing)?;
+    let from = call.shared.settings().hub.default_domain().to_owned();
+    let work = move |world: &mut _, answer: OperationAnswer<_>| {
+        reach::ping(world, &from, &server, |_, reached| answer.complete(Ok(reached)));
+    };
+    let reached = call.shared.ask(work).await?;
+    Ok(ApiReply::json(&json!({ "answered": reached.is_ok(), "condition": reached.err() })))
 }
 
 pub(super) async fn close_streams(call: ApiCall) -> Result<ApiReply, Problem> {

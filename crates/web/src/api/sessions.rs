@@ -72,6 +72,9 @@ pub(super) fn session(info: &SessionInfo) -> Value {
         "connected": info.since_ms.map(date::timestamp),
         "available": info.is_available,
         "priority": info.priority,
+        "client": info.client,
+        "lost": info.lost.map(|lost| date::timestamp(lost.since_ms)),
+        "waits_until": info.lost.map(|lost| date::timestamp(lost.until_ms)),
         "waiting_bytes": info.waiting_bytes,
     })
 }

@@ -16,6 +16,7 @@ use tokio::time::sleep;
 
 use crate::api::top::threads;
 use crate::ask::{OperationAnswer, now_ms};
+use crate::comparison::ChangedKey;
 use crate::doctor::finding::HOUR_MS;
 use crate::health::Space;
 use crate::machine::{ProcessReadings, files};
@@ -49,7 +50,7 @@ pub(crate) struct DoctorFacts {
     pub failed_logins: Vec<IpAddr>,
     pub reports: usize,
     /// The changes that wait for a restart.
-    pub restart: Vec<String>,
+    pub restart: Vec<ChangedKey>,
 }
 
 /// The work of a shard, per second.

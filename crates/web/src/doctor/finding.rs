@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use rookery_shard::ShardCensus;
 
+use crate::comparison::ChangedKey;
 use crate::health::{DiskFill, Space};
 
 /// A judgement.
@@ -21,6 +22,31 @@ pub(crate) struct DoctorFinding {
     pub why: String,
     /// A sentence that says what to do; empty where there is nothing.
     pub remedy: String,
+    /// The same as data, where it is said in other languages, too.
+    pub fact: Option<DoctorFact>,
+}
+
+/// The data of what is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum DoctorFact {
+    /// The disk has so little room.
+    DiskLow(Space),
+    /// The disk has none.
+    DiskFull(Space),
+    /// The certificate of a domain has ended.
+    CertificateEnded(String),
+    /// It ends in so many days.
+    CertificateEnds(String, u64),
+    /// The database has refused so many operations.
+    Refused(u64),
+    /// So many messages are missing in archives.
+    Missing(u64),
+    /// So many reports of abuse wait.
+    Reports(u64),
+    /// So many logins failed; the most of them, and from where.
+    Guesses(u64, u64, IpAddr),
+    /// A change waits for a restart.
+    Restart(ChangedKey),
 }
 
 /// The grades of findings.
@@ -48,12 +74,17 @@ impl Grade {
 impl DoctorFinding {
     /// Returns one that something is as it should be.
     pub fn fine(about: &'static str, what: String) -> Self {
-        Self { grade: Grade::Fine, about, what, why: String::new(), remedy: String::new() }
+        Self { grade: Grade::Fine, about, what, why: String::new(), remedy: String::new(), fact: None }
     }
 
     /// Returns one that somebody should do something.
     pub fn wrong(grade: Grade, about: &'static str, what: String, why: &str, remedy: &str) -> Self {
-        Self { grade, about, what, why: why.to_owned(), remedy: remedy.to_owned() }
+        Self { grade, about, what, why: why.to_owned(), remedy: remedy.to_owned(), fact: None }
+    }
+
+    /// Returns it with its data.
+    fn of(self, fact: DoctorFact) -> Self {
+        Self { fact: Some(fact), ..self }
     }
 
     /// Returns what is so and what to do.
@@ -64,13 +95,14 @@ impl DoctorFinding {
 
 /// Judges the room on a disk.
 pub(crate) fn disk(space: Space) -> DoctorFinding {
-    let (grade, how) = match space.fill() {
+    let (grade, how, fact): (_, _, fn(Space) -> DoctorFact) = match space.fill() {
         DiskFill::Fine => return DoctorFinding::fine(DISK, format!("The disk of the data folder has room: {space}.")),
-        DiskFill::Low => (Grade::Warning, "nearly full"),
-        DiskFill::Full => (Grade::Urgent, "full"),
+        DiskFill::Low => (Grade::Warning, "nearly full", DoctorFact::DiskLow),
+        DiskFill::Full => (Grade::Urgent, "full", DoctorFact::DiskFull),
     };
     let why = "When nothing can be written any more, messages and changes are lost.";
-    DoctorFinding::wrong(grade, DISK, format!("The disk is {how}: {space}."), why, "Make room on it.")
+    let what = format!("The disk is {how}: {space}.");
+    DoctorFinding::wrong(grade, DISK, what, why, "Make room on it.").of(fact(space))
 }
 
 /// Judges the end of a domain's certificate.
@@ -78,7 +110,8 @@ pub(crate) fn certificate(domain: &str, ends_ms: u64, now_ms: u64) -> DoctorFind
     let why = "Clients and other servers refuse a certificate that has expired.";
     if ends_ms <= now_ms {
         let what = format!("The certificate of {domain} has expired: clients refuse to connect.");
-        return DoctorFinding::wrong(Grade::Urgent, CERTIFICATE, what, why, "Renew it.");
+        let fact = DoctorFact::CertificateEnded(domain.to_owned());
+        return DoctorFinding::wrong(Grade::Urgent, CERTIFICATE, what, why, "Renew it.").of(fact);
     }
     let days = (ends_ms - now_ms) / (24 * HOUR_MS);
     let unit = if days == 1 { "day" } else { "days" };
@@ -86,7 +119,8 @@ pub(crate) fn certificate(domain: &str, ends_ms: u64, now_ms: u64) -> DoctorFind
     match days < WARN_DAYS {
         true => {
             let remedy = "Renew it, or look in the log why that failed.";
-            DoctorFinding::wrong(Grade::Warning, CERTIFICATE, what, why, remedy)
+            let fact = DoctorFact::CertificateEnds(domain.to_owned(), days);
+            DoctorFinding::wrong(Grade::Warning, CERTIFICATE, what, why, remedy).of(fact)
         }
         false => DoctorFinding::fine(CERTIFICATE, what),
     }
@@ -101,11 +135,11 @@ pub(crate) fn refusals(census: &ShardCensus) -> DoctorFinding {
         (0, 0) => DoctorFinding::fine(STORE, "The database has refused nothing since the start.".into()),
         (0, errors) => {
             let what = format!("The database has refused {errors} times since the start.");
-            DoctorFinding::wrong(Grade::Warning, STORE, what, why, remedy)
+            DoctorFinding::wrong(Grade::Warning, STORE, what, why, remedy).of(DoctorFact::Refused(errors))
         }
         (lost, _) => {
             let what = format!("{lost} messages are missing in archives since the start.");
-            DoctorFinding::wrong(Grade::Urgent, STORE, what, why, remedy)
+            DoctorFinding::wrong(Grade::Urgent, STORE, what, why, remedy).of(DoctorFact::Missing(lost))
         }
     }
 }
@@ -119,7 +153,8 @@ pub(crate) fn abuse(reports: usize) -> DoctorFinding {
     };
     let why = "Users have asked for help.";
     let remedy = "The tab Reports has what was said.";
-    DoctorFinding::wrong(Grade::Warning, ABUSE, format!("{words} for you."), why, remedy)
+    let fact = DoctorFact::Reports(reports as u64);
+    DoctorFinding::wrong(Grade::Warning, ABUSE, format!("{words} for you."), why, remedy).of(fact)
 }
 
 /// Judges the logins that have failed within the last hour, by their addresses.
@@ -132,16 +167,18 @@ pub(crate) fn guesses(addresses: impl Iterator<Item = IpAddr>) -> DoctorFinding 
             let what = format!("{all} logins failed within the last hour, {most} of them from {worst}.");
             let why = "Somebody may be guessing passwords.";
             let remedy = "The tab Log of the admin page has them; guesses are slowed down by themselves.";
-            DoctorFinding::wrong(Grade::Warning, LOGINS, what, why, remedy)
+            let fact = DoctorFact::Guesses(all as u64, most as u64, worst);
+            DoctorFinding::wrong(Grade::Warning, LOGINS, what, why, remedy).of(fact)
         }
         _ => DoctorFinding::fine(LOGINS, format!("{all} logins failed within the last hour.")),
     }
 }
 
 /// Returns what waits for a restart.
-pub(crate) fn restart(words: &str) -> DoctorFinding {
+pub(crate) fn restart(changed: &ChangedKey) -> DoctorFinding {
     let why = "The server goes by the old value until then.";
-    DoctorFinding::wrong(Grade::Warning, "configuration", format!("{words}."), why, "")
+    DoctorFinding::wrong(Grade::Warning, "configuration", format!("{changed}."), why, "")
+        .of(DoctorFact::Restart(changed.clone()))
 }
 
 pub(crate) const DISK: &str = "disk";

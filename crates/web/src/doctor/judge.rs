@@ -34,7 +34,7 @@ pub(crate) fn all(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     findings.push(senders(facts));
     findings.push(finding::guesses(facts.failed_logins.iter().copied()));
     findings.push(finding::abuse(facts.reports));
-    findings.extend(facts.restart.iter().map(|words| finding::restart(words)));
+    findings.extend(facts.restart.iter().map(finding::restart));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
     findings
 }
@@ -353,6 +353,7 @@ mod tests {
     use rookery_shard::Coverage;
 
     use super::*;
+    use crate::comparison::ChangedKey;
     use crate::doctor::facts::ShardLoad;
     use crate::health::Space;
     use crate::machine::ProcessReadings;
@@ -431,7 +432,7 @@ mod tests {
                 |facts| facts.census.counters = Counters { throttled: 100_000, ..Counters::default() },
                 "read later 100000 times",
             ),
-            (|facts| facts.restart = vec!["shards needs a restart".into()], "shards needs a restart."),
+            (|facts| facts.restart = vec![ChangedKey("shards".into())], "shards has changed: restart"),
         ];
         for (change, words) in cases {
             let mut facts = healthy();

@@ -2,8 +2,9 @@
 
 use hyper::{Response, StatusCode};
 
-use super::words::{Language, Words};
+use super::words::Words;
 use crate::html::Html;
+use crate::language::Language;
 use crate::reply::{Body, reply};
 
 /// A page on its way to somebody.

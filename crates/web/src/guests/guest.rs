@@ -7,9 +7,10 @@ use hyper::{Response, StatusCode};
 
 use super::apps::AppDevice;
 use super::frame::GuestFrame;
-use super::words::{Language, Words};
+use super::words::Words;
 use crate::WebShared;
 use crate::ask::now_ms;
+use crate::language::Language;
 use crate::proxy::Origin;
 use crate::reply::{Body, text};
 

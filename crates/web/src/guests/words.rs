@@ -3,47 +3,10 @@
 //! The table has every text in all of them, so that none can be forgotten: the compiler wants four.
 //! A text may have `{}`, which is filled; it has no characters that mean something in HTML.
 
-use hyper::header::{ACCEPT_LANGUAGE, HeaderMap};
-
-/// A language of the pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Language {
-    English,
-    German,
-    French,
-    Spanish,
-}
+use crate::language::Language;
 
 impl Language {
-    /// Returns the one that a browser likes best (RFC 9110 §12.5.4), or English.
-    pub fn wanted(headers: &HeaderMap) -> Self {
-        let lines = headers.get_all(ACCEPT_LANGUAGE).iter().filter_map(|line| line.to_str().ok());
-        let mut best = (Self::English, 0.0);
-        for range in lines.flat_map(|line| line.split(',')).take(MOST_RANGES) {
-            let (tag, weight) = range.split_once(';').unwrap_or((range, ""));
-            let weight = weight.trim().strip_prefix("q=").map_or(Some(1.0), |weight| weight.trim().parse::<f32>().ok());
-            let language = tag.trim().split('-').next().unwrap_or_default();
-            let known = Self::ALL.into_iter().find(|known| known.tag().eq_ignore_ascii_case(language));
-            if let Some((known, weight)) = known.zip(weight)
-                && weight > best.1
-            {
-                best = (known, weight);
-            }
-        }
-        best.0
-    }
-
-    /// Returns its tag (RFC 5646).
-    pub fn tag(self) -> &'static str {
-        match self {
-            Self::English => "en",
-            Self::German => "de",
-            Self::French => "fr",
-            Self::Spanish => "es",
-        }
-    }
-
-    /// Returns the texts in it.
+    /// Returns the texts of the pages for people in it.
     pub fn words(self) -> &'static Words {
         match self {
             Self::English => &ENGLISH,
@@ -52,8 +15,6 @@ impl Language {
             Self::Spanish => &SPANISH,
         }
     }
-
-    const ALL: [Self; 4] = [Self::English, Self::German, Self::French, Self::Spanish];
 }
 
 macro_rules! words {
@@ -181,32 +142,9 @@ words! {
     foreign: "This form was sent by another page.", "Dieses Formular kam von einer anderen Seite.", "Ce formulaire vient d’une autre page.", "Este formulario llegó desde otra página.";
 }
 
-/// Ranges of `Accept-Language` that are looked at.
-const MOST_RANGES: usize = 20;
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn wanted(line: &str) -> Language {
-        Language::wanted(&[(ACCEPT_LANGUAGE, line.parse().unwrap())].into_iter().collect())
-    }
-
-    #[test]
-    fn the_language_that_weighs_most_is_taken() {
-        for (line, language) in [
-            ("de-AT,de;q=0.9,en;q=0.8", Language::German),
-            ("en;q=0.5, FR;q=0.7", Language::French),
-            ("nl, es-MX ; q=0.3", Language::Spanish),
-            ("nl,pl", Language::English),
-            ("", Language::English),
-            ("de;q=nonsense,fr;q=0.1", Language::French),
-            ("de;q=0,*", Language::English),
-        ] {
-            assert_eq!(wanted(line), language, "{line}");
-        }
-        assert_eq!(Language::wanted(&HeaderMap::new()), Language::English);
-    }
 
     #[test]
     fn texts_are_filled_alike_and_have_no_html() {

@@ -1,0 +1,26 @@
+//! `rookery bench` against the server: accounts come and go, and what is compared is what was run.
+
+use super::rig::{CliRig, FREE_PORTS};
+
+#[test]
+fn accounts_of_a_load_are_made_and_removed_with_all_they_left() {
+    let rig = CliRig::new();
+    let tables = "[modules.register]\nenabled = true\nmin_password = 1\n";
+    rig.write("rookery.toml", &format!("{FREE_PORTS}{tables}"));
+    let (_server, said) = rig.serve();
+    let host =
+        said.split("Listening").nth(1).and_then(|line| line.trim().split(' ').next()).expect("an address").to_owned();
+    let at = ["--host", &host, "--domain", "localhost", "--tls", "starttls"];
+    let bench = |words: &[&str]| rig.run(&[&["bench"], words, &at[..]].concat());
+    assert_eq!(bench(&["register", "--users", "4"]).fine(), "4 of 4 accounts are there\n");
+    for name in ["one.json", "two.json"] {
+        let load = ["run", "chat", "--pairs", "2", "--window", "1", "--seconds", "1", "--out", name];
+        assert!(bench(&load).fine().contains("deliveries ↑"), "{name}");
+    }
+    let compared = rig.run(&["bench", "compare", "one.json", "two.json", "--markdown", "both.md"]).fine();
+    assert!(compared.contains("a run was measured for 1.0 s and once: small differences say nothing"), "{compared}");
+    let written = std::fs::read_to_string(rig.path("both.md")).expect("the comparison");
+    assert!(written.starts_with("## chat\n\n**deliveries: ") && written.contains("|  | one | two |"), "{written}");
+    assert_eq!(bench(&["register", "--users", "4", "--remove"]).fine(), "4 of 4 accounts are removed\n");
+    assert_eq!(rig.run(&["user", "list"]).fine(), "admin@localhost\n");
+}
