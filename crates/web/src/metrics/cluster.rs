@@ -31,7 +31,7 @@ pub(super) fn write(page: &mut MetricPage, seen: &ClusterSeen) {
 
 /// Writes the traffic with other nodes, by direction.
 fn counts(page: &mut MetricPage, seen: &ClusterSeen) {
-    let families: [(_, _, fn(&NodeCount) -> u64); 3] = [
+    let families: [(_, _, CountedValue); 3] = [
         (
             "rookery_cluster_letters_total",
             "Letters to and from other nodes; a stanza is one, for however many recipients of a node.",
@@ -50,6 +50,9 @@ fn counts(page: &mut MetricPage, seen: &ClusterSeen) {
         }
     }
 }
+
+/// Returns one number of a count.
+type CountedValue = fn(&NodeCount) -> u64;
 
 /// The place of the first node that isn't this one.
 const OTHERS: usize = 1;
