@@ -58,6 +58,7 @@
 
 mod admission;
 mod answer;
+mod arriving;
 pub mod ask;
 mod at_hand;
 mod attached;
@@ -95,9 +96,11 @@ pub mod mail;
 mod managed;
 pub mod management;
 pub mod module;
+pub mod moves;
 pub mod names;
 pub mod network;
 mod pace;
+mod parting;
 mod parts;
 pub mod passage;
 mod post;

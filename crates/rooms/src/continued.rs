@@ -26,6 +26,7 @@ use super::occupant::{Occupant, OccupantSeat, nick_key, occupant_id};
 use super::rate::RoomBucket;
 use super::role::{RoomRole, affiliation_name, affiliation_named};
 use super::room::Room;
+use super::unsaved::Unsaved;
 
 /// A room that another process goes on with.
 #[derive(Debug, Serialize, Deserialize)]
@@ -71,13 +72,28 @@ impl Letter for Continued {
     }
 }
 
-/// Hands on the rooms of the shard in which somebody is.
+/// Hands on the rooms in which somebody is, of those that the shard parts with.
 pub(super) fn hand_on(world: &mut World) {
-    for room in world.state_mut::<Actors>().take_all() {
+    for jid in world.state::<Actors>().here() {
+        if !world.parts_with(jid.as_str()) {
+            continue;
+        }
+        let Some(room) = world.state_mut::<Actors>().take_out(&jid) else { continue };
         if !room.occupants.is_empty() && !room.is_over {
             world.hand_on(room.jid.as_str(), &Continued::of(&room));
         }
+        for session in room.seats.keys() {
+            let is_here = world.is_here(session.domain());
+            world.state::<Directory>().holdings.leave_seat(session.as_ref(), is_here);
+        }
     }
+}
+
+/// Returns whether no room that the shard parts with is being loaded, or written.
+pub(super) fn are_resting(world: &World) -> bool {
+    let at_work = world.state::<Actors>().at_work();
+    let mut all = at_work.chain(world.state::<Unsaved>().pending());
+    !all.any(|room| world.parts_with(room.as_str()))
 }
 
 /// Goes on with a room of another process.
@@ -158,7 +174,13 @@ impl Letter for Seated {
     const NAME: &'static str = "rooms seated";
 
     fn open(self, world: &mut World) {
-        for (session, occupant) in self.seats {
+        // Of those that are on their way here nobody knows yet.
+        let (awaited, seats): (Vec<_>, Vec<_>) =
+            self.seats.into_iter().partition(|(session, _)| world.is_expected(session.bare_str()));
+        if !awaited.is_empty() {
+            world.keep_letter(Self { seats: awaited });
+        }
+        for (session, occupant) in seats {
             if world.goes_on(session.as_ref()) {
                 continue;
             }

@@ -94,7 +94,7 @@ impl<D: Driver> Shard<D> {
 }
 
 /// Returns the addresses of the clients that sessions wait for.
-fn peers<S>(connections: &ShardConnections<S>) -> impl Fn(Link) -> Option<SocketAddr> {
+pub(crate) fn peers<S>(connections: &ShardConnections<S>) -> impl Fn(Link) -> Option<SocketAddr> {
     |link| {
         let found = connections.get(link).filter(|connection| matches!(connection.stage, ConnectionStage::Detached))?;
         Some(found.peer)

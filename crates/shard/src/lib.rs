@@ -45,6 +45,7 @@ pub mod handover;
 mod lines;
 pub mod mailboxes;
 mod measuring;
+mod moving;
 pub mod negotiation;
 mod proofs;
 pub mod reading;

@@ -47,6 +47,8 @@ pub struct Shard<D: Driver> {
     index: usize,
     /// Connections that are to resume a session.
     pub(crate) resumptions: Vec<Resumption>,
+    /// The keys of connections whose accounts have still to come from another node.
+    pub(crate) early: Vec<u64>,
     /// Sessions of BOSH that may owe an answer at the end of the tick.
     pub(crate) answering: Vec<Link>,
     /// Accounts whose clients were sent here from other nodes lately.
@@ -166,6 +168,7 @@ impl<D: Driver> Shard<D> {
             index: setup.index,
             resumptions: Vec::new(),
             steered: SteeredAccounts::default(),
+            early: Vec::new(),
             answering: Vec::new(),
             federating: None,
         };
@@ -209,6 +212,9 @@ impl<D: Driver> Shard<D> {
             self.settle();
         }
         if self.resume_settled() | self.dismiss_settled() {
+            self.settle();
+        }
+        while self.move_on() {
             self.settle();
         }
         self.post_mail(work.since);
@@ -404,7 +410,7 @@ impl<D: Driver> Shard<D> {
                 return self.fail(link, &StreamError::SystemShutdown, None);
             }
             self.write_interest(link);
-            self.input(link, &mut []);
+            self.enter_home(link);
         }
     }
 

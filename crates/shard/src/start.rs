@@ -101,7 +101,8 @@ pub fn start(start: Start, cards: Vec<Card>) -> io::Result<RunningShards> {
     let mut threads = Vec::with_capacity(shards);
     for (index, driver) in drivers.into_iter().enumerate() {
         let (view, addresses) = (start.view.clone(), start.addresses.clone());
-        let place = Place { shard: index, view, addresses, secrets: start.secrets };
+        let is_joining = start.view.present().count() > 1;
+        let place = Place { shard: index, view, is_joining, addresses, secrets: start.secrets };
         let thread = ShardThread {
             place,
             post: post.clone(),
