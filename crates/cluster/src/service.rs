@@ -117,7 +117,16 @@ pub struct Joined {
 }
 
 /// Ends the process.
-pub(crate) type ServiceEnds = Box<dyn FnOnce() + Send>;
+pub(crate) type ServiceEnds = Box<dyn Fn(ClusterEnding) + Send>;
+
+/// The reason for which a process of a cluster has to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClusterEnding {
+    /// Others have taken over from it.
+    TakenOver,
+    /// An operator wants the node to leave.
+    Leaves,
+}
 
 impl std::fmt::Debug for Joined {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -162,6 +171,14 @@ impl RunningCluster {
     /// who have the homes then.
     pub fn stop_reading(&self) {
         _ = self.posted.events.send(ServiceEvent::Deaf);
+    }
+
+    /// Lets other nodes have the homes of this one, which hands on what lives there. Returns `false`
+    /// if none is up that could.
+    pub fn leave(&self) -> bool {
+        let (told, answer) = std::sync::mpsc::sync_channel(1);
+        _ = self.posted.events.send(ServiceEvent::Leave(told));
+        answer.recv_timeout(DECISION).unwrap_or(false)
     }
 
     /// Ends the node's part, when the shards have ended: what they have said last still leaves, if
@@ -386,6 +403,15 @@ pub fn nodes(settings: &ClusterSettings, meta: &dyn Meta) -> Result<Vec<ListedNo
     })
 }
 
+/// Lets a node leave that is up: it hands on what lives there to the others, and ends. `false` if
+/// there is none of that name.
+///
+/// # Errors
+/// See [`JoinFailure`].
+pub fn drain(of: &Members, name: &str) -> Result<bool, JoinFailure> {
+    Ok(wait(members::leave(&*of.meta, name))?)
+}
+
 /// Removes a node that is away, and keeps it from writing: the others have its accounts from then
 /// on. `false` if there is none of that name.
 ///
@@ -409,12 +435,12 @@ impl Joined {
         self.posted.clone()
     }
 
-    /// Carries letters from now on, for shards that run. `ends` is called when others have taken
-    /// over from this process: then it has to end.
+    /// Carries letters from now on, for shards that run. `ends` is called when the process has to
+    /// end.
     ///
     /// # Errors
     /// The thread has ended.
-    pub fn run(self, door: Door, ends: impl FnOnce() + Send + 'static) -> Result<RunningCluster, JoinFailure> {
+    pub fn run(self, door: Door, ends: impl Fn(ClusterEnding) + Send + 'static) -> Result<RunningCluster, JoinFailure> {
         let Self { fencing, posted, begins, thread, .. } = self;
         let fenced = posted.events.clone();
         fencing.when_fenced(Box::new(move || drop(fenced.send(ServiceEvent::Superseded))));
@@ -454,6 +480,8 @@ pub(crate) enum ServiceEvent {
     NoRows(NotJoined),
     /// Processes that are gone can't be fenced off.
     NotFenced(NotJoined),
+    /// The node is to leave, if another one can take over: the answer.
+    Leave(std::sync::mpsc::SyncSender<bool>),
     /// The shards end: nothing more is read.
     Deaf,
     /// The process ends.
@@ -462,6 +490,8 @@ pub(crate) enum ServiceEvent {
 
 /// The time beyond a lease for which a process waits for others.
 const GRACE: Duration = Duration::from_secs(2);
+/// The time in which it is known whether other nodes are up.
+const DECISION: Duration = Duration::from_secs(5);
 /// The time between two looks at a lease.
 const LOOK: Duration = Duration::from_millis(100);
 

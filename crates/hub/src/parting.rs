@@ -205,6 +205,13 @@ impl World {
         }
     }
 
+    /// Sends cards to their homes, which are on other nodes.
+    pub fn send_on(&mut self, cards: &[Card]) {
+        if !cards.is_empty() {
+            self.send_cards_again(cards.iter().filter_map(|card| card.encode().ok()).collect());
+        }
+    }
+
     /// Sends cards on their way that could not be brought, or whose home is elsewhere.
     pub(crate) fn send_cards_again(&mut self, cards: Vec<Vec<u8>>) {
         for card in cards {

@@ -78,6 +78,8 @@ pub(crate) struct Timing {
     pub(crate) proofs_until_s: Option<NonZeroU32>,
     pub(crate) timers: BinaryHeap<Reverse<(u64, Link, u32, ShardTimer)>>,
     pub(crate) stopping: bool,
+    /// Nobody is let in any more.
+    pub(crate) shut: bool,
     /// The shard stops, and has sessions yet that another process goes on with.
     pub(crate) hands_on: bool,
     /// Connections that end when their sessions are settled: the shard stops.
@@ -235,6 +237,11 @@ impl<D: Driver> Shard<D> {
         self.timing.stopping
     }
 
+    /// Returns whether nobody is let in any more.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.timing.shut
+    }
+
     /// Returns whether the shard was stopped and has nothing left to finish.
     pub fn is_finished(&self) -> bool {
         let is_alone = self.federating.as_ref().is_none_or(|federating| federating.is_empty());
@@ -327,6 +334,7 @@ impl<D: Driver> Shard<D> {
                 self.apply_federation(&generation);
                 self.common.generation = generation;
             }
+            Envelope::Shut => self.timing.shut = true,
             Envelope::Stop { hands_on } => self.stop(hands_on),
             Envelope::EndOthers(most_bytes, done) => {
                 self.end_others(most_bytes);

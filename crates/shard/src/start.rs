@@ -137,7 +137,10 @@ fn go_on(post: &Post<TcpStream>, cards: Vec<Card>, addresses: &AddressHash, view
     let (woken, wakes) = sync_channel(1);
     let mut of_shards: Vec<Vec<Card>> = (0..post.shards()).map(|_| Vec::new()).collect();
     for card in cards {
-        if let Some(cards) = of_shards.get_mut(view.hop(addresses.of(card.home()))) {
+        let home = view.hop(addresses.of(card.home()));
+        // Whichever shard has one whose home is on another node sends it there.
+        let shard = if home < of_shards.len() { home } else { 0 };
+        if let Some(cards) = of_shards.get_mut(shard) {
             cards.push(card);
         }
     }
@@ -181,6 +184,16 @@ impl RunningShards {
         for shard in 0..self.post.shards() {
             self.post.send(shard, Envelope::Stop { hands_on });
         }
+    }
+
+    /// Lets nobody in any more: the node leaves its cluster.
+    pub fn shut(&self) {
+        self.post.shut();
+    }
+
+    /// Returns whether all shards have handed on to other nodes what lived there.
+    pub fn have_moved_out(&self) -> bool {
+        self.post.have_moved_out()
     }
 
     /// Returns whether all shards have nothing left to do but to hand on their sessions, and to
@@ -270,6 +283,11 @@ impl Door {
         let errand = Errand::new(move |world| work(world, completer));
         self.post.send(turn % self.post.shards().max(1), Envelope::Errand(errand, posted));
         answer
+    }
+
+    /// Returns whether nobody is let in any more, since the node leaves its cluster.
+    pub fn is_shut(&self) -> bool {
+        self.post.is_shut()
     }
 
     /// Returns the number of shards.
@@ -449,6 +467,9 @@ impl ShardThread {
             let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             shard.tick(&news.ready, now, unix.as_millis() as u64);
             accepting.follow(&mut shard);
+            if shard.is_shut() {
+                post.note_moved_out(index, shard.world.has_moved_out());
+            }
             if shard.is_resting() {
                 post.rest(index, true);
             }
@@ -495,7 +516,7 @@ impl Accepting {
     /// Begins to listen when the shard is given its ports. A shard that stops lets nobody in any
     /// more: who comes now waits for the next process, if that gets the same sockets.
     fn follow(&mut self, shard: &mut Shard<Epoll>) {
-        if shard.is_stopping() {
+        if shard.is_stopping() || shard.is_shut() {
             for listener in std::mem::take(&mut self.listeners) {
                 shard.driver().remove_listener(&listener.socket);
             }
