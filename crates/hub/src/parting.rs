@@ -3,6 +3,8 @@
 //!
 //! # Invariants
 //!
+//! * A session that leaves says nothing more before its shard goes by the new view: whatever its
+//!   client has sent went by the last one, to homes that act, and is settled when it is packed.
 //! * Nothing leaves before all others go by the new view ([`crate::moves`]); until then its sessions
 //!   and rooms are served as ever.
 //! * Of a session that leaves nobody hears that it is unavailable.
@@ -12,6 +14,7 @@
 use std::net::SocketAddr;
 
 use rookery_fanout::{Link, View};
+use rookery_jid::Jid;
 use rookery_stream::error::StreamError;
 use serde_bytes::ByteBuf;
 use tracing::warn;
@@ -20,7 +23,8 @@ use crate::World;
 use crate::card::Card;
 use crate::custody::Custody;
 use crate::mail::Mail;
-use crate::moves::{LATE_MS, PartingStage};
+use crate::moves::{LATE_MS, PartingStage, Whereabouts};
+use crate::parts::User;
 
 impl World {
     /// Returns the sessions that leave, once it is time for them to come to rest; `None` before, and
@@ -43,6 +47,23 @@ impl World {
             self.after(REST_MS + 1, |_| {});
         }
         Some(links)
+    }
+
+    /// Returns the sessions whose accounts another node will have by a view, and which can go on
+    /// there.
+    pub fn leaving_by(&self, view: &View) -> Vec<Link> {
+        if self.people.moves.is_none() {
+            return Vec::new();
+        }
+        let leaves = |hash: u64| self.whereabouts(hash) == Whereabouts::Here && view.hop(hash) != self.shard();
+        let hash_of = |user: &User| self.people.names.get(user.name).map(|(hash, _)| hash);
+        let users = self.people.users.iter().filter(|(_, user)| hash_of(user).is_some_and(leaves));
+        users.flat_map(|(_, user)| user.links.iter().copied()).filter(|link| self.is_lasting(*link)).collect()
+    }
+
+    /// Returns whether another node will have an account by a view.
+    pub fn leaves_by(&self, view: &View, account: &Jid) -> bool {
+        view.hop(self.hash(account.bare_str())) != self.shard()
     }
 
     /// Returns whether a session leaves: its account has another home, where all is known that this

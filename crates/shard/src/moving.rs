@@ -4,22 +4,45 @@
 //! ([`crate::handover`]): without a word, so that its client comes back to it, by whichever node. A
 //! client whose account is on its way to this node waits with its login until all has come.
 
-use rookery_fanout::Link;
+use std::sync::Arc;
+
+use rookery_fanout::{Link, View};
 use rookery_hub::Custody;
 use rookery_jid::Jid;
 
-use crate::connection::ConnectionStage;
+use crate::connection::{ConnectionStage, ConnectionWire, ShardConnection};
 use crate::driver::Driver;
 use crate::handover::peers;
+use crate::lines::ClientSocket;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Goes on with what moves, if its time has come. `true` if anything did.
-    pub(crate) fn move_on(&mut self) -> bool {
-        if !self.world.is_moving() {
+    /// Goes by other homes, as soon as those sessions have come to rest that leave for another node
+    /// by that.
+    pub(crate) fn set_view(&mut self, view: Arc<View>) {
+        let links = self.world.leaving_by(&view);
+        self.coming = Some(view);
+        self.leave(links);
+        self.take_view();
+    }
+
+    /// Goes by the homes that are to come, if it is time.
+    fn take_view(&mut self) -> bool {
+        if !self.timing.leaving.is_empty() {
             return false;
         }
-        let mut any = false;
+        let Some(view) = self.coming.take() else { return false };
+        self.world.set_view(view);
+        self.let_in();
+        true
+    }
+
+    /// Goes on with what moves, if its time has come. `true` if anything did.
+    pub(crate) fn move_on(&mut self) -> bool {
+        let mut any = self.coming.is_some() && self.take_view();
+        if !self.world.is_moving() {
+            return any;
+        }
         if let Some(links) = self.world.begin_parting() {
             self.part_with(links);
             any = true;
@@ -66,11 +89,14 @@ impl<D: Driver> Shard<D> {
 
     /// Returns whether a client has logged in whose account has still to come here.
     pub(crate) fn is_early(&mut self, link: Link) -> bool {
-        if !self.world.is_moving() {
+        if self.coming.is_none() && !self.world.is_moving() {
             return false;
         }
         let account = self.with_machine(link, |machine| machine.account().cloned()).flatten();
-        account.is_some_and(|account| self.world.is_expected(account.as_str()))
+        account.is_some_and(|account| {
+            let leaves = self.coming.as_ref().is_some_and(|view| self.world.leaves_by(view, &account));
+            leaves || self.world.is_expected(account.as_str())
+        })
     }
 
     /// Lets a client wait that is early.
@@ -87,8 +113,27 @@ impl<D: Driver> Shard<D> {
             let Some(link) = self.connection_of(key) else { continue };
             match self.is_early(link) {
                 true => self.early.push(key),
-                false => self.answered(link, &[]),
+                false => self.go_home(link),
             }
         }
+    }
+
+    /// Lets a client in that has waited, or sends it on to the home that its account has now.
+    fn go_home(&mut self, link: Link) {
+        let account = self.with_machine(link, |machine| machine.account().cloned()).flatten();
+        let home = account.map_or(self.index(), |account| self.world.home_of(account.as_ref()));
+        if home == self.index() {
+            return self.answered(link, &[]);
+        }
+        let is_line = |connection: &ShardConnection<D::Socket>| {
+            matches!(connection.socket, Some(ClientSocket::Afar(_))) || matches!(connection.wire, ConnectionWire::Bosh(_))
+        };
+        if self.connections.get(link).is_none_or(is_line) {
+            // Its client comes again, by a way that is no longer than it has to be.
+            return self.lost(link);
+        }
+        self.asked(link, false);
+        self.pause(link, false);
+        self.move_away(link, home);
     }
 }

@@ -14,7 +14,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use rookery_base::lock::lock;
-use rookery_fanout::Link;
+use rookery_fanout::{Link, View};
 use rookery_hub::{Event, LoginAnswer, World};
 use rookery_jid::Jid;
 use rookery_observe::Since;
@@ -47,6 +47,8 @@ pub struct Shard<D: Driver> {
     index: usize,
     /// Connections that are to resume a session.
     pub(crate) resumptions: Vec<Resumption>,
+    /// The homes that the shard goes by when sessions have come to rest that leave by that.
+    pub(crate) coming: Option<Arc<View>>,
     /// The keys of connections whose accounts have still to come from another node.
     pub(crate) early: Vec<u64>,
     /// Sessions of BOSH that may owe an answer at the end of the tick.
@@ -170,6 +172,7 @@ impl<D: Driver> Shard<D> {
             index: setup.index,
             resumptions: Vec::new(),
             steered: SteeredAccounts::default(),
+            coming: None,
             early: Vec::new(),
             answering: Vec::new(),
             federating: None,
@@ -326,7 +329,7 @@ impl<D: Driver> Shard<D> {
             Envelope::Afar(from, letters, custody) => self.letters_from_afar(from, letters, custody),
             Envelope::Again(bytes, custody) => self.world.mail_again(&bytes, custody),
             Envelope::Refused(bytes, custody) => self.world.mail_refused(&bytes, custody),
-            Envelope::View(view) => self.world.set_view(view),
+            Envelope::View(view) => self.set_view(view),
             Envelope::Departed(node, incarnation) => self.departed(node, incarnation),
             Envelope::Errand(errand, posted) => self.errand(errand, posted),
             Envelope::Reload(generation) => {

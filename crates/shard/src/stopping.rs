@@ -54,9 +54,14 @@ impl<D: Driver> Shard<D> {
     }
 
     pub(crate) fn say_goodbye(&mut self, link: Link) {
+        let is_coming = !self.timing.stopping && self.coming.is_some();
         let moves = !self.timing.stopping && self.world.is_leaving(link);
-        if (self.timing.hands_on || moves) && self.leave_to_next(link) {
+        if (self.timing.hands_on || is_coming || moves) && self.leave_to_next(link) {
             return;
+        }
+        if is_coming {
+            // It ends when its home has moved.
+            return self.pause(link, false);
         }
         match moves && self.world.has_homes() {
             true => self.fail(link, &StreamError::Reset, Some("the account has its home on another node now")),
