@@ -245,6 +245,11 @@ impl ClusterClient {
         Some(self)
     }
 
+    /// Sends something, if the server still takes it.
+    pub fn write(&mut self, text: &str) {
+        _ = self.stream.write_all(text.as_bytes());
+    }
+
     /// Sends something and reads what there is. Returns `false` once the stream has ended.
     pub fn exchange(&mut self, text: &str) -> bool {
         let mut buffer = [0; 64 * 1024];

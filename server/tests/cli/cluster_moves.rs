@@ -32,6 +32,8 @@ struct MovesClient {
     sent: usize,
 }
 
+/// Messages to an account, and to a room, that a client sends one after the other.
+const PER_ROUND: usize = 5;
 const ROOMS: [&str; 3] = ["hall@conference.localhost", "yard@conference.localhost", "attic@conference.localhost"];
 
 impl MovesClient {
@@ -75,6 +77,13 @@ impl MovesClient {
 
     /// Sends a message to an account, and to a room.
     fn write(&mut self, to: &str, room: &str) {
+        for _ in 0..PER_ROUND {
+            self.add(to, room);
+        }
+        self.exchange("");
+    }
+
+    fn add(&mut self, to: &str, room: &str) {
         let text = format!("{} {}", self.user, self.sent);
         self.sent += 1;
         let all = [
@@ -82,7 +91,7 @@ impl MovesClient {
             format!("<message type='groupchat' to='{room}'><body>{text}</body></message>"),
         ];
         self.unacknowledged.extend(all.iter().cloned());
-        self.exchange(&format!("{}<r xmlns='urn:xmpp:sm:3'/>", all.concat()));
+        self.client.write(&format!("{}<r xmlns='urn:xmpp:sm:3'/>", all.concat()));
     }
 
     /// Sends something and takes what has come; `false` if the connection is lost.
