@@ -213,11 +213,18 @@ fn what_is_under_way_while_homes_move_keeps_its_order() {
         };
         let told_first = (seed % 2) as usize;
         for turn in 0..240 {
+            server.move_clock(server.now() + 50);
             if turn == 60 {
                 server.tell_homes(told_first, Some(1));
             }
             if turn == 100 {
                 server.tell_homes(1 - told_first, Some(1));
+            }
+            // The old home may have much to do when the others learn of the new one.
+            match turn {
+                95 if seed % 4 == 1 => server.stall(Some(2)),
+                110 => server.stall(None),
+                _ => {}
             }
             let who = draw(writers.len() as u64) as usize;
             // Those whose own home moves lose their connections by that.
@@ -227,7 +234,7 @@ fn what_is_under_way_while_homes_move_keeps_its_order() {
                 writers[who].send(&say(juliet.full(), &text));
                 writers[who].send(&format!("<message type='groupchat' to='{room}'><body>{text}</body></message>"));
             }
-            for _ in 0..draw(4) {
+            for _ in 0..draw(if (95..110).contains(&turn) { 12 } else { 4 }) {
                 server.step(draw(4) as usize);
             }
         }
