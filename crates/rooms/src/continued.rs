@@ -174,19 +174,28 @@ impl Letter for Seated {
     const NAME: &'static str = "rooms seated";
 
     fn open(self, world: &mut World) {
-        // Of those that are on their way here nobody knows yet.
-        let (awaited, seats): (Vec<_>, Vec<_>) =
-            self.seats.into_iter().partition(|(session, _)| world.is_expected(session.bare_str()));
-        if !awaited.is_empty() {
-            world.keep_letter(Self { seats: awaited });
+        if world.other_nodes().is_empty() {
+            return self.look(world);
         }
-        for (session, occupant) in seats {
-            if world.goes_on(session.as_ref()) {
-                continue;
+        // Some may be on their way here.
+        world.after(SEATED_MS, move |world| self.look(world));
+    }
+}
+
+impl Seated {
+    fn look(self, world: &mut World) {
+        let mut elsewhere = BTreeMap::<usize, Vec<(Jid, Jid)>>::new();
+        for (session, occupant) in self.seats {
+            if !world.acts_for(session.bare_str()) {
+                elsewhere.entry(world.home_of(session.as_ref())).or_default().push((session, occupant));
+            } else if !world.goes_on(session.as_ref()) {
+                let mut presence = Writer::new("presence");
+                presence.attr("type", "unavailable").attr("from", session.as_str());
+                world.route_built(&presence.finish(), &occupant);
             }
-            let mut presence = Writer::new("presence");
-            presence.attr("type", "unavailable").attr("from", session.as_str());
-            world.route_built(&presence.finish(), &occupant);
+        }
+        for (shard, seats) in elsewhere {
+            world.send_letter(shard, Self { seats });
         }
     }
 }
@@ -340,6 +349,8 @@ impl Room {
     }
 }
 
+/// Milliseconds until the home of a session has to know it, among several nodes.
+const SEATED_MS: u64 = 15_000;
 /// Milliseconds until a store that has failed is asked again; then twice as long, so many times.
 const AGAIN_MS: u64 = 1000;
 const MOST_DOUBLINGS: u32 = 4;

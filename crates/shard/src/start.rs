@@ -92,6 +92,8 @@ pub fn start(start: Start, cards: Vec<Card>) -> io::Result<RunningShards> {
     let shards = start.shards.max(1);
     let drivers = (0..shards).map(|_| Epoll::new()).collect::<io::Result<Vec<_>>>()?;
     let post = Post::new(drivers.iter().map(Epoll::waker).collect());
+    // What is for other nodes leaves only when this one is let go on.
+    let patience = if start.outlet.is_some() { GO_ON_AS_NODE } else { GO_ON };
     if let Some(outlet) = start.outlet {
         post.connect(outlet);
     }
@@ -118,7 +120,7 @@ pub fn start(start: Start, cards: Vec<Card>) -> io::Result<RunningShards> {
         let name = format!("shard-{index}");
         threads.push(std::thread::Builder::new().name(name).spawn(move || vital(|| thread.run(driver)))?);
     }
-    if !go_on(&post, cards, &start.addresses, &start.view, GO_ON) {
+    if !go_on(&post, cards, &start.addresses, &start.view, patience) && patience == GO_ON {
         warn!("the store is slow; some sessions of before go on only after others have come");
     }
     // A shard that has ended lets nobody in.
@@ -578,6 +580,8 @@ const OTHERS_END: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
 /// The time that the store has for the sessions of an earlier process before others are let in.
 const GO_ON: Duration = Duration::from_secs(20);
+/// The same for a node of a cluster.
+const GO_ON_AS_NODE: Duration = Duration::from_secs(2);
 /// Connections accepted per tick: with TLS each costs a handshake of some 80 µs soon after.
 const PER_TICK: usize = 64;
 

@@ -10,6 +10,7 @@ use super::rig::RigServer;
 rookery_needs::needing!("cli.cluster":
     all_nodes_are_restarted_one_after_the_other,
     a_node_is_drained_by_a_command,
+    a_node_that_is_alone_keeps_its_sessions_for_its_next_start,
 );
 
 /// A client that comes back to its session whenever its connection is lost (XEP-0198), and keeps
@@ -268,6 +269,37 @@ mod test {
 
     fn chats_of(client: &MovesClient) -> usize {
         client.got.iter().filter(|text| text.starts_with("chat ")).count()
+    }
+
+    pub fn a_node_that_is_alone_keeps_its_sessions_for_its_next_start() {
+        let nodes = ClusterNodes::new(2);
+        let (first, port) = nodes.serve(0);
+        let mut clients: Vec<MovesClient> = USERS[..4].iter().map(|user| MovesClient::new(user, port)).collect();
+        clients.iter_mut().for_each(MovesClient::enable);
+        let mut rounds = 0;
+        write_while(&mut clients, &[port], &mut rounds, || false);
+        assert_eq!(first.stop(), 0);
+        // Another one has come meanwhile, and has some of the homes.
+        let (_second, other) = nodes.serve(1);
+        let (_first, port) = nodes.serve(0);
+        nodes.wait_for("n1", "up");
+        let jids: Vec<String> = clients.iter().map(|client| client.client.jid.clone()).collect();
+        for client in &mut clients {
+            client.come_back(&[other, port]);
+            client.write(&jids[0], ROOMS[0]);
+        }
+        let until = Instant::now() + PATIENCE;
+        let heard = |client: &MovesClient| client.got.iter().filter(|text| text.ends_with(" 9")).count();
+        while clients.iter().any(|client| heard(client) < jids.len()) {
+            let heard: Vec<usize> = clients.iter().map(heard).collect();
+            assert!(Instant::now() < until, "what is said in a room that has waited is heard: {heard:?}");
+            for client in &mut clients {
+                if !client.exchange("") {
+                    client.come_back(&[other, port]);
+                }
+            }
+        }
+        assert!(clients.iter().all(|client| client.presence.is_empty()));
     }
 
     pub fn a_node_is_drained_by_a_command() {
