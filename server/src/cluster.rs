@@ -113,9 +113,9 @@ fn drain(config: &Cluster, database: &OpenedDatabase, name: Option<&str>) -> Res
             println!("{name} hands its accounts and rooms on and ends; `rookery node list` shows when it has gone");
             Ok(())
         }
-        Some(_) => Err(CommandFailure::Failed(format!(
-            "node \"{name}\" has ended in this moment: see `rookery node list`"
-        ))),
+        Some(_) => {
+            Err(CommandFailure::Failed(format!("node \"{name}\" has ended in this moment: see `rookery node list`")))
+        }
     }
 }
 

@@ -188,8 +188,8 @@ fn who_is_in_a_room_that_moves_notices_nothing() {
     }
 }
 
-/// Nodes take note of new homes one after the other; whatever is written meanwhile arrives, once and
-/// in its order.
+/// Nodes take note of new homes one after the other; whatever is written meanwhile arrives, once
+/// and in its order.
 #[test]
 fn what_is_under_way_while_homes_move_keeps_its_order() {
     for seed in 0..24_u64 {
@@ -197,8 +197,10 @@ fn what_is_under_way_while_homes_move_keeps_its_order() {
         let room = room_there(&server);
         let mut juliet = at(&server, "juliet", 2, 2, "balcony");
         enter(&mut juliet, &room, "juliet");
-        let mut writers: Vec<Client> =
-            [(0, 0), (1, 3), (3, 1), (2, 2)].into_iter().map(|(home, way)| at(&server, "writer", home, way, "r")).collect();
+        let mut writers: Vec<Client> = [(0, 0), (1, 3), (3, 1), (2, 2)]
+            .into_iter()
+            .map(|(home, way)| at(&server, "writer", home, way, "r"))
+            .collect();
         for (number, writer) in writers.iter_mut().enumerate() {
             enter(writer, &room, &format!("writer{number}"));
             writer.enable();
@@ -245,7 +247,8 @@ fn what_is_under_way_while_homes_move_keeps_its_order() {
         for (who, &sent) in sent.iter().enumerate() {
             let of = |kind: &str| -> Vec<String> {
                 let messages = got.iter().filter(|found| found.name() == "message" && found.attr("type") == Some(kind));
-                let bodies = messages.filter_map(|message| Some(message.children().find(|child| child.name() == "body")?.text()));
+                let bodies = messages
+                    .filter_map(|message| Some(message.children().find(|child| child.name() == "body")?.text()));
                 bodies.filter(|body| body.starts_with(&format!("{who} "))).collect()
             };
             let wanted: Vec<String> = (0..sent).map(|number| format!("{who} {number}")).collect();

@@ -250,7 +250,10 @@ fn a_room_is_listed_at_all_nodes_and_keeps_its_owner_when_its_home_moves() {
     romeo.all();
     let mut mercutio = at_home(&server, "mercutio", 1, 1);
     let told = enter(&mut mercutio, &room, None);
-    assert!(told.contains("affiliation='none'") && told.contains("affiliation='owner'"), "Romeo is still there: {told}");
+    assert!(
+        told.contains("affiliation='none'") && told.contains("affiliation='owner'"),
+        "Romeo is still there: {told}"
+    );
     // The other room is empty, and nobody has kept it.
     assert!(!listed(&mut romeo).contains(&other), "{other}");
     let told = enter(&mut romeo, &room, None);

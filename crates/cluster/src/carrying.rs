@@ -382,8 +382,9 @@ impl CarryingLoop {
 
     /// Lets others have the homes of this node, if one is there that could.
     fn begin_leaving(&mut self, answer: &std::sync::mpsc::SyncSender<bool>) {
-        let can_take_over =
-            |(_, process): &(String, NodeProcess)| !self.table.has_leaving(*process) && !self.deaths.is_silent(*process);
+        let can_take_over = |(_, process): &(String, NodeProcess)| {
+            !self.table.has_leaving(*process) && !self.deaths.is_silent(*process)
+        };
         let may = !self.is_over && self.connection.is_some() && self.table.others().iter().any(can_take_over);
         // Nobody waits for it any more.
         _ = answer.try_send(may);
@@ -575,8 +576,8 @@ fn kind_of(number: u8) -> Option<MailboxKind> {
     }
 }
 
-/// The kind of a letter between the loops: the rows of the database have changed. Versions that don't
-/// know it skip it.
+/// The kind of a letter between the loops: the rows of the database have changed. Versions that
+/// don't know it skip it.
 const NEWS: u8 = 3;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);

@@ -27,5 +27,6 @@ pub mod wire;
 
 pub use check::check;
 pub use service::{
-    ClusterEnding, ClusterSettings, JoinFailure, Joined, ListedNode, Members, RunningCluster, drain, join, nodes, remove,
+    ClusterEnding, ClusterSettings, JoinFailure, Joined, ListedNode, Members, RunningCluster, drain, join, nodes,
+    remove,
 };

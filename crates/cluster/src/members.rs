@@ -31,8 +31,8 @@ pub struct MemberRow {
     pub shards: u16,
     /// The name under which clients reach it, if it has one of its own.
     pub public_host: Option<String>,
-    /// True if it leaves: others are to have its homes, and what lives there. In the bytes it stands
-    /// behind what earlier versions read.
+    /// True if it leaves: others are to have its homes, and what lives there. In the bytes it
+    /// stands behind what earlier versions read.
     #[serde(skip)]
     pub leaves: bool,
 }

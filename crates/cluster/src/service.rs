@@ -175,8 +175,8 @@ impl RunningCluster {
         _ = self.posted.events.send(ServiceEvent::Deaf);
     }
 
-    /// Lets other nodes have the homes of this one, which hands on what lives there. Returns `false`
-    /// if none is up that could.
+    /// Lets other nodes have the homes of this one, which hands on what lives there. Returns
+    /// `false` if none is up that could.
     pub fn leave(&self) -> bool {
         let (told, answer) = std::sync::mpsc::sync_channel(1);
         _ = self.posted.events.send(ServiceEvent::Leave(told));

@@ -170,8 +170,7 @@ impl NodeTable {
                 members.get(owner).map_or(0, |(at, _)| *at)
             })
             .collect();
-        let view =
-            View::among(self.places.iter().map(member).collect(), |slot| owners.get(slot).copied().unwrap_or(0));
+        let view = View::among(self.places.iter().map(member).collect(), |slot| owners.get(slot).copied().unwrap_or(0));
         let absent = self.places.iter().filter(|place| !place.is_member).map(member).collect();
         view.named(self.name(), absent)
     }
@@ -283,7 +282,10 @@ mod tests {
         assert!(table.leaves());
         let last = table.view();
         assert!((0..SLOTS).all(|slot| last.home(slot) == before.home(slot)), "nobody could take over");
-        assert_eq!(table.update(rows(&[("n1", row(1, 1, 2))])), Update::Changed(vec![NodeProcess { node: 2, incarnation: 1 }]));
+        assert_eq!(
+            table.update(rows(&[("n1", row(1, 1, 2))])),
+            Update::Changed(vec![NodeProcess { node: 2, incarnation: 1 }])
+        );
         assert!(!table.view().is_present(2, 1));
     }
 

@@ -87,7 +87,13 @@ impl View {
     pub fn alone(shards: usize) -> Arc<Self> {
         let own = shards.max(1);
         let shards = u16::try_from(own).unwrap_or(u16::MAX);
-        Arc::new(Self { own, members: vec![Member { node: 0, incarnation: 0, shards }], slots: None, name: 0, absent: Vec::new() })
+        Arc::new(Self {
+            own,
+            members: vec![Member { node: 0, incarnation: 0, shards }],
+            slots: None,
+            name: 0,
+            absent: Vec::new(),
+        })
     }
 
     /// Returns the view of the first of these members, where `owner` names the place among them

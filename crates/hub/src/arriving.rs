@@ -12,7 +12,7 @@ use tracing::warn;
 
 use crate::World;
 use crate::card::Card;
-use crate::moves::LATE_MS;
+use crate::moves::{LATE_MS, PATIENCE_MS};
 
 impl World {
     /// Takes the cards of what goes on here, once all has come that has to; `None` before, and if
@@ -28,7 +28,9 @@ impl World {
             return None;
         }
         if is_awaiting && is_late {
-            warn!("a node of the cluster doesn't say that it has sent all; its accounts and rooms begin without the rest");
+            warn!(
+                "a node of the cluster doesn't say that it has sent all; its accounts and rooms begin without the rest"
+            );
         }
         let cards = std::mem::take(&mut self.people.moves.as_mut()?.cards);
         let (mut here, mut elsewhere) = (Vec::new(), Vec::new());
@@ -58,6 +60,3 @@ impl World {
         self.open_kept();
     }
 }
-
-/// Milliseconds for which a home waits longer than the old one does, which may be late itself.
-pub(crate) const PATIENCE_MS: u64 = 10_000;

@@ -4,8 +4,8 @@ use rookery_fanout::{Link, Packet, To};
 use rookery_jid::{Jid, JidRef};
 
 use crate::World;
+use crate::acting::Whereabouts;
 use crate::mail::Mail;
-use crate::moves::Whereabouts;
 use crate::passage::Notes;
 use crate::roll::{Roll, cut, push, remove, without};
 

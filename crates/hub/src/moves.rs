@@ -1,10 +1,10 @@
 //! Homes that move from one node to another while both live: who acts for which addresses.
 //!
 //! A view says where homes are to be. Nodes learn of a new one at different times, and what lives
-//! at a home takes a while to move, so that each shard of a cluster knows for which slots it *acts*:
-//! it has the sessions and rooms, and nobody else has. The old home acts until it has packed
-//! ([`crate::parting`]); the new one from the moment on at which it has taken all up
-//! ([`crate::arriving`]), and keeps until then what is for them.
+//! at a home takes a while to move, so that each shard of a cluster knows for which slots it
+//! *acts*: it has the sessions and rooms, and nobody else has. The old home acts until it has
+//! packed (`parting`); the new one from the moment on at which it has taken all up (`arriving`),
+//! and keeps until then what is for them.
 //!
 //! # Invariants
 //!
@@ -15,7 +15,7 @@
 //!   opens nothing of its own before the old one has said, behind its last card, that this was all.
 //! * A process that is alone has nothing of this, and pays a look at one pointer.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use rookery_fanout::view::SLOTS;
 use rookery_fanout::{Addresses, Packet, Station, View};
@@ -23,106 +23,9 @@ use rookery_jid::JidRef;
 use rookery_stream::error::Condition;
 
 use crate::World;
-use crate::arriving;
+use crate::acting::{Moves, MovesProcess, PartingStage, Whereabouts, process, process_of};
 use crate::mail::{Mail, Parcel};
 use crate::passage::Notes;
-
-/// A set of slots.
-#[derive(Debug, Clone)]
-pub(crate) struct SlotSet(Box<[u64]>);
-
-impl Default for SlotSet {
-    fn default() -> Self {
-        Self(vec![0; SLOTS / 64].into())
-    }
-}
-
-impl SlotSet {
-    pub(crate) fn has(&self, slot: usize) -> bool {
-        self.0.get(slot / 64).is_some_and(|word| word >> (slot % 64) & 1 == 1)
-    }
-
-    pub(crate) fn set(&mut self, slot: usize, is_in: bool) {
-        if let Some(word) = self.0.get_mut(slot / 64) {
-            *word = *word & !(1 << (slot % 64)) | u64::from(is_in) << (slot % 64);
-        }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| *word == 0)
-    }
-}
-
-/// A process: its node, and the number among that node's processes.
-pub(crate) type MovesProcess = (u16, u32);
-
-fn process(station: Station) -> MovesProcess {
-    (station.node, station.incarnation)
-}
-
-/// What another shard has said last.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Heard {
-    /// The name of the view that it goes by.
-    goes_by: Option<u64>,
-    /// The name of the view by which it has sent all that it had for others.
-    has_sent_by: Option<u64>,
-}
-
-/// The way of a shard's homes to others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PartingStage {
-    /// Not all others are known to go by the view.
-    Agreeing,
-    /// Sessions come to rest.
-    Freezing,
-    /// What has left is on its way, and others have to be told when that was all.
-    Sending,
-}
-
-/// The homes of a shard that move, or may.
-#[derive(Debug, Default)]
-pub(crate) struct Moves {
-    /// The slots that this shard acts for.
-    pub(crate) acting: SlotSet,
-    /// Slots that it has to act for as soon as others have sent what they have of them.
-    pub(crate) awaited: SlotSet,
-    /// The processes that have it.
-    sources: BTreeSet<MovesProcess>,
-    /// Since when, on the clock that never goes back.
-    pub(crate) awaiting_since_ms: u64,
-    heard: BTreeMap<Station, Heard>,
-    /// Processes that say nothing more.
-    gone: BTreeSet<MovesProcess>,
-    pub(crate) parting: Option<(PartingStage, u64)>,
-    /// The cards that have still to go, by the hashes of their homes.
-    pub(crate) leaving: VecDeque<(u64, Vec<u8>)>,
-    /// True while some of them are on their way.
-    pub(crate) is_sending: bool,
-    /// The cards that have come.
-    pub(crate) cards: Vec<Vec<u8>>,
-    /// Mail for slots that are awaited.
-    pub(crate) kept: VecDeque<(Parcel, usize)>,
-    pub(crate) kept_bytes: usize,
-}
-
-/// The place of an address, as a shard knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whereabouts {
-    /// This shard acts for it.
-    Here,
-    /// This shard will act for it.
-    Awaited,
-    /// Behind this hop.
-    Elsewhere(usize),
-}
-
-impl Moves {
-    /// Forgets who had what has come.
-    pub(crate) fn forget_sources(&mut self) {
-        self.sources.clear();
-    }
-}
 
 impl World {
     /// Takes note of the first view of a cluster. `is_joining`: others may have what lives at the
@@ -188,7 +91,7 @@ impl World {
     /// Lets the shard look at what others are late with, though nothing else happens.
     fn look_when_late(&mut self) {
         self.after(LATE_MS + 1, |_| {});
-        self.after(LATE_MS + arriving::PATIENCE_MS + 1, |_| {});
+        self.after(LATE_MS + PATIENCE_MS + 1, |_| {});
     }
 
     /// Tells all other shards by which view this one goes: what it has posted before went by the
@@ -309,9 +212,7 @@ impl World {
         }
         let user = self.user_named(hash, bare).and_then(|user| self.people.users.get(user as usize));
         let mut links = user.into_iter().flat_map(|user| &user.links);
-        links.any(|&link| {
-            self.reference(link).is_some_and(|session| self.people.returning.session(session).is_some())
-        })
+        links.any(|&link| self.reference(link).is_some_and(|session| self.people.returning.session(session).is_some()))
     }
 
     /// Returns whether this shard has any homes, or will have.
@@ -377,22 +278,18 @@ impl World {
     pub(crate) fn keep_mail(&mut self, mail: Mail, bytes: usize) {
         let custody = self.custody();
         let bytes = bytes + MAIL_BYTES;
-        let Some(moves) = &mut self.people.moves else { return };
-        if moves.kept_bytes + bytes > MOST_KEPT_BYTES {
+        let (kept, kept_bytes) = &mut self.waiting.kept;
+        if *kept_bytes + bytes > MOST_KEPT_BYTES {
             return self.refuse_mail(mail, &Condition::ResourceConstraint);
         }
-        moves.kept_bytes += bytes;
-        moves.kept.push_back((Parcel { mail, custody }, bytes));
+        *kept_bytes += bytes;
+        kept.push_back(Parcel { mail, custody });
     }
 
     /// Opens the mail that waits, in its order: what still has to wait does so again.
     pub(crate) fn open_kept(&mut self) {
-        let Some(moves) = &mut self.people.moves else { return };
-        if moves.kept.is_empty() {
-            return;
-        }
-        moves.kept_bytes = 0;
-        for (Parcel { mail, custody }, _) in std::mem::take(&mut moves.kept) {
+        let (kept, _) = std::mem::take(&mut self.waiting.kept);
+        for Parcel { mail, custody } in kept {
             self.in_custody(custody, |world| world.open(mail));
         }
     }
@@ -419,14 +316,11 @@ impl World {
     }
 }
 
-/// Returns the process that a member is.
-pub(crate) fn process_of(member: rookery_fanout::Member) -> MovesProcess {
-    (member.node, member.incarnation)
-}
-
 /// The time for which others may be late, in milliseconds: longer than a node takes to look at the
 /// rows of the database.
 pub(crate) const LATE_MS: u64 = 10_000;
+/// Milliseconds for which a home waits longer than the old one does, which may be late itself.
+pub(crate) const PATIENCE_MS: u64 = 10_000;
 /// Bytes of mail that may wait on a shard for what has still to come.
 const MOST_KEPT_BYTES: usize = 64 << 20;
 /// Bytes that mail takes besides what it says; those of a name; a letter that is small.
@@ -442,20 +336,3 @@ pub const BOUNDS: &[rookery_observe::Bound] = &[rookery_observe::Bound::on(
     rookery_observe::Unit::Bytes,
 )
 .or("the sender gets <resource-constraint/>")];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_set_of_slots_has_what_was_put_into_it() {
-        let mut set = SlotSet::default();
-        assert!(set.is_empty());
-        for slot in [0, 63, 64, SLOTS - 1] {
-            set.set(slot, true);
-            assert!(set.has(slot) && !set.has(slot ^ 1));
-        }
-        [0, 63, 64, SLOTS - 1].iter().for_each(|slot| set.set(*slot, false));
-        assert!(set.is_empty() && !set.has(SLOTS));
-    }
-}

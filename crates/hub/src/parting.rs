@@ -4,9 +4,9 @@
 //! # Invariants
 //!
 //! * A session that leaves says nothing more before its shard goes by the new view: whatever its
-//!   client has sent went by the last one, to homes that act, and is settled when it is packed.
-//! * Nothing leaves before all others go by the new view ([`crate::moves`]); until then its sessions
-//!   and rooms are served as ever.
+//!   client has sent went by the last one, to homes that act, and is settled when it is packed. *
+//!   Nothing leaves before all others go by the new view ([`crate::moves`]); until then its
+//!   sessions and rooms are served as ever.
 //! * Of a session that leaves nobody hears that it is unavailable.
 //! * So many bytes are on their way at a time that no queue fills; others are told that they have
 //!   got all when they have taken that.
@@ -20,15 +20,16 @@ use serde_bytes::ByteBuf;
 use tracing::warn;
 
 use crate::World;
+use crate::acting::{PartingStage, Whereabouts};
 use crate::card::Card;
 use crate::custody::Custody;
 use crate::mail::Mail;
-use crate::moves::{LATE_MS, PartingStage, Whereabouts};
+use crate::moves::LATE_MS;
 use crate::parts::User;
 
 impl World {
-    /// Returns the sessions that leave, once it is time for them to come to rest; `None` before, and
-    /// after.
+    /// Returns the sessions that leave, once it is time for them to come to rest; `None` before,
+    /// and after.
     pub fn begin_parting(&mut self) -> Option<Vec<Link>> {
         let (stage, since_ms) = self.people.moves.as_ref()?.parting?;
         let is_late = self.clock.now_ms >= since_ms + LATE_MS;
@@ -124,8 +125,8 @@ impl World {
             && self.registry().rounds.resting.all().all(|call| (call.call)(self))
     }
 
-    /// Packs what leaves, and sends it on its way. Returns the links of the sessions that have left;
-    /// those that can't end. This shard acts no longer for any of it.
+    /// Packs what leaves, and sends it on its way. Returns the links of the sessions that have
+    /// left; those that can't end. This shard acts no longer for any of it.
     pub fn pack(&mut self, peer_of: impl Fn(Link) -> Option<SocketAddr>) -> Vec<Link> {
         let (mut carried, mut cards) = (Vec::new(), Vec::new());
         for link in self.parting_links() {
@@ -238,7 +239,9 @@ impl World {
         for card in cards {
             let home = Card::decode(&card).map(|card| self.hash(card.home()));
             match home {
-                Ok(hash) => self.people.moves.iter_mut().for_each(|moves| moves.leaving.push_back((hash, card.clone()))),
+                Ok(hash) => {
+                    self.people.moves.iter_mut().for_each(|moves| moves.leaving.push_back((hash, card.clone())))
+                }
                 Err(error) => warn!(%error, "a card of another node can't be read; what it has ends"),
             }
         }

@@ -14,6 +14,7 @@ use rookery_fanout::{Link, LinkPlaces, Packet, Station, View};
 use rookery_jid::Jid;
 use slab::Slab;
 
+use crate::acting::Moves;
 use crate::at_hand::{Absent, AtHand};
 use crate::bridged::Bridged;
 use crate::card::Card;
@@ -24,7 +25,6 @@ use crate::held::HeldStanzas;
 use crate::mail::Parcel;
 use crate::managed::EndedSessions;
 use crate::module::Registry;
-use crate::moves::Moves;
 use crate::names::{NameId, NameTable};
 use crate::rate::Paid;
 use crate::remote::Federation;
@@ -54,7 +54,13 @@ impl Place {
     /// Returns a place among so many shards, at least one, of a process that is alone. The keys are
     /// chosen at random, so that nobody can aim at one shard.
     pub fn alone(shard: usize, shards: usize, keys: [u64; 4]) -> Self {
-        Self { shard, view: View::alone(shards), is_joining: false, addresses: AddressHash::of_process(keys), secrets: keys }
+        Self {
+            shard,
+            view: View::alone(shards),
+            is_joining: false,
+            addresses: AddressHash::of_process(keys),
+            secrets: keys,
+        }
     }
 }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::World;
+use crate::acting::Whereabouts;
 use crate::calls::CarriedLetter;
 use crate::custody::Custody;
 use crate::mail::{MAX_BYTES, Mail, MailError, NamedValue, Parcel, ReadMail, VERSION};
 use crate::module::Registry;
-use crate::moves::Whereabouts;
 use crate::passage::Notes;
 use rookery_fanout::{Audience, StanzaType};
 use rookery_jid::Jid;

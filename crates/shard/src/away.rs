@@ -188,7 +188,7 @@ impl<D: Driver> Shard<D> {
         let Some(link) = self.insert(connection) else { return };
         if can_follow(transport, is_secure)
             && let Some(steering) = self.common.generation.settings.steering.as_ref().filter(|steering| steering.logins)
-            && self.steered.is_due(&account, self.timing.now_ms)
+            && self.moves.steered.is_due(&account, self.timing.now_ms)
         {
             debug!(%front, account = account.as_str(), "a client is sent to the node that is home to its account");
             return self.fail(link, &StreamError::SeeOtherHost(steering.host.as_str().into()), None);

@@ -289,7 +289,15 @@ impl<S> Post<S> {
         let moved_out = wakers.iter().map(|_| AtomicBool::new(false)).collect();
         let boxes = wakers.into_iter().map(|wake| Mailbox { envelopes: Mutex::default(), wake }).collect();
         let stirred = AtomicUsize::new(0);
-        Arc::new(Self { boxes, sids: Sids::default(), outlet: OnceLock::new(), resting, stirred, is_shut: AtomicBool::new(false), moved_out })
+        Arc::new(Self {
+            boxes,
+            sids: Sids::default(),
+            outlet: OnceLock::new(),
+            resting,
+            stirred,
+            is_shut: AtomicBool::new(false),
+            moved_out,
+        })
     }
 
     /// Sets who carries letters to other nodes, once.

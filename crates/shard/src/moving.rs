@@ -21,7 +21,7 @@ impl<D: Driver> Shard<D> {
     /// by that.
     pub(crate) fn set_view(&mut self, view: Arc<View>) {
         let links = self.world.leaving_by(&view);
-        self.coming = Some(view);
+        self.moves.coming = Some(view);
         self.leave(links);
         self.take_view();
     }
@@ -31,7 +31,7 @@ impl<D: Driver> Shard<D> {
         if !self.timing.leaving.is_empty() {
             return false;
         }
-        let Some(view) = self.coming.take() else { return false };
+        let Some(view) = self.moves.coming.take() else { return false };
         self.world.set_view(view);
         self.let_in();
         true
@@ -39,7 +39,7 @@ impl<D: Driver> Shard<D> {
 
     /// Goes on with what moves, if its time has come. `true` if anything did.
     pub(crate) fn move_on(&mut self) -> bool {
-        let mut any = self.coming.is_some() && self.take_view();
+        let mut any = self.moves.coming.is_some() && self.take_view();
         if !self.world.is_moving() {
             return any;
         }
@@ -67,9 +67,8 @@ impl<D: Driver> Shard<D> {
     /// Lets sessions come to rest that leave for another node. Logins to their accounts end: their
     /// clients begin again, and find the new home.
     fn part_with(&mut self, links: Vec<Link>) {
-        let is_gone = |account: Option<&Jid>| {
-            account.is_some_and(|account| self.world.home_of(account.as_ref()) != self.index())
-        };
+        let is_gone =
+            |account: Option<&Jid>| account.is_some_and(|account| self.world.home_of(account.as_ref()) != self.index());
         let logins = self.connections.iter().filter(|(_, connection)| match &connection.stage {
             ConnectionStage::Negotiating(negotiation) => is_gone(negotiation.machine.account()),
             _ => false,
@@ -89,12 +88,12 @@ impl<D: Driver> Shard<D> {
 
     /// Returns whether a client has logged in whose account has still to come here.
     pub(crate) fn is_early(&mut self, link: Link) -> bool {
-        if self.coming.is_none() && !self.world.is_moving() {
+        if self.moves.coming.is_none() && !self.world.is_moving() {
             return false;
         }
         let account = self.with_machine(link, |machine| machine.account().cloned()).flatten();
         account.is_some_and(|account| {
-            let leaves = self.coming.as_ref().is_some_and(|view| self.world.leaves_by(view, &account));
+            let leaves = self.moves.coming.as_ref().is_some_and(|view| self.world.leaves_by(view, &account));
             leaves || self.world.is_expected(account.as_str())
         })
     }
@@ -104,15 +103,15 @@ impl<D: Driver> Shard<D> {
         self.asked(link, true);
         self.pause(link, true);
         let key = self.key_of(link);
-        self.early.push(key);
+        self.moves.early.push(key);
     }
 
     /// Lets those in who have waited.
     fn let_in(&mut self) {
-        for key in std::mem::take(&mut self.early) {
+        for key in std::mem::take(&mut self.moves.early) {
             let Some(link) = self.connection_of(key) else { continue };
             match self.is_early(link) {
-                true => self.early.push(key),
+                true => self.moves.early.push(key),
                 false => self.go_home(link),
             }
         }
@@ -126,7 +125,8 @@ impl<D: Driver> Shard<D> {
             return self.answered(link, &[]);
         }
         let is_line = |connection: &ShardConnection<D::Socket>| {
-            matches!(connection.socket, Some(ClientSocket::Afar(_))) || matches!(connection.wire, ConnectionWire::Bosh(_))
+            matches!(connection.socket, Some(ClientSocket::Afar(_)))
+                || matches!(connection.wire, ConnectionWire::Bosh(_))
         };
         if self.connections.get(link).is_none_or(is_line) {
             // Its client comes again, by a way that is no longer than it has to be.

@@ -47,14 +47,9 @@ pub struct Shard<D: Driver> {
     index: usize,
     /// Connections that are to resume a session.
     pub(crate) resumptions: Vec<Resumption>,
-    /// The homes that the shard goes by when sessions have come to rest that leave by that.
-    pub(crate) coming: Option<Arc<View>>,
-    /// The keys of connections whose accounts have still to come from another node.
-    pub(crate) early: Vec<u64>,
+    pub(crate) moves: ShardMoves,
     /// Sessions of BOSH that may owe an answer at the end of the tick.
     pub(crate) answering: Vec<Link>,
-    /// Accounts whose clients were sent here from other nodes lately.
-    pub(crate) steered: SteeredAccounts,
     /// Other servers, if there are any.
     pub(crate) federating: Option<Box<Federating<D::Socket>>>,
 }
@@ -86,6 +81,17 @@ pub(crate) struct Timing {
     pub(crate) hands_on: bool,
     /// Connections that end when their sessions are settled: the shard stops.
     pub(crate) leaving: Vec<Link>,
+}
+
+/// Holds what waits for homes that move, and who was sent to this one.
+#[derive(Default)]
+pub(crate) struct ShardMoves {
+    /// The homes that the shard goes by when sessions have come to rest that leave by that.
+    pub(crate) coming: Option<Arc<View>>,
+    /// The keys of connections whose accounts have still to come from another node.
+    pub(crate) early: Vec<u64>,
+    /// Accounts whose clients were sent here from other nodes lately.
+    pub(crate) steered: SteeredAccounts,
 }
 
 /// Memory that all connections of a shard use in turn.
@@ -171,9 +177,7 @@ impl<D: Driver> Shard<D> {
             measured: ShardMeasured::default(),
             index: setup.index,
             resumptions: Vec::new(),
-            steered: SteeredAccounts::default(),
-            coming: None,
-            early: Vec::new(),
+            moves: ShardMoves::default(),
             answering: Vec::new(),
             federating: None,
         };

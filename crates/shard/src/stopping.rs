@@ -54,7 +54,7 @@ impl<D: Driver> Shard<D> {
     }
 
     pub(crate) fn say_goodbye(&mut self, link: Link) {
-        let is_coming = !self.timing.stopping && self.coming.is_some();
+        let is_coming = !self.timing.stopping && self.moves.coming.is_some();
         let moves = !self.timing.stopping && self.world.is_leaving(link);
         if (self.timing.hands_on || is_coming || moves) && self.leave_to_next(link) {
             return;

@@ -72,7 +72,8 @@ impl MovesClient {
         self.client.got.clear();
         self.client.send("<enable xmlns='urn:xmpp:sm:3' resume='true'/>");
         let enabled = self.client.wait("/>");
-        let enabled = if enabled.contains("<enabled") { enabled } else { self.client.wait("<enabled") + &self.client.wait("/>") };
+        let enabled =
+            if enabled.contains("<enabled") { enabled } else { self.client.wait("<enabled") + &self.client.wait("/>") };
         self.id = between(&enabled, "id='", "'").expect("an id").to_owned();
     }
 
@@ -127,7 +128,9 @@ impl MovesClient {
             }
             if name == "presence" && stanza.contains("conference") {
                 self.presence.push(stanza);
-            } else if name == "message" && let Some(body) = between(&stanza, "<body>", "</body>") {
+            } else if name == "message"
+                && let Some(body) = between(&stanza, "<body>", "</body>")
+            {
                 let room = stanza.contains("type='groupchat'").then(|| between(&stanza, "from='", "/")).flatten();
                 self.got.push(format!("{} {body}", room.unwrap_or("chat")));
             }
@@ -256,7 +259,11 @@ mod test {
                 let number: usize = number.and_then(|number| number.parse().ok()).expect("a number");
                 let key = (place.expect("a place").to_owned(), user.expect("a user").to_owned());
                 let before = last.insert(key.clone(), number);
-                assert!(before.is_none_or(|before| before < number), "{}: {key:?} {number} after {before:?}", client.user);
+                assert!(
+                    before.is_none_or(|before| before < number),
+                    "{}: {key:?} {number} after {before:?}",
+                    client.user
+                );
             }
             let said = client.got.len() - chats_of(client);
             assert_eq!(said, expected, "{} has heard all that was said in rooms", client.user);

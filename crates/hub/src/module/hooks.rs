@@ -286,15 +286,16 @@ impl Hooks<'_> {
 
     /// Runs when the sessions of the shard that go on in another process are known and nothing else
     /// is under way: the module hands over what goes on with them, see [`World::hand_on`]. Between
-    /// nodes that is only what the shard [parts with](World::parts_with), and the module forgets it.
+    /// nodes that is only what the shard [parts with](World::parts_with), and the module forgets
+    /// it.
     pub fn handing_on(&mut self, call: fn(&mut World)) {
         let call = self.call(Phase::Act, call as Everywhere);
         self.registry.rounds.handing_on.add(call);
     }
 
     /// Calls back when the homes of addresses are others. What lives at a home that has moved to
-    /// another node stays, and is served, until it leaves ([`Hooks::handing_on`]); of what the store
-    /// has and is only in memory here the module has to let go.
+    /// another node stays, and is served, until it leaves ([`Hooks::handing_on`]); of what the
+    /// store has and is only in memory here the module has to let go.
     pub fn moved(&mut self, call: fn(&mut World)) {
         let call = self.call(Phase::Act, call as Everywhere);
         self.registry.rounds.moved.add(call);

@@ -145,7 +145,7 @@ pub(crate) struct RoundHooks {
     pub(crate) handing_on: Hook<Everywhere>,
     /// Homes have moved.
     pub(crate) moved: Hook<Everywhere>,
-    /// What moves is to come to rest.
+    /// All is to be at rest that moves.
     pub(crate) resting: Hook<Resting>,
     /// All has come that had its home on another node.
     pub(crate) arrived: Hook<Everywhere>,
