@@ -262,6 +262,60 @@ fn what_is_under_way_while_homes_move_keeps_its_order() {
     }
 }
 
+/// Nodes come and go faster than what moves for them.
+#[test]
+fn homes_that_move_again_before_all_has_come_lose_nothing() {
+    for seed in 0..16_u64 {
+        let server = Server::with(Config { shards: 4, nodes: 2, seed, ..Config::default() });
+        let room = room_there(&server);
+        let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+        let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+        enter(&mut juliet, &room, "juliet");
+        enter(&mut romeo, &room, "romeo");
+        juliet.all();
+        romeo.all();
+        let id = juliet.enable();
+        juliet.vanish();
+        let mut chance = seed * 104_729 + 7;
+        let mut draw = |most: u64| {
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (chance >> 33) % most
+        };
+        let mut sent = 0;
+        for turn in 0..300 {
+            server.move_clock(server.now() + 20);
+            if turn % 30 == 10 {
+                let without = (turn / 30 % 2 == 0).then_some(1);
+                let first = draw(2) as usize;
+                server.tell_homes(first, without);
+                for _ in 0..draw(12) {
+                    server.step(draw(4) as usize);
+                }
+                server.tell_homes(1 - first, without);
+            }
+            if draw(3) == 0 {
+                romeo.send(&say(juliet.full(), &format!("chat {sent}")));
+                romeo.send(&format!("<message type='groupchat' to='{room}'><body>room {sent}</body></message>"));
+                sent += 1;
+            }
+            for _ in 0..draw(6) {
+                server.step(draw(4) as usize);
+            }
+        }
+        server.settle();
+        server.advance(3_000);
+        let (mut juliet, _) = back(&server, &juliet, &id, (seed % 4) as usize, 0);
+        let got = juliet.bodies();
+        for kind in ["chat", "room"] {
+            let of: Vec<&String> = got.iter().filter(|body| body.starts_with(kind)).collect();
+            let wanted: Vec<String> = (0..sent).map(|number| format!("{kind} {number}")).collect();
+            assert_eq!(of, wanted.iter().collect::<Vec<_>>(), "seed {seed}");
+        }
+        let heard = romeo.all().iter().map(xml).collect::<String>();
+        assert!(!heard.contains("unavailable") && !heard.contains("type='error'"), "seed {seed}: {heard}");
+    }
+}
+
 /// A client that comes back before its session has come waits for it.
 #[test]
 fn who_comes_back_early_waits_for_the_session() {

@@ -20,6 +20,10 @@ impl<D: Driver> Shard<D> {
     /// Goes by other homes, as soon as those sessions have come to rest that leave for another node
     /// by that.
     pub(crate) fn set_view(&mut self, view: Arc<View>) {
+        if self.is_stopping() {
+            // All leave already.
+            return self.world.set_view(view);
+        }
         let links = self.world.leaving_by(&view);
         self.moves.coming = Some(view);
         self.leave(links);

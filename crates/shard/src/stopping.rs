@@ -31,7 +31,10 @@ impl<D: Driver> Shard<D> {
         links.iter().for_each(|&link| self.world.say_handled(link));
         self.settle();
         self.flush();
-        self.timing.leaving = links;
+        self.timing.leaving.extend(links);
+        // One may leave for two reasons.
+        self.timing.leaving.sort_unstable();
+        self.timing.leaving.dedup();
         self.dismiss_settled();
         for link in self.timing.leaving.clone() {
             self.pause(link, true);
