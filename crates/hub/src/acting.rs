@@ -66,8 +66,9 @@ pub(crate) struct Moves {
     pub(crate) acting: SlotSet,
     /// Slots that it has to act for as soon as others have sent what they have of them.
     pub(crate) awaited: SlotSet,
-    /// The processes that have it.
-    pub(crate) sources: BTreeSet<MovesProcess>,
+    /// The shards that have it, each with the names of the views by which it may say that it has sent
+    /// all: the one by which it was to do so, and those after that.
+    pub(crate) sources: BTreeMap<Station, Vec<u64>>,
     /// Since when, on the clock that never goes back.
     pub(crate) awaiting_since_ms: u64,
     pub(crate) heard: BTreeMap<Station, OtherShard>,
@@ -97,6 +98,17 @@ impl Moves {
     /// Forgets who had what has come.
     pub(crate) fn forget_sources(&mut self) {
         self.sources.clear();
+    }
+
+    /// Waits for the shards of a process to say that they have sent all by the view of this name,
+    /// unless they have.
+    pub(crate) fn wait_for(&mut self, member: Member, name: u64) {
+        for shard in 0..member.shards {
+            let station = Station { node: member.node, incarnation: member.incarnation, shard };
+            if self.heard.get(&station).is_none_or(|heard| heard.has_sent_by != Some(name)) {
+                self.sources.insert(station, vec![name]);
+            }
+        }
     }
 }
 

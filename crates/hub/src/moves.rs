@@ -40,7 +40,7 @@ impl World {
         (0..SLOTS).filter(|slot| view.home(*slot) == shard).for_each(|slot| set.set(slot, true));
         if is_joining {
             let others = view.present().filter(|member| process_of(*member) != process(self.here.station));
-            moves.sources = others.map(process_of).collect();
+            others.for_each(|member| moves.wait_for(member, view.name()));
             moves.parting = Some((PartingStage::Agreeing, 0));
         }
         self.people.moves = Some(moves);
@@ -59,6 +59,9 @@ impl World {
         moves.gone.retain(|gone| are_present.contains(gone));
         moves.heard.retain(|station, _| are_present.contains(&process(*station)));
         let was_awaiting = !moves.awaited.is_empty();
+        moves.sources.retain(|source, _| are_present.contains(&process(*source)));
+        moves.sources.values_mut().for_each(|names| names.push(view.name()));
+        let mut sources = BTreeSet::new();
         for slot in 0..SLOTS {
             let is_mine = view.home(slot) == shard;
             if !is_mine || moves.acting.has(slot) {
@@ -72,12 +75,13 @@ impl World {
             match from.filter(|from| *from != own && are_present.contains(from) && !moves.gone.contains(from)) {
                 Some(from) => {
                     moves.awaited.set(slot, true);
-                    moves.sources.insert(from);
+                    sources.insert(from);
                 }
                 None => moves.acting.set(slot, true),
             }
         }
-        moves.sources.retain(|source| are_present.contains(source));
+        let having = view.present().filter(|member| sources.contains(&process_of(*member)));
+        having.for_each(|member| moves.wait_for(member, view.name()));
         moves.parting = Some((PartingStage::Agreeing, now_ms));
         if !was_awaiting {
             moves.awaiting_since_ms = now_ms;
@@ -127,7 +131,12 @@ impl World {
         let heard = moves.heard.entry(from).or_default();
         match has_sent {
             false => heard.goes_by = Some(view),
-            true => heard.has_sent_by = Some(view),
+            true => {
+                heard.has_sent_by = Some(view);
+                if moves.sources.get(&from).is_some_and(|names| names.contains(&view)) {
+                    moves.sources.remove(&from);
+                }
+            }
         }
     }
 
@@ -135,7 +144,7 @@ impl World {
     pub fn departed(&mut self, node: u16, incarnation: u32) {
         if let Some(moves) = &mut self.people.moves {
             moves.gone.insert((node, incarnation));
-            moves.sources.remove(&(node, incarnation));
+            moves.sources.retain(|source, _| process(*source) != (node, incarnation));
         }
     }
 
@@ -165,15 +174,7 @@ impl World {
 
     /// Returns whether all who had something for this shard have sent it.
     pub(crate) fn have_all_sent(&self) -> bool {
-        let Some(moves) = &self.people.moves else { return true };
-        let name = Some(self.here.view.name());
-        let mut sources = self.here.view.present().filter(|member| moves.sources.contains(&process_of(*member)));
-        sources.all(|member| {
-            (0..member.shards).all(|shard| {
-                let station = Station { node: member.node, incarnation: member.incarnation, shard };
-                moves.heard.get(&station).is_some_and(|heard| heard.has_sent_by == name)
-            })
-        })
+        self.people.moves.as_ref().is_none_or(|moves| moves.sources.is_empty())
     }
 
     /// Returns where an address with this hash is.

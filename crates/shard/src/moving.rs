@@ -51,7 +51,8 @@ impl<D: Driver> Shard<D> {
             self.part_with(links);
             any = true;
         }
-        if self.timing.leaving.is_empty() && self.world.may_pack() {
+        // Sessions that leave by homes that are still to come are no matter of these.
+        if self.world.may_pack() {
             let peer_of = peers(&self.connections);
             for link in self.world.pack(peer_of) {
                 self.connections.remove(link);
