@@ -392,7 +392,7 @@ impl CarryingLoop {
             return;
         }
         let (meta, events, name) =
-            (self.outer.members.meta.clone(), self.posted.events.clone(), self.table.name_of_node().to_owned());
+            (self.outer.members.meta.clone(), self.posted.events.clone(), self.table.name().to_owned());
         tokio::spawn(async move {
             if members::leave(&*meta, &name).await.is_ok()
                 && let Ok(rows) = members::all(&*meta).await

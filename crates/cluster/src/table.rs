@@ -141,11 +141,6 @@ impl NodeTable {
         if is_same { Update::Same } else { Update::Changed(gone) }
     }
 
-    /// Returns the name of this node.
-    pub fn name_of_node(&self) -> &str {
-        self.places.first().map_or("", |place| &place.name)
-    }
-
     /// Returns whether this node leaves.
     pub fn leaves(&self) -> bool {
         self.places.first().is_some_and(|place| place.row.leaves)
@@ -172,16 +167,16 @@ impl NodeTable {
             .collect();
         let view = View::among(self.places.iter().map(member).collect(), |slot| owners.get(slot).copied().unwrap_or(0));
         let absent = self.places.iter().filter(|place| !place.is_member).map(member).collect();
-        view.named(self.name(), absent)
+        view.named(self.name_of_homes(), absent)
     }
 
     /// Returns a text that is the same on all nodes that go by the same homes, in the same
     /// processes.
     pub fn digest(&self) -> String {
-        format!("{:016x}", self.name())
+        format!("{:016x}", self.name_of_homes())
     }
 
-    fn name(&self) -> u64 {
+    fn name_of_homes(&self) -> u64 {
         let mut members: Vec<_> = self.places.iter().filter(|place| place.is_member).collect();
         members.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         let mut hasher = SipHasher13::new();
