@@ -66,8 +66,8 @@ pub(crate) struct Moves {
     pub(crate) acting: SlotSet,
     /// Slots that it has to act for as soon as others have sent what they have of them.
     pub(crate) awaited: SlotSet,
-    /// The shards that have it, each with the names of the views by which it may say that it has sent
-    /// all: the one by which it was to do so, and those after that.
+    /// The shards that have it, each with the names of the views by which it may say that it has
+    /// sent all: the one by which it was to do so, and those after that.
     pub(crate) sources: BTreeMap<Station, Vec<u64>>,
     /// Since when, on the clock that never goes back.
     pub(crate) awaiting_since_ms: u64,
