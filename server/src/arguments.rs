@@ -206,6 +206,11 @@ pub enum NodeCommand {
         #[command(flatten)]
         shown: ShownAs,
     },
+    /// Let a node hand its accounts and rooms on to the others, with all who are there, and end
+    Drain {
+        /// Its name, unless it is the node that the configuration is for
+        name: Option<String>,
+    },
     /// Remove a node that is away for good: the others take its accounts and rooms
     Remove {
         /// Its name

@@ -126,15 +126,6 @@ pub fn take(folder: &Folder, longest_wait: Duration) -> Vec<Card> {
     cards
 }
 
-/// Removes what an earlier process has left, before this was a node of a cluster: it must not come
-/// back when it no longer is.
-pub fn discard(folder: &Folder) {
-    let path = folder.sessions();
-    if fs::remove_file(&path).is_ok() {
-        warn!(file = %path.display(), "sessions of a process that was no node of a cluster end");
-    }
-}
-
 /// Returns the longest time for which a session of any domain waits for its client.
 pub fn longest_wait(settings: &Settings) -> Duration {
     let options = settings.domains.iter().filter_map(|domain| domain.module(management::MODULE));
@@ -271,16 +262,6 @@ mod tests {
         let mut place = make_room(&folder, 0, 0).expect("room");
         place.write(&[card("a@x")], clock::now() - WAIT.as_secs() - 60).expect("written");
         assert!(take(&folder, WAIT).is_empty() && !folder.sessions().exists());
-    }
-
-    #[test]
-    fn a_node_of_a_cluster_leaves_nothing_for_later() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let folder = Folder::new(directory.path().to_owned());
-        keep(&folder, &[card("a@x")]);
-        discard(&folder);
-        assert!(!folder.sessions().exists());
-        discard(&folder);
     }
 
     #[test]

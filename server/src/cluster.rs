@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rookery_cluster::{ClusterSettings, JoinFailure, Joined};
+use rookery_cluster::{ClusterSettings, JoinFailure, Joined, ListedNode};
 use serde_json::json;
 
 use crate::arguments::{NodeCommand, ShownAs};
@@ -46,6 +46,7 @@ pub fn run(source: &ConfigSource, command: NodeCommand) -> Result<(), CommandFai
     let database = OpenedDatabase::open_patiently(&source.folder, &config.store)?;
     let done = match command {
         NodeCommand::List { shown } => list(&config.cluster, &database, shown),
+        NodeCommand::Drain { name } => drain(&config.cluster, &database, name.as_deref()),
         NodeCommand::Remove { name } => remove(&config.cluster, &database, &name),
     };
     database.close();
@@ -69,18 +70,53 @@ fn list(config: &Cluster, database: &OpenedDatabase, shown: ShownAs) -> Result<(
                 "process": node.row.incarnation,
                 "shards": node.row.shards,
                 "up": node.is_up,
+                "leaving": node.row.leaves,
                 "host": node.row.public_host,
             })
         }));
     }
-    println!("{:<20} {:>6} {:>7} {:>6}  {:<5} HOST", "NAME", "NUMBER", "PROCESS", "SHARDS", "STATE");
+    println!("{:<20} {:>6} {:>7} {:>6}  {:<7} HOST", "NAME", "NUMBER", "PROCESS", "SHARDS", "STATE");
     for node in nodes {
-        let state = if node.is_up { "up" } else { "away" };
+        let state = match (node.is_up, node.row.leaves) {
+            (true, false) => "up",
+            (true, true) => "leaving",
+            (false, _) => "away",
+        };
         let host = node.row.public_host.as_deref().unwrap_or("-");
         let (number, process, shards) = (node.row.number, node.row.incarnation, node.row.shards);
-        println!("{:<20} {number:>6} {process:>7} {shards:>6}  {state:<5} {host}", node.name);
+        println!("{:<20} {number:>6} {process:>7} {shards:>6}  {state:<7} {host}", node.name);
     }
     Ok(())
+}
+
+/// Lets a node leave that is up: it hands its accounts and rooms on to the others, and ends.
+///
+/// # Errors
+///
+/// There is no cluster, no such node, it is away, or no other is up; the database or Redis can't be
+/// used.
+fn drain(config: &Cluster, database: &OpenedDatabase, name: Option<&str>) -> Result<(), CommandFailure> {
+    let settings = settings(config).ok_or_else(no_cluster)?;
+    let name = name.unwrap_or(&settings.node);
+    let failed = |failed: JoinFailure| CommandFailure::Failed(failed.to_string());
+    let nodes = rookery_cluster::nodes(&settings, &*database.stores.meta).map_err(failed)?;
+    let stays = |node: &ListedNode| node.name != name && node.is_up && !node.row.leaves;
+    match nodes.iter().find(|node| node.name == name) {
+        None => Err(CommandFailure::Failed(format!("the cluster has no node \"{name}\": see `rookery node list`"))),
+        Some(node) if !node.is_up => Err(CommandFailure::Failed(format!(
+            "node \"{name}\" is away: nothing is left there that it could hand on; see `rookery node remove`"
+        ))),
+        Some(_) if !nodes.iter().any(stays) => Err(CommandFailure::Failed(format!(
+            "no other node is up that could take over from \"{name}\": start one, or stop this one"
+        ))),
+        Some(_) if rookery_cluster::drain(&database.members(), name).map_err(failed)? => {
+            println!("{name} hands its accounts and rooms on and ends; `rookery node list` shows when it has gone");
+            Ok(())
+        }
+        Some(_) => {
+            Err(CommandFailure::Failed(format!("node \"{name}\" has ended in this moment: see `rookery node list`")))
+        }
+    }
 }
 
 /// Removes a node that is away for good: the others take its accounts and rooms.

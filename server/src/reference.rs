@@ -125,6 +125,7 @@ const ACTS: &[&str] = &[
     "backup",
     "restore",
     "store copy",
+    "node drain",
     "node remove",
     "token revoke",
     "web install",

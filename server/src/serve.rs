@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use rookery_base::{AddressHash, Completer, chance};
-use rookery_cluster::Joined;
+use rookery_cluster::{ClusterEnding, Joined, RunningCluster};
 use rookery_fanout::View;
 use rookery_hub::Registry;
 use rookery_operations::process::{Reloaded, Wish};
@@ -64,6 +64,8 @@ enum WakeCall {
     Certificates,
     /// Others of the cluster have taken over from this process.
     TakenOver,
+    /// An operator wants this node to leave its cluster.
+    Leaves,
 }
 
 /// Serves until SIGTERM or SIGINT, or until an administrator ends it; a second signal stops at
@@ -86,7 +88,7 @@ pub fn run(mut start: ServerStart) -> Result<ServerEnding, CommandFailure> {
     let watchdog = match Watchdog::start(running.shards.door(), start.shards) {
         Ok(watchdog) => watchdog,
         Err(failure) => {
-            stop(start, running, &calls)?;
+            stop(start, running, &calls, true)?;
             return Err(failure);
         }
     };
@@ -103,13 +105,13 @@ pub fn run(mut start: ServerStart) -> Result<ServerEnding, CommandFailure> {
             WakeCall::Wish(Wish::Restart) => {
                 // The process stays, which a stop would not be.
                 supervisor::tell(SupervisorState::Reloading);
-                stop(start, running, &calls)?;
+                stop(start, running, &calls, true)?;
                 return Ok(ServerEnding::Restart(sockets));
             }
-            WakeCall::Signal(_) | WakeCall::Wish(Wish::Stop) => break,
+            WakeCall::Signal(_) | WakeCall::Wish(Wish::Stop) | WakeCall::Leaves => break,
             WakeCall::TakenOver => {
                 supervisor::tell(SupervisorState::Stopping);
-                if let Err(failure) = stop(start, running, &calls) {
+                if let Err(failure) = stop(start, running, &calls, false) {
                     error!("{failure}");
                 }
                 return Err(CommandFailure::TakenOver);
@@ -119,7 +121,7 @@ pub fn run(mut start: ServerStart) -> Result<ServerEnding, CommandFailure> {
     supervisor::tell(SupervisorState::Stopping);
     // Connections are refused from now on, unless systemd keeps the sockets.
     drop(sockets);
-    stop(start, running, &calls)?;
+    stop(start, running, &calls, true)?;
     drop(watchdog);
     Ok(ServerEnding::Exit)
 }
@@ -174,12 +176,11 @@ impl Threads {
         let relay = start_relay(start, bytestreams)?;
         let joined = start.joined.take();
         let shards = start_shards(start, streams, joined.as_ref())?;
-        let hands_on = joined.is_none();
         match Beside::start(start, caller, shards.door(), web, joined) {
             Ok(beside) => Ok(Threads { shards, relay, beside }),
             Err(failure) => {
                 // Sessions of the last process wait in the shards; now they wait for the next one.
-                let place = if hands_on { make_room(&start.loaded.source.folder, &shards) } else { None };
+                let place = make_room(&start.loaded.source.folder, &shards);
                 shards.stop(place.is_some());
                 if let Err(late) = finish(shards, place, || false) {
                     error!("{late}");
@@ -219,7 +220,12 @@ impl Beside {
         let ends = caller.clone();
         let cluster = joined.map(|joined| {
             // Nobody hears it any more when the server stops already.
-            joined.run(door.clone(), move || drop(ends.send(WakeCall::TakenOver)))
+            joined.run(door.clone(), move |why| {
+                drop(ends.send(match why {
+                    ClusterEnding::TakenOver => WakeCall::TakenOver,
+                    ClusterEnding::Leaves => WakeCall::Leaves,
+                }));
+            })
         });
         let cluster = cluster.transpose().map_err(|failed| CommandFailure::Failed(failed.to_string()))?;
         let web = web.into_iter().map(|listener| rookery_web::WebListener {
@@ -335,15 +341,8 @@ fn start_shards(
         outlet: joined.map(Joined::outlet),
         secrets: keys,
     };
-    // Nodes of a cluster are home to other accounts when they come back.
-    let folder = &start.loaded.source.folder;
-    let cards = match joined {
-        None => cards::take(folder, cards::longest_wait(&start.loaded.settings)),
-        Some(_) => {
-            cards::discard(folder);
-            Vec::new()
-        }
-    };
+    // In a cluster others may be home to some of it by now, who get that.
+    let cards = cards::take(&start.loaded.source.folder, cards::longest_wait(&start.loaded.settings));
     let running = rookery_shard::start(shards, cards);
     running.map_err(|error| CommandFailure::Failed(format!("the shards can't be started: {error}")))
 }
@@ -501,23 +500,30 @@ fn tell(start: &ServerStart, running: &Threads) {
     }
 }
 
-/// Ends all streams, gives their clients a few seconds, and closes the database last.
-fn stop(start: ServerStart, threads: Threads, calls: &Receiver<WakeCall>) -> Result<(), CommandFailure> {
+/// Ends all streams, gives their clients a few seconds, and closes the database last. Unless it
+/// `hands_on`, since others have what was here, nothing waits for the next start.
+fn stop(
+    start: ServerStart,
+    threads: Threads,
+    calls: &Receiver<WakeCall>,
+    hands_on: bool,
+) -> Result<(), CommandFailure> {
     let Threads { shards: running, relay, beside: Beside { web, cluster, renewal, watch, dpm } } = threads;
     drop((renewal, watch));
     let ShardCensus { sessions, .. } = running.census();
     info!(sessions, "stopping; a second signal stops at once");
     let dpm_ended = dpm.is_none_or(dpm::RunningDpm::stop);
+    let is_over = || calls.try_iter().any(|call| matches!(call, WakeCall::Signal(SIGTERM | SIGINT)));
+    let is_done = !hands_on || cluster.as_ref().is_some_and(|cluster| move_out(&running, cluster, is_over));
     if let Some(cluster) = &cluster {
         cluster.stop_reading();
     }
     // The shards before the front: what they say last to clients of BOSH leaves through the web
     // front.
-    let place = if cluster.is_none() { make_room(&start.loaded.source.folder, &running) } else { None };
+    let place = if is_done { None } else { make_room(&start.loaded.source.folder, &running) };
     running.stop(place.is_some());
     let web_ended = web.stop();
     let relay_ended = relay.is_none_or(rookery_relay::Running::stop);
-    let is_over = || calls.try_iter().any(|call| matches!(call, WakeCall::Signal(SIGTERM | SIGINT)));
     let shards_ended = finish(running, place, is_over)?;
     let clean = web_ended && dpm_ended && relay_ended && shards_ended;
     if let Some(cluster) = cluster {
@@ -529,6 +535,26 @@ fn stop(start: ServerStart, threads: Threads, calls: &Receiver<WakeCall>) -> Res
     } else {
         Err(CommandFailure::Failed("a part of it had failed; please report what the log says as a bug".into()))
     }
+}
+
+/// Hands all that lives on this node of a cluster on to the others, if any is up. Returns whether
+/// nothing is left; `is_over` is true if the operator doesn't wait for that.
+fn move_out(running: &RunningShards, cluster: &RunningCluster, is_over: impl Fn() -> bool) -> bool {
+    if !cluster.leave() {
+        info!("no other node of the cluster is up that could take over");
+        return false;
+    }
+    running.shut();
+    let begun = Instant::now();
+    while !running.have_moved_out() {
+        if begun.elapsed() >= MOVES || is_over() {
+            warn!("not all could be handed on to other nodes of the cluster; the rest waits for the next start");
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
+    info!(ms = begun.elapsed().as_millis() as u64, "other nodes of the cluster have what was here");
+    true
 }
 
 /// Makes room for the sessions that wait for the next start; `None` if there is none.
@@ -582,6 +608,9 @@ fn unpredictable() -> u128 {
     u128::from_ne_bytes(bytes)
 }
 
+/// The time in which a node of a cluster hands on what it has, and the time between two looks.
+const MOVES: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(20);
 /// The time that clients may take to read the end of their streams.
 const PATIENCE: Duration = Duration::from_secs(7);
 /// The same when all else is done: those whose sessions go on wait for the next process already.

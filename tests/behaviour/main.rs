@@ -32,6 +32,7 @@ mod logins;
 mod messages;
 mod mobile;
 mod modules;
+mod moving;
 mod multicast;
 mod neighbours;
 mod nodes;

@@ -30,7 +30,7 @@ use crate::courier::{Append, AppendOutcome, ArrivedPart, Courier, CourierLetter,
 use crate::death::Deaths;
 use crate::engine::{RedisConnection, RedisEngine, START, lease_prefix};
 use crate::members;
-use crate::service::{Members, PostedLetters, ServiceEnds, ServiceEvent};
+use crate::service::{ClusterEnding, Members, PostedLetters, ServiceEnds, ServiceEvent};
 use crate::table::{NodeTable, Update};
 use crate::wire::NodeProcess;
 
@@ -183,6 +183,7 @@ impl CarryingLoop {
             ServiceEvent::Rows(rows) => self.rows(rows),
             ServiceEvent::FencedOff(gone, rows) => self.fenced_off(gone, rows),
             ServiceEvent::TakenOver(process, outcome) => self.taken_over(process, outcome),
+            ServiceEvent::Leave(answer) => self.begin_leaving(&answer),
             ServiceEvent::Deaf => self.is_deaf = true,
             ServiceEvent::NotFenced(error) => self.tell("fence", || {
                 warn!(
@@ -289,6 +290,9 @@ impl CarryingLoop {
             warn!(%from, "a node has given up letters for this one, which was away for too long; connections between them end");
             self.outer.door.departed(from.node, from.incarnation);
         }
+        if letters.iter().any(|(kind, ..)| *kind == NEWS) {
+            self.look_at_rows();
+        }
         let custody = waits.map(|seq| self.custody(from, seq));
         let mut letters = letters.into_iter().peekable();
         while let Some((kind, shard, to, body)) = letters.next() {
@@ -324,7 +328,7 @@ impl CarryingLoop {
                         "others have taken over from this process of the cluster, or another one is this node: it \
                          ends; look why it stood still or was cut off from Redis, and start it again"
                     );
-                    ends();
+                    ends(ClusterEnding::TakenOver);
                 }
             }
             Update::Changed(gone) => {
@@ -346,8 +350,57 @@ impl CarryingLoop {
                         self.send_again(letters);
                     }
                 }
+                self.spread(&others);
+                if self.table.leaves()
+                    && let Some(ends) = &self.outer.ends
+                {
+                    ends(ClusterEnding::Leaves);
+                }
             }
         }
+    }
+
+    /// Lets other nodes look at the rows of the database at once, which they do each second in any
+    /// case.
+    fn spread(&mut self, others: &[(String, NodeProcess)]) {
+        for (_, process) in others {
+            let news = CourierLetter { kind: NEWS, from: 0, to: 0, body: Vec::new(), outlives: false, share: None };
+            // A node that is away, or has too much to read, looks by itself.
+            _ = self.courier.post(*process, news);
+        }
+    }
+
+    /// Reads the rows of the database.
+    fn look_at_rows(&self) {
+        let (meta, events) = (self.outer.members.meta.clone(), self.posted.events.clone());
+        tokio::spawn(async move {
+            // Otherwise the next look finds them.
+            if let Ok(rows) = members::all(&*meta).await {
+                _ = events.send(ServiceEvent::Rows(rows));
+            }
+        });
+    }
+
+    /// Lets others have the homes of this node, if one is there that could.
+    fn begin_leaving(&mut self, answer: &std::sync::mpsc::SyncSender<bool>) {
+        let can_take_over = |(_, process): &(String, NodeProcess)| {
+            !self.table.has_leaving(*process) && !self.deaths.is_silent(*process)
+        };
+        let may = !self.is_over && self.connection.is_some() && self.table.others().iter().any(can_take_over);
+        // Nobody waits for it any more.
+        _ = answer.try_send(may);
+        if !may || self.table.leaves() {
+            return;
+        }
+        let (meta, events, name) =
+            (self.outer.members.meta.clone(), self.posted.events.clone(), self.table.name().to_owned());
+        tokio::spawn(async move {
+            if members::leave(&*meta, &name).await.is_ok()
+                && let Ok(rows) = members::all(&*meta).await
+            {
+                _ = events.send(ServiceEvent::Rows(rows));
+            }
+        });
     }
 
     /// Connects to Redis, as often as it takes.
@@ -489,8 +542,12 @@ impl CarryingLoop {
     /// Ends the node's part: others hear of it at once.
     async fn leave(mut self) {
         self.tasks.drain(..).for_each(|task| task.abort());
+        let me = self.table.me();
+        if self.table.leaves() && !self.is_over {
+            // Otherwise others take over when its lease is over.
+            _ = members::withdraw(&*self.outer.members.meta, me).await;
+        }
         if let Some(mut connection) = self.connection.take() {
-            let me = self.table.me();
             // What can't be said is found out by the end of the lease.
             _ = connection.remove_inbox(me).await;
             _ = connection.end_lease(me).await;
@@ -519,6 +576,10 @@ fn kind_of(number: u8) -> Option<MailboxKind> {
         _ => None,
     }
 }
+
+/// The kind of a letter between the loops: the rows of the database have changed. Versions that
+/// don't know it skip it.
+const NEWS: u8 = 3;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);

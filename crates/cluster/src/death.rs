@@ -44,6 +44,13 @@ impl Deaths {
     }
 }
 
+impl Deaths {
+    /// Returns whether a process has no lease.
+    pub(crate) fn is_silent(&self, process: NodeProcess) -> bool {
+        self.silent.contains_key(&process)
+    }
+}
+
 impl CarryingLoop {
     /// Notes who has a lease.
     pub(crate) fn leases(&mut self, found: &[(NodeProcess, bool)]) {
@@ -62,7 +69,10 @@ impl CarryingLoop {
                     self.deaths.silent.insert(process, now);
                     self.courier.set_present(process, false, now_ms);
                     self.outer.door.departed(process.node, process.incarnation);
-                    warn!(%process, "a process of the cluster is silent; others take over if it stays so");
+                    match self.table.has_leaving(process) {
+                        true => info!(%process, "a node of the cluster that leaves has ended"),
+                        false => warn!(%process, "a process of the cluster is silent; others take over if it stays so"),
+                    }
                 }
                 Some(since) if now.duration_since(*since) >= (self.outer.lease / 2).max(DOUBT) => {
                     self.take_over(process);

@@ -26,4 +26,7 @@ pub mod table;
 pub mod wire;
 
 pub use check::check;
-pub use service::{ClusterSettings, JoinFailure, Joined, ListedNode, Members, RunningCluster, join, nodes, remove};
+pub use service::{
+    ClusterEnding, ClusterSettings, JoinFailure, Joined, ListedNode, Members, RunningCluster, drain, join, nodes,
+    remove,
+};

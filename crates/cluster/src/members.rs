@@ -31,6 +31,23 @@ pub struct MemberRow {
     pub shards: u16,
     /// The name under which clients reach it, if it has one of its own.
     pub public_host: Option<String>,
+    /// True if it leaves: others are to have its homes, and what lives there. In the bytes it
+    /// stands behind what earlier versions read.
+    #[serde(skip)]
+    pub leaves: bool,
+}
+
+impl MemberRow {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (row, rest) = postcard::take_from_bytes::<Self>(bytes).ok()?;
+        Some(Self { leaves: rest.first() == Some(&1), ..row })
+    }
+
+    fn bytes(&self) -> Option<Vec<u8>> {
+        let mut bytes = postcard::to_allocvec(self).ok()?;
+        bytes.push(u8::from(self.leaves));
+        Some(bytes)
+    }
 }
 
 /// Says why a process can't be a member.
@@ -78,7 +95,7 @@ pub async fn all(meta: &dyn Meta) -> Result<Vec<(String, MemberRow)>, NotJoined>
 async fn found(meta: &dyn Meta) -> Result<Vec<(String, MemberRow, Vec<u8>)>, NotJoined> {
     let mut rows = Vec::new();
     for (name, bytes) in meta.entries(NODES).await? {
-        let row = postcard::from_bytes(&bytes).map_err(|_| NotJoined::Unreadable(name.clone()))?;
+        let row = MemberRow::read(&bytes).ok_or_else(|| NotJoined::Unreadable(name.clone()))?;
         rows.push((name, row, bytes));
     }
     rows.sort_by(|one, other| one.0.cmp(&other.0));
@@ -114,7 +131,7 @@ pub async fn join(
     }
     // Before others know of it: they fence off what has rows.
     fencing.enlist(Writer { node: number, incarnation }).await?;
-    let row = MemberRow { number, incarnation, shards, public_host };
+    let row = MemberRow { number, incarnation, shards, public_host, leaves: false };
     write(meta, name, &row).await?;
     for incarnation in earlier {
         meta.remove_entry(PROCESSES, &self::claim(number, incarnation)).await?;
@@ -127,7 +144,7 @@ pub async fn join(
 /// # Errors
 /// The error of the database; a later process has its row there.
 async fn write(meta: &dyn Meta, name: &str, row: &MemberRow) -> Result<(), NotJoined> {
-    let bytes = postcard::to_allocvec(row).map_err(|_| NotJoined::Unreadable(name.to_owned()))?;
+    let bytes = row.bytes().ok_or_else(|| NotJoined::Unreadable(name.to_owned()))?;
     for _ in 0..ATTEMPTS {
         let before = found(meta).await?.into_iter().find(|(other, ..)| other == name);
         let is_written = match before {
@@ -155,6 +172,37 @@ async fn processes(meta: &dyn Meta, number: u16) -> Result<BTreeSet<u32>, NotJoi
 
 fn claim(number: u16, incarnation: u32) -> String {
     format!("{number}.{incarnation}")
+}
+
+/// Lets a node leave that is up: others are to have its homes, and it hands on what lives there.
+/// `false` if there is none of that name.
+///
+/// # Errors
+/// The error of the database.
+pub async fn leave(meta: &dyn Meta, name: &str) -> Result<bool, NotJoined> {
+    for _ in 0..ATTEMPTS {
+        let Some((name, row, before)) = found(meta).await?.into_iter().find(|(other, ..)| other == name) else {
+            return Ok(false);
+        };
+        let leaving = MemberRow { leaves: true, ..row };
+        let bytes = leaving.bytes().ok_or_else(|| NotJoined::Unreadable(name.clone()))?;
+        if meta.replace_entry(NODES, &name, before, Some(bytes)).await? {
+            return Ok(true);
+        }
+    }
+    Err(NotJoined::Taken)
+}
+
+/// Removes the row of this process, which has left: it writes nothing any more.
+///
+/// # Errors
+/// The error of the database.
+pub async fn withdraw(meta: &dyn Meta, process: NodeProcess) -> Result<bool, NotJoined> {
+    let is_own = |row: &MemberRow| (row.number, row.incarnation) == (process.node, process.incarnation);
+    match found(meta).await?.into_iter().find(|(_, row, _)| is_own(row)) {
+        Some((name, _, bytes)) => Ok(meta.replace_entry(NODES, &name, bytes, None).await?),
+        None => Ok(false),
+    }
 }
 
 /// Takes the homes of a process away: the others have its accounts from then on. Returns `false` if
@@ -267,6 +315,31 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_leaves_says_so_until_it_starts_again() {
+        let (stores, noted) = (Memory::stores(), NotedMembers::default());
+        let meta = &*stores.meta;
+        let row = wait(join(meta, &noted, "n1", 2, Some("n1.example".into()))).unwrap();
+        assert!(!row.leaves && !wait(leave(meta, "n2")).unwrap());
+        assert!(wait(leave(meta, "n1")).unwrap());
+        let leaving = MemberRow { leaves: true, ..row.clone() };
+        assert_eq!(wait(all(meta)).unwrap(), [("n1".to_owned(), leaving)]);
+        assert!(!wait(join(meta, &noted, "n1", 2, None)).unwrap().leaves);
+        assert!(!wait(withdraw(meta, NodeProcess { node: 1, incarnation: 1 })).unwrap(), "that is another process");
+        assert!(wait(withdraw(meta, NodeProcess { node: 1, incarnation: 2 })).unwrap());
+        assert_eq!(names(meta), [""; 0]);
+    }
+
+    /// The last version wrote rows without the mark, and reads them without.
+    #[test]
+    fn a_row_of_an_earlier_version_is_one_that_stays() {
+        let row = MemberRow { number: 3, incarnation: 7, shards: 2, public_host: None, leaves: true };
+        let bytes = row.bytes().unwrap();
+        let (earlier, mark) = bytes.split_at(bytes.len() - 1);
+        assert_eq!((MemberRow::read(&bytes), mark), (Some(row.clone()), &[1][..]));
+        assert_eq!(MemberRow::read(earlier), Some(MemberRow { leaves: false, ..row }));
+    }
+
+    #[test]
     fn a_process_that_ended_while_it_joined_is_in_nobodys_way() {
         let (stores, noted) = (Memory::stores(), NotedMembers::default());
         let meta = &*stores.meta;
@@ -340,7 +413,7 @@ mod tests {
     fn a_process_that_is_slow_to_join_leaves_the_row_of_a_later_one_alone() {
         let stores = Memory::stores();
         wait(join(&*stores.meta, &NotedMembers::default(), "n1", 2, None)).unwrap();
-        let late = MemberRow { number: 1, incarnation: 2, shards: 2, public_host: None };
+        let late = MemberRow { number: 1, incarnation: 2, shards: 2, public_host: None, leaves: false };
         wait(stores.meta.add_entry(PROCESSES, "1.2", b"n1".to_vec(), MOST)).unwrap();
         let meta = between(&stores.meta, |meta| {
             assert_eq!(wait(join(meta, &NotedMembers::default(), "n1", 2, None)).unwrap().incarnation, 3);

@@ -28,7 +28,7 @@ use tracing::warn;
 use crate::carrying::{CarryingLoop, Outer, SECOND};
 use crate::check::is_new_enough;
 use crate::courier::AppendOutcome;
-use crate::engine::{RedisConnection, RedisEngine};
+use crate::engine::{RedisConnection, RedisEngine, lease_prefix};
 use crate::members::{self, MemberRow, NotJoined};
 use crate::table::{NodeTable, Update};
 use crate::wire::NodeProcess;
@@ -109,6 +109,8 @@ pub struct Joined {
     pub view: Arc<View>,
     /// The hash that names them.
     pub addresses: AddressHash,
+    /// Processes of other nodes that have no lease: nobody waits for what they might have.
+    away: Vec<NodeProcess>,
     fencing: Arc<dyn Fencing>,
     posted: Arc<PostedLetters>,
     /// Lets the thread go on.
@@ -117,7 +119,16 @@ pub struct Joined {
 }
 
 /// Ends the process.
-pub(crate) type ServiceEnds = Box<dyn FnOnce() + Send>;
+pub(crate) type ServiceEnds = Box<dyn Fn(ClusterEnding) + Send>;
+
+/// The reason for which a process of a cluster has to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClusterEnding {
+    /// Others have taken over from it.
+    TakenOver,
+    /// An operator wants the node to leave.
+    Leaves,
+}
 
 impl std::fmt::Debug for Joined {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -164,6 +175,14 @@ impl RunningCluster {
         _ = self.posted.events.send(ServiceEvent::Deaf);
     }
 
+    /// Lets other nodes have the homes of this one, which hands on what lives there. Returns
+    /// `false` if none is up that could.
+    pub fn leave(&self) -> bool {
+        let (told, answer) = std::sync::mpsc::sync_channel(1);
+        _ = self.posted.events.send(ServiceEvent::Leave(told));
+        answer.recv_timeout(DECISION).unwrap_or(false)
+    }
+
     /// Ends the node's part, when the shards have ended: what they have said last still leaves, if
     /// that is possible within two seconds.
     pub fn stop(self) {
@@ -202,11 +221,11 @@ pub fn join(settings: &ClusterSettings, shards: usize, members: Members) -> Resu
     let (begins, begun) = oneshot::channel();
     let of_thread = posted.clone();
     let live = async move {
-        let Entered { engine, table, addresses, joining } = match enter(&settings, shards, &members).await {
+        let Entered { engine, table, addresses, away, joining } = match enter(&settings, shards, &members).await {
             Ok(entered) => entered,
             Err(failed) => return drop(tell.send(Err(failed))),
         };
-        _ = tell.send(Ok((table.view(), addresses)));
+        _ = tell.send(Ok((table.view(), addresses, away)));
         // If nothing comes, the process doesn't start after all.
         let Ok((door, ends)) = begun.await else { return };
         let outer = Outer { engine, members, lease: settings.lease, door, ends: Some(ends) };
@@ -215,8 +234,8 @@ pub fn join(settings: &ClusterSettings, shards: usize, members: Members) -> Resu
     let run = move || vital(|| runtime.block_on(live));
     let thread = std::thread::Builder::new().name("cluster".into()).spawn(run).map_err(JoinFailure::System)?;
     let gone = || JoinFailure::System(std::io::Error::other("it has ended"));
-    let (view, addresses) = told.recv().map_err(|_| gone())??;
-    Ok(Joined { view, addresses, fencing, posted, begins, thread })
+    let (view, addresses, away) = told.recv().map_err(|_| gone())??;
+    Ok(Joined { view, addresses, away, fencing, posted, begins, thread })
 }
 
 /// That which a process has when it has joined.
@@ -224,6 +243,7 @@ struct Entered {
     engine: RedisEngine,
     table: NodeTable,
     addresses: AddressHash,
+    away: Vec<NodeProcess>,
     /// Renews the lease.
     joining: task::JoinHandle<()>,
 }
@@ -253,9 +273,12 @@ async fn enter(settings: &ClusterSettings, shards: u16, members: &Members) -> Re
     let text = Arc::new(Mutex::new(table.lease()));
     let joining = task::spawn(renew(engine.clone(), me, text.clone(), settings.lease));
     connection.create_inbox(me).await?;
-    let awaited = wait_for_others(&mut connection, members, &mut table, &text, settings).await;
+    let awaited = match wait_for_others(&mut connection, members, &mut table, &text, settings).await {
+        Ok(()) => Ok(away(&mut connection, &table).await?),
+        Err(failed) => Err(failed),
+    };
     match awaited {
-        Ok(()) => Ok(Entered { engine, table, addresses, joining }),
+        Ok(away) => Ok(Entered { engine, table, addresses, away, joining }),
         Err(failed) => {
             joining.abort();
             Err(failed)
@@ -358,6 +381,18 @@ async fn behind(connection: &mut RedisConnection, table: &NodeTable) -> Result<O
     Ok(None)
 }
 
+/// Returns the processes of other nodes that have no lease.
+async fn away(connection: &mut RedisConnection, table: &NodeTable) -> Result<Vec<NodeProcess>, RedisError> {
+    let mut away = Vec::new();
+    for (_, process) in table.others() {
+        let lease = connection.find_lease(process.node).await?;
+        if lease.is_none_or(|lease| !lease.starts_with(&lease_prefix(process))) {
+            away.push(process);
+        }
+    }
+    Ok(away)
+}
+
 /// A node, and whether it lives.
 #[derive(Debug)]
 pub struct ListedNode {
@@ -386,6 +421,15 @@ pub fn nodes(settings: &ClusterSettings, meta: &dyn Meta) -> Result<Vec<ListedNo
     })
 }
 
+/// Lets a node leave that is up: it hands on what lives there to the others, and ends. `false` if
+/// there is none of that name.
+///
+/// # Errors
+/// See [`JoinFailure`].
+pub fn drain(of: &Members, name: &str) -> Result<bool, JoinFailure> {
+    Ok(wait(members::leave(&*of.meta, name))?)
+}
+
 /// Removes a node that is away, and keeps it from writing: the others have its accounts from then
 /// on. `false` if there is none of that name.
 ///
@@ -409,13 +453,14 @@ impl Joined {
         self.posted.clone()
     }
 
-    /// Carries letters from now on, for shards that run. `ends` is called when others have taken
-    /// over from this process: then it has to end.
+    /// Carries letters from now on, for shards that run. `ends` is called when the process has to
+    /// end.
     ///
     /// # Errors
     /// The thread has ended.
-    pub fn run(self, door: Door, ends: impl FnOnce() + Send + 'static) -> Result<RunningCluster, JoinFailure> {
-        let Self { fencing, posted, begins, thread, .. } = self;
+    pub fn run(self, door: Door, ends: impl Fn(ClusterEnding) + Send + 'static) -> Result<RunningCluster, JoinFailure> {
+        let Self { away, fencing, posted, begins, thread, .. } = self;
+        away.iter().for_each(|process| door.departed(process.node, process.incarnation));
         let fenced = posted.events.clone();
         fencing.when_fenced(Box::new(move || drop(fenced.send(ServiceEvent::Superseded))));
         let gone = |_| JoinFailure::System(std::io::Error::other("it has ended"));
@@ -454,6 +499,8 @@ pub(crate) enum ServiceEvent {
     NoRows(NotJoined),
     /// Processes that are gone can't be fenced off.
     NotFenced(NotJoined),
+    /// The node is to leave, if another one can take over: the answer.
+    Leave(std::sync::mpsc::SyncSender<bool>),
     /// The shards end: nothing more is read.
     Deaf,
     /// The process ends.
@@ -462,6 +509,8 @@ pub(crate) enum ServiceEvent {
 
 /// The time beyond a lease for which a process waits for others.
 const GRACE: Duration = Duration::from_secs(2);
+/// The time in which it is known whether other nodes are up.
+const DECISION: Duration = Duration::from_secs(5);
 /// The time between two looks at a lease.
 const LOOK: Duration = Duration::from_millis(100);
 

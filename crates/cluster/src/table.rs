@@ -101,12 +101,23 @@ impl NodeTable {
             return Update::Superseded;
         }
         let (mut is_same, mut gone) = (true, Vec::new());
+        if let Some(own) = self.places.first_mut()
+            && let Some((_, row)) = rows.iter().find(|(name, _)| *name == own.name)
+            && row.leaves != own.row.leaves
+        {
+            own.row.leaves = row.leaves;
+            is_same = false;
+        }
         for place in self.places.iter_mut().skip(1).filter(|place| place.is_member) {
             let row = rows.iter().find(|(name, _)| *name == place.name).map(|(_, row)| row);
             if row == Some(&place.row) {
                 continue;
             }
             is_same = false;
+            if let Some(row) = row.filter(|row| MemberRow { leaves: place.row.leaves, ..(*row).clone() } == place.row) {
+                place.row.leaves = row.leaves;
+                continue;
+            }
             gone.push(place.process());
             match row.filter(|row| (row.number, row.shards) == (place.row.number, place.row.shards)) {
                 Some(row) => place.row = row.clone(),
@@ -130,6 +141,16 @@ impl NodeTable {
         if is_same { Update::Same } else { Update::Changed(gone) }
     }
 
+    /// Returns whether this node leaves.
+    pub fn leaves(&self) -> bool {
+        self.places.first().is_some_and(|place| place.row.leaves)
+    }
+
+    /// Returns whether a process of another node leaves.
+    pub fn has_leaving(&self, process: NodeProcess) -> bool {
+        self.places.iter().any(|place| place.process() == process && place.row.leaves)
+    }
+
     /// Returns the homes of all addresses.
     pub fn view(&self) -> Arc<View> {
         let member = |place: &NodePlace| Member {
@@ -144,12 +165,18 @@ impl NodeTable {
                 members.get(owner).map_or(0, |(at, _)| *at)
             })
             .collect();
-        View::among(self.places.iter().map(member).collect(), |slot| owners.get(slot).copied().unwrap_or(0))
+        let view = View::among(self.places.iter().map(member).collect(), |slot| owners.get(slot).copied().unwrap_or(0));
+        let absent = self.places.iter().filter(|place| !place.is_member).map(member).collect();
+        view.named(self.name_of_homes(), absent)
     }
 
     /// Returns a text that is the same on all nodes that go by the same homes, in the same
     /// processes.
     pub fn digest(&self) -> String {
+        format!("{:016x}", self.name_of_homes())
+    }
+
+    fn name_of_homes(&self) -> u64 {
         let mut members: Vec<_> = self.places.iter().filter(|place| place.is_member).collect();
         members.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         let mut hasher = SipHasher13::new();
@@ -157,8 +184,11 @@ impl NodeTable {
             hasher.write(place.name.as_bytes());
             hasher.write(&[0]);
             hasher.write_u32(place.row.incarnation);
+            if place.row.leaves {
+                hasher.write(b"leaves");
+            }
         });
-        format!("{:016x}", hasher.finish())
+        hasher.finish()
     }
 
     /// Returns what the lease of this node says: which process has it, and by which homes it goes.
@@ -166,8 +196,11 @@ impl NodeTable {
         format!("{}:{}", self.me().incarnation, self.digest())
     }
 
+    /// Returns the nodes that have homes: those that stay; if none does, all.
     fn members(&self) -> impl Iterator<Item = (usize, &str)> {
-        let places = self.places.iter().enumerate().filter(|(_, place)| place.is_member);
+        let any_stays = self.places.iter().any(|place| place.is_member && !place.row.leaves);
+        let has_homes = move |place: &NodePlace| place.is_member && !(any_stays && place.row.leaves);
+        let places = self.places.iter().enumerate().filter(move |(_, place)| has_homes(place));
         places.map(|(at, place)| (at, place.name.as_str()))
     }
 }
@@ -177,7 +210,7 @@ mod tests {
     use super::*;
 
     fn row(number: u16, incarnation: u32, shards: u16) -> MemberRow {
-        MemberRow { number, incarnation, shards, public_host: None }
+        MemberRow { number, incarnation, shards, public_host: None, leaves: false }
     }
 
     fn rows(rows: &[(&str, MemberRow)]) -> Vec<(String, MemberRow)> {
@@ -225,6 +258,30 @@ mod tests {
         let mut table = NodeTable::new("n1".into(), row(1, 1, 1));
         assert_eq!(table.update(rows(&[("n1", row(1, 2, 1))])), Update::Superseded);
         assert_eq!(table.update(rows(&[("n2", row(2, 2, 1))])), Update::Superseded);
+    }
+
+    #[test]
+    fn a_node_that_leaves_has_no_homes_and_is_there_until_it_has_gone() {
+        let here = rows(&[("n1", row(1, 1, 2)), ("n2", row(2, 1, 2))]);
+        let mut table = NodeTable::new("n1".into(), row(1, 1, 2));
+        table.update(here.clone());
+        let before = table.view();
+        let leaving = rows(&[("n1", row(1, 1, 2)), ("n2", MemberRow { leaves: true, ..row(2, 1, 2) })]);
+        assert_eq!(table.update(leaving.clone()), Update::Changed(vec![]), "its process is the same");
+        assert_eq!(table.update(leaving), Update::Same);
+        let after = table.view();
+        assert!((0..SLOTS).all(|slot| after.home(slot) < 2), "n1 has all homes");
+        assert!(before.name() != after.name() && after.is_present(2, 1));
+        let all = here.iter().map(|(name, row)| (name.clone(), MemberRow { leaves: true, ..row.clone() })).collect();
+        assert_eq!(table.update(all), Update::Changed(vec![]));
+        assert!(table.leaves());
+        let last = table.view();
+        assert!((0..SLOTS).all(|slot| last.home(slot) == before.home(slot)), "nobody could take over");
+        assert_eq!(
+            table.update(rows(&[("n1", row(1, 1, 2))])),
+            Update::Changed(vec![NodeProcess { node: 2, incarnation: 1 }])
+        );
+        assert!(!table.view().is_present(2, 1));
     }
 
     #[test]

@@ -75,6 +75,10 @@ pub struct View {
     members: Vec<Member>,
     /// The hop of each slot.
     slots: Option<Box<[u16]>>,
+    /// Names it: processes that go by the same homes give it the same.
+    name: u64,
+    /// The members that are nodes no more: their hops are kept, and nobody is behind them.
+    absent: Vec<Member>,
 }
 
 impl View {
@@ -83,7 +87,13 @@ impl View {
     pub fn alone(shards: usize) -> Arc<Self> {
         let own = shards.max(1);
         let shards = u16::try_from(own).unwrap_or(u16::MAX);
-        Arc::new(Self { own, members: vec![Member { node: 0, incarnation: 0, shards }], slots: None })
+        Arc::new(Self {
+            own,
+            members: vec![Member { node: 0, incarnation: 0, shards }],
+            slots: None,
+            name: 0,
+            absent: Vec::new(),
+        })
     }
 
     /// Returns the view of the first of these members, where `owner` names the place among them
@@ -105,7 +115,44 @@ impl View {
         };
         let slots = (0..SLOTS).map(hop).collect();
         let own = members.first().map_or(1, |member| usize::from(member.shards.max(1)));
-        Arc::new(Self { own, members, slots: Some(slots) })
+        Arc::new(Self { own, members, slots: Some(slots), name: 0, absent: Vec::new() })
+    }
+
+    /// Returns the same view under a name, which processes that go by the same homes have to give
+    /// it, and no others. Of its members these are nodes no more.
+    pub fn named(self: Arc<Self>, name: u64, absent: Vec<Member>) -> Arc<Self> {
+        Arc::new(Self { name, absent, ..Arc::unwrap_or_clone(self) })
+    }
+
+    /// Returns whether the homes are those of a cluster.
+    pub fn is_shared(&self) -> bool {
+        self.slots.is_some()
+    }
+
+    /// Returns the members that are nodes.
+    pub fn present(&self) -> impl Iterator<Item = Member> {
+        self.members.iter().copied().filter(|member| !self.absent.contains(member))
+    }
+
+    /// Returns whether a process is a node.
+    pub fn is_present(&self, node: u16, incarnation: u32) -> bool {
+        self.present().any(|member| (member.node, member.incarnation) == (node, incarnation))
+    }
+
+    /// Returns its name.
+    pub fn name(&self) -> u64 {
+        self.name
+    }
+
+    /// Returns the slot of an address with this keyed hash.
+    pub fn slot(hash: u64) -> usize {
+        (hash >> 32) as usize % SLOTS
+    }
+
+    /// Returns the hop to the home of a slot; 0 without slots.
+    pub fn home(&self, slot: usize) -> usize {
+        let hop = self.slots.as_ref().and_then(|slots| slots.get(slot));
+        hop.copied().map_or(0, usize::from)
     }
 
     /// Returns the hop to the home of an address with this keyed hash. The upper half decides, so

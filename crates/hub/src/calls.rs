@@ -56,12 +56,15 @@ pub(crate) type FeaturesCall = fn(&Registry, &Domain) -> Vec<Built>;
 pub(crate) type OfLogin = fn(&World, &LoginSeen<'_>);
 /// Sees a stanza that passes.
 pub(crate) type Filter = fn(&mut World, Passage<'_>) -> Delivery;
+/// Returns whether nothing is under way of what moves to another node.
+pub(crate) type Resting = fn(&World) -> bool;
 /// Runs on a shard, for no domain in particular.
 pub(crate) type Everywhere = fn(&mut World);
 
 /// A letter of any kind.
 pub(crate) trait CarriedLetter: fmt::Debug + Send {
     fn name(&self) -> &'static str;
+    fn home(&self) -> Option<Jid>;
     fn open(self: Box<Self>, world: &mut World);
     fn again(self: Box<Self>, world: &mut World);
     fn refused(self: Box<Self>, world: &mut World);

@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    fn card_of(&mut self, link: Link, peer_of: impl Fn(Link) -> Option<SocketAddr>) -> Option<Vec<u8>> {
+    pub(crate) fn card_of(&mut self, link: Link, peer_of: impl Fn(Link) -> Option<SocketAddr>) -> Option<Vec<u8>> {
         if !self.is_detached(link) || !self.is_lasting(link) {
             return None;
         }

@@ -76,6 +76,16 @@ impl World {
 
     /// Delivers a packet to addresses whose home this is.
     pub(crate) fn deliver_copies(&mut self, packet: &Packet, to: &Addresses) {
+        if self.people.moves.is_some() {
+            let others = |to| Mail::Copies { to: Arc::new(to), packet: packet.clone() };
+            if let Some(here) = self.sift(to, (packet.bytes().len(), false), others) {
+                return self.deliver_copies_here(packet, &here);
+            }
+        }
+        self.deliver_copies_here(packet, to);
+    }
+
+    fn deliver_copies_here(&mut self, packet: &Packet, to: &Addresses) {
         if self.is_tracing() {
             self.sight_copies(packet, to);
         }

@@ -4,6 +4,7 @@ use rookery_fanout::{Link, Packet, To};
 use rookery_jid::{Jid, JidRef};
 
 use crate::World;
+use crate::acting::Whereabouts;
 use crate::mail::Mail;
 use crate::passage::Notes;
 use crate::roll::{Roll, cut, push, remove, without};
@@ -44,6 +45,17 @@ impl World {
         roll.len -= usize::from(is_struck);
     }
 
+    /// Sorts a roll by the homes that there are now.
+    pub fn sort_again(&self, roll: &mut Roll) {
+        let chunks = std::mem::take(&mut roll.shards);
+        roll.shards.resize_with(self.shards(), Vec::new);
+        for (hash, name) in chunks.iter().flatten().flat_map(|chunk| chunk.iter()) {
+            if let Some(chunks) = roll.shards.get_mut(self.hop(hash)) {
+                push(chunks, hash, name);
+            }
+        }
+    }
+
     /// Sends one packet to everybody on a roll but a few. Nobody sees who else gets it.
     pub fn fan_out_roll(&mut self, packet: &Packet, roll: &Roll, except: &[Jid]) {
         let except: Vec<_> = except.iter().map(|jid| (self.hash(jid.bare_str()), jid.as_str())).collect();
@@ -76,6 +88,21 @@ impl World {
         let shard = self.home_of(to.as_ref());
         if self.is_account(to.as_ref()) && shard != self.shard() {
             return self.post(shard, Mail::Bundle { to: to.clone(), packets });
+        }
+        self.bundle_here(packets, to);
+    }
+
+    /// Does the same where the address may be at home here.
+    pub(crate) fn bundle_here(&mut self, packets: Vec<Packet>, to: &Jid) {
+        if self.people.moves.is_some() && self.is_account(to.as_ref()) {
+            match self.whereabouts(self.hash(to.bare_str())) {
+                Whereabouts::Here => {}
+                Whereabouts::Awaited => {
+                    let bytes = packets.iter().map(|packet| packet.bytes().len()).sum();
+                    return self.keep_mail(Mail::Bundle { to: to.clone(), packets }, bytes);
+                }
+                Whereabouts::Elsewhere(home) => return self.post(home, Mail::Bundle { to: to.clone(), packets }),
+            }
         }
         let user = self.user_named(self.hash(to.bare_str()), to.bare_str());
         if self.is_account(to.as_ref()) && self.is_held(user) {

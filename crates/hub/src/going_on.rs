@@ -99,9 +99,13 @@ impl World {
     }
 
     fn go_on_with(&mut self, link: Link, mut card: SessionCard, state: Option<CardState>) -> SessionRef {
+        let is_taken = card.jid.resource().is_some_and(|resource| {
+            let user = self.user_named(self.hash(card.jid.bare_str()), card.jid.bare_str());
+            self.find_resource(user, resource).is_some()
+        });
         let session = self.open_session(link, &card.jid);
         let bounds = self.module_of(link, management::MODULE).map(bounds_of);
-        let ends = state.is_none() || bounds.is_none() || card.jid.resource().is_none();
+        let ends = is_taken || state.is_none() || bounds.is_none() || card.jid.resource().is_none();
         let sent = state.as_ref().map_or((0, 0), |state| (state.stream.acknowledged, state.stream.sent));
         let carried = card.carried(sent.0, sent.1);
         self.outboxes.carry_on(link, carried, bounds.unwrap_or(UnackedBounds { stanzas: 0, bytes: 0 }));
@@ -167,6 +171,10 @@ impl World {
         }
         debug_assert!(returning.under_way > 0, "somebody was at work on it");
         returning.under_way = returning.under_way.saturating_sub(1);
+        if returning.jobs.is_empty() {
+            // Some of it may be about those who are available only now.
+            self.open_kept();
+        }
         self.proceed();
     }
 

@@ -50,6 +50,10 @@ impl<L: Letter> CarriedLetter for L {
         L::NAME
     }
 
+    fn home(&self) -> Option<Jid> {
+        L::home(self)
+    }
+
     fn open(self: Box<Self>, world: &mut World) {
         L::open(*self, world);
     }

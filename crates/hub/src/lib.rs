@@ -34,7 +34,8 @@
 //!   `known`: its roster, where they need that.
 //! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their
 //!   connection, `managed`: their data; [`custody`]: when a stanza may be acknowledged. `carry`:
-//!   sessions that survive their process, `going_on`: how they do in the next, `returning`: those
+//!   sessions that survive their process, `going_on`: how they do in the next, [`moves`], `acting`,
+//!   `parting`, `arriving`: in another node while both live, `returning`: those
 //!   that have still to; [`card`]: what they take along.
 //! * [`login`], [`fast`]: what a connection needs before it has a session. [`source`]: who vouches
 //!   for logins where the store doesn't, `admission`: how they are let in.
@@ -56,8 +57,10 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
+mod acting;
 mod admission;
 mod answer;
+mod arriving;
 pub mod ask;
 mod at_hand;
 mod attached;
@@ -95,9 +98,11 @@ pub mod mail;
 mod managed;
 pub mod management;
 pub mod module;
+pub mod moves;
 pub mod names;
 pub mod network;
 mod pace;
+mod parting;
 mod parts;
 pub mod passage;
 mod post;

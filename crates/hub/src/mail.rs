@@ -17,10 +17,10 @@ use std::sync::Arc;
 
 use postcard::Error as Malformed;
 use rookery_fanout::multicast::Distant;
-use rookery_fanout::{Addresses, Packet};
+use rookery_fanout::{Addresses, Packet, Station};
 use rookery_jid::Jid;
 use serde::{Deserialize, Serialize, Serializer};
-use serde_bytes::Bytes;
+use serde_bytes::{ByteBuf, Bytes};
 
 use crate::calls::{CarriedLetter, CarriedQuestion};
 use crate::custody::Custody;
@@ -67,6 +67,13 @@ pub(crate) enum Mail {
     Incoming { to: Jid, packet: Packet },
     /// A stream of a remote domain, whose home is the receiving shard, has broken at another node.
     Lost { domain: String },
+    /// This shard goes by the homes of the view of this name: what it has posted before went by
+    /// those before.
+    Homes { from: Station, view: u64 },
+    /// This shard has sent all that it had for others by the view of this name.
+    Sent { from: Station, view: u64 },
+    /// Parts of another node that go on at the receiving shard, in the wire form of cards.
+    Cards(Vec<ByteBuf>),
 }
 
 /// [`Mail`] as its reader finds it: kinds of letters and questions are names until the registry
@@ -113,6 +120,15 @@ pub(crate) enum ReadMail<'a> {
     Lost {
         domain: String,
     },
+    Homes {
+        from: Station,
+        view: u64,
+    },
+    Sent {
+        from: Station,
+        view: u64,
+    },
+    Cards(Vec<ByteBuf>),
 }
 
 /// A value of some kind: its name, and its bytes.

@@ -14,6 +14,7 @@ use rookery_fanout::{Link, LinkPlaces, Packet, Station, View};
 use rookery_jid::Jid;
 use slab::Slab;
 
+use crate::acting::Moves;
 use crate::at_hand::{Absent, AtHand};
 use crate::bridged::Bridged;
 use crate::card::Card;
@@ -40,6 +41,8 @@ pub struct Place {
     pub shard: usize,
     /// The homes of all addresses.
     pub view: Arc<View>,
+    /// True if other nodes may have what lives at the homes of this one.
+    pub is_joining: bool,
     /// The hash that names them, the same for all shards of all nodes.
     pub addresses: AddressHash,
     /// The keys of the texts that nobody can guess, chosen at random for this process: two nodes
@@ -51,7 +54,13 @@ impl Place {
     /// Returns a place among so many shards, at least one, of a process that is alone. The keys are
     /// chosen at random, so that nobody can aim at one shard.
     pub fn alone(shard: usize, shards: usize, keys: [u64; 4]) -> Self {
-        Self { shard, view: View::alone(shards), addresses: AddressHash::of_process(keys), secrets: keys }
+        Self {
+            shard,
+            view: View::alone(shards),
+            is_joining: false,
+            addresses: AddressHash::of_process(keys),
+            secrets: keys,
+        }
     }
 }
 
@@ -88,7 +97,7 @@ pub(crate) struct WorldIdentity {
 
 impl WorldIdentity {
     pub(crate) fn new(place: Place) -> Self {
-        let Place { shard, view, addresses, secrets } = place;
+        let Place { shard, view, addresses, secrets, .. } = place;
         let station = view.station(shard).unwrap_or_default();
         Self { shard, station, view, addresses, secrets: Keyed::with(secrets), serial: 0, unique: 0 }
     }
@@ -126,6 +135,8 @@ pub(crate) struct WorldPeople {
     pub(crate) ended: EndedSessions,
     pub(crate) paid: Paid,
     pub(crate) returning: Returning,
+    /// Homes that move; only in a cluster.
+    pub(crate) moves: Option<Box<Moves>>,
 }
 
 /// An account with at least one session.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use crate::World;
+use crate::acting::Whereabouts;
+use crate::calls::CarriedLetter;
 use crate::custody::Custody;
 use crate::mail::{MAX_BYTES, Mail, MailError, NamedValue, Parcel, ReadMail, VERSION};
 use crate::module::Registry;
@@ -11,6 +13,7 @@ use rookery_fanout::{Audience, StanzaType};
 use rookery_jid::Jid;
 use rookery_stream::error::Condition;
 use rookery_xml::Kind;
+use serde_bytes::ByteBuf;
 
 impl Parcel {
     /// Reads a wire form, in nobody's custody.
@@ -47,6 +50,9 @@ impl Parcel {
             ReadMail::Reply { asker, answer } => Mail::Reply { asker, answer },
             ReadMail::Incoming { to, packet } => Mail::Incoming { to, packet },
             ReadMail::Lost { domain } => Mail::Lost { domain },
+            ReadMail::Homes { from, view } => Mail::Homes { from, view },
+            ReadMail::Sent { from, view } => Mail::Sent { from, view },
+            ReadMail::Cards(cards) => Mail::Cards(cards),
         };
         Ok(Self { mail, custody: None })
     }
@@ -113,7 +119,12 @@ impl World {
             Mail::Letter(letter) => letter.again(world),
             Mail::Incoming { to, packet } => world.incoming(&packet, to.as_ref()),
             Mail::Lost { domain } => world.lost(&domain),
-            Mail::Probe { .. } | Mail::Question { .. } | Mail::Reply { .. } => {}
+            Mail::Cards(cards) => world.send_cards_again(cards.into_iter().map(ByteBuf::into_vec).collect()),
+            Mail::Probe { .. }
+            | Mail::Question { .. }
+            | Mail::Reply { .. }
+            | Mail::Homes { .. }
+            | Mail::Sent { .. } => {}
         });
     }
 
@@ -121,14 +132,17 @@ impl World {
     /// stanzas hear of it, as far as they would hear of any error.
     pub fn mail_refused(&mut self, bytes: &[u8], custody: Option<Custody>) {
         let Ok(parcel) = Parcel::decode(bytes, &self.catalogue.registry) else { return };
-        self.in_custody(custody, |world| match parcel.mail {
+        self.in_custody(custody, |world| world.refuse_mail(parcel.mail, &Condition::RemoteServerTimeout));
+    }
+
+    /// Tells senders of mail that it goes nowhere.
+    pub(crate) fn refuse_mail(&mut self, mail: Mail, why: &Condition) {
+        match mail {
             Mail::Route { to, packet } | Mail::Service { to, packet } | Mail::Incoming { to, packet } => {
-                world.bounce(&packet, to.as_ref(), Condition::RemoteServerTimeout.into());
+                self.bounce(&packet, to.as_ref(), why.clone().into());
             }
             Mail::Bundle { to, packets } => {
-                packets
-                    .iter()
-                    .for_each(|packet| world.bounce(packet, to.as_ref(), Condition::RemoteServerTimeout.into()));
+                packets.iter().for_each(|packet| self.bounce(packet, to.as_ref(), why.clone().into()));
             }
             // What a room says is in its archive.
             Mail::Copies { to, packet }
@@ -136,47 +150,66 @@ impl World {
             {
                 for (_, name) in to.iter() {
                     if let Ok(to) = Jid::parse(name) {
-                        world.bounce(&packet, to.as_ref(), Condition::RemoteServerTimeout.into());
+                        self.bounce(&packet, to.as_ref(), why.clone().into());
                     }
                 }
             }
-            Mail::Letter(letter) => letter.refused(world),
+            Mail::Letter(letter) => letter.refused(self),
+            // Its node is away, and others take over from it, or it comes back.
+            Mail::Cards(cards) => {
+                let cards: Vec<_> = cards.into_iter().map(ByteBuf::into_vec).collect();
+                self.after(CARDS_AGAIN_MS, move |world| world.send_cards_again(cards));
+            }
             // Presence has nobody who waits; questions have their patience.
             Mail::Copies { .. }
             | Mail::Distant(_)
             | Mail::Probe { .. }
             | Mail::Question { .. }
             | Mail::Reply { .. }
-            | Mail::Lost { .. } => {}
-        });
+            | Mail::Lost { .. }
+            | Mail::Homes { .. }
+            | Mail::Sent { .. } => {}
+        }
     }
 
-    fn open(&mut self, mail: Mail) {
+    pub(crate) fn open(&mut self, mail: Mail) {
         match mail {
             Mail::Route { to, packet } if !self.is_domain(to.domain()) => self.route(&packet, to.as_ref()),
             Mail::Route { to, packet } => {
                 let hash = self.hash(to.bare_str());
-                let home = self.hop(hash);
-                // Nodes that learn of other homes at different times may be wrong about the shard,
-                // and a shard is right about those of its own process.
-                if home != self.shard() && home < self.own_shards() {
-                    return self.post(home, Mail::Route { to, packet });
-                }
                 self.deliver(hash, &packet, to.as_ref(), Notes::default());
             }
             Mail::Copies { to, packet } => self.deliver_copies(&packet, &to),
-            Mail::Bundle { to, packets } => self.bundle(packets, &to),
+            Mail::Bundle { to, packets } => self.bundle_here(packets, &to),
             Mail::Service { to, packet } => drop(self.serve(&packet, to.as_ref())),
             Mail::Distant(distant) => self.multicast_away(*distant),
             Mail::Probe { from, to } => self.answer_probes(&from, &to),
-            Mail::Letter(letter) => letter.open(self),
+            Mail::Letter(letter) => self.open_letter(letter),
             Mail::Question { question, asker } => question.ask(self, asker),
             // The process before this one may have put it.
             Mail::Reply { asker, .. } if asker.station != self.station() => {}
             Mail::Reply { asker, answer } => self.gather(asker, answer),
             Mail::Incoming { to, packet } => self.arrive(&packet, &to),
             Mail::Lost { domain } => self.tell_lost(&domain),
+            Mail::Homes { from, view } => self.heard_of(from, view, false),
+            Mail::Sent { from, view } => self.heard_of(from, view, true),
+            Mail::Cards(cards) => self.take_cards(cards),
         }
+    }
+
+    /// Opens a letter, unless it is for the home of an account that is another one, or has still to
+    /// begin.
+    fn open_letter(&mut self, letter: Box<dyn CarriedLetter>) {
+        if self.people.moves.is_some()
+            && let Some(home) = letter.home().filter(|home| home.local().is_some() && self.is_domain(home.domain()))
+        {
+            match self.whereabouts(self.hash(home.bare_str())) {
+                Whereabouts::Here => {}
+                Whereabouts::Awaited => return self.keep_mail(Mail::Letter(letter), 0),
+                Whereabouts::Elsewhere(_) => return letter.again(self),
+            }
+        }
+        letter.open(self);
     }
 
     pub(crate) fn post(&mut self, shard: usize, mail: Mail) {
@@ -188,6 +221,9 @@ impl World {
         }
     }
 }
+
+/// Milliseconds until cards are sent again whose node is away.
+const CARDS_AGAIN_MS: u64 = 1_000;
 
 #[cfg(test)]
 mod tests;

@@ -250,6 +250,16 @@ impl World {
     /// Answers the probe of a resource for many accounts at once (§4.3.2): those who are here at
     /// once, those who are away from the store.
     pub(crate) fn answer_probes(&mut self, from: &Jid, to: &Addresses) {
+        if self.people.moves.is_some() {
+            let others = |to| Mail::Probe { from: from.clone(), to };
+            if let Some(here) = self.sift(to, (0, true), others) {
+                return self.answer_probes_here(from, &here);
+            }
+        }
+        self.answer_probes_here(from, to);
+    }
+
+    fn answer_probes_here(&mut self, from: &Jid, to: &Addresses) {
         let mut away = Vec::new();
         for (hash, bare) in to.iter() {
             if !self.answer_probe(from, hash, bare)

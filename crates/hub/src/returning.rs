@@ -76,6 +76,11 @@ impl Returning {
         letters.map(|(_, (home, kind, bytes))| Card::Letter(home.clone(), kind.clone(), bytes.clone())).collect()
     }
 
+    /// Returns whether nothing has still to go on.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.letters.is_empty()
+    }
+
     /// Returns the number of continuations that wait for the end of something, and not for the
     /// store.
     pub(crate) fn watchers(&self) -> usize {

@@ -68,6 +68,9 @@ impl World {
     pub(crate) fn deliver(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>, mut notes: Notes) {
         debug_assert!(hash == self.hash(to.bare_str()), "the hash is that of the account");
         debug_assert!(self.may_be_home(hash), "a stanza is delivered at the account's home");
+        if self.people.moves.is_some() && self.is_put_off(hash, packet, to, &notes) {
+            return;
+        }
         let user = self.user_named(hash, to.bare_str());
         if notes.has_passed {
             // It comes back from a session that ended before it was sent.

@@ -13,6 +13,7 @@ use slab::Slab;
 
 use crate::World;
 use crate::custody::Custody;
+use crate::mail::Parcel;
 use crate::session::SessionRef;
 use crate::wakeups::Wakeups;
 
@@ -26,6 +27,8 @@ pub(crate) struct LaterWork {
     pub(crate) asked: OpenRequests,
     pub(crate) logins: WaitingLogins,
     pub(crate) wakeups: Arc<Wakeups>,
+    /// Mail for what is on its way here from another node, and its bytes.
+    pub(crate) kept: (VecDeque<Parcel>, usize),
     /// In whose custody the world works at this moment.
     pub(crate) custody: Option<Custody>,
 }
@@ -40,6 +43,7 @@ impl LaterWork {
             asked: OpenRequests::default(),
             logins: WaitingLogins::default(),
             wakeups,
+            kept: (VecDeque::new(), 0),
             custody: None,
         }
     }

@@ -72,7 +72,7 @@ impl World {
         background: Background,
         wakeups: Arc<Wakeups>,
     ) -> Self {
-        let hops = place.view.hops();
+        let (hops, is_joining) = (place.view.hops(), place.is_joining);
         let mut world = Self {
             stores,
             background,
@@ -88,6 +88,7 @@ impl World {
             tally: ModuleTally::default(),
         };
         world.apply(settings);
+        world.begin_moves(is_joining);
         world.start_rounds();
         world
     }
@@ -341,19 +342,14 @@ impl World {
         self.here.view.station(shard)
     }
 
-    /// Goes by other homes from now on. Sessions of accounts that have their home elsewhere now end
-    /// with `reset` (RFC 6120 §4.9.3.16): their clients come again, and find it.
+    /// Goes by other homes from now on. What has its home on another node now leaves when all go by
+    /// them, see [`World::begin_parting`].
     pub fn set_view(&mut self, view: Arc<View>) {
         self.out.mail.resize_with(view.hops().max(self.out.mail.len()), Vec::new);
-        self.here.view = view;
+        let before = std::mem::replace(&mut self.here.view, view);
         // Another home may have changed what is known here.
         self.people.absent.forget_loaded();
-        let moved = |name| self.people.names.get(name).is_some_and(|(hash, _)| self.hop(hash) != self.here.shard);
-        let users = self.people.users.iter().filter(|(_, user)| moved(user.name));
-        let links: Vec<Link> = users.flat_map(|(_, user)| user.links.iter().copied()).collect();
-        for link in links {
-            self.close(link, StreamError::Reset, "the account has its home on another node now");
-        }
+        self.change_homes(&before);
         self.attach_again();
         self.call_all(|registry| &registry.rounds.moved);
     }

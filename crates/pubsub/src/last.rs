@@ -46,6 +46,9 @@ impl Letter for LastItems {
         match self {
             Self::Wanted { resource, nodes, owners } => last_items(world, resource, nodes, owners),
             Self::More(rest) => portion(world, rest),
+            Self::Last { resource, packets, more } if world.is_awaited(resource.bare_str()) => {
+                world.keep_letter(Self::Last { resource, packets, more });
+            }
             Self::Last { resource, packets, more } => give(world, &resource, packets, more),
             Self::Shown { owner, contact } => last_items_of(world, &owner, &contact),
         }

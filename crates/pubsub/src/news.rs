@@ -23,8 +23,18 @@ impl Letter for NodeNews {
     const NAME: &'static str = "pep news";
 
     fn open(self, world: &mut World) {
-        give(world, &self.packet, &self.node, self.to);
+        let Self { packet, node, to } = self;
+        // What those want who are on their way here is known when they have come.
+        let (awaited, here): (Vec<_>, _) = to.into_iter().partition(|account| is_awaited(world, account));
+        if !awaited.is_empty() {
+            world.keep_letter(Self { packet: packet.clone(), node: node.clone(), to: awaited });
+        }
+        give(world, &packet, &node, here);
     }
+}
+
+fn is_awaited(world: &World, account: &Jid) -> bool {
+    world.domain(account.domain()).is_some() && world.is_awaited(account.bare_str())
 }
 
 /// Gives a notification to those who want it without a subscription.

@@ -91,16 +91,28 @@ impl Actors {
         seats
     }
 
-    /// Takes all rooms that are not at work out of the table.
-    pub(super) fn take_all(&mut self) -> Vec<Room> {
-        let slots = std::mem::take(&mut self.slots).into_values();
-        let rooms = slots.filter_map(|slot| match slot {
-            ActorSlot::Here(room) => Some(*room),
-            ActorSlot::Busy(_) => None,
-        });
-        let mut rooms: Vec<_> = rooms.collect();
-        rooms.sort_by(|one, other| one.jid.cmp(&other.jid));
-        rooms
+    /// Returns the rooms that are here and not at work, in their order.
+    pub(super) fn here(&self) -> Vec<Jid> {
+        let here = self.slots.iter().filter(|(_, slot)| matches!(slot, ActorSlot::Here(_)));
+        let mut here: Vec<_> = here.map(|(jid, _)| jid.clone()).collect();
+        here.sort();
+        here
+    }
+
+    /// Returns those that are at work, or on their way from the store.
+    pub(super) fn at_work(&self) -> impl Iterator<Item = &Jid> {
+        self.slots.iter().filter(|(_, slot)| matches!(slot, ActorSlot::Busy(_))).map(|(jid, _)| jid)
+    }
+
+    /// Takes a room that is here and not at work out of the table.
+    pub(super) fn take_out(&mut self, jid: &Jid) -> Option<Box<Room>> {
+        match self.slots.remove(jid)? {
+            ActorSlot::Here(room) => Some(room),
+            busy @ ActorSlot::Busy(_) => {
+                self.slots.insert(jid.clone(), busy);
+                None
+            }
+        }
     }
 
     /// Returns whether a room is here, or on its way.
@@ -351,6 +363,17 @@ fn load(world: &mut World, jid: Jid) {
 /// here, too.
 pub(super) fn arrived(world: &mut World, jid: &Jid, loaded: Result<Option<StoredRoom>, StoreError>, removed: usize) {
     match loaded {
+        // Its home has moved to another node meanwhile.
+        _ if !world.acts_for(jid.as_str()) => {
+            for turn in world.state_mut::<Actors>().take_queue(jid) {
+                match turn {
+                    ActorTurn::Stanza((packet, to, custody)) => {
+                        world.in_custody(custody, |world| _ = world.serve_at_home(jid.as_str(), &packet, to.as_ref()));
+                    }
+                    ActorTurn::Work(work) => work.without_room(world, None),
+                }
+            }
+        }
         Ok(Some(stored)) => match Room::stored(world, jid, (&stored, removed)) {
             Some(room) => {
                 return room.with_past(world, |world, room| {
@@ -503,18 +526,16 @@ pub(super) fn shut_down(world: &mut World) {
     }
 }
 
-/// Ends the rooms here that have their home elsewhere now: their occupants are told as if the
-/// server stopped (§18.2), and find the room at its new home.
-pub(super) fn let_go(world: &mut World) {
-    let here = world.shard();
-    let slots = world.state::<Actors>().slots.iter();
-    let moved = slots.filter(|(jid, slot)| matches!(slot, ActorSlot::Here(_)) && world.home_of(jid.as_ref()) != here);
-    let moved: Vec<Jid> = moved.map(|(jid, _)| jid.clone()).collect();
-    for jid in moved {
-        if let Some(ActorSlot::Here(mut room)) = world.state_mut::<Actors>().slots.remove(&jid) {
-            room.remove_all(world, vec![332], None);
+/// Sorts the occupants of all rooms by the homes that their accounts have now.
+pub(super) fn sort_again(world: &mut World) {
+    let mut slots = std::mem::take(&mut world.state_mut::<Actors>().slots);
+    for slot in slots.values_mut() {
+        if let ActorSlot::Here(room) = slot {
+            world.sort_again(&mut room.moderators);
+            world.sort_again(&mut room.others);
         }
     }
+    world.state_mut::<Actors>().slots = slots;
 }
 
 /// Tells nodes that have come of the rooms here that the store doesn't have, and forgets those of
@@ -522,7 +543,7 @@ pub(super) fn let_go(world: &mut World) {
 pub(super) fn spread_again(world: &mut World) {
     let here = world.shard();
     for (room, entry) in world.state::<Directory>().unstored() {
-        if world.home_of(room.as_ref()) != here {
+        if world.home_of(room.as_ref()) != here || world.is_expected(room.as_str()) {
             continue;
         }
         if world.state::<Actors>().slots.contains_key(&room) {

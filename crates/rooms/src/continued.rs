@@ -26,6 +26,7 @@ use super::occupant::{Occupant, OccupantSeat, nick_key, occupant_id};
 use super::rate::RoomBucket;
 use super::role::{RoomRole, affiliation_name, affiliation_named};
 use super::room::Room;
+use super::unsaved::Unsaved;
 
 /// A room that another process goes on with.
 #[derive(Debug, Serialize, Deserialize)]
@@ -71,13 +72,28 @@ impl Letter for Continued {
     }
 }
 
-/// Hands on the rooms of the shard in which somebody is.
+/// Hands on the rooms in which somebody is, of those that the shard parts with.
 pub(super) fn hand_on(world: &mut World) {
-    for room in world.state_mut::<Actors>().take_all() {
+    for jid in world.state::<Actors>().here() {
+        if !world.parts_with(jid.as_str()) {
+            continue;
+        }
+        let Some(room) = world.state_mut::<Actors>().take_out(&jid) else { continue };
         if !room.occupants.is_empty() && !room.is_over {
             world.hand_on(room.jid.as_str(), &Continued::of(&room));
         }
+        for session in room.seats.keys() {
+            let is_here = world.is_here(session.domain());
+            world.state::<Directory>().holdings.leave_seat(session.as_ref(), is_here);
+        }
     }
+}
+
+/// Returns whether no room that the shard parts with is being loaded, or written.
+pub(super) fn are_resting(world: &World) -> bool {
+    let at_work = world.state::<Actors>().at_work();
+    let mut all = at_work.chain(world.state::<Unsaved>().pending());
+    !all.any(|room| world.parts_with(room.as_str()))
 }
 
 /// Goes on with a room of another process.
@@ -160,13 +176,28 @@ impl Letter for Seated {
     const NAME: &'static str = "rooms seated";
 
     fn open(self, world: &mut World) {
+        if world.other_nodes().is_empty() {
+            return self.look(world);
+        }
+        // Some may be on their way here.
+        world.after(SEATED_MS, move |world| self.look(world));
+    }
+}
+
+impl Seated {
+    fn look(self, world: &mut World) {
+        let mut elsewhere = BTreeMap::<usize, Vec<(Jid, Jid)>>::new();
         for (session, occupant) in self.seats {
-            if world.goes_on(session.as_ref()) {
-                continue;
+            if !world.acts_for(session.bare_str()) {
+                elsewhere.entry(world.home_of(session.as_ref())).or_default().push((session, occupant));
+            } else if !world.goes_on(session.as_ref()) {
+                let mut presence = Writer::new("presence");
+                presence.attr("type", "unavailable").attr("from", session.as_str());
+                world.route_built(&presence.finish(), &occupant);
             }
-            let mut presence = Writer::new("presence");
-            presence.attr("type", "unavailable").attr("from", session.as_str());
-            world.route_built(&presence.finish(), &occupant);
+        }
+        for (shard, seats) in elsewhere {
+            world.send_letter(shard, Self { seats });
         }
     }
 }
@@ -320,6 +351,8 @@ impl Room {
     }
 }
 
+/// Milliseconds until the home of a session has to know it, among several nodes.
+const SEATED_MS: u64 = 15_000;
 /// Milliseconds until a store that has failed is asked again; then twice as long, so many times.
 const AGAIN_MS: u64 = 1000;
 const MOST_DOUBLINGS: u32 = 4;

@@ -185,8 +185,10 @@ impl Module for Rooms {
         hooks.letter::<continued::Continued>();
         hooks.letter::<continued::Seated>();
         hooks.letter::<spread::Noted>();
-        hooks.moved(actor::let_go);
+        hooks.moved(actor::sort_again);
         hooks.moved(actor::spread_again);
+        hooks.resting(continued::are_resting);
+        hooks.arrived(actor::spread_again);
         hooks.every(unsaved::RETRY_MS, actor::save_again);
         hooks.every(HEED_MS, actor::heed_removals);
         hooks.every(rookery_archive::PERIOD_MS, actor::expire_archives);
@@ -198,9 +200,8 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, _: &Domain) {
     if to.local().is_none() {
         return actor::when_listed(world, packet, to, service::receive);
     }
-    let home = world.home_of(to.bare());
-    if home != world.shard() {
-        return world.route_to_service(home, packet, to);
+    if world.serve_at_home(to.bare_str(), packet, to) {
+        return;
     }
     // A room that is here needs no list: it hears who leaves, whatever the store does.
     if world.state::<Actors>().has(to.bare_str()) {

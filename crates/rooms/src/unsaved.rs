@@ -51,6 +51,11 @@ impl Unsaved {
         self.0.get(room).is_some_and(UnsavedChanges::is_real)
     }
 
+    /// Returns the rooms of which a write is under way.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = &Jid> {
+        self.0.iter().filter(|(_, lack)| lack.pending > 0).map(|(room, _)| room)
+    }
+
     /// Takes out the rooms that no write is under way of, with what is to be written again.
     pub(crate) fn take(&mut self) -> Map<Jid, UnsavedChanges> {
         self.0.extract_if(|_, lack| lack.pending == 0).collect()

@@ -189,18 +189,19 @@ impl<D: Driver> Shard<D> {
         if can_follow(transport, is_secure)
             && let Some(steering) =
                 self.common.generation.settings.told.steering.as_ref().filter(|steering| steering.logins)
-            && self.steered.is_due(&account, self.timing.now_ms)
+            && self.moves.steered.is_due(&account, self.timing.now_ms)
         {
             debug!(%front, account = account.as_str(), "a client is sent to the node that is home to its account");
             return self.fail(link, &StreamError::SeeOtherHost(steering.host.as_str().into()), None);
         }
-        self.input(link, &mut []);
+        self.enter_home(link);
     }
 
     /// Takes note that a process of another node is gone: sessions of its clients lose their
     /// connections, and clients of its sessions are disconnected, so that they come again.
     pub(crate) fn departed(&mut self, node: u16, incarnation: u32) {
         self.driver.departed(node, incarnation);
+        self.world.departed(node, incarnation);
         let is_of = |stage: &ConnectionStage| matches!(stage, ConnectionStage::Away(away) if (away.home.node, away.home.incarnation) == (node, incarnation));
         let found = self.connections.iter().filter(|(_, connection)| is_of(&connection.stage));
         let links: Vec<Link> = found.map(|(link, _)| link).collect();

@@ -78,6 +78,9 @@ impl<D: Driver> Shard<D> {
     /// to work on them.
     pub(crate) fn go_on(&mut self, cards: Vec<Card>, custody: Custody) {
         let (mut sessions, mut letters) = (Vec::new(), Vec::new());
+        let (cards, elsewhere): (Vec<_>, Vec<_>) =
+            cards.into_iter().partition(|card| self.world.home_of_text(card.home()) == self.index());
+        self.world.send_on(&elsewhere);
         for card in cards {
             match card {
                 Card::Session(card) => {
@@ -94,7 +97,7 @@ impl<D: Driver> Shard<D> {
 }
 
 /// Returns the addresses of the clients that sessions wait for.
-fn peers<S>(connections: &ShardConnections<S>) -> impl Fn(Link) -> Option<SocketAddr> {
+pub(crate) fn peers<S>(connections: &ShardConnections<S>) -> impl Fn(Link) -> Option<SocketAddr> {
     |link| {
         let found = connections.get(link).filter(|connection| matches!(connection.stage, ConnectionStage::Detached))?;
         Some(found.peer)

@@ -19,7 +19,8 @@
 //! * `entering`: who comes in. [`connection`]: the data of one connection; `connections`: all of a
 //!   shard by link. [`negotiation`]: until a resource is bound. [`reading`], [`writing`]:
 //!   afterwards. `proofs`: when what a client has shown holds no more. [`resumption`]: when a
-//!   session changes its connection, [`handover`]: its process, [`gathered`]: what it takes along.
+//!   session changes its connection, [`handover`]: its process, `moving`: its node, [`gathered`]:
+//!   what it takes along.
 //! * [`wires`]: connections with other servers; `federating`: what goes over them.
 //! * `away`: clients whose sessions are on another node; `lines`: sessions whose clients are.
 //!   [`steering`]: clients that are told where their home is.
@@ -46,6 +47,7 @@ pub mod handover;
 mod lines;
 pub mod mailboxes;
 mod measuring;
+mod moving;
 pub mod negotiation;
 mod proofs;
 pub mod reading;

@@ -113,6 +113,8 @@ pub enum Envelope<S> {
     Errand(Errand, Posted),
     /// Use this from now on.
     Reload(Arc<Generation>),
+    /// Let nobody in any more: the node leaves its cluster.
+    Shut,
     /// End all streams with `system-shutdown`. With `hands_on`, sessions whose clients may come
     /// back only lose their connections, and wait for [`Envelope::HandOn`].
     Stop {
@@ -211,6 +213,7 @@ impl<S> std::fmt::Debug for Envelope<S> {
             Self::Departed(..) => "Departed",
             Self::Errand(..) => "Errand",
             Self::Reload(_) => "Reload",
+            Self::Shut => "Shut",
             Self::Stop { .. } => "Stop",
             Self::EndOthers(..) => "EndOthers",
             Self::HandOn(..) => "HandOn",
@@ -261,6 +264,10 @@ pub struct Post<S> {
     resting: Vec<AtomicBool>,
     /// Counts how often one of them began to work again.
     stirred: AtomicUsize,
+    /// True once the node leaves its cluster.
+    is_shut: AtomicBool,
+    /// The shards that have handed on all that lived there.
+    moved_out: Vec<AtomicBool>,
 }
 
 struct Mailbox<S> {
@@ -279,9 +286,18 @@ impl<S> Post<S> {
     /// nothing.
     pub fn new(wakers: Vec<Box<dyn Fn() + Send + Sync>>) -> Arc<Self> {
         let resting = wakers.iter().map(|_| AtomicBool::new(false)).collect();
+        let moved_out = wakers.iter().map(|_| AtomicBool::new(false)).collect();
         let boxes = wakers.into_iter().map(|wake| Mailbox { envelopes: Mutex::default(), wake }).collect();
         let stirred = AtomicUsize::new(0);
-        Arc::new(Self { boxes, sids: Sids::default(), outlet: OnceLock::new(), resting, stirred })
+        Arc::new(Self {
+            boxes,
+            sids: Sids::default(),
+            outlet: OnceLock::new(),
+            resting,
+            stirred,
+            is_shut: AtomicBool::new(false),
+            moved_out,
+        })
     }
 
     /// Sets who carries letters to other nodes, once.
@@ -342,6 +358,29 @@ impl<S> Post<S> {
         {
             self.stirred.fetch_add(1, Ordering::SeqCst);
         }
+    }
+
+    /// Lets nobody in any more.
+    pub(crate) fn shut(&self) {
+        self.is_shut.store(true, Ordering::SeqCst);
+        (0..self.shards()).for_each(|shard| self.send(shard, Envelope::Shut));
+    }
+
+    /// Returns whether nobody is let in any more.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.is_shut.load(Ordering::SeqCst)
+    }
+
+    /// Says whether a shard has handed on all that lived there.
+    pub(crate) fn note_moved_out(&self, shard: usize, has_moved_out: bool) {
+        if let Some(moved_out) = self.moved_out.get(shard) {
+            moved_out.store(has_moved_out, Ordering::SeqCst);
+        }
+    }
+
+    /// Returns whether all shards have handed on all that lived there.
+    pub(crate) fn have_moved_out(&self) -> bool {
+        self.moved_out.iter().all(|moved_out| moved_out.load(Ordering::SeqCst))
     }
 
     /// Returns whether all shards of a server that stops have come to rest and none has mail: then

@@ -51,6 +51,10 @@ impl<D: Driver> Shard<D> {
                         let is_here = home < self.world.own_shards();
                         return if is_here { self.move_to(link, home) } else { self.move_away(link, home) };
                     }
+                    if self.is_early(link) {
+                        self.keep(link, input);
+                        return self.keep_out(link);
+                    }
                 }
                 C2sEvent::Resume { previd, h } => match self.find_resumable(link, &previd) {
                     Ok(session) if self.world.is_settled(session) => {
@@ -359,7 +363,7 @@ impl<D: Driver> Shard<D> {
         self.input(link, &mut []);
     }
 
-    fn asked(&mut self, link: Link, asked: bool) {
+    pub(crate) fn asked(&mut self, link: Link, asked: bool) {
         if let Some(connection) = self.connections.get_mut(link)
             && let ConnectionStage::Negotiating(negotiation) = &mut connection.stage
         {

@@ -14,7 +14,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use rookery_base::lock::lock;
-use rookery_fanout::Link;
+use rookery_fanout::{Link, View};
 use rookery_hub::{Event, LoginAnswer, World};
 use rookery_jid::Jid;
 use rookery_observe::Since;
@@ -47,10 +47,9 @@ pub struct Shard<D: Driver> {
     index: usize,
     /// Connections that are to resume a session.
     pub(crate) resumptions: Vec<Resumption>,
+    pub(crate) moves: ShardMoves,
     /// Sessions of BOSH that may owe an answer at the end of the tick.
     pub(crate) answering: Vec<Link>,
-    /// Accounts whose clients were sent here from other nodes lately.
-    pub(crate) steered: SteeredAccounts,
     /// Other servers, if there are any.
     pub(crate) federating: Option<Box<Federating<D::Socket>>>,
 }
@@ -76,10 +75,23 @@ pub(crate) struct Timing {
     pub(crate) proofs_until_s: Option<NonZeroU32>,
     pub(crate) timers: BinaryHeap<Reverse<(u64, Link, u32, ShardTimer)>>,
     pub(crate) stopping: bool,
+    /// Nobody is let in any more.
+    pub(crate) shut: bool,
     /// The shard stops, and has sessions yet that another process goes on with.
     pub(crate) hands_on: bool,
     /// Connections that end when their sessions are settled: the shard stops.
     pub(crate) leaving: Vec<Link>,
+}
+
+/// Holds what waits for homes that move, and who was sent to this one.
+#[derive(Default)]
+pub(crate) struct ShardMoves {
+    /// The homes that the shard goes by when sessions have come to rest that leave by that.
+    pub(crate) coming: Option<Arc<View>>,
+    /// The keys of connections whose accounts have still to come from another node.
+    pub(crate) early: Vec<u64>,
+    /// Accounts whose clients were sent here from other nodes lately.
+    pub(crate) steered: SteeredAccounts,
 }
 
 /// Memory that all connections of a shard use in turn.
@@ -165,7 +177,7 @@ impl<D: Driver> Shard<D> {
             measured: ShardMeasured::default(),
             index: setup.index,
             resumptions: Vec::new(),
-            steered: SteeredAccounts::default(),
+            moves: ShardMoves::default(),
             answering: Vec::new(),
             federating: None,
         };
@@ -211,6 +223,9 @@ impl<D: Driver> Shard<D> {
         if self.resume_settled() | self.dismiss_settled() {
             self.settle();
         }
+        while self.move_on() {
+            self.settle();
+        }
         self.post_mail(work.since);
         self.flush();
         self.post_afar();
@@ -227,6 +242,11 @@ impl<D: Driver> Shard<D> {
     /// Returns whether the shard was told to stop.
     pub(crate) fn is_stopping(&self) -> bool {
         self.timing.stopping
+    }
+
+    /// Returns whether nobody is let in any more.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.timing.shut
     }
 
     /// Returns whether the shard was stopped and has nothing left to finish.
@@ -313,7 +333,7 @@ impl<D: Driver> Shard<D> {
             Envelope::Afar(from, letters, custody) => self.letters_from_afar(from, letters, custody),
             Envelope::Again(bytes, custody) => self.world.mail_again(&bytes, custody),
             Envelope::Refused(bytes, custody) => self.world.mail_refused(&bytes, custody),
-            Envelope::View(view) => self.world.set_view(view),
+            Envelope::View(view) => self.set_view(view),
             Envelope::Departed(node, incarnation) => self.departed(node, incarnation),
             Envelope::Errand(errand, posted) => self.errand(errand, posted),
             Envelope::Reload(generation) => {
@@ -321,6 +341,7 @@ impl<D: Driver> Shard<D> {
                 self.apply_federation(&generation);
                 self.common.generation = generation;
             }
+            Envelope::Shut => self.timing.shut = true,
             Envelope::Stop { hands_on } => self.stop(hands_on),
             Envelope::EndOthers(most_bytes, done) => {
                 self.end_others(most_bytes);
@@ -404,7 +425,7 @@ impl<D: Driver> Shard<D> {
                 return self.fail(link, &StreamError::SystemShutdown, None);
             }
             self.write_interest(link);
-            self.input(link, &mut []);
+            self.enter_home(link);
         }
     }
 

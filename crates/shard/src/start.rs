@@ -92,6 +92,8 @@ pub fn start(start: Start, cards: Vec<Card>) -> io::Result<RunningShards> {
     let shards = start.shards.max(1);
     let drivers = (0..shards).map(|_| Epoll::new()).collect::<io::Result<Vec<_>>>()?;
     let post = Post::new(drivers.iter().map(Epoll::waker).collect());
+    // What is for other nodes leaves only when this one is let go on.
+    let patience = if start.outlet.is_some() { GO_ON_AS_NODE } else { GO_ON };
     if let Some(outlet) = start.outlet {
         post.connect(outlet);
     }
@@ -101,7 +103,8 @@ pub fn start(start: Start, cards: Vec<Card>) -> io::Result<RunningShards> {
     let mut threads = Vec::with_capacity(shards);
     for (index, driver) in drivers.into_iter().enumerate() {
         let (view, addresses) = (start.view.clone(), start.addresses.clone());
-        let place = Place { shard: index, view, addresses, secrets: start.secrets };
+        let is_joining = start.view.present().count() > 1;
+        let place = Place { shard: index, view, is_joining, addresses, secrets: start.secrets };
         let thread = ShardThread {
             place,
             post: post.clone(),
@@ -117,7 +120,7 @@ pub fn start(start: Start, cards: Vec<Card>) -> io::Result<RunningShards> {
         let name = format!("shard-{index}");
         threads.push(std::thread::Builder::new().name(name).spawn(move || vital(|| thread.run(driver)))?);
     }
-    if !go_on(&post, cards, &start.addresses, &start.view, GO_ON) {
+    if !go_on(&post, cards, &start.addresses, &start.view, patience) && patience == GO_ON {
         warn!("the store is slow; some sessions of before go on only after others have come");
     }
     // A shard that has ended lets nobody in.
@@ -136,7 +139,10 @@ fn go_on(post: &Post<TcpStream>, cards: Vec<Card>, addresses: &AddressHash, view
     let (woken, wakes) = sync_channel(1);
     let mut of_shards: Vec<Vec<Card>> = (0..post.shards()).map(|_| Vec::new()).collect();
     for card in cards {
-        if let Some(cards) = of_shards.get_mut(view.hop(addresses.of(card.home()))) {
+        let home = view.hop(addresses.of(card.home()));
+        // Whichever shard has one whose home is on another node sends it there.
+        let shard = if home < of_shards.len() { home } else { 0 };
+        if let Some(cards) = of_shards.get_mut(shard) {
             cards.push(card);
         }
     }
@@ -180,6 +186,16 @@ impl RunningShards {
         for shard in 0..self.post.shards() {
             self.post.send(shard, Envelope::Stop { hands_on });
         }
+    }
+
+    /// Lets nobody in any more: the node leaves its cluster.
+    pub fn shut(&self) {
+        self.post.shut();
+    }
+
+    /// Returns whether all shards have handed on to other nodes what lived there.
+    pub fn have_moved_out(&self) -> bool {
+        self.post.have_moved_out()
     }
 
     /// Returns whether all shards have nothing left to do but to hand on their sessions, and to
@@ -269,6 +285,11 @@ impl Door {
         let errand = Errand::new(move |world| work(world, completer));
         self.post.send(turn % self.post.shards().max(1), Envelope::Errand(errand, posted));
         answer
+    }
+
+    /// Returns whether nobody is let in any more, since the node leaves its cluster.
+    pub fn is_shut(&self) -> bool {
+        self.post.is_shut()
     }
 
     /// Returns the number of shards.
@@ -448,6 +469,9 @@ impl ShardThread {
             let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             shard.tick(&news.ready, now, unix.as_millis() as u64);
             accepting.follow(&mut shard);
+            if shard.is_shut() {
+                post.note_moved_out(index, shard.world.has_moved_out());
+            }
             if shard.is_resting() {
                 post.rest(index, true);
             }
@@ -494,7 +518,7 @@ impl Accepting {
     /// Begins to listen when the shard is given its ports. A shard that stops lets nobody in any
     /// more: who comes now waits for the next process, if that gets the same sockets.
     fn follow(&mut self, shard: &mut Shard<Epoll>) {
-        if shard.is_stopping() {
+        if shard.is_stopping() || shard.is_shut() {
             for listener in std::mem::take(&mut self.listeners) {
                 shard.driver().remove_listener(&listener.socket);
             }
@@ -556,6 +580,8 @@ const OTHERS_END: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
 /// The time that the store has for the sessions of an earlier process before others are let in.
 const GO_ON: Duration = Duration::from_secs(20);
+/// The same for a node of a cluster.
+const GO_ON_AS_NODE: Duration = Duration::from_secs(2);
 /// Connections accepted per tick: with TLS each costs a handshake of some 80 µs soon after.
 const PER_TICK: usize = 64;
 

@@ -21,13 +21,20 @@ impl<D: Driver> Shard<D> {
         self.timing.hands_on = hands_on;
         self.world.stop(hands_on);
         self.stop_federating();
-        let links: Vec<Link> = self.connections.links();
+        self.leave(self.connections.links());
+    }
+
+    /// Ends the streams of some sessions in order, or lets those sessions wait for another process.
+    pub(crate) fn leave(&mut self, links: Vec<Link>) {
         // What waits for the clients goes before the end of their streams, and what they need not
         // send again.
         links.iter().for_each(|&link| self.world.say_handled(link));
         self.settle();
         self.flush();
-        self.timing.leaving = links;
+        self.timing.leaving.extend(links);
+        // One may leave for two reasons.
+        self.timing.leaving.sort_unstable();
+        self.timing.leaving.dedup();
         self.dismiss_settled();
         for link in self.timing.leaving.clone() {
             self.pause(link, true);
@@ -50,10 +57,19 @@ impl<D: Driver> Shard<D> {
     }
 
     pub(crate) fn say_goodbye(&mut self, link: Link) {
-        if self.timing.hands_on && self.leave_to_next(link) {
+        let is_coming = !self.timing.stopping && self.moves.coming.is_some();
+        let moves = !self.timing.stopping && self.world.is_leaving(link);
+        if (self.timing.hands_on || is_coming || moves) && self.leave_to_next(link) {
             return;
         }
-        self.fail(link, &StreamError::SystemShutdown, None);
+        if is_coming {
+            // It ends when its home has moved.
+            return self.pause(link, false);
+        }
+        match moves && self.world.has_homes() {
+            true => self.fail(link, &StreamError::Reset, Some("the account has its home on another node now")),
+            false => self.fail(link, &StreamError::SystemShutdown, None),
+        }
         // Its client is to close as well.
         self.pause(link, false);
     }

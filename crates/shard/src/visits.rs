@@ -49,12 +49,15 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Tells that a session loses its connection because the server stops, and goes on after the
-    /// next start.
+    /// next start, or because its home moves.
     pub(crate) fn tell_handed_on(&self, link: Link) {
         let Some((jid, connection)) = self.world.address(link).zip(self.connections.get(link)) else { return };
         let (account, resource) = parts(jid);
         let peer = LoggedPeer(connection.peer);
-        info!(account, resource, %peer, "a session waits for its client and the next start");
+        match self.is_stopping() {
+            true => info!(account, resource, %peer, "a session waits for its client and the next start"),
+            false => info!(account, resource, %peer, "a session waits for its client on another node"),
+        }
     }
 
     /// Tells that a session ends. Nothing is said of a connection that has none, or has one no

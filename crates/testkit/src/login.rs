@@ -44,6 +44,16 @@ impl Client {
         self.open(&domain);
     }
 
+    /// Logs in to an account and opens the stream that waits for binding, without waiting for the
+    /// server.
+    pub fn log_in_ahead(&mut self, account: &Jid) {
+        let domain = account.domain().to_owned();
+        self.open(&domain);
+        let (mechanism, username) = (self.strongest(), account.local().unwrap_or_default().to_owned());
+        self.authenticate(&username, PASSWORD, mechanism).expect("the right password");
+        self.send(&stream_header(&domain));
+    }
+
     /// Makes another connection of the same user, logged in and not bound. This one is as it was.
     pub fn again(&self) -> Client {
         let account = self.jid.as_ref().expect("bound").to_bare();

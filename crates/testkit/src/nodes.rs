@@ -99,7 +99,8 @@ impl TestkitNodes {
         key[..8].copy_from_slice(&a.to_le_bytes());
         key[8..].copy_from_slice(&b.to_le_bytes());
         let secrets = keys.map(|key| key ^ (node as u64) << 32);
-        Place { shard: shard % self.shards, view, addresses: AddressHash::of_cluster(key), secrets }
+        let addresses = AddressHash::of_cluster(key);
+        Place { shard: shard % self.shards, view, is_joining: false, addresses, secrets }
     }
 }
 
@@ -110,11 +111,12 @@ impl TestkitNodes {
         // Its own node first, then the others in their order.
         let order: Vec<usize> = std::iter::once(node).chain((0..nodes).filter(|other| *other != node)).collect();
         let members = order.iter().map(|node| self.member(*node, life)).collect();
-        View::among(members, |slot| {
+        let view = View::among(members, |slot| {
             let owner = slot / self.shards % nodes;
             let owner = if Some(owner) == removed { (owner + 1) % nodes } else { owner };
             order.iter().position(|node| *node == owner).expect("each node has a place")
-        })
+        });
+        view.named(removed.map_or(1, |removed| removed as u64 + 2), Vec::new())
     }
 }
 

@@ -322,15 +322,31 @@ impl Server {
         self.settle();
     }
 
-    /// Gives all homes of a node to the others, as its removal does: the node goes on.
+    /// Gives all homes of a node to the others, with what lives there: the node goes on.
     pub fn remove(&self, node: usize) {
+        (0..self.nodes()).for_each(|told| self.tell_homes(told, Some(node)));
+        self.settle();
+    }
+
+    /// Gives the nodes the homes that each has at the start, with what lives there.
+    pub fn share_out(&self) {
+        (0..self.nodes()).for_each(|told| self.tell_homes(told, None));
+        self.settle();
+    }
+
+    /// Tells the shards of one node that one of all has no homes, or that each has some, and lets
+    /// nobody work: for tests that choose the order themselves.
+    pub fn tell_homes(&self, told: usize, without: Option<usize>) {
         let running = self.0.borrow();
-        for shard in 0..running.shards.len() {
-            let view = running.nodes.view(shard / running.nodes.shards(), running.life as u32, Some(node));
+        for shard in (0..running.shards.len()).filter(|shard| shard / running.nodes.shards() == told) {
+            let view = running.nodes.view(told, running.life as u32, without);
             running.nodes.send(shard, Envelope::View(view));
         }
-        drop(running);
-        self.settle();
+    }
+
+    /// Returns the number of nodes.
+    pub fn nodes(&self) -> usize {
+        self.0.borrow().nodes.posts().len()
     }
 
     /// Lets nothing reach a node from now on, nor come from it: what others write to it waits,

@@ -109,6 +109,9 @@ impl Disk {
 /// The reason why not, likewise.
 pub(crate) async fn readiness(shared: &Arc<WebShared>) -> Result<&'static str, &'static str> {
     let (door, folder) = (shared.door.clone(), shared.instance.folder.clone());
+    if door.is_shut() {
+        return Err("leaving the cluster");
+    }
     // Anybody may ask: the shards look at none of their sessions for it.
     match tokio::task::spawn_blocking(move || (door.counts(), Space::of(&folder).ok())).await {
         Ok((census, space)) if census.coverage.is_whole() => {

@@ -1,6 +1,6 @@
 //! The bounds of what no module does: streams, sessions, rosters.
 
-use rookery_hub::{Bound, Most, Per, Unit, bridged, documents, elsewhere, hold, trace};
+use rookery_hub::{Bound, Most, Per, Unit, bridged, documents, elsewhere, hold, moves, trace};
 use rookery_shard::{attempts, gate, handover, steering};
 use rookery_xml::Limits;
 
@@ -11,6 +11,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, Bound)> {
         .iter()
         .copied()
         .chain(of("sessions", hold::BOUNDS))
+        .chain(of("sessions", moves::BOUNDS))
         .chain(of("sessions", documents::BOUNDS))
         .chain(of("sessions", handover::BOUNDS))
         .chain(of("sessions", steering::BOUNDS))

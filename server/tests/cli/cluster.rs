@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rookery_needs::{Postgres, Redis};
 
-use super::rig::{CliRig, FREE_PORTS, RigServer};
+use super::rig::{CliRig, FREE_PORTS, RigEnded, RigServer};
 
 rookery_needs::needing!("cli.cluster":
     two_nodes_are_one_server,
@@ -81,6 +81,11 @@ impl ClusterNodes {
         (server, port_of(&said))
     }
 
+    /// Runs a command of a node.
+    pub fn run(&self, node: usize, arguments: &[&str]) -> RigEnded {
+        self.rigs[node].run(arguments)
+    }
+
     /// Waits until a node is listed in a state.
     pub fn wait_for(&self, node: &str, state: &str) {
         let until = Instant::now() + PATIENCE;
@@ -146,6 +151,27 @@ impl ClusterClient {
         client.send("<presence/>");
         client.wait("<presence");
         client
+    }
+
+    /// Logs in without binding a resource; `None` if the server doesn't let it, or ends.
+    pub fn try_log_in(user: &str, port: u16) -> Option<ClusterClient> {
+        let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+        stream.set_read_timeout(Some(Duration::from_millis(100))).ok()?;
+        let mut client = ClusterClient { stream, got: String::new(), jid: format!("{user}@localhost/r{port}") };
+        let plain = encode(format!("\0{user}\0secret").as_bytes());
+        let auth = format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{plain}</auth>");
+        for (words, answer) in [(HEADER, "</stream:features>"), (&auth, "<success"), (HEADER, "</stream:features>")] {
+            let until = Instant::now() + PATIENCE;
+            let mut is_there = client.exchange(words);
+            while !client.got.contains(answer) {
+                if !is_there || Instant::now() >= until {
+                    return None;
+                }
+                is_there = client.exchange("");
+            }
+            client.got.clear();
+        }
+        Some(client)
     }
 
     /// Logs in and is not available.
@@ -217,6 +243,11 @@ impl ClusterClient {
             }
         }
         Some(self)
+    }
+
+    /// Sends something, if the server still takes it.
+    pub fn write(&mut self, text: &str) {
+        _ = self.stream.write_all(text.as_bytes());
     }
 
     /// Sends something and reads what there is. Returns `false` once the stream has ended.

@@ -18,7 +18,7 @@ fn contacts_get_the_last_items_of_an_account_whose_home_has_moved() {
     set(&mut francisco, "", &publish(TUNE, "a"));
     hamlet.expect(&notification(&from, TUNE, "a"));
     server.remove(1);
-    francisco.expect_stream_error("reset");
+    francisco.expect_stream_error("system-shutdown");
     let name = hamlet.bare().split('@').next().expect("a name").to_owned();
     let mut phone = server.login(&format!("{name}/phone"));
     let (presence, ..) = pep::caps(&[TUNE]);

@@ -13,7 +13,7 @@ use super::typed::{self, Document};
 use crate::World;
 use crate::calls::{
     BeforeLogin, Border, CallServe, Carrying, Everywhere, FeaturesCall, Filter, FindRemote, Heard, IqHandler, Lost,
-    OfAccount, OfContact, OfLogin, OfSession, PresenceForm, SharedContacts, ToDomain, Unattended, Undelivered,
+    OfAccount, OfContact, OfLogin, OfSession, PresenceForm, Resting, SharedContacts, ToDomain, Unattended, Undelivered,
 };
 use crate::iq::Iq;
 use crate::letter::{self, Letter};
@@ -285,18 +285,36 @@ impl Hooks<'_> {
     }
 
     /// Runs when the sessions of the shard that go on in another process are known and nothing else
-    /// is under way: the module hands over what goes on with them, see [`World::hand_on`].
+    /// is under way: the module hands over what goes on with them, see [`World::hand_on`]. Between
+    /// nodes that is only what the shard [parts with](World::parts_with), and the module forgets
+    /// it.
     pub fn handing_on(&mut self, call: fn(&mut World)) {
         let call = self.call(Phase::Act, call as Everywhere);
         self.registry.rounds.handing_on.add(call);
     }
 
-    /// Calls back when homes have moved: what has its home elsewhere now is to be let go of.
-    /// Sessions
-    /// of accounts that have moved end by themselves.
+    /// Calls back when the homes of addresses are others. What lives at a home that has moved to
+    /// another node stays, and is served, until it leaves ([`Hooks::handing_on`]); of what the
+    /// store has and is only in memory here the module has to let go.
     pub fn moved(&mut self, call: fn(&mut World)) {
         let call = self.call(Phase::Act, call as Everywhere);
         self.registry.rounds.moved.add(call);
+    }
+}
+
+/// Moves between nodes.
+impl Hooks<'_> {
+    /// Says whether nothing is under way of what leaves for another node
+    /// ([`World::parts_with`]): that waits for it, up to some seconds.
+    pub fn resting(&mut self, call: fn(&World) -> bool) {
+        let call = self.call(Phase::Act, call as Resting);
+        self.registry.rounds.resting.add(call);
+    }
+
+    /// Runs when all has come, or begins to go on, that had its home on another node before.
+    pub fn arrived(&mut self, call: fn(&mut World)) {
+        let call = self.call(Phase::Act, call as Everywhere);
+        self.registry.rounds.arrived.add(call);
     }
 }
 

@@ -8,7 +8,7 @@ use super::hook::{Hook, ModuleCall};
 use super::terms::Target;
 use crate::calls::{
     BeforeLogin, Border, CallServe, Carrying, DecodeLetter, DecodeQuestion, Everywhere, FeaturesCall, Filter,
-    FindRemote, Heard, IqHandler, Lost, OfAccount, OfContact, OfLogin, OfSession, PresenceForm, ReadDocument,
+    FindRemote, Heard, IqHandler, Lost, OfAccount, OfContact, OfLogin, OfSession, PresenceForm, ReadDocument, Resting,
     SharedContacts, ToDomain, Unattended, Undelivered,
 };
 use crate::label::Labels;
@@ -145,6 +145,10 @@ pub(crate) struct RoundHooks {
     pub(crate) handing_on: Hook<Everywhere>,
     /// Homes have moved.
     pub(crate) moved: Hook<Everywhere>,
+    /// All is to be at rest that moves.
+    pub(crate) resting: Hook<Resting>,
+    /// All has come that had its home on another node.
+    pub(crate) arrived: Hook<Everywhere>,
     pub(crate) every: Vec<(u64, Everywhere)>,
 }
 

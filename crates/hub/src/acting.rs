@@ -1,0 +1,135 @@
+//! The slots that a shard acts for, and what it knows of those that move: data of
+//! [`crate::moves`], which stands apart so that the world can hold it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use rookery_fanout::view::SLOTS;
+use rookery_fanout::{Member, Station};
+
+/// A set of slots.
+#[derive(Debug, Clone)]
+pub(crate) struct SlotSet(Box<[u64]>);
+
+impl Default for SlotSet {
+    fn default() -> Self {
+        Self(vec![0; SLOTS / 64].into())
+    }
+}
+
+impl SlotSet {
+    pub(crate) fn has(&self, slot: usize) -> bool {
+        self.0.get(slot / 64).is_some_and(|word| word >> (slot % 64) & 1 == 1)
+    }
+
+    pub(crate) fn set(&mut self, slot: usize, is_in: bool) {
+        if let Some(word) = self.0.get_mut(slot / 64) {
+            *word = *word & !(1 << (slot % 64)) | u64::from(is_in) << (slot % 64);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+}
+
+/// A process: its node, and the number among that node's processes.
+pub(crate) type MovesProcess = (u16, u32);
+
+pub(crate) fn process(station: Station) -> MovesProcess {
+    (station.node, station.incarnation)
+}
+
+/// The last words of another shard.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct OtherShard {
+    /// The name of the view that it goes by.
+    pub(crate) goes_by: Option<u64>,
+    /// The name of the view by which it has sent all that it had for others.
+    pub(crate) has_sent_by: Option<u64>,
+}
+
+/// The way of a shard's homes to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PartingStage {
+    /// Not all others are known to go by the view.
+    Agreeing,
+    /// Sessions come to rest.
+    Freezing,
+    /// All has left, and others have to be told when that was all.
+    Sending,
+}
+
+/// The homes of a shard that move, or may.
+#[derive(Debug, Default)]
+pub(crate) struct Moves {
+    /// The slots that this shard acts for.
+    pub(crate) acting: SlotSet,
+    /// Slots that it has to act for as soon as others have sent what they have of them.
+    pub(crate) awaited: SlotSet,
+    /// The shards that have it, each with the names of the views by which it may say that it has
+    /// sent all: the one by which it was to do so, and those after that.
+    pub(crate) sources: BTreeMap<Station, Vec<u64>>,
+    /// Since when, on the clock that never goes back.
+    pub(crate) awaiting_since_ms: u64,
+    pub(crate) heard: BTreeMap<Station, OtherShard>,
+    /// Processes that say nothing more.
+    pub(crate) gone: BTreeSet<MovesProcess>,
+    pub(crate) parting: Option<(PartingStage, u64)>,
+    /// The cards that have still to go, by the hashes of their homes.
+    pub(crate) leaving: VecDeque<(u64, Vec<u8>)>,
+    /// True while some of them are on their way.
+    pub(crate) is_sending: bool,
+    /// The cards that have come.
+    pub(crate) cards: Vec<Vec<u8>>,
+}
+
+/// The place of an address, as a shard knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whereabouts {
+    /// This shard acts for it.
+    Here,
+    /// This shard will act for it.
+    Awaited,
+    /// Behind this hop.
+    Elsewhere(usize),
+}
+
+impl Moves {
+    /// Forgets who had what has come.
+    pub(crate) fn forget_sources(&mut self) {
+        self.sources.clear();
+    }
+
+    /// Waits for the shards of a process to say that they have sent all by the view of this name,
+    /// unless they have.
+    pub(crate) fn wait_for(&mut self, member: Member, name: u64) {
+        for shard in 0..member.shards {
+            let station = Station { node: member.node, incarnation: member.incarnation, shard };
+            if self.heard.get(&station).is_none_or(|heard| heard.has_sent_by != Some(name)) {
+                self.sources.insert(station, vec![name]);
+            }
+        }
+    }
+}
+
+/// Returns the process that a member is.
+pub(crate) fn process_of(member: Member) -> MovesProcess {
+    (member.node, member.incarnation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_slots_has_what_was_put_into_it() {
+        let mut set = SlotSet::default();
+        assert!(set.is_empty());
+        for slot in [0, 63, 64, SLOTS - 1] {
+            set.set(slot, true);
+            assert!(set.has(slot) && !set.has(slot ^ 1));
+        }
+        [0, 63, 64, SLOTS - 1].iter().for_each(|slot| set.set(*slot, false));
+        assert!(set.is_empty() && !set.has(SLOTS));
+    }
+}

@@ -1,0 +1,62 @@
+//! The new home of what moves here from other nodes.
+//!
+//! # Invariants
+//!
+//! * What is for an account or a room that is on its way waits, within bounds, and is opened in its
+//!   order when all has come: behind what the old home has packed.
+//! * Who had something is waited for as long as it lives and is not too late; then this home begins
+//!   with what it has.
+
+use rookery_fanout::view::SLOTS;
+use tracing::warn;
+
+use crate::World;
+use crate::card::Card;
+use crate::moves::{LATE_MS, PATIENCE_MS};
+
+impl World {
+    /// Takes the cards of what goes on here, once all has come that has to; `None` before, and if
+    /// nothing is awaited. [`World::go_on`] comes next, then [`World::arrived`].
+    pub fn take_arrived(&mut self) -> Option<Vec<Card>> {
+        let moves = self.people.moves.as_ref()?;
+        let is_awaiting = !moves.awaited.is_empty();
+        if !is_awaiting && moves.cards.is_empty() {
+            return None;
+        }
+        let is_late = self.clock.now_ms >= moves.awaiting_since_ms + LATE_MS + PATIENCE_MS;
+        if is_awaiting && !is_late && !self.have_all_sent() {
+            return None;
+        }
+        if is_awaiting && is_late {
+            warn!(
+                "a node of the cluster doesn't say that it has sent all; its accounts and rooms begin without the rest"
+            );
+        }
+        let cards = std::mem::take(&mut self.people.moves.as_mut()?.cards);
+        let (mut here, mut elsewhere) = (Vec::new(), Vec::new());
+        for encoded in cards {
+            match Card::decode(&encoded) {
+                Ok(card) if self.home_of_text(card.home()) == self.shard() => here.push(card),
+                Ok(_) => elsewhere.push(encoded),
+                Err(error) => warn!(%error, "a card of another node can't be read; what it has ends"),
+            }
+        }
+        if !elsewhere.is_empty() {
+            self.send_cards_again(elsewhere);
+        }
+        let moves = self.people.moves.as_mut()?;
+        for slot in (0..SLOTS).filter(|slot| moves.awaited.has(*slot)) {
+            moves.acting.set(slot, true);
+        }
+        moves.awaited = Default::default();
+        moves.forget_sources();
+        Some(here)
+    }
+
+    /// Lets what has come begin, and opens what has waited for it.
+    pub fn arrived(&mut self) {
+        self.proceed();
+        self.call_all(|registry| &registry.rounds.arrived);
+        self.open_kept();
+    }
+}

@@ -1,0 +1,339 @@
+//! Homes that move from one node to another while both live: who acts for which addresses.
+//!
+//! A view says where homes are to be. Nodes learn of a new one at different times, and what lives
+//! at a home takes a while to move, so that each shard of a cluster knows for which slots it
+//! *acts*: it has the sessions and rooms, and nobody else has. The old home acts until it has
+//! packed (`parting`); the new one from the moment on at which it has taken all up (`arriving`),
+//! and keeps until then what is for them.
+//!
+//! # Invariants
+//!
+//! * At most one shard acts for a slot, as long as those who are late aren't later than the times
+//!   below.
+//! * Mail between two accounts keeps its order through a move: the old home packs when all others
+//!   go by the new view and have said so behind their last mail by the old one, and the new home
+//!   opens nothing of its own before the old one has said, behind its last card, that this was all.
+//! * A process that is alone has nothing of this, and pays a look at one pointer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rookery_fanout::view::SLOTS;
+use rookery_fanout::{Addresses, Packet, Station, View};
+use rookery_jid::JidRef;
+use rookery_stream::error::Condition;
+
+use crate::World;
+use crate::acting::{Moves, MovesProcess, PartingStage, Whereabouts, process, process_of};
+use crate::mail::{Mail, Parcel};
+use crate::passage::Notes;
+
+impl World {
+    /// Takes note of the first view of a cluster. `is_joining`: others may have what lives at the
+    /// homes of this shard.
+    pub(crate) fn begin_moves(&mut self, is_joining: bool) {
+        let view = self.here.view.clone();
+        if !view.is_shared() {
+            return;
+        }
+        let (mut moves, shard) = (Box::<Moves>::default(), self.shard());
+        let set = if is_joining { &mut moves.awaited } else { &mut moves.acting };
+        (0..SLOTS).filter(|slot| view.home(*slot) == shard).for_each(|slot| set.set(slot, true));
+        if is_joining {
+            let others = view.present().filter(|member| process_of(*member) != process(self.here.station));
+            others.for_each(|member| moves.wait_for(member, view.name()));
+            moves.parting = Some((PartingStage::Agreeing, 0));
+        }
+        self.people.moves = Some(moves);
+        if is_joining {
+            self.look_when_late();
+            self.say_homes();
+        }
+    }
+
+    /// Compares the view with the one before: what is to be parted from, and what is to come.
+    pub(crate) fn change_homes(&mut self, before: &View) {
+        let (view, shard, own) = (self.here.view.clone(), self.shard(), process(self.here.station));
+        let now_ms = self.clock.now_ms;
+        let Some(moves) = &mut self.people.moves else { return };
+        let are_present: BTreeSet<MovesProcess> = view.present().map(process_of).collect();
+        moves.gone.retain(|gone| are_present.contains(gone));
+        moves.heard.retain(|station, _| are_present.contains(&process(*station)));
+        let was_awaiting = !moves.awaited.is_empty();
+        moves.sources.retain(|source, _| are_present.contains(&process(*source)));
+        moves.sources.values_mut().for_each(|names| names.push(view.name()));
+        let mut sources = BTreeSet::new();
+        for slot in 0..SLOTS {
+            let is_mine = view.home(slot) == shard;
+            if !is_mine || moves.acting.has(slot) {
+                moves.awaited.set(slot, false);
+                continue;
+            }
+            if moves.awaited.has(slot) {
+                continue;
+            }
+            let from = before.station(before.home(slot)).map(process);
+            match from.filter(|from| *from != own && are_present.contains(from) && !moves.gone.contains(from)) {
+                Some(from) => {
+                    moves.awaited.set(slot, true);
+                    sources.insert(from);
+                }
+                None => moves.acting.set(slot, true),
+            }
+        }
+        let having = view.present().filter(|member| sources.contains(&process_of(*member)));
+        having.for_each(|member| moves.wait_for(member, view.name()));
+        moves.parting = Some((PartingStage::Agreeing, now_ms));
+        if !was_awaiting {
+            moves.awaiting_since_ms = now_ms;
+        }
+        self.look_when_late();
+        self.say_homes();
+        // Some of it may be for others now.
+        self.open_kept();
+    }
+
+    /// Lets the shard look at what others are late with, though nothing else happens.
+    fn look_when_late(&mut self) {
+        self.after(LATE_MS + 1, |_| {});
+        self.after(LATE_MS + PATIENCE_MS + 1, |_| {});
+    }
+
+    /// Tells all other shards by which view this one goes: what it has posted before went by the
+    /// last one.
+    fn say_homes(&mut self) {
+        let (from, view) = (self.here.station, self.here.view.name());
+        for hop in self.other_shards() {
+            self.post(hop, Mail::Homes { from, view });
+        }
+    }
+
+    /// Tells all other shards that they have got all that this one had for them by this view.
+    pub(crate) fn say_sent(&mut self) {
+        let (from, view) = (self.here.station, self.here.view.name());
+        for hop in self.other_shards() {
+            self.post(hop, Mail::Sent { from, view });
+        }
+    }
+
+    fn other_shards(&self) -> Vec<usize> {
+        let view = &self.here.view;
+        let is_there = |hop: &usize| {
+            let station = view.station(*hop);
+            *hop != self.shard() && station.is_some_and(|station| view.is_present(station.node, station.incarnation))
+        };
+        (0..self.shards()).filter(is_there).collect()
+    }
+
+    /// Takes note of what another shard has said: that it goes by a view, or has sent all by it.
+    pub(crate) fn heard_of(&mut self, from: Station, view: u64, has_sent: bool) {
+        let Some(moves) = &mut self.people.moves else { return };
+        moves.gone.remove(&process(from));
+        let heard = moves.heard.entry(from).or_default();
+        match has_sent {
+            false => heard.goes_by = Some(view),
+            true => {
+                heard.has_sent_by = Some(view);
+                if moves.sources.get(&from).is_some_and(|names| names.contains(&view)) {
+                    moves.sources.remove(&from);
+                }
+            }
+        }
+    }
+
+    /// Takes note that a process says nothing more: nobody waits for it.
+    pub fn departed(&mut self, node: u16, incarnation: u32) {
+        if let Some(moves) = &mut self.people.moves {
+            moves.gone.insert((node, incarnation));
+            moves.sources.retain(|source, _| process(*source) != (node, incarnation));
+        }
+    }
+
+    /// Returns whether homes of this shard move, or may.
+    pub fn is_moving(&self) -> bool {
+        let moves = self.people.moves.as_ref();
+        moves.is_some_and(|moves| moves.parting.is_some() || !moves.awaited.is_empty() || !moves.cards.is_empty())
+    }
+
+    /// Returns whether a shard of a cluster has nothing that another node would miss: no homes,
+    /// nobody there, and nothing on its way.
+    pub fn has_moved_out(&self) -> bool {
+        let is_out = |moves: &Moves| moves.acting.is_empty() && moves.awaited.is_empty() && moves.leaving.is_empty();
+        !self.is_moving() && self.people.moves.as_ref().is_some_and(|moves| is_out(moves) && !moves.is_sending)
+    }
+
+    /// Returns whether all other shards go by the view of this one, or are known to say nothing
+    /// more.
+    pub(crate) fn do_all_agree(&self) -> bool {
+        let Some(moves) = &self.people.moves else { return true };
+        let name = Some(self.here.view.name());
+        self.other_shards().into_iter().filter_map(|hop| self.station_of(hop)).all(|station| {
+            moves.gone.contains(&process(station))
+                || moves.heard.get(&station).is_some_and(|heard| heard.goes_by == name)
+        })
+    }
+
+    /// Returns whether all who had something for this shard have sent it.
+    pub(crate) fn have_all_sent(&self) -> bool {
+        self.people.moves.as_ref().is_none_or(|moves| moves.sources.is_empty())
+    }
+
+    /// Returns where an address with this hash is.
+    pub(crate) fn whereabouts(&self, hash: u64) -> Whereabouts {
+        let hop = self.hop(hash);
+        match &self.people.moves {
+            Some(moves) if moves.acting.has(View::slot(hash)) => Whereabouts::Here,
+            Some(_) if hop == self.shard() => Whereabouts::Awaited,
+            None if hop == self.shard() => Whereabouts::Here,
+            _ => Whereabouts::Elsewhere(hop),
+        }
+    }
+
+    /// Returns whether this shard acts for a text: sessions, or the room, are here and nowhere
+    /// else.
+    pub fn acts_for(&self, text: &str) -> bool {
+        self.whereabouts(self.hash(text)) == Whereabouts::Here
+    }
+
+    /// Returns whether what lives at the home of a text, which this is, has still to come from
+    /// another node, or its sessions have still to go on.
+    pub fn is_awaited(&self, text: &str) -> bool {
+        self.is_expected(text) || self.people.moves.is_some() && self.is_returning(self.hash(text), text)
+    }
+
+    /// Returns whether what lives at the home of a text, which this is, has still to come from
+    /// another node.
+    pub fn is_expected(&self, text: &str) -> bool {
+        self.people.moves.is_some() && self.whereabouts(self.hash(text)) == Whereabouts::Awaited
+    }
+
+    /// Returns whether sessions of an account are here that are not available again yet.
+    fn is_returning(&self, hash: u64, bare: &str) -> bool {
+        if self.people.returning.sessions.is_empty() {
+            return false;
+        }
+        let user = self.user_named(hash, bare).and_then(|user| self.people.users.get(user as usize));
+        let mut links = user.into_iter().flat_map(|user| &user.links);
+        links.any(|&link| self.reference(link).is_some_and(|session| self.people.returning.session(session).is_some()))
+    }
+
+    /// Returns whether this shard has any homes, or will have.
+    pub fn has_homes(&self) -> bool {
+        let view = &self.here.view;
+        !view.is_shared() || (0..SLOTS).any(|slot| view.home(slot) == self.shard())
+    }
+
+    /// Deals with a stanza for an account that this shard doesn't act for: keeps it, or sends it
+    /// on. Returns `false` if it is to be delivered here.
+    #[cold]
+    pub(crate) fn is_put_off(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>, notes: &Notes) -> bool {
+        // One that comes back from a session has passed the modules.
+        let whereabouts = if notes.has_passed { Whereabouts::Here } else { self.whereabouts(hash) };
+        match whereabouts {
+            Whereabouts::Here => return false,
+            Whereabouts::Awaited => {
+                let mail = Mail::Route { to: to.to_jid(), packet: packet.clone() };
+                self.keep_mail(mail, packet.bytes().len());
+            }
+            Whereabouts::Elsewhere(hop) => self.post(hop, Mail::Route { to: to.to_jid(), packet: packet.clone() }),
+        }
+        true
+    }
+
+    /// Returns those of some addresses that this shard acts for; what is for the others is kept or
+    /// goes on as `mail` of them. `None` if it acts for all. `of_presence`: what is about sessions
+    /// that are not available again yet waits, too.
+    #[cold]
+    pub(crate) fn sift(
+        &mut self,
+        to: &Addresses,
+        (bytes, of_presence): (usize, bool),
+        mail: impl Fn(Addresses) -> Mail,
+    ) -> Option<Addresses> {
+        let whereabouts = |world: &Self, hash: u64, name: &str| match world.whereabouts(hash) {
+            Whereabouts::Here if of_presence && world.is_returning(hash, name) => Whereabouts::Awaited,
+            whereabouts => whereabouts,
+        };
+        if to.iter().all(|(hash, name)| whereabouts(self, hash, name) == Whereabouts::Here) {
+            return None;
+        }
+        let (mut here, mut awaited) = (Addresses::default(), Addresses::default());
+        let mut elsewhere = BTreeMap::<usize, Addresses>::new();
+        for (hash, name) in to.iter() {
+            match whereabouts(self, hash, name) {
+                Whereabouts::Here => here.push(hash, name),
+                Whereabouts::Awaited => awaited.push(hash, name),
+                Whereabouts::Elsewhere(hop) => elsewhere.entry(hop).or_default().push(hash, name),
+            }
+        }
+        if !awaited.is_empty() {
+            let bytes = bytes + awaited.len() * NAME_BYTES;
+            self.keep_mail(mail(awaited), bytes);
+        }
+        for (hop, names) in elsewhere {
+            self.post(hop, mail(names));
+        }
+        Some(here)
+    }
+
+    /// Lets mail wait until what it is for has come.
+    pub(crate) fn keep_mail(&mut self, mail: Mail, bytes: usize) {
+        let custody = self.custody();
+        let bytes = bytes + MAIL_BYTES;
+        let (kept, kept_bytes) = &mut self.waiting.kept;
+        if *kept_bytes + bytes > MOST_KEPT_BYTES {
+            return self.refuse_mail(mail, &Condition::ResourceConstraint);
+        }
+        *kept_bytes += bytes;
+        kept.push_back(Parcel { mail, custody });
+    }
+
+    /// Opens the mail that waits, in its order: what still has to wait does so again.
+    pub(crate) fn open_kept(&mut self) {
+        let (kept, _) = std::mem::take(&mut self.waiting.kept);
+        for Parcel { mail, custody } in kept {
+            self.in_custody(custody, |world| world.open(mail));
+        }
+    }
+
+    /// Gives a stanza for a service to the shard that acts for what it is about, by a text whose
+    /// home that has; keeps it if this will be that one. Returns `false` if it is this one.
+    pub fn serve_at_home(&mut self, text: &str, packet: &Packet, to: JidRef<'_>) -> bool {
+        match self.whereabouts(self.hash(text)) {
+            Whereabouts::Here => false,
+            Whereabouts::Awaited => {
+                self.keep_mail(Mail::Service { to: to.to_jid(), packet: packet.clone() }, packet.bytes().len());
+                true
+            }
+            Whereabouts::Elsewhere(home) => {
+                self.route_to_service(home, packet, to);
+                true
+            }
+        }
+    }
+
+    /// Lets a letter wait that is about sessions which have still to come.
+    pub fn keep_letter<L: crate::letter::Letter>(&mut self, letter: L) {
+        self.keep_mail(Mail::Letter(Box::new(letter)), LETTER_BYTES);
+    }
+}
+
+/// The time for which others may be late, in milliseconds: longer than a node takes to look at the
+/// rows of the database.
+pub(crate) const LATE_MS: u64 = 10_000;
+/// Milliseconds for which a home waits longer than the old one does, which may be late itself.
+pub(crate) const PATIENCE_MS: u64 = 10_000;
+/// Bytes of mail that may wait on a shard for what has still to come.
+const MOST_KEPT_BYTES: usize = 64 << 20;
+/// Bytes that mail takes besides what it says; those of a name; a letter that is small.
+const MAIL_BYTES: usize = 256;
+const NAME_BYTES: usize = 64;
+const LETTER_BYTES: usize = 2048;
+
+/// The same for the page of limits.
+pub const BOUNDS: &[rookery_observe::Bound] = &[rookery_observe::Bound::on(
+    "mail for accounts and rooms that are on their way to this node",
+    rookery_observe::Per::Shard,
+    rookery_observe::Most::Fixed(MOST_KEPT_BYTES as u64),
+    rookery_observe::Unit::Bytes,
+)
+.or("the sender gets <resource-constraint/>")];

@@ -1,0 +1,258 @@
+//! The old home of what moves to another node: sessions come to rest, are packed as
+//! [cards](crate::card), as at a stop, and leave, with what modules hand on.
+//!
+//! # Invariants
+//!
+//! * A session that leaves says nothing more before its shard goes by the new view: whatever its
+//!   client has sent went by the last one, to homes that act, and is settled when it is packed. *
+//!   Nothing leaves before all others go by the new view ([`crate::moves`]); until then its
+//!   sessions and rooms are served as ever.
+//! * Of a session that leaves nobody hears that it is unavailable.
+//! * So many bytes are on their way at a time that no queue fills; others are told that they have
+//!   got all when they have taken that.
+
+use std::net::SocketAddr;
+
+use rookery_fanout::{Link, View};
+use rookery_jid::Jid;
+use rookery_stream::error::StreamError;
+use serde_bytes::ByteBuf;
+use tracing::warn;
+
+use crate::World;
+use crate::acting::{PartingStage, Whereabouts};
+use crate::card::Card;
+use crate::custody::Custody;
+use crate::mail::Mail;
+use crate::moves::LATE_MS;
+use crate::parts::User;
+
+impl World {
+    /// Returns the sessions that leave, once it is time for them to come to rest; `None` before,
+    /// and after.
+    pub fn begin_parting(&mut self) -> Option<Vec<Link>> {
+        let (stage, since_ms) = self.people.moves.as_ref()?.parting?;
+        let is_late = self.clock.now_ms >= since_ms + LATE_MS;
+        if stage != PartingStage::Agreeing || !(is_late || self.do_all_agree()) {
+            return None;
+        }
+        if is_late {
+            warn!("some nodes of the cluster don't go by the same homes; what moves doesn't wait for them");
+        }
+        let now_ms = self.clock.now_ms;
+        if let Some(moves) = &mut self.people.moves {
+            moves.parting = Some((PartingStage::Freezing, now_ms));
+        }
+        let links = self.parting_links();
+        if !links.is_empty() {
+            self.after(REST_MS + 1, |_| {});
+        }
+        Some(links)
+    }
+
+    /// Returns the sessions whose accounts another node will have by a view, and which can go on
+    /// there.
+    pub fn leaving_by(&self, view: &View) -> Vec<Link> {
+        if self.people.moves.is_none() {
+            return Vec::new();
+        }
+        let leaves = |hash: u64| self.whereabouts(hash) == Whereabouts::Here && view.hop(hash) != self.shard();
+        let hash_of = |user: &User| self.people.names.get(user.name).map(|(hash, _)| hash);
+        let users = self.people.users.iter().filter(|(_, user)| hash_of(user).is_some_and(leaves));
+        users.flat_map(|(_, user)| user.links.iter().copied()).filter(|link| self.is_lasting(*link)).collect()
+    }
+
+    /// Returns whether another node will have an account by a view.
+    pub fn leaves_by(&self, view: &View, account: &Jid) -> bool {
+        view.hop(self.hash(account.bare_str())) != self.shard()
+    }
+
+    /// Returns whether a session leaves: its account has another home, where all is known that this
+    /// one has.
+    pub fn is_leaving(&self, link: Link) -> bool {
+        self.session_at(link).is_some_and(|session| self.user_leaves(session.user))
+    }
+
+    /// Returns whether what lives here by this name goes on elsewhere: at a stop everything that is
+    /// handed on, otherwise what has its home on another node now.
+    pub fn parts_with(&self, text: &str) -> bool {
+        if self.hands_on() {
+            return true;
+        }
+        let hash = self.hash(text);
+        self.leaves(hash)
+    }
+
+    fn leaves(&self, hash: u64) -> bool {
+        let moves = self.people.moves.as_ref();
+        moves.is_some_and(|moves| moves.acting.has(View::slot(hash)) && self.hop(hash) != self.shard())
+    }
+
+    fn user_leaves(&self, user: u32) -> bool {
+        let user = self.people.users.get(user as usize);
+        let hash = user.and_then(|user| self.people.names.get(user.name)).map(|(hash, _)| hash);
+        hash.is_some_and(|hash| self.leaves(hash))
+    }
+
+    fn parting_links(&self) -> Vec<Link> {
+        let users = self.people.users.iter().filter(|(at, _)| self.user_leaves(*at as u32));
+        users.flat_map(|(_, user)| user.links.iter().copied()).collect()
+    }
+
+    /// Returns whether what leaves has come to rest, or has had time enough.
+    pub fn may_pack(&mut self) -> bool {
+        let Some((PartingStage::Freezing, since_ms)) = self.people.moves.as_ref().and_then(|moves| moves.parting)
+        else {
+            return false;
+        };
+        self.clock.now_ms >= since_ms + REST_MS || self.is_at_rest()
+    }
+
+    fn is_at_rest(&mut self) -> bool {
+        if !self.people.returning.is_empty() {
+            return false;
+        }
+        let users = self.people.users.iter().filter(|(at, _)| self.user_leaves(*at as u32));
+        if users.into_iter().any(|(_, user)| user.held.is_some()) {
+            return false;
+        }
+        let is_resting = |world: &mut Self, link: Link| {
+            let is_idle = world.session_at(link).is_some_and(|session| !session.is_busy() && !session.ending);
+            is_idle && world.is_detached(link) && world.is_settled(link)
+        };
+        let links = self.parting_links();
+        links.into_iter().all(|link| is_resting(self, link))
+            && self.registry().rounds.resting.all().all(|call| (call.call)(self))
+    }
+
+    /// Packs what leaves, and sends it on its way. Returns the links of the sessions that have
+    /// left; those that can't end. This shard acts no longer for any of it.
+    pub fn pack(&mut self, peer_of: impl Fn(Link) -> Option<SocketAddr>) -> Vec<Link> {
+        let (mut carried, mut cards) = (Vec::new(), Vec::new());
+        for link in self.parting_links() {
+            let card = self.card_of(link, &peer_of);
+            match card.zip(self.address(link).map(|jid| self.hash(jid.bare_str()))) {
+                Some((card, hash)) => {
+                    cards.push((hash, card));
+                    carried.push(link);
+                }
+                None => self.close(link, StreamError::Reset, MOVED),
+            }
+        }
+        self.call_all(|registry| &registry.rounds.handing_on);
+        for card in std::mem::take(&mut self.out.handed_on) {
+            let hash = self.hash(card.home());
+            match card.encode() {
+                Ok(encoded) => cards.push((hash, encoded)),
+                Err(error) => warn!(home = card.home(), %error, "a part of the server can't go on on another node"),
+            }
+        }
+        let (view, shard) = (self.here.view.clone(), self.shard());
+        if let Some(moves) = &mut self.people.moves {
+            let others = (0..rookery_fanout::view::SLOTS).filter(|slot| view.home(*slot) != shard);
+            others.for_each(|slot| moves.acting.set(slot, false));
+            moves.parting = Some((PartingStage::Sending, self.clock.now_ms));
+            moves.leaving.extend(cards);
+        }
+        for &link in &carried {
+            self.leave_behind(link);
+        }
+        self.send_leaving();
+        carried
+    }
+
+    /// Forgets a session that goes on elsewhere, without a word to anybody.
+    fn leave_behind(&mut self, link: Link) {
+        let Some(account) = self.address(link).map(|address| address.bare_str().to_owned()) else { return };
+        if let Some(session) = self.at_mut(link) {
+            session.presence = None;
+            session.rare.iter_mut().for_each(|rare| rare.directed.clear());
+        }
+        self.call_of_session(|registry| &registry.sessions.presence, link);
+        self.call_of_session(|registry| &registry.sessions.ended, link);
+        self.remove_session(link);
+        self.people.absent.forget(&account);
+    }
+
+    /// Sends some of the cards that leave to their homes, and the next when these were taken.
+    pub(crate) fn send_leaving(&mut self) {
+        let Some(moves) = &mut self.people.moves else { return };
+        if std::mem::replace(&mut moves.is_sending, true) {
+            return;
+        }
+        self.send_some_leaving();
+    }
+
+    fn send_some_leaving(&mut self) {
+        let (custody, settled) = Custody::apart();
+        let (mut bytes, mut letter) = (0, None::<(usize, Vec<ByteBuf>, usize)>);
+        while bytes < AT_ONCE_BYTES
+            && let Some((hash, card)) = self.people.moves.as_mut().and_then(|moves| moves.leaving.pop_front())
+        {
+            let home = self.hop(hash);
+            if home == self.shard() {
+                // Its home has come back meanwhile.
+                self.people.moves.iter_mut().for_each(|moves| moves.cards.push(card.clone()));
+                continue;
+            }
+            bytes += card.len();
+            let fits = letter.as_ref().is_some_and(|(to, _, size)| *to == home && size + card.len() <= LETTER_BYTES);
+            if !fits && let Some((to, cards, _)) = letter.take() {
+                self.in_custody(Some(custody.clone()), |world| world.post(to, Mail::Cards(cards)));
+            }
+            let (_, cards, size) = letter.get_or_insert_with(|| (home, Vec::new(), 0));
+            *size += card.len();
+            cards.push(ByteBuf::from(card));
+        }
+        if let Some((to, cards, _)) = letter {
+            self.in_custody(Some(custody), |world| world.post(to, Mail::Cards(cards)));
+        } else {
+            drop(custody);
+        }
+        if bytes > 0 {
+            return self.in_custody(None, |world| world.wait(settled, |world, _| world.send_some_leaving()));
+        }
+        let Some(moves) = &mut self.people.moves else { return };
+        moves.is_sending = false;
+        if matches!(moves.parting, Some((PartingStage::Sending, _))) {
+            moves.parting = None;
+            self.say_sent();
+        }
+    }
+
+    /// Takes cards that have come, or come back.
+    pub(crate) fn take_cards(&mut self, cards: Vec<ByteBuf>) {
+        if let Some(moves) = &mut self.people.moves {
+            moves.cards.extend(cards.into_iter().map(ByteBuf::into_vec));
+        }
+    }
+
+    /// Sends cards to their homes, which are on other nodes.
+    pub fn send_on(&mut self, cards: &[Card]) {
+        if !cards.is_empty() {
+            self.send_cards_again(cards.iter().filter_map(|card| card.encode().ok()).collect());
+        }
+    }
+
+    /// Sends cards on their way that could not be brought, or whose home is elsewhere.
+    pub(crate) fn send_cards_again(&mut self, cards: Vec<Vec<u8>>) {
+        for card in cards {
+            let home = Card::decode(&card).map(|card| self.hash(card.home()));
+            match home {
+                Ok(hash) => {
+                    self.people.moves.iter_mut().for_each(|moves| moves.leaving.push_back((hash, card.clone())))
+                }
+                Err(error) => warn!(%error, "a card of another node can't be read; what it has ends"),
+            }
+        }
+        self.send_leaving();
+    }
+}
+
+/// Milliseconds that sessions have to come to rest before they leave.
+const REST_MS: u64 = 5_000;
+/// Bytes of cards on their way at a time, and in one letter, unless that is one card.
+const AT_ONCE_BYTES: usize = 1 << 20;
+const LETTER_BYTES: usize = 64 << 10;
+/// The reason why a session ends that can't go on at another node.
+pub(crate) const MOVED: &str = "the account has its home on another node now";

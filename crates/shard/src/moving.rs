@@ -1,0 +1,144 @@
+//! Homes that move to other nodes, and come from there, while clients are served.
+//!
+//! A session that leaves loses its connection as at a stop for the next process
+//! ([`crate::handover`]): without a word, so that its client comes back to it, by whichever node. A
+//! client whose account is on its way to this node waits with its login until all has come.
+
+use std::sync::Arc;
+
+use rookery_fanout::{Link, View};
+use rookery_hub::Custody;
+use rookery_jid::Jid;
+
+use crate::connection::{ConnectionStage, ConnectionWire, ShardConnection};
+use crate::driver::Driver;
+use crate::handover::peers;
+use crate::lines::ClientSocket;
+use crate::shard::Shard;
+
+impl<D: Driver> Shard<D> {
+    /// Goes by other homes, as soon as those sessions have come to rest that leave for another node
+    /// by that.
+    pub(crate) fn set_view(&mut self, view: Arc<View>) {
+        if self.is_stopping() {
+            // All leave already.
+            return self.world.set_view(view);
+        }
+        let links = self.world.leaving_by(&view);
+        self.moves.coming = Some(view);
+        self.leave(links);
+        self.take_view();
+    }
+
+    /// Goes by the homes that are to come, if it is time.
+    fn take_view(&mut self) -> bool {
+        if !self.timing.leaving.is_empty() {
+            return false;
+        }
+        let Some(view) = self.moves.coming.take() else { return false };
+        self.world.set_view(view);
+        self.let_in();
+        true
+    }
+
+    /// Goes on with what moves, if its time has come. `true` if anything did.
+    pub(crate) fn move_on(&mut self) -> bool {
+        let mut any = self.moves.coming.is_some() && self.take_view();
+        if !self.world.is_moving() {
+            return any;
+        }
+        if let Some(links) = self.world.begin_parting() {
+            self.part_with(links);
+            any = true;
+        }
+        // Sessions that leave by homes that are still to come are no matter of these.
+        if self.world.may_pack() {
+            let peer_of = peers(&self.connections);
+            for link in self.world.pack(peer_of) {
+                self.connections.remove(link);
+            }
+            any = true;
+        }
+        if let Some(cards) = self.world.take_arrived() {
+            let (custody, _) = Custody::apart();
+            self.go_on(cards, custody);
+            self.world.arrived();
+            self.let_in();
+            any = true;
+        }
+        any
+    }
+
+    /// Lets sessions come to rest that leave for another node. Logins to their accounts end: their
+    /// clients begin again, and find the new home.
+    fn part_with(&mut self, links: Vec<Link>) {
+        let is_gone =
+            |account: Option<&Jid>| account.is_some_and(|account| self.world.home_of(account.as_ref()) != self.index());
+        let logins = self.connections.iter().filter(|(_, connection)| match &connection.stage {
+            ConnectionStage::Negotiating(negotiation) => is_gone(negotiation.machine.account()),
+            _ => false,
+        });
+        let logins: Vec<Link> = logins.map(|(link, _)| link).collect();
+        logins.into_iter().for_each(|link| self.lost(link));
+        self.leave(links);
+    }
+
+    /// Brings a connection that has logged in into the home of its account.
+    pub(crate) fn enter_home(&mut self, link: Link) {
+        match self.is_early(link) {
+            true => self.keep_out(link),
+            false => self.input(link, &mut []),
+        }
+    }
+
+    /// Returns whether a client has logged in whose account has still to come here.
+    pub(crate) fn is_early(&mut self, link: Link) -> bool {
+        if self.moves.coming.is_none() && !self.world.is_moving() {
+            return false;
+        }
+        let account = self.with_machine(link, |machine| machine.account().cloned()).flatten();
+        account.is_some_and(|account| {
+            let leaves = self.moves.coming.as_ref().is_some_and(|view| self.world.leaves_by(view, &account));
+            leaves || self.world.is_expected(account.as_str())
+        })
+    }
+
+    /// Lets a client wait that is early.
+    pub(crate) fn keep_out(&mut self, link: Link) {
+        self.asked(link, true);
+        self.pause(link, true);
+        let key = self.key_of(link);
+        self.moves.early.push(key);
+    }
+
+    /// Lets those in who have waited.
+    fn let_in(&mut self) {
+        for key in std::mem::take(&mut self.moves.early) {
+            let Some(link) = self.connection_of(key) else { continue };
+            match self.is_early(link) {
+                true => self.moves.early.push(key),
+                false => self.go_home(link),
+            }
+        }
+    }
+
+    /// Lets a client in that has waited, or sends it on to the home that its account has now.
+    fn go_home(&mut self, link: Link) {
+        let account = self.with_machine(link, |machine| machine.account().cloned()).flatten();
+        let home = account.map_or(self.index(), |account| self.world.home_of(account.as_ref()));
+        if home == self.index() {
+            return self.answered(link, &[]);
+        }
+        let is_line = |connection: &ShardConnection<D::Socket>| {
+            matches!(connection.socket, Some(ClientSocket::Afar(_)))
+                || matches!(connection.wire, ConnectionWire::Bosh(_))
+        };
+        if self.connections.get(link).is_none_or(is_line) {
+            // Its client comes again, by a way that is no longer than it has to be.
+            return self.lost(link);
+        }
+        self.asked(link, false);
+        self.pause(link, false);
+        self.move_away(link, home);
+    }
+}
