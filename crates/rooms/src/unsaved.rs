@@ -51,6 +51,13 @@ impl Unsaved {
         self.0.get(room).is_some_and(UnsavedChanges::is_real)
     }
 
+    /// Returns the users whose affiliations the store lacks of a room, or might; `None` if it has
+    /// all of the room.
+    pub(crate) fn of(&self, room: &Jid) -> Option<Vec<Jid>> {
+        let lack = self.0.get(room).filter(|lack| lack.is_real())?;
+        Some(lack.users.iter().cloned().collect())
+    }
+
     /// Takes out the rooms that no write is under way of, with what is to be written again.
     pub(crate) fn take(&mut self) -> Map<Jid, UnsavedChanges> {
         self.0.extract_if(|_, lack| lack.pending == 0).collect()
@@ -81,6 +88,12 @@ pub(crate) fn remove(world: &mut World, room: &Jid, then: impl FnOnce(&mut World
 }
 
 impl UnsavedChanges {
+    /// Returns the changes of a room that is to be written again, with the affiliations of these
+    /// users.
+    pub(crate) fn refused(users: Vec<Jid>) -> Self {
+        Self { is_refused: true, users: users.into_iter().collect(), ..Self::default() }
+    }
+
     /// Returns whether anything was refused, or is on its way.
     pub(crate) fn is_real(&self) -> bool {
         self.is_refused || self.pending > 0
