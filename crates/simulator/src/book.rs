@@ -28,6 +28,9 @@ pub struct Book {
     /// Those who have asked for a subscription and whose roster does not say so yet: the account,
     /// and the contact.
     pub asking: BTreeSet<(usize, usize)>,
+    /// The newest that any session was told by a roster of a request for a subscription: its
+    /// version, and true if the request is open. By the account and the contact.
+    pub asks: BTreeMap<(usize, usize), (u64, bool)>,
     /// Those whose roster has ever said that they see somebody: the account, and the contact.
     pub seen: BTreeSet<(usize, usize)>,
     /// Those who have asked for a subscription again while a request was open: the account, and the
@@ -41,6 +44,9 @@ pub struct Book {
     /// The accounts that somebody has ever asked to remove.
     pub removed: BTreeSet<usize>,
     removals: Vec<Removal>,
+    /// The accounts whose sessions an administrator has ever asked to end (XEP-0133 §4.5), which
+    /// may end those as well that begin meanwhile.
+    pub dismissed: BTreeSet<usize>,
     /// The ids that the archive of an account has for messages, as those who got them were told
     /// (XEP-0359 §3), by the account and the number of the message.
     pub archive_ids: BTreeMap<(usize, usize), String>,
@@ -63,6 +69,10 @@ pub struct Book {
     pub deaths: usize,
     /// True if the time of day has ever jumped.
     pub jumped: bool,
+    /// True if another process has ever gone on when the time of day had jumped: archives are in
+    /// the order of time, so that a clock that was set back meanwhile mixes what is older and
+    /// newer.
+    pub mixes_times: bool,
     presences: u64,
     ids: u64,
     /// By the two sessions, for what was live and for what an account got that had never been here.
@@ -188,12 +198,14 @@ impl Book {
             abroad: Abroad::default(),
             allowed: BTreeSet::new(),
             asking: BTreeSet::new(),
+            asks: BTreeMap::new(),
             seen: BTreeSet::new(),
             asked_again: BTreeSet::new(),
             stays: Vec::new(),
             blockers: BTreeSet::new(),
             removed: BTreeSet::new(),
             removals: Vec::new(),
+            dismissed: BTreeSet::new(),
             archive_ids: BTreeMap::new(),
             room_ids: BTreeMap::new(),
             forgotten: BTreeSet::new(),
@@ -204,6 +216,7 @@ impl Book {
             store_refused: false,
             deaths: 0,
             jumped: false,
+            mixes_times: false,
             presences: 0,
             ids: 0,
             last: BTreeMap::new(),

@@ -108,8 +108,8 @@ pub struct Archived {
 pub struct Seat {
     /// Its own nick, once it is in the room.
     pub nick: Option<String>,
-    /// True if it has asked to enter and has not been told anything of itself.
-    is_entering: bool,
+    /// The nicks by which it has asked to enter and has not been told anything of itself.
+    entering: Vec<String>,
     /// All occupants, by nick, with affiliation and role.
     pub view: BTreeMap<String, (String, String)>,
     /// The stay that the book has of it.
@@ -379,7 +379,8 @@ impl Device {
             Item::Header(_) => self.header(),
             Item::End => {
                 let session = self.session.filter(|_| self.plan.way == Way::Bosh && self.is_ready());
-                let may_end = book.store_failed || book.removed.contains(&self.plan.account);
+                let account = self.plan.account;
+                let may_end = book.store_failed || book.removed.contains(&account) || book.dismissed.contains(&account);
                 if session.is_some_and(|session| !book.sessions[session].was_cut) && !may_end {
                     let name = self.full();
                     book.break_rule(format!("the session of {name} was ended, which asks in time (XEP-0124 §10)"));

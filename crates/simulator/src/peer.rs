@@ -61,6 +61,8 @@ struct Stream {
     wire: Wire,
     number: usize,
     stage: Stage,
+    /// True if the end that the server has written was read.
+    is_read: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,7 +159,7 @@ impl Peer {
         wire.peer.set_window(self.plan.window);
         wire.peer.set_most(self.plan.most);
         self.streams += 1;
-        Stream { wire, number: self.streams, stage: Stage::Opened }
+        Stream { wire, number: self.streams, stage: Stage::Opened, is_read: false }
     }
 
     /// Ends its streams in good order (RFC 6120 §4.4).
@@ -184,6 +186,7 @@ impl Peer {
     fn break_off(&mut self, book: &mut Book) {
         book.note(format_args!("{} breaks off", self.domain()));
         book.abroad.doubt();
+        self.break_streams(book);
         self.is_here = false;
         self.calls.set_away(true);
         while let Some(call) = self.calls.take() {
@@ -199,10 +202,16 @@ impl Peer {
     /// The server's process is gone.
     pub(crate) fn bereave(&mut self, book: &mut Book) {
         book.abroad.doubt();
+        self.break_streams(book);
         self.own = None;
         self.called.clear();
         while self.calls.take().is_some() {}
         self.waiting.clear();
+    }
+
+    fn break_streams(&self, book: &mut Book) {
+        let streams = self.own.iter().chain(&self.called).filter(|stream| !stream.is_read);
+        streams.for_each(|stream| book.abroad.break_stream(stream.number));
     }
 
     /// Reads and writes as fast as can be, from now on.
@@ -348,9 +357,13 @@ impl Peer {
         let is_over = self.at(at).is_some_and(|stream| stream.wire.peer.is_at_end());
         if is_over {
             any = true;
-            let stage = self.at(at).map(|stream| stream.stage);
-            if stage != Some(Stage::Closing) {
-                book.abroad.doubt();
+            if let Some(stream) = self.at(at) {
+                if stream.stage != Stage::Closing {
+                    book.abroad.doubt();
+                }
+                if !stream.is_read {
+                    book.abroad.break_stream(stream.number);
+                }
             }
             if at >= self.called.len() {
                 self.own = None;
@@ -377,6 +390,7 @@ impl Peer {
             }
             Item::End => {
                 let Some(stream) = self.at(at) else { return };
+                stream.is_read = true;
                 stream.end(book);
                 stream.wire.peer.shutdown();
             }
@@ -413,6 +427,7 @@ impl Peer {
                 let condition = element.children().next().map(Element::name).unwrap_or_default();
                 // Nobody knows what the server has read before.
                 book.abroad.doubt();
+                self.at(at).into_iter().for_each(|stream| book.abroad.break_stream(stream.number));
                 if !self.plan.is_hostile && FAULTS.contains(&condition) {
                     book.break_rule(format!("the stream of {} was ended with {condition}", self.domain()));
                 }

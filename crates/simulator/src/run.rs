@@ -298,6 +298,7 @@ impl Run {
                 self.server.end_others();
                 if self.comes_to(Server::is_resting) {
                     self.server.replace();
+                    self.book.mixes_times |= self.book.jumped;
                     self.bereave();
                     return true;
                 }
