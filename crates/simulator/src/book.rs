@@ -54,8 +54,9 @@ pub struct Book {
     pub room_ids: BTreeMap<(usize, usize), String>,
     /// The messages that were theirs before accounts were removed.
     pub forgotten: BTreeSet<(usize, usize)>,
-    /// The blocks that hold: messages of the blocked from this number on must not arrive.
-    pub blocks: BTreeMap<(usize, usize), usize>,
+    /// The blocks that hold: messages of the blocked from this number on must not arrive, nor items
+    /// from the other one on.
+    pub blocks: BTreeMap<(usize, usize), (usize, usize)>,
     /// The number of requests to unblock somebody.
     pub unblocked: usize,
     /// Those of them whose answer nobody has heard: they may take effect behind a later block, if
@@ -69,10 +70,11 @@ pub struct Book {
     pub deaths: usize,
     /// True if the time of day has ever jumped.
     pub jumped: bool,
-    /// True if another process has ever gone on when the time of day had jumped: archives are in
-    /// the order of time, so that a clock that was set back meanwhile mixes what is older and
-    /// newer.
-    pub mixes_times: bool,
+    /// True while the process stops: it ends sessions that begin meanwhile, too.
+    pub is_stopping: bool,
+    /// True if another process has ever gone on. Archives are in the order of time, and only one
+    /// process knows of a clock that was set back.
+    pub was_replaced: bool,
     presences: u64,
     ids: u64,
     /// By the two sessions, for what was live and for what an account got that had never been here.
@@ -168,8 +170,6 @@ pub struct Item {
     pub account: usize,
     /// The node, as [`NODES`] names them.
     pub node: usize,
-    /// The number of the first message that was sent after it.
-    pub from: usize,
     /// True if the server has said that it is published.
     pub is_done: bool,
     /// True if its account was removed with it.
@@ -216,7 +216,8 @@ impl Book {
             store_refused: false,
             deaths: 0,
             jumped: false,
-            mixes_times: false,
+            is_stopping: false,
+            was_replaced: false,
             presences: 0,
             ids: 0,
             last: BTreeMap::new(),
@@ -303,7 +304,8 @@ impl Book {
         if !is_for && (how != How::Carbon || !is_own) {
             self.break_rule(format!("account {account} got message {number}, which is for {:?}", message.to));
         }
-        if how != How::Carbon && self.blocks.get(&(account, message.account)).is_some_and(|since| number >= *since) {
+        if how != How::Carbon && self.blocks.get(&(account, message.account)).is_some_and(|(since, _)| number >= *since)
+        {
             self.break_rule(format!("account {account} got message {number} of an account that it blocks (XEP-0191)"));
         }
         let found = &mut self.sessions[session];
@@ -350,7 +352,7 @@ impl Book {
 
     /// Takes down that an item is published, and returns its number.
     pub fn publish(&mut self, account: usize, node: usize) -> usize {
-        self.items.push(Item { account, node, from: self.messages.len(), is_done: false, is_gone: false });
+        self.items.push(Item { account, node, is_done: false, is_gone: false });
         self.items.len() - 1
     }
 
@@ -390,7 +392,7 @@ impl Book {
         let Some(item) = self.items.get(number).filter(|item| (item.account, item.node) == node) else {
             return self.break_rule(format!("account {account} heard of item {number}, which is not of node {node:?}"));
         };
-        let (owner, since) = (item.account, item.from);
+        let owner = item.account;
         if owner == account {
             return;
         }
@@ -398,7 +400,7 @@ impl Book {
         if NODES[item.node] == "whitelist" || !self.allowed.contains(&(owner, account)) {
             self.break_rule(format!("account {account} heard of item {number} of u{owner} and may not (XEP-0163 §4)"));
         }
-        if self.blocks.get(&(account, owner)).is_some_and(|from| since >= *from) {
+        if self.blocks.get(&(account, owner)).is_some_and(|(_, since)| number >= *since) {
             self.break_rule(format!("account {account} heard of item {number} of an account that it blocks"));
         }
     }

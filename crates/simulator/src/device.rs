@@ -57,6 +57,8 @@ pub struct Device {
     managed: Option<Managed>,
     /// False if it leaves what arrives where it is.
     pub reads: bool,
+    /// True if the server may not have heard of this connection in time (XEP-0124 §10).
+    pub is_neglected: bool,
     /// Requests without an answer so far.
     pub asked: BTreeSet<String>,
     /// The number of its presence, if it is available.
@@ -68,6 +70,8 @@ pub struct Device {
     blind: Option<u64>,
     /// Its roster, if it has asked for it: items by JID.
     pub roster: Option<BTreeMap<String, RosterEntry>>,
+    /// The newest version of the roster that its session was told.
+    version: u64,
     /// The roster as it was told it last, with its version, if it keeps that.
     known: Option<(String, BTreeMap<String, RosterEntry>)>,
     /// The last item of each node of each account, by its number.
@@ -170,11 +174,13 @@ impl Device {
             session: None,
             managed: None,
             reads: true,
+            is_neglected: false,
             asked: BTreeSet::new(),
             shown: None,
             sight: BTreeMap::new(),
             blind: None,
             roster: None,
+            version: 0,
             known: None,
             news: BTreeMap::new(),
             publishing: BTreeMap::new(),
@@ -229,7 +235,7 @@ impl Device {
         };
         line.set_width(self.plan.window, self.plan.most);
         self.line = Some(line);
-        self.reads = true;
+        (self.reads, self.is_neglected) = (true, false);
         self.begin(book);
     }
 
@@ -283,6 +289,7 @@ impl Device {
     /// that is silent for long.
     pub fn fall_silent(&mut self, book: &mut Book) {
         self.reads = !self.reads;
+        self.is_neglected = true;
         if let Some(session) = self.session {
             book.sessions[session].was_cut = true;
         }
@@ -348,6 +355,7 @@ impl Device {
         self.shown = None;
         self.sight.clear();
         self.roster = None;
+        self.version = 0;
         self.seats.iter_mut().for_each(|seat| *seat = Seat::default());
     }
 
@@ -380,7 +388,8 @@ impl Device {
             Item::End => {
                 let session = self.session.filter(|_| self.plan.way == Way::Bosh && self.is_ready());
                 let account = self.plan.account;
-                let may_end = book.store_failed || book.removed.contains(&account) || book.dismissed.contains(&account);
+                let is_dismissed = book.removed.contains(&account) || book.dismissed.contains(&account);
+                let may_end = book.store_failed || book.is_stopping || self.is_neglected || is_dismissed;
                 if session.is_some_and(|session| !book.sessions[session].was_cut) && !may_end {
                     let name = self.full();
                     book.break_rule(format!("the session of {name} was ended, which asks in time (XEP-0124 §10)"));

@@ -53,6 +53,9 @@ pub(crate) struct User {
     pub watched: BTreeSet<usize>,
     /// The accounts that it has asked for that, and not heard of since.
     pub asked: BTreeSet<usize>,
+    /// The accounts that have ever refused it what it had asked for: one that takes back an earlier
+    /// right and crosses the request ends both (RFC 6121 §3.1.6, Appendix A.2.2).
+    pub crossed: BTreeSet<usize>,
     /// Their presence, by full JID.
     pub sight: BTreeMap<String, u64>,
 }

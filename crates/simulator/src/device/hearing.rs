@@ -311,7 +311,8 @@ impl Device {
             && !book.removed.contains(&self.plan.account)
             && book.unblocking.get(&(self.plan.account, account)).is_none_or(|open| *open == 0)
         {
-            book.blocks.insert((self.plan.account, account), book.messages.len());
+            let since = (book.messages.len(), book.items.len());
+            book.blocks.insert((self.plan.account, account), since);
         }
     }
 }
