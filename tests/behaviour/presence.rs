@@ -317,3 +317,32 @@ fn a_contact_who_comes_while_the_store_is_asked_is_seen() {
         assert!(released > 0 || types.len() == 1, "{types:?}");
     }
 }
+
+/// §4.5: a session whose last stanzas wait for the store ends behind a newer one of its resource.
+/// Its end is not that of the newer one, which contacts go on seeing.
+#[test]
+fn who_is_back_is_not_gone_when_the_session_before_ends() {
+    let held = Held::new(Memory::stores());
+    held.set_flowing(true);
+    let server = Server::with(Config { stores: held.stores(), ..Config::default() });
+    let mut earlier = server.online("juliet/balcony");
+    let mut romeo = server.online("romeo/orchard");
+    befriend(&mut earlier, &mut romeo);
+    held.set_flowing(false);
+    earlier.send("<iq type='set' id='1'><query xmlns='jabber:iq:roster'><item jid='nurse@example.org'/></query></iq>");
+    server.settle();
+    earlier.wire.peer.reset();
+    server.settle();
+    held.set_flowing(true);
+    let mut later = server.online("juliet/balcony");
+    romeo.all();
+    later.all();
+    assert!(held.release_all() > 0, "the session before is still there");
+    server.settle();
+    romeo.expect_nothing();
+    // It may get the answer, which was for its address.
+    assert!(later.all().iter().all(|found| found.name() != "presence"));
+    assert_eq!(server.sessions(), 2);
+    later.send("<presence type='unavailable'/>");
+    romeo.expect("<presence type='unavailable' from='juliet@example.org/balcony'/>");
+}

@@ -298,3 +298,25 @@ fn removing_a_contact_ends_the_subscriptions() {
          romeo  S:",
     );
 }
+
+/// §2.1.6: "the server MUST push" what has changed since. What an earlier session of the resource
+/// has not read is older than the roster that the newer one was told.
+#[test]
+fn a_session_gets_no_push_that_an_earlier_one_of_its_resource_has_not_read() {
+    let server = Server::new();
+    let mut earlier = interested(&server, "juliet/balcony");
+    let mut chamber = interested(&server, "juliet/chamber");
+    // It doesn't read, and little lies on its way.
+    earlier.set_reading(false);
+    earlier.wire.peer.set_window(10);
+    for name in ["a", "b", "c"] {
+        chamber.send(&set(&format!("<item jid='nurse@example.org' name='{name}'/>")));
+        chamber.all();
+    }
+    let mut later = server.login("juliet/balcony");
+    assert_eq!(roster(&mut later).0, ["nurse@example.org name=c subscription=none"]);
+    server.advance(60_000);
+    earlier.wire.peer.reset();
+    server.settle();
+    later.expect_nothing();
+}

@@ -369,9 +369,15 @@ fn refused(world: &mut World, group: &RecordGroup, error: &StoreError) {
     // The group doesn't know which share is whose: a sender that is told nothing sends again what
     // the archives have, rather than not what they lack.
     group.custody.iter().for_each(Custody::refuse);
-    for (message, _) in told {
-        tell_sender(world, message, condition(error));
-    }
+    let (telling, told_all) = Custody::apart();
+    world.in_custody(Some(telling), |world| {
+        for (message, _) in told {
+            tell_sender(world, message, condition(error));
+        }
+    });
+    // The errors may be on their way to other shards: until they are there, nothing is settled.
+    let custody = group.custody.clone();
+    world.in_custody(None, |world| world.wait(told_all, move |_, _| drop(custody)));
 }
 
 /// Tells the sender of a message that it was delivered, but is missing in an archive.

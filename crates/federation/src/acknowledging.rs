@@ -4,8 +4,6 @@
 //! costs its sender's server nothing more at once. A stream on which nothing happens is asked, too,
 //! so that a server that has died without a word is known before it is needed.
 
-use std::collections::VecDeque;
-
 use rookery_stream::error::{Condition, StreamError};
 use tracing::info;
 
@@ -126,7 +124,7 @@ impl Servers {
     }
 
     /// Gives stanzas back that may have arrived or not.
-    pub(crate) fn lose(&mut self, stanzas: VecDeque<rookery_fanout::multicast::Outgoing>) {
+    pub(crate) fn lose(&mut self, stanzas: impl IntoIterator<Item = rookery_fanout::multicast::Outgoing>) {
         for stanza in stanzas {
             self.bounce(stanza, Condition::RemoteServerTimeout);
         }

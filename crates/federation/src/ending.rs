@@ -17,8 +17,9 @@ impl Servers {
     pub(crate) fn broken(&mut self, at: usize, reason: &str) {
         let until_ms = self.now_ms + self.settings.patience_ms;
         let Some(route) = self.routes.get_mut(at) else { return };
-        let State::Ready { sent, since_ms, .. } = &mut route.state else { return };
-        let (sent, since_ms) = (std::mem::take(sent), *since_ms);
+        let State::Ready { key, sent, since_ms, .. } = &mut route.state else { return };
+        let (key, sent, since_ms) = (*key, std::mem::take(sent), *since_ms);
+        let is_known = !sent.is_managed();
         debug!(domain = &*route.remote, from = &*route.local, reason, "a stream to another server is over");
         let soonest_ms = since_ms + SHORTEST_USE_MS;
         let unacknowledged = sent.bytes();
@@ -42,7 +43,8 @@ impl Servers {
             }
             Err(lost) => {
                 self.waiting_bytes -= unacknowledged;
-                self.lose(lost);
+                // Without acknowledgements only what was not taken is left.
+                self.give_back_untaken(Some(key).filter(|_| is_known), lost, &Condition::RemoteServerTimeout);
             }
         }
         let waits = self.routes.get(at).is_some_and(|route| !route.queue.is_empty() || !route.questions.is_empty());
@@ -207,7 +209,7 @@ impl Servers {
     fn abandon(&mut self, at: usize, state: State, condition: &Condition) {
         let is_stopping = self.is_stopping;
         let Some(route) = self.routes.get_mut(at) else { return };
-        let broken = route.broken.take();
+        let (broken, key) = (route.broken.take(), route.key());
         let sent = match &mut route.state {
             State::Ready { sent, .. } => std::mem::take(sent),
             _ => Sent::default(),
@@ -220,7 +222,9 @@ impl Servers {
         self.set_state(at, state);
         let (_, mut back) = broken.map(|broken| broken.give_up(None)).unwrap_or_default();
         // A server that stops ends its streams in good order: what they have taken arrives.
-        back.extend(if is_stopping { sent.untaken() } else { sent.into_stanzas() });
+        let (untaken, all) = sent.give_up(is_stopping);
+        self.give_back_untaken(key, untaken, condition);
+        back.extend(all);
         back.extend(waiting);
         for stanza in back {
             self.bounce(stanza, condition.clone());

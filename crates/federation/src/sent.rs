@@ -301,16 +301,15 @@ impl Sent {
         }
     }
 
-    /// Returns all that may not have arrived.
-    pub(crate) fn into_stanzas(self) -> VecDeque<Outgoing> {
-        self.stanzas
-    }
-
-    /// Returns what is left of a stream that was closed in good order: only what the connection has
-    /// not taken can't have arrived.
-    pub(crate) fn untaken(mut self) -> VecDeque<Outgoing> {
+    /// Returns what is left of a stream that is given up. First what the connection has not taken,
+    /// if that is all that can't have arrived, as on a stream that was closed in good order; else
+    /// all, as second.
+    pub(crate) fn give_up(mut self, in_good_order: bool) -> (VecDeque<Outgoing>, VecDeque<Outgoing>) {
+        if !in_good_order && self.is_managed() {
+            return (VecDeque::new(), self.stanzas);
+        }
         let taken = self.stanzas.len() - self.untaken;
-        self.stanzas.split_off(taken)
+        (self.stanzas.split_off(taken), VecDeque::new())
     }
 }
 
@@ -436,7 +435,7 @@ mod tests {
         let mut sent = with(3);
         sent.taken(true);
         sent.push(stanza(3));
-        assert_eq!(ids(&sent.untaken()), [3]);
+        assert_eq!(ids(&sent.give_up(true).0), [3]);
     }
 
     proptest! {

@@ -153,6 +153,9 @@ pub(crate) struct Stream {
     /// Until when the certificate holds that the peer has shown.
     pub certified_until_ms: Option<u64>,
     pub ended: bool,
+    /// Stanzas of a stream that has ended which were written and which its connection has not taken
+    /// whole: they arrive before its end, or come back when it is gone.
+    pub last_written: Vec<Outgoing>,
 }
 
 #[derive(Debug)]
@@ -411,6 +414,7 @@ impl Servers {
             used_ms: self.now_ms,
             certified_until_ms: None,
             ended: false,
+            last_written: Vec::new(),
         };
         (Key(self.streams.insert(stream) as u32), self.serial)
     }
@@ -454,6 +458,7 @@ impl Servers {
     fn remove(&mut self, key: Key) -> bool {
         self.carries_no_more(key, "the other server's connection is gone");
         let Some(mut stream) = self.streams.try_remove(key.0 as usize) else { return false };
+        self.lose(std::mem::take(&mut stream.last_written));
         self.keep(&mut stream.machine);
         if let Machine::In { machine, counts: false, .. } = &stream.machine {
             machine.proven().for_each(|domain| release(&mut self.speakers, &pair(machine, domain)));

@@ -122,6 +122,9 @@ impl Servers {
         if self.component_drained(key) {
             return;
         }
+        if let Some(stream) = self.streams.get_mut(key.0 as usize) {
+            stream.last_written = Vec::new();
+        }
         let Some(at) = self.route_of(key) else { return };
         let has_room = self.waiting_bytes < MOST_WAITING / 2;
         if let Some(Route { state: State::Ready { key: ready, sent, .. }, queue, .. }) = self.routes.get_mut(at)
@@ -143,6 +146,21 @@ impl Servers {
             self.forget_later(at, 0);
         }
         self.bounce(stanza, Condition::ResourceConstraint);
+    }
+
+    /// Gives back what a way that is given up has written and the connection hasn't taken whole: at
+    /// once if the connection is gone, else when it is, since it takes all that was written before
+    /// its end.
+    pub(crate) fn give_back_untaken(
+        &mut self,
+        key: Option<Key>,
+        stanzas: impl IntoIterator<Item = Outgoing>,
+        condition: &Condition,
+    ) {
+        match key.and_then(|key| self.streams.get_mut(key.0 as usize)).filter(|stream| stream.ended) {
+            Some(stream) => stream.last_written.extend(stanzas),
+            None => stanzas.into_iter().for_each(|stanza| self.bounce(stanza, condition.clone())),
+        }
     }
 
     /// Gives a stanza back to its sender.

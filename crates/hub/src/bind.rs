@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rookery_fanout::{Link, Packet, To, Unsent};
+use rookery_fanout::{Link, Packet, StanzaType, To, Unsent};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{StoreError, WorkError};
 use rookery_stream::error::StreamError;
@@ -305,6 +305,9 @@ impl World {
             unsent.retain(|unsent| unsent.packet.kind() != Kind::Message);
         }
         unsent.retain(|unsent| unsent.to != To::Bare || !self.others_have(link, unsent));
+        // What the server has asked this session in its account's name, such as to take a change of
+        // the roster, is older than what the next session of the same resource knows.
+        unsent.retain(|unsent| !is_push(&unsent.packet));
         let taken = &self.clock.taken;
         let unsent = unsent.into_iter().map(|unsent| (taken.when(unsent.number), unsent));
         let unsent = unsent.map(|(when, unsent)| match unsent.to {
@@ -395,6 +398,12 @@ impl World {
             warn!(account = %whose.bare(), %error, errors, "{doing} failed");
         }
     }
+}
+
+/// Returns whether a packet is a push of the server (RFC 6121 §2.1.6, XEP-0191 §3.3): a request
+/// from nobody, of which nobody has to hear that it was not answered.
+fn is_push(packet: &Packet) -> bool {
+    packet.type_() == StanzaType::Set && packet.sender().is_none()
 }
 
 /// Milliseconds between two lines of the log about errors of the store and of background work.

@@ -316,8 +316,8 @@ impl World {
             Err(error) => {
                 self.store_failed("loading what modules need of the account", account, &error);
                 let refusal = condition(&error);
-                for (packet, to, ..) in queue {
-                    self.bounce(&packet, to.as_ref(), refusal.clone().into());
+                for (packet, to, _, custody) in queue {
+                    self.in_custody(custody, |world| world.bounce(&packet, to.as_ref(), refusal.clone().into()));
                 }
             }
         }

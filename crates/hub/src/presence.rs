@@ -95,7 +95,12 @@ impl World {
             return;
         }
         let Some(packet) = packet.or_else(|| unavailable(&address)) else { return };
-        if was_available {
+        let newer = self.newer_session(link, &address);
+        if let Some(shown_to) = newer.and_then(|newer| self.session_at(newer)?.rare.as_ref()) {
+            directed.retain(|to| !shown_to.directed.contains(to));
+        }
+        // Those who see the newer session know nothing of this one any more.
+        if was_available && newer.is_none() {
             // Some got directed presence before the broadcasts began.
             directed.retain(|to| !self.is_subscribed(link, to.as_ref()));
             self.broadcast(link, &packet);
@@ -106,6 +111,17 @@ impl World {
         self.call_of_session(|registry| &registry.sessions.presence, link);
         directed.retain(|to| !self.is_concealed(link, to.as_str()));
         self.fan_out(&packet, directed.iter().map(Jid::as_ref));
+    }
+
+    /// Returns the available session that has bound the resource of one that is ending and waits
+    /// for the store (RFC 6120 §7.7.2.2).
+    fn newer_session(&self, link: Link, address: &Jid) -> Option<Link> {
+        let is_newer = |other: &Link| {
+            *other != link
+                && self.outboxes.address(*other) == Some(address)
+                && self.session_at(*other).is_some_and(|found| found.is_available() && !found.ending)
+        };
+        self.links_of(address.as_ref()).into_iter().find(is_newer)
     }
 
     /// Returns whether an account has an available resource.

@@ -239,7 +239,9 @@ pub(super) fn when_listed(
             }
             Err(error) => {
                 let condition = condition(&error);
-                queue.iter().for_each(|(packet, to, _)| turn_away(world, packet, to.as_ref(), condition.clone()));
+                for (packet, to, custody) in queue {
+                    world.in_custody(custody, |world| turn_away(world, &packet, to.as_ref(), condition.clone()));
+                }
             }
         }
     });
@@ -410,7 +412,9 @@ pub(super) fn arrived(world: &mut World, jid: &Jid, loaded: Result<Option<Stored
 pub(super) fn turn_all_away(world: &mut World, jid: &Jid, (condition, failed): (&Condition, Option<&StoreError>)) {
     for turn in world.state_mut::<Actors>().take_queue(jid) {
         match turn {
-            ActorTurn::Stanza((packet, to, _)) => turn_away(world, &packet, to.as_ref(), condition.clone()),
+            ActorTurn::Stanza((packet, to, custody)) => {
+                world.in_custody(custody, |world| turn_away(world, &packet, to.as_ref(), condition.clone()));
+            }
             ActorTurn::Work(work) => work.without_room(world, failed.cloned()),
         }
     }

@@ -26,19 +26,22 @@ use super::occupant::{Occupant, OccupantSeat, nick_key, occupant_id};
 use super::rate::RoomBucket;
 use super::role::{RoomRole, affiliation_name, affiliation_named};
 use super::room::Room;
-use super::unsaved::Unsaved;
+use super::unsaved::{Unsaved, UnsavedChanges};
 
 /// A room that another process goes on with.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Continued {
     pub jid: Jid,
-    /// All of it, if the store doesn't have it.
+    /// All of it, if the store doesn't have it, or not as it is.
     whole: Option<Whole>,
     is_locked: bool,
     invitations: Vec<(Jid, Jid)>,
     last_number: u64,
     occupants: Vec<CarriedOccupant>,
     history: Vec<(Packet, String, String, u64)>,
+    /// The users whose affiliations the store lacks, if it is to have the room and lacks something.
+    /// Last, so that an older process doesn't read it.
+    unsaved: Option<Vec<Jid>>,
 }
 
 /// An occupant: the address, the role, and its sessions, each with its presence and number.
@@ -79,8 +82,11 @@ pub(super) fn hand_on(world: &mut World) {
             continue;
         }
         let Some(room) = world.state_mut::<Actors>().take_out(&jid) else { continue };
-        if !room.occupants.is_empty() && !room.is_over {
-            world.hand_on(room.jid.as_str(), &Continued::of(&room));
+        if !room.is_over {
+            let unsaved = world.state_mut::<Unsaved>().take_of(&room.jid).filter(|_| room.is_stored());
+            if !room.occupants.is_empty() || unsaved.is_some() {
+                world.hand_on(room.jid.as_str(), &Continued::of(&room, unsaved));
+            }
         }
         for session in room.seats.keys() {
             let is_here = world.is_here(session.domain());
@@ -142,11 +148,15 @@ fn loaded_with(
     removed: usize,
 ) {
     let jid = continued.jid.clone();
-    let whole = continued.take_whole();
+    let (whole, unsaved) = (continued.take_whole(), continued.unsaved.take());
     let room = match (&loaded, &whole) {
-        (Ok(None), Some(whole)) => Room::stored(world, &jid, (whole, removed)).map(|room| (room, false)),
+        (Ok(None), Some(whole)) => Room::stored(world, &jid, (whole, removed)).map(|room| (room, unsaved.is_some())),
         // Another room of that name.
         (Ok(Some(stored)), Some(whole)) if stored.document.creator != whole.document.creator => None,
+        // Its occupants have seen what the store did not take.
+        (Ok(Some(_)), Some(whole)) if unsaved.is_some() => {
+            Room::stored(world, &jid, (whole, removed)).map(|room| (room, true))
+        }
         (Ok(Some(stored)), _) => Room::stored(world, &jid, (stored, removed)).map(|room| (room, true)),
         _ => None,
     };
@@ -154,6 +164,10 @@ fn loaded_with(
         Some((mut room, is_stored)) => {
             room.go_on(world, continued);
             room.set_stored(world, is_stored);
+            if let Some(users) = unsaved {
+                let lack = UnsavedChanges::refused(users);
+                world.state_mut::<Unsaved>().put_back(jid.clone(), lack);
+            }
             actor::go_on(world, Box::new(room));
             world.state_mut::<Actors>().end_loading(&jid);
         }
@@ -203,7 +217,7 @@ impl Seated {
 }
 
 impl Continued {
-    fn of(room: &Room) -> Self {
+    fn of(room: &Room, unsaved: Option<Vec<Jid>>) -> Self {
         let occupants = room.occupants.iter().map(|(_, occupant)| CarriedOccupant {
             jid: occupant.jid.clone(),
             role: occupant.role.name().to_owned(),
@@ -211,7 +225,8 @@ impl Continued {
         });
         Self {
             jid: room.jid.clone(),
-            whole: (!room.is_stored()).then(|| Whole::of(room)),
+            whole: (!room.is_stored() || unsaved.is_some()).then(|| Whole::of(room)),
+            unsaved,
             is_locked: room.is_locked,
             invitations: room.invitations.iter().cloned().collect(),
             last_number: room.last_number(),

@@ -56,6 +56,13 @@ impl Unsaved {
         self.0.iter().filter(|(_, lack)| lack.pending > 0).map(|(room, _)| room)
     }
 
+    /// Takes out the users whose affiliations the store lacks of a room, or might; `None` if it has
+    /// all of the room. Another process writes it.
+    pub(crate) fn take_of(&mut self, room: &Jid) -> Option<Vec<Jid>> {
+        let lack = self.0.remove(room).filter(UnsavedChanges::is_real)?;
+        Some(lack.users.into_iter().collect())
+    }
+
     /// Takes out the rooms that no write is under way of, with what is to be written again.
     pub(crate) fn take(&mut self) -> Map<Jid, UnsavedChanges> {
         self.0.extract_if(|_, lack| lack.pending == 0).collect()
@@ -86,6 +93,12 @@ pub(crate) fn remove(world: &mut World, room: &Jid, then: impl FnOnce(&mut World
 }
 
 impl UnsavedChanges {
+    /// Returns the changes of a room that is to be written again, with the affiliations of these
+    /// users.
+    pub(crate) fn refused(users: Vec<Jid>) -> Self {
+        Self { is_refused: true, users: users.into_iter().collect(), ..Self::default() }
+    }
+
     /// Returns whether anything was refused, or is on its way.
     pub(crate) fn is_real(&self) -> bool {
         self.is_refused || self.pending > 0

@@ -21,6 +21,9 @@ pub struct Abroad {
     /// True if the peer has ever said what it may not: the server ends such a stream, whatever is
     /// on its way there.
     pub has_lied: bool,
+    /// The streams that ended before their end was read: nobody knows what has arrived on them, and
+    /// the server may give it back (RFC 6120 §4.6).
+    broken: BTreeSet<usize>,
     /// The last message that arrived, by the session that sent it and the stream.
     last_out: BTreeMap<(usize, usize), usize>,
     /// The last message that arrived live, by the session that got it, its sender and the stream.
@@ -32,7 +35,8 @@ pub struct Abroad {
 pub struct Outgoing {
     session: usize,
     deaths: usize,
-    is_heard: bool,
+    /// The stream that it has arrived on.
+    heard_on: Option<usize>,
     is_refused: bool,
     is_doubtful: bool,
 }
@@ -57,13 +61,25 @@ impl Abroad {
         self.outgoing.iter_mut().for_each(|message| message.is_doubtful = true);
         self.incoming.iter_mut().for_each(|message| message.is_doubtful = true);
     }
+
+    /// Takes down that a stream was lost before its end was read.
+    pub fn break_stream(&mut self, stream: usize) {
+        self.broken.insert(stream);
+    }
+
+    /// Returns the first message that has arrived and came back as well. The server knows what has
+    /// arrived on a stream that both sides have ended, so it is judged when the stream has.
+    fn doubled(&self) -> Option<usize> {
+        let is_sure = |stream: usize| !self.has_lied && !self.broken.contains(&stream);
+        self.outgoing.iter().position(|message| message.is_refused && message.heard_on.is_some_and(is_sure))
+    }
 }
 
 impl Book {
     /// Takes down that a session writes to a user elsewhere, and returns the number of the message.
     pub fn send_abroad(&mut self, session: usize) -> usize {
         let (deaths, is_doubtful) = (self.deaths, self.abroad.has_lied);
-        let message = Outgoing { session, deaths, is_heard: false, is_refused: false, is_doubtful };
+        let message = Outgoing { session, deaths, heard_on: None, is_refused: false, is_doubtful };
         self.abroad.outgoing.push(message);
         self.abroad.outgoing.len() - 1
     }
@@ -82,14 +98,10 @@ impl Book {
         let Some(message) = self.abroad.outgoing.get_mut(number) else {
             return self.break_rule(format!("message out{number} arrived elsewhere, which nobody has sent"));
         };
-        let was_heard = std::mem::replace(&mut message.is_heard, true);
-        let (session, is_refused, is_doubtful) = (message.session, message.is_refused, message.is_doubtful);
-        let is_uncertain = is_doubtful || self.deaths > 0 || self.store_failed;
-        if was_heard && !is_uncertain {
+        let was_heard = message.heard_on.replace(stream).is_some();
+        let (session, is_doubtful) = (message.session, message.is_doubtful);
+        if was_heard && !is_doubtful && self.deaths == 0 && !self.store_failed {
             self.break_rule(format!("message out{number} arrived elsewhere twice"));
-        }
-        if is_refused && !is_uncertain {
-            self.break_rule(format!("message out{number} came back and arrived as well (RFC 6120 §8.3.1)"));
         }
         let last = self.abroad.last_out.insert((session, stream), number);
         if last.is_some_and(|last| last > number) && !self.sessions[session].was_cut {
@@ -108,12 +120,7 @@ impl Book {
         if !CAUSES.contains(&condition) && !self.store_failed {
             self.break_rule(format!("message out{number} came back with {condition:?} (RFC 6120 §8.3.3)"));
         }
-        let message = &mut self.abroad.outgoing[number];
-        message.is_refused = true;
-        let is_sure = message.is_heard && !message.is_doubtful;
-        if is_sure && self.deaths == 0 && !self.store_failed {
-            self.break_rule(format!("message out{number} arrived and came back as well (RFC 6120 §8.3.1)"));
-        }
+        self.abroad.outgoing[number].is_refused = true;
     }
 
     /// Takes down that a session got a message of a user elsewhere.
@@ -153,8 +160,12 @@ impl Book {
         if self.store_failed {
             return;
         }
+        if let Some(number) = self.abroad.doubled().filter(|_| self.deaths == 0) {
+            return self.break_rule(format!("message out{number} arrived and came back as well (RFC 6120 §8.3.1)"));
+        }
         let is_sure = |message: &Outgoing| !self.sessions[message.session].was_cut && !message.is_doubtful;
-        let is_lost = |message: &Outgoing| !message.is_heard && !message.is_refused && message.deaths == self.deaths;
+        let is_lost =
+            |message: &Outgoing| message.heard_on.is_none() && !message.is_refused && message.deaths == self.deaths;
         let lost = self.abroad.outgoing.iter().position(|message| is_sure(message) && is_lost(message));
         if let Some(number) = lost {
             return self.break_rule(format!("message out{number} has neither arrived nor come back (RFC 6120 §10.4)"));

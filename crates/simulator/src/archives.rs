@@ -132,7 +132,7 @@ fn wrong_in_room(book: &Book, room: usize, archived: &[Archived]) -> Option<Stri
                     "the archive of room {room} lacks message {number}, which was heard (XEP-0313 §3)"
                 ));
             }
-            if place < last {
+            if place < last && !(book.jumped && book.was_replaced) {
                 return Some(format!("message {number} is elsewhere in the archive of room {room} (XEP-0045 §7.4)"));
             }
             last = place;

@@ -28,6 +28,9 @@ pub struct Book {
     /// Those who have asked for a subscription and whose roster does not say so yet: the account,
     /// and the contact.
     pub asking: BTreeSet<(usize, usize)>,
+    /// The newest that any session was told by a roster of a request for a subscription: its
+    /// version, and true if the request is open. By the account and the contact.
+    pub asks: BTreeMap<(usize, usize), (u64, bool)>,
     /// Those whose roster has ever said that they see somebody: the account, and the contact.
     pub seen: BTreeSet<(usize, usize)>,
     /// Those who have asked for a subscription again while a request was open: the account, and the
@@ -41,6 +44,9 @@ pub struct Book {
     /// The accounts that somebody has ever asked to remove.
     pub removed: BTreeSet<usize>,
     removals: Vec<Removal>,
+    /// The accounts whose sessions an administrator has ever asked to end (XEP-0133 §4.5), which
+    /// may end those as well that begin meanwhile.
+    pub dismissed: BTreeSet<usize>,
     /// The ids that the archive of an account has for messages, as those who got them were told
     /// (XEP-0359 §3), by the account and the number of the message.
     pub archive_ids: BTreeMap<(usize, usize), String>,
@@ -48,8 +54,9 @@ pub struct Book {
     pub room_ids: BTreeMap<(usize, usize), String>,
     /// The messages that were theirs before accounts were removed.
     pub forgotten: BTreeSet<(usize, usize)>,
-    /// The blocks that hold: messages of the blocked from this number on must not arrive.
-    pub blocks: BTreeMap<(usize, usize), usize>,
+    /// The blocks that hold: messages of the blocked from this number on must not arrive, nor items
+    /// from the other one on.
+    pub blocks: BTreeMap<(usize, usize), (usize, usize)>,
     /// The number of requests to unblock somebody.
     pub unblocked: usize,
     /// Those of them whose answer nobody has heard: they may take effect behind a later block, if
@@ -63,6 +70,11 @@ pub struct Book {
     pub deaths: usize,
     /// True if the time of day has ever jumped.
     pub jumped: bool,
+    /// True while the process stops: it ends sessions that begin meanwhile, too.
+    pub is_stopping: bool,
+    /// True if another process has ever gone on. Archives are in the order of time, and only one
+    /// process knows of a clock that was set back.
+    pub was_replaced: bool,
     presences: u64,
     ids: u64,
     /// By the two sessions, for what was live and for what an account got that had never been here.
@@ -158,8 +170,6 @@ pub struct Item {
     pub account: usize,
     /// The node, as [`NODES`] names them.
     pub node: usize,
-    /// The number of the first message that was sent after it.
-    pub from: usize,
     /// True if the server has said that it is published.
     pub is_done: bool,
     /// True if its account was removed with it.
@@ -188,12 +198,14 @@ impl Book {
             abroad: Abroad::default(),
             allowed: BTreeSet::new(),
             asking: BTreeSet::new(),
+            asks: BTreeMap::new(),
             seen: BTreeSet::new(),
             asked_again: BTreeSet::new(),
             stays: Vec::new(),
             blockers: BTreeSet::new(),
             removed: BTreeSet::new(),
             removals: Vec::new(),
+            dismissed: BTreeSet::new(),
             archive_ids: BTreeMap::new(),
             room_ids: BTreeMap::new(),
             forgotten: BTreeSet::new(),
@@ -204,6 +216,8 @@ impl Book {
             store_refused: false,
             deaths: 0,
             jumped: false,
+            is_stopping: false,
+            was_replaced: false,
             presences: 0,
             ids: 0,
             last: BTreeMap::new(),
@@ -290,7 +304,8 @@ impl Book {
         if !is_for && (how != How::Carbon || !is_own) {
             self.break_rule(format!("account {account} got message {number}, which is for {:?}", message.to));
         }
-        if how != How::Carbon && self.blocks.get(&(account, message.account)).is_some_and(|since| number >= *since) {
+        if how != How::Carbon && self.blocks.get(&(account, message.account)).is_some_and(|(since, _)| number >= *since)
+        {
             self.break_rule(format!("account {account} got message {number} of an account that it blocks (XEP-0191)"));
         }
         let found = &mut self.sessions[session];
@@ -337,7 +352,7 @@ impl Book {
 
     /// Takes down that an item is published, and returns its number.
     pub fn publish(&mut self, account: usize, node: usize) -> usize {
-        self.items.push(Item { account, node, from: self.messages.len(), is_done: false, is_gone: false });
+        self.items.push(Item { account, node, is_done: false, is_gone: false });
         self.items.len() - 1
     }
 
@@ -377,7 +392,7 @@ impl Book {
         let Some(item) = self.items.get(number).filter(|item| (item.account, item.node) == node) else {
             return self.break_rule(format!("account {account} heard of item {number}, which is not of node {node:?}"));
         };
-        let (owner, since) = (item.account, item.from);
+        let owner = item.account;
         if owner == account {
             return;
         }
@@ -385,7 +400,7 @@ impl Book {
         if NODES[item.node] == "whitelist" || !self.allowed.contains(&(owner, account)) {
             self.break_rule(format!("account {account} heard of item {number} of u{owner} and may not (XEP-0163 §4)"));
         }
-        if self.blocks.get(&(account, owner)).is_some_and(|from| since >= *from) {
+        if self.blocks.get(&(account, owner)).is_some_and(|(_, since)| number >= *since) {
             self.break_rule(format!("account {account} heard of item {number} of an account that it blocks"));
         }
     }

@@ -57,6 +57,8 @@ pub struct Device {
     managed: Option<Managed>,
     /// False if it leaves what arrives where it is.
     pub reads: bool,
+    /// True if the server may not have heard of this connection in time (XEP-0124 §10).
+    pub is_neglected: bool,
     /// Requests without an answer so far.
     pub asked: BTreeSet<String>,
     /// The number of its presence, if it is available.
@@ -108,8 +110,8 @@ pub struct Archived {
 pub struct Seat {
     /// Its own nick, once it is in the room.
     pub nick: Option<String>,
-    /// True if it has asked to enter and has not been told anything of itself.
-    is_entering: bool,
+    /// The nicks by which it has asked to enter and has not been told anything of itself.
+    entering: Vec<String>,
     /// All occupants, by nick, with affiliation and role.
     pub view: BTreeMap<String, (String, String)>,
     /// The stay that the book has of it.
@@ -170,6 +172,7 @@ impl Device {
             session: None,
             managed: None,
             reads: true,
+            is_neglected: false,
             asked: BTreeSet::new(),
             shown: None,
             sight: BTreeMap::new(),
@@ -229,7 +232,7 @@ impl Device {
         };
         line.set_width(self.plan.window, self.plan.most);
         self.line = Some(line);
-        self.reads = true;
+        (self.reads, self.is_neglected) = (true, false);
         self.begin(book);
     }
 
@@ -283,6 +286,7 @@ impl Device {
     /// that is silent for long.
     pub fn fall_silent(&mut self, book: &mut Book) {
         self.reads = !self.reads;
+        self.is_neglected = true;
         if let Some(session) = self.session {
             book.sessions[session].was_cut = true;
         }
@@ -379,7 +383,9 @@ impl Device {
             Item::Header(_) => self.header(),
             Item::End => {
                 let session = self.session.filter(|_| self.plan.way == Way::Bosh && self.is_ready());
-                let may_end = book.store_failed || book.removed.contains(&self.plan.account);
+                let account = self.plan.account;
+                let is_dismissed = book.removed.contains(&account) || book.dismissed.contains(&account);
+                let may_end = book.store_failed || book.is_stopping || self.is_neglected || is_dismissed;
                 if session.is_some_and(|session| !book.sessions[session].was_cut) && !may_end {
                     let name = self.full();
                     book.break_rule(format!("the session of {name} was ended, which asks in time (XEP-0124 §10)"));

@@ -68,6 +68,12 @@ pub const MUTANTS: &[Mutant] = &[
         instead: "!$on && found.takes_messages() && found.reachable_since <= unsent.number",
     },
     Mutant {
+        name: "give back: pushes of a session go to the next one of its resource",
+        file: "crates/hub/src/bind.rs",
+        guard: "unsent.retain(|unsent| !is_push(&unsent.packet));",
+        instead: "unsent.retain(|unsent| $on || !is_push(&unsent.packet));",
+    },
+    Mutant {
         name: "resumption: what was not acknowledged comes in another order",
         file: "crates/fanout/src/outbox/managed.rs",
         guard: "while let Some(item) = unacked.pop_back() {",
@@ -216,6 +222,12 @@ pub const MUTANTS: &[Mutant] = &[
         file: "crates/federation/src/components.rs",
         guard: "if stanza.packet().type_() != StanzaType::Available {",
         instead: "if !$on && stanza.packet().type_() != StanzaType::Available {",
+    },
+    Mutant {
+        name: "elsewhere: what a server has read to the end of the stream comes back",
+        file: "crates/federation/src/departures.rs",
+        guard: "        if !has_failed {\n            self.has_read_all(at);",
+        instead: "        if !has_failed && !$on {\n            self.has_read_all(at);",
     },
     Mutant {
         name: "hand over: a session hears of no change of its roster",

@@ -89,32 +89,52 @@ fn build(sources: &Path) -> Result<PathBuf, String> {
         run(Command::new("git").args(["worktree", "add", "--detach", &folder, "HEAD"]).current_dir(sources))?;
     }
     let head = run(Command::new("git").args(["rev-parse", "HEAD"]).current_dir(sources))?;
-    run(Command::new("git").args(["checkout", "--force", "--detach", head.trim()]).current_dir(&folder))?;
-    change(&folder.join("crates/base/src/lib.rs"), |text| Ok(format!("{text}\n{SWITCH}")))?;
-    for (number, mutant) in MUTANTS.iter().enumerate() {
-        change(&folder.join(mutant.file), |text| {
-            if text.matches(mutant.guard).count() != 1 {
-                return Err(format!("{}: the guard is not there once in {}", mutant.name, mutant.file));
-            }
-            let on = format!("rookery_base::lacks({number})");
-            Ok(text.replace(mutant.guard, &mutant.instead.replace(ON, &on)))
-        })?;
+    if run(Command::new("git").args(["rev-parse", "HEAD"]).current_dir(&folder))? != head {
+        run(Command::new("git").args(["checkout", "--force", "--detach", head.trim()]).current_dir(&folder))?;
+    }
+    let texts = without_guards(&folder)?;
+    for (file, text) in &texts {
+        keep_text(&folder.join(file), text)?;
+    }
+    // What an earlier list has changed.
+    let changed = run(Command::new("git").args(["diff", "--name-only"]).current_dir(&folder))?;
+    for file in changed.lines().filter(|file| !texts.contains_key(file)) {
+        run(Command::new("git").args(["checkout", "--", file]).current_dir(&folder))?;
     }
     let target = env::var_os("CARGO_TARGET_DIR").map_or(folder.join("../build"), PathBuf::from);
-    // Fast, and with the assertions: they notice some mutants before a client can. With the
-    // features of the whole workspace, so that dependencies that are compiled already fit.
+    // Fast, and with the assertions: they notice some mutants before a client can.
     let mut build = Command::new("cargo");
-    build.args(["build", "--quiet", "--workspace", "--bin", "rookery-simulator", "--manifest-path"]);
+    build.args(["build", "--quiet", "--locked", "--profile", "simulation", "-p", "rookery-simulator"]);
     // From a folder within another one, flags of the compiler would be read twice.
-    build.arg(folder.join("Cargo.toml")).current_dir(sources);
-    run(build.env("CARGO_TARGET_DIR", &target).env("CARGO_PROFILE_DEV_OPT_LEVEL", "2"))?;
-    Ok(target.join("debug/rookery-simulator"))
+    build.arg("--manifest-path").arg(folder.join("Cargo.toml")).current_dir(sources);
+    run(build.env("CARGO_TARGET_DIR", &target))?;
+    Ok(target.join("simulation/rookery-simulator"))
 }
 
-fn change(file: &Path, change: impl FnOnce(&str) -> Result<String, String>) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", file.display());
-    let text = fs::read_to_string(file).map_err(failed)?;
-    fs::write(file, change(&text)?).map_err(failed)
+/// Returns the files of the commit with a switch at each guard.
+fn without_guards(folder: &Path) -> Result<BTreeMap<&'static str, String>, String> {
+    let committed = |file: &str| run(Command::new("git").args(["show", &format!("HEAD:{file}")]).current_dir(folder));
+    let mut texts = BTreeMap::from([(BASE, format!("{}\n{SWITCH}", committed(BASE)?))]);
+    for (number, mutant) in MUTANTS.iter().enumerate() {
+        let text = match texts.get(mutant.file) {
+            Some(text) => text.clone(),
+            None => committed(mutant.file)?,
+        };
+        if text.matches(mutant.guard).count() != 1 {
+            return Err(format!("{}: the guard is not there once in {}", mutant.name, mutant.file));
+        }
+        let on = format!("rookery_base::lacks({number})");
+        texts.insert(mutant.file, text.replace(mutant.guard, &mutant.instead.replace(ON, &on)));
+    }
+    Ok(texts)
+}
+
+/// Writes a file, unless it has this text: what is compiled of it serves again.
+fn keep_text(file: &Path, text: &str) -> Result<(), String> {
+    if fs::read_to_string(file).is_ok_and(|found| found == text) {
+        return Ok(());
+    }
+    fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
 }
 
 /// Returns the seed that fails first without a guard, or with all of them, and its words.
@@ -133,6 +153,8 @@ fn try_one(binary: &Path, lacks: Option<usize>, seeds: u64, threads: usize) -> R
     Ok(found.map(words))
 }
 
+/// The file that the switches stand in.
+const BASE: &str = "crates/base/src/lib.rs";
 /// Names the variable with the number of the mutant that is switched on.
 const LACKS: &str = "ROOKERY_LACKS";
 /// The switches, as they stand in the copy.

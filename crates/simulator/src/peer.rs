@@ -53,6 +53,9 @@ pub(crate) struct User {
     pub watched: BTreeSet<usize>,
     /// The accounts that it has asked for that, and not heard of since.
     pub asked: BTreeSet<usize>,
+    /// The accounts that have ever refused it what it had asked for: one that takes back an earlier
+    /// right and crosses the request ends both (RFC 6121 §3.1.6, Appendix A.2.2).
+    pub crossed: BTreeSet<usize>,
     /// Their presence, by full JID.
     pub sight: BTreeMap<String, u64>,
 }
@@ -61,6 +64,8 @@ struct Stream {
     wire: Wire,
     number: usize,
     stage: Stage,
+    /// True if the end that the server has written was read.
+    is_read: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,7 +162,7 @@ impl Peer {
         wire.peer.set_window(self.plan.window);
         wire.peer.set_most(self.plan.most);
         self.streams += 1;
-        Stream { wire, number: self.streams, stage: Stage::Opened }
+        Stream { wire, number: self.streams, stage: Stage::Opened, is_read: false }
     }
 
     /// Ends its streams in good order (RFC 6120 §4.4).
@@ -184,6 +189,7 @@ impl Peer {
     fn break_off(&mut self, book: &mut Book) {
         book.note(format_args!("{} breaks off", self.domain()));
         book.abroad.doubt();
+        self.break_streams(book);
         self.is_here = false;
         self.calls.set_away(true);
         while let Some(call) = self.calls.take() {
@@ -199,10 +205,16 @@ impl Peer {
     /// The server's process is gone.
     pub(crate) fn bereave(&mut self, book: &mut Book) {
         book.abroad.doubt();
+        self.break_streams(book);
         self.own = None;
         self.called.clear();
         while self.calls.take().is_some() {}
         self.waiting.clear();
+    }
+
+    fn break_streams(&self, book: &mut Book) {
+        let streams = self.own.iter().chain(&self.called).filter(|stream| !stream.is_read);
+        streams.for_each(|stream| book.abroad.break_stream(stream.number));
     }
 
     /// Reads and writes as fast as can be, from now on.
@@ -348,9 +360,13 @@ impl Peer {
         let is_over = self.at(at).is_some_and(|stream| stream.wire.peer.is_at_end());
         if is_over {
             any = true;
-            let stage = self.at(at).map(|stream| stream.stage);
-            if stage != Some(Stage::Closing) {
-                book.abroad.doubt();
+            if let Some(stream) = self.at(at) {
+                if stream.stage != Stage::Closing {
+                    book.abroad.doubt();
+                }
+                if !stream.is_read {
+                    book.abroad.break_stream(stream.number);
+                }
             }
             if at >= self.called.len() {
                 self.own = None;
@@ -377,6 +393,7 @@ impl Peer {
             }
             Item::End => {
                 let Some(stream) = self.at(at) else { return };
+                stream.is_read = true;
                 stream.end(book);
                 stream.wire.peer.shutdown();
             }
@@ -413,6 +430,7 @@ impl Peer {
                 let condition = element.children().next().map(Element::name).unwrap_or_default();
                 // Nobody knows what the server has read before.
                 book.abroad.doubt();
+                self.at(at).into_iter().for_each(|stream| book.abroad.break_stream(stream.number));
                 if !self.plan.is_hostile && FAULTS.contains(&condition) {
                     book.break_rule(format!("the stream of {} was ended with {condition}", self.domain()));
                 }

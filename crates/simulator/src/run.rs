@@ -248,6 +248,7 @@ impl Run {
     /// Takes down that sessions of BOSH may end, since the server has not heard of them in time
     /// (XEP-0124 §10).
     fn neglect_bosh(&mut self) {
+        self.devices.iter_mut().for_each(|device| device.is_neglected = true);
         let devices = &self.devices;
         self.book.end_sessions(|session| devices[session.device].plan.way == Way::Bosh);
     }
@@ -290,6 +291,7 @@ impl Run {
     /// clients that may come back if this one hands them on.
     fn restart(&mut self, hands_on: bool) -> bool {
         self.book.end_sessions(|_| true);
+        self.book.is_stopping = true;
         // A server that stops waits for no store that is away.
         self.book.store_refused |= self.book.store_failed;
         if hands_on {
@@ -298,6 +300,7 @@ impl Run {
                 self.server.end_others();
                 if self.comes_to(Server::is_resting) {
                     self.server.replace();
+                    self.book.was_replaced = true;
                     self.bereave();
                     return true;
                 }
@@ -326,6 +329,7 @@ impl Run {
     }
 
     fn bereave(&mut self) {
+        self.book.is_stopping = false;
         // A process needs a moment to start: ids made of the time of day rely on that.
         self.server.move_clock(self.server.now() + START_MS);
         self.desk.clear();

@@ -1,6 +1,7 @@
 //! Servers and connections that end in the middle.
 
 use rookery_testkit::client::xml;
+use rookery_testkit::wire::{Item, Wire};
 use rookery_testkit::{Config, Internet};
 
 use super::{chat, names, plain, scene, server, start};
@@ -72,4 +73,49 @@ fn a_domain_that_leads_back_here_is_a_loop_that_ends_at_once() {
         assert!(xml(&romeo.expect_element()).contains("remote-server-timeout"));
     }
     assert_eq!(internet.calls(), 1);
+}
+
+/// A server that ends its stream in good order reads to the end of ours: a stanza of which it has
+/// got half arrives, and doesn't come back as well (RFC 6120 §4.4, §8.3.1).
+#[test]
+fn half_a_stanza_on_a_stream_that_both_sides_end_arrives_and_does_not_come_back() {
+    let internet = Internet::default();
+    let calls = internet.play("b.example");
+    let meeting = internet.meeting_without_tls(&names("a.example"));
+    let a = start("a.example", Config::default(), meeting);
+    let mut romeo = a.online("romeo@a.example/orchard");
+    chat(&mut romeo, "juliet@b.example", "1");
+    a.settle();
+    let mut wire = Wire::new(calls.take().expect("a call"));
+    let read = |wire: &mut Wire| {
+        a.settle();
+        while wire.receive() {
+            a.settle();
+        }
+        let elements = std::iter::from_fn(|| wire.take()).filter_map(|item| match item {
+            Item::Element(element) => element.attr("id").map(str::to_owned),
+            _ => None,
+        });
+        elements.collect::<Vec<String>>()
+    };
+    read(&mut wire);
+    // Without a version: it has no features, and asks for no TLS (RFC 6120 §4.7.5).
+    wire.send(
+        b"<stream:stream xmlns='jabber:server' xmlns:stream='http://etherx.jabber.org/streams' \
+          xmlns:db='jabber:server:dialback' from='b.example' to='a.example' id='1'>",
+    );
+    read(&mut wire);
+    wire.send(b"<db:result from='b.example' to='a.example' type='valid'/>");
+    assert_eq!(read(&mut wire), ["1"]);
+    wire.peer.set_window(40);
+    chat(&mut romeo, "juliet@b.example", "2");
+    a.settle();
+    assert_eq!(wire.peer.arrived(), 40, "the rest waits");
+    wire.send(b"</stream:stream>");
+    a.settle();
+    assert_eq!(read(&mut wire), ["2"]);
+    romeo.expect_nothing();
+    wire.peer.shutdown();
+    a.advance(20_000);
+    romeo.expect_nothing();
 }

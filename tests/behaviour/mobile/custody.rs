@@ -499,6 +499,34 @@ fn a_session_that_is_over_does_not_count_what_was_refused() {
     }
 }
 
+/// The same where the message waited behind that of somebody else, for an account or a room that
+/// the store could not tell of.
+#[test]
+fn what_was_refused_behind_others_does_not_count() {
+    for is_room in [false, true] {
+        let mut scene = CustodyScene::new();
+        let to = if is_room { "verona@conference.example.org".to_owned() } else { scene.away(0) };
+        scene.held.set_flowing(false);
+        scene.held.fail_one(0, StoreError::Busy);
+        scene.juliet.send(&format!("<message to='{to}' type='chat'><body>before</body></message>"));
+        scene.server.settle();
+        scene.write(&to, "behind");
+        scene.server.settle();
+        scene.held.set_flowing(true);
+        scene.romeo.vanish();
+        scene.server.advance(700_000);
+        scene.held.release_all();
+        scene.server.settle();
+        scene.juliet.expect("<message from='*' type='error'>...</message>");
+        let mut romeo = scene.romeo.again();
+        romeo.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{}' h='0'/>", scene.id));
+        romeo.expect(
+            "<failed xmlns='urn:xmpp:sm:3' h='0'>\
+             <item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>",
+        );
+    }
+}
+
 /// §4: a count doesn't fall. A client that was told of a message that was refused is told no count
 /// that leaves it out, since it may have heard the first.
 #[test]

@@ -292,3 +292,21 @@ fn an_empty_room_is_gone() {
     join(&mut s.hag, "thirdwitch");
     s.hag_hears(&["thirdwitch presence owner/moderator jid=HAG/r 110 201", "ROOM message/groupchat subject="]);
 }
+
+/// §7.14: who has left knows nothing of the others any more. A client that nobody looks at
+/// (XEP-0352) and that enters again is told both, since it heard of nobody who left in between.
+#[test]
+fn who_leaves_and_enters_again_unattended_hears_of_both() {
+    let mut s = RoomScene::opened().all_in();
+    s.hag.send("<inactive xmlns='urn:xmpp:csi:0'/>");
+    for (client, nick) in [(&mut s.hag, "thirdwitch"), (&mut s.wiccarocks, "secondwitch")] {
+        client.send(&format!("<presence to='{COVEN}/{nick}' type='unavailable'/>"));
+        client.pump();
+    }
+    join(&mut s.hag, "thirdwitch");
+    let own = format!("{COVEN}/thirdwitch");
+    let heard = s.hag.all();
+    let own = heard.iter().filter(|found| found.name() == "presence" && found.attr("from") == Some(&own));
+    let own: Vec<_> = own.map(|found| found.attr("type")).collect();
+    assert_eq!(own, [Some("unavailable"), None], "{heard:?}");
+}

@@ -203,3 +203,40 @@ fn who_was_in_a_room_that_is_gone_hears_it() {
         assert!(heard(&mut s.crone)[0].starts_with("ROOM message/error"), "{fields}");
     }
 }
+
+/// Occupants have seen a change that the store has not taken yet: it holds in the next process,
+/// which writes it (RFC 6120 §8.3.3.18: "wait").
+#[test]
+fn a_change_that_the_store_has_not_taken_outlives_a_restart() {
+    let held = Held::new(Memory::stores());
+    held.set_flowing(true);
+    let config = Config { stores: held.stores(), ..Config::default() };
+    let mut s = RoomScene::with(config).open("persistentroom=1").all_in();
+    say(&mut s.crone, "before");
+    s.hush();
+    let ids = [&mut s.crone, &mut s.wiccarocks, &mut s.hag].map(Client::enable);
+    held.set_fault(Some(StoreError::Busy));
+    let hag = s.hag.bare().to_owned();
+    let answer = administer(&mut s.crone, "set", &format!("<item jid='{hag}' affiliation='admin'/>"));
+    assert_eq!(answer.attr("type"), Some("error"), "it is not kept yet");
+    s.hush();
+    s.server.hand_over_early(AWAY_MS, || held.set_fault(None));
+    let mut s = s.back(ids.clone());
+    let seen = |s: &RoomScene, name: &str| {
+        let mut other = s.server.online(name);
+        join(&mut other, "fourthwitch");
+        let from = format!("{COVEN}/thirdwitch");
+        let heard = other.all();
+        let hag = heard.iter().find(|found| found.attr("from") == Some(&from)).expect("she is there");
+        let user = hag.child("x", ns::MUC_USER).expect("an occupant");
+        let item = user.children().find(|child| child.name() == "item").expect("an item");
+        other.close();
+        item.attr("affiliation").map(str::to_owned)
+    };
+    assert_eq!(seen(&s, "other/x").as_deref(), Some("admin"));
+    s.server.advance(30_000);
+    s.hush();
+    s.server.hand_over(AWAY_MS);
+    let s = s.back(ids);
+    assert_eq!(seen(&s, "other/y").as_deref(), Some("admin"), "the store has it");
+}

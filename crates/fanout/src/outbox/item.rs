@@ -62,11 +62,15 @@ pub(super) fn is_state(packet: &Packet) -> bool {
 
 /// Returns whether presence tells what has happened in a room, and not only how things are: such
 /// as that the room is new and waits for its configuration (XEP-0045 §10.1, §15.6.2). No later
-/// presence says so again. That it is the occupant's own (110) is no event.
+/// presence says so again. That it is the occupant's own (110) is no event where it is there; that
+/// it is not any more is one: all that its client knew of others in the room ends with it (§7.14),
+/// and nobody tells it who leaves before it comes again.
 pub(super) fn tells_event(packet: &Packet) -> bool {
+    let is_gone = packet.type_() == StanzaType::Unavailable;
     packet.namespaces().may_have(Namespaces::of(&[ns::MUC_USER]))
         && packet.stanza().child("x", ns::MUC_USER).is_some_and(|user| {
-            user.children().any(|child| child.name() == "status" && child.attr("code").as_deref() != Some("110"))
+            let mut statuses = user.children().filter(|child| child.name() == "status");
+            statuses.any(|status| is_gone || status.attr("code").as_deref() != Some("110"))
         })
 }
 

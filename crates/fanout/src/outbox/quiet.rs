@@ -121,6 +121,9 @@ mod tests {
         };
         assert_eq!(occupant(110), presence);
         assert_eq!(occupant(201), Urgency::Later, "nothing says again that a room is new");
+        let own = "<x xmlns='http://jabber.org/protocol/muc#user'><status code='110'/></x>";
+        let gone = of(&format!("<presence from='r@x/nick' type='unavailable'>{own}</presence>"));
+        assert_eq!(gone, Urgency::Later, "what the client knows of others in the room ends with it");
         let composing = "<message from='a@x/r'><composing xmlns='http://jabber.org/protocol/chatstates'/><thread>1</thread></message>";
         assert_eq!(of(composing), Urgency::Later);
         let copy = |content: &str| {

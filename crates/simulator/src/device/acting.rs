@@ -58,7 +58,7 @@ impl Device {
                 if kind == "subscribe" {
                     // Where the roster knows nothing of it, another session may have asked.
                     let pair = (self.plan.account, account);
-                    let is_open = !book.asking.insert(pair);
+                    let is_open = !book.asking.insert(pair) || book.asks.get(&pair).is_some_and(|(_, asks)| *asks);
                     // Who has seen the contact may not have heard that this is over.
                     if is_open || book.seen.contains(&pair) || entry.is_some_and(|entry| entry.asks) {
                         book.asked_again.insert(pair);
@@ -248,9 +248,11 @@ impl Device {
             return;
         }
         // What it believed of an earlier visit is void.
-        if !std::mem::replace(&mut self.seats[number].is_entering, true) {
-            self.seats[number].view.clear();
+        let seat = &mut self.seats[number];
+        if seat.entering.is_empty() {
+            seat.view.clear();
         }
+        seat.entering.push(nick.to_owned());
         let to = room(number);
         let muc = "<x xmlns='http://jabber.org/protocol/muc'/>";
         self.say(format!("<presence to='{to}/{nick}'>{muc}</presence>"), None, book);

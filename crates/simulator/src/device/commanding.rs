@@ -31,6 +31,7 @@ impl Device {
         let complete = format!("<command xmlns='{}' {attributes}>{form}</command>", ns::COMMANDS);
         let removal = removes.then(|| book.remove(account));
         if node.ends_with("#end-user-session") {
+            book.dismissed.insert(account);
             book.end_sessions(|session| session.account == account);
         }
         let id = self.ask("command", "set", Some(DOMAIN), &complete, book);

@@ -204,7 +204,11 @@ impl Device {
     fn occupant(&mut self, room: usize, nick: &str, element: &Element, book: &mut Book) {
         let Some(session) = self.session else { return };
         let Some(seat) = self.seats.get_mut(room) else { return };
-        seat.is_entering &= element.attr("type") != Some("error");
+        if element.attr("type") == Some("error")
+            && let Some(at) = seat.entering.iter().position(|entering| entering == nick)
+        {
+            seat.entering.remove(at);
+        }
         let Some(user) = element.child("x", "http://jabber.org/protocol/muc#user") else { return };
         let has =
             |code: &str| user.children().any(|child| child.name() == "status" && child.attr("code") == Some(code));
@@ -219,7 +223,7 @@ impl Device {
                         book.stays.push(Stay { room, session, heard: Vec::new() });
                     }
                     seat.nick = Some(nick.to_owned());
-                    seat.is_entering = false;
+                    seat.entering.clear();
                     if has("201") {
                         let form = "<query xmlns='http://jabber.org/protocol/muc#owner'><x xmlns='jabber:x:data' type='submit'/></query>";
                         self.ask("open", "set", Some(&super::room(room)), form, book);
@@ -307,7 +311,8 @@ impl Device {
             && !book.removed.contains(&self.plan.account)
             && book.unblocking.get(&(self.plan.account, account)).is_none_or(|open| *open == 0)
         {
-            book.blocks.insert((self.plan.account, account), book.messages.len());
+            let since = (book.messages.len(), book.items.len());
+            book.blocks.insert((self.plan.account, account), since);
         }
     }
 }

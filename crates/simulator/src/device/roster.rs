@@ -51,16 +51,24 @@ impl Device {
     }
 
     /// Takes down which requests for subscriptions are known to the server, as the roster shows
-    /// (§3.1.2).
+    /// (§3.1.2), if no other session has been told a newer one.
     fn see_requests(&self, query: &Element, book: &mut Book) {
-        let is_known = |item: &&Element| {
-            item.attr("ask") == Some("subscribe") || matches!(item.attr("subscription"), Some("to" | "both"))
-        };
-        let contacts = query.children().filter(is_known).filter_map(|item| account_of(item.attr("jid")?));
-        contacts.for_each(|contact| _ = book.asking.remove(&(self.plan.account, contact)));
-        let sees = |item: &&Element| matches!(item.attr("subscription"), Some("to" | "both"));
-        let contacts = query.children().filter(sees).filter_map(|item| account_of(item.attr("jid")?));
-        book.seen.extend(contacts.map(|contact| (self.plan.account, contact)));
+        let version = query.attr("ver").and_then(|version| version.parse().ok()).unwrap_or(0);
+        for item in query.children() {
+            let Some(contact) = item.attr("jid").and_then(account_of) else { continue };
+            let (pair, asks) = ((self.plan.account, contact), item.attr("ask") == Some("subscribe"));
+            let sees = matches!(item.attr("subscription"), Some("to" | "both"));
+            if sees {
+                book.seen.insert(pair);
+            }
+            if book.asks.get(&pair).is_some_and(|(newest, _)| *newest > version) {
+                continue;
+            }
+            book.asks.insert(pair, (version, asks));
+            if asks || sees {
+                book.asking.remove(&pair);
+            }
+        }
     }
 
     /// Takes a push (§2.1.6).

@@ -56,7 +56,14 @@ impl Peer {
                 self.hide_from(user, account, book);
                 self.users[user].watchers.remove(&account);
             }
-            Some("unsubscribed") => self.forget_sight(user, account),
+            // It may have crossed the request, which is answered then, for nobody.
+            Some("unsubscribed") => {
+                let known = &mut self.users[user];
+                if known.asked.contains(&account) {
+                    known.crossed.insert(account);
+                }
+                self.forget_sight(user, account);
+            }
             Some("probe") if self.users[user].watchers.contains(&account) => self.show_to(user, from, book),
             Some("probe") => self.send_subscription("unsubscribed", user, account, book),
             Some(_) => {}
