@@ -320,3 +320,52 @@ fn a_session_gets_no_push_that_an_earlier_one_of_its_resource_has_not_read() {
     server.settle();
     later.expect_nothing();
 }
+
+/// §2.6: a client that keeps versions takes the last one for what it knows. So none may come ahead
+/// of changes before it, though the answer to its request waits until it reads.
+#[test]
+fn no_change_is_pushed_ahead_of_the_roster_that_was_asked_for() {
+    let mut config = Config::default();
+    config.settings.outbox.soft = 4 * 1024;
+    let server = Server::with(config);
+    let mut balcony = interested(&server, "juliet/balcony");
+    let (_, version) = roster(&mut balcony);
+    balcony.send(&set("<item jid='nurse@example.org'/>"));
+    balcony.all();
+    let mut romeo = server.login("romeo/orchard");
+    for query in
+        ["<query xmlns='jabber:iq:roster'/>".to_owned(), format!("<query xmlns='jabber:iq:roster' ver='{version}'/>")]
+    {
+        let mut chamber = server.login("juliet/chamber");
+        chamber.set_reading(false);
+        chamber.wire.peer.set_window(10);
+        for _ in 0..8 {
+            let body = "x".repeat(1000);
+            romeo.send(&format!("<message to='juliet@example.org/chamber' type='chat'><body>{body}</body></message>"));
+        }
+        romeo.pump();
+        chamber.send(&format!("<iq type='get' id='roster'>{query}</iq>"));
+        chamber.pump();
+        for name in ["a", "b"] {
+            let bytes = query.len();
+            balcony.send(&set(&format!("<item jid='{name}@example.org' name='{bytes}'/>")));
+            balcony.all();
+        }
+        chamber.wire.peer.set_window(1 << 20);
+        chamber.set_reading(true);
+        let all = chamber.all();
+        let iqs: Vec<_> = all.iter().filter(|element| element.name() == "iq").collect();
+        assert_eq!(iqs.first().and_then(|iq| iq.attr("type")), Some("result"), "{iqs:?}");
+        let versions = iqs.iter().filter_map(|iq| iq.child("query", ns::ROSTER)?.attr("ver")?.parse::<u64>().ok());
+        let versions: Vec<_> = versions.collect();
+        assert!(versions.is_sorted(), "{versions:?}");
+        assert!(versions.last() > Some(&version.parse().expect("a number")), "{versions:?}");
+        // What changes from now on is pushed.
+        balcony.send(&set("<item jid='friar@example.org'/>"));
+        balcony.all();
+        chamber.expect(&push("<item jid='friar@example.org' subscription='none'/>"));
+        balcony.send(&set("<item jid='friar@example.org' subscription='remove'/>"));
+        balcony.all();
+        chamber.close();
+    }
+}

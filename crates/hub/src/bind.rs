@@ -13,7 +13,7 @@ pub use crate::event::BindError;
 use crate::event::Event;
 use crate::parts::User;
 use crate::passage::Notes;
-use crate::session::{Session, SessionContact, SessionRef};
+use crate::session::{RosterInterest, Session, SessionContact, SessionRef};
 use crate::settings::Conflict;
 use crate::trace::Step;
 use crate::{World, delay};
@@ -138,7 +138,7 @@ impl World {
             ending: false,
             gone: false,
             disinherits: false,
-            interested: false,
+            interest: RosterInterest::Unasked,
             carbons: false,
             is_uncalled: false,
             presence: None,

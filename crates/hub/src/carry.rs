@@ -24,6 +24,7 @@ use tracing::warn;
 use crate::World;
 use crate::card::{Card, CardCounts, CardShown, CardState, SessionCard};
 use crate::letter::Letter;
+use crate::session::RosterInterest;
 
 impl World {
     /// Returns whether the server stops and its sessions go on in another process.
@@ -153,7 +154,7 @@ impl World {
             stream,
             shown,
             lang: rare.lang.as_deref().map(str::to_owned),
-            interested: session.interested,
+            interested: session.interest == RosterInterest::Follows,
             carbons: session.carbons,
             directed: rare.directed.iter().cloned().collect(),
             peer,

@@ -31,7 +31,7 @@ use crate::custody::{Custody, Ledger};
 use crate::managed::ManagedSession;
 use crate::management::{self, bounds_of};
 use crate::returning::{Back, ReturningAccount, ReturningJob};
-use crate::session::SessionRef;
+use crate::session::{RosterInterest, SessionRef};
 
 impl World {
     /// Takes up the sessions of another process that are at home here, each at the link that it is
@@ -128,7 +128,8 @@ impl World {
     fn set_state(&mut self, link: Link, until_ms: u64, state: CardState, ends: bool) -> Back {
         let CardState { stream, shown, lang, interested, carbons, directed, modules, is_uncalled, .. } = state;
         if let Some(found) = self.at_mut(link) {
-            (found.interested, found.carbons) = (interested, carbons);
+            found.interest = if interested { RosterInterest::Follows } else { RosterInterest::Unasked };
+            found.carbons = carbons;
             let rare = found.rare();
             rare.lang = lang.map(String::into_boxed_str);
             rare.directed = directed.into_iter().collect();

@@ -3,8 +3,8 @@
 
 use rookery_fanout::{Link, Packet, To};
 use rookery_jid::Jid;
-use rookery_store::{Change, Changed, Edit, EditRoster, Roster, RosterItem, SizeOf, Subscription};
-use rookery_stream::error::{Condition, StanzaError};
+use rookery_store::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, SizeOf, Subscription};
+use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_xml::{Element, Writer, ns};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
@@ -13,7 +13,7 @@ use crate::World;
 use crate::failure::condition;
 use crate::iq::Iq;
 use crate::letter::Letter;
-use crate::session::SessionRef;
+use crate::session::{RosterInterest, SessionRef};
 use crate::settings::RosterLimits;
 
 impl World {
@@ -33,8 +33,12 @@ impl World {
 
     /// Handles a roster get (§2.1.3, §2.6.2).
     fn roster_get(&mut self, session: SessionRef, iq: Iq) {
-        if let Some(found) = self.session_mut(session) {
-            found.interested = true;
+        // What the operator's groups add has no versions.
+        let has_shared = self.has_shared(&iq.to);
+        if let Some(found) = self.session_mut(session)
+            && found.interest == RosterInterest::Unasked
+        {
+            found.interest = if has_shared { RosterInterest::Follows } else { RosterInterest::Asked };
         }
         // A roster is large, and a client may ask for it as often as it likes: it gets one when it
         // has read what it got.
@@ -54,15 +58,56 @@ impl World {
         self.wait_in_lane(session, rosters.since(owner.as_ref(), version), move |world, changes| match changes {
             Ok(Some(changes)) => {
                 world.roster_reply(session, iq.result());
-                for (version, change) in changes.changes {
-                    if let Some(push) = push(&world.unique_text(), Some(version), &change) {
-                        world.push_paced(session.link, &push, To::Full);
-                    }
-                }
+                world.push_changes(session, changes, &iq.to);
             }
             Ok(None) => whole(world, iq),
-            Err(error) => world.roster_failed(&iq, &error),
+            Err(error) => world.roster_not_given(session, &iq, &error),
         });
+    }
+
+    /// Pushes what has changed since the version that a session has, as far as it is read out of
+    /// the store.
+    fn push_changes(&mut self, session: SessionRef, changes: Changes, owner: &Jid) {
+        for (version, change) in changes.changes {
+            if let Some(push) = push(&self.unique_text(), Some(version), &change) {
+                self.push_paced(session.link, &push, To::Full);
+            }
+        }
+        self.follow(session, changes.version, owner);
+    }
+
+    /// Lets a session that has been told a version of its roster follow it: by a push of each
+    /// change from now on, behind those that were made meanwhile.
+    fn follow(&mut self, session: SessionRef, version: u64, owner: &Jid) {
+        let Some(found) = self.session_mut(session) else { return };
+        let interest = match found.interest {
+            RosterInterest::Behind => RosterInterest::Asked,
+            RosterInterest::Unasked | RosterInterest::Asked | RosterInterest::Follows => RosterInterest::Follows,
+        };
+        found.interest = interest;
+        if interest == RosterInterest::Follows {
+            return;
+        }
+        let (changes, owner) = (self.stores.rosters.since(owner.as_ref(), version), owner.clone());
+        self.wait_in_lane(session, changes, move |world, changes| match changes {
+            Ok(Some(changes)) => world.push_changes(session, changes, &owner),
+            // It would have to ask again, and nobody can tell it so but by a new session.
+            Ok(None) => world.close(session.link, StreamError::Reset, "the roster has changed too much meanwhile"),
+            Err(error) => {
+                world.store_failed("reading a roster", &owner, &error);
+                world.close(session.link, StreamError::Reset, "the roster can't be told to its end");
+            }
+        });
+    }
+
+    /// Tells a session that it doesn't get the roster, for which it may ask again.
+    fn roster_not_given(&mut self, session: SessionRef, iq: &Iq, error: &rookery_store::StoreError) {
+        if let Some(found) = self.session_mut(session)
+            && found.interest != RosterInterest::Follows
+        {
+            found.interest = RosterInterest::Unasked;
+        }
+        self.roster_failed(iq, error);
     }
 
     /// Gives a session the answer to its request, behind what it was sent before.
@@ -77,10 +122,12 @@ impl World {
     fn roster_result(&mut self, session: SessionRef, iq: &Iq, roster: Result<Roster, rookery_store::StoreError>) {
         let roster = match roster {
             Ok(roster) => roster,
-            Err(error) => return self.roster_failed(iq, &error),
+            Err(error) => return self.roster_not_given(session, iq, &error),
         };
+        let version = roster.version;
         let reply = self.write_roster(iq, roster);
         self.roster_reply(session, reply);
+        self.follow(session, version, &iq.to);
     }
 
     /// Writes a whole roster as the answer to a request.
@@ -230,8 +277,15 @@ impl World {
             (_, Some(item)) => Change::Put(item),
             (Some(item), None) => Change::Removed(item.jid),
         };
-        let interested: Vec<Link> =
-            self.links_of(owner.as_ref()).into_iter().filter(|&link| self.is_interested(link)).collect();
+        let links = self.links_of(owner.as_ref());
+        for link in &links {
+            if let Some(session) = self.at_mut(*link)
+                && session.interest == RosterInterest::Asked
+            {
+                session.interest = RosterInterest::Behind;
+            }
+        }
+        let interested: Vec<Link> = links.into_iter().filter(|&link| self.is_interested(link)).collect();
         let onlookers = self.onlookers_of_rosters();
         if interested.is_empty() && onlookers.is_empty() {
             return;
@@ -263,7 +317,7 @@ impl World {
     }
 
     fn is_interested(&self, link: Link) -> bool {
-        self.session_at(link).is_some_and(|session| session.interested)
+        self.session_at(link).is_some_and(|session| session.interest == RosterInterest::Follows)
     }
 }
 

@@ -35,8 +35,8 @@ pub struct Session {
     pub(crate) gone: bool,
     /// The account was removed: nobody gets the messages that the session did not get.
     pub(crate) disinherits: bool,
-    /// The client asked for the roster and gets pushes (an interested resource, RFC 6121 §2.2).
-    pub(crate) interested: bool,
+    /// The part that it has in changes of the roster.
+    pub(crate) interest: RosterInterest,
     /// The client wants copies of what other resources of the account send and get (XEP-0280 §4).
     pub(crate) carbons: bool,
     /// A stop has taken the connection, and the user has not been called for what the client may
@@ -46,6 +46,20 @@ pub struct Session {
     pub presence: Option<Packet>,
     /// The state that only some sessions have.
     pub(crate) rare: Option<Box<Rare>>,
+}
+
+/// The part of a session in changes of its account's roster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RosterInterest {
+    /// Its client has not asked for the roster.
+    Unasked,
+    /// Its client has asked and has no answer yet. A push ahead of that would have it take the
+    /// version of one change for that of all before (RFC 6121 §2.6).
+    Asked,
+    /// The same, and changes were made since.
+    Behind,
+    /// It gets pushes: an interested resource (RFC 6121 §2.2).
+    Follows,
 }
 
 /// The state that only some sessions have, or only for a moment.

@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::World;
 pub use crate::calls::{Circle, SharedContacts};
 use crate::letter::Letter;
+use crate::session::RosterInterest;
 
 /// A stanza or a question for all accounts of a domain that are here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -137,7 +138,9 @@ impl World {
     /// would tell an older state behind a newer one.
     pub fn push_shared(&mut self, owner: JidRef<'_>, items: Vec<(Jid, Option<RosterItem>)>) {
         let links = self.links_of(owner).into_iter();
-        let interested = links.filter(|&link| self.session_at(link).is_some_and(|session| session.interested));
+        // These have no version, so that they may come ahead of a roster that was asked for.
+        let has_asked = |link| self.session_at(link).is_some_and(|session| session.interest != RosterInterest::Unasked);
+        let interested = links.filter(|&link| has_asked(link));
         let interested: Vec<Link> = interested.collect();
         if interested.is_empty() {
             return;

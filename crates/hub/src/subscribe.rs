@@ -12,7 +12,7 @@ use tracing::warn;
 
 use crate::World;
 use crate::failure::condition;
-use crate::session::SessionRef;
+use crate::session::{RosterInterest, SessionRef};
 use crate::subscription::{self, Direction, Effects, SubscriptionEvent};
 use crate::trace::Step;
 
@@ -106,7 +106,7 @@ impl World {
             let is_request = packet.type_() == StanzaType::Subscribe;
             for link in self.links_of(owner.as_ref()) {
                 let Some(session) = self.session_at(link) else { continue };
-                if if is_request { session.is_available() } else { session.interested } {
+                if if is_request { session.is_available() } else { session.interest != RosterInterest::Unasked } {
                     self.push(link, packet, To::Bare);
                 }
             }
