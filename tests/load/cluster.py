@@ -138,6 +138,13 @@ class Cluster:
         self.database, self.redis = database, Redis()
         url = database.url(database.database())
         self.nodes = [Node(number + 1, url, self.redis, self.folder) for number in range(nodes)]
+        try:
+            self.begin(users)
+        except BaseException:
+            self.remove()
+            raise
+
+    def begin(self, users):
         file = Path(self.folder, "accounts.csv")
         subprocess.run([BINARY, "bench", "register", "--domain", "localhost", "--users", str(users), "--csv", str(file)], check=True, stdout=subprocess.DEVNULL)
         first = self.nodes[0]
