@@ -179,6 +179,39 @@ fn a_home_that_dies_disconnects_its_clients() {
     romeo.expect_alive();
 }
 
+/// Between the death of a node and the moment at which others have its homes nobody could answer.
+#[test]
+fn a_login_waits_while_its_home_is_silent() {
+    for shard in [0, 1] {
+        let server = nodes();
+        let account = server.account(&server.name_at("juliet", 2));
+        server.silence(1);
+        server.depart(1);
+        let mut juliet = log_in_at(&server, &account, shard, Security::Plain);
+        juliet.expect_nothing();
+        server.take_over(1);
+        juliet.expect_header();
+        assert_eq!(juliet.expect_element().name(), "features");
+        juliet.bind("phone");
+        juliet.send("<presence/>");
+        juliet.expect_presence_of_itself();
+    }
+}
+
+/// One that says nothing may only have been slow.
+#[test]
+fn a_login_goes_to_a_home_that_nobody_takes_over() {
+    let server = nodes();
+    let account = server.account(&server.name_at("juliet", 2));
+    server.depart(1);
+    let mut juliet = log_in_at(&server, &account, 0, Security::Plain);
+    juliet.expect_nothing();
+    server.advance(11_000);
+    juliet.expect_header();
+    assert_eq!(juliet.expect_element().name(), "features");
+    juliet.bind("phone");
+}
+
 #[test]
 fn a_session_that_moves_ends_and_a_room_goes_on() {
     let server = nodes();

@@ -202,6 +202,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn departed(&mut self, node: u16, incarnation: u32) {
         self.driver.departed(node, incarnation);
         self.world.departed(node, incarnation);
+        self.note_silence(node, incarnation);
         let is_of = |stage: &ConnectionStage| matches!(stage, ConnectionStage::Away(away) if (away.home.node, away.home.incarnation) == (node, incarnation));
         let found = self.connections.iter().filter(|(_, connection)| is_of(&connection.stage));
         let links: Vec<Link> = found.map(|(link, _)| link).collect();

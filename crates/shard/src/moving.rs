@@ -44,6 +44,9 @@ impl<D: Driver> Shard<D> {
     /// Goes on with what moves, if its time has come. `true` if anything did.
     pub(crate) fn move_on(&mut self) -> bool {
         let mut any = self.moves.coming.is_some() && self.take_view();
+        if !self.moves.early.is_empty() {
+            self.let_in();
+        }
         if !self.world.is_moving() {
             return any;
         }
@@ -91,15 +94,37 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Returns whether a client has logged in whose account has still to come here.
+    /// Takes note that a process says nothing: others may take its homes over soon.
+    pub(crate) fn note_silence(&mut self, node: u16, incarnation: u32) {
+        let now_ms = self.timing.now_ms;
+        self.moves.silent.retain(|(.., until_ms)| now_ms < *until_ms);
+        self.moves.silent.push((node, incarnation, now_ms + SILENCE_MS));
+        // For those who wait longer than that.
+        self.world.after(SILENCE_MS + 1, |_| {});
+    }
+
+    /// Returns whether the process that a hop leads to says nothing, as far as is known.
+    fn is_silent(&self, home: usize) -> bool {
+        if self.moves.silent.is_empty() || home < self.world.own_shards() {
+            return false;
+        }
+        let station = self.world.station_of(home);
+        let mut silent = self.moves.silent.iter().filter(|(.., until_ms)| self.timing.now_ms < *until_ms);
+        station
+            .is_some_and(|at| silent.any(|(node, incarnation, _)| (*node, *incarnation) == (at.node, at.incarnation)))
+    }
+
+    /// Returns whether a client has logged in whose account has still to come here, or is on a node
+    /// that has died, so that it has no home for a while.
     pub(crate) fn is_early(&mut self, link: Link) -> bool {
-        if self.moves.coming.is_none() && !self.world.is_moving() {
+        if self.moves.coming.is_none() && self.moves.silent.is_empty() && !self.world.is_moving() {
             return false;
         }
         let account = self.with_machine(link, |machine| machine.account().cloned()).flatten();
         account.is_some_and(|account| {
+            let home = self.world.home_of(account.as_ref());
             let leaves = self.moves.coming.as_ref().is_some_and(|view| self.world.leaves_by(view, &account));
-            leaves || self.world.is_expected(account.as_str())
+            home == self.index() && (leaves || self.world.is_expected(account.as_str())) || self.is_silent(home)
         })
     }
 
@@ -139,6 +164,13 @@ impl<D: Driver> Shard<D> {
         }
         self.asked(link, false);
         self.pause(link, false);
-        self.move_away(link, home);
+        match home < self.world.own_shards() {
+            true => self.move_to(link, home),
+            false => self.move_away(link, home),
+        }
     }
 }
+
+/// The time for which a process that says nothing is believed to have died, in milliseconds: longer
+/// than others take to have its homes. It may only have been slow.
+const SILENCE_MS: u64 = 10_000;

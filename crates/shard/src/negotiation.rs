@@ -46,14 +46,14 @@ impl<D: Driver> Shard<D> {
                         self.common.gate.succeeded(&attempt, self.timing.now_ms);
                     }
                     let home = self.world.home_of(account.as_ref());
+                    if self.is_early(link) {
+                        self.keep(link, input);
+                        return self.keep_out(link);
+                    }
                     if home != self.index() {
                         self.keep(link, input);
                         let is_here = home < self.world.own_shards();
                         return if is_here { self.move_to(link, home) } else { self.move_away(link, home) };
-                    }
-                    if self.is_early(link) {
-                        self.keep(link, input);
-                        return self.keep_out(link);
                     }
                 }
                 C2sEvent::Resume { previd, h } => match self.find_resumable(link, &previd) {

@@ -90,6 +90,8 @@ pub(crate) struct ShardMoves {
     pub(crate) coming: Option<Arc<View>>,
     /// The keys of connections whose accounts have still to come from another node.
     pub(crate) early: Vec<u64>,
+    /// Processes of other nodes that say nothing, each with the time until which that is believed.
+    pub(crate) silent: Vec<(u16, u32, u64)>,
     /// Accounts whose clients were sent here from other nodes lately.
     pub(crate) steered: SteeredAccounts,
 }

@@ -94,10 +94,10 @@ fn script(argument: &str) -> Output {
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/clients/run.py");
     let mut command = python("clients", REQUIREMENTS);
     command.arg(script).arg(argument);
-    if ["web.", "bosh.", "guests.", "pages."].iter().any(|script| argument.starts_with(script)) {
+    if ["web.", "bosh.", "guests.", "gallery.", "pages."].iter().any(|script| argument.starts_with(script)) {
         command.env("ROOKERY_NODE", super::node::folder());
     }
-    if ["guests.", "pages."].iter().any(|script| argument.starts_with(script)) {
+    if ["guests.", "gallery.", "pages."].iter().any(|script| argument.starts_with(script)) {
         command.env("ROOKERY_CONVERSE", super::converse::folder());
     }
     command.env("ROOKERY", env!("CARGO_BIN_EXE_rookery")).env("PYTHONDONTWRITEBYTECODE", "1");
