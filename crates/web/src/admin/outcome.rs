@@ -8,7 +8,7 @@ use crate::language::{Language, filled};
 
 /// The result of a form.
 pub(crate) struct FormDone {
-    /// The page to go to, behind [`PREFIX`].
+    /// The page to go to, behind [`super::PREFIX`].
     pub to: String,
     /// The message that the page shows.
     pub words: String,
