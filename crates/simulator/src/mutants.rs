@@ -232,8 +232,8 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "hand over: a session hears of no change of its roster",
         file: "crates/hub/src/going_on.rs",
-        guard: "(found.interested, found.carbons) = (interested, carbons);",
-        instead: "(found.interested, found.carbons) = (interested && !$on, carbons);",
+        guard: "found.interest = if interested {",
+        instead: "found.interest = if interested && !$on {",
     },
     Mutant {
         name: "BOSH: an answer that was lost is not kept",
