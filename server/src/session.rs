@@ -27,21 +27,7 @@ pub fn run(source: &ConfigSource, command: SessionCommand) -> Result<(), Command
                 Some(Ok(jid)) => vec![format!("/users/{}/sessions", encoded(jid.bare_str()))],
                 Some(Err(error)) => return Err(CommandFailure::Failed(format!("that is no address: {error}"))),
             };
-            let row = |item: &Value| {
-                [
-                    "jid",
-                    "address",
-                    "transport",
-                    "tls",
-                    "connected",
-                    "client",
-                    "waits_until",
-                    "available",
-                    "priority",
-                    "waiting_bytes",
-                ]
-                .map(|member| cell(item, member))
-            };
+            let row = |item: &Value| values(item, "jid");
             list(server, &lists, &SESSION, row, shown)
         }
         SessionCommand::End { jid } => {
@@ -64,7 +50,7 @@ pub fn run(source: &ConfigSource, command: SessionCommand) -> Result<(), Command
 }
 
 /// The columns of sessions.
-const SESSION: [&str; 10] = [
+pub(crate) const SESSION: [&str; 10] = [
     "SESSION",
     "ADDRESS",
     "TRANSPORT",
@@ -76,6 +62,23 @@ const SESSION: [&str; 10] = [
     "PRIORITY",
     "WAITING BYTES",
 ];
+
+/// Returns what a list has in these columns of a session, which it names by a member of its own.
+pub(crate) fn values(session: &Value, name: &str) -> [String; 10] {
+    let members = [
+        name,
+        "address",
+        "transport",
+        "tls",
+        "connected",
+        "client",
+        "waits_until",
+        "available",
+        "priority",
+        "waiting_bytes",
+    ];
+    members.map(|member| cell(session, member))
+}
 
 /// Runs a command for rooms.
 ///

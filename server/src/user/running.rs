@@ -8,6 +8,7 @@ use crate::columns::{self, Columns, cell};
 use crate::control::{RunningServer, encoded};
 use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
+use crate::session;
 use crate::welcome::say;
 
 /// Makes an account.
@@ -50,32 +51,9 @@ pub fn show(jid: &Jid, source: &ConfigSource, shown: ShownAs) -> Result<(), Comm
     ] {
         say(&format!("{name:<13} {}\n", cell(&found, member)));
     }
-    let mut sessions = Columns::new(&[
-        "SESSION",
-        "ADDRESS",
-        "TRANSPORT",
-        "TLS",
-        "CONNECTED",
-        "CLIENT",
-        "WAITS UNTIL",
-        "AVAILABLE",
-        "PRIORITY",
-        "WAITING BYTES",
-    ]);
-    for session in found["sessions"].as_array().into_iter().flatten() {
-        let row = [
-            "resource",
-            "address",
-            "transport",
-            "tls",
-            "connected",
-            "client",
-            "waits_until",
-            "available",
-            "priority",
-            "waiting_bytes",
-        ];
-        sessions.row(row.map(|member| cell(session, member)).to_vec());
+    let mut sessions = Columns::new(&session::SESSION);
+    for item in found["sessions"].as_array().into_iter().flatten() {
+        sessions.row(session::values(item, "resource").to_vec());
     }
     say(&if sessions.is_empty() { "no session\n".to_owned() } else { sessions.to_string() });
     Ok(())
