@@ -1,8 +1,10 @@
 //! This process as a node of a cluster, and the commands about nodes.
 
+use std::io;
 use std::time::Duration;
 
 use rookery_cluster::{ClusterSettings, JoinFailure, Joined, ListedNode};
+use rookery_jid::Jid;
 use serde_json::json;
 
 use crate::arguments::{NodeCommand, ShownAs};
@@ -46,6 +48,7 @@ pub fn run(source: &ConfigSource, command: NodeCommand) -> Result<(), CommandFai
     let database = OpenedDatabase::open_patiently(&source.folder, &config.store)?;
     let done = match command {
         NodeCommand::List { shown } => list(&config.cluster, &database, shown),
+        NodeCommand::Home { addresses, shown } => home(&config.cluster, &database, addresses, shown),
         NodeCommand::Drain { name } => drain(&config.cluster, &database, name.as_deref()),
         NodeCommand::Remove { name } => remove(&config.cluster, &database, &name),
     };
@@ -85,6 +88,45 @@ fn list(config: &Cluster, database: &OpenedDatabase, shown: ShownAs) -> Result<(
         let host = node.row.public_host.as_deref().unwrap_or("-");
         let (number, process, shards) = (node.row.number, node.row.incarnation, node.row.shards);
         println!("{:<20} {number:>6} {process:>7} {shards:>6}  {state:<7} {host}", node.name);
+    }
+    Ok(())
+}
+
+/// Prints at which nodes addresses are at home, a line for each.
+///
+/// # Errors
+///
+/// There is no cluster, or no node; an address that is none; the database can't be used.
+fn home(
+    config: &Cluster,
+    database: &OpenedDatabase,
+    mut addresses: Vec<String>,
+    shown: ShownAs,
+) -> Result<(), CommandFailure> {
+    settings(config).ok_or_else(no_cluster)?;
+    if addresses == ["-"] {
+        addresses = io::read_to_string(io::stdin())
+            .map_err(|error| CommandFailure::Failed(format!("the standard input can't be read: {error}")))?
+            .lines()
+            .map(str::to_owned)
+            .collect();
+    }
+    let bare = |text: &String| match Jid::parse(text.trim()) {
+        Ok(jid) => Ok(jid.bare_str().to_owned()),
+        Err(error) => Err(CommandFailure::Failed(format!("\"{text}\" is no address: {error}"))),
+    };
+    let addresses = addresses.iter().map(bare).collect::<Result<Vec<_>, _>>()?;
+    let homes = rookery_cluster::homes(&*database.stores.meta, &addresses)
+        .map_err(|failed| CommandFailure::Failed(failed.to_string()))?;
+    if homes.is_empty() {
+        return Err(CommandFailure::Failed("no node has joined the cluster".into()));
+    }
+    let found = addresses.iter().zip(homes);
+    if shown.json {
+        return columns::objects(found.map(|(address, node)| json!({ "address": address, "node": node })));
+    }
+    for (address, node) in found {
+        println!("{address} {node}");
     }
     Ok(())
 }

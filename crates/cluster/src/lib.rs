@@ -12,13 +12,15 @@
 //! * [`placement`]: which node has which slot. [`members`]: the rows of the database; [`table`]:
 //!   what follows from them for a process.
 //! * [`service`]: joining, and the handle on the thread; `carrying`: its loop; `death`: processes
-//!   that are gone, and their homes. `check` looks at the Redis for an operator.
+//!   that are gone, and their homes. For an operator, `check` looks at the Redis, and `home` finds
+//!   where an address is at home.
 
 mod carrying;
 mod check;
 pub mod courier;
 mod death;
 pub mod engine;
+mod home;
 pub mod members;
 pub mod placement;
 pub mod service;
@@ -26,6 +28,7 @@ pub mod table;
 pub mod wire;
 
 pub use check::check;
+pub use home::homes;
 pub use service::{
     ClusterEnding, ClusterSettings, JoinFailure, Joined, ListedNode, Members, RunningCluster, drain, join, nodes,
     remove,

@@ -325,6 +325,15 @@ mod test {
         let ((first, port1), (second, port2)) = (nodes.serve(0), nodes.serve(1));
         nodes.wait_for("n1", "up");
         nodes.wait_for("n2", "up");
+        let homes = || {
+            let accounts = USERS.map(|user| format!("{user}@localhost/phone"));
+            let words: Vec<_> = ["node", "home"].into_iter().chain(accounts.iter().map(String::as_str)).collect();
+            nodes.run(0, &words).fine()
+        };
+        let listed = homes();
+        let expected: Vec<_> = USERS.map(|user| format!("{user}@localhost ")).into();
+        assert!(listed.lines().zip(&expected).all(|(line, account)| line.starts_with(account)), "{listed}");
+        assert!(["n1", "n2"].iter().all(|node| listed.lines().any(|line| line.ends_with(node))), "{listed}");
         let ports = [port1, port2];
         let mut clients: Vec<ClusterClient> =
             USERS.iter().enumerate().map(|(at, user)| ClusterClient::log_in(user, ports[at % 2])).collect();
@@ -370,6 +379,7 @@ mod test {
         drop((clients, other));
         assert_eq!(second.stop(), 0);
         nodes.wait_until_taken_over("n2");
+        assert!(homes().lines().all(|line| line.ends_with(" n1")));
         assert_eq!(first.stop(), 0);
     }
 
