@@ -23,7 +23,7 @@ use rustix::event::{Timespec, epoll};
 use serde::Serialize;
 
 use crate::BenchOutcome;
-use crate::scenario::{ServerPlace, Tls};
+use crate::scenario::{ServerPlace, Tls, address};
 use books::{BookedOutcome, MessageBooks};
 use person::{ClusterPerson, ClusterTerms, SessionCuts};
 
@@ -45,6 +45,12 @@ pub struct ClusterBench {
     /// People
     #[arg(long, default_value_t = 200)]
     users: usize,
+    /// Number of the first one's account: others have those before it
+    #[arg(long, default_value_t = 0)]
+    first: usize,
+    /// People who log in each second at the beginning
+    #[arg(long, value_name = "RATE", default_value_t = 200.0)]
+    arrival_rate: f64,
     /// Messages a second, of all together
     #[arg(long, default_value_t = 100.0)]
     rate: f64,
@@ -98,7 +104,8 @@ impl ClusterBench {
     /// The words of the system, or what the cluster has lost, doubled or put out of order.
     pub fn run(&self) -> BenchOutcome<()> {
         let mut crowd = ClusterCrowd::new(self.terms()?, self.users)?;
-        crowd.gather()?;
+        crowd.gather(self.arrival_rate)?;
+        eprintln!("{} people are there", self.users);
         let mut harm = ClusterHarm::new(self.harm.clone(), Duration::from_secs(self.every.max(1)));
         crowd.talk(Duration::from_secs(self.seconds), self.rate, &mut harm)?;
         harm.finish()?;
@@ -131,13 +138,14 @@ impl ClusterBench {
             threads: Some(1),
         };
         let places: Vec<_> = self.hosts.iter().map(place).collect();
-        let hosts = places.iter().map(ServerPlace::address).collect::<BenchOutcome<Vec<_>>>()?;
+        let hosts = self.hosts.iter().map(|host| address(host)).collect::<BenchOutcome<Vec<_>>>()?;
         let first = places.first().ok_or("there is no host")?;
         let settings = first.settings(None, false, 0)?;
         Ok(ClusterTerms {
             hosts,
             session: settings.target.terms.clone(),
             direct_tls: self.tls == Tls::Direct,
+            first: self.first,
             patience: Duration::from_secs(self.patience.max(1)),
         })
     }
@@ -213,6 +221,8 @@ struct ClusterCrowd {
     terms: ClusterTerms,
     set: OwnedFd,
     people: Vec<ClusterPerson>,
+    /// The number of those who have come.
+    present: usize,
     books: MessageBooks,
     cuts: SessionCuts,
     buffer: Vec<u8>,
@@ -224,19 +234,31 @@ impl ClusterCrowd {
         let people = (0..users).map(|number| ClusterPerson::new(number, &terms, now)).collect();
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let buffer = vec![0; 64 * 1024];
-        Ok(Self { terms, set, people, books: MessageBooks::default(), cuts: SessionCuts::default(), buffer })
+        Ok(Self {
+            terms,
+            set,
+            people,
+            present: 0,
+            books: MessageBooks::default(),
+            cuts: SessionCuts::default(),
+            buffer,
+        })
     }
 
-    /// Waits until all people are there.
-    fn gather(&mut self) -> BenchOutcome<()> {
-        let until = Instant::now() + GATHERING;
+    /// Lets people come at this rate, and waits until all are there.
+    fn gather(&mut self, rate: f64) -> BenchOutcome<()> {
+        let begun = Instant::now();
+        let time = GATHERING + Duration::try_from_secs_f64(self.people.len() as f64 / rate)?;
         while !self.people.iter().all(ClusterPerson::is_live) {
-            if Instant::now() > until {
+            // The first comes at once.
+            self.present = (1.0 + begun.elapsed().as_secs_f64() * rate) as usize;
+            if begun.elapsed() > time {
                 let why = self.cuts.last.as_deref().unwrap_or("nobody says why");
                 return Err(format!("not all people could log in: {why}").into());
             }
             self.turn(STEP)?;
         }
+        self.present = self.people.len();
         // Presence comes to those who have just logged in, and what had waited for them.
         self.turn_for(Duration::from_secs(1))
     }
@@ -297,7 +319,7 @@ impl ClusterCrowd {
     /// Does what is due, and waits for the sockets at most for that time.
     fn turn(&mut self, timeout: Duration) -> BenchOutcome<()> {
         let now = Instant::now();
-        for (number, person) in self.people.iter_mut().enumerate() {
+        for (number, person) in self.people.iter_mut().take(self.present).enumerate() {
             let is_new = person.tick(&self.terms, now, &mut self.cuts);
             if let Some(socket) = person.socket().filter(|_| is_new) {
                 let data = epoll::EventData::new_u64(number as u64);
@@ -365,7 +387,7 @@ impl ClusterHarm {
 }
 
 const STEP: Duration = Duration::from_millis(5);
-/// The time that all logins may take.
+/// The time that logins may take behind the last one.
 const GATHERING: Duration = Duration::from_secs(120);
 /// The time that looking into archives may take.
 const SEARCHING: Duration = Duration::from_secs(60);

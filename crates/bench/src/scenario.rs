@@ -25,7 +25,7 @@ use serde::Serialize;
 
 pub use clients::{Arrivals, Wave};
 pub use run::ScenarioRun;
-pub use server::{ServerArguments, ServerPlace, Tls};
+pub use server::{ServerArguments, ServerPlace, Tls, address};
 
 use crate::BenchOutcome;
 use crate::result::RunResult;

@@ -31,6 +31,8 @@ pub struct ClusterTerms {
     pub session: Arc<SessionTerms>,
     /// True if TLS comes first.
     pub direct_tls: bool,
+    /// The number of the first one's account.
+    pub first: usize,
     /// The time for which a host may be silent.
     pub patience: Duration,
 }
@@ -93,7 +95,7 @@ impl ClusterPerson {
         let domain = terms.session.domain.clone();
         Self {
             number,
-            name: chat::local(number),
+            name: chat::local(terms.first + number),
             domain,
             next_host: number,
             line: None,

@@ -17,8 +17,8 @@ use crate::BenchOutcome;
 /// The server, the accounts and the threads that a crew is made for.
 #[derive(Debug, Clone)]
 pub struct CrewSettings {
-    /// The address that clients connect to.
-    pub server: SocketAddr,
+    /// The addresses that clients connect to, in turn.
+    pub servers: Vec<SocketAddr>,
     /// The terms on which they log in.
     pub target: Arc<LoadTarget>,
     /// True if TLS comes first (XEP-0368).
@@ -47,7 +47,7 @@ impl LoadCrew {
     pub fn new(settings: CrewSettings) -> io::Result<LoadCrew> {
         let (threads, epoch) = (settings.threads.max(1), Instant::now());
         let place = Arc::new(WorkerPlace {
-            sources: Sources::new(settings.server, settings.seed),
+            sources: Sources::new(&settings.servers, settings.seed),
             target: settings.target,
             direct_tls: settings.direct_tls,
             epoch,

@@ -2,7 +2,7 @@
 //! line that shows that it lives.
 
 use std::fs;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -14,7 +14,7 @@ use crate::result::RunSample;
 /// The instruments of a run.
 #[derive(Debug)]
 pub struct Meter {
-    server: Option<u32>,
+    servers: Vec<u32>,
     samples: Vec<(Instant, RunSample)>,
     last: Option<MeterReading>,
     every: Duration,
@@ -40,17 +40,17 @@ pub struct MeterReading {
 }
 
 impl Meter {
-    /// Instruments that look at that process, if there is one. Returns a note if it can't be read.
-    pub fn new(server: Option<u32>, quiet: bool) -> (Meter, Option<String>) {
-        let error = server.and_then(|pid| Cpu::of(pid).err().or_else(|| resident(pid).err()));
+    /// Makes instruments that look at these processes. Returns a note if one can't be read.
+    pub fn new(servers: &[u32], quiet: bool) -> (Meter, Option<String>) {
+        let error = servers.iter().find_map(|pid| Cpu::of(*pid).err().or_else(|| resident(*pid).err()));
         let note =
             error.map(|error| format!("no figures of the server's CPU and memory: its process can't be read: {error}"));
-        let progress = (!quiet && std::io::stderr().is_terminal()).then(|| {
+        let progress = (!quiet && io::stderr().is_terminal()).then(|| {
             let style = ProgressStyle::with_template("{elapsed_precise} {spinner} {msg}");
             ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
         });
         let meter = Meter {
-            server: server.filter(|_| note.is_none()),
+            servers: if note.is_none() { servers.to_vec() } else { Vec::new() },
             samples: Vec::new(),
             last: None,
             every: FEW,
@@ -72,15 +72,21 @@ impl Meter {
 
     /// Reads everything now.
     pub fn read(&mut self, totals: Totals) -> MeterReading {
-        let memory = self.server.and_then(|pid| resident(pid).ok());
+        let memory = self.of_servers(resident).map(|bytes| bytes.iter().sum());
         self.peak = self.peak.max(memory.unwrap_or_default());
         MeterReading {
             at: Instant::now(),
             totals,
-            server: self.server.and_then(|pid| Cpu::of(pid).ok()),
+            server: self.of_servers(Cpu::of).map(|used| used.iter().fold(Cpu::default(), |sum, one| sum.plus(one))),
             generator: Cpu::of_this_process(),
             memory,
         }
+    }
+
+    /// Returns a figure of each process of the server; `None` if there is none, or one has ended.
+    fn of_servers<T>(&self, figure: impl Fn(u32) -> io::Result<T>) -> Option<Vec<T>> {
+        let all: io::Result<Vec<T>> = self.servers.iter().map(|pid| figure(*pid)).collect();
+        all.ok().filter(|all| !all.is_empty())
     }
 
     /// Takes a sample if it is time for one.
@@ -175,11 +181,11 @@ fn sample(last: &MeterReading, now: &MeterReading) -> RunSample {
 }
 
 /// Returns the resident memory of a process.
-fn resident(pid: u32) -> std::io::Result<u64> {
+fn resident(pid: u32) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kilobytes.map(|kilobytes| kilobytes * 1024).ok_or_else(|| std::io::Error::other("it has ended"))
+    kilobytes.map(|kilobytes| kilobytes * 1024).ok_or_else(|| io::Error::other("it has ended"))
 }
 
 const FEW: Duration = Duration::from_millis(250);

@@ -61,7 +61,7 @@ pub(super) fn run<S: Scenario>(load: &Against<S>) -> RunResult {
         Ok(crew) => crew,
         Err(error) => return RunResult { ended: error.to_string(), ..result },
     };
-    let (mut meter, note) = Meter::new(load.server.server_pid, false);
+    let (mut meter, note) = Meter::new(&load.server.server_pid, false);
     result.notes.extend(note);
     let started = meter.read(crew.totals());
     let zero = Instant::now();

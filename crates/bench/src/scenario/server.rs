@@ -23,9 +23,10 @@ pub struct ServerArguments {
     /// SASL mechanism, such as PLAIN or SCRAM-SHA-256 [default: the strongest that both sides know]
     #[arg(long, value_parser = mechanism)]
     pub mechanism: Option<Mechanism>,
-    /// Process of the server, on this machine, whose CPU time and memory are read
-    #[arg(long, value_name = "PID")]
-    pub server_pid: Option<u32>,
+    /// Process of the server, on this machine, whose CPU time and memory are read; several are
+    /// taken together
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    pub server_pid: Vec<u32>,
     /// Name of the server in reports [default: HOST:PORT]
     #[arg(long)]
     pub name: Option<String>,
@@ -40,7 +41,7 @@ pub struct ServerArguments {
 /// The server, and the way to reach it.
 #[derive(Debug, Clone, Args)]
 pub struct ServerPlace {
-    /// Address and port of the server
+    /// Address and port of the server; several, with commas, are connected to in turn
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:5222")]
     pub host: String,
     /// Domain of the accounts
@@ -116,7 +117,7 @@ impl ServerPlace {
             }),
         };
         Ok(CrewSettings {
-            server: self.address()?,
+            servers: self.addresses()?,
             target: Arc::new(target),
             direct_tls: self.tls == Tls::Direct,
             threads: self.threads.unwrap_or_else(cores),
@@ -125,21 +126,29 @@ impl ServerPlace {
         })
     }
 
-    /// Returns the address that the host is found at.
+    /// Returns the addresses that the hosts are found at, one for each.
     ///
     /// # Errors
-    /// When it isn't.
-    pub fn address(&self) -> BenchOutcome<SocketAddr> {
-        let with_port = if self.host.parse::<std::net::Ipv6Addr>().is_ok() {
-            format!("[{}]:{PORT}", self.host)
-        } else if self.host.contains(':') {
-            self.host.clone()
-        } else {
-            format!("{}:{PORT}", self.host)
-        };
-        let mut found = with_port.to_socket_addrs().map_err(|error| format!("{}: {error}", self.host))?;
-        Ok(found.next().ok_or_else(|| format!("{} has no address", self.host))?)
+    /// When one isn't found.
+    pub fn addresses(&self) -> BenchOutcome<Vec<SocketAddr>> {
+        self.host.split(',').map(|host| address(host.trim())).collect()
     }
+}
+
+/// Returns the address that a host is found at.
+///
+/// # Errors
+/// When it isn't.
+pub fn address(host: &str) -> BenchOutcome<SocketAddr> {
+    let with_port = if host.parse::<std::net::Ipv6Addr>().is_ok() {
+        format!("[{host}]:{PORT}")
+    } else if host.contains(':') {
+        host.to_owned()
+    } else {
+        format!("{host}:{PORT}")
+    };
+    let mut found = with_port.to_socket_addrs().map_err(|error| format!("{host}: {error}"))?;
+    Ok(found.next().ok_or_else(|| format!("{host} has no address"))?)
 }
 
 fn mechanism(text: &str) -> Result<Mechanism, String> {
