@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""What nodes of a cluster cost, and how many sessions they carry.
+
+    ROOKERY=target/release/rookery python3 tests/load/nodes.py cost [--nodes 1,2,4,10] [--rate 3000] [--rounds 3]
+    ROOKERY=target/release/rookery python3 tests/load/nodes.py sessions [--nodes 10] [--each 19000]
+
+`cost` gives the same load to a plain server and to clusters of so many nodes, one after the other in each round: messages between two
+people, and copies in a room. "unsteered": clients connect to the nodes in turn. "steered": each to the node at which its account is at
+home. The CPU of the nodes, of Redis and of PostgreSQL is counted apart. Archives are off, which cost the same everywhere.
+
+`sessions` lets people log in at so many nodes, each of whom does nothing, kills a node, and shows who resumes, and when.
+
+Starts PostgreSQL and Redis (or Valkey) of Debian's packages.
+"""
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+from cluster import BINARY, CONFIG, Node, Redis
+from databases import Postgres, spent_by
+from loads import People, bench, middle, table
+
+
+class Plain(Node):
+    """A server without a cluster."""
+
+    def __init__(self, url, redis, folder):
+        super().__init__(1, url, redis, folder)
+        text = (self.folder / "rookery.toml").read_text()
+        (self.folder / "rookery.toml").write_text(text[: text.index("[cluster]")])
+
+
+class Nodes:
+    """Nodes, or a plain server, on a database of their own, for `with`."""
+
+    def __init__(self, database, count, people, archive=False):
+        self.database, self.redis, self.count = database, Redis(), count
+        self.folder = tempfile.TemporaryDirectory(prefix="rookery-nodes-")
+        url = database.url(database.database())
+        if count:
+            self.nodes = [Node(number + 1, url, self.redis, self.folder.name) for number in range(count)]
+        else:
+            self.nodes = [Plain(url, self.redis, self.folder.name)]
+        if not archive:
+            for node in self.nodes:
+                with (node.folder / "rookery.toml").open("a") as out:
+                    out.write("[modules.archive]\nenabled = false\n")
+        self.people = people
+
+    def __enter__(self):
+        file = Path(self.folder.name, "people.xml")
+        self.people.export(file)
+        first = self.nodes[0]
+        first.start()
+        first.wait()
+        first.command("user", "import", file)
+        for node in self.nodes[1:]:
+            node.start()
+        for node in self.nodes:
+            node.wait()
+        time.sleep(3)
+        return self
+
+    def __exit__(self, *_):
+        for node in self.nodes:
+            node.end(signal.SIGKILL)
+        self.redis.remove()
+        self.folder.cleanup()
+
+    def hosts(self, steered):
+        """The hosts that clients connect to in turn."""
+        ports = {f"n{node.number}": node.port for node in self.nodes}
+        if not steered:
+            return ",".join(f"127.0.0.1:{port}" for port in ports.values())
+        names = "\n".join(f"{name}@localhost" for name in self.people.names())
+        words = [BINARY, "--data-dir", str(self.nodes[0].folder), "node", "home", "-"]
+        found = subprocess.run(words, input=names, text=True, check=True, capture_output=True).stdout
+        return ",".join(f"127.0.0.1:{ports[line.split()[1]]}" for line in found.splitlines())
+
+    def measure(self, steered, scenario, *options):
+        """Runs a load; returns µs of CPU for each operation, of all that there is."""
+        pids = [node.process.pid for node in self.nodes]
+        hosts = self.hosts(steered)
+        # `loads` takes the port and the process of a server.
+        server = SimpleNamespace(port=hosts.removeprefix("127.0.0.1:"), process=SimpleNamespace(pid=",".join(map(str, pids))))
+        before = spent_by([self.redis.process.pid]), self.database.cpu()
+        result = bench(server, scenario, *options)
+        redis, database = spent_by([self.redis.process.pid]) - before[0], self.database.cpu() - before[1]
+        count = result["server_cpu"]["total_s"] * 1e6 / result["server_cpu"]["us_per_operation"]
+        return {
+            "nodes": result["server_cpu"]["us_per_operation"],
+            "redis": redis * 1e6 / count,
+            "database": database * 1e6 / count,
+            "p99": result["latency"]["p99_us"] / 1e3,
+            "lost": result["lost"] + result["errors"],
+            "memory": result["memory"]["peak"] / 2**20,
+        }
+
+
+LOADS = {
+    "messages": lambda options: ("max-messages", "--users", options.users, "--rate", options.rate),
+    "copies in rooms": lambda options: ("muc-many", "--rooms", 20, "--occupants", 20, "--users", options.users, "--rate", options.rate / 20),
+}
+
+
+def cost(database, options):
+    counts = [int(count) for count in options.nodes.split(",")]
+    ways = [(0, False)] + [(count, steered) for count in counts for steered in ([False, True] if count > 1 else [False])]
+    found = {}
+    for round_ in range(options.rounds):
+        for count, steered in ways:
+            with Nodes(database, count, People(options.users)) as nodes:
+                for load, words in LOADS.items():
+                    one = nodes.measure(steered, *words(options), "--seconds", options.seconds, "--warm-up", 2)
+                    found.setdefault((load, count, steered), []).append(one)
+                    print(f"[{round_ + 1}/{options.rounds}] {load}, {count or 'no'} nodes{', steered' if steered else ''}: {one}", flush=True)
+    for load in LOADS:
+        plain = statistics.median(one["nodes"] for one in found[load, 0, False])
+        rows = []
+        for count, steered in ways:
+            runs = found[load, count, steered]
+            column = lambda key, digits=2: middle([one[key] for one in runs], digits)
+            ratio = statistics.median(one["nodes"] for one in runs) / plain
+            name = f"{count}, {'steered' if steered else 'unsteered'}" if count > 1 else ("1" if count else "no cluster")
+            rows.append([name, column("nodes"), f"{ratio:.2f}", column("redis"), column("database"), column("p99", 1), column("memory", 0), sum(one["lost"] for one in runs)])
+        print(f"\n{load}\n")
+        print(table(["nodes", "nodes' CPU, µs", "ratio", "Redis, µs", "PostgreSQL, µs", "p99, ms", "memory, MiB", "lost"], rows))
+
+
+def sessions(database, options):
+    """As many people at each node as descriptors allow, from as many load generators, whose people are spread over all nodes."""
+    count = int(options.nodes.split(",")[0])
+    people = People(options.each * count)
+    with Nodes(database, count, people, archive=True) as nodes:
+        folder = Path(nodes.folder.name)
+        hosts = [f"127.0.0.1:{node.port}" for node in nodes.nodes]
+        memory = lambda: {node.number: resident(node.process.pid) for node in nodes.nodes if node.process.poll() is None}
+        empty = memory()
+        generators = []
+        for at in range(count):
+            words = [BINARY, "bench", "cluster", "--hosts", ",".join(hosts), "--users", options.each, "--first", at * options.each]
+            words += ["--arrival-rate", options.arrivals, "--rate", options.rate / count, "--seconds", options.seconds, "--patience", 60, "--settle", 60]
+            words += ["--out", folder / f"{at}.json"]
+            said = folder / f"generator-{at}"
+            log = said.open("w")
+            generators.append(subprocess.Popen([str(word) for word in words], stdout=log, stderr=log))
+            until = time.time() + 120 + options.each / options.arrivals * 3
+            while "people are there" not in said.read_text():
+                assert generators[-1].poll() is None and time.time() < until, said.read_text()
+                time.sleep(0.5)
+            print(f"{(at + 1) * options.each} people are there", flush=True)
+        full = memory()
+        each = [(full[number] - empty[number]) / options.each for number in full]
+        print(f"resident memory of a session: {middle([one / 1024 for one in each], 1)} KiB; of all nodes {sum(full.values()) / 2**20:.0f} MiB", flush=True)
+        time.sleep(10)
+        print("a node is killed", flush=True)
+        nodes.nodes[0].end(signal.SIGKILL)
+        for at, generator in enumerate(generators):
+            generator.wait()
+            print(f"-- load generator {at + 1}\n" + (folder / f"generator-{at}").read_text(), flush=True)
+        results = [json.loads((folder / f"{at}.json").read_text()) for at in range(count)]
+        print(json.dumps({key: [result[key] for result in results] for key in ("cut", "resumed", "begun_again", "away_ms", "missing_people")}))
+
+
+def resident(pid):
+    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) * 1024
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=["cost", "sessions"])
+    parser.add_argument("--nodes")
+    parser.add_argument("--users", type=int, default=400)
+    parser.add_argument("--rate", type=float)
+    parser.add_argument("--seconds", type=int)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--each", type=int, default=19000, help="people at each node")
+    parser.add_argument("--arrivals", type=float, default=400, help="logins a second")
+    options = parser.parse_args()
+    cost_ = options.part == "cost"
+    options.nodes = options.nodes or ("1,2,4,10" if cost_ else "10")
+    options.rate = options.rate or (3000 if cost_ else 50)
+    options.seconds = options.seconds or (10 if cost_ else 90)
+    with Postgres() as database:
+        (cost if cost_ else sessions)(database, options)
+
+
+if __name__ == "__main__":
+    main()
