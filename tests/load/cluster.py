@@ -4,6 +4,7 @@ PostgreSQL that stands still.
 
     ROOKERY=target/release/rookery python3 tests/load/cluster.py kill [--nodes 5] [--seconds 600] [--users 200] [--rate 300]
     ROOKERY=target/release/rookery python3 tests/load/cluster.py all --seconds 60
+    ROOKERY=target/release/rookery python3 tests/load/cluster.py kill --server ejabberd --nodes 3
 
 Starts PostgreSQL and Redis (or Valkey) of Debian's packages, and so many nodes, each with a folder and a port of its own; people write
 to each other by `rookery bench cluster`, which books every message. Each scenario has a cluster of its own. Harms come every 20 seconds.
@@ -14,9 +15,12 @@ to each other by `rookery bench cluster`, which books every message. Each scenar
     restart    a node is ended in good order and started again at once, the next one each time
     redis      Redis is killed, with all that it has, and started again after 5 s
     database   PostgreSQL stands still for 8 s (SIGSTOP)
+
+ejabberd has no Redis here, as its clusters have none by default: its nodes copy their sessions to each other.
 """
 
 import argparse
+import json
 import os
 import shutil
 import signal
@@ -28,6 +32,8 @@ import time
 from pathlib import Path
 
 from databases import Postgres, free_port
+from ejabberd_cluster import EjabberdCluster
+from loads import table
 
 BINARY = os.path.abspath(os.environ.get("ROOKERY", "target/release/rookery"))
 CONFIG = """
@@ -133,6 +139,8 @@ def family(pid):
 
 
 class Cluster:
+    SCENARIOS = ["none", "kill", "stop", "restart", "redis", "database"]
+
     def __init__(self, database, nodes, users):
         self.folder = tempfile.mkdtemp(prefix="rookery-cluster-")
         self.database, self.redis = database, Redis()
@@ -157,30 +165,6 @@ class Cluster:
             node.wait()
         time.sleep(3)
 
-    def harm(self, scenario, number):
-        node = self.nodes[number % len(self.nodes)]
-        if scenario == "kill":
-            node.end(signal.SIGKILL)
-            time.sleep(10)
-            self.start(node)
-        elif scenario == "stop":
-            node.process.send_signal(signal.SIGSTOP)
-            time.sleep(15)
-            node.process.send_signal(signal.SIGCONT)
-        elif scenario == "restart":
-            node.end()
-            self.start(node)
-        elif scenario == "redis":
-            self.redis.kill()
-            time.sleep(5)
-            self.redis.start()
-        elif scenario == "database":
-            stopped = family(self.database.process.pid)
-            for how in (signal.SIGSTOP, signal.SIGCONT):
-                for pid in stopped:
-                    os.kill(pid, how)
-                time.sleep(8 if how == signal.SIGSTOP else 0)
-
     def start(self, node):
         node.ended = False
         node.start()
@@ -192,8 +176,33 @@ class Cluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def run(database, scenario, options):
-    cluster = Cluster(database, options.nodes, options.users)
+def harm(cluster, scenario, number):
+    node = cluster.nodes[number % len(cluster.nodes)]
+    if scenario == "kill":
+        node.end(signal.SIGKILL)
+        time.sleep(10)
+        cluster.start(node)
+    elif scenario == "stop":
+        node.process.send_signal(signal.SIGSTOP)
+        time.sleep(15)
+        node.process.send_signal(signal.SIGCONT)
+    elif scenario == "restart":
+        node.end()
+        cluster.start(node)
+    elif scenario == "redis":
+        cluster.redis.kill()
+        time.sleep(5)
+        cluster.redis.start()
+    elif scenario == "database":
+        stopped = family(cluster.database.process.pid)
+        for how in (signal.SIGSTOP, signal.SIGCONT):
+            for pid in stopped:
+                os.kill(pid, how)
+            time.sleep(8 if how == signal.SIGSTOP else 0)
+
+
+def run(database, server, scenario, options):
+    cluster = SERVERS[server](database, options.nodes, options.users)
     is_over = threading.Event()
 
     def supervise():
@@ -206,19 +215,23 @@ def run(database, scenario, options):
         while not is_over.wait(max(0, begun + (number + 1) * options.every - time.monotonic())):
             if time.monotonic() - begun > options.seconds:
                 return
-            cluster.harm(scenario, number)
+            harm(cluster, scenario, number)
             number += 1
             print(f"  {time.monotonic() - begun:5.0f} s: harm {number} done", flush=True)
 
     threads = [threading.Thread(target=supervise)] + ([threading.Thread(target=do_harm)] if scenario != "none" else [])
     try:
         hosts = ",".join(f"127.0.0.1:{node.port}" for node in cluster.nodes)
-        print(f"== {scenario}", flush=True)
+        print(f"== {server}, {scenario}", flush=True)
         for thread in threads:
             thread.start()
         words = [BINARY, "bench", "cluster", "--hosts", hosts, "--users", options.users, "--rate", options.rate]
-        words += ["--seconds", options.seconds, "--out", f"{options.out}-{scenario}.json"] if options.out else ["--seconds", options.seconds]
-        return subprocess.run([str(word) for word in words]).returncode
+        out = Path(cluster.folder, "result.json")
+        words += ["--seconds", options.seconds, "--out", out]
+        subprocess.run([str(word) for word in words])
+        if out.exists() and options.out:
+            shutil.copy(out, f"{options.out}-{server}-{scenario}.json")
+        return json.loads(out.read_text()) if out.exists() else None
     finally:
         is_over.set()
         for thread in threads:
@@ -229,25 +242,46 @@ def run(database, scenario, options):
         cluster.remove()
 
 
+SERVERS = {"rookery": Cluster, "ejabberd": EjabberdCluster}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    scenarios = ["none", "kill", "stop", "restart", "redis", "database"]
-    parser.add_argument("scenario", choices=[*scenarios, "all"])
+    parser.add_argument("scenario", choices=[*Cluster.SCENARIOS, "all"])
+    parser.add_argument("--server", default="rookery", help="rookery, ejabberd, or both with a comma between them")
     parser.add_argument("--nodes", type=int, default=5)
     parser.add_argument("--users", type=int, default=200)
     parser.add_argument("--rate", type=float, default=300)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--every", type=int, default=20)
-    parser.add_argument("--out", help="write results as JSON to OUT-SCENARIO.json")
+    parser.add_argument("--out", help="write results as JSON to OUT-SERVER-SCENARIO.json")
     parser.add_argument("--logs", type=int, default=0, help="show so many of the last bytes of each log")
     options = parser.parse_args()
-    failed = []
+    rows, failed = [], []
     with Postgres() as database:
-        for scenario in scenarios if options.scenario == "all" else [options.scenario]:
-            if run(database, scenario, options):
-                failed.append(scenario)
+        for scenario in Cluster.SCENARIOS if options.scenario == "all" else [options.scenario]:
+            for server in options.server.split(","):
+                if server == "ejabberd" and scenario == "redis":
+                    continue
+                found = run(database, server, scenario, options)
+                if found is None or any(found["messages"][count] for count in ("lost", "doubled", "reordered", "astray")):
+                    failed.append(f"{server}, {scenario}")
+                if found:
+                    rows.append([f"{server}, {scenario}", *columns(found)])
+    print("\n" + table(HEADS, rows))
     if failed:
-        sys.exit(f"failed: {', '.join(failed)}")
+        sys.exit(f"failed: {'; '.join(failed)}")
+
+
+HEADS = ["server, harm", "messages", "acknowledged and lost", "twice", "again, same id", "out of order", "until they came: half, 99 %, all, ms"]
+HEADS += ["connections lost", "resumed", "begun again", "until people were back: half, 99 %, all, s"]
+
+
+def columns(found):
+    booked = found["messages"]
+    counts = [booked[count] for count in ("said", "lost", "doubled", "again", "reordered")]
+    delay, away = (", ".join(f"{value / part:.{digits}f}" for value in found[key]) for key, part, digits in (("delay_ms", 1, 0), ("away_ms", 1000, 1)))
+    return [*counts, delay, found["cut"], found["resumed"], found["begun_again"], away]
 
 
 if __name__ == "__main__":
