@@ -127,6 +127,7 @@ impl Module for ArchiveModule {
         hooks.document::<Preferences>();
         hooks.state(ArchiveRecorder::default());
         hooks.state(own::LastClaims::default());
+        hooks.state(options::LastOptions::default());
         hooks.state(search::ArchiveSearches::default());
         hooks.state(retract::UnderWay::default());
         hooks.state(sweep::Sweeps::default());
@@ -284,7 +285,7 @@ fn keep(world: &mut World, owner: JidRef<'_>, by: JidRef<'_>, with: Jid, stanza:
 /// Tells traces whether the archive of an account, the first of the two, has a message of its
 /// conversation with the other one.
 #[cold]
-fn explain(world: &World, packet: &Packet, to: JidRef<'_>, (owner, with): (JidRef<'_>, JidRef<'_>), id: Option<&str>) {
+fn explain(world: &mut World, packet: &Packet, to: JidRef<'_>, (owner, with): (JidRef<'_>, JidRef<'_>), id: Option<&str>) {
     let (step, why) = match (id, prefs::wanted(world, owner, with)) {
         (Some(id), ArchivePolicy::Roster) => {
             (Step::Kept, format!("in the archive of {owner} as {id}, if {with} is in its roster"))

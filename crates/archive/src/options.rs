@@ -1,7 +1,11 @@
 //! The options of archives, by the key of the module.
 
-use rookery_hub::{OptionSpec, Value};
+use std::sync::Arc;
+
+use rookery_hub::{OptionSpec, Settings, Value, World};
 use rookery_modkit::option;
+
+use super::prefs::{ArchivePolicy, DEFAULT};
 
 /// The key below `[modules]`.
 pub const NAME: &str = "archive";
@@ -54,3 +58,49 @@ pub(super) const DAY_BYTES: OptionSpec = OptionSpec {
     doc: "bytes that one user, or one room, may add to the archives of a shard in a day; more is delivered, but not archived; 0: any number",
     check: option::any,
 };
+
+/// The options that each message is recorded by.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RecordOptions {
+    /// The policy for users who have set nothing.
+    pub default: ArchivePolicy,
+    /// Bytes of one user's archive, and of one room's; 0: any number.
+    pub account_bytes: u64,
+    pub room_bytes: u64,
+    /// Bytes that a sender may add in a day; 0: any number.
+    pub day_bytes: u64,
+}
+
+/// Remembers the options of the last host: the next message is nearly always for the same one, and
+/// they stand in tables of texts.
+#[derive(Debug, Default)]
+pub(super) struct LastOptions(Option<(Arc<Settings>, Box<str>, RecordOptions)>);
+
+impl RecordOptions {
+    /// Returns those of a domain, or of the domain that a service belongs to.
+    pub(super) fn of(world: &mut World, host: &str) -> Self {
+        let LastOptions(last) = world.state();
+        if let Some((settings, known, options)) = last
+            && **known == *host
+            && Arc::ptr_eq(settings, world.settings())
+        {
+            return *options;
+        }
+        let read = Self::read(world, host);
+        let settings = world.settings().clone();
+        world.state_mut::<LastOptions>().0 = Some((settings, host.into(), read));
+        read
+    }
+
+    fn read(world: &World, host: &str) -> Self {
+        let Some(options) = world.domain_of(host).and_then(|domain| domain.module(NAME)) else {
+            return Self::default();
+        };
+        Self {
+            default: ArchivePolicy::read(options.text(DEFAULT.key)).unwrap_or_default(),
+            account_bytes: options.number(BYTES.key),
+            room_bytes: options.number(ROOM_BYTES.key),
+            day_bytes: options.number(DAY_BYTES.key),
+        }
+    }
+}

@@ -9,7 +9,7 @@ use rookery_fanout::Packet;
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::payload::has;
-use rookery_xml::{Built, Child, Namespaces, Writer, ns};
+use rookery_xml::{Built, Child, Namespaces, ns};
 
 /// Remembers the last packet, and what it says in somebody's name.
 #[derive(Debug, Default)]
@@ -63,9 +63,7 @@ pub(super) fn without(world: &mut World, packet: &Packet, account: JidRef<'_>) -
 
 /// Returns the `<stanza-id/>` of an archive.
 pub fn stanza_id(by: JidRef<'_>, id: &str) -> Built {
-    let mut stanza_id = Writer::with_ns("stanza-id", ns::STANZA_ID);
-    stanza_id.attr("by", by.bare_str()).attr("id", id);
-    stanza_id.finish()
+    Built::leaf("stanza-id", ns::STANZA_ID, &[("by", by.bare_str()), ("id", id)])
 }
 
 /// Returns the claims that a packet makes in somebody's name.

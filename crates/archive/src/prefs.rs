@@ -12,7 +12,7 @@ use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, ns};
 
-use super::options::NAME;
+use super::options::RecordOptions;
 
 /// The choice of what is archived where no address says otherwise (§2.1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -143,22 +143,19 @@ pub(super) fn answer(world: &mut World, iq: Iq) {
 }
 
 /// Returns the user's policy for a conversation.
-pub(super) fn wanted(world: &World, account: JidRef<'_>, with: JidRef<'_>) -> ArchivePolicy {
+pub(super) fn wanted(world: &mut World, account: JidRef<'_>, with: JidRef<'_>) -> ArchivePolicy {
     match world.document::<Preferences>(account) {
         Some(preferences) => preferences.of(with),
-        None => default(world, account),
+        None => RecordOptions::of(world, account.domain()).default,
     }
 }
 
-fn preferences(world: &World, account: JidRef<'_>) -> Preferences {
+fn preferences(world: &mut World, account: JidRef<'_>) -> Preferences {
     let set = world.document::<Preferences>(account).map(|preferences| (*preferences).clone());
-    set.unwrap_or_else(|| Preferences { default: default(world, account), ..Preferences::default() })
-}
-
-/// Returns the operator's policy for those who have set nothing.
-fn default(world: &World, account: JidRef<'_>) -> ArchivePolicy {
-    let options = world.domain(account.domain()).and_then(|domain| domain.module(NAME));
-    options.and_then(|options| ArchivePolicy::read(options.text(DEFAULT.key))).unwrap_or_default()
+    set.unwrap_or_else(|| Preferences {
+        default: RecordOptions::of(world, account.domain()).default,
+        ..Preferences::default()
+    })
 }
 
 fn reply(world: &mut World, iq: &Iq, preferences: &Preferences) {

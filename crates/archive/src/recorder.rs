@@ -38,7 +38,7 @@ use rookery_xml::{Writer, ns};
 use tracing::{info, warn};
 
 use super::id::{self, Ids};
-use super::options::{BYTES, DAY_BYTES, NAME, ROOM_BYTES};
+use super::options::RecordOptions;
 
 /// Holds the messages that a shard has to write into archives.
 #[derive(Default)]
@@ -208,13 +208,12 @@ pub struct ArchiveRecord<'a> {
 /// Records a message, and returns the id for its `<stanza-id/>` (XEP-0313 §3.4). `None`: the store
 /// is too far behind, and the archive lacks it.
 pub fn record(world: &mut World, record: ArchiveRecord<'_>) -> Option<String> {
-    let options = world.domain_of(record.owner.domain()).and_then(|domain| domain.module(NAME));
-    let number = |key| options.map_or(0, |options| options.number(key));
+    let options = RecordOptions::of(world, record.owner.domain());
     let most = match record.of {
-        ArchiveOf::Account => number(BYTES.key),
-        ArchiveOf::Room => number(ROOM_BYTES.key),
+        ArchiveOf::Account => options.account_bytes,
+        ArchiveOf::Room => options.room_bytes,
     };
-    let a_day = number(DAY_BYTES.key);
+    let a_day = options.day_bytes;
     let (now_ms, is_stopping, custody) = (world.time(), world.is_stopping(), world.custody());
     let archives = world.state_mut::<ArchiveRecorder>();
     let bytes = record.stanza.len() + BYTES_PER_MESSAGE;

@@ -5,8 +5,8 @@ use crate::escape;
 use crate::stanza::{Child, Stanza};
 use crate::writer::Writer;
 
-/// Bytes of a whole, valid element. Only the [`Writer`] and [`Stanza::canonical`] make one: that no
-/// other bytes can be sent is what keeps malformed ones in.
+/// Bytes of a whole, valid element. Only the [`Writer`], [`Built::leaf`] and [`Stanza::canonical`]
+/// make one: that no other bytes can be sent is what keeps malformed ones in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     bytes: Vec<u8>,
@@ -16,6 +16,35 @@ pub struct Built {
 impl Built {
     pub(crate) fn new(bytes: Vec<u8>, splice: usize) -> Self {
         Self { bytes, splice }
+    }
+
+    /// Returns an element without content: what the [`Writer`] makes of the same words, for a fifth
+    /// of the work, where every message comes through.
+    pub fn leaf(name: &'static str, ns: &'static str, attributes: &[(&'static str, &str)]) -> Self {
+        let len: usize = attributes.iter().map(|(key, value)| key.len() + value.len() + 4).sum();
+        let mut bytes = Vec::with_capacity(name.len() + ns.len() + len + 12);
+        for part in ["<", name, " xmlns='", ns, "'"] {
+            bytes.extend_from_slice(part.as_bytes());
+        }
+        for (key, value) in attributes {
+            for part in [" ", key, "='"] {
+                bytes.extend_from_slice(part.as_bytes());
+            }
+            escape::push_attr(&mut bytes, value);
+            bytes.push(b'\'');
+        }
+        bytes.extend_from_slice(b"/>");
+        let leaf = Self { bytes, splice: name.len() + 1 };
+        debug_assert_eq!(leaf, Self::written(name, ns, attributes), "the words are XML as they are");
+        leaf
+    }
+
+    fn written(name: &str, ns: &str, attributes: &[(&str, &str)]) -> Self {
+        let mut writer = Writer::with_ns(name, ns);
+        for (key, value) in attributes {
+            writer.attr(key, value);
+        }
+        writer.finish()
     }
 
     /// Returns the element.
@@ -121,5 +150,22 @@ fn push_opt_attr(bytes: &mut Vec<u8>, name: &str, value: Option<&str>) {
         bytes.extend_from_slice(b"='");
         escape::push_attr(bytes, value);
         bytes.push(b'\'');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Debug builds compare each leaf with what the writer makes.
+    #[test]
+    fn a_leaf_is_an_element_without_content() {
+        let leaf = Built::leaf("stanza-id", "urn:xmpp:sid:0", &[("by", "o'neill&@a.example"), ("id", "1")]);
+        assert_eq!(
+            std::str::from_utf8(leaf.bytes()),
+            Ok("<stanza-id xmlns='urn:xmpp:sid:0' by='o&apos;neill&amp;@a.example' id='1'/>")
+        );
+        assert_eq!(leaf.splice(), "<stanza-id".len());
+        assert_eq!(Built::leaf("a", "b", &[]).bytes(), b"<a xmlns='b'/>");
     }
 }

@@ -2,6 +2,9 @@
 //! is after a rare one needn't read it again.
 
 use std::ops::BitOr;
+use std::sync::LazyLock;
+
+use memchr::memmem;
 
 /// A set of namespaces that may hold more than was put in, and never less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,7 +27,7 @@ impl Namespaces {
     /// Returns the namespaces that the declarations in these bytes name, which are well-formed XML.
     pub fn in_bytes(bytes: &[u8]) -> Self {
         let mut set = Self::NONE;
-        for at in memchr::memmem::find_iter(bytes, DECLARATION) {
+        for at in DECLARATIONS.find_iter(bytes) {
             let rest = bytes.get(at + DECLARATION.len()..).unwrap_or_default();
             let Some(open) = memchr::memchr2(b'\'', b'"', rest) else { continue };
             let value = rest.get(open + 1..).unwrap_or_default();
@@ -71,6 +74,8 @@ const fn bit(name: &[u8]) -> u64 {
 }
 
 const DECLARATION: &[u8] = b"xmlns";
+/// What finds it: to make it takes longer than to search a child.
+static DECLARATIONS: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(DECLARATION));
 
 #[cfg(test)]
 mod tests {

@@ -117,3 +117,14 @@ fn a_sender_adds_so_much_in_a_day() {
     scene.server.advance(24 * 60 * 60 * 1000);
     assert!(is_archived(&mut scene));
 }
+
+/// What is decided at a reload holds from the next message on.
+#[test]
+fn a_reload_changes_what_a_sender_may_add() {
+    let options = |bytes| vec![("archive", "day_bytes", Value::Number(bytes))];
+    let mut scene = ArchiveScene::with(Config { options: options(20_000), ..Config::default() });
+    let is_archived = |scene: &mut ArchiveScene| scene.romeo_says("short").child("stanza-id", ns::STANZA_ID).is_some();
+    assert!(is_archived(&mut scene));
+    scene.server.reload(|config| config.options = options(1));
+    assert!(!is_archived(&mut scene));
+}
