@@ -35,6 +35,7 @@ mod wire;
 pub use audience::{Addresses, Audience};
 pub use link::{Link, LinkPlaces};
 pub use outbox::carried::{Carried, CarriedStanza};
+pub use outbox::changes::{CopiedStanzas, OutboxDelta};
 pub use outbox::framing::begin_message;
 pub use outbox::managed::TooHigh;
 pub use outbox::{Asking, Attention, OutboxLimits, Outboxes, PushOutcome, To, UnackedBounds, Unsent};

@@ -28,15 +28,18 @@
 //! `queue`: what waits for one session. `unacked`: what it was sent and has not acknowledged.
 //! [`managed`]: stream management, [`carried`]: what a session takes along to another process.
 //! [`quiet`]: which stanzas may wait, and which take the place of which. [`framing`]: what a
-//! transport puts around each stanza. [`paced`]: what goes as fast as the client reads. `held`: the
+//! transport puts around each stanza. [`changes`]: which sessions have changed, for those who keep
+//! a copy; `noted`: a list of these. [`paced`]: what goes as fast as the client reads. `held`: the
 //! memory that accounts hold by not reading. `whole`: what must hold of an outbox between two
 //! calls.
 
 pub mod carried;
+pub mod changes;
 pub mod framing;
 mod held;
 mod item;
 pub mod managed;
+mod noted;
 pub mod paced;
 mod queue;
 pub mod quiet;
@@ -50,6 +53,7 @@ use rookery_xml::Kind;
 use crate::link::{Link, LinkPlaces};
 use crate::packet::{Packet, StanzaType};
 use item::{OutboxItem, is_state, rendered_len};
+use noted::OutboxChanges;
 use queue::{Drained, OutboxQueue, Roomy};
 use quiet::Urgency;
 
@@ -115,6 +119,8 @@ pub struct Outboxes {
     asking: Vec<Asking>,
     /// The request for an acknowledgement, made when it is first needed.
     request: Option<Packet>,
+    /// The managed sessions that have changed, where somebody wants to know.
+    changes: Option<Box<OutboxChanges>>,
 }
 
 #[derive(Debug, Default)]
@@ -122,6 +128,8 @@ struct OutboxSlot {
     address: Option<Jid>,
     queue: Option<Box<OutboxQueue>>,
     dirty: bool,
+    /// It is in the list of [`changes`].
+    changed: bool,
     /// See [`Outboxes::abandon`].
     abandoned: bool,
     attention: Attention,
@@ -230,6 +238,9 @@ impl Outboxes {
             if let Some(freed) = queue.replace_superseded(packet, to, address, slot.transport) {
                 debug_assert!(self.waiting >= freed, "what is replaced was counted");
                 self.waiting = self.waiting.saturating_sub(freed);
+                if self.changes.is_some() {
+                    self.note_push(link);
+                }
                 return PushOutcome::Queued;
             }
             if !paced && queue.bytes + size > self.limits.hard {
@@ -250,6 +261,9 @@ impl Outboxes {
         if !waits && !slot.dirty {
             slot.dirty = true;
             self.dirty.push(link);
+        }
+        if self.changes.is_some() {
+            self.note_push(link);
         }
         self.assert_whole(link);
         if is_much {
@@ -519,6 +533,7 @@ impl Outboxes {
 
     /// Closes the outbox. What it still holds is forgotten: see [`Outboxes::abandon`].
     pub fn close(&mut self, link: Link) {
+        self.note(link);
         self.drop_queue(link);
         if let Some(slot) = self.slots.get_mut(link) {
             slot.address = None;

@@ -85,6 +85,8 @@ struct PacketHead {
     body: bool,
     /// Its sender is of this server.
     local: bool,
+    /// It may have come before, see [`Packet::again`].
+    again: bool,
     outline: Outline,
     own: Option<OwnAddress>,
     namespaces: Namespaces,
@@ -147,6 +149,7 @@ impl Packet {
             type_: StanzaType::Normal,
             body: false,
             local: false,
+            again: false,
             outline: Outline::of(built),
             own: None,
             namespaces: Namespaces::in_bytes(built.bytes()),
@@ -161,6 +164,7 @@ impl Packet {
             type_,
             body: stanza.has_body(),
             local,
+            again: false,
             outline: Outline::of(&built),
             own: None,
             namespaces: stanza.namespaces(),
@@ -191,6 +195,21 @@ impl Packet {
     #[inline]
     pub fn has_body(&self) -> bool {
         self.0.header.header.body
+    }
+
+    /// Returns the same stanza, which may have come to its recipient before: it went to a node that
+    /// has died, and nobody knows what that has done with it.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        let mut head = self.0.header.header.clone();
+        head.again = true;
+        Self(ThinArc::from_header_and_slice(head, self.bytes()))
+    }
+
+    /// Returns whether it may have come to its recipient before.
+    #[inline]
+    pub fn is_again(&self) -> bool {
+        self.0.header.header.again
     }
 
     /// Returns whether its sender is known to be of this server, which stamped or wrote it. A
@@ -352,7 +371,11 @@ impl Packet {
         if !stanza.children().any(|child| drop(&child)) {
             return self.clone();
         }
-        Self::read(stanza.without_children(drop).bytes(), self.is_local()).unwrap_or_else(|_| self.clone())
+        match Self::read(stanza.without_children(drop).bytes(), self.is_local()) {
+            Ok(packet) if self.is_again() => packet.again(),
+            Ok(packet) => packet,
+            Err(_) => self.clone(),
+        }
     }
 }
 

@@ -11,9 +11,12 @@ use serde_bytes::{ByteBuf, Bytes};
 
 use crate::{Addresses, Packet};
 
-/// A packet as it is written: its bytes, whether its sender is of this server, and where a
-/// recipient's own blind address goes.
-type Written<B> = (bool, Option<(u32, bool)>, B);
+/// A packet as it is written: its bytes, whether its sender is of this server ([`LOCAL`]) and it
+/// may have come before ([`AGAIN`]), and where a recipient's own blind address goes.
+type Written<B> = (u8, Option<(u32, bool)>, B);
+
+const LOCAL: u8 = 1;
+const AGAIN: u8 = 2;
 
 impl Serialize for Packet {
     /// Writes the packet.
@@ -25,7 +28,8 @@ impl Serialize for Packet {
             return Err(S::Error::custom("an element that is no stanza stays where it is"));
         }
         let own = self.own().map(|(at, declared)| (at as u32, declared));
-        let written: Written<&Bytes> = (self.is_local(), own, Bytes::new(self.bytes()));
+        let marks = if self.is_local() { LOCAL } else { 0 } | if self.is_again() { AGAIN } else { 0 };
+        let written: Written<&Bytes> = (marks, own, Bytes::new(self.bytes()));
         written.serialize(serializer)
     }
 }
@@ -36,8 +40,12 @@ impl<'de> Deserialize<'de> for Packet {
     /// # Errors
     /// The bytes are no stanza, or the place of the address is not between two of its elements.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (local, own, bytes): Written<ByteBuf> = Written::deserialize(deserializer)?;
-        let packet = Packet::read(&bytes, local).map_err(|fault| D::Error::custom(format_args!("{fault:?}")))?;
+        let (marks, own, bytes): Written<ByteBuf> = Written::deserialize(deserializer)?;
+        let packet = Packet::read(&bytes, marks & LOCAL != 0);
+        let mut packet = packet.map_err(|fault| D::Error::custom(format_args!("{fault:?}")))?;
+        if marks & AGAIN != 0 {
+            packet = packet.again();
+        }
         let Some((at, declared)) = own else { return Ok(packet) };
         let at = at as usize;
         let is_between =
@@ -77,7 +85,8 @@ mod tests {
             let packet = Packet::read(source, local).unwrap();
             let read = again(&packet);
             assert_eq!(read.bytes(), packet.bytes());
-            assert_eq!(read.is_local(), local);
+            assert_eq!((read.is_local(), read.is_again()), (local, false));
+            assert!(again(&packet.again()).is_again());
             assert_eq!((read.kind(), read.type_(), read.has_body()), (packet.kind(), packet.type_(), true));
             assert_eq!(read.addressed("b@x"), packet.addressed("b@x"));
         }
@@ -100,7 +109,7 @@ mod tests {
     fn what_is_no_stanza_does_not_travel() {
         let element = Packet::element(&Writer::with_ns("r", "urn:xmpp:sm:3").finish());
         assert!(postcard::to_allocvec(&element).is_err());
-        let broken: Written<&Bytes> = (true, None, Bytes::new(b"<message>"));
+        let broken: Written<&Bytes> = (LOCAL, None, Bytes::new(b"<message>"));
         assert!(postcard::from_bytes::<Packet>(&postcard::to_allocvec(&broken).unwrap()).is_err());
     }
 

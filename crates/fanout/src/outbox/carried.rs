@@ -107,11 +107,12 @@ impl Outboxes {
         if is_much {
             self.weigh(link);
         }
+        self.note(link);
         self.assert_whole(link);
     }
 }
 
-fn carried(item: &OutboxItem) -> CarriedStanza {
+pub(super) fn carried(item: &OutboxItem) -> CarriedStanza {
     let OutboxItem { packet, to, paced, number, .. } = item;
     CarriedStanza { packet: packet.clone(), to: *to, paced: *paced, number: *number }
 }

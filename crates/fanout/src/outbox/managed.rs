@@ -110,6 +110,9 @@ impl Outboxes {
             call(0);
         }
         has_room.into_iter().for_each(|Roomy(call)| call());
+        if news > 0 {
+            self.note(link);
+        }
         self.assert_whole(link);
         Ok(())
     }
