@@ -29,6 +29,7 @@ use tracing::{error, info, warn};
 use crate::courier::{Append, AppendOutcome, ArrivedPart, Courier, CourierLetter, Unposted};
 use crate::death::Deaths;
 use crate::engine::{RedisConnection, RedisEngine, START, lease_prefix};
+use crate::journal::{self, JournalState};
 use crate::members;
 use crate::service::{ClusterEnding, Members, PostedLetters, ServiceEnds, ServiceEvent};
 use crate::table::{NodeTable, Update};
@@ -61,6 +62,8 @@ pub(crate) struct CarryingLoop {
     leases: Arc<Mutex<Leases>>,
     /// That which is known of processes without a lease.
     pub(crate) deaths: Deaths,
+    /// That which others need of this process if it dies.
+    pub(crate) journal: JournalState,
     /// True once the shards end.
     is_deaf: bool,
     /// True once others have taken over from this process.
@@ -108,6 +111,7 @@ impl CarryingLoop {
             tasks: Vec::new(),
             reachable_since: Instant::now(),
             deaths: Deaths::default(),
+            journal: JournalState::new(),
             is_deaf: false,
             is_over: false,
             joining: Some(joining),
@@ -121,6 +125,8 @@ impl CarryingLoop {
     pub(crate) async fn run(mut self, mut events: UnboundedReceiver<ServiceEvent>) {
         self.connect();
         self.watch_rows();
+        let (meta, me) = (self.outer.members.meta.clone(), self.table.me());
+        tokio::spawn(async move { journal::forget_void(&*meta, me).await });
         let mut stops_at = None;
         loop {
             let wait =
@@ -140,6 +146,9 @@ impl CarryingLoop {
                 }
             }
             self.take_posted();
+            let batches = std::mem::take(&mut *lock(&self.posted.journal));
+            self.write_journal(batches);
+            self.void_journal();
             self.refuse_expired();
             self.append();
             self.show();
@@ -177,6 +186,12 @@ impl CarryingLoop {
             ServiceEvent::Lost(turn, error) if turn == self.turn => self.lost(&error),
             ServiceEvent::Lost(..) => {}
             ServiceEvent::Connected(connection) => self.connected(connection).await,
+            ServiceEvent::Journaled(shard, era, is_whole, shares, outcome) => {
+                self.journaled((shard, era, is_whole), shares, outcome);
+            }
+            ServiceEvent::NextEra => self.next_era().await,
+            ServiceEvent::Void(era, is_void) => self.voided(era, is_void),
+            ServiceEvent::LookUp(shard, lookup) => self.look_up(shard, lookup),
             ServiceEvent::Handled(process, seq) => self.courier.handled(process, seq),
             ServiceEvent::Leases(found) => self.leases(&found),
             ServiceEvent::Superseded => self.updated(Update::Superseded),
@@ -430,7 +445,11 @@ impl CarryingLoop {
             Ok(false) => connection.create_inbox(me).await,
             Err(error) => Err(error),
         };
-        if let Err(error) = made {
+        let begun = match made {
+            Ok(()) => self.begin_era(&mut connection).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = begun {
             return self.lost(&error);
         }
         if self.told.remove("redis").is_some() {
@@ -445,12 +464,13 @@ impl CarryingLoop {
         }
     }
 
-    fn lost(&mut self, error: &RedisError) {
+    pub(crate) fn lost(&mut self, error: &RedisError) {
         let waiting = self.courier.waiting_bytes();
         self.tell("redis", || {
             warn!(%error, waiting, "Redis can't be reached: letters for other nodes wait, what stays on this node goes on");
         });
         self.deaths.forget_silence();
+        self.journal.lost();
         self.tasks.drain(..).for_each(|task| task.abort());
         if self.connection.take().is_some() {
             self.turn += 1;
@@ -543,6 +563,9 @@ impl CarryingLoop {
     async fn leave(mut self) {
         self.tasks.drain(..).for_each(|task| task.abort());
         let me = self.table.me();
+        if !self.is_over {
+            journal::close(self.connection.as_mut(), &*self.outer.members.meta, me).await;
+        }
         if self.table.leaves() && !self.is_over {
             // Otherwise others take over when its lease is over.
             _ = members::withdraw(&*self.outer.members.meta, me).await;
@@ -556,7 +579,7 @@ impl CarryingLoop {
 }
 
 /// Returns whether a connection can't be used after an error.
-fn is_broken(error: &RedisError) -> bool {
+pub(crate) fn is_broken(error: &RedisError) -> bool {
     error.is_io_error() || error.is_connection_dropped() || error.is_timeout()
 }
 

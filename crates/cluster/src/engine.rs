@@ -6,12 +6,15 @@
 //!   (`NOMKSTREAM`).
 //! * A process changes no lease that another one has: a node that stood still finds out that it was
 //!   replaced.
+//! * A process that has had its journal closed by others writes nothing to it that is confirmed.
 //! * Keys of a cluster begin with its id, so that two clusters may share a Redis.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, RedisError, Value, cmd, pipe};
+use rookery_hub::{JournalFields, JournalWrite};
 
 use crate::courier::AppendOutcome;
 use crate::wire::NodeProcess;
@@ -163,6 +166,82 @@ impl RedisConnection {
         cmd("GET").arg(self.lease(node)).query_async(&mut self.connection).await
     }
 
+    /// Begins an era of a process's journal. Returns `false` if others have closed that.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis.
+    pub async fn begin_journal(&mut self, own: NodeProcess, era: u64) -> Result<bool, RedisError> {
+        let mut begin = cmd("EVAL");
+        begin.arg(BEGIN_JOURNAL).arg(1).arg(self.journal_of(own)).arg(era);
+        begin.query_async(&mut self.connection).await
+    }
+
+    /// Carries out writes to a process's journal, all of them or none. Returns whether they count:
+    /// not if another era has begun, or others have closed the journal.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis; the writes may have been carried out.
+    pub async fn journal(&mut self, own: NodeProcess, era: u64, writes: Vec<JournalWrite>) -> Result<bool, RedisError> {
+        let mut all = pipe();
+        all.atomic().cmd("GET").arg(self.journal_of(own));
+        let mut writes = writes.into_iter().peekable();
+        while let Some(JournalWrite { slot, field, value }) = writes.next() {
+            let is_set = value.is_some();
+            let mut write = cmd(if is_set { "HSET" } else { "HDEL" });
+            write.arg(self.journal_slot(own, era, slot)).arg(field).arg(value);
+            while let Some(next) = writes.next_if(|next| next.slot == slot && next.value.is_some() == is_set) {
+                write.arg(next.field).arg(next.value);
+            }
+            all.add_command(write).ignore();
+        }
+        let (found,): (Option<String>,) = all.query_async(&mut self.connection).await?;
+        Ok(found == Some(era.to_string()))
+    }
+
+    /// Closes the journal of a process. Returns its era, if there is one.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis.
+    pub async fn close_journal(&mut self, of: NodeProcess) -> Result<Option<u64>, RedisError> {
+        let mut close = cmd("EVAL");
+        close.arg(CLOSE_JOURNAL).arg(1).arg(self.journal_of(of));
+        let era: Option<String> = close.query_async(&mut self.connection).await?;
+        Ok(era.and_then(|era| era.parse().ok()))
+    }
+
+    /// Takes what an era of a process's journal has of some slots.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis.
+    pub async fn take_journal(
+        &mut self,
+        of: NodeProcess,
+        era: u64,
+        slots: &[u16],
+    ) -> Result<JournalFields, RedisError> {
+        let mut take = pipe();
+        take.atomic();
+        for slot in slots {
+            let key = self.journal_slot(of, era, *slot);
+            take.cmd("HGETALL").arg(&key).cmd("UNLINK").arg(&key).ignore();
+        }
+        let found: Vec<BTreeMap<Vec<u8>, Vec<u8>>> = take.query_async(&mut self.connection).await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Removes an era of a process's journal that nobody reads any more.
+    pub async fn forget_journal(&mut self, own: NodeProcess, era: u64, slots: Vec<u16>) {
+        if slots.is_empty() {
+            return;
+        }
+        let mut forget = cmd("UNLINK");
+        for slot in slots {
+            forget.arg(self.journal_slot(own, era, slot));
+        }
+        // Otherwise it takes memory for nothing.
+        _ = forget.query_async::<()>(&mut self.connection).await;
+    }
+
     /// Returns a section of what Redis tells of itself; `None` if it tells this user nothing.
     ///
     /// # Errors
@@ -192,6 +271,14 @@ impl RedisConnection {
 
     fn inbox(&self, of: NodeProcess) -> String {
         format!("{}:in:{{{of}}}", self.prefix)
+    }
+
+    fn journal_of(&self, of: NodeProcess) -> String {
+        format!("{}:journal:{{{of}}}", self.prefix)
+    }
+
+    fn journal_slot(&self, of: NodeProcess, era: u64, slot: u16) -> String {
+        format!("{}:journal:{{{of}}}:{era}:{slot}", self.prefix)
     }
 
     fn lease(&self, node: u16) -> String {
@@ -244,6 +331,21 @@ const END: &str = "\
     local found = redis.call('GET', KEYS[1]) \
     if found and string.sub(found, 1, #ARGV[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end \
     return 0";
+
+/// Begins an era of a journal, unless that is closed. The key; the era.
+const BEGIN_JOURNAL: &str = "\
+    local found = redis.call('GET', KEYS[1]) \
+    if found and string.sub(found, 1, 1) == 'x' then return 0 end \
+    redis.call('SET', KEYS[1], ARGV[1]) \
+    return 1";
+
+/// Closes a journal for an hour, in which its process ends. The key.
+const CLOSE_JOURNAL: &str = "\
+    local found = redis.call('GET', KEYS[1]) \
+    if not found then return false end \
+    if string.sub(found, 1, 1) == 'x' then return string.sub(found, 2) end \
+    redis.call('SET', KEYS[1], 'x' .. found, 'EX', 3600) \
+    return found";
 
 /// The time within which Redis answers, or is taken to be away.
 const PATIENCE: Duration = Duration::from_secs(3);

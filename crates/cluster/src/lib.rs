@@ -12,8 +12,8 @@
 //! * [`placement`]: which node has which slot. [`members`]: the rows of the database; [`table`]:
 //!   what follows from them for a process.
 //! * [`service`]: joining, and the handle on the thread; `carrying`: its loop; `death`: processes
-//!   that are gone, and their homes. For an operator, `check` looks at the Redis, and `home` finds
-//!   where an address is at home.
+//!   that are gone, and their homes; `journal`: what is written down for the others. For an
+//!   operator, `check` looks at the Redis, and `home` finds where an address is at home.
 
 mod carrying;
 mod check;
@@ -21,6 +21,7 @@ pub mod courier;
 mod death;
 pub mod engine;
 mod home;
+mod journal;
 pub mod members;
 pub mod placement;
 pub mod service;

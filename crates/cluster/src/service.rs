@@ -15,6 +15,7 @@ use redis::RedisError;
 use rookery_base::lock::lock;
 use rookery_base::{AddressHash, wait};
 use rookery_fanout::View;
+use rookery_hub::{Custody, JournalBatch, JournalLookup};
 use rookery_observe::vital;
 use rookery_shard::{Door, Outlet};
 use rookery_store::meta::Meta;
@@ -139,6 +140,8 @@ impl std::fmt::Debug for Joined {
 /// Letters that shards have handed over.
 pub(crate) struct PostedLetters {
     pub letters: Mutex<Vec<(u16, rookery_shard::NodeLetter)>>,
+    /// Writes to the journal, with the shards.
+    pub journal: Mutex<Vec<(usize, JournalBatch)>>,
     pub events: UnboundedSender<ServiceEvent>,
 }
 
@@ -153,6 +156,15 @@ impl Outlet for PostedLetters {
             // Nobody hears it when the thread has ended: then the process ends, too.
             _ = self.events.send(ServiceEvent::Posted);
         }
+    }
+
+    fn journal(&self, from: usize, batch: JournalBatch) {
+        lock(&self.journal).push((from, batch));
+        _ = self.events.send(ServiceEvent::Posted);
+    }
+
+    fn look_up(&self, shard: usize, lookup: JournalLookup) {
+        _ = self.events.send(ServiceEvent::LookUp(shard, lookup));
     }
 }
 
@@ -216,7 +228,7 @@ pub fn join(settings: &ClusterSettings, shards: usize, members: Members) -> Resu
     let (settings, fencing) = (settings.clone(), members.fencing.clone());
     let shards = u16::try_from(shards).unwrap_or(u16::MAX);
     let (sender, events) = unbounded_channel();
-    let posted = Arc::new(PostedLetters { letters: Mutex::default(), events: sender });
+    let posted = Arc::new(PostedLetters { letters: Mutex::default(), journal: Mutex::default(), events: sender });
     let (tell, told) = std::sync::mpsc::sync_channel(1);
     let (begins, begun) = oneshot::channel();
     let of_thread = posted.clone();
@@ -499,6 +511,15 @@ pub(crate) enum ServiceEvent {
     NoRows(NotJoined),
     /// Processes that are gone can't be fenced off.
     NotFenced(NotJoined),
+    /// Writes of a shard to the journal, of this era and in this custody, have come to their end;
+    /// true if all is written that the shard has.
+    Journaled(usize, u64, bool, Vec<Custody>, Result<bool, RedisError>),
+    /// The journal may be written again.
+    NextEra,
+    /// The database says that this era of the journal doesn't count, or it does not say it.
+    Void(u64, bool),
+    /// A shard asks for what a process that has died had written down.
+    LookUp(usize, JournalLookup),
     /// The node is to leave, if another one can take over: the answer.
     Leave(std::sync::mpsc::SyncSender<bool>),
     /// The shards end: nothing more is read.

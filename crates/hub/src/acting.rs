@@ -69,6 +69,8 @@ pub(crate) struct Moves {
     /// The shards that have it, each with the names of the views by which it may say that it has
     /// sent all: the one by which it was to do so, and those after that.
     pub(crate) sources: BTreeMap<Station, Vec<u64>>,
+    /// Processes that have died, and whose journals have still to be read.
+    pub(crate) journals: Vec<MovesProcess>,
     /// Since when, on the clock that never goes back.
     pub(crate) awaiting_since_ms: u64,
     pub(crate) heard: BTreeMap<Station, OtherShard>,
@@ -98,6 +100,7 @@ impl Moves {
     /// Forgets who had what has come.
     pub(crate) fn forget_sources(&mut self) {
         self.sources.clear();
+        self.journals.clear();
     }
 
     /// Waits for the shards of a process to say that they have sent all by the view of this name,

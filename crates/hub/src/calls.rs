@@ -60,6 +60,8 @@ pub(crate) type Filter = fn(&mut World, Passage<'_>) -> Delivery;
 pub(crate) type Resting = fn(&World) -> bool;
 /// Runs on a shard, for no domain in particular.
 pub(crate) type Everywhere = fn(&mut World);
+/// Does something at the home of a text.
+pub(crate) type AtHome = fn(&mut World, &str);
 
 /// A letter of any kind.
 pub(crate) trait CarriedLetter: fmt::Debug + Send {

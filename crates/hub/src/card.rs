@@ -107,6 +107,14 @@ pub(crate) struct CardCounts {
     pub sent: u32,
 }
 
+/// The counts of a session's stream management that change with every stanza.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CardTally {
+    pub(crate) handled: u32,
+    pub(crate) doubtful: Option<u32>,
+    pub(crate) acknowledged: u32,
+}
+
 /// The part of a session that others see.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct CardShown {
@@ -177,18 +185,7 @@ impl SessionCard {
         state.stream.acknowledged = carried.acknowledged;
         state.stream.sent = carried.unacked.len() as u32;
         let all = carried.unacked.into_iter().chain(carried.waiting);
-        let stanzas = all.map(|stanza| CardStanza {
-            to: match stanza.to {
-                To::Full | To::Nobody => CardTo::Full,
-                To::Bare | To::Kept => CardTo::Bare,
-                To::Copy => CardTo::Copy,
-            },
-            paced: stanza.paced,
-            number: stanza.number,
-            came_ms: came(stanza.number),
-            packet: stanza.packet,
-        });
-        let stanzas = stanzas.collect();
+        let stanzas = all.map(|stanza| CardStanza::of(stanza, &came)).collect();
         let state = postcard::to_extend(&state, vec![STATE_VERSION]);
         let state = state.map_err(|why| CardError::Malformed(why.to_string()))?;
         Ok(Self { jid, until_ms, stanzas, state: ByteBuf::from(state) })
@@ -222,12 +219,49 @@ impl SessionCard {
         Ok(state)
     }
 
+    /// Returns the card of a session of which a journal has this besides.
+    pub(crate) fn recovered(mut self, stanzas: Vec<CardStanza>, counts: CardTally) -> Result<Self, CardError> {
+        let sent = stanzas.len() as u32;
+        self.stanzas = stanzas;
+        // One of another version delivers its stanzas elsewhere.
+        if let Ok(mut state) = self.state() {
+            let CardTally { handled, doubtful, acknowledged } = counts;
+            state.stream = CardCounts { handled, doubtful, acknowledged, sent, ..state.stream };
+            state.modules.retain(|(name, _)| name != RECOVERED);
+            state.modules.push((RECOVERED.to_owned(), ByteBuf::new()));
+            let state = postcard::to_extend(&state, vec![STATE_VERSION]);
+            self.state = ByteBuf::from(state.map_err(|why| CardError::Malformed(why.to_string()))?);
+        }
+        Ok(self)
+    }
+
     /// Returns the stanzas for an outbox, of which so many were sent.
     pub(crate) fn carried(&mut self, acknowledged: u32, sent: u32) -> Carried {
         let mut unacked: Vec<_> = std::mem::take(&mut self.stanzas).into_iter().map(CarriedStanza::from).collect();
         let waiting = unacked.split_off(unacked.len().min(sent as usize));
         Carried { acknowledged, unacked, waiting }
     }
+}
+
+impl CardStanza {
+    fn of(stanza: CarriedStanza, came: impl Fn(u64) -> Option<u64>) -> Self {
+        Self {
+            to: match stanza.to {
+                To::Full | To::Nobody => CardTo::Full,
+                To::Bare | To::Kept => CardTo::Bare,
+                To::Copy => CardTo::Copy,
+            },
+            paced: stanza.paced,
+            number: stanza.number,
+            came_ms: came(stanza.number),
+            packet: stanza.packet,
+        }
+    }
+}
+
+/// Returns the wire form of a stanza that the client of a session has not acknowledged.
+pub(crate) fn encode_stanza(stanza: CarriedStanza, came: impl Fn(u64) -> Option<u64>) -> Option<Vec<u8>> {
+    postcard::to_allocvec(&CardStanza::of(stanza, came)).ok()
 }
 
 impl From<CardStanza> for CarriedStanza {
@@ -303,6 +337,8 @@ pub(crate) fn share(cards: &mut [(SessionCard, Option<CardState>)]) {
     }
 }
 
+/// Stands among the parts of modules for a session that goes on from a journal.
+pub(crate) const RECOVERED: &str = "journal";
 /// The version of the outer layer: the first byte of a card.
 const VERSION: u8 = 1;
 /// The version of [`CardState`]: its first byte.

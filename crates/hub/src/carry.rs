@@ -22,7 +22,7 @@ use serde_bytes::ByteBuf;
 use tracing::warn;
 
 use crate::World;
-use crate::card::{Card, CardCounts, CardShown, CardState, SessionCard};
+use crate::card::{Card, CardCounts, CardShown, CardState, RECOVERED, SessionCard};
 use crate::letter::Letter;
 use crate::session::RosterInterest;
 
@@ -129,6 +129,16 @@ impl World {
         let peer = peer_of(link)?;
         let jid = self.address(link)?.clone();
         let carried = self.outboxes.carried(link)?;
+        let (until_ms, state) = self.state_of(link, peer)?;
+        let taken = &self.clock.taken;
+        let card = SessionCard::new(jid, until_ms, carried, state, |number| taken.when(number));
+        let card = card.and_then(|card| Card::Session(Box::new(card)).encode());
+        card.inspect_err(|error| warn!(%error, "a session can't go on after the restart")).ok()
+    }
+
+    /// Returns the state of a session, and the time of day until which it can be resumed: the last
+    /// of all times while it has a connection.
+    pub(crate) fn state_of(&mut self, link: Link, peer: SocketAddr) -> Option<(u64, CardState)> {
         let ledger = self.ledger(link)?;
         let (handled, doubtful) = (ledger.sure(), ledger.doubt());
         let managed = self.managed(link)?;
@@ -146,8 +156,11 @@ impl World {
                     priority: session.priority,
                     reachable_since: session.reachable_since,
                 };
-                let until_ms = self.time() + managed.until_ms.saturating_sub(self.clock.now_ms);
-                (shown, until_ms, self.luggage(link)?, session.is_uncalled)
+                let left_ms = managed.until_ms.saturating_sub(self.clock.now_ms);
+                let until_ms = if self.is_detached(link) { self.time() + left_ms } else { u64::MAX };
+                let mut luggage = self.luggage(link)?;
+                luggage.extend(self.is_recovered(link).then(|| (RECOVERED.to_owned(), ByteBuf::new())));
+                (shown, until_ms, luggage, session.is_uncalled)
             }
         };
         let state = CardState {
@@ -161,10 +174,7 @@ impl World {
             modules,
             is_uncalled,
         };
-        let taken = &self.clock.taken;
-        let card = SessionCard::new(jid, until_ms, carried, state, |number| taken.when(number));
-        let card = card.and_then(|card| Card::Session(Box::new(card)).encode());
-        card.inspect_err(|error| warn!(%error, "a session can't go on after the restart")).ok()
+        Some((until_ms, state))
     }
 }
 

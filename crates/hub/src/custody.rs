@@ -92,6 +92,8 @@ pub struct Ledger {
     pub(crate) unanswered: bool,
     /// True if somebody will look after that in a moment.
     pub(crate) watched: bool,
+    /// True if it is told something when the journal has the count.
+    pub(crate) awaits_journal: bool,
     /// The custody of what has come since the last [`Ledger::close`]; kept for the next stanza when
     /// nobody has a share any more.
     open: Option<Custody>,
@@ -177,6 +179,18 @@ impl Ledger {
     pub fn tell(&mut self) -> u32 {
         self.told = self.sure;
         self.sure
+    }
+
+    /// Returns the number that the client was told last.
+    pub(crate) fn told(&self) -> u32 {
+        self.told
+    }
+
+    /// Tells the client a number that was sure a while ago.
+    pub(crate) fn tell_earlier(&mut self, count: u32) -> u32 {
+        debug_assert!(self.handled.wrapping_sub(count) >= self.handled.wrapping_sub(self.sure), "it was sure");
+        self.told = count;
+        count
     }
 
     /// Returns the same for a client that hears nothing more behind it: nothing from the first

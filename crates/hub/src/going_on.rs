@@ -26,7 +26,7 @@ use serde_bytes::ByteBuf;
 use tracing::warn;
 
 use crate::World;
-use crate::card::{CardCounts, CardShown, CardState, SessionCard, renumber, share};
+use crate::card::{CardCounts, CardShown, CardState, RECOVERED, SessionCard, renumber, share};
 use crate::custody::{Custody, Ledger};
 use crate::managed::ManagedSession;
 use crate::management::{self, bounds_of};
@@ -109,6 +109,9 @@ impl World {
         let sent = state.as_ref().map_or((0, 0), |state| (state.stream.acknowledged, state.stream.sent));
         let carried = card.carried(sent.0, sent.1);
         self.outboxes.carry_on(link, carried, bounds.unwrap_or(UnackedBounds { stanzas: 0, bytes: 0 }));
+        if state.as_ref().is_some_and(|state| state.modules.iter().any(|(name, _)| name == RECOVERED)) {
+            self.set_recovered(session);
+        }
         let back = match state {
             Some(state) => self.set_state(link, card.until_ms, state, ends),
             // Others may have seen it, whatever it was.
@@ -308,6 +311,7 @@ impl World {
         // accounts are here, which may hear of its end.
         let left_ms = until_ms.saturating_sub(self.time()).max(MOMENT_MS);
         self.expect_back(session, left_ms.min(promised_ms.max(MOMENT_MS)));
+        self.touch(session.link);
         if is_uncalled && let Some(packet) = self.outboxes.newest_urgent(session.link) {
             self.call_unattended(&packet, session.link);
         }

@@ -6,11 +6,13 @@
 
 use std::collections::VecDeque;
 
+use rookery_fanout::Packet;
 use rookery_jid::JidRef;
 use rookery_observe::{Bound, Most, Per, Unit};
 
 use crate::World;
 use crate::held::{HELD, HeldStanza, HeldStanzas, Hold};
+use crate::passage::Notes;
 use crate::share::Share;
 
 impl World {
@@ -59,6 +61,25 @@ impl World {
                 return;
             }
         }
+    }
+
+    /// Delivers a stanza that a filter has taken until it had an answer, before those for its
+    /// account that have waited for that.
+    pub fn deliver_first(&mut self, hold: Option<Hold>, packet: &Packet, to: JidRef<'_>, notes: Notes) {
+        let hash = self.hash(to.bare_str());
+        if let Some(hold) = hold {
+            let custody = self.custody();
+            let user = self.user_named(hash, to.bare_str()).and_then(|user| self.people.users.get_mut(user as usize));
+            let held = user.and_then(|user| user.held.as_mut()).filter(|held| held.serial == hold.serial);
+            if let Some(held) = held
+                && held.share.take(packet)
+            {
+                held.queue.push_front(HeldStanza { packet: packet.clone(), to: to.to_jid(), notes, custody });
+                return self.release(hold);
+            }
+            self.release(hold);
+        }
+        self.deliver(hash, packet, to, notes);
     }
 
     /// Delivers a stanza that waited.

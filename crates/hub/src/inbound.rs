@@ -101,6 +101,10 @@ impl World {
             Kind::Iq => self.counters.iqs_in += 1,
             Kind::Other => return self.element(link, stanza),
         }
+        match stanza.kind() {
+            Kind::Message => self.outboxes.note(link),
+            _ => self.touch(link),
+        }
         let Some(type_) = StanzaType::of(stanza.kind(), stanza.raw_type().map(|raw| raw.bytes)) else {
             return self.refuse(link, stanza, Condition::BadRequest.into());
         };
@@ -185,7 +189,8 @@ impl World {
     ) -> Option<Packet> {
         let session = self.session_at(link)?;
         let lang = session.rare.as_ref().and_then(|rare| rare.lang.as_deref());
-        Some(Packet::stamped(stanza, type_, from.as_str(), lang))
+        let packet = Packet::stamped(stanza, type_, from.as_str(), lang);
+        Some(if self.may_repeat(link) { packet.again() } else { packet })
     }
 
     /// Routes a session's stanza, past the modules that want to see it before.

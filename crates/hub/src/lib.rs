@@ -36,7 +36,8 @@
 //!   connection, `managed`: their data; [`custody`]: when a stanza may be acknowledged. `carry`:
 //!   sessions that survive their process, `going_on`: how they do in the next, [`moves`], `acting`,
 //!   `parting`, `arriving`: in another node while both live, `returning`: those
-//!   that have still to; [`card`]: what they take along.
+//!   that have still to; [`card`]: what they take along. `journal`: what is written down so that
+//!   they survive the death of a node, `journaled`: its data; `recovering`: how they do.
 //! * [`login`], [`fast`]: what a connection needs before it has a session. [`source`]: who vouches
 //!   for logins where the store doesn't, `admission`: how they are let in.
 //! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves
@@ -90,6 +91,8 @@ mod held;
 pub mod hold;
 pub mod inbound;
 pub mod iq;
+mod journal;
+mod journaled;
 pub(crate) mod known;
 mod label;
 pub mod letter;
@@ -110,6 +113,7 @@ pub mod presence;
 pub mod privileged;
 pub mod question;
 pub mod rate;
+mod recovering;
 mod remote;
 pub mod removal;
 mod reply;
@@ -149,6 +153,7 @@ pub use fast::TokenChange;
 pub use held::Hold;
 pub use inbound::Intake;
 pub use iq::{Answer, Iq};
+pub use journaled::{JournalBatch, JournalFields, JournalLookup, JournalWrite};
 pub use letter::Letter;
 pub use management::NotResumed;
 pub use module::{

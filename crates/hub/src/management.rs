@@ -135,6 +135,7 @@ impl World {
         let managed = ManagedSession { ledger: Ledger::default(), id, seconds, turn: 0, until_ms: 0 };
         session.rare().managed = Some(Box::new(managed));
         self.outboxes.manage(link, bounds, inline);
+        self.touch(link);
         Ok(answer.finish())
     }
 
@@ -161,25 +162,26 @@ impl World {
         if self.is_settled(link) {
             return self.tell_handled(link);
         }
+        self.ledger(link).into_iter().for_each(|ledger| ledger.awaits_journal |= ledger.is_settled());
         let is_watched = self.ledger(link).is_none_or(|ledger| std::mem::replace(&mut ledger.watched, true));
         if !is_watched {
             self.after(PATIENCE_MS, move |world| world.show_patience(session));
         }
     }
 
-    /// Returns whether the store has all that the stanzas of a session led to. If not, the shard is
-    /// woken when this is to be asked again.
+    /// Returns whether the store has all that the stanzas of a session led to, and the journal
+    /// their count. If not, the shard is woken when this is to be asked again.
     pub fn is_settled(&mut self, link: Link) -> bool {
         let Some((session, ledger)) = self.reference(link).zip(self.ledger(link)) else { return true };
         let is_settled = ledger.is_settled();
         if !is_settled {
             self.settle(session);
         }
-        is_settled
+        is_settled && self.has_journaled(link)
     }
 
     /// Waits until what a session has sent so far is settled, unless it waits already.
-    fn settle(&mut self, session: SessionRef) {
+    pub(crate) fn settle(&mut self, session: SessionRef) {
         if let Some(settled) = self.ledger(session.link).and_then(Ledger::close) {
             self.in_custody(None, |world| world.wait(settled, move |world, _| world.settled(session)));
         }
@@ -191,6 +193,7 @@ impl World {
         }
         let Some(ledger) = self.ledger(session.link) else { return };
         let (was_asked, is_asked) = (ledger.closed(), ledger.asked);
+        self.outboxes.note(session.link);
         let is_settled = is_asked && self.is_settled(session.link);
         if was_asked || is_settled {
             self.tell_handled(session.link);
@@ -206,19 +209,44 @@ impl World {
         let Some(ledger) = self.ledger(session.link) else { return };
         ledger.watched = false;
         if ledger.unanswered {
-            self.tell_handled(session.link);
+            self.tell_count(session.link);
         }
     }
 
     fn tell_handled(&mut self, link: Link) {
+        if !self.is_stopping() && !self.has_journaled(link) {
+            // It hears of it when the journal has the count.
+            return self.ledger(link).into_iter().for_each(|ledger| {
+                (ledger.unanswered, ledger.awaits_journal) = (true, true);
+            });
+        }
+        self.tell_count(link);
+    }
+
+    /// Tells a client what the journal has, if it waits for that.
+    pub(crate) fn tell_journaled(&mut self, link: Link) {
+        if self.ledger(link).is_none_or(|ledger| !ledger.awaits_journal) {
+            return;
+        }
+        self.tell_count(link);
+        let waits = !self.has_journaled(link);
+        self.ledger(link).into_iter().for_each(|ledger| ledger.awaits_journal = waits);
+    }
+
+    fn tell_count(&mut self, link: Link) {
         // The client hears it when it comes back.
         if self.is_detached(link) {
             return;
         }
         let is_last = self.is_stopping();
+        let journaled = self.journaled_count(link).filter(|_| !is_last);
         let Some(ledger) = self.ledger(link) else { return };
         ledger.unanswered = false;
-        let handled = if is_last { ledger.tell_last() } else { ledger.tell() };
+        let handled = match journaled {
+            Some(count) => ledger.tell_earlier(count),
+            None if is_last => ledger.tell_last(),
+            None => ledger.tell(),
+        };
         let mut answer = Writer::with_ns("a", ns::SM);
         answer.attr("h", &handled.to_string());
         self.outboxes.push_element(link, &Packet::element(&answer.finish()));
@@ -236,6 +264,15 @@ impl World {
         });
         self.resolve_doubt(link);
         acknowledged.map_err(|TooHigh { sent }| StreamError::HandledCountTooHigh { h, sent })
+    }
+
+    /// Takes note of how many stanzas a client has that comes back to its session (§5).
+    ///
+    /// # Errors
+    /// They are more than it was sent (§6).
+    pub fn acknowledge_back(&mut self, link: Link, h: u32) -> Result<(), StreamError> {
+        self.recount(link, h);
+        self.acknowledge(link, h)
     }
 
     /// Takes note that a client has heard of all that was refused, if it has.
@@ -288,6 +325,7 @@ impl World {
             self.call_unattended(&packet, link);
         }
         self.expect_back(session, left_ms);
+        self.touch(link);
         true
     }
 
@@ -346,6 +384,7 @@ impl World {
         // The older connection may still be there.
         self.outboxes.detach(link);
         self.outboxes.resume(link);
+        self.touch(link);
         self.managed_mut(link).map_or(0, |managed| {
             managed.turn = managed.turn.wrapping_add(1);
             managed.ledger.unanswered = false;

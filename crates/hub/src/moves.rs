@@ -35,17 +35,25 @@ impl World {
         if !view.is_shared() {
             return;
         }
+        self.begin_journal();
         let (mut moves, shard) = (Box::<Moves>::default(), self.shard());
-        let set = if is_joining { &mut moves.awaited } else { &mut moves.acting };
-        (0..SLOTS).filter(|slot| view.home(*slot) == shard).for_each(|slot| set.set(slot, true));
+        let slots: Vec<u16> = (0..SLOTS).filter(|slot| view.home(*slot) == shard).map(|slot| slot as u16).collect();
+        let has_past = self.here.station.incarnation > 1;
+        let set = if is_joining || has_past { &mut moves.awaited } else { &mut moves.acting };
+        slots.iter().for_each(|slot| set.set(usize::from(*slot), true));
         if is_joining {
             let others = view.present().filter(|member| process_of(*member) != process(self.here.station));
             others.for_each(|member| moves.wait_for(member, view.name()));
             moves.parting = Some((PartingStage::Agreeing, 0));
         }
         self.people.moves = Some(moves);
-        if is_joining {
+        if has_past {
+            self.look_back(&slots);
+        }
+        if is_joining || has_past {
             self.look_when_late();
+        }
+        if is_joining {
             self.say_homes();
         }
     }
@@ -61,7 +69,7 @@ impl World {
         let was_awaiting = !moves.awaited.is_empty();
         moves.sources.retain(|source, _| are_present.contains(&process(*source)));
         moves.sources.values_mut().for_each(|names| names.push(view.name()));
-        let mut sources = BTreeSet::new();
+        let (mut sources, mut dead) = (BTreeSet::new(), BTreeMap::<MovesProcess, Vec<u16>>::new());
         for slot in 0..SLOTS {
             let is_mine = view.home(slot) == shard;
             if !is_mine || moves.acting.has(slot) {
@@ -72,12 +80,16 @@ impl World {
                 continue;
             }
             let from = before.station(before.home(slot)).map(process);
-            match from.filter(|from| *from != own && are_present.contains(from) && !moves.gone.contains(from)) {
-                Some(from) => {
+            match from.filter(|from| *from != own) {
+                Some(from) if !are_present.contains(&from) => {
+                    moves.awaited.set(slot, true);
+                    dead.entry(from).or_default().push(slot as u16);
+                }
+                Some(from) if !moves.gone.contains(&from) => {
                     moves.awaited.set(slot, true);
                     sources.insert(from);
                 }
-                None => moves.acting.set(slot, true),
+                _ => moves.acting.set(slot, true),
             }
         }
         let having = view.present().filter(|member| sources.contains(&process_of(*member)));
@@ -85,6 +97,9 @@ impl World {
         moves.parting = Some((PartingStage::Agreeing, now_ms));
         if !was_awaiting {
             moves.awaiting_since_ms = now_ms;
+        }
+        for (process, slots) in dead {
+            self.read_journal(process, slots);
         }
         self.look_when_late();
         self.say_homes();
@@ -174,7 +189,7 @@ impl World {
 
     /// Returns whether all who had something for this shard have sent it.
     pub(crate) fn have_all_sent(&self) -> bool {
-        self.people.moves.as_ref().is_none_or(|moves| moves.sources.is_empty())
+        self.people.moves.as_ref().is_none_or(|moves| moves.sources.is_empty() && moves.journals.is_empty())
     }
 
     /// Returns where an address with this hash is.

@@ -22,6 +22,7 @@ use crate::delay::TakenTimes;
 use crate::elsewhere::ElsewhereContacts;
 use crate::event::Event;
 use crate::held::HeldStanzas;
+use crate::journaled::ShardJournal;
 use crate::mail::Parcel;
 use crate::managed::EndedSessions;
 use crate::module::Registry;
@@ -137,6 +138,8 @@ pub(crate) struct WorldPeople {
     pub(crate) returning: Returning,
     /// Homes that move; only in a cluster.
     pub(crate) moves: Option<Box<Moves>>,
+    /// That which others need when this process dies; only in a cluster.
+    pub(crate) journal: Option<Box<ShardJournal>>,
 }
 
 /// An account with at least one session.

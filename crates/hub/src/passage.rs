@@ -52,6 +52,9 @@ pub struct Notes {
     pub came_ms: Option<u64>,
     /// The id under which its sender's archive has it (XEP-0313), on its way out.
     pub recorded: Option<Box<str>>,
+    /// It may have come before, and the archive of its account was asked for it: with the id under
+    /// which that has it, if it has.
+    pub found: Option<FoundInArchive>,
     /// The guards against strangers have let its sender pass.
     pub is_cleared: bool,
     /// It has passed the filters of a delivery.
@@ -60,6 +63,9 @@ pub struct Notes {
     /// [`World::bundle`](crate::World::bundle).
     pub(crate) is_bundled: bool,
 }
+
+/// The id under which an archive has a stanza, if it has.
+pub type FoundInArchive = Option<Box<str>>;
 
 /// A set of stanzas, by kind and type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

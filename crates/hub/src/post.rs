@@ -9,7 +9,7 @@ use crate::custody::Custody;
 use crate::mail::{MAX_BYTES, Mail, MailError, NamedValue, Parcel, ReadMail, VERSION};
 use crate::module::Registry;
 use crate::passage::Notes;
-use rookery_fanout::{Audience, StanzaType};
+use rookery_fanout::{Audience, Packet, StanzaType};
 use rookery_jid::Jid;
 use rookery_stream::error::Condition;
 use rookery_xml::Kind;
@@ -108,8 +108,8 @@ impl World {
     pub fn mail_again(&mut self, bytes: &[u8], custody: Option<Custody>) {
         let Ok(parcel) = Parcel::decode(bytes, &self.catalogue.registry) else { return };
         self.in_custody(custody, |world| match parcel.mail {
-            Mail::Route { to, packet } | Mail::Service { to, packet } => world.route(&packet, to.as_ref()),
-            Mail::Bundle { to, packets } => world.bundle(packets, &to),
+            Mail::Route { to, packet } | Mail::Service { to, packet } => world.route(&packet.again(), to.as_ref()),
+            Mail::Bundle { to, packets } => world.bundle(packets.iter().map(Packet::again).collect(), &to),
             Mail::Copies { to, packet } => {
                 let mut audience = Audience::new(world.shards());
                 to.iter().for_each(|(hash, name)| audience.add(world.hop(hash), hash, name));

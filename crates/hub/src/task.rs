@@ -168,7 +168,7 @@ impl World {
     /// answer. Something that goes on from another process and is to be tried again isn't, nor is
     /// what only a login waits for.
     pub fn is_at_work(&self) -> bool {
-        self.tasks_waiting() > self.people.returning.watchers() + self.waiting.outside
+        self.tasks_waiting() > self.people.returning.watchers() + self.waiting.outside + self.journal_waits()
     }
 
     /// Returns the number of outstanding continuations.

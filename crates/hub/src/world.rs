@@ -292,10 +292,19 @@ impl World {
     /// Works in the custody of something that was put off; with `None` in nobody's, for what is not
     /// to delay an acknowledgement.
     pub fn in_custody<T>(&mut self, custody: Option<Custody>, work: impl FnOnce(&mut Self) -> T) -> T {
-        let outer = std::mem::replace(&mut self.waiting.custody, custody);
+        let (outer, pushed) = (std::mem::replace(&mut self.waiting.custody, custody), self.outboxes.noted_pushes());
         let done = work(self);
-        self.waiting.custody = outer;
+        let own = std::mem::replace(&mut self.waiting.custody, outer);
+        if self.outboxes.noted_pushes() != pushed {
+            self.keep_until_journaled(own);
+        }
         done
+    }
+
+    /// Returns the hash of a text that is the same on all nodes of a cluster, and known to nobody
+    /// else.
+    pub fn common_hash(&self, text: &str) -> u64 {
+        self.here.addresses.of(text)
     }
 
     pub(crate) fn hash(&self, bare: &str) -> u64 {

@@ -12,7 +12,7 @@ use rookery_federation::Found;
 use rookery_federation::report::Report;
 use rookery_hub::Errand;
 use rookery_hub::mail::Parcel;
-use rookery_hub::{Card, Custody};
+use rookery_hub::{Card, Custody, JournalBatch, JournalFields, JournalLookup};
 use rookery_hub::{Network, Settings};
 use rookery_observe::Since;
 use rookery_stream::bosh::{AnswerCondition, BoshAnswer, BoshBody, Terms, Waiter, Whose};
@@ -109,6 +109,10 @@ pub enum Envelope<S> {
     View(Arc<View>),
     /// This process of another node is gone: the node, and the number of the process.
     Departed(u16, u32),
+    /// The journal has lost what it had: an era of this number begins.
+    RewriteJournal(u64),
+    /// The journal of this process has this, of what was asked for.
+    Recovered((u16, u32), JournalFields),
     /// Work of another thread of the process.
     Errand(Errand, Posted),
     /// Use this from now on.
@@ -211,6 +215,8 @@ impl<S> std::fmt::Debug for Envelope<S> {
             Self::Refused(..) => "Refused",
             Self::View(_) => "View",
             Self::Departed(..) => "Departed",
+            Self::RewriteJournal(_) => "RewriteJournal",
+            Self::Recovered(..) => "Recovered",
             Self::Errand(..) => "Errand",
             Self::Reload(_) => "Reload",
             Self::Shut => "Shut",
@@ -252,6 +258,13 @@ pub struct NodeLetter {
 pub trait Outlet: Send + Sync {
     /// Takes letters from one of this process's shards, in their order.
     fn post(&self, from: usize, letters: Vec<NodeLetter>);
+
+    /// Carries out writes to the journal of the process, of one of its shards.
+    fn journal(&self, from: usize, batch: JournalBatch);
+
+    /// Looks into the journal of a process that has died, for one of this process's shards, which
+    /// gets an answer in any case ([`Envelope::Recovered`]).
+    fn look_up(&self, shard: usize, lookup: JournalLookup);
 }
 
 /// The mailboxes of all shards. Letters from one writer to one shard arrive in order.
@@ -310,6 +323,13 @@ impl<S> Post<S> {
         if let Some(outlet) = self.outlet.get() {
             outlet.post(from, letters);
         }
+    }
+
+    /// Gives writes of a shard, and questions, to the thread that keeps the journal.
+    pub(crate) fn journal(&self, from: usize, batch: Option<JournalBatch>, lookups: Vec<JournalLookup>) {
+        let Some(outlet) = self.outlet.get() else { return };
+        batch.into_iter().for_each(|batch| outlet.journal(from, batch));
+        lookups.into_iter().for_each(|lookup| outlet.look_up(from, lookup));
     }
 
     /// Returns the number of shards.

@@ -72,6 +72,15 @@ impl<D: Driver> Shard<D> {
         any
     }
 
+    /// Writes down what others need when this process dies.
+    #[cold]
+    pub(crate) fn journal(&mut self) {
+        let connections = &self.connections;
+        let batch = self.world.journal(|link| connections.get(link).map(|connection| connection.peer));
+        let lookups = self.world.take_lookups();
+        self.common.post.journal(self.index(), batch, lookups);
+    }
+
     /// Lets sessions come to rest that leave for another node. Logins to their accounts end: their
     /// clients begin again, and find the new home.
     fn part_with(&mut self, links: Vec<Link>) {

@@ -60,7 +60,7 @@ impl<D: Driver> Shard<D> {
     /// Gives a session to a connection that is to carry on with it. What the connection has read
     /// ahead is kept with it.
     pub(crate) fn resume(&mut self, link: Link, session: Link, h: u32) {
-        if let Err(error) = self.world.acknowledge(session, h) {
+        if let Err(error) = self.world.acknowledge_back(session, h) {
             return self.fail(link, &error, None);
         }
         self.end_begun_stanza(session);

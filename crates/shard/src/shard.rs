@@ -5,6 +5,8 @@
 //!   threads, whose answers wake the shard.
 //! * A link (the index of a connection) is reused only when both the socket is closed and the world
 //!   has let go of the session.
+//! * What others need when the process dies is given to be written before anything of the tick
+//!   leaves.
 //! * Mail for other shards is posted before the flush of the same tick, in the order in which the
 //!   world wrote it.
 
@@ -229,6 +231,9 @@ impl<D: Driver> Shard<D> {
             self.settle();
         }
         self.post_mail(work.since);
+        if self.world.has_journal() {
+            self.journal();
+        }
         self.flush();
         self.post_afar();
         self.measure(&work);
@@ -337,6 +342,8 @@ impl<D: Driver> Shard<D> {
             Envelope::Refused(bytes, custody) => self.world.mail_refused(&bytes, custody),
             Envelope::View(view) => self.set_view(view),
             Envelope::Departed(node, incarnation) => self.departed(node, incarnation),
+            Envelope::RewriteJournal(era) => self.world.rewrite_journal(era),
+            Envelope::Recovered(process, fields) => self.world.recovered(process, fields),
             Envelope::Errand(errand, posted) => self.errand(errand, posted),
             Envelope::Reload(generation) => {
                 self.world.apply(generation.settings.clone());

@@ -15,7 +15,7 @@ use rookery_base::lock::lock;
 use rookery_base::{AddressHash, Awaited, Completer, one_shot};
 use rookery_fanout::{Station, View};
 use rookery_federation::report::Report;
-use rookery_hub::{Card, Custody, Errand, Place, Registry, Wakeups, World};
+use rookery_hub::{Card, Custody, Errand, JournalFields, Place, Registry, Wakeups, World};
 use rookery_observe::{Since, vital};
 use rookery_store::{Background, Stores};
 use tracing::{error, warn};
@@ -325,6 +325,18 @@ impl Door {
         for shard in 0..self.post.shards() {
             self.post.send(shard, Envelope::View(view.clone()));
         }
+    }
+
+    /// Lets all shards write all of their journals once more.
+    pub fn rewrite_journal(&self, era: u64) {
+        for shard in 0..self.post.shards() {
+            self.post.send(shard, Envelope::RewriteJournal(era));
+        }
+    }
+
+    /// Gives a shard what the journal of a process has that it has asked for.
+    pub fn recovered(&self, shard: usize, process: (u16, u32), fields: JournalFields) {
+        self.post.send(shard, Envelope::Recovered(process, fields));
     }
 
     /// Tells all shards that a process of another node is gone.

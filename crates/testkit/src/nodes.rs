@@ -1,11 +1,12 @@
 //! Several nodes in one test: groups of shards that share nothing but the store, and tell each
 //! other nothing but bytes.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use rookery_base::AddressHash;
 use rookery_fanout::{Member, Station, View};
-use rookery_hub::{Custody, Place};
+use rookery_hub::{Custody, JournalBatch, JournalFields, JournalLookup, Place};
 use rookery_shard::{Envelope, MailboxKind, NodeLetter, Outlet, Post};
 
 use crate::net::Socket;
@@ -26,6 +27,10 @@ struct NodeCarrier {
     silent: Option<usize>,
     /// Mail for that one: the node that has written it, its shard, what it says.
     kept: Vec<(usize, usize, Vec<u8>, Option<Custody>)>,
+    /// The journals, by the nodes, the slots and the fields.
+    journals: BTreeMap<(usize, u16, Vec<u8>), Vec<u8>>,
+    /// Batches that a slow store of journals has not taken yet, if it is slow.
+    slow: Option<Vec<(usize, JournalBatch)>>,
 }
 
 impl TestkitNodes {
@@ -56,6 +61,15 @@ impl TestkitNodes {
         for (node, shard, bytes, custody) in kept {
             let envelope = if is_refused { Envelope::Refused(bytes, custody) } else { Envelope::Again(bytes, custody) };
             self.posts[node].send(shard, envelope);
+        }
+    }
+
+    /// Lets journals take nothing from now on, or what waits for them.
+    pub(crate) fn slow_journals(&self, are_slow: bool) {
+        let mut carrier = self.carrier.lock().expect("no test panics here");
+        let waiting = std::mem::replace(&mut carrier.slow, are_slow.then(Vec::new));
+        for (node, batch) in waiting.into_iter().flatten() {
+            carrier.write(node, batch);
         }
     }
 
@@ -107,6 +121,11 @@ impl TestkitNodes {
 impl TestkitNodes {
     /// Returns the view of a node, where one of them may have no homes.
     pub(crate) fn view(&self, node: usize, life: u32, removed: Option<usize>) -> Arc<View> {
+        self.view_without(node, life, removed, false)
+    }
+
+    /// Returns the same, where the one without homes may have died.
+    pub(crate) fn view_without(&self, node: usize, life: u32, removed: Option<usize>, is_dead: bool) -> Arc<View> {
         let nodes = self.posts.len();
         // Its own node first, then the others in their order.
         let order: Vec<usize> = std::iter::once(node).chain((0..nodes).filter(|other| *other != node)).collect();
@@ -116,7 +135,8 @@ impl TestkitNodes {
             let owner = if Some(owner) == removed { (owner + 1) % nodes } else { owner };
             order.iter().position(|node| *node == owner).expect("each node has a place")
         });
-        view.named(removed.map_or(1, |removed| removed as u64 + 2), Vec::new())
+        let dead = removed.filter(|_| is_dead).map(|dead| self.member(dead, life));
+        view.named(removed.map_or(1, |removed| removed as u64 + 2), dead.into_iter().collect())
     }
 }
 
@@ -145,6 +165,47 @@ impl Outlet for Loopback {
             // The receiver keeps the sender's, as if it had told at once that it has handled it.
             if let Some(post) = carrier.posts.get(node).and_then(std::sync::Weak::upgrade) {
                 post.send(usize::from(to.shard), Envelope::Afar(from, vec![(kind, bytes)], custody));
+            }
+        }
+    }
+
+    fn journal(&self, _: usize, batch: JournalBatch) {
+        let mut carrier = self.carrier.lock().expect("no test panics here");
+        // Of a node that is silent nobody waits for anything.
+        if carrier.silent == Some(self.node) {
+            return std::mem::forget(batch.shares);
+        }
+        match &mut carrier.slow {
+            Some(waiting) => waiting.push((self.node, batch)),
+            None => carrier.write(self.node, batch),
+        }
+    }
+
+    fn look_up(&self, shard: usize, JournalLookup { process, slots }: JournalLookup) {
+        let mut carrier = self.carrier.lock().expect("no test panics here");
+        let node = usize::from(process.0) - 1;
+        let mut fields = JournalFields::new();
+        for slot in slots {
+            let (from, to) = ((node, slot, Vec::new()), (node, slot + 1, Vec::new()));
+            let found: Vec<_> = carrier.journals.range(from..to).map(|(key, _)| key.clone()).collect();
+            for key in found {
+                let value = carrier.journals.remove(&key).unwrap_or_default();
+                fields.push((key.2, value));
+            }
+        }
+        if let Some(post) = carrier.posts.get(self.node).and_then(std::sync::Weak::upgrade) {
+            post.send(shard, Envelope::Recovered(process, fields));
+        }
+    }
+}
+
+impl NodeCarrier {
+    fn write(&mut self, node: usize, batch: JournalBatch) {
+        for write in batch.writes {
+            let key = (node, write.slot, write.field);
+            match write.value {
+                Some(value) => drop(self.journals.insert(key, value)),
+                None => drop(self.journals.remove(&key)),
             }
         }
     }

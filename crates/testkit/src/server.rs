@@ -364,6 +364,28 @@ impl Server {
         self.settle();
     }
 
+    /// Kills a node that was [silenced](Server::silence): all of its homes are the others', who
+    /// read its journal, and get what has waited for it.
+    pub fn bury(&self, node: usize) {
+        self.depart(node);
+        for told in (0..self.nodes()).filter(|told| *told != node) {
+            let running = self.0.borrow();
+            for shard in (0..running.shards.len()).filter(|shard| shard / running.nodes.shards() == told) {
+                let view = running.nodes.view_without(told, running.life as u32, Some(node), true);
+                running.nodes.send(shard, Envelope::View(view));
+            }
+        }
+        self.settle();
+        self.0.borrow().nodes.hand_back(false);
+        self.settle();
+    }
+
+    /// Lets the journals of all nodes take nothing from now on, or what waits for them.
+    pub fn slow_journals(&self, are_slow: bool) {
+        self.0.borrow().nodes.slow_journals(are_slow);
+        self.settle();
+    }
+
     /// Hands what has waited for a silent node back: it can't be brought there.
     pub fn refuse_what_waits(&self) {
         self.0.borrow().nodes.hand_back(true);

@@ -12,8 +12,9 @@ use super::terms::{Carry, Guest, LoginSeen, Phase, Target, Verdict};
 use super::typed::{self, Document};
 use crate::World;
 use crate::calls::{
-    BeforeLogin, Border, CallServe, Carrying, Everywhere, FeaturesCall, Filter, FindRemote, Heard, IqHandler, Lost,
-    OfAccount, OfContact, OfLogin, OfSession, PresenceForm, Resting, SharedContacts, ToDomain, Unattended, Undelivered,
+    AtHome, BeforeLogin, Border, CallServe, Carrying, Everywhere, FeaturesCall, Filter, FindRemote, Heard, IqHandler,
+    Lost, OfAccount, OfContact, OfLogin, OfSession, PresenceForm, Resting, SharedContacts, ToDomain, Unattended,
+    Undelivered,
 };
 use crate::iq::Iq;
 use crate::letter::{self, Letter};
@@ -291,6 +292,14 @@ impl Hooks<'_> {
     pub fn handing_on(&mut self, call: fn(&mut World)) {
         let call = self.call(Phase::Act, call as Everywhere);
         self.registry.rounds.handing_on.add(call);
+    }
+
+    /// Runs when it is to be written down what the module would hand on at the home of a text,
+    /// which it has [noted](World::note_home), should the process die: see [`World::hand_on`].
+    /// Nothing of it is forgotten.
+    pub fn on_journal(&mut self, call: fn(&mut World, &str)) {
+        let call = self.call(Phase::Act, call as AtHome);
+        self.registry.rounds.journal.add(call);
     }
 
     /// Calls back when the homes of addresses are others. What lives at a home that has moved to

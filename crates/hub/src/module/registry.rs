@@ -311,6 +311,15 @@ impl World {
         ControlFlow::Continue(())
     }
 
+    /// Lets modules hand on what they have at the home of a text.
+    pub(crate) fn call_home(&mut self, home: &str) {
+        let mut at = 0;
+        while let Some(ModuleCall { call, module, .. }) = self.registry().rounds.journal.get(at) {
+            self.tallied(module, |world| call(world, home));
+            at += 1;
+        }
+    }
+
     /// Makes the calls of a hook whatever domains have their modules.
     pub(crate) fn call_all(&mut self, hook: fn(&Registry) -> &Hook<Everywhere>) {
         let mut at = 0;

@@ -7,7 +7,7 @@ use super::document::DocumentSpec;
 use super::hook::{Hook, ModuleCall};
 use super::terms::Target;
 use crate::calls::{
-    BeforeLogin, Border, CallServe, Carrying, DecodeLetter, DecodeQuestion, Everywhere, FeaturesCall, Filter,
+    AtHome, BeforeLogin, Border, CallServe, Carrying, DecodeLetter, DecodeQuestion, Everywhere, FeaturesCall, Filter,
     FindRemote, Heard, IqHandler, Lost, OfAccount, OfContact, OfLogin, OfSession, PresenceForm, ReadDocument, Resting,
     SharedContacts, ToDomain, Unattended, Undelivered,
 };
@@ -143,6 +143,8 @@ pub(crate) struct RoundHooks {
     pub(crate) stopping: Hook<Everywhere>,
     /// Sessions go on in another process.
     pub(crate) handing_on: Hook<Everywhere>,
+    /// It is written down what would go on in another process.
+    pub(crate) journal: Hook<AtHome>,
     /// Homes have moved.
     pub(crate) moved: Hook<Everywhere>,
     /// All is to be at rest that moves.

@@ -1,0 +1,273 @@
+//! The journal of a process, in Redis: what its shards write down of sessions and rooms, for those
+//! who have their homes when it has died.
+//!
+//! # Invariants
+//!
+//! * What a shard has given to be written is in its senders' custody until Redis has it.
+//! * A connection that is new, or a write that has failed, begins an era: all shards write all they
+//!   have, and nobody reads what an older era had.
+//! * Where Redis takes nothing for two seconds, the custody ends without it: but not before the
+//!   database says that the era doesn't count, so that nobody goes on with a session that lacks
+//!   what was acknowledged.
+//! * Writes go out over the connection that letters go over, before those that their shard has
+//!   posted behind them: no other node has read what the journal lacks.
+//! * Who reads a journal closes it first: whatever its process writes from then on is not confirmed
+//!   to it.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use redis::RedisError;
+use rookery_hub::{Custody, JournalBatch, JournalFields, JournalLookup};
+use rookery_store::meta::Meta;
+use tracing::{info, warn};
+
+use crate::carrying::{CarryingLoop, SECOND, is_broken};
+use crate::engine::{RedisConnection, RedisEngine};
+use crate::service::ServiceEvent;
+use crate::wire::NodeProcess;
+
+/// The journal of this process.
+#[derive(Default)]
+pub(crate) struct JournalState {
+    /// The era that is written.
+    era: u64,
+    /// Since when nothing can be written; `None` while something can.
+    broken_since: Option<Instant>,
+    /// True once the database says that the era doesn't count.
+    is_void: bool,
+    /// True while it is told that.
+    is_voiding: bool,
+    /// Shares in the custody of what has still to be written in the next era, by shards.
+    held: Vec<(usize, Vec<Custody>)>,
+    /// The slots that the era has.
+    slots: BTreeSet<u16>,
+}
+
+impl JournalState {
+    /// Returns a journal that nothing was written to.
+    pub(crate) fn new() -> Self {
+        Self { broken_since: Some(Instant::now()), ..Self::default() }
+    }
+
+    /// Takes note that nothing can be written.
+    pub(crate) fn lost(&mut self) {
+        self.broken_since.get_or_insert_with(Instant::now);
+    }
+
+    fn hold(&mut self, shard: usize, shares: Vec<Custody>) {
+        if !self.is_void {
+            self.held.push((shard, shares));
+        }
+    }
+}
+
+impl CarryingLoop {
+    /// Begins an era, over a new connection.
+    pub(crate) async fn begin_era(&mut self, connection: &mut RedisConnection) -> Result<(), RedisError> {
+        let (me, journal) = (self.table.me(), &mut self.journal);
+        let last = (journal.era, std::mem::take(&mut journal.slots));
+        journal.era += 1;
+        if !connection.begin_journal(me, journal.era).await? {
+            // Others have read it: this process is about to end.
+            journal.lost();
+            return Ok(());
+        }
+        (journal.broken_since, journal.is_void) = (None, false);
+        self.outer.door.rewrite_journal(journal.era);
+        let mut connection = connection.clone();
+        tokio::spawn(async move { connection.forget_journal(me, last.0, last.1.into_iter().collect()).await });
+        Ok(())
+    }
+
+    /// Writes what shards have given.
+    pub(crate) fn write_journal(&mut self, batches: Vec<(usize, JournalBatch)>) {
+        for (shard, batch) in batches {
+            let JournalBatch { era, writes, is_whole, shares } = batch;
+            let connection = self.connection.clone().filter(|_| self.journal.broken_since.is_none());
+            let Some(mut connection) = connection.filter(|_| era == self.journal.era) else {
+                self.journal.hold(shard, shares);
+                continue;
+            };
+            self.journal.slots.extend(writes.iter().map(|write| write.slot));
+            let (me, events) = (self.table.me(), self.posted.events.clone());
+            tokio::spawn(async move {
+                let outcome = connection.journal(me, era, writes).await;
+                _ = events.send(ServiceEvent::Journaled(shard, era, is_whole, shares, outcome));
+            });
+        }
+    }
+
+    /// Takes the outcome of a write.
+    pub(crate) fn journaled(
+        &mut self,
+        (shard, era, is_whole): (usize, u64, bool),
+        shares: Vec<Custody>,
+        outcome: Result<bool, RedisError>,
+    ) {
+        match outcome {
+            Ok(true) if era == self.journal.era && self.journal.broken_since.is_none() => {
+                drop(shares);
+                if is_whole {
+                    self.journal.held.retain(|(of, _)| *of != shard);
+                }
+            }
+            Err(error) if era == self.journal.era => {
+                self.journal.hold(shard, shares);
+                self.journal.lost();
+                if is_broken(&error) {
+                    return self.lost(&error);
+                }
+                self.tell("journal", || {
+                    warn!(%error, "Redis does not take what other nodes would need if this one died");
+                });
+                self.begin_era_later();
+            }
+            // Written before another era began, or closed by those who read it.
+            _ => self.journal.hold(shard, shares),
+        }
+    }
+
+    fn begin_era_later(&self) {
+        let events = self.posted.events.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(SECOND).await;
+            _ = events.send(ServiceEvent::NextEra);
+        });
+    }
+
+    /// Tries again to write, after Redis had refused to.
+    pub(crate) async fn next_era(&mut self) {
+        if self.journal.broken_since.is_none() {
+            return;
+        }
+        let Some(mut connection) = self.connection.clone() else { return };
+        if let Err(error) = self.begin_era(&mut connection).await {
+            if is_broken(&error) {
+                return self.lost(&error);
+            }
+            self.begin_era_later();
+        }
+    }
+
+    /// Lets senders go on without the journal, when nothing could be written for a while.
+    pub(crate) fn void_journal(&mut self) {
+        let journal = &mut self.journal;
+        let is_late = journal.broken_since.is_some_and(|since| since.elapsed() >= PATIENCE);
+        if !is_late || journal.is_void || std::mem::replace(&mut journal.is_voiding, true) {
+            return;
+        }
+        let (meta, events, me, era) =
+            (self.outer.members.meta.clone(), self.posted.events.clone(), self.table.me(), journal.era);
+        tokio::spawn(async move {
+            let is_void = say_void(&*meta, me, era).await;
+            if !is_void {
+                tokio::time::sleep(SECOND).await;
+            }
+            _ = events.send(ServiceEvent::Void(era, is_void));
+        });
+    }
+
+    /// Takes note of whether the database says that an era doesn't count.
+    pub(crate) fn voided(&mut self, era: u64, is_void: bool) {
+        self.journal.is_voiding = false;
+        if is_void && era == self.journal.era && self.journal.broken_since.is_some() {
+            self.tell("void", || {
+                warn!("Redis is away for too long: if this node died now, none of its sessions could be resumed");
+            });
+            self.journal.is_void = true;
+            self.journal.held.clear();
+        }
+    }
+
+    /// Looks into the journal of a process that has died, for a shard.
+    pub(crate) fn look_up(&self, shard: usize, lookup: JournalLookup) {
+        let (engine, meta, door) =
+            (self.outer.engine.clone(), self.outer.members.meta.clone(), self.outer.door.clone());
+        tokio::spawn(async move {
+            let (node, incarnation) = lookup.process;
+            let process = NodeProcess { node, incarnation };
+            let found = tokio::time::timeout(LOOKUP, look_into(&engine, &*meta, process, &lookup.slots)).await;
+            let fields = match found {
+                Ok(Ok(fields)) => fields,
+                Ok(Err(error)) => {
+                    warn!(%error, %process, "what a node that has died had written down can't be read; its sessions and rooms end");
+                    JournalFields::new()
+                }
+                Err(_) => {
+                    warn!(%process, "what a node that has died had written down can't be read in time; its sessions and rooms end");
+                    JournalFields::new()
+                }
+            };
+            if !fields.is_empty() {
+                info!(%process, fields = fields.len(), "what a node that has died had written down was read");
+            }
+            door.recovered(shard, lookup.process, fields);
+        });
+    }
+}
+
+/// Closes the journal of this process, whose sessions and rooms have gone elsewhere, or wait in a
+/// file.
+pub(crate) async fn close(connection: Option<&mut RedisConnection>, meta: &dyn Meta, me: NodeProcess) {
+    let is_closed = match connection {
+        Some(connection) => connection.close_journal(me).await.is_ok(),
+        None => false,
+    };
+    if !is_closed {
+        _ = say_void(meta, me, u64::MAX).await;
+    }
+}
+
+/// Returns what the journal of a process has of some slots; its fields go.
+async fn look_into(
+    engine: &RedisEngine,
+    meta: &dyn Meta,
+    process: NodeProcess,
+    slots: &[u16],
+) -> Result<JournalFields, RedisError> {
+    let mut connection = engine.connect().await?;
+    let Some(era) = connection.close_journal(process).await? else { return Ok(JournalFields::new()) };
+    let entries = meta.entries(VOID).await;
+    let entries = entries.map_err(|error| std::io::Error::other(format!("{error:?}")))?;
+    let void = entries.iter().find(|(name, _)| *name == process.to_string());
+    let void = void.and_then(|(_, era)| Some(u64::from_be_bytes(era.as_slice().try_into().ok()?)));
+    if void.is_some_and(|void| void >= era) {
+        return Ok(JournalFields::new());
+    }
+    let mut fields = JournalFields::new();
+    for slots in slots.chunks(AT_ONCE) {
+        fields.extend(connection.take_journal(process, era, slots).await?);
+    }
+    Ok(fields)
+}
+
+/// Says in the database that eras up to this one don't count. Returns whether that is so.
+async fn say_void(meta: &dyn Meta, process: NodeProcess, era: u64) -> bool {
+    meta.put_entry(VOID, &process.to_string(), era.to_be_bytes().to_vec()).await.is_ok()
+}
+
+/// Forgets what the database says of the journals of a node's earlier processes, but for the last
+/// ones.
+pub(crate) async fn forget_void(meta: &dyn Meta, me: NodeProcess) {
+    let Ok(entries) = meta.entries(VOID).await else { return };
+    let is_old = |name: &str| {
+        let (node, incarnation) = name.split_once('.')?;
+        let incarnation: u32 = incarnation.parse().ok()?;
+        Some(node.parse() == Ok(me.node) && incarnation.saturating_add(LIVES) < me.incarnation)
+    };
+    for (name, _) in entries.iter().filter(|(name, _)| is_old(name) == Some(true)) {
+        _ = meta.remove_entry(VOID, name).await;
+    }
+}
+
+/// The list of journals that don't count, or no longer.
+const VOID: &str = "cluster journals void";
+/// Lives of a node whose journals may still be asked for.
+const LIVES: u32 = 8;
+/// The time for which senders wait for Redis.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The time that a look into a journal may take.
+const LOOKUP: Duration = Duration::from_secs(8);
+/// Slots that are read at once.
+const AT_ONCE: usize = 256;

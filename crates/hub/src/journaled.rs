@@ -1,0 +1,174 @@
+//! The journal of a shard of a cluster: data of [`crate::journal`], which stands apart so that the
+//! world can hold it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rookery_base::{Map, Set};
+use rookery_fanout::view::SLOTS;
+use rookery_fanout::{CopiedStanzas, Link};
+use rookery_jid::Jid;
+
+use crate::acting::MovesProcess;
+use crate::card::CardTally;
+use crate::custody::Custody;
+use crate::session::SessionRef;
+
+/// Writes of a shard to the journal of its process, which are to be carried out together.
+#[derive(Debug)]
+pub struct JournalBatch {
+    /// The era of the journal that they belong to, see [`crate::World::rewrite_journal`].
+    pub era: u64,
+    /// The writes.
+    pub writes: Vec<JournalWrite>,
+    /// True if the journal has all that there is to write once these are carried out.
+    pub is_whole: bool,
+    /// Shares in the custody of what is written, to be kept until it is.
+    pub shares: Vec<Custody>,
+}
+
+/// A write to the journal.
+#[derive(Debug)]
+pub struct JournalWrite {
+    /// The slot of its home.
+    pub slot: u16,
+    /// The name of the field.
+    pub field: Vec<u8>,
+    /// Its new value; `None` if it goes.
+    pub value: Option<Vec<u8>>,
+}
+
+/// A question for what the journal of another process has.
+#[derive(Debug)]
+pub struct JournalLookup {
+    /// The node of that process, and its number among those of the node.
+    pub process: (u16, u32),
+    /// The slots of homes that are here now.
+    pub slots: Vec<u16>,
+}
+
+/// The fields of a journal, with their values.
+pub type JournalFields = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// The journal, as far as this shard writes it.
+#[derive(Debug, Default)]
+pub(crate) struct ShardJournal {
+    pub(crate) era: u64,
+    /// True if a batch has to follow, whatever is in it.
+    pub(crate) owes: bool,
+    pub(crate) sessions: Map<Link, JournaledSession>,
+    /// Sessions whose state may have changed.
+    pub(crate) touched: Set<Link>,
+    /// Letters that are to be written, or taken back.
+    pub(crate) notes: Vec<JournalWrite>,
+    /// Shares in the custody of what is not written yet, but for homes.
+    pub(crate) shares: Vec<Custody>,
+    pub(crate) homes: JournalHomes,
+    pub(crate) batches: JournalBatches,
+    /// Questions that are to be asked.
+    pub(crate) lookups: Vec<JournalLookup>,
+    /// Sessions that go on from a journal, and whose clients have not come back yet.
+    pub(crate) recovered: Set<SessionRef>,
+    /// Those whose clients have come back a moment ago, and say again what nobody had acknowledged.
+    pub(crate) repeating: Set<SessionRef>,
+}
+
+/// Homes of what modules hand on.
+#[derive(Debug, Default)]
+pub(crate) struct JournalHomes {
+    /// Those where that may have changed.
+    pub(crate) noted: BTreeSet<String>,
+    /// The same, where nobody waits for that, and the time from which they are written, in
+    /// milliseconds.
+    pub(crate) later: BTreeSet<String>,
+    pub(crate) later_from_ms: u64,
+    /// Those that the journal has.
+    pub(crate) written: BTreeSet<String>,
+    /// Shares in the custody of what homes are noted for.
+    pub(crate) shares: Vec<Custody>,
+    /// True if a timer is set for homes.
+    pub(crate) are_due: bool,
+    /// True if homes are to be written now.
+    pub(crate) may_write: bool,
+}
+
+/// Batches of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct JournalBatches {
+    /// Those that are under way, by their numbers: the sessions whose counts are in each.
+    pub(crate) under_way: BTreeMap<u64, Vec<(SessionRef, u32)>>,
+    pub(crate) last: u64,
+    /// Continuations that wait for batches, also of earlier eras.
+    pub(crate) waits: usize,
+    /// The sessions whose counts are in the batch that is being made.
+    pub(crate) telling: Vec<(SessionRef, u32)>,
+}
+
+/// A session that the journal has.
+#[derive(Debug)]
+pub(crate) struct JournaledSession {
+    pub(crate) serial: u32,
+    pub(crate) slot: u16,
+    pub(crate) jid: Jid,
+    pub(crate) stanzas: CopiedStanzas,
+    /// The hash of the state that was written last.
+    pub(crate) state: u64,
+    /// The counts that were written last.
+    pub(crate) counts: Option<CardTally>,
+    /// The number of handled stanzas that the journal is known to have.
+    pub(crate) handled: u32,
+}
+
+impl JournaledSession {
+    /// Writes down that there is no such session.
+    pub(crate) fn erase(&self, writes: &mut Vec<JournalWrite>) {
+        let stanzas = self.stanzas.places().map(|place| stanza_field(place, &self.jid));
+        for field in [state_field(&self.jid), counts_field(&self.jid)].into_iter().chain(stanzas) {
+            writes.push(JournalWrite { slot: self.slot, field, value: None });
+        }
+    }
+}
+
+/// Returns the processes of a node before this one that may have left a journal, newest first.
+pub(crate) fn before((node, incarnation): MovesProcess) -> Vec<MovesProcess> {
+    (1..=LIVES).filter_map(|lives| incarnation.checked_sub(lives)).filter(|at| *at > 0).map(|at| (node, at)).collect()
+}
+
+/// Returns the name of the field that has the state of a session.
+pub(crate) fn state_field(jid: &Jid) -> Vec<u8> {
+    named(STATE, jid.as_str())
+}
+
+/// Returns the name of the field that has its counts.
+pub(crate) fn counts_field(jid: &Jid) -> Vec<u8> {
+    named(COUNTS, jid.as_str())
+}
+
+/// Returns the name of the field that has what modules hand on at the home of a text.
+pub(crate) fn letters_field(home: &str) -> Vec<u8> {
+    named(LETTERS, home)
+}
+
+fn named(kind: u8, name: &str) -> Vec<u8> {
+    let mut field = vec![kind];
+    field.extend_from_slice(name.as_bytes());
+    field
+}
+
+/// Returns the name of the field that has a stanza of a session: the names of later ones are
+/// higher.
+pub(crate) fn stanza_field(place: u64, jid: &Jid) -> Vec<u8> {
+    let mut field = vec![STANZA];
+    field.extend_from_slice(&place.to_be_bytes());
+    field.extend_from_slice(jid.as_str().as_bytes());
+    field
+}
+
+/// The kinds of fields, by the first byte of their names.
+pub(crate) const STATE: u8 = b'c';
+pub(crate) const COUNTS: u8 = b'n';
+pub(crate) const STANZA: u8 = b's';
+pub(crate) const LETTERS: u8 = b'l';
+/// Processes of the same node that are looked at: one may have ended while it joined.
+const LIVES: u32 = 3;
+
+const _: () = assert!(SLOTS <= 1 << 16, "a slot has two bytes");

@@ -1,0 +1,188 @@
+//! The journals of processes that have died: sessions and rooms are made of them again, at the new
+//! homes.
+//!
+//! # Invariants
+//!
+//! * A journal is read when the process that has written it can write nothing any more, and each
+//!   field by the one home that its slot has then. Until it has been read, what is for the slot is
+//!   kept, as while homes move ([`crate::moves`]).
+//! * Of a client that comes back nobody knows how much it had got besides what the journal has:
+//!   what it says counts, once.
+//! * Any bytes are a journal or are skipped.
+
+use std::collections::BTreeMap;
+
+use rookery_fanout::Link;
+use rookery_fanout::view::SLOTS;
+use serde_bytes::ByteBuf;
+use tracing::{info, warn};
+
+use crate::World;
+use crate::acting::MovesProcess;
+use crate::card::{Card, CardStanza, CardTally, SessionCard};
+use crate::journaled::{COUNTS, JournalFields, JournalLookup, LETTERS, STANZA, STATE, before};
+use crate::session::SessionRef;
+
+/// The fields of a session.
+#[derive(Default)]
+struct SessionFields {
+    state: Option<Vec<u8>>,
+    counts: Option<Vec<u8>>,
+    stanzas: BTreeMap<[u8; 8], Vec<u8>>,
+}
+
+impl World {
+    /// Asks the journals of the node's last processes for what lived at the homes of this one.
+    pub(crate) fn look_back(&mut self, slots: &[u16]) {
+        let own = (self.here.station.node, self.here.station.incarnation);
+        for process in before(own) {
+            self.read_journal(process, slots.to_vec());
+        }
+    }
+
+    /// Asks the journal of a process that has died for what lived at the homes of some slots.
+    pub(crate) fn read_journal(&mut self, process: MovesProcess, slots: Vec<u16>) {
+        debug_assert!(slots.iter().all(|slot| usize::from(*slot) < SLOTS), "a slot is one of so many");
+        if let Some(journal) = &mut self.people.journal
+            && let Some(moves) = &mut self.people.moves
+        {
+            moves.journals.push(process);
+            journal.lookups.push(JournalLookup { process, slots });
+        }
+    }
+
+    /// Takes what the journal of a process has of the homes that it was asked for.
+    pub fn recovered(&mut self, process: (u16, u32), fields: JournalFields) {
+        let cards = assemble(fields);
+        let Some(moves) = &mut self.people.moves else { return };
+        if let Some(at) = moves.journals.iter().position(|asked| *asked == process) {
+            moves.journals.swap_remove(at);
+        }
+        if !cards.is_empty() {
+            info!(
+                node = process.0,
+                incarnation = process.1,
+                count = cards.len(),
+                "sessions and rooms of a node that has died go on here"
+            );
+        }
+        moves.cards.extend(cards);
+    }
+
+    /// Takes note that a session goes on from a journal.
+    pub(crate) fn set_recovered(&mut self, session: SessionRef) {
+        self.people.journal.iter_mut().for_each(|journal| _ = journal.recovered.insert(session));
+    }
+
+    /// Returns whether a session goes on from a journal and its client has not come back yet.
+    pub(crate) fn is_recovered(&self, link: Link) -> bool {
+        let Some(journal) = self.people.journal.as_ref().filter(|journal| !journal.recovered.is_empty()) else {
+            return false;
+        };
+        self.reference(link).is_some_and(|session| journal.recovered.contains(&session))
+    }
+
+    /// Takes note of how many stanzas a client has that comes back to its session.
+    pub(crate) fn recount(&mut self, link: Link, h: u32) {
+        if self.is_recovered(link)
+            && let Some(session) = self.reference(link)
+        {
+            self.people.journal.iter_mut().for_each(|journal| {
+                journal.recovered.remove(&session);
+                journal.repeating.insert(session);
+            });
+            self.after(REPEATING_MS, move |world| {
+                world.people.journal.iter_mut().for_each(|journal| _ = journal.repeating.remove(&session));
+            });
+            self.outboxes.recount(link, h);
+        }
+    }
+
+    /// Returns whether what a client says may be what it has said to a node that has died.
+    pub(crate) fn may_repeat(&self, link: Link) -> bool {
+        let Some(journal) = self.people.journal.as_ref().filter(|journal| !journal.repeating.is_empty()) else {
+            return false;
+        };
+        self.reference(link).is_some_and(|session| journal.repeating.contains(&session))
+    }
+
+    /// Forgets of a session that it went on from a journal: it has ended.
+    pub(crate) fn forget_recovered(&mut self, link: Link) {
+        if self.is_recovered(link)
+            && let Some(session) = self.reference(link)
+        {
+            self.people.journal.iter_mut().for_each(|journal| _ = journal.recovered.remove(&session));
+        }
+    }
+}
+
+/// Milliseconds in which a client that has come back says again what nobody had acknowledged.
+const REPEATING_MS: u64 = 30_000;
+
+/// Makes cards of the fields of a journal.
+fn assemble(fields: JournalFields) -> Vec<Vec<u8>> {
+    let (mut sessions, mut cards) = (BTreeMap::<Vec<u8>, SessionFields>::new(), Vec::new());
+    for (field, value) in fields {
+        match field.split_first() {
+            Some((&STATE, jid)) => sessions.entry(jid.to_vec()).or_default().state = Some(value),
+            Some((&COUNTS, jid)) => sessions.entry(jid.to_vec()).or_default().counts = Some(value),
+            Some((&STANZA, rest)) => {
+                if let Some((place, jid)) = rest.split_first_chunk() {
+                    sessions.entry(jid.to_vec()).or_default().stanzas.insert(*place, value);
+                }
+            }
+            Some((&LETTERS, _)) => match postcard::from_bytes::<Vec<ByteBuf>>(&value) {
+                Ok(letters) => cards.extend(letters.into_iter().map(ByteBuf::into_vec)),
+                Err(error) => warn!(%error, "a part of a node that has died can't go on"),
+            },
+            // Of a later version.
+            _ => {}
+        }
+    }
+    cards.extend(sessions.into_values().filter_map(|fields| {
+        card_of(fields)
+            .inspect_err(|error| warn!(%error, "a session of a node that has died can't go on"))
+            .ok()
+            .flatten()
+    }));
+    cards
+}
+
+/// Makes the card of a session; `None` if the journal has only parts of it.
+fn card_of(fields: SessionFields) -> Result<Option<Vec<u8>>, crate::CardError> {
+    let Some((state, counts)) = fields.state.zip(fields.counts) else { return Ok(None) };
+    let malformed = |why: postcard::Error| crate::CardError::Malformed(why.to_string());
+    let counts: CardTally = postcard::from_bytes(&counts).map_err(malformed)?;
+    let stanzas = fields.stanzas.into_values().map(|stanza| postcard::from_bytes::<CardStanza>(&stanza));
+    let stanzas = stanzas.collect::<Result<Vec<_>, _>>().map_err(malformed)?;
+    let Card::Session(card) = Card::decode(&state)? else { return Ok(None) };
+    let card: SessionCard = card.recovered(stanzas, counts)?;
+    Card::Session(Box::new(card)).encode().map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Redis may have anything.
+        #[test]
+        fn any_bytes_are_a_journal_or_are_skipped(
+            fields in proptest::collection::vec(
+                (proptest::sample::select(vec![STATE, COUNTS, STANZA, LETTERS, b'?']), any::<Vec<u8>>(), any::<Vec<u8>>()),
+                0..20,
+            ),
+        ) {
+            let named = |(kind, mut name, value): (u8, Vec<u8>, Vec<u8>)| {
+                name.insert(0, kind);
+                (name, value)
+            };
+            for card in assemble(fields.into_iter().map(named).collect()) {
+                // What isn't a card is told and left out.
+                _ = Card::decode(&card);
+            }
+        }
+    }
+}
