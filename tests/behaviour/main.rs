@@ -23,6 +23,7 @@ mod commands;
 mod components;
 mod crossing;
 mod data;
+mod dying;
 mod engines;
 mod federation;
 mod forged;

@@ -34,14 +34,17 @@
 //!
 //! `recorder`: the way into the archives. `query`: what is asked for; `answer`, `search`, with
 //! `terms`: the way out, in a `page`; `newest`: the way for rooms. `id`: ids; `own`: forged ones.
-//! `prefs`: preferences. `sweep`: expiry. `purge`: archives that are emptied. `retract`: what was
-//! taken back. `options`: what the operator decides.
+//! `known`: what may have come before, `noted`: how that is known. `prefs`: preferences. `sweep`:
+//! expiry. `purge`: archives that are emptied. `retract`: what was taken back. `options`: what the
+//! operator decides.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod answer;
 pub mod id;
+mod known;
 mod newest;
+mod noted;
 mod options;
 mod own;
 mod page;
@@ -126,6 +129,8 @@ impl Module for ArchiveModule {
         hooks.feature(Target::Server, ns::HINTS);
         hooks.document::<Preferences>();
         hooks.state(ArchiveRecorder::default());
+        hooks.state(noted::KnownIds::default());
+        hooks.letter::<noted::NotedId>();
         hooks.state(own::LastClaims::default());
         hooks.state(options::LastOptions::default());
         hooks.state(search::ArchiveSearches::default());
@@ -148,7 +153,7 @@ impl Module for ArchiveModule {
     }
 }
 
-const BOUNDS: [Bound; 10] = [
+const BOUNDS: [Bound; 11] = [
     Bound::on(
         "the time for which messages are archived",
         Per::Other("message"),
@@ -183,6 +188,13 @@ const BOUNDS: [Bound; 10] = [
         .or("it answers with what it has found, and goes on when it is asked again"),
     Bound::on("different words of a search", Per::Stanza, Most::Fixed(query::MAX_WORDS as u64), Unit::Number)
         .or("the search gets <policy-violation/>"),
+    Bound::on(
+        "ids of messages that nodes which have died had not written into archives",
+        Per::Shard,
+        Most::Fixed(noted::MOST_KNOWN as u64),
+        Unit::Number,
+    )
+    .or("the oldest go: what comes again may have another id"),
     Bound::on("searches at a time", Per::Account, Most::Fixed(search::MOST_SEARCHES_OF_ONE as u64), Unit::Number)
         .or("one more gets <resource-constraint/>"),
     Bound::on("searches at a time", Per::Shard, Most::Fixed(search::MOST_SEARCHES as u64), Unit::Number)
@@ -215,7 +227,11 @@ fn sent(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delive
         if is_refused(world, from.as_ref(), from.as_ref(), to, passing) {
             return Delivery::Taken;
         }
-        let id = keep(world, from.as_ref(), from.as_ref(), to.to_jid(), passing.addressed(to.as_str()));
+        if packet.is_again() {
+            keep_once(world, &from, passing, to);
+            return stripped.map_or(Delivery::Pass, Delivery::As);
+        }
+        let id = keep(world, from.as_ref(), from.as_ref(), to.to_jid(), (passing, to), None);
         if world.is_tracing() {
             explain(world, packet, to, (from.bare(), to), id.as_deref());
         }
@@ -227,17 +243,50 @@ fn sent(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delive
     stripped.map_or(Delivery::Pass, Delivery::As)
 }
 
+/// Records a message that a session sends, perhaps not for the first time, unless the archive has
+/// it.
+fn keep_once(world: &mut World, from: &Jid, packet: &Packet, to: JidRef<'_>) {
+    let (own, packet, to) = (from.clone(), packet.clone(), to.to_jid());
+    known::find(world, &from.to_bare(), Some(to.clone()), &packet.clone(), move |world, found| {
+        let id = match found {
+            Some(found) if found.is_archived => return,
+            found => found.map(|found| found.id),
+        };
+        if keep(world, own.as_ref(), own.as_ref(), to.clone(), (&packet, to.as_ref()), id).is_some() {
+            retract::heed(world, own.as_ref(), &to, &packet);
+        }
+    });
+}
+
+/// Records a message for an account under the id that it had.
+fn keep_as(world: &mut World, packet: &Packet, to: JidRef<'_>, id: u64) {
+    let Some(from) = packet.sender() else { return };
+    if keep(world, to, from.as_ref(), from.clone(), (packet, to), Some(id)).is_some() {
+        retract::heed(world, to, &from, packet);
+    }
+}
+
 /// Records a message for an account.
-fn received(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
+fn received(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delivery {
     let stripped = own::without(world, packet, to);
     let passing = stripped.as_ref().unwrap_or(packet);
+    if packet.is_again() && is_worth_keeping(passing) && is_accepted(world, passing, to) {
+        match &notes.found {
+            None => {
+                known::deliver_known(world, passing, to, notes, keep_as);
+                return Delivery::Taken;
+            }
+            Some(Some(id)) => return Delivery::As(passing.with_child(&stanza_id(to, id))),
+            Some(None) => {}
+        }
+    }
     let id = match packet.sender().filter(|_| is_worth_keeping(passing)) {
         Some(from) if is_accepted(world, passing, to) => {
             if is_refused(world, to, from.as_ref(), to, passing) {
                 return Delivery::Taken;
             }
             let with = from.clone();
-            let id = keep(world, to, with.as_ref(), from, passing.addressed(to.as_str()));
+            let id = keep(world, to, with.as_ref(), from, (passing, to), None);
             if world.is_tracing() {
                 explain(world, packet, to, (to.bare(), with.as_ref()), id.as_deref());
             }
@@ -273,19 +322,33 @@ fn is_accepted(world: &World, packet: &Packet, to: JidRef<'_>) -> bool {
 }
 
 /// Records a message in an account's archive, if the account wants it there.
-fn keep(world: &mut World, owner: JidRef<'_>, by: JidRef<'_>, with: Jid, stanza: Vec<u8>) -> Option<String> {
+fn keep(
+    world: &mut World,
+    owner: JidRef<'_>,
+    by: JidRef<'_>,
+    with: Jid,
+    (packet, to): (&Packet, JidRef<'_>),
+    id: Option<u64>,
+) -> Option<String> {
     let policy = prefs::wanted(world, owner, with.as_ref());
     if policy == ArchivePolicy::Never {
         return None;
     }
     let contacts_only = policy == ArchivePolicy::Roster;
-    record(world, ArchiveRecord { owner, of: ArchiveOf::Account, by, with, contacts_only, stanza })
+    let (stanza, mark) = (packet.addressed(to.as_str()), noted::mark(world, packet));
+    record(world, ArchiveRecord { owner, of: ArchiveOf::Account, by, with, contacts_only, stanza, mark, id })
 }
 
 /// Tells traces whether the archive of an account, the first of the two, has a message of its
 /// conversation with the other one.
 #[cold]
-fn explain(world: &mut World, packet: &Packet, to: JidRef<'_>, (owner, with): (JidRef<'_>, JidRef<'_>), id: Option<&str>) {
+fn explain(
+    world: &mut World,
+    packet: &Packet,
+    to: JidRef<'_>,
+    (owner, with): (JidRef<'_>, JidRef<'_>),
+    id: Option<&str>,
+) {
     let (step, why) = match (id, prefs::wanted(world, owner, with)) {
         (Some(id), ArchivePolicy::Roster) => {
             (Step::Kept, format!("in the archive of {owner} as {id}, if {with} is in its roster"))

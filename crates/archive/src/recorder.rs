@@ -38,6 +38,7 @@ use rookery_xml::{Writer, ns};
 use tracing::{info, warn};
 
 use super::id::{self, Ids};
+use super::noted::NotedId;
 use super::options::RecordOptions;
 
 /// Holds the messages that a shard has to write into archives.
@@ -66,14 +67,16 @@ struct RecordedMessage {
     cause: u8,
     /// Set if its sender gets an acknowledgement.
     is_in_custody: bool,
+    /// The mark under which its id is noted.
+    mark: Option<u64>,
     message: ArchivedMessage,
 }
 
 /// Messages that are written together.
 struct RecordGroup {
     messages: Arc<[ArchivedMessage]>,
-    /// Cause, and whether it is in custody, of each.
-    notes: Vec<(u8, bool)>,
+    /// Cause, whether it is in custody, and its mark, of each.
+    notes: Vec<(u8, bool, Option<u64>)>,
     /// The shares of all that wait for it.
     custody: Rc<[Custody]>,
     /// The time of the first attempt to write it, in milliseconds.
@@ -203,6 +206,10 @@ pub struct ArchiveRecord<'a> {
     pub contacts_only: bool,
     /// The stanza: with `from` and `to` for an account, without `to` for a room (XEP-0313 §5.1.2).
     pub stanza: Vec<u8>,
+    /// The mark by which others know it again should this node die, if they would look for it.
+    pub mark: Option<u64>,
+    /// The id that it had before, if it had one.
+    pub id: Option<u64>,
 }
 
 /// Records a message, and returns the id for its `<stanza-id/>` (XEP-0313 §3.4). `None`: the store
@@ -223,11 +230,11 @@ pub fn record(world: &mut World, record: ArchiveRecord<'_>) -> Option<String> {
         world.counters.archive_lost += 1;
         return None;
     }
-    let id = archives.ids.next(now_ms);
-    let ArchiveRecord { owner, of, with, contacts_only, stanza, .. } = record;
+    let id = record.id.unwrap_or_else(|| archives.ids.next(now_ms));
+    let ArchiveRecord { owner, of, with, contacts_only, stanza, mark, .. } = record;
     let message = ArchivedMessage { owner: owner.bare().to_jid(), of, id, with, contacts_only, stanza, most };
     let heap = archives.keys.hash_one(message.owner.as_str()) as usize % HEAPS;
-    let recorded = RecordedMessage { cause, is_in_custody: custody.is_some(), message };
+    let recorded = RecordedMessage { cause, is_in_custody: custody.is_some(), mark, message };
     *archives.caused.of(cause) += bytes;
     let (count, bytes) = archives.waiting.put(heap, recorded, bytes);
     let is_urgent = custody.is_some_and(|custody| archives.waiting.keep(custody));
@@ -235,6 +242,10 @@ pub fn record(world: &mut World, record: ArchiveRecord<'_>) -> Option<String> {
         write(world);
     } else if count == 1 || is_urgent {
         write_in(world, if is_urgent { GATHER_IN_CUSTODY_MS } else { GATHER_MS });
+    }
+    if let Some(mark) = mark {
+        let owner = owner.bare().to_jid();
+        world.note_letter(&owner.to_string(), mark, Some(&NotedId { owner, mark, id }));
     }
     Some(id::text(id))
 }
@@ -278,7 +289,7 @@ pub fn write(world: &mut World) {
 }
 
 fn append(world: &mut World, portion: Vec<RecordedMessage>, custody: Rc<[Custody]>) {
-    let notes = portion.iter().map(|recorded| (recorded.cause, recorded.is_in_custody)).collect();
+    let notes = portion.iter().map(|recorded| (recorded.cause, recorded.is_in_custody, recorded.mark)).collect();
     let messages: Arc<[_]> = portion.into_iter().map(|recorded| recorded.message).collect();
     world.state_mut::<ArchiveRecorder>().unconfirmed += messages.iter().map(size).sum::<usize>();
     let since_ms = world.time();
@@ -301,11 +312,16 @@ fn ask(world: &mut World, group: RecordGroup) {
 /// Stops counting a group that the store has answered for.
 fn done(world: &mut World, group: &RecordGroup) {
     let archives = world.state_mut::<ArchiveRecorder>();
-    for (message, (cause, _)) in group.messages.iter().zip(&group.notes) {
+    for (message, (cause, ..)) in group.messages.iter().zip(&group.notes) {
         debug_assert!(archives.unconfirmed >= size(message), "what the store was given was counted");
         archives.unconfirmed = archives.unconfirmed.saturating_sub(size(message));
         debug_assert!(*archives.caused.of(*cause) >= size(message), "a cause has what it caused");
         *archives.caused.of(*cause) -= size(message);
+    }
+    for (message, (.., mark)) in group.messages.iter().zip(&group.notes) {
+        if let Some(mark) = mark {
+            world.note_letter::<NotedId>(message.owner.as_str(), *mark, None);
+        }
     }
 }
 
@@ -364,7 +380,7 @@ fn refused(world: &mut World, group: &RecordGroup, error: &StoreError) {
     world.counters.store_errors += 1;
     world.counters.archive_lost += count as u64;
     warn!(%error, messages = count, "archives lack messages that the store did not take");
-    let told = group.messages.iter().zip(&group.notes).filter(|(_, (_, is_in_custody))| *is_in_custody);
+    let told = group.messages.iter().zip(&group.notes).filter(|(_, (_, is_in_custody, _))| *is_in_custody);
     // The group doesn't know which share is whose: a sender that is told nothing sends again what
     // the archives have, rather than not what they lack.
     group.custody.iter().for_each(Custody::refuse);

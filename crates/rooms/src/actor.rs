@@ -120,6 +120,14 @@ impl Actors {
         self.slots.contains_key(jid)
     }
 
+    /// Returns a room that is here and not at work.
+    pub(super) fn room(&self, jid: &str) -> Option<&Room> {
+        match self.slots.get(jid)? {
+            ActorSlot::Here(room) => Some(room),
+            ActorSlot::Busy(_) => None,
+        }
+    }
+
     /// Makes a slot for a room that is about to go on.
     pub(super) fn expect(&mut self, jid: Jid) {
         self.occupy(jid, None);
@@ -432,6 +440,7 @@ pub(super) fn go_on(world: &mut World, mut room: Box<Room>) {
         room.assert_whole();
     }
     room.keep_changes(world);
+    world.note_home(room.jid.as_str(), false);
     if !room.is_idle(world) {
         world.state_mut::<Actors>().slots.insert(room.jid.clone(), ActorSlot::Here(room));
         return;

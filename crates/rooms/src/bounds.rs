@@ -6,12 +6,19 @@ use super::limits::{
     AFFILIATION_BYTES, INVITATIONS, REGISTRATIONS, REQUESTS, ROOMS_OF_ACCOUNT, ROOMS_OF_DOMAIN, SEATS_OF_ACCOUNT,
     SEATS_OF_DOMAIN,
 };
-use super::{actor, approve, avatar, ghosts, hats, history, invite, voices};
+use super::{actor, approve, avatar, ghosts, hats, history, invite, said, voices};
 
 /// All bounds of rooms.
 pub(super) const BOUNDS: &[Bound] = &[
     actor::BOUNDS[0],
     actor::BOUNDS[1],
+    Bound::on(
+        "messages in rooms whose ids are noted for the time after a node's death",
+        Per::Shard,
+        Most::Fixed(said::MOST as u64),
+        Unit::Number,
+    )
+    .or("the oldest are forgotten: what is said again may have another id"),
     rooms(Per::Domain, "max_rooms").or("its creator gets <resource-constraint/>").kept_in(&["rooms"]),
     rooms(Per::Account, ROOMS_OF_ACCOUNT).or("its creator gets <not-allowed/>"),
     rooms(Per::RemoteDomain, ROOMS_OF_DOMAIN).or("its creator gets <not-allowed/>"),

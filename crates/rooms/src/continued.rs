@@ -42,6 +42,9 @@ pub(super) struct Continued {
     /// The users whose affiliations the store lacks, if it is to have the room and lacks something.
     /// Last, so that an older process doesn't read it.
     unsaved: Option<Vec<Jid>>,
+    /// True if it was written down before its process died.
+    #[serde(skip)]
+    is_recovered: bool,
 }
 
 /// An occupant: the address, the role, and its sessions, each with its presence and number.
@@ -75,6 +78,21 @@ impl Letter for Continued {
     }
 }
 
+/// The same, written down at some moment before its process died: the archive knows better what was
+/// said last.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Recovered(Continued);
+
+impl Letter for Recovered {
+    const NAME: &'static str = "rooms recovered";
+
+    fn open(self, world: &mut World) {
+        let mut continued = self.0;
+        continued.is_recovered = true;
+        go_on_with(world, continued);
+    }
+}
+
 /// Hands on the rooms in which somebody is, of those that the shard parts with.
 pub(super) fn hand_on(world: &mut World) {
     for jid in world.state::<Actors>().here() {
@@ -92,6 +110,18 @@ pub(super) fn hand_on(world: &mut World) {
             let is_here = world.is_here(session.domain());
             world.state::<Directory>().holdings.leave_seat(session.as_ref(), is_here);
         }
+    }
+}
+
+/// Hands on what a room would take along if the process died: it stays as it is.
+pub(super) fn write_down(world: &mut World, home: &str) {
+    let unsaved = world.state::<Unsaved>().users_of(home);
+    let continued = world.state::<Actors>().room(home).and_then(|room| {
+        let unsaved = unsaved.filter(|_| room.is_stored());
+        (!room.is_over && !room.occupants.is_empty()).then(|| Continued::of(room, unsaved))
+    });
+    if let Some(continued) = continued {
+        world.hand_on(home, &Recovered(continued));
     }
 }
 
@@ -162,14 +192,24 @@ fn loaded_with(
     };
     match room {
         Some((mut room, is_stored)) => {
+            let is_recovered = continued.is_recovered && room.is_archived(world);
+            if is_recovered {
+                continued.history.clear();
+            }
             room.go_on(world, continued);
             room.set_stored(world, is_stored);
             if let Some(users) = unsaved {
                 let lack = UnsavedChanges::refused(users);
                 world.state_mut::<Unsaved>().put_back(jid.clone(), lack);
             }
-            actor::go_on(world, Box::new(room));
-            world.state_mut::<Actors>().end_loading(&jid);
+            let then = move |world: &mut World, room: Room| {
+                actor::go_on(world, Box::new(room));
+                world.state_mut::<Actors>().end_loading(&jid);
+            };
+            match is_recovered {
+                true => room.with_past(world, then),
+                false => then(world, room),
+            }
         }
         None => {
             // The other room ends its loading.
@@ -227,6 +267,7 @@ impl Continued {
             jid: room.jid.clone(),
             whole: (!room.is_stored() || unsaved.is_some()).then(|| Whole::of(room)),
             unsaved,
+            is_recovered: false,
             is_locked: room.is_locked,
             invitations: room.invitations.iter().cloned().collect(),
             last_number: room.last_number(),

@@ -78,6 +78,11 @@ impl RoomHistory {
         self.shorten(usize::MAX);
     }
 
+    /// Returns whether it has a message with this id.
+    pub(crate) fn has(&self, id: &str) -> bool {
+        self.messages.iter().any(|past| past.id == id)
+    }
+
     /// Returns the number of its messages.
     pub(crate) fn len(&self) -> usize {
         self.messages.len()

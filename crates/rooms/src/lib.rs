@@ -20,7 +20,8 @@
 //! * [`operate`]: what operators see and do; [`arrange`]: the settings that they change; `work`:
 //!   what a room does that is no stanza. `whole`: what must hold of it. `bounds`: what rooms may
 //!   hold. `unsaved`: rooms whose changes the store did not take. `keep`, `kept`: what the store
-//!   has; `continued`: what the next process gets; `past`: the archive and the history; `logs`:
+//!   has; `continued`: what the next process gets; `said`: what others know of messages when a node
+//!   dies; `past`: the archive and the history; `logs`:
 //!   files for people.
 //!
 //! # Invariants
@@ -90,6 +91,7 @@ mod register;
 mod requests;
 mod role;
 pub mod room;
+mod said;
 mod service;
 mod shown;
 mod speak;
@@ -182,7 +184,12 @@ impl Module for Rooms {
         hooks.account_removed(|world, user| world.state::<Directory>().account_removed(user.bare().to_jid()));
         hooks.stopping(actor::shut_down);
         hooks.handing_on(continued::hand_on);
+        hooks.on_journal(continued::write_down);
         hooks.letter::<continued::Continued>();
+        hooks.letter::<continued::Recovered>();
+        hooks.state(said::SaidMessages::default());
+        hooks.letter::<said::NotedMessage>();
+        hooks.every(said::PERIOD_MS, said::forget);
         hooks.letter::<continued::Seated>();
         hooks.letter::<spread::Noted>();
         hooks.moved(actor::sort_again);

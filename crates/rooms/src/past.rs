@@ -26,8 +26,15 @@ impl Room {
     }
 
     /// Records a message of an occupant, or of the room itself, and returns the id that it has from
-    /// now on: that of the archive if it is there.
-    pub(crate) fn record(&mut self, world: &mut World, at: Option<usize>, packet: &Packet) -> String {
+    /// now on: that of the archive if it is there. `before`: the id that it had, if it had one.
+    pub(crate) fn record(
+        &mut self,
+        world: &mut World,
+        at: Option<usize>,
+        packet: &Packet,
+        before: Option<String>,
+    ) -> String {
+        let id = before.as_deref().and_then(archive::id::read);
         let recorded = self.is_archived(world).then(|| {
             let occupant = at.and_then(|at| self.occupants.get(at));
             let with = occupant.map_or(&self.jid, |occupant| &occupant.jid).clone();
@@ -48,11 +55,19 @@ impl Room {
             };
             let stanza = stanza.bytes().to_vec();
             let by = self.jid.as_ref();
-            let record =
-                ArchiveRecord { owner: self.jid.as_ref(), of: ArchiveOf::Room, by, with, contacts_only: false, stanza };
+            let record = ArchiveRecord {
+                owner: self.jid.as_ref(),
+                of: ArchiveOf::Room,
+                by,
+                with,
+                contacts_only: false,
+                stanza,
+                mark: None,
+                id,
+            };
             archive::record(world, record)
         });
-        recorded.flatten().unwrap_or_else(|| world.unique_text())
+        recorded.flatten().or(before).unwrap_or_else(|| world.unique_text())
     }
 
     /// Adds a message to the history and the log. Every lasting message of the room passes here,

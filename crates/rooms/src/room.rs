@@ -196,6 +196,9 @@ impl Room {
         self.heed_settings(world);
         self.forget_removed(world);
         let Some(from) = packet.sender() else { return };
+        if packet.kind() != Kind::Message {
+            world.note_home(self.jid.as_str(), true);
+        }
         match packet.kind() {
             Kind::Presence => self.presence(world, packet, &from, to),
             Kind::Message => self.message(world, packet, &from, to),

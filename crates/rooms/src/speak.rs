@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::past::{is_lasting, is_subject};
 use super::role::{RoomRole, affiliation_name};
 use super::room::Room;
+use super::said;
 use super::shown::is_forged;
 
 /// A private message on its way to the home of the account that gets it: the users whom that
@@ -66,7 +67,7 @@ impl Room {
         let outcome = match (to.resource(), packet.type_()) {
             (Some(_), StanzaType::Groupchat) => Err(Condition::BadRequest.into()),
             (Some(nick), _) => self.whisper(world, packet, stanza, from, nick),
-            (None, StanzaType::Groupchat) => self.speak(world, stanza, from),
+            (None, StanzaType::Groupchat) => self.speak(world, packet, from),
             (None, _) => self.other_message(world, &Element::read(&stanza), from),
         };
         match outcome {
@@ -93,7 +94,8 @@ impl Room {
     }
 
     /// Sends a message to all.
-    fn speak(&mut self, world: &mut World, stanza: Stanza<'_>, from: &Jid) -> Result<(), StanzaError> {
+    fn speak(&mut self, world: &mut World, said: &Packet, from: &Jid) -> Result<(), StanzaError> {
+        let stanza = said.stanza();
         let at = self.speaker(from)?;
         let rate = self.limits.messages;
         let is_subject = is_subject(stanza);
@@ -124,17 +126,25 @@ impl Room {
             return Err(refusal);
         }
         let packet = self.reflection(stanza, at);
+        let mark = said::mark(world, said).filter(|_| lasts);
+        let before = said::id_before(world, &self.jid, said, mark);
+        let is_known = before.is_some();
         let id = match lasts {
-            true => self.record(world, Some(at), &packet),
+            true => self.record(world, Some(at), &packet, before),
             false => world.unique_text(),
         };
+        if let Some(mark) = mark {
+            said::note(world, &self.jid, mark, &id);
+        }
         let packet = packet.with_child(&stanza_id(self.jid.as_ref(), &id));
         self.to_all(world, &packet);
         if is_subject {
             self.subject = Some(self.stamped(world, &packet));
             self.keep_soon();
         }
-        self.remember(world, at, &packet, stanza, &id, is_subject);
+        if !(is_known && self.history.has(&id)) {
+            self.remember(world, at, &packet, stanza, &id, is_subject);
+        }
         if lasts {
             self.take_root(world);
         }

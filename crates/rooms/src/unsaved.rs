@@ -63,6 +63,12 @@ impl Unsaved {
         Some(lack.users.into_iter().collect())
     }
 
+    /// Returns the same, which stay.
+    pub(crate) fn users_of(&self, room: &str) -> Option<Vec<Jid>> {
+        let lack = self.0.get(room).filter(|lack| lack.is_real())?;
+        Some(lack.users.iter().cloned().collect())
+    }
+
     /// Takes out the rooms that no write is under way of, with what is to be written again.
     pub(crate) fn take(&mut self) -> Map<Jid, UnsavedChanges> {
         self.0.extract_if(|_, lack| lack.pending == 0).collect()

@@ -1,0 +1,80 @@
+//! Messages that may have come before: to a node that has died, which nobody can ask. Its archive
+//! tells, or what it had noted of what was on its way there: so such a message has one id, however
+//! often it comes.
+//!
+//! # Invariants
+//!
+//! * Only a message with an id of its own (RFC 6120 §8.1.3) can be the same as another one.
+//! * What comes for the account meanwhile waits behind it.
+//! * An archive that can't be asked has not got it.
+
+use rookery_fanout::Packet;
+use rookery_hub::{Notes, World};
+use rookery_jid::{Jid, JidRef};
+use rookery_store::ArchiveQuery;
+
+use super::noted::{KnownIds, essence, mark};
+use super::{id, recorder};
+
+/// A message as an archive knows it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FoundMessage {
+    pub id: u64,
+    /// True if the archive has it; otherwise it is to have it under this id.
+    pub is_archived: bool,
+}
+
+/// Asks the archive of an account for a message, and delivers it then. `keep` records one under an
+/// id that it had.
+pub(super) fn deliver_known(
+    world: &mut World,
+    packet: &Packet,
+    to: JidRef<'_>,
+    notes: &Notes,
+    keep: fn(&mut World, &Packet, JidRef<'_>, u64),
+) {
+    let (packet, to, mut notes) = (packet.clone(), to.to_jid(), notes.clone());
+    let (hold, with) = (world.hold(to.as_ref()), packet.sender());
+    find(world, &to.to_bare(), with, &packet.clone(), move |world, found| {
+        if let Some(FoundMessage { id, is_archived: false }) = found {
+            keep(world, &packet, to.as_ref(), id);
+        }
+        notes.found = Some(found.map(|found| id::text(found.id).into_boxed_str()));
+        world.deliver_first(hold, &packet, to.as_ref(), notes);
+    });
+}
+
+/// Asks an archive for a message of a conversation, and runs `then` with what it knows.
+pub(super) fn find(
+    world: &mut World,
+    owner: &Jid,
+    with: Option<Jid>,
+    packet: &Packet,
+    then: impl FnOnce(&mut World, Option<FoundMessage>) + 'static,
+) {
+    let Some(wanted) = packet.id().map(|_| essence(packet)) else { return then(world, None) };
+    let key = mark(world, packet).map(|mark| (owner.clone(), mark));
+    // What waits here is in the archive then.
+    recorder::write(world);
+    let after = id::at(world.time().saturating_sub(MOST_AGE_MS));
+    let query = ArchiveQuery { with, after, last: true, limit: MOST, max_bytes: MOST_BYTES, ..ArchiveQuery::default() };
+    let page = world.stores.archive.page(owner.as_ref(), query);
+    world.wait(page, move |world, page| {
+        let messages = page.ok().flatten().map(|page| page.messages).unwrap_or_default();
+        let is_same = |stanza: &[u8]| Packet::scanned(stanza).is_ok_and(|found| essence(&found) == wanted);
+        let archived = messages.into_iter().rev().find(|(_, stanza)| is_same(stanza));
+        let archived = archived.map(|(id, _)| FoundMessage { id, is_archived: true });
+        let noted = || {
+            let id = world.state::<KnownIds>().find(key.as_ref()?)?;
+            Some(FoundMessage { id, is_archived: false })
+        };
+        let found = archived.or_else(noted);
+        then(world, found);
+    });
+}
+
+/// The age of a message that may come again, in milliseconds.
+const MOST_AGE_MS: u64 = 10 * 60_000;
+/// Messages of the conversation that are looked at, and their bytes.
+const MOST: usize = 200;
+const MOST_BYTES: usize = 1 << 20;

@@ -1,0 +1,68 @@
+//! The ids of messages that are on their way to archives, noted for those who take over should the
+//! node die, and what is known of those that have died.
+
+use std::collections::VecDeque;
+
+use rookery_base::Map;
+use rookery_fanout::Packet;
+use rookery_hub::{Letter, World};
+use rookery_jid::Jid;
+use rookery_xml::ns;
+use serde::{Deserialize, Serialize};
+
+/// The ids that nodes which have died had given to messages, and that the store may lack.
+#[derive(Debug, Default)]
+pub(super) struct KnownIds {
+    /// By the archive's owner, and the mark of the message.
+    ids: Map<(Jid, u64), u64>,
+    /// Oldest first.
+    order: VecDeque<(Jid, u64)>,
+}
+
+/// The id of a message that is on its way to an archive.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct NotedId {
+    pub owner: Jid,
+    pub mark: u64,
+    pub id: u64,
+}
+
+impl KnownIds {
+    /// Returns the id of the message of an owner that has a mark.
+    pub(super) fn find(&self, message: &(Jid, u64)) -> Option<u64> {
+        self.ids.get(message).copied()
+    }
+}
+
+impl Letter for NotedId {
+    const NAME: &'static str = "archive id";
+
+    fn open(self, world: &mut World) {
+        let known = world.state_mut::<KnownIds>();
+        let key = (self.owner, self.mark);
+        if known.ids.insert(key.clone(), self.id).is_none() {
+            known.order.push_back(key);
+        }
+        while known.order.len() > MOST_KNOWN {
+            let Some(oldest) = known.order.pop_front() else { return };
+            known.ids.remove(&oldest);
+        }
+    }
+}
+
+/// Returns the mark by which a message is known again; `None` if nobody would look for it.
+pub(super) fn mark(world: &World, packet: &Packet) -> Option<u64> {
+    if !world.has_journal() || packet.id().is_none() {
+        return None;
+    }
+    std::str::from_utf8(&essence(packet)).ok().map(|text| world.common_hash(text))
+}
+
+/// Returns what two copies of a message have in common: a client that sends one again may say when
+/// it was written (XEP-0203 §4).
+pub(super) fn essence(packet: &Packet) -> Vec<u8> {
+    packet.without_children(|child| child.is("delay", ns::DELAY)).bytes().to_vec()
+}
+
+/// Ids that are remembered of nodes which have died.
+pub(super) const MOST_KNOWN: usize = 1 << 16;

@@ -1,0 +1,95 @@
+//! Messages that rooms have had lately, noted for those who take over should the node die: what is
+//! said again then has the id that it had.
+//!
+//! A room tells all others what it has heard before anybody acknowledges that, so nobody can say
+//! what has come of it when its home dies. Its sender, or the sender's node, sends it again; the
+//! room passes it on once more, under the same id.
+
+use std::collections::VecDeque;
+
+use rookery_base::Map;
+use rookery_fanout::Packet;
+use rookery_hub::{Letter, World};
+use rookery_jid::Jid;
+use rookery_xml::ns;
+use serde::{Deserialize, Serialize};
+
+/// That which was said lately in the rooms of a shard, at nodes included that have died since.
+#[derive(Debug, Default)]
+pub(super) struct SaidMessages {
+    /// The ids of messages, by room and mark.
+    ids: Map<(Jid, u64), String>,
+    /// Until when they are noted, oldest first.
+    noted: VecDeque<(u64, Jid, u64)>,
+}
+
+/// The id of a message that a room has heard.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct NotedMessage {
+    room: Jid,
+    mark: u64,
+    id: String,
+}
+
+impl Letter for NotedMessage {
+    const NAME: &'static str = "rooms said";
+
+    fn open(self, world: &mut World) {
+        note(world, &self.room, self.mark, &self.id);
+    }
+}
+
+/// Returns the mark by which a message of a session is known again; `None` if nobody would look for
+/// it.
+pub(super) fn mark(world: &World, packet: &Packet) -> Option<u64> {
+    if !world.has_journal() || packet.id().is_none() {
+        return None;
+    }
+    let essence = packet.without_children(|child| child.is("delay", ns::DELAY));
+    std::str::from_utf8(essence.bytes()).ok().map(|text| world.common_hash(text))
+}
+
+/// Returns the id that a message had before, if it may have been here.
+pub(super) fn id_before(world: &World, room: &Jid, packet: &Packet, mark: Option<u64>) -> Option<String> {
+    let mark = mark.filter(|_| packet.is_again())?;
+    world.state::<SaidMessages>().ids.get(&(room.clone(), mark)).cloned()
+}
+
+/// Notes the id of a message for a while.
+pub(super) fn note(world: &mut World, room: &Jid, mark: u64, id: &str) {
+    let until_ms = world.time() + KEPT_MS;
+    let letter = NotedMessage { room: room.clone(), mark, id: id.to_owned() };
+    world.note_letter(room.as_str(), mark, Some(&letter));
+    let said = world.state_mut::<SaidMessages>();
+    if said.ids.insert((room.clone(), mark), id.to_owned()).is_some() {
+        return;
+    }
+    said.noted.push_back((until_ms, room.clone(), mark));
+    if said.noted.len() > MOST {
+        forget_first(world);
+    }
+}
+
+/// Takes back what is older.
+pub(super) fn forget(world: &mut World) {
+    let now_ms = world.time();
+    while world.state::<SaidMessages>().noted.front().is_some_and(|(until_ms, ..)| now_ms >= *until_ms) {
+        forget_first(world);
+    }
+}
+
+fn forget_first(world: &mut World) {
+    let said = world.state_mut::<SaidMessages>();
+    if let Some((_, room, mark)) = said.noted.pop_front() {
+        said.ids.remove(&(room.clone(), mark));
+        world.note_letter::<NotedMessage>(room.as_str(), mark, None);
+    }
+}
+
+/// Milliseconds for which a message is noted: longer than a death is doubted, and clients take to
+/// come back.
+const KEPT_MS: u64 = 60_000;
+/// Milliseconds between two looks for what is older.
+pub(super) const PERIOD_MS: u64 = 5_000;
+/// Messages that are noted, per shard.
+pub(super) const MOST: usize = 1 << 16;

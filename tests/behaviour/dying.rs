@@ -1,0 +1,299 @@
+//! A node dies: its sessions and rooms go on at the new homes, as far as its journal knows them.
+
+use rookery_jid::Jid;
+use rookery_testkit::{Client, Config, Security, Server, befriend};
+
+/// Returns two nodes of two shards each: shards 0 and 1 are the one, 2 and 3 the other.
+fn nodes() -> Server {
+    Server::with(Config { shards: 4, nodes: 2, ..Config::default() })
+}
+
+/// Logs a user in whose home is a shard, by way of another shard, with a resource.
+fn at(server: &Server, stem: &str, home: usize, by_way_of: usize, resource: &str) -> Client {
+    let account = server.account(&server.name_at(stem, home));
+    let mut client = server.connect_at(by_way_of);
+    client.log_in(&account, Security::Plain);
+    client.bind(resource);
+    client.send("<presence/>");
+    client.expect_presence_of_itself();
+    client
+}
+
+fn say(to: &str, text: &str) -> String {
+    format!("<message type='chat' to='{to}'><body>{text}</body></message>")
+}
+
+/// Asks how many stanzas of a client are handled, and returns the last answer.
+fn told(server: &Server, client: &mut Client) -> Option<String> {
+    client.send("<r xmlns='urn:xmpp:sm:3'/>");
+    client.pump();
+    server.advance(WRITTEN_MS);
+    let got = client.all();
+    got.iter().filter(|got| got.name() == "a").filter_map(|a| a.attr("h").map(str::to_owned)).next_back()
+}
+
+/// Comes back to a session by way of a shard.
+fn back(server: &Server, jid: &Jid, id: &str, by_way_of: usize, handled: u32) -> (Client, u32) {
+    let mut again = server.connect_at(by_way_of);
+    again.log_in(&jid.to_bare(), Security::Plain);
+    let h = again.resume(jid, id, handled);
+    (again, h)
+}
+
+/// Kills the second node.
+fn kill(server: &Server) {
+    server.silence(1);
+    server.bury(1);
+}
+
+#[test]
+fn a_session_goes_on_with_what_its_client_had_not_acknowledged() {
+    let server = nodes();
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    befriend(&mut romeo, &mut juliet);
+    romeo.all();
+    let id = juliet.enable();
+    let jid = juliet.jid.clone().expect("bound");
+    juliet.send(&say(romeo.full(), "mine"));
+    assert_eq!(romeo.bodies(), ["mine"]);
+    server.advance(WRITTEN_MS);
+    romeo.send(&say(juliet.full(), "one"));
+    romeo.send(&say(juliet.full(), "two"));
+    romeo.pump();
+    // The client has got one of both.
+    assert_eq!(juliet.bodies(), ["one", "two"]);
+    kill(&server);
+    romeo.send(&say(juliet.full(), "three"));
+    romeo.expect_nothing();
+    let (mut juliet, handled) = back(&server, &jid, &id, 0, 1);
+    assert_eq!(handled, 1, "what its old home has handled is not sent again");
+    assert_eq!(juliet.bodies(), ["two", "three"]);
+    juliet.send("<presence><show>away</show></presence>");
+    romeo.expect(&format!("<presence from='{jid}'><show>away</show></presence>"));
+}
+
+#[test]
+fn a_session_without_a_connection_goes_on_and_ends_in_time() {
+    let server = nodes();
+    let (mut romeo, mut juliet) = (at(&server, "romeo", 0, 0, "orchard"), at(&server, "juliet", 2, 2, "balcony"));
+    befriend(&mut romeo, &mut juliet);
+    romeo.all();
+    juliet.enable();
+    let full = juliet.full().to_owned();
+    juliet.vanish();
+    server.advance(60_000);
+    kill(&server);
+    romeo.expect_nothing();
+    server.advance(600_000);
+    romeo.expect(&format!("<presence from='{full}' type='unavailable'/>"));
+}
+
+#[test]
+fn a_client_may_have_got_more_than_the_journal_knows() {
+    let server = nodes();
+    let (mut romeo, mut juliet) = (at(&server, "romeo", 0, 0, "orchard"), at(&server, "juliet", 2, 2, "balcony"));
+    let id = juliet.enable();
+    let jid = juliet.jid.clone().expect("bound");
+    romeo.enable();
+    romeo.send(&say(juliet.full(), "one"));
+    assert_eq!(juliet.bodies(), ["one"]);
+    assert_eq!(told(&server, &mut romeo).as_deref(), Some("1"));
+    server.slow_journals(true);
+    romeo.send(&say(juliet.full(), "two"));
+    assert_eq!(juliet.bodies(), ["two"]);
+    assert_ne!(told(&server, &mut romeo).as_deref(), Some("2"), "nobody but the node that dies has it");
+    kill(&server);
+    let (mut juliet, _) = back(&server, &jid, &id, 0, 2);
+    assert_eq!(juliet.bodies(), [""; 0], "what the client says that it has is not sent again");
+    romeo.send(&say(jid.as_str(), "three"));
+    assert_eq!(juliet.bodies(), ["three"]);
+}
+
+#[test]
+fn a_client_is_told_no_count_that_the_journal_lacks() {
+    let server = nodes();
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    let id = juliet.enable();
+    let jid = juliet.jid.clone().expect("bound");
+    juliet.send(&say(jid.bare_str(), "one"));
+    assert_eq!(told(&server, &mut juliet).as_deref(), Some("1"));
+    server.slow_journals(true);
+    juliet.send("<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>");
+    assert_ne!(told(&server, &mut juliet).as_deref(), Some("2"));
+    server.slow_journals(false);
+    assert_eq!(told(&server, &mut juliet).as_deref(), Some("2"));
+    kill(&server);
+    let (_, handled) = back(&server, &jid, &id, 0, 0);
+    assert_eq!(handled, 2);
+}
+
+#[test]
+fn what_is_said_again_has_the_same_id() {
+    let server = nodes();
+    let (mut romeo, mut juliet) = (at(&server, "romeo", 0, 0, "orchard"), at(&server, "juliet", 2, 2, "balcony"));
+    let id = juliet.enable();
+    let jid = juliet.jid.clone().expect("bound");
+    let ids = |client: &mut Client| -> Vec<String> {
+        let all = client.all();
+        let ids = all.iter().filter_map(|message| message.child("stanza-id", "urn:xmpp:sid:0")?.attr("id"));
+        ids.map(str::to_owned).collect()
+    };
+    server.slow_journals(true);
+    let text = format!("<message type='chat' id='m1' to='{}'><body>once</body></message>", romeo.full());
+    juliet.send(&text);
+    juliet.pump();
+    server.advance(WRITTEN_MS);
+    let first = ids(&mut romeo);
+    assert_eq!(first.len(), 1);
+    kill(&server);
+    let (mut juliet, handled) = back(&server, &jid, &id, 0, 0);
+    assert_eq!(handled, 0, "nobody knows what has come of it");
+    juliet.send(&text);
+    juliet.send(&format!("<message type='chat' id='m2' to='{}'><body>once</body></message>", romeo.full()));
+    juliet.pump();
+    server.advance(WRITTEN_MS);
+    let again = ids(&mut romeo);
+    assert_eq!((again.len(), &again[0]), (2, &first[0]));
+    assert_ne!(again[1], first[0], "another message is another one");
+    for client in [&mut romeo, &mut juliet] {
+        client.send("<iq type='set' id='q'><query xmlns='urn:xmpp:mam:2'/></iq>");
+        client.pump();
+        server.advance(WRITTEN_MS);
+        let all = client.all();
+        let results = all.iter().filter(|found| found.child("result", "urn:xmpp:mam:2").is_some());
+        assert_eq!(results.count(), 2, "{all:?}");
+    }
+}
+
+#[test]
+fn what_no_archive_had_yet_has_the_same_id_again() {
+    let server = nodes();
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    let id = juliet.enable();
+    let jid = juliet.jid.clone().expect("bound");
+    let text = format!("<message type='chat' id='m1' to='{jid}'><body>to myself</body></message>");
+    let ids = |client: &mut Client| -> Vec<String> {
+        let all = client.all();
+        let ids = all.iter().filter_map(|message| message.child("stanza-id", "urn:xmpp:sid:0")?.attr("id"));
+        ids.map(str::to_owned).collect()
+    };
+    juliet.send(&text);
+    let first = ids(&mut juliet);
+    assert_eq!(first.len(), 1);
+    kill(&server);
+    let (mut juliet, handled) = back(&server, &jid, &id, 0, 1);
+    assert_eq!(handled, 0);
+    juliet.send(&text);
+    assert_eq!(ids(&mut juliet), first);
+    server.advance(WRITTEN_MS);
+    juliet.send("<iq type='set' id='q'><query xmlns='urn:xmpp:mam:2'/></iq>");
+    let all = juliet.all();
+    let results = all.iter().filter_map(|found| found.child("result", "urn:xmpp:mam:2")?.attr("id"));
+    assert_eq!(results.collect::<Vec<_>>(), first, "the archive has it once, under that id");
+}
+
+/// Returns a room that is at home on the second node.
+fn room_there(server: &Server) -> String {
+    let rooms = (0..).map(|number| format!("room{number}@conference.example.org"));
+    rooms.into_iter().find(|room| server.home_of(room) >= 2).expect("some room is at home there")
+}
+
+fn enter(client: &mut Client, room: &str, nick: &str) {
+    client.send(&format!("<presence to='{room}/{nick}'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
+    client.all();
+    client.send(&format!(
+        "<iq type='set' id='c' to='{room}'><query xmlns='http://jabber.org/protocol/muc#owner'>\
+         <x xmlns='jabber:x:data' type='submit'/></query></iq>"
+    ));
+    client.all();
+}
+
+#[test]
+fn who_is_in_a_room_of_a_node_that_dies_notices_a_pause() {
+    let server = nodes();
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut mercutio = at(&server, "mercutio", 1, 1, "street");
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    let room = room_there(&server);
+    enter(&mut romeo, &room, "romeo");
+    enter(&mut mercutio, &room, "mercutio");
+    enter(&mut juliet, &room, "juliet");
+    let id = juliet.enable();
+    let jid = juliet.jid.clone().expect("bound");
+    romeo.send(&format!("<message type='groupchat' to='{room}'><subject>balconies</subject></message>"));
+    server.advance(3_000);
+    for client in [&mut romeo, &mut mercutio, &mut juliet] {
+        client.all();
+    }
+    kill(&server);
+    let (mut juliet, _) = back(&server, &jid, &id, 1, 0);
+    juliet.all();
+    server.advance(20_000);
+    romeo.expect_nothing();
+    romeo.send(&format!("<message type='groupchat' to='{room}'><body>still here</body></message>"));
+    for client in [&mut romeo, &mut mercutio, &mut juliet] {
+        assert_eq!(client.bodies(), ["still here"]);
+    }
+    let mut late = at(&server, "benvolio", 0, 1, "hall");
+    late.send(&format!("<presence to='{room}/benvolio'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
+    let got = late.all();
+    let subject = got.iter().find_map(|got| got.child("subject", "jabber:client")).map(|subject| subject.text());
+    assert_eq!(subject.as_deref(), Some("balconies"));
+}
+
+#[test]
+fn what_is_said_again_in_a_room_has_the_same_id() {
+    let server = nodes();
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    let room = room_there(&server);
+    enter(&mut romeo, &room, "romeo");
+    enter(&mut juliet, &room, "juliet");
+    let id = juliet.enable();
+    let jid = juliet.jid.clone().expect("bound");
+    server.advance(3_000);
+    romeo.all();
+    juliet.all();
+    let said = |client: &mut Client| -> Vec<(String, String)> {
+        let all = client.all();
+        let said = all.iter().filter_map(|message| {
+            let id = message.child("stanza-id", "urn:xmpp:sid:0")?.attr("id")?;
+            Some((message.child_text("body", "jabber:client")?, id.to_owned()))
+        });
+        said.collect()
+    };
+    let text = format!("<message type='groupchat' id='g1' to='{room}'><body>hear</body></message>");
+    juliet.send(&text);
+    let first = said(&mut romeo);
+    assert_eq!(first.len(), 1);
+    kill(&server);
+    let (mut juliet, handled) = back(&server, &jid, &id, 0, 1);
+    assert_eq!(handled, 0);
+    juliet.send(&text);
+    assert_eq!(said(&mut romeo), first);
+    server.advance(WRITTEN_MS);
+    let mut late = at(&server, "benvolio", 0, 1, "hall");
+    late.send(&format!("<presence to='{room}/benvolio'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
+    assert_eq!(late.bodies(), ["hear"], "the history has it once");
+}
+
+#[test]
+fn an_occupant_whose_session_has_ended_with_its_node_leaves() {
+    let server = nodes();
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    let room = room_there(&server);
+    enter(&mut romeo, &room, "romeo");
+    enter(&mut juliet, &room, "juliet");
+    server.advance(3_000);
+    romeo.all();
+    kill(&server);
+    romeo.expect_nothing();
+    server.advance(20_000);
+    let got = romeo.all();
+    assert!(got.iter().any(|got| got.attr("type") == Some("unavailable")), "{got:?}");
+}
+
+/// The time within which archives write what they have, and what is theirs is acknowledged.
+const WRITTEN_MS: u64 = 2_000;
