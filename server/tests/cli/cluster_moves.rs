@@ -15,22 +15,24 @@ rookery_needs::needing!("cli.cluster":
 
 /// A client that comes back to its session whenever its connection is lost (XEP-0198), and keeps
 /// books on what it sends and gets.
-struct MovesClient {
-    client: ClusterClient,
-    user: &'static str,
+pub(super) struct MovesClient {
+    pub(super) client: ClusterClient,
+    pub(super) user: &'static str,
     id: String,
     /// Stanzas that have come in this session.
     handled: u32,
     /// Stanzas that were sent and are not acknowledged.
-    unacknowledged: Vec<String>,
+    pub(super) unacknowledged: Vec<String>,
     /// The number of those that are acknowledged.
     acknowledged: u32,
     /// All messages in their order.
-    got: Vec<String>,
+    pub(super) got: Vec<String>,
+    /// Their ids in the archive of the account, or of the room.
+    pub(super) ids: Vec<String>,
     /// Presence from the room.
-    presence: Vec<String>,
-    resumptions: usize,
-    sent: usize,
+    pub(super) presence: Vec<String>,
+    pub(super) resumptions: usize,
+    pub(super) sent: usize,
 }
 
 /// Messages to an account, and to a room, that a client sends one after the other.
@@ -38,7 +40,7 @@ const PER_ROUND: usize = 5;
 const ROOMS: [&str; 3] = ["hall@conference.localhost", "yard@conference.localhost", "attic@conference.localhost"];
 
 impl MovesClient {
-    fn new(user: &'static str, port: u16) -> MovesClient {
+    pub(super) fn new(user: &'static str, port: u16) -> MovesClient {
         let mut client = ClusterClient::log_in(user, port);
         for room in ROOMS {
             client.send(&format!("<presence to='{room}/{user}'><x xmlns='http://jabber.org/protocol/muc'><history maxstanzas='0'/></x></presence>"));
@@ -57,6 +59,7 @@ impl MovesClient {
             unacknowledged: Vec::new(),
             acknowledged: 0,
             got: Vec::new(),
+            ids: Vec::new(),
             presence: Vec::new(),
             resumptions: 0,
             sent: 0,
@@ -64,7 +67,7 @@ impl MovesClient {
     }
 
     /// Takes what came while others entered, and begins to count.
-    fn enable(&mut self) {
+    pub(super) fn enable(&mut self) {
         let until = Instant::now() + Duration::from_millis(500);
         while Instant::now() < until {
             assert!(self.client.exchange(""));
@@ -89,15 +92,15 @@ impl MovesClient {
         let text = format!("{} {}", self.user, self.sent);
         self.sent += 1;
         let all = [
-            format!("<message type='chat' to='{to}'><body>{text}</body></message>"),
-            format!("<message type='groupchat' to='{room}'><body>{text}</body></message>"),
+            format!("<message type='chat' id='c{text}' to='{to}'><body>{text}</body></message>"),
+            format!("<message type='groupchat' id='g{text}' to='{room}'><body>{text}</body></message>"),
         ];
         self.unacknowledged.extend(all.iter().cloned());
         self.client.write(&format!("{}<r xmlns='urn:xmpp:sm:3'/>", all.concat()));
     }
 
     /// Sends something and takes what has come; `false` if the connection is lost.
-    fn exchange(&mut self, text: &str) -> bool {
+    pub(super) fn exchange(&mut self, text: &str) -> bool {
         let is_there = self.client.exchange(text);
         self.take();
         is_there
@@ -133,6 +136,8 @@ impl MovesClient {
             {
                 let room = stanza.contains("type='groupchat'").then(|| between(&stanza, "from='", "/")).flatten();
                 self.got.push(format!("{} {body}", room.unwrap_or("chat")));
+                let id = between(&stanza, "<stanza-id", "/>").and_then(|id| between(id, " id='", "'"));
+                self.ids.push(id.unwrap_or_default().to_owned());
             }
         }
     }
@@ -144,7 +149,7 @@ impl MovesClient {
     }
 
     /// Comes back to the session by way of one of these ports.
-    fn come_back(&mut self, ports: &[u16]) {
+    pub(super) fn come_back(&mut self, ports: &[u16]) {
         let until = Instant::now() + PATIENCE;
         for port in ports.iter().cycle() {
             assert!(Instant::now() < until, "{} is let in again", self.user);
@@ -180,28 +185,33 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
     text.split_once(before)?.1.split_once(after).map(|(found, _)| found)
 }
 
-mod test {
-    use super::*;
-
-    /// Lets everybody write for a while, and come back where that has to be.
-    fn write_while(clients: &mut [MovesClient], ports: &[u16], rounds: &mut usize, mut goes_on: impl FnMut() -> bool) {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let is_last = !goes_on();
-            assert!(Instant::now() < until, "it has not happened in {rounds} rounds");
-            for at in 0..clients.len() {
-                let to = clients[(at + *rounds) % clients.len()].client.jid.clone();
-                clients[at].write(&to, ROOMS[(at + *rounds) % ROOMS.len()]);
-                if !clients[at].exchange("") {
-                    clients[at].come_back(ports);
-                }
-            }
-            *rounds += 1;
-            if is_last {
-                return;
+/// Lets everybody write for a while, and come back where that has to be.
+pub(super) fn write_while(
+    clients: &mut [MovesClient],
+    ports: &[u16],
+    rounds: &mut usize,
+    mut goes_on: impl FnMut() -> bool,
+) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let is_last = !goes_on();
+        assert!(Instant::now() < until, "it has not happened in {rounds} rounds");
+        for at in 0..clients.len() {
+            let to = clients[(at + *rounds) % clients.len()].client.jid.clone();
+            clients[at].write(&to, ROOMS[(at + *rounds) % ROOMS.len()]);
+            if !clients[at].exchange("") {
+                clients[at].come_back(ports);
             }
         }
+        *rounds += 1;
+        if is_last {
+            return;
+        }
     }
+}
+
+mod test {
+    use super::*;
 
     pub fn all_nodes_are_restarted_one_after_the_other() {
         let nodes = ClusterNodes::new(3);
