@@ -9,6 +9,7 @@ mod report;
 mod servers;
 mod services;
 mod stranger;
+mod uploads;
 
 use std::fs;
 use std::io;
@@ -102,6 +103,7 @@ fn look(source: &ConfigSource) -> CheckReport {
             settled(&mut report, source, config);
             servers::ask(&mut report, config);
             logins::ask(&mut report, config);
+            uploads::ask(&mut report, config);
             ports(&mut report, config, &source.folder);
             cluster(&mut report, config);
             devices(&mut report, config);
@@ -125,6 +127,7 @@ fn settled(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfi
     authority(report, config, &source.folder);
     chat_page(report, config, &source.folder);
     logins::look(report, config);
+    uploads::look(report, config);
     proxies::look(report, config);
     servers::look(report, config, &source.folder);
     exposed(report, source, config);
@@ -388,6 +391,7 @@ const STORAGE: &str = "storage";
 const ACME: &str = "authority";
 const CHAT: &str = "chat page";
 const MODULES: &str = "modules";
+const UPLOADS: &str = "uploads";
 const PROXIES: &str = "proxies";
 const OPEN_FILES: &str = "open files";
 

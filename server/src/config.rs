@@ -27,6 +27,7 @@ mod nearest;
 mod ports;
 mod read;
 pub mod size;
+mod uploads;
 mod web;
 
 use std::collections::BTreeMap;
@@ -48,6 +49,7 @@ pub use example::{example, short as short_example};
 pub use federation::{Exception, FederationConfig, FederationRule, OwnFederation};
 pub use limits::ClientLimits;
 pub use login::{DirectoryGroups, DomainLogin};
+pub use uploads::UploadsConfig;
 pub use web::{Acme, WebConfig, WebTls};
 
 /// Everything that an operator can set.
@@ -63,6 +65,8 @@ pub struct ServerConfig {
     pub listen: Listen,
     /// The settings of HTTP.
     pub web: WebConfig,
+    /// The place of uploaded files.
+    pub uploads: UploadsConfig,
     /// Certificates and protocol version.
     pub tls: WebTls,
     /// Certificates from an authority.
@@ -366,6 +370,7 @@ impl ServerConfig {
                 bosh_terms: rookery_stream::bosh::Terms::default(),
                 bosh_compression: false,
             },
+            uploads: UploadsConfig::default(),
             tls: WebTls { files: CertificateFiles::default(), minimum: Oldest::Tls12 },
             acme: Acme {
                 enabled: false,
@@ -486,7 +491,11 @@ impl ServerConfig {
         }
         let dpm = &mut self.dpm;
         let of_dpm = [&mut dpm.database, &mut dpm.keytab, &mut dpm.roles, &mut dpm.audit];
-        for path in [&mut self.acme.trusted].into_iter().chain(of_dpm).flatten() {
+        for path in [&mut self.acme.trusted, &mut self.uploads.secret_file, &mut self.uploads.trusted]
+            .into_iter()
+            .chain(of_dpm)
+            .flatten()
+        {
             *path = base.join(&*path);
         }
     }

@@ -15,6 +15,7 @@
 //! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`], [`listener`], [`sockets`] and
 //!   [`open_files`] are the things that a server needs from its machine;
 //!   [`abort`] gives a start that was aborted its exit code.
+//! - [`uploads`] is where files of users are.
 //! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
 //! - [`cluster`] makes the process a node, and shows nodes.
 //! - [`clock`] writes dates for people, [`logging`] the log; [`completions`] is for shells and
@@ -75,6 +76,7 @@ mod supervisor;
 mod token;
 mod top;
 mod trace;
+mod uploads;
 mod user;
 mod watch;
 mod welcome;

@@ -273,7 +273,7 @@ fn start_web(
     let (folder, stores) = (&start.loaded.source.folder, &start.database.stores);
     let reach = rookery_web::Reach {
         door,
-        files: rookery_web::upload::UploadFiles::new(folder.uploads(), stores.slots.clone()),
+        files: crate::uploads::files(&start.loaded.config, folder, stores.slots.clone())?,
         challenges,
         chat: rookery_web::chat::ChatFiles::new(folder.path()),
         stores: stores.clone(),

@@ -216,7 +216,7 @@ fn remove(jid: &Jid, config: &ServerConfig, folder: &Folder, database: &OpenedDa
         return Err(no_account(jid));
     }
     if folder.running().is_none() {
-        let files = rookery_web::upload::UploadFiles::new(folder.uploads(), stores.slots.clone());
+        let files = crate::uploads::files(config, folder, stores.slots.clone())?;
         files
             .clear()
             .map_err(|error| CommandFailure::Failed(format!("the files of {jid} are still there: {error}")))?;

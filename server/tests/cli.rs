@@ -46,6 +46,7 @@ mod cli {
     pub mod token;
     pub mod top;
     pub mod trace;
+    pub mod uploads;
     pub mod user;
     pub mod wrong;
 }

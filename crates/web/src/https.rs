@@ -18,6 +18,7 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -57,14 +58,41 @@ where
         return Err("it is not https:".into());
     }
     let authority = url.authority().ok_or("it names no host")?;
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-    let socket = TcpStream::connect((host.as_str(), authority.port_u16().unwrap_or(443))).await?;
-    let stream = tls.connect(ServerName::try_from(host)?, socket).await?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let mut sender = open(&tls, &url).await?;
     request.headers_mut().insert(HOST, HeaderValue::from_str(authority.as_str())?);
     *request.uri_mut() = Uri::from(url.path_and_query().cloned().ok_or("it names no path")?);
-    // It ends when `sender` is dropped; if it breaks before that, the answer says so.
-    tokio::spawn(async move { drop(connection.await) });
     let (parts, body) = sender.send_request(request).await?.into_parts();
     Ok((parts, Limited::new(body, most_bytes).collect().await?.to_bytes()))
+}
+
+/// Opens a connection to the host of an address, encrypted unless that says `http:`. The time is
+/// the caller's to bound.
+pub(crate) async fn open<B>(tls: &TlsConnector, url: &Uri) -> Result<http1::SendRequest<B>, HttpsFailed>
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<HttpsFailed>,
+{
+    let authority = url.authority().ok_or("it names no host")?;
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+    let is_plain = url.scheme() == Some(&Scheme::HTTP);
+    let port = authority.port_u16().unwrap_or(if is_plain { 80 } else { 443 });
+    let socket = TcpStream::connect((host.as_str(), port)).await?;
+    match is_plain {
+        true => over(socket).await,
+        false => over(tls.connect(ServerName::try_from(host)?, socket).await?).await,
+    }
+}
+
+async fn over<S, B>(stream: S) -> Result<http1::SendRequest<B>, HttpsFailed>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<HttpsFailed>,
+{
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // It ends when `sender` is dropped; if it breaks before that, the answer says so.
+    tokio::spawn(async move { drop(connection.await) });
+    Ok(sender)
 }

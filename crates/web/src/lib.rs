@@ -26,7 +26,7 @@
 //! who may come to what is for operators, [`site`] whose pages may send requests, `ask` puts
 //! questions to the shards, `form` reads what requests say, `coding` compresses answers. `reply`
 //! and `body` are answers, [`range`] the part of a file that is asked for; `storage` keeps uploaded
-//! files. [`health`] is how much room the disk has, `machine` what the process takes. [`samples`]
+//! files, [`bucket`] is one elsewhere. [`health`] is how much room the disk has, `machine` what the process takes. [`samples`]
 //! are what the graphs of the admin page are drawn from, [`history`] their past; [`bounds`] is what
 //! strangers can take of all that. [`comparison`] is what differs between the server and its
 //! configuration, [`records`] what DNS says of its domains, `doctor` what is wrong with the server;
@@ -42,6 +42,7 @@ mod ask;
 mod body;
 pub mod bosh;
 pub mod bounds;
+pub mod bucket;
 pub mod chat;
 mod client;
 mod coding;

@@ -26,6 +26,8 @@ pub struct MachineReadings {
     pub reports: Vec<(String, u64)>,
     /// The certificates.
     pub certificates: Vec<ServedCertificate>,
+    /// The failures of the bucket of uploads since the start.
+    pub bucket_failures: u64,
 }
 
 /// Readings of a process, as those of every other that Prometheus watches.

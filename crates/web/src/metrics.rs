@@ -61,6 +61,7 @@ pub(crate) async fn answer(shared: Arc<WebShared>) -> Response<Body> {
             accounts,
             reports,
             certificates: asked.settings().certificates.clone(),
+            bucket_failures: asked.files.failures().map_or(0, |(failures, _)| failures),
         };
         (asked.door.census(), machine)
     };
@@ -161,6 +162,8 @@ fn kept(page: &mut MetricPage, machine: &MachineReadings) {
     for (what, bytes) in &machine.files {
         page.line(name, &format!("{{of=\"{what}\"}}"), bytes);
     }
+    let help = "Requests to the bucket of uploads that it has refused or not answered.";
+    page.one("rookery_bucket_failures_total", COUNTER, help, "", machine.bucket_failures);
     let name = "rookery_accounts";
     page.head(name, GAUGE, "Accounts by domain.");
     for (domain, count) in &machine.accounts {
@@ -554,6 +557,7 @@ mod tests {
             accounts: vec![("example.org".to_owned(), 1)],
             reports: vec![("example.org".to_owned(), 0)],
             certificates: vec![crate::ServedCertificate { file: "a.pem".into(), names, not_after: 1 }],
+            bucket_failures: 0,
         };
         let mut seen = SourceSeen { name: "ldap", ..SourceSeen::default() };
         seen.seconds.record(1000);

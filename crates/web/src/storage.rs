@@ -1,5 +1,4 @@
-//! Storage for the bytes of uploaded files: a folder today, anything else that implements
-//! [`Storage`] later.
+//! Storage for the bytes of uploaded files: a folder, or anything else that implements [`Storage`].
 //!
 //! Files are named by the tokens of their slots. What a storage must do: a file that was ended is
 //! there whole, also after a crash; one that was not is never given out, and is removed by the
@@ -19,14 +18,28 @@ pub(crate) type StorageDoing<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>>
 
 /// Keeps files.
 pub(crate) trait Storage: Send + Sync {
-    /// Begins a file; what there was of that name is gone.
-    fn begin(&self, token: &str) -> StorageDoing<'static, Box<dyn Growing>>;
+    /// Begins a file of so many bytes; what there was of that name is gone.
+    fn begin(&self, token: &str, size: u64) -> StorageDoing<'static, Box<dyn Growing>>;
 
     /// Returns `len` bytes of a file, from `start` on; `None` if there is no such file.
     fn read(&self, token: &str, start: u64, len: u64) -> StorageDoing<'static, Option<Body>>;
 
     /// Removes a file, if there is one.
     fn remove(&self, token: &str) -> StorageDoing<'static, ()>;
+
+    /// Returns an address to which a client that wants a file is sent; `None` if it gets the file
+    /// here. Who gives it out has to say the same of the file as is said here.
+    fn address(&self, _token: &str, _shown: Shown<'_>) -> Option<String> {
+        None
+    }
+}
+
+/// The headers that say of a file what it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shown<'a> {
+    pub content_type: &'a str,
+    pub disposition: &'a str,
+    pub cache_control: &'a str,
 }
 
 /// A file that is being written.
@@ -59,7 +72,7 @@ impl StorageFolder {
 }
 
 impl Storage for StorageFolder {
-    fn begin(&self, token: &str) -> StorageDoing<'static, Box<dyn Growing>> {
+    fn begin(&self, token: &str, _size: u64) -> StorageDoing<'static, Box<dyn Growing>> {
         let path = self.path(token);
         off_this_thread(move || {
             let file: Box<dyn Growing> = Box::new(GrowingFile(Some(create(&path)?)));
@@ -136,7 +149,7 @@ mod tests {
         let folder = StorageFolder::new(place.path().join("files"));
         let token = "aB3-_aB3-_aB3-_aB3-_";
         assert!(folder.read(token, 0, 1).await.unwrap().is_none());
-        let mut growing = folder.begin(token).await.unwrap();
+        let mut growing = folder.begin(token, 9).await.unwrap();
         growing.append(b"begin".to_vec()).await.unwrap();
         growing.append(b"ning".to_vec()).await.unwrap();
         growing.end().await.unwrap();

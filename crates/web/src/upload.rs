@@ -28,16 +28,19 @@ use rookery_store::{Slot, SlotStage, Slots};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
+use crate::bucket::Bucket;
 use crate::range::{self, ByteRange};
 use crate::reply::{Body, text};
 pub use crate::storage::place;
-use crate::storage::{Growing, Storage, StorageFolder};
+use crate::storage::{Growing, Shown, Storage, StorageFolder};
 
 /// The storage of files, and the slots that say who owns them.
 #[derive(Clone)]
 pub struct UploadFiles {
     storage: Arc<dyn Storage>,
     slots: Arc<dyn Slots>,
+    /// The bucket, if the storage is one.
+    bucket: Option<Bucket>,
 }
 
 impl std::fmt::Debug for UploadFiles {
@@ -49,7 +52,18 @@ impl std::fmt::Debug for UploadFiles {
 impl UploadFiles {
     /// Returns files in a folder, which is made when the first one comes.
     pub fn new(folder: PathBuf, slots: Arc<dyn Slots>) -> Self {
-        Self { storage: Arc::new(StorageFolder::new(folder)), slots }
+        Self { storage: Arc::new(StorageFolder::new(folder)), slots, bucket: None }
+    }
+
+    /// Returns files in a bucket.
+    pub fn in_bucket(bucket: Bucket, slots: Arc<dyn Slots>) -> Self {
+        Self { storage: Arc::new(bucket.clone()), slots, bucket: Some(bucket) }
+    }
+
+    /// Returns how many requests a bucket has refused or not answered since the start, and when the
+    /// last one was, milliseconds since 1970; `None` without a bucket.
+    pub(crate) fn failures(&self) -> Option<(u64, u64)> {
+        self.bucket.as_ref().map(Bucket::failures)
     }
 
     /// Removes all files that have expired or whose owners are no more, where no server does it. It
@@ -59,7 +73,7 @@ impl UploadFiles {
     ///
     /// The error of the system or the store.
     pub fn clear(&self) -> io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             while self.sweep().await > 0 {}
             match self.slots.expired(now_ms(), 1).await {
@@ -127,7 +141,7 @@ impl UploadFiles {
         }
         // Whatever becomes of the connection, and with it of this future: the slot is let go.
         let mut filling = Filling { files: self.clone(), token: Some(slot.token.clone()), until: slot.expires_ms };
-        write(request.body_mut(), self.storage.begin(&slot.token).await?, slot.size).await?;
+        write(request.body_mut(), self.storage.begin(&slot.token, slot.size).await?, slot.size).await?;
         let now = now_ms();
         let until = now.saturating_add(slot.keep_ms);
         let filled = self.slots.advance(&slot.token, SlotStage::Filling, SlotStage::Filled, now, until).await;
@@ -143,6 +157,11 @@ impl UploadFiles {
         if slot.stage != SlotStage::Filled {
             return Err(told(StatusCode::NOT_FOUND, "there is no such file"));
         }
+        if request.method() == Method::GET
+            && let Some(elsewhere) = self.elsewhere(slot)
+        {
+            return Ok(elsewhere);
+        }
         let wanted = range::wanted(request.headers(), slot.size);
         let ByteRange { status, start, len } = wanted;
         let mut response = Response::new(Body::default());
@@ -153,6 +172,18 @@ impl UploadFiles {
         *response.status_mut() = status;
         describe(response.headers_mut(), slot, &wanted);
         Ok(response)
+    }
+
+    /// Sends a client to where the storage gives the file out, if it does.
+    fn elsewhere(&self, slot: &Slot) -> Option<Response<Body>> {
+        let (content_type, disposition) = (given_type_of(slot), disposition(slot));
+        let shown = Shown { content_type, disposition: &disposition, cache_control: CACHED };
+        let address = HeaderValue::from_str(&self.storage.address(&slot.token, shown)?).ok()?;
+        let mut response = text(StatusCode::TEMPORARY_REDIRECT, "the file is elsewhere");
+        response.headers_mut().insert(header::LOCATION, address);
+        // The address is good for an hour.
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        Some(response)
     }
 
     /// Removes what has expired: up to [`SWEEP`] files; how many that were.
@@ -314,21 +345,28 @@ fn given_type(kind: &str) -> &str {
     if is_harmless { kind } else { UNKNOWN_TYPE }
 }
 
+fn given_type_of(slot: &Slot) -> &str {
+    given_type(slot.content_type.as_deref().unwrap_or(UNKNOWN_TYPE))
+}
+
+/// Says whether a file is shown or downloaded, and its name (RFC 6266).
+fn disposition(slot: &Slot) -> String {
+    let is_shown = SHOWN.iter().any(|shown| given_type_of(slot).eq_ignore_ascii_case(shown));
+    let disposition = if is_shown { "inline" } else { "attachment" };
+    format!("{disposition}; filename*=UTF-8''{}", rookery_modules::upload::encoded(&slot.name))
+}
+
 /// Adds the headers that describe a file that is given out.
 fn describe(headers: &mut HeaderMap, slot: &Slot, wanted: &ByteRange) {
-    let kind = given_type(slot.content_type.as_deref().unwrap_or(UNKNOWN_TYPE));
-    let is_shown = SHOWN.iter().any(|shown| kind.eq_ignore_ascii_case(shown));
-    let disposition = if is_shown { "inline" } else { "attachment" };
     let mut insert = |name: header::HeaderName, value: &str| {
         if let Ok(value) = HeaderValue::from_str(value) {
             headers.insert(name, value);
         }
     };
-    insert(header::CONTENT_TYPE, kind);
-    let name = rookery_modules::upload::encoded(&slot.name);
-    insert(header::CONTENT_DISPOSITION, &format!("{disposition}; filename*=UTF-8''{name}"));
+    insert(header::CONTENT_TYPE, given_type_of(slot));
+    insert(header::CONTENT_DISPOSITION, &disposition(slot));
     insert(header::ACCEPT_RANGES, "bytes");
-    insert(header::CACHE_CONTROL, "private, max-age=86400, immutable");
+    insert(header::CACHE_CONTROL, CACHED);
     insert(header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox; frame-ancestors 'none'");
     insert(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     insert(header::REFERRER_POLICY, "no-referrer");
@@ -378,6 +416,8 @@ const SHOWN: [&str; 12] = [
     "video/webm",
     "video/ogg",
 ];
+/// The time for which a file may be kept by who got it: it never changes.
+const CACHED: &str = "private, max-age=86400, immutable";
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 /// Bytes that are written at a time.
 const RUN: usize = 256 * 1024;
@@ -467,7 +507,7 @@ mod tests {
         let (old, new) = ("old-old-old-old-old-", "new-new-new-new-new-");
         for (token, expires_ms) in [(old, 1), (new, u64::MAX >> 1)] {
             let (token, owner, name) = (token.to_owned(), owner.clone(), "a.png".to_owned());
-            let mut file = files.storage.begin(&token).await.unwrap();
+            let mut file = files.storage.begin(&token, 7).await.unwrap();
             file.append(b"picture".to_vec()).await.unwrap();
             file.end().await.unwrap();
             let (size, content_type, keep_ms, stage) = (7, None, 1, SlotStage::Filled);

@@ -153,6 +153,7 @@ texts! {
     archive_lacks,
     reports_wait,
     logins_fail,
+    bucket_fails,
     restart_needed,
     // Users, and one of them.
     users_of,

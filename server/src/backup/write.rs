@@ -50,7 +50,10 @@ fn make(source: &ConfigSource, config: &ServerConfig, work: &BackupWork) -> Resu
     let about = toml::to_string(&about).map_err(|error| CommandFailure::Failed(error.to_string()))?;
     archive.bytes(ABOUT, about.as_bytes()).map_err(|error| CommandFailure::file(&work.path, &error))?;
     add(&mut archive, DATABASE, &work.database())?;
-    let (uploads, gone) = uploads(&mut archive, &source.folder, &work.database())?;
+    let (uploads, gone) = match config.uploads.bucket {
+        Some(_) => (0, 0),
+        None => uploads(&mut archive, &source.folder, &work.database())?,
+    };
     for (name, path) in files(&source.folder, work)? {
         // What is gone by now was not meant to stay.
         add_if_there(&mut archive, &format!("{DATA}{name}"), &path)?;
@@ -66,7 +69,13 @@ fn make(source: &ConfigSource, config: &ServerConfig, work: &BackupWork) -> Resu
         0 => String::new(),
         gone => format!("; {gone} uploads were removed meanwhile and are not in it"),
     };
-    Ok(format!("{rows} rows, {uploads} uploads, {read} files in {bytes} bytes, written and read again{gone}\n"))
+    let elsewhere = match &config.uploads.bucket {
+        Some(bucket) => format!("uploads are in {bucket} and not in this backup: have the storage keep copies\n"),
+        None => String::new(),
+    };
+    Ok(format!(
+        "{rows} rows, {uploads} uploads, {read} files in {bytes} bytes, written and read again{gone}\n{elsewhere}"
+    ))
 }
 
 /// Writes the database as of now to a file of SQLite, and looks it over. Returns the number of
@@ -156,7 +165,14 @@ fn outside(source: &ConfigSource, config: &ServerConfig) -> Vec<(OutsideFile, Pa
     let inside = source.folder.path().canonicalize().unwrap_or_else(|_| source.folder.path().to_owned());
     let of_domains = config.domains.iter().map(|domain| &domain.files);
     let named = of_domains.chain([&config.tls.files]).flat_map(|files| [&files.certificate, &files.key]);
-    let named = named.chain([&config.acme.trusted, &config.dpm.database, &config.dpm.keytab, &config.dpm.roles]);
+    let named = named.chain([
+        &config.uploads.secret_file,
+        &config.uploads.trusted,
+        &config.acme.trusted,
+        &config.dpm.database,
+        &config.dpm.keytab,
+        &config.dpm.roles,
+    ]);
     let mut found: Vec<(OutsideFile, PathBuf)> = Vec::new();
     for path in [&source.config].into_iter().chain(named).flatten() {
         // The server may well start without some of these.

@@ -19,6 +19,7 @@ mod instruments;
 mod limits;
 mod login;
 mod store;
+mod uploads;
 mod web;
 
 pub use component::{ABOUT as COMPONENTS, COMPONENT_KEYS};
@@ -49,10 +50,11 @@ pub enum ShownValue {
 }
 
 /// The tables with what they are about, in the order of the example.
-pub const TABLES: [(&str, &str); 13] = [
+pub const TABLES: [(&str, &str); 14] = [
     ("", "The server as a whole."),
     ("listen", "Where clients connect. A change needs a restart."),
     ("web", "The services over HTTP: WebSocket and BOSH for browsers and their discovery, health and metrics."),
+    ("uploads", "The files that users share (see [modules.upload]). A change needs a restart."),
     ("tls", "Encryption, for the domains that have no certificate of their own."),
     (
         "tls.acme",
@@ -73,6 +75,7 @@ pub const TABLES: [(&str, &str); 13] = [
 pub fn all() -> impl Iterator<Item = &'static ConfigKey> + Clone {
     KEYS.iter()
         .chain(web::KEYS)
+        .chain(uploads::KEYS)
         .chain(store::KEYS)
         .chain(cluster::KEYS)
         .chain(federation::KEYS)

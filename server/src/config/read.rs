@@ -277,6 +277,11 @@ impl ConfigReader<'_> {
     fn together(&mut self, entries: &ConfigEntries<'_>) {
         let section = |name| child(entries, name).map(|value| (value.span(), table_entries(value))).unwrap_or_default();
         let (_, tls) = section("tls");
+        let (_, uploads) = section("uploads");
+        if self.config.uploads.bucket.is_some() && self.config.uploads.access_key.is_none() {
+            let at = place(&uploads, &["bucket"]);
+            self.wrongs.push(WrongValue::new(at, "it needs an `access_key` beside it").of("uploads.bucket"));
+        }
         let acme = child(&tls, "acme").map(table_entries).unwrap_or_default();
         let files = self.config.tls.files.clone();
         self.pair(&files, "tls", &tls);

@@ -12,9 +12,9 @@
 //! such servers; `postgres` and `mariadb` are databases of the test's own, which `guard` ends with
 //! the test and to which `clock` tells another time, `pair` is two of which one takes over from the
 //! other, `proxy` is a way to them that can be disturbed, and `impostor` stands in their place.
-//! `site` answers requests of HTTP, and `slapd` is a
-//! directory.
+//! `site` answers requests of HTTP, `bucket` keeps files as S3 does, and `slapd` is a directory.
 
+mod bucket;
 mod clock;
 mod debian;
 mod guard;
@@ -30,6 +30,7 @@ mod site;
 mod skip;
 mod slapd;
 
+pub use bucket::FakeBucket;
 pub use debian::{library, programs, unpacked};
 pub use guard::{family, signal};
 pub use mariadb::Mariadb;

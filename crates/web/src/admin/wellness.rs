@@ -27,6 +27,7 @@ pub fn strip(visit: &Visit, census: &ShardCensus, space: Option<Space>) -> Html 
     if is_of_server {
         found.extend(space.map(finding::disk));
         found.push(finding::refusals(census));
+        found.extend(finding::bucket(visit.shared.files.failures(), now));
         found.extend(settings.restart.iter().map(finding::restart));
     }
     let logins = visit.shared.logins.recent(&visit.domains, usize::MAX);
@@ -76,6 +77,7 @@ fn said(language: Language, finding: &DoctorFinding) -> String {
         Some(DoctorFact::Missing(count)) => language.count(words.archive_lacks, *count),
         Some(DoctorFact::Reports(count)) => language.count(words.reports_wait, *count),
         Some(DoctorFact::Guesses(all, most, worst)) => filled(words.logins_fail, &[all, most, worst]),
+        Some(DoctorFact::Bucket(count)) => language.count(words.bucket_fails, *count),
         Some(DoctorFact::Restart(changed)) => filled(words.restart_needed, &[&changed.0]),
     }
 }

@@ -49,6 +49,8 @@ pub(crate) struct DoctorFacts {
     /// The addresses of the logins that failed within the last hour.
     pub failed_logins: Vec<IpAddr>,
     pub reports: usize,
+    /// The failures of the bucket of uploads, and the time of the last, if there is one.
+    pub bucket: Option<(u64, u64)>,
     /// The changes that wait for a restart.
     pub restart: Vec<ChangedKey>,
 }
@@ -127,6 +129,7 @@ pub(crate) async fn gather(shared: &Arc<WebShared>) -> Outcome<DoctorFacts> {
         slow: slow().newest().into_iter().filter(|event| event.unix_ms >= since).collect(),
         failed_logins: failed.map(|login| login.address).collect(),
         reports: waiting,
+        bucket: shared.files.failures(),
         restart: settings.restart.clone(),
     })
 }

@@ -45,6 +45,8 @@ pub(crate) enum DoctorFact {
     Reports(u64),
     /// So many logins failed; the most of them, and from where.
     Guesses(u64, u64, IpAddr),
+    /// The bucket of uploads has failed so many times since the start, and just now.
+    Bucket(u64),
     /// A change waits for a restart.
     Restart(ChangedKey),
 }
@@ -174,6 +176,22 @@ pub(crate) fn guesses(addresses: impl Iterator<Item = IpAddr>) -> DoctorFinding 
     }
 }
 
+/// Judges the bucket of uploads, if there is one, by its failures since the start and the time of
+/// the last.
+pub(crate) fn bucket(failures: Option<(u64, u64)>, now_ms: u64) -> Option<DoctorFinding> {
+    let (count, last_ms) = failures?;
+    if count == 0 || last_ms.saturating_add(HOUR_MS) < now_ms {
+        return Some(DoctorFinding::fine(
+            UPLOADS,
+            "The bucket of uploads has failed nobody within the last hour.".into(),
+        ));
+    }
+    let what = format!("The bucket of uploads has failed within the last hour, and {count} times since the start.");
+    let why = "Users can't share files meanwhile, or don't get what others have shared.";
+    let remedy = "The log of the process says why.";
+    Some(DoctorFinding::wrong(Grade::Urgent, UPLOADS, what, why, remedy).of(DoctorFact::Bucket(count)))
+}
+
 /// Returns what waits for a restart.
 pub(crate) fn restart(changed: &ChangedKey) -> DoctorFinding {
     let why = "The server goes by the old value until then.";
@@ -186,6 +204,7 @@ pub(crate) const STORE: &str = "store";
 const CERTIFICATE: &str = "certificate";
 const ABUSE: &str = "abuse";
 const LOGINS: &str = "logins";
+const UPLOADS: &str = "uploads";
 pub(crate) const HOUR_MS: u64 = 3_600_000;
 /// Days before the end of a certificate.
 const WARN_DAYS: u64 = 14;
@@ -223,6 +242,15 @@ mod tests {
             found.what.starts_with("50 logins failed") && found.what.contains("40 of them from 192.0.2.2"),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn a_bucket_that_failed_lately_is_told() {
+        assert_eq!(bucket(None, 0), None, "there is none");
+        let grade = |failures| bucket(Some(failures), 2 * HOUR_MS).map(|found| found.grade);
+        assert_eq!(grade((0, 0)), Some(Grade::Fine));
+        assert_eq!(grade((3, HOUR_MS / 2)), Some(Grade::Fine), "long ago");
+        assert_eq!(grade((3, HOUR_MS)), Some(Grade::Urgent));
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub(crate) fn all(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     findings.push(senders(facts));
     findings.push(finding::guesses(facts.failed_logins.iter().copied()));
     findings.push(finding::abuse(facts.reports));
+    findings.extend(finding::bucket(facts.bucket, facts.now_ms));
     findings.extend(facts.restart.iter().map(finding::restart));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
     findings

@@ -115,6 +115,8 @@ pub const ENGLISH: AdminWords = AdminWords {
              refused {} times since the start. The log of the process says why.",
     archive_lacks: "{} message is missing in archives since the start. The log of the process says why.|{} messages are \
              missing in archives since the start. The log of the process says why.",
+    bucket_fails: "The storage of shared files fails, {} time since the start. The log of the process says why.|The storage of \
+             shared files fails, {} times since the start. The log of the process says why.",
     reports_wait: "{} report of abuse waits for you. The tab Reports has what was said.|{} reports of abuse wait for you. \
              The tab Reports has what was said.",
     logins_fail: "{} logins failed within the last hour, {} of them from {}. The tab Log has them; guesses are slowed down \

@@ -116,6 +116,8 @@ pub const FRENCH: AdminWords = AdminWords {
              de données a refusé {} fois depuis le démarrage. Le journal du processus dit pourquoi.",
     archive_lacks: "{} message manque aux archives depuis le démarrage. Le journal du processus dit pourquoi.|{} messages \
              manquent aux archives depuis le démarrage. Le journal du processus dit pourquoi.",
+    bucket_fails: "Le stockage des fichiers partagés échoue, {} fois depuis le démarrage. Le journal du processus dit pourquoi.|Le \
+             stockage des fichiers partagés échoue, {} fois depuis le démarrage. Le journal du processus dit pourquoi.",
     reports_wait: "{} signalement d’abus vous attend. L’onglet Signalements dit de quoi il s’agit.|{} signalements d’abus \
              vous attendent. L’onglet Signalements dit de quoi il s’agit.",
     logins_fail: "{} connexions ont échoué dans la dernière heure, dont {} depuis {}. L’onglet Journal les montre ; les \

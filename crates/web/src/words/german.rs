@@ -116,6 +116,8 @@ pub const GERMAN: AdminWords = AdminWords {
              Datenbank hat seit dem Start {} Mal abgelehnt. Das Protokoll des Prozesses sagt, warum.",
     archive_lacks: "{} Nachricht fehlt seit dem Start in Archiven. Das Protokoll des Prozesses sagt, warum.|{} Nachrichten \
              fehlen seit dem Start in Archiven. Das Protokoll des Prozesses sagt, warum.",
+    bucket_fails: "Der Speicher für geteilte Dateien versagt, {} Mal seit dem Start. Das Protokoll des Prozesses sagt, warum.|Der \
+             Speicher für geteilte Dateien versagt, {} Mal seit dem Start. Das Protokoll des Prozesses sagt, warum.",
     reports_wait: "{} Meldung von Missbrauch wartet auf dich. Unter Meldungen steht, was gesagt wurde.|{} Meldungen von \
              Missbrauch warten auf dich. Unter Meldungen steht, was gesagt wurde.",
     logins_fail: "{} Anmeldungen misslangen in der letzten Stunde, davon {} von {}. Unter Protokoll stehen sie; wer rät, \

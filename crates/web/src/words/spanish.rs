@@ -116,6 +116,8 @@ pub const SPANISH: AdminWords = AdminWords {
              datos ha rechazado {} veces desde el inicio. El registro del proceso dice por qué.",
     archive_lacks: "Falta {} mensaje en los archivos desde el inicio. El registro del proceso dice por qué.|Faltan {} \
              mensajes en los archivos desde el inicio. El registro del proceso dice por qué.",
+    bucket_fails: "El almacenamiento de archivos compartidos falla, {} vez desde el inicio. El registro del proceso dice por \
+             qué.|El almacenamiento de archivos compartidos falla, {} veces desde el inicio. El registro del proceso dice por qué.",
     reports_wait: "{} denuncia de abuso te espera. La pestaña Denuncias tiene lo que se dijo.|{} denuncias de abuso te \
              esperan. La pestaña Denuncias tiene lo que se dijo.",
     logins_fail: "{} entradas fallaron en la última hora, {} de ellas desde {}. La pestaña Registro las tiene; a quien \

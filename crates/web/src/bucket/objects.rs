@@ -1,0 +1,164 @@
+//! Objects of a bucket on their way: one that is being written, and one that is being read.
+//!
+//! An object is there as a whole or not at all: its length is said first, and a body that ends
+//! before that ends the connection, upon which the storage throws away what it has.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, Sleep, sleep, timeout};
+
+use crate::body::ComingBytes;
+use crate::storage::{Growing, StorageDoing};
+
+/// The body of a request that writes an object: bytes as they come, as many as were said.
+#[derive(Debug)]
+pub(super) struct ObjectBody {
+    come: mpsc::Receiver<Bytes>,
+    left: u64,
+}
+
+impl ObjectBody {
+    /// Returns the way into a body of so many bytes, and the body.
+    pub fn of(bytes: u64) -> (mpsc::Sender<Bytes>, Self) {
+        let (sender, come) = mpsc::channel(1);
+        (sender, Self { come, left: bytes })
+    }
+
+    /// Returns a body that is empty.
+    pub fn empty() -> Self {
+        Self::of(0).1
+    }
+}
+
+impl HttpBody for ObjectBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        Poll::Ready(Some(match ready!(self.come.poll_recv(context)) {
+            Some(bytes) if bytes.len() as u64 <= self.left => {
+                self.left -= bytes.len() as u64;
+                Ok(Frame::data(bytes))
+            }
+            Some(_) => Err(io::Error::other("there is more than was said")),
+            None => Err(io::Error::other("the upload broke off")),
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+/// An object that is being written.
+pub(super) struct GrowingObject {
+    sender: Option<mpsc::Sender<Bytes>>,
+    /// Whether the storage has taken it.
+    taken: JoinHandle<io::Result<()>>,
+}
+
+impl GrowingObject {
+    pub fn new(sender: mpsc::Sender<Bytes>, taken: JoinHandle<io::Result<()>>) -> Self {
+        Self { sender: Some(sender), taken }
+    }
+
+    /// Returns the outcome, for which the storage has a while.
+    async fn outcome(&mut self) -> io::Result<()> {
+        let taken = timeout(PATIENCE, &mut self.taken).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
+        taken.map_err(io::Error::other)?
+    }
+}
+
+impl Growing for GrowingObject {
+    fn append(&mut self, bytes: Vec<u8>) -> StorageDoing<'_, ()> {
+        Box::pin(async move {
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            let Some(sender) = &self.sender else { return Err(io::ErrorKind::BrokenPipe.into()) };
+            match timeout(PATIENCE, sender.send(bytes.into())).await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(_)) => {
+                    self.sender = None;
+                    // It has answered before it had everything, and says why.
+                    self.outcome().await.and(Err(io::ErrorKind::BrokenPipe.into()))
+                }
+                Err(_) => Err(io::ErrorKind::TimedOut.into()),
+            }
+        })
+    }
+
+    fn end(mut self: Box<Self>) -> StorageDoing<'static, ()> {
+        Box::pin(async move {
+            self.sender = None;
+            self.outcome().await
+        })
+    }
+}
+
+impl Drop for GrowingObject {
+    /// A request that nobody awaits any more is not to hold its connection.
+    fn drop(&mut self) {
+        self.taken.abort();
+    }
+}
+
+/// The bytes of an object as they come.
+pub(super) struct ObjectBytes {
+    body: Incoming,
+    left: u64,
+    silence: Pin<Box<Sleep>>,
+}
+
+impl ObjectBytes {
+    /// Returns so many bytes of a body.
+    pub fn new(body: Incoming, bytes: u64) -> Self {
+        Self { body, left: bytes, silence: Box::pin(sleep(PATIENCE)) }
+    }
+}
+
+impl fmt::Debug for ObjectBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectBytes").field("left", &self.left).finish_non_exhaustive()
+    }
+}
+
+impl ComingBytes for ObjectBytes {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
+            return self.silence.as_mut().poll(context).map(|()| Some(Err(io::ErrorKind::TimedOut.into())));
+        };
+        self.silence.as_mut().reset(Instant::now() + PATIENCE);
+        Poll::Ready(match frame {
+            Some(Ok(frame)) => {
+                let bytes = frame.into_data().unwrap_or_default();
+                let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
+                self.left -= most as u64;
+                Some(Ok(bytes.slice(..most)))
+            }
+            Some(Err(error)) => Some(Err(io::Error::other(error))),
+            None => Some(Err(io::ErrorKind::UnexpectedEof.into())),
+        })
+    }
+}
+
+/// The time for which a storage may be silent.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);

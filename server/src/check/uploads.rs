@@ -1,0 +1,31 @@
+//! Checks of the bucket that has the files of users.
+
+use super::{CheckReport, UPLOADS};
+use crate::config::ServerConfig;
+use crate::uploads;
+
+/// Looks at what is said of the bucket.
+pub(super) fn look(report: &mut CheckReport, config: &ServerConfig) {
+    if let Err(error) = uploads::bucket(config) {
+        report.fault(UPLOADS, error.to_string());
+    }
+    if let Some(address) = config.uploads.bucket.as_deref().filter(|address| is_open(address)) {
+        report.warn(UPLOADS, format!("files go to {address} in the clear; give it an address with https:"));
+    }
+}
+
+/// Puts a file into the bucket, and takes it out again.
+pub(super) fn ask(report: &mut CheckReport, config: &ServerConfig) {
+    // `look` tells what is wrong with files.
+    let (Some(address), Ok(Some(bucket))) = (&config.uploads.bucket, uploads::bucket(config)) else { return };
+    match bucket.probe() {
+        Ok(()) => report.note(UPLOADS, format!("a file could be put into {address}, got and removed")),
+        Err(why) => report.warn(UPLOADS, format!("nobody could share files now, which are in {address}: {why}")),
+    }
+}
+
+/// Returns whether what is said there could be read on the way.
+fn is_open(address: &str) -> bool {
+    let Some(rest) = address.strip_prefix("http://") else { return false };
+    !["localhost", "127.0.0.1", "[::1]"].iter().any(|here| rest.starts_with(here))
+}

@@ -1,0 +1,73 @@
+//! The keys of `[uploads]`.
+
+use super::super::error::WrongValue;
+use super::super::given::GivenValue;
+use super::{ConfigKey, ShownValue, file, path, plain, put, quote, quoted};
+
+/// All of them.
+pub(super) const KEYS: &[ConfigKey] = &[
+    ConfigKey {
+        table: "uploads",
+        name: "bucket",
+        doc: "A bucket that has them instead of the data folder, in a storage that speaks S3: the address below which files are put, with\n\
+              the bucket in its host or path. All nodes of a cluster have the same one.",
+        set: |config, given| put(&mut config.uploads.bucket, bucket(given).map(Some)),
+        show: |config| {
+            text(config.uploads.bucket.as_deref(), "\"https://s3.eu-central-1.amazonaws.com/example-files\"")
+        },
+    },
+    ConfigKey {
+        table: "uploads",
+        name: "region",
+        doc: "The region of the bucket; storages of one's own mostly have this one.",
+        set: |config, given| put(&mut config.uploads.region, word(given)),
+        show: |config| quoted(&config.uploads.region),
+    },
+    ConfigKey {
+        table: "uploads",
+        name: "access_key",
+        doc: "The name of the key for the bucket. It needs the right to put, get and delete objects, and no other.",
+        set: |config, given| put(&mut config.uploads.access_key, word(given).map(Some)),
+        show: |config| text(config.uploads.access_key.as_deref(), "\"AKIAIOSFODNN7EXAMPLE\""),
+    },
+    ConfigKey {
+        table: "uploads",
+        name: "secret_file",
+        doc: "The file that has the secret of that key; without this key, \"uploads-secret\" in the folder that CREDENTIALS_DIRECTORY\n\
+              names, as systemd's LoadCredential= makes it.",
+        set: |config, given| put(&mut config.uploads.secret_file, file(given)),
+        show: |config| path(&config.uploads.secret_file, "\"/etc/rookery/uploads.secret\""),
+    },
+    ConfigKey {
+        table: "uploads",
+        name: "trusted",
+        doc: "A file with certificates that the storage is believed by, besides those that this machine trusts.",
+        set: |config, given| put(&mut config.uploads.trusted, file(given)),
+        show: |config| path(&config.uploads.trusted, "\"/etc/rookery/storage-authority.pem\""),
+    },
+    ConfigKey {
+        table: "uploads",
+        name: "redirect",
+        doc: "true sends those who want a file on to the bucket, by an address that is good for an hour; false gives it out from here.\n\
+              What is put comes here in any case.",
+        set: |config, given| put(&mut config.uploads.redirect, given.switch()),
+        show: |config| plain(config.uploads.redirect),
+    },
+];
+
+fn bucket(given: &GivenValue<'_>) -> Result<String, WrongValue> {
+    given.parsed("the address of a bucket such as \"https://storage.example.org/files\"", |text| {
+        rookery_web::bucket::is_address(text).then(|| text.trim_end_matches('/').to_owned())
+    })
+}
+
+fn word(given: &GivenValue<'_>) -> Result<String, WrongValue> {
+    given.parsed("a word of letters, digits, hyphens and the like", |text| {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._+/=".contains(&byte);
+        ((1..=128).contains(&text.len()) && text.bytes().all(is_plain)).then(|| text.to_owned())
+    })
+}
+
+fn text(value: Option<&str>, example: &'static str) -> ShownValue {
+    value.map_or(ShownValue::Unset(example), |value| ShownValue::Value(quote(value)))
+}

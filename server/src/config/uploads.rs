@@ -1,0 +1,27 @@
+//! The values of `[uploads]`: where the files are kept that users share.
+
+use std::path::PathBuf;
+
+/// The place of uploaded files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UploadsConfig {
+    /// The address of a bucket; without one they are in the data folder.
+    pub bucket: Option<String>,
+    /// Its region.
+    pub region: String,
+    /// The name of the key for it.
+    pub access_key: Option<String>,
+    /// The file that has the secret of that key.
+    pub secret_file: Option<PathBuf>,
+    /// PEM file of certificates to trust besides those of the machine.
+    pub trusted: Option<PathBuf>,
+    /// True if clients get the files from the bucket.
+    pub redirect: bool,
+}
+
+impl Default for UploadsConfig {
+    fn default() -> Self {
+        let (bucket, access_key, secret_file, trusted) = (None, None, None, None);
+        Self { bucket, region: "us-east-1".to_owned(), access_key, secret_file, trusted, redirect: false }
+    }
+}

@@ -1,0 +1,56 @@
+//! Where the files are that users share: in the data folder, or in a bucket.
+
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rookery_store::Slots;
+use rookery_web::bucket::{Bucket, BucketKey, BucketSettings};
+use rookery_web::upload::UploadFiles;
+
+use crate::config::{ConfigError, ServerConfig};
+use crate::failure::CommandFailure;
+use crate::folder::Folder;
+
+/// Returns the files of a server, of which nothing is asked yet.
+///
+/// # Errors
+///
+/// [`CommandFailure::Config`] if the secret or the certificates for the bucket can't be used.
+pub fn files(config: &ServerConfig, folder: &Folder, slots: Arc<dyn Slots>) -> Result<UploadFiles, CommandFailure> {
+    Ok(match bucket(config)? {
+        Some(bucket) => UploadFiles::in_bucket(bucket, slots),
+        None => UploadFiles::new(folder.uploads(), slots),
+    })
+}
+
+/// Returns the bucket, if there is one.
+///
+/// # Errors
+///
+/// The file of the secret or of the certificates can't be used.
+pub fn bucket(config: &ServerConfig) -> Result<Option<Bucket>, ConfigError> {
+    let config = &config.uploads;
+    let Some(address) = &config.bucket else { return Ok(None) };
+    let because = |why: String| ConfigError::because(format!("uploads: {why}"));
+    let url = address.clone();
+    let secret_key = secret(config.secret_file.clone()).map_err(because)?;
+    let (region, access_key) = (config.region.clone(), config.access_key.clone().unwrap_or_default());
+    let key = BucketKey { region, access_key, secret_key };
+    let settings = BucketSettings { url, key, trusted: config.trusted.clone(), redirects: config.redirect };
+    Bucket::new(settings).map(Some).map_err(because)
+}
+
+/// Reads the secret from the file that is named, else from the one that the service manager has
+/// made.
+fn secret(named: Option<PathBuf>) -> Result<String, String> {
+    let credential = || Some(PathBuf::from(env::var_os("CREDENTIALS_DIRECTORY")?).join("uploads-secret"));
+    let file = named.or_else(|| credential().filter(|file| file.exists()));
+    let file = file.ok_or("the bucket needs a secret: name its file by `secret_file`")?;
+    let text = fs::read_to_string(&file).map_err(|error| format!("{}: can't be read: {error}", file.display()))?;
+    match text.trim() {
+        "" => Err(format!("{} is empty: it should have the secret of `access_key`", file.display())),
+        secret => Ok(secret.to_owned()),
+    }
+}
