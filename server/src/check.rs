@@ -1,6 +1,7 @@
 //! `rookery check`: looks everything over that a start needs, and changes nothing. A start looks at
 //! the same by the same functions, and its log has what it goes on in spite of.
 
+mod events;
 mod logins;
 mod outside;
 mod proxies;
@@ -128,6 +129,7 @@ fn settled(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfi
     chat_page(report, config, &source.folder);
     logins::look(report, config);
     uploads::look(report, config);
+    events::look(report, config, &source.folder);
     proxies::look(report, config);
     servers::look(report, config, &source.folder);
     exposed(report, source, config);
@@ -391,6 +393,7 @@ const STORAGE: &str = "storage";
 const ACME: &str = "authority";
 const CHAT: &str = "chat page";
 const MODULES: &str = "modules";
+const EVENTS: &str = "events";
 const UPLOADS: &str = "uploads";
 const PROXIES: &str = "proxies";
 const OPEN_FILES: &str = "open files";

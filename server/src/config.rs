@@ -17,6 +17,7 @@ mod dpm;
 pub mod effective;
 mod environment;
 mod error;
+mod events;
 mod example;
 mod federation;
 mod given;
@@ -45,6 +46,7 @@ use rookery_stream::tls::Oldest;
 pub use dpm::{Alarms, DpmConfig};
 pub use environment::Environment;
 pub use error::{ConfigError, WrongValue};
+pub use events::EventsConfig;
 pub use example::{example, short as short_example};
 pub use federation::{Exception, FederationConfig, FederationRule, OwnFederation};
 pub use limits::ClientLimits;
@@ -67,6 +69,8 @@ pub struct ServerConfig {
     pub web: WebConfig,
     /// The place of uploaded files.
     pub uploads: UploadsConfig,
+    /// Where events are posted.
+    pub events: EventsConfig,
     /// Certificates and protocol version.
     pub tls: WebTls,
     /// Certificates from an authority.
@@ -371,6 +375,7 @@ impl ServerConfig {
                 bosh_compression: false,
             },
             uploads: UploadsConfig::default(),
+            events: EventsConfig::default(),
             tls: WebTls { files: CertificateFiles::default(), minimum: Oldest::Tls12 },
             acme: Acme {
                 enabled: false,
@@ -491,10 +496,16 @@ impl ServerConfig {
         }
         let dpm = &mut self.dpm;
         let of_dpm = [&mut dpm.database, &mut dpm.keytab, &mut dpm.roles, &mut dpm.audit];
-        for path in [&mut self.acme.trusted, &mut self.uploads.secret_file, &mut self.uploads.trusted]
-            .into_iter()
-            .chain(of_dpm)
-            .flatten()
+        for path in [
+            &mut self.acme.trusted,
+            &mut self.uploads.secret_file,
+            &mut self.uploads.trusted,
+            &mut self.events.secret_file,
+            &mut self.events.trusted,
+        ]
+        .into_iter()
+        .chain(of_dpm)
+        .flatten()
         {
             *path = base.join(&*path);
         }

@@ -237,7 +237,7 @@ pub const BEFORE: &str = "before-restore-";
 
 /// The names that are of no use in another folder, or whose content is kept there in another form.
 pub const KEPT_OUT: &[&str] =
-    &["rookery.db", "rookery.db-wal", "rookery.db-shm", "uploads", LOCK, RESTORING, PARTS, CONTROL, SESSIONS];
+    &["rookery.db", "rookery.db-wal", "rookery.db-shm", "uploads", "events", LOCK, RESTORING, PARTS, CONTROL, SESSIONS];
 /// The sessions that wait for the next start: a backup has none of them, since they go on once.
 const SESSIONS: &str = "sessions";
 /// The socket of the running server.

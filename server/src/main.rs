@@ -15,7 +15,7 @@
 //! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`], [`listener`], [`sockets`] and
 //!   [`open_files`] are the things that a server needs from its machine;
 //!   [`abort`] gives a start that was aborted its exit code.
-//! - [`uploads`] is where files of users are.
+//! - [`uploads`] is where files of users are, [`events`] who hears what happens.
 //! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
 //! - [`cluster`] makes the process a node, and shows nodes.
 //! - [`clock`] writes dates for people, [`logging`] the log; [`completions`] is for shells and
@@ -48,6 +48,7 @@ mod control;
 mod database;
 mod doctor;
 mod dpm;
+mod events;
 mod failure;
 mod federation;
 mod folder;

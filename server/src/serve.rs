@@ -292,6 +292,8 @@ fn start_web(
         },
         exports: folder.path().to_owned(),
         readings: start.dpm.as_ref().map(|opened| opened.readings()),
+        events: start.shared.events.clone(),
+        posts: crate::events::posted(&start.loaded.config, folder)?,
         control: control::bind(folder),
     };
     let front = rookery_web::start(listeners, web_settings(&start.loaded), reach);

@@ -35,7 +35,7 @@ pub fn bucket(config: &ServerConfig) -> Result<Option<Bucket>, ConfigError> {
     let Some(address) = &config.bucket else { return Ok(None) };
     let because = |why: String| ConfigError::because(format!("uploads: {why}"));
     let url = address.clone();
-    let secret_key = secret(config.secret_file.clone()).map_err(because)?;
+    let secret_key = secret(config.secret_file.clone(), "uploads-secret").map_err(because)?;
     let (region, access_key) = (config.region.clone(), config.access_key.clone().unwrap_or_default());
     let key = BucketKey { region, access_key, secret_key };
     let settings = BucketSettings { url, key, trusted: config.trusted.clone(), redirects: config.redirect };
@@ -44,13 +44,17 @@ pub fn bucket(config: &ServerConfig) -> Result<Option<Bucket>, ConfigError> {
 
 /// Reads the secret from the file that is named, else from the one that the service manager has
 /// made.
-fn secret(named: Option<PathBuf>) -> Result<String, String> {
-    let credential = || Some(PathBuf::from(env::var_os("CREDENTIALS_DIRECTORY")?).join("uploads-secret"));
+///
+/// # Errors
+///
+/// There is no such file, or it can't be used; in words.
+pub fn secret(named: Option<PathBuf>, credential: &str) -> Result<String, String> {
+    let credential = || Some(PathBuf::from(env::var_os("CREDENTIALS_DIRECTORY")?).join(credential));
     let file = named.or_else(|| credential().filter(|file| file.exists()));
-    let file = file.ok_or("the bucket needs a secret: name its file by `secret_file`")?;
+    let file = file.ok_or("a secret is needed: name its file by `secret_file`")?;
     let text = fs::read_to_string(&file).map_err(|error| format!("{}: can't be read: {error}", file.display()))?;
     match text.trim() {
-        "" => Err(format!("{} is empty: it should have the secret of `access_key`", file.display())),
+        "" => Err(format!("{} is empty: it should have a secret", file.display())),
         secret => Ok(secret.to_owned()),
     }
 }

@@ -18,6 +18,7 @@ mod cli {
     pub mod control;
     pub mod databases;
     pub mod dpm;
+    pub mod events;
     pub mod examples;
     pub mod export;
     pub mod fail2ban;

@@ -22,7 +22,7 @@ use std::rc::Rc;
 use rookery_fanout::{Link, Packet};
 use rookery_jid::{Jid, JidRef};
 use rookery_observe::{Bound, Most, Per, Unit};
-use rookery_store::{Document as Stored, StoreError};
+use rookery_store::{Document as Stored, Pending, StoreError};
 use rookery_stream::error::Condition;
 use tracing::warn;
 
@@ -91,6 +91,12 @@ impl World {
             }
             then(world, kept);
         });
+    }
+
+    /// Keeps a document of an account that has no session, wherever its home is. It is in memory
+    /// from its next session on.
+    pub fn keep_document<D: Document>(&self, account: JidRef<'_>, bytes: Vec<u8>) -> Pending<()> {
+        self.stores.documents.put(account, &stored_name(D::NAME), Some(bytes))
     }
 
     /// Returns whether an account whose home this is has this document in memory.

@@ -34,6 +34,7 @@ pub mod commands;
 pub mod contact;
 pub mod disco;
 mod entity;
+pub mod events;
 pub mod external_services;
 pub mod fast;
 pub mod last_activity;

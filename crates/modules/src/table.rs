@@ -3,8 +3,8 @@
 use rookery_hub::Module;
 
 use crate::{
-    administration, bytestreams, caps, carbons, client_state, commands, contact, disco, external_services, fast,
-    last_activity, multicast, offline, ping, privacy, push, register, rtbl, sasl2, shared_roster, sic, strangers,
+    administration, bytestreams, caps, carbons, client_state, commands, contact, disco, events, external_services,
+    fast, last_activity, multicast, offline, ping, privacy, push, register, rtbl, sasl2, shared_roster, sic, strangers,
     stream_management, time, upload, version, visits,
 };
 
@@ -28,6 +28,8 @@ pub struct Shared {
     pub journal: rookery_operations::journal::Journal,
     /// The latest logins and failures to log in.
     pub logins: rookery_operations::logins::Logins,
+    /// The events that other programs hear of.
+    pub events: rookery_operations::events::Events,
     /// The source of items from outside, and the subscriptions to them.
     pub data: rookery_pubsub::data::Data,
     /// Hears when an administrator wants the server to stop.
@@ -68,6 +70,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
             shared.logins.clone(),
             shared.process.clone(),
         )),
+        Box::new(events::EventsModule::new(shared.events.clone())),
         Box::new(rookery_operations::announce::Announce::new(shared.motds.clone())),
         Box::new(rookery_pubsub::PubsubModule),
         Box::new(rookery_pubsub::pep::PersonalEventing),

@@ -53,6 +53,8 @@ pub struct Counters {
     pub store_errors: u64,
     /// Messages that are missing in an archive, since the store was busy or failed.
     pub archive_lost: u64,
+    /// Stanzas to strangers that were refused to accounts of this server.
+    pub outgoing_refused: u64,
     /// Stanzas that left for other servers.
     pub remote_out: u64,
     /// Sessions bound.
@@ -118,6 +120,7 @@ impl AddAssign<&Counters> for Counters {
         self.throttled += other.throttled;
         self.store_errors += other.store_errors;
         self.archive_lost += other.archive_lost;
+        self.outgoing_refused += other.outgoing_refused;
         self.remote_out += other.remote_out;
         self.bound += other.bound;
         self.stages += &other.stages;

@@ -57,11 +57,13 @@ pub enum Scope {
     ObserveRead,
     /// To read devices.
     ReadingsRead,
+    /// To hear what happens.
+    EventsRead,
 }
 
 impl Scope {
     /// All of them.
-    pub const ALL: [Scope; 21] = [
+    pub const ALL: [Scope; 22] = [
         Self::UsersRead,
         Self::UsersWrite,
         Self::UsersExport,
@@ -83,6 +85,7 @@ impl Scope {
         Self::ServerWrite,
         Self::ObserveRead,
         Self::ReadingsRead,
+        Self::EventsRead,
     ];
 
     /// Returns its name, as operators and clients write it.
@@ -109,6 +112,7 @@ impl Scope {
             Self::ServerWrite => "server:write",
             Self::ObserveRead => "observe:read",
             Self::ReadingsRead => "readings:read",
+            Self::EventsRead => "events:read",
         }
     }
 

@@ -8,10 +8,11 @@
 //! # Layout
 //!
 //! [`users`], [`sessions`], [`rooms`], [`messages`], [`invitations`]: what is done.
-//! [`registration`]: what people do themselves, without an account. [`administrators`]: for which
+//! [`registration`]: what people do themselves, without an account, and [`newcomer`] the mark of those
+//! who had no invitation. [`administrators`]: for which
 //! domains an account may do it. [`api_tokens`]: who may do it by the API. [`journal`]: what was
 //! done, and by whom. [`logins`]: who logged in, and who failed to. [`reports`]: what users report
-//! of others. [`reach`]: whether other servers answer.
+//! of others. [`events`]: what happens, for other programs. [`reach`]: whether other servers answer.
 //!
 //! Below them: [`rights`] tells administrators from others, [`lookalike`] names from those that
 //! pass for them; [`announce`], [`welcome`]: what domains tell users; [`password`]: from a password
@@ -34,11 +35,13 @@
 pub mod administrators;
 pub mod announce;
 pub mod api_tokens;
+pub mod events;
 pub mod invitations;
 pub mod journal;
 pub mod logins;
 pub mod lookalike;
 pub mod messages;
+pub mod newcomer;
 pub mod password;
 pub mod process;
 pub mod reach;

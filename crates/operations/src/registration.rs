@@ -17,10 +17,11 @@ use rookery_sasl::Credentials;
 use rookery_store::{Invitation, Purpose, StoreError};
 use rookery_stream::error::StanzaError;
 
+use crate::events::{self, EventKind};
 use crate::invitations::fixed_name;
 use crate::rights::with_reserved;
 use crate::welcome::welcome;
-use crate::{lookalike, password, sessions};
+use crate::{lookalike, newcomer, password, sessions};
 
 /// A registration that somebody asks for. Whether it is open to them is for the caller to know.
 #[derive(Debug)]
@@ -168,6 +169,12 @@ impl OnTheWay {
         let Registration { account, address, .. } = &self.wanted;
         tracing::info!(%account, %address, "an account was created");
         let (account, invitation) = (account.clone(), self.wanted.invitation.clone());
+        let by = if invitation.is_some() { "invitation" } else { "registration" };
+        let fields = vec![("account", account.to_string()), ("by", by.to_owned())];
+        events::note(world, account.domain(), EventKind::AccountCreated, fields);
+        if invitation.is_none() {
+            newcomer::mark(world, account.as_ref());
+        }
         // The answer comes before what it brings: contact and welcome.
         self.end(world, Ok(()));
         if let Some(inviter) = invitation.and_then(|invitation| invitation.owner) {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sessions::{self, SessionInfo, Why};
 use super::{LONG_PATIENCE_MS, Outcome, Refusal};
+use crate::events::{self, EventKind};
 use crate::{password, reports, rights, welcome};
 
 pub(super) fn install(hooks: &mut Hooks<'_>) {
@@ -96,6 +97,8 @@ pub fn add(world: &mut World, account: Jid, password: String, then: impl FnOnce(
             if let Err(refusal) = created.unwrap_or_else(|error| Err(error.into())) {
                 return then(world, Err(refusal));
             }
+            let fields = vec![("account", account.to_string()), ("by", "administrator".to_owned())];
+            events::note(world, account.domain(), EventKind::AccountCreated, fields);
             welcome::welcome(world, &account);
             let named = rights::all_named(&world.stores, world.settings());
             world.wait(named, move |world, named| {

@@ -21,6 +21,7 @@ mod call;
 pub mod describe;
 mod doctor;
 mod domains;
+mod events;
 pub mod field;
 mod given;
 mod invitations;

@@ -30,7 +30,8 @@
 //! are what the graphs of the admin page are drawn from, [`history`] their past; [`bounds`] is what
 //! strangers can take of all that. [`comparison`] is what differs between the server and its
 //! configuration, [`records`] what DNS says of its domains, `doctor` what is wrong with the server;
-//! `https` asks others. [`readings`] is how devices are read for the API.
+//! `https` asks others. [`events`] tells other
+//! programs what happens. [`readings`] is how devices are read for the API.
 
 mod accept;
 mod access;
@@ -51,6 +52,7 @@ pub mod conduit;
 pub mod control;
 pub mod discovery;
 mod doctor;
+pub mod events;
 mod exchange;
 mod exit;
 mod form;
@@ -87,6 +89,7 @@ use std::thread::JoinHandle;
 
 use rookery_base::lock::{read, write};
 use rookery_hub::{Domain, Network};
+use rookery_operations::events::Events;
 use rookery_operations::journal::Journal;
 use rookery_operations::logins::Logins;
 use rookery_operations::process::Process;
@@ -228,6 +231,9 @@ pub(crate) struct WebShared {
     /// The part that reads devices, if there is one, and the feeds that are open.
     pub readings: Option<Arc<dyn readings::Readings>>,
     pub feeds: readings::OpenFeeds,
+    /// What other programs hear of, and the counts of what was posted.
+    pub events: Events,
+    pub posted: Arc<events::post::PostCounts>,
     /// Requests of BOSH that wait for their answers.
     pub waiting: AtomicUsize,
     pub encoder: coding::Encoder,
@@ -256,6 +262,10 @@ pub struct Reach {
     pub exports: PathBuf,
     /// The part that reads devices, if there is one.
     pub readings: Option<Arc<dyn readings::Readings>>,
+    /// What other programs hear of.
+    pub events: Events,
+    /// Where that is posted, if it is.
+    pub posts: Option<events::post::PostSettings>,
     /// The control socket, bound already; `None` if there is none.
     pub control: Option<UnixListener>,
 }
@@ -272,7 +282,21 @@ impl std::fmt::Debug for Reach {
 /// The error of the system when it gives no thread or no descriptor.
 pub fn start(listeners: Vec<WebListener>, settings: WebSettings, reach: Reach) -> io::Result<RunningWeb> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING).build()?;
-    let Reach { door, files, chat, challenges, stores, journal, logins, instance, exports, readings, control } = reach;
+    let Reach {
+        door,
+        files,
+        chat,
+        challenges,
+        stores,
+        journal,
+        logins,
+        instance,
+        exports,
+        readings,
+        events,
+        posts,
+        control,
+    } = reach;
     let settings = RwLock::new(Arc::new(settings));
     let counts = metrics::WebCounts::default();
     let https = listeners.iter().find(|listener| listener.tls).and_then(|listener| listener.socket.local_addr().ok());
@@ -299,12 +323,21 @@ pub fn start(listeners: Vec<WebListener>, settings: WebSettings, reach: Reach) -
         watching: api::top::Watching::default(),
         readings,
         feeds: readings::OpenFeeds::default(),
+        events,
+        posted: Arc::default(),
         waiting: AtomicUsize::new(0),
         encoder: coding::Encoder::default(),
     });
     let (stop, stopped) = watch::channel(false);
     let served = shared.clone();
-    let serve = move || runtime.block_on(accept::serve(listeners, control, served, stopped));
+    let serve = move || {
+        runtime.block_on(async move {
+            if let Some(posts) = posts {
+                tokio::spawn(events::post::run(served.events.clone(), posts, served.posted.clone()));
+            }
+            accept::serve(listeners, control, served, stopped).await;
+        })
+    };
     let thread = std::thread::Builder::new().name("web".into()).spawn(|| rookery_observe::vital(serve))?;
     Ok(RunningWeb { shared, stop, thread })
 }

@@ -28,6 +28,8 @@ pub struct MachineReadings {
     pub certificates: Vec<ServedCertificate>,
     /// The failures of the bucket of uploads since the start.
     pub bucket_failures: u64,
+    /// What was posted to who hears of events.
+    pub posted: std::sync::Arc<crate::events::post::PostCounts>,
 }
 
 /// Readings of a process, as those of every other that Prometheus watches.

@@ -23,6 +23,7 @@ use rookery_shard::{AttemptCause, Carrier, ShardCensus};
 use rookery_store::Activity;
 
 use crate::WebShared;
+use crate::events::post::PostCounts;
 use crate::health::Space;
 use crate::machine::{self, MachineReadings, ProcessReadings};
 use crate::reply::{Body, reply, text};
@@ -62,6 +63,7 @@ pub(crate) async fn answer(shared: Arc<WebShared>) -> Response<Body> {
             reports,
             certificates: asked.settings().certificates.clone(),
             bucket_failures: asked.files.failures().map_or(0, |(failures, _)| failures),
+            posted: asked.posted.clone(),
         };
         (asked.door.census(), machine)
     };
@@ -164,6 +166,7 @@ fn kept(page: &mut MetricPage, machine: &MachineReadings) {
     }
     let help = "Requests to the bucket of uploads that it has refused or not answered.";
     page.one("rookery_bucket_failures_total", COUNTER, help, "", machine.bucket_failures);
+    posted(page, &machine.posted);
     let name = "rookery_accounts";
     page.head(name, GAUGE, "Accounts by domain.");
     for (domain, count) in &machine.accounts {
@@ -196,6 +199,24 @@ fn shards(page: &mut MetricPage, census: &ShardCensus) {
     page.one("rookery_store_errors_total", COUNTER, help, "", census.counters.store_errors);
     let help = "Messages that are missing in an archive.";
     page.one("rookery_archive_lost_total", COUNTER, help, "", census.counters.archive_lost);
+    let help = "Stanzas to people who are no contacts that were refused to users of this server, against spam.";
+    page.one("rookery_outgoing_refused_total", COUNTER, help, "", census.counters.outgoing_refused);
+}
+
+fn posted(page: &mut MetricPage, counts: &PostCounts) {
+    let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    page.one(
+        "rookery_events_posted_total",
+        COUNTER,
+        "Events that the address of [events] has taken.",
+        "",
+        of(&counts.sent),
+    );
+    let help = "Batches of events that it hasn't taken, and that were posted again.";
+    page.one("rookery_events_failures_total", COUNTER, help, "", of(&counts.failures));
+    let help = "Events that it will never hear of, since there was no room for more.";
+    page.one("rookery_events_lost_total", COUNTER, help, "", of(&counts.lost));
+    page.one("rookery_events_waiting_bytes", GAUGE, "Events that wait for it on the disk.", "", of(&counts.waiting));
 }
 
 fn slow_events(page: &mut MetricPage) {
@@ -558,6 +579,7 @@ mod tests {
             reports: vec![("example.org".to_owned(), 0)],
             certificates: vec![crate::ServedCertificate { file: "a.pem".into(), names, not_after: 1 }],
             bucket_failures: 0,
+            posted: Arc::default(),
         };
         let mut seen = SourceSeen { name: "ldap", ..SourceSeen::default() };
         seen.seconds.record(1000);

@@ -14,6 +14,7 @@ use super::{DomainConfig, LogFormat, ServerConfig, WrittenNetwork, size};
 mod cluster;
 mod component;
 mod dpm;
+mod events;
 mod federation;
 mod instruments;
 mod limits;
@@ -50,11 +51,12 @@ pub enum ShownValue {
 }
 
 /// The tables with what they are about, in the order of the example.
-pub const TABLES: [(&str, &str); 14] = [
+pub const TABLES: [(&str, &str); 15] = [
     ("", "The server as a whole."),
     ("listen", "Where clients connect. A change needs a restart."),
     ("web", "The services over HTTP: WebSocket and BOSH for browsers and their discovery, health and metrics."),
     ("uploads", "The files that users share (see [modules.upload]). A change needs a restart."),
+    ("events", "A program that hears what happens here (see [modules.events]). A change needs a restart."),
     ("tls", "Encryption, for the domains that have no certificate of their own."),
     (
         "tls.acme",
@@ -76,6 +78,7 @@ pub fn all() -> impl Iterator<Item = &'static ConfigKey> + Clone {
     KEYS.iter()
         .chain(web::KEYS)
         .chain(uploads::KEYS)
+        .chain(events::KEYS)
         .chain(store::KEYS)
         .chain(cluster::KEYS)
         .chain(federation::KEYS)

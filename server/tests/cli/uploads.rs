@@ -20,7 +20,7 @@ fn rig(bucket: &FakeBucket, more: &str) -> CliRig {
 }
 
 /// Sends a request to the port for browsers, and returns the whole answer.
-fn http(said: &str, head: &str, body: &[u8]) -> String {
+pub fn http(said: &str, head: &str, body: &[u8]) -> String {
     let words: Vec<&str> = said.split_whitespace().collect();
     let address = words.windows(2).find(|pair| pair[1].starts_with("(HTTP)")).expect("a port")[0];
     let mut stream = TcpStream::connect(address).expect("connected");

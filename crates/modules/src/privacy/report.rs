@@ -13,6 +13,7 @@ use rookery_base::Map;
 use rookery_hub::{Answer, Iq, World};
 use rookery_jid::Jid;
 use rookery_modkit::form::Form;
+use rookery_operations::events::{self, EventKind};
 use rookery_operations::reports::{self, AbuseReport, MAX_TEXT};
 use rookery_xml::{Element, Writer, ns};
 use tracing::info;
@@ -65,6 +66,13 @@ fn keep(world: &mut World, iq: &Iq, reported: &str, report: &Element) {
     let serial = world.unique_text();
     let by = iq.to.to_bare();
     let kept = AbuseReport::new(world.time(), &serial, by.clone(), about, reason, &text);
+    let fields = vec![
+        ("by", by.to_string()),
+        ("about", kept.about.to_string()),
+        ("reason", kept.reason_in_words().to_owned()),
+        ("text", kept.text.clone()),
+    ];
+    events::note(world, by.domain(), EventKind::Reported, fields);
     let kept = reports::keep(&world.stores, iq.to.domain(), &kept);
     world.wait(kept, move |world, kept| {
         if let Err(error) = kept {

@@ -107,6 +107,8 @@ fn item(visit: &Visit, domain: &str, report: &AbuseReport) -> Html {
     }
     html.add(" <span class=\"faint\">{} ", &[&words.reported_by]);
     match &report.by {
+        // The server itself, which keeps its users from spam.
+        Some(by) if by.local().is_none() => html.add("{}", &[by]),
         Some(by) => html.add("<a href=\"/admin/user?jid={}\">{}</a>", &[&encode(by.as_str()), by]),
         None => html.add("{}", &[&words.removed_account]),
     }

@@ -13,7 +13,8 @@ use super::given::{
 };
 use super::problem::Problem;
 use super::{
-    doctor, domains, invitations, messages, profile, readings, reports, rooms, server, sessions, slow, top, users,
+    doctor, domains, events, invitations, messages, profile, readings, reports, rooms, server, sessions, slow, top,
+    users,
 };
 
 /// One method of one path: what it wants, does and returns.
@@ -124,6 +125,19 @@ pub(crate) const OPERATIONS: &[ApiOperation] = &[
         answer: ResponseContent::Document("text/event-stream"),
         errors: &[404],
         run: |call| Box::pin(readings::stream(call)),
+    },
+    ApiOperation {
+        method: "GET",
+        path: "/events",
+        id: "followEvents",
+        summary: "What happens, as server-sent events: the data of each is an event. `[modules.events]` says of what domains tell.",
+        scope: Scope::EventsRead,
+        query: events::FIELDS,
+        body: None,
+        success: (200, "The events, until the client goes."),
+        answer: ResponseContent::Document("text/event-stream"),
+        errors: &[],
+        run: |call| Box::pin(events::stream(call)),
     },
     ApiOperation {
         method: "POST",

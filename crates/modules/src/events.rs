@@ -1,0 +1,146 @@
+//! Events for other programs: which of them a domain tells, and those that pass by here. The API
+//! and the web front give them out ([`rookery_operations::events`]).
+//!
+//! Messages are told only where the operator names them, and their texts only where that is said
+//! as well.
+
+use rookery_fanout::{Link, Packet, StanzaType};
+use rookery_hub::{
+    Bound, Delivery, Hooks, LoginSeen, Module, Most, OptionSpec, Passage, Per, Phase, Stanzas, Unit, Value, Wanted,
+    World,
+};
+use rookery_jid::JidRef;
+use rookery_modkit::option;
+use rookery_operations::events::{self, EventKind, Events, KINDS, MODULE};
+use rookery_xml::{Kind, ns};
+
+/// Notes events.
+#[derive(Debug)]
+pub struct EventsModule {
+    events: Events,
+}
+
+impl EventsModule {
+    /// Returns the module of one shard. All shards share the events.
+    pub fn new(events: Events) -> Self {
+        Self { events }
+    }
+}
+
+impl Module for EventsModule {
+    fn name(&self) -> &'static str {
+        MODULE
+    }
+
+    fn summary(&self) -> &'static str {
+        "other programs hear what happens here, by the API or by requests to them (see [events])"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    fn on_by_default(&self) -> bool {
+        false
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &OPTIONS
+    }
+
+    fn bounds(&self) -> &'static [Bound] {
+        &BOUNDS
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        hooks.state(self.events.clone());
+        hooks.login(logged_in);
+        hooks.session_ended(ended);
+        hooks.account_removed(removed);
+        let conversations = Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat, StanzaType::Groupchat]);
+        let told = Wanted::from(conversations)
+            .where_options(|options| options.list(KINDS).iter().any(|group| group == EventKind::Message.group()));
+        hooks.before_route(Phase::Record, told, |world, passage| message(world, passage, "sent"));
+        hooks.before_delivery(Phase::Record, told.from_elsewhere(), |world, passage| {
+            message(world, passage, "received")
+        });
+    }
+}
+
+fn logged_in(world: &World, seen: &LoginSeen<'_>) {
+    let kind = if seen.failure.is_some() { EventKind::LoginFailed } else { EventKind::Login };
+    if !events::tells(world, seen.domain, kind) {
+        return;
+    }
+    let mut fields = vec![("address", seen.address.to_string()), ("transport", seen.transport.label().to_owned())];
+    fields.extend(seen.who.map(|who| ("account", who.to_string())));
+    fields.extend(seen.mechanism.map(|mechanism| ("mechanism", mechanism.to_owned())));
+    fields.extend(seen.failure.map(|failure| ("failure", failure.to_owned())));
+    events::note(world, seen.domain, kind, fields);
+}
+
+fn ended(world: &mut World, link: Link) {
+    let Some(jid) = world.address(link).cloned() else { return };
+    events::note(world, jid.domain(), EventKind::SessionEnded, vec![("session", jid.to_string())]);
+}
+
+fn removed(world: &mut World, account: JidRef<'_>) {
+    events::note(world, account.domain(), EventKind::AccountRemoved, vec![("account", account.to_string())]);
+}
+
+fn message(world: &mut World, Passage { packet, to, .. }: Passage<'_>, way: &'static str) -> Delivery {
+    let Some(sender) = packet.sender() else { return Delivery::Pass };
+    let domain = if way == "sent" { sender.domain().to_owned() } else { to.domain().to_owned() };
+    // Copies and the like are not what somebody says.
+    let Some(body) = body(packet) else { return Delivery::Pass };
+    let mut fields = vec![("way", way.to_owned()), ("from", sender.to_string()), ("to", to.to_string())];
+    let stanza = packet.stanza();
+    fields.push(("type", stanza.type_().map_or("normal".to_owned(), |type_| type_.to_string())));
+    fields.extend(stanza.id().map(|id| ("stanza_id", id.to_string())));
+    if world.options(&domain, MODULE).is_some_and(|options| options.switch(CONTENTS)) {
+        fields.push(("body", body.chars().take(MOST_LETTERS).collect()));
+    }
+    events::note(world, &domain, EventKind::Message, fields);
+    Delivery::Pass
+}
+
+fn body(packet: &Packet) -> Option<String> {
+    let stanza = packet.stanza();
+    Some(stanza.children().find(|child| child.is("body", ns::CLIENT))?.element().text())
+}
+
+const OPTIONS: [OptionSpec; 2] = [
+    OptionSpec {
+        key: KINDS,
+        default: || Value::List(["accounts", "logins", "sessions", "reports"].map(str::to_owned).to_vec()),
+        doc: "the events that are told: \"accounts\" (made and removed), \"logins\" (failed ones too), \"sessions\" (that have ended), \"reports\" (of abuse), \"messages\" (of users, and from other servers)",
+        check: is_kinds,
+    },
+    OptionSpec {
+        key: CONTENTS,
+        default: || Value::Switch(false),
+        doc: "whether the texts of messages are told; end-to-end encrypted ones stay so",
+        check: option::any,
+    },
+];
+
+fn is_kinds(value: &Value) -> Result<(), String> {
+    option::each(value, |kind| match EventKind::ALL.iter().any(|known| known.group() == kind) {
+        true => Ok(()),
+        false => {
+            Err(format!("{kind:?} is none of \"accounts\", \"logins\", \"sessions\", \"reports\" and \"messages\""))
+        }
+    })
+}
+
+const CONTENTS: &str = "contents";
+/// Letters of a text that are told.
+const MOST_LETTERS: usize = 10_000;
+
+const BOUNDS: [Bound; 1] = [Bound::on(
+    "events in memory for those who read them",
+    Per::Server,
+    Most::Fixed(events::MOST as u64),
+    Unit::Number,
+)
+.or("the oldest are forgotten, also at 8 MiB; readers hear how many they have missed")];

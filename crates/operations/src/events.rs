@@ -1,0 +1,234 @@
+//! What happens here, for other programs: accounts, logins, sessions, reports, messages. The API
+//! gives it out as it comes, and the web front posts it to an address.
+//!
+//! One for all shards. Nobody who notes something waits for those who read: the newest are kept in
+//! memory, within bounds, and a reader who is too slow is told how many it has missed. Where the
+//! module is off nothing is noted.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use rookery_base::lock::lock;
+use rookery_base::{chance, hex};
+use rookery_hub::World;
+
+/// The events. Clones are handles on the same ones.
+#[derive(Debug, Clone, Default)]
+pub struct Events(Arc<Mutex<KeptEvents>>);
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Occurrence {
+    /// Its number in this run of the server.
+    pub serial: u64,
+    /// Its name, which no other event has, of this run or another.
+    pub id: String,
+    /// The time, milliseconds since 1970.
+    pub unix_ms: u64,
+    /// The kind, such as `login`.
+    pub kind: &'static str,
+    /// The domain that it concerns.
+    pub domain: String,
+    /// What there is to be said of it, by name.
+    pub fields: Vec<(&'static str, String)>,
+}
+
+/// The events behind one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventsBehind {
+    /// In their order.
+    pub events: Vec<Arc<Occurrence>>,
+    /// The number of those that are no longer in memory.
+    pub missed: u64,
+}
+
+#[derive(Debug, Default)]
+struct KeptEvents {
+    /// The name of this run.
+    run: String,
+    /// The serial of the newest.
+    newest: u64,
+    kept: VecDeque<Arc<Occurrence>>,
+    bytes: usize,
+    waiting: Vec<Waker>,
+}
+
+impl Occurrence {
+    /// Returns about how many bytes it takes.
+    fn bytes(&self) -> usize {
+        let fields = self.fields.iter().map(|(name, text)| name.len() + text.len() + 32);
+        128 + self.domain.len() + fields.sum::<usize>()
+    }
+}
+
+impl Events {
+    /// Notes an event, and wakes those who wait for it.
+    pub fn note(&self, unix_ms: u64, kind: &'static str, domain: &str, fields: Vec<(&'static str, String)>) {
+        let mut kept = lock(&self.0);
+        if kept.run.is_empty() {
+            let mut random = [0; 8];
+            // Without chance the time tells runs apart.
+            kept.run = match chance::fill(&mut random) {
+                Ok(()) => hex::encode(random),
+                Err(_) => format!("{unix_ms:x}"),
+            };
+        }
+        kept.newest += 1;
+        let (serial, id) = (kept.newest, format!("{}-{:010}", kept.run, kept.newest));
+        let event = Occurrence { serial, id, unix_ms, kind, domain: domain.to_owned(), fields };
+        kept.bytes += event.bytes();
+        kept.kept.push_back(Arc::new(event));
+        while kept.kept.len() > MOST || kept.bytes > MOST_BYTES {
+            let Some(oldest) = kept.kept.pop_front() else { break };
+            kept.bytes -= oldest.bytes();
+        }
+        let waiting = std::mem::take(&mut kept.waiting);
+        drop(kept);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// Returns the serial of the newest; 0 if there was none.
+    pub fn newest(&self) -> u64 {
+        lock(&self.0).newest
+    }
+
+    /// Returns the serial of the event of a name; `None` if it is of another run.
+    pub fn serial_of(&self, id: &str) -> Option<u64> {
+        let (run, serial) = id.split_once('-')?;
+        (run == lock(&self.0).run).then(|| serial.parse().ok()).flatten()
+    }
+
+    /// Returns up to `most` events behind one, when there are any.
+    pub fn poll_behind(&self, serial: u64, most: usize, context: &mut Context<'_>) -> Poll<EventsBehind> {
+        let mut kept = lock(&self.0);
+        if kept.newest <= serial {
+            if !kept.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+                kept.waiting.push(context.waker().clone());
+            }
+            return Poll::Pending;
+        }
+        let first = kept.kept.front().map_or(kept.newest + 1, |event| event.serial);
+        let missed = first.saturating_sub(serial + 1);
+        let skipped = usize::try_from((serial + 1).saturating_sub(first)).unwrap_or(usize::MAX);
+        Poll::Ready(EventsBehind { events: kept.kept.iter().skip(skipped).take(most).cloned().collect(), missed })
+    }
+}
+
+/// Notes an event of a domain, if the domain tells of its kind.
+pub fn note(world: &World, domain: &str, kind: EventKind, fields: Vec<(&'static str, String)>) {
+    if tells(world, domain, kind) {
+        world.state::<Events>().note(world.time(), kind.name(), domain, fields);
+    }
+}
+
+/// Returns whether a domain tells of a kind of events.
+pub fn tells(world: &World, domain: &str, kind: EventKind) -> bool {
+    let options = world.options(domain, MODULE);
+    options.is_some_and(|options| options.list(KINDS).iter().any(|group| group == kind.group()))
+}
+
+/// The kinds of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// An account was made.
+    AccountCreated,
+    /// An account was removed, with all that is kept for it.
+    AccountRemoved,
+    /// Somebody has logged in.
+    Login,
+    /// Somebody tried to.
+    LoginFailed,
+    /// A session has ended.
+    SessionEnded,
+    /// A user has reported somebody.
+    Reported,
+    /// A message was sent by a user, or has come from another server.
+    Message,
+}
+
+impl EventKind {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::AccountCreated,
+        Self::AccountRemoved,
+        Self::Login,
+        Self::LoginFailed,
+        Self::SessionEnded,
+        Self::Reported,
+        Self::Message,
+    ];
+
+    /// Returns its name, as programs read it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AccountCreated => "account.created",
+            Self::AccountRemoved => "account.removed",
+            Self::Login => "login",
+            Self::LoginFailed => "login.failed",
+            Self::SessionEnded => "session.ended",
+            Self::Reported => "report",
+            Self::Message => "message",
+        }
+    }
+
+    /// Returns the name of its group, as operators write it.
+    pub fn group(self) -> &'static str {
+        match self {
+            Self::AccountCreated | Self::AccountRemoved => "accounts",
+            Self::Login | Self::LoginFailed => "logins",
+            Self::SessionEnded => "sessions",
+            Self::Reported => "reports",
+            Self::Message => "messages",
+        }
+    }
+}
+
+/// The module that says of which events a domain tells, and the option.
+pub const MODULE: &str = "events";
+/// The option with the groups.
+pub const KINDS: &str = "kinds";
+/// Events in memory, and their bytes.
+pub const MOST: usize = 10_000;
+const MOST_BYTES: usize = 8 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn behind(events: &Events, serial: u64) -> Option<EventsBehind> {
+        match events.poll_behind(serial, usize::MAX, &mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(behind) => Some(behind),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn readers_go_on_behind_what_they_have() {
+        let events = Events::default();
+        assert_eq!(behind(&events, 0), None);
+        for kind in ["one", "two", "three"] {
+            events.note(1, kind, "a.example", Vec::new());
+        }
+        let all = behind(&events, 0).unwrap().events;
+        assert_eq!(all.iter().map(|event| event.kind).collect::<Vec<_>>(), ["one", "two", "three"]);
+        assert_eq!(events.serial_of(&all[1].id), Some(2));
+        assert_eq!(events.serial_of("other-0000000002"), None, "of another run");
+        assert_eq!(behind(&events, 2).unwrap().events[..], all[2..]);
+        assert_eq!(behind(&events, 3), None);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_who_is_slow_hears_it() {
+        let events = Events::default();
+        for _ in 0..MOST + 5 {
+            events.note(1, "login", "a.example", Vec::new());
+        }
+        let all = behind(&events, 0).unwrap();
+        assert_eq!((all.events.len(), all.missed), (MOST, 5));
+        for _ in 0..20 {
+            events.note(1, "message", "a.example", vec![("body", "x".repeat(1 << 20))]);
+        }
+        assert!(behind(&events, 0).unwrap().events.len() < 9);
+    }
+}

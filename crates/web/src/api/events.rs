@@ -1,0 +1,32 @@
+//! Events as they happen, for other programs.
+
+use hyper::StatusCode;
+
+use super::call::{ApiCall, ApiReply};
+use super::field::{ApiField, ApiFieldKind};
+use super::problem::Problem;
+use crate::events::EventStream;
+use crate::reply::Body;
+
+/// Answers with each event as it comes, as server-sent events.
+pub(super) async fn stream(call: ApiCall) -> Result<ApiReply, Problem> {
+    let events = call.shared.events.clone();
+    let told = match call.query.text("after") {
+        // Of another run, all that there are of this one are behind it.
+        Some(after) => events.serial_of(after).unwrap_or(0),
+        None => events.newest(),
+    };
+    let crowded =
+        || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-many", "too many clients of the API read already");
+    let place = call.shared.feeds.enter(call.caller.from).ok_or_else(crowded)?;
+    let stream = EventStream::new(events, told, call.token.domain.clone(), place);
+    Ok(ApiReply::coming("text/event-stream", Body::coming(stream)))
+}
+
+/// The parameters.
+pub(super) const FIELDS: &[ApiField] = &[ApiField {
+    name: "after",
+    kind: ApiFieldKind::Text { min: 1, max: 100 },
+    is_required: false,
+    doc: "Only those behind the event of this id, as far as they are in memory; of an id of before a restart, all since then. Without it, those that come.",
+}];

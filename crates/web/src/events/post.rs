@@ -1,0 +1,300 @@
+//! Posts events to an address, in batches, until they are taken: at least once each, in their
+//! order.
+//!
+//! Nothing waits for the other side. What has happened goes to the spool on the disk within
+//! [`GATHERING`], and from there to the address; a batch that isn't taken is posted again later,
+//! and more and more seldom.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hmac::{Hmac, KeyInit, Mac};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HOST, USER_AGENT};
+use hyper::{Method, Request, Uri};
+use rookery_base::hex;
+use rookery_operations::events::Events;
+use sha2::Sha256;
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsConnector;
+use tracing::{info, warn};
+
+use super::shown;
+use super::spool::{NextLines, Spool};
+use crate::ask::now_ms;
+use crate::https;
+
+/// The address of a program that hears of events, and how.
+#[derive(Clone)]
+pub struct PostSettings {
+    /// The address.
+    pub url: Uri,
+    /// The secret by which batches are signed.
+    pub secret: String,
+    /// PEM file of certificates to trust besides those that the machine trusts.
+    pub trusted: Option<PathBuf>,
+    /// The folder for what waits.
+    pub folder: PathBuf,
+    /// The bytes that may wait.
+    pub spool_bytes: u64,
+}
+
+impl std::fmt::Debug for PostSettings {
+    /// Shows nothing of the secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostSettings").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+/// Counts of what was posted.
+#[derive(Debug, Default)]
+pub struct PostCounts {
+    /// Events that were taken.
+    pub sent: AtomicU64,
+    /// Batches that weren't.
+    pub failures: AtomicU64,
+    /// Events that nobody will hear of: there was no room, or they came too fast.
+    pub lost: AtomicU64,
+    /// Bytes that wait.
+    pub waiting: AtomicU64,
+}
+
+/// Returns whether an address can be posted to: `https:`, or `http:` on this machine.
+pub fn is_address(text: &str) -> bool {
+    let Ok(url) = text.parse::<Uri>() else { return false };
+    let Some(authority) = url.authority().filter(|authority| !authority.as_str().contains('@')) else { return false };
+    match url.scheme_str() {
+        Some("https") => true,
+        Some("http") => ["localhost", "127.0.0.1", "[::1]"].contains(&authority.host()),
+        _ => false,
+    }
+}
+
+/// Posts events until the front stops.
+pub(crate) async fn run(events: Events, settings: PostSettings, counts: Arc<PostCounts>) {
+    let tls = match https::trusting(settings.trusted.as_deref()) {
+        Ok(tls) => tls,
+        Err(error) => return warn!(%error, "events can't be posted"),
+    };
+    let (folder, most_bytes) = (settings.folder.clone(), settings.spool_bytes);
+    let opened = spawn_blocking(move || Spool::open(folder, most_bytes)).await;
+    let spool = match opened.map_err(std::io::Error::other).and_then(|opened| opened) {
+        Ok(spool) => spool,
+        Err(error) => {
+            return warn!(%error, folder = %settings.folder.display(), "events can't be kept, and are not posted");
+        }
+    };
+    let mut poster = Poster { told: events.newest(), events, settings, counts, tls, spool: Some(spool), delay: None };
+    // What has happened before this began is told, too.
+    poster.told = 0;
+    poster.run().await;
+}
+
+struct Poster {
+    events: Events,
+    /// The serial of the newest event that is in the spool.
+    told: u64,
+    settings: PostSettings,
+    counts: Arc<PostCounts>,
+    tls: TlsConnector,
+    /// Away only while it is used.
+    spool: Option<Spool>,
+    /// The time until the next try, after a failure.
+    delay: Option<Duration>,
+}
+
+impl Poster {
+    async fn run(&mut self) {
+        loop {
+            self.gather().await;
+            let began = tokio::time::Instant::now();
+            let is_all = self.post().await;
+            // While nobody takes them, events go to the spool as before.
+            let until = match (is_all, self.delay) {
+                (true, _) => began,
+                (false, delay) => began + delay.unwrap_or_default(),
+            };
+            loop {
+                sleep(GATHERING).await;
+                if tokio::time::Instant::now() >= until {
+                    break;
+                }
+                self.gather().await;
+            }
+        }
+    }
+
+    /// Writes what has happened to the spool.
+    async fn gather(&mut self) {
+        loop {
+            let behind = std::future::poll_fn(|context| {
+                std::task::Poll::Ready(match self.events.poll_behind(self.told, PORTION, context) {
+                    std::task::Poll::Ready(behind) => Some(behind),
+                    std::task::Poll::Pending => None,
+                })
+            });
+            let Some(behind) = behind.await else { return };
+            self.counts.lost.fetch_add(behind.missed, Ordering::Relaxed);
+            let Some(last) = behind.events.last() else { return };
+            let newest = last.serial;
+            let mut lines = Vec::new();
+            for event in &behind.events {
+                lines.extend_from_slice(shown(event).to_string().as_bytes());
+                lines.push(b'\n');
+            }
+            match self.with_spool(move |spool| spool.append(&lines)).await {
+                Ok(lost) => {
+                    self.told = newest;
+                    if lost > 0 {
+                        self.counts.lost.fetch_add(lost as u64, Ordering::Relaxed);
+                        warn!(lost, "events are lost: nobody takes them, and there is no room for more; see [events]");
+                    }
+                }
+                Err(error) => {
+                    warn!(%error, "events can't be kept on the disk");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Posts what waits. Returns whether all of it was taken.
+    async fn post(&mut self) -> bool {
+        loop {
+            let next = match self.with_spool(|spool| spool.next(BATCH, BATCH_BYTES)).await {
+                Ok(Some(next)) => next,
+                Ok(None) => return true,
+                Err(error) => {
+                    warn!(%error, "events that wait can't be read");
+                    return self.failed();
+                }
+            };
+            if let Err(error) = self.send(&next).await {
+                self.counts.failures.fetch_add(1, Ordering::Relaxed);
+                let again = self.delay.map_or(FIRST_DELAY, |delay| (delay * 2).min(LONGEST_DELAY));
+                if self.delay.is_none() {
+                    warn!(url = %self.settings.url, %error, "events are not taken, and wait");
+                }
+                self.delay = Some(again);
+                return false;
+            }
+            if self.delay.take().is_some() {
+                info!(url = %self.settings.url, "events are taken again");
+            }
+            let count = next.count as u64;
+            if let Err(error) = self.with_spool(move |spool| spool.take(&next)).await {
+                warn!(%error, "events that were posted will be so again");
+                return self.failed();
+            }
+            self.counts.sent.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    fn failed(&mut self) -> bool {
+        self.delay = Some(self.delay.map_or(FIRST_DELAY, |delay| (delay * 2).min(LONGEST_DELAY)));
+        false
+    }
+
+    async fn send(&self, next: &NextLines) -> Result<(), String> {
+        let url = &self.settings.url;
+        let body = Bytes::from(next.lines.clone());
+        let host = url.authority().map_or("", |authority| authority.as_str());
+        let path = url.path_and_query().map_or("/", |path| path.as_str());
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(path)
+            .header(HOST, host)
+            .header(USER_AGENT, "Rookery")
+            .header(CONTENT_TYPE, "application/x-ndjson")
+            .header(SIGNATURE, signature(&self.settings.secret, now_ms() / 1000, &body))
+            .body(Full::new(body))
+            .map_err(|error| error.to_string())?;
+        let sending = async {
+            let mut sender = https::open(&self.tls, url).await.map_err(|error| error.to_string())?;
+            let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
+            let status = response.status();
+            // It is read to its end, so that the other side may say all that it wants to.
+            let _ = Limited::new(response.into_body(), MOST_ANSWERED).collect().await;
+            if status.is_success() { Ok(()) } else { Err(format!("the answer is {status}")) }
+        };
+        timeout(PATIENCE, sending).await.unwrap_or_else(|_| Err("there is no answer".to_owned()))
+    }
+
+    /// Does something with the spool, off this thread.
+    async fn with_spool<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut Spool) -> std::io::Result<T> + Send + 'static,
+    ) -> std::io::Result<T> {
+        let Some(mut spool) = self.spool.take() else { return Err(std::io::Error::other("the spool is gone")) };
+        let done = spawn_blocking(move || {
+            let done = work(&mut spool);
+            (spool, done)
+        });
+        let (spool, done) = done.await.map_err(std::io::Error::other)?;
+        self.counts.waiting.store(spool.bytes(), Ordering::Relaxed);
+        self.spool = Some(spool);
+        done
+    }
+}
+
+/// Returns the signature of a batch: HMAC-SHA256 over the time, a dot and the body.
+fn signature(secret: &str, unix_seconds: u64, body: &[u8]) -> String {
+    // HMAC takes keys of any length.
+    let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(secret.as_bytes()) else { return String::new() };
+    mac.update(format!("{unix_seconds}.").as_bytes());
+    mac.update(body);
+    format!("t={unix_seconds},v1={}", hex::encode(mac.finalize().into_bytes()))
+}
+
+/// Returns the folder for what waits, below the data folder.
+pub fn folder(data: &Path) -> PathBuf {
+    data.join("events")
+}
+
+const SIGNATURE: &str = "rookery-signature";
+/// The time in which events are gathered before they are written and posted.
+const GATHERING: Duration = Duration::from_millis(200);
+/// Events that are written to the spool at a time.
+const PORTION: usize = 500;
+/// Events of a batch, and their bytes.
+pub(crate) const BATCH: usize = 100;
+const BATCH_BYTES: usize = 256 * 1024;
+/// The time for a batch.
+const PATIENCE: Duration = Duration::from_secs(20);
+const MOST_ANSWERED: usize = 64 * 1024;
+/// The time until a batch that wasn't taken is posted again: at first, and at most.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const LONGEST_DELAY: Duration = Duration::from_secs(300);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_signed_with_its_time() {
+        // Computed with OpenSSL.
+        let signed = signature("secret", 1_700_000_000, b"{}\n");
+        assert_eq!(signed, format!("t=1700000000,v1={EXPECTED}"));
+    }
+
+    #[test]
+    fn addresses_are_encrypted_or_here() {
+        for (text, is_one) in [
+            ("https://hooks.example.org/rookery?a=b", true),
+            ("http://127.0.0.1:8080/events", true),
+            ("http://[::1]:8080/events", true),
+            ("http://hooks.example.org/", false),
+            ("https://user:secret@hooks.example.org/", false),
+            ("hooks.example.org", false),
+            ("", false),
+        ] {
+            assert_eq!(is_address(text), is_one, "{text}");
+        }
+    }
+
+    const EXPECTED: &str = "dc2e07c928691c3fdecbdca708e89415b4ad6f1c9ddb31cd2da8967da29cd435";
+}

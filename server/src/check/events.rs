@@ -1,0 +1,20 @@
+//! Checks of the program that hears what happens here.
+
+use super::{CheckReport, EVENTS};
+use crate::config::ServerConfig;
+use crate::events;
+use crate::folder::Folder;
+
+/// Looks at what is said of it.
+pub(super) fn look(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
+    let tells =
+        |domain: &crate::config::DomainConfig| domain.modules.get("events").is_some_and(|module| module.enabled);
+    let is_told = config.domains.iter().any(tells);
+    match (&config.events.url, events::posted(config, folder)) {
+        (_, Err(error)) => report.fault(EVENTS, error.to_string()),
+        (Some(url), _) if !is_told => report
+            .warn(EVENTS, format!("nothing is posted to {url}: no domain tells of anything, see [modules.events]")),
+        (Some(url), _) => report.note(EVENTS, format!("they are posted to {url}")),
+        (None, _) => {}
+    }
+}
