@@ -8,6 +8,10 @@
 //! somebody is a contact is known of accounts that are here. For others the store is asked, but
 //! only where it decides about a refusal, and the answer to a sender is that for an account that
 //! doesn't exist.
+//!
+//! # Layout
+//!
+//! `outgoing` limits what has the look of spam that our own users send.
 
 use rookery_base::{Bucket, Map, Set};
 use rookery_fanout::{Packet, StanzaType};
@@ -18,9 +22,14 @@ use rookery_hub::{
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::option;
+use rookery_operations::newcomer::Newcomer;
 use rookery_store::{StoreError, Subscription};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::Kind;
+
+mod outgoing;
+
+use outgoing::OutgoingCounts;
 
 /// Limits what strangers send.
 #[derive(Debug)]
@@ -37,16 +46,42 @@ struct StrangerCounts {
     messages_of: Map<String, u64>,
     requests_of: Map<String, u64>,
     /// The strangers of other servers whom accounts have written to.
-    abroad: Map<Jid, StrangersAbroad>,
+    abroad: Map<Jid, StrangersWritten>,
 }
 
-/// The strangers of other servers whom an account has written to.
+/// The strangers whom an account has written to.
 #[derive(Debug, Default)]
-struct StrangersAbroad {
+struct StrangersWritten {
     /// In milliseconds.
     bucket: Bucket,
     /// Those who are no news.
     known: Set<Jid>,
+}
+
+impl StrangersWritten {
+    /// Counts a stranger, once; `false` if there have been as many as there may be at once, and
+    /// again in the time since. To go on writing to somebody costs nothing.
+    fn may_write(&mut self, to: JidRef<'_>, per_hour: u64, now_ms: u64) -> bool {
+        let to = to.bare().to_jid();
+        if self.known.contains(&to) {
+            return true;
+        }
+        let cost_ms = HOUR_MS / per_hour.clamp(1, HOUR_MS);
+        let fits = self.bucket.level(now_ms) + cost_ms <= HOUR_MS;
+        if fits {
+            self.bucket.put(cost_ms, now_ms);
+            if self.known.len() >= MAX_KNOWN {
+                self.known.clear();
+            }
+            self.known.insert(to);
+        }
+        fits
+    }
+
+    /// Returns whether nothing of it counts any more.
+    fn is_over(&self, now_ms: u64) -> bool {
+        self.bucket.level(now_ms) == 0
+    }
 }
 
 impl Module for StrangersModule {
@@ -76,6 +111,9 @@ impl Module for StrangersModule {
         hooks.state(StrangerCounts::default());
         let limited = Wanted::from(stanzas).where_options(|options| options.number(SENT) > 0);
         hooks.before_route(Phase::Guard, limited, going);
+        hooks.document::<Newcomer>();
+        hooks.state(OutgoingCounts::default());
+        hooks.before_route(Phase::Guard, Wanted::from(stanzas).where_options(outgoing::applies), outgoing::going);
         hooks.abroad(stanzas, going_abroad);
         let limited =
             |options: &Options| options.switch(REFUSE) || OF_OTHERS.iter().any(|limit| options.number(limit) > 0);
@@ -85,8 +123,9 @@ impl Module for StrangersModule {
             let now_ms = world.uptime_ms();
             let counts = world.state_mut::<StrangerCounts>();
             let mut abroad = std::mem::take(&mut counts.abroad);
-            abroad.retain(|_, abroad| abroad.bucket.level(now_ms) > 0);
+            abroad.retain(|_, abroad| !abroad.is_over(now_ms));
             *counts = StrangerCounts { abroad, ..StrangerCounts::default() };
+            world.state_mut::<OutgoingCounts>().sweep(now_ms);
         });
     }
 }
@@ -114,36 +153,21 @@ fn going_abroad(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> D
     refuse(world, packet, to, "too many users of other servers who are not among your contacts")
 }
 
-/// Counts a stranger elsewhere whom an account writes to, once; `false` if there have been as many
-/// as there may be at once, and again in the time since. To go on writing to somebody costs
-/// nothing.
+/// Counts a stranger elsewhere whom an account writes to.
 fn may_go_abroad(world: &mut World, account: JidRef<'_>, to: JidRef<'_>, per_hour: u64) -> bool {
     let now_ms = world.uptime_ms();
     let abroad = &mut world.state_mut::<StrangerCounts>().abroad;
     if abroad.len() >= MAX_ADDRESSES {
         abroad.clear();
     }
-    let abroad = abroad.entry(account.bare().to_jid()).or_default();
-    let to = to.bare().to_jid();
-    let cost_ms = HOUR_MS / per_hour.clamp(1, HOUR_MS);
-    if abroad.known.contains(&to) {
-        return true;
-    }
-    let fits = abroad.bucket.level(now_ms) + cost_ms <= HOUR_MS;
-    if fits {
-        abroad.bucket.put(cost_ms, now_ms);
-        if abroad.known.len() >= MAX_KNOWN {
-            abroad.known.clear();
-        }
-        abroad.known.insert(to);
-    }
-    fits
+    abroad.entry(account.bare().to_jid()).or_default().may_write(to, per_hour, now_ms)
 }
 
 fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>, text: &'static str) -> Delivery {
     world.sight(packet, to, Step::Noted, || {
         "its recipient is no contact of the sender, who has sent to as many such as it may".into()
     });
+    world.counters.outgoing_refused += 1;
     let error = StanzaError::new(Condition::PolicyViolation).with_type(ErrorType::Wait);
     world.bounce(packet, to, error.with_text(text));
     Delivery::Taken
@@ -243,7 +267,7 @@ fn count_domain(counts: &mut Map<String, u64>, domain: &str) -> u64 {
 
 const NAME: &str = "strangers";
 
-const OPTIONS: [OptionSpec; 6] = [
+const OPTIONS: [OptionSpec; 9] = [
     OptionSpec {
         key: SENT,
         default: || Value::Number(0),
@@ -261,6 +285,24 @@ const OPTIONS: [OptionSpec; 6] = [
         default: || Value::Number(500),
         doc: "users of other servers who aren't contacts that an account may write to, or ask for a subscription, at once and then per hour; 0: no limit",
         check: option::any,
+    },
+    OptionSpec {
+        key: NEWCOMER_DAYS,
+        default: || Value::Number(3),
+        doc: "days for which an account counts as new that somebody has made without an invitation; 0: no account does",
+        check: option::any,
+    },
+    OptionSpec {
+        key: NEWCOMER_PER_HOUR,
+        default: || Value::Number(30),
+        doc: "people who aren't contacts, here and elsewhere, that a new account may write to, or ask for a subscription, at once and then per hour; 0: no limit",
+        check: option::any,
+    },
+    OptionSpec {
+        key: SAME_TEXT,
+        default: || Value::Number(0),
+        doc: "people who aren't contacts to whom an account may send the same text within an hour, 1000 at most; 0: no limit",
+        check: outgoing::is_countable,
     },
     OptionSpec {
         key: MESSAGES_OF_DOMAIN,
@@ -286,6 +328,9 @@ const SENT: &str = "sent_per_minute";
 const RECEIVED: &str = "received_per_minute";
 const REFUSE: &str = "refuse_remote";
 const ABROAD: &str = "abroad_per_hour";
+const NEWCOMER_DAYS: &str = "newcomer_days";
+const NEWCOMER_PER_HOUR: &str = "newcomer_per_hour";
+const SAME_TEXT: &str = "same_text_per_hour";
 const MESSAGES_OF_DOMAIN: &str = "domain_messages_per_minute";
 const REQUESTS_OF_DOMAIN: &str = "domain_requests_per_minute";
 /// The limits of what comes from other servers.
@@ -297,7 +342,7 @@ const MAX_KNOWN: usize = 500;
 /// Addresses that a shard counts for.
 const MAX_ADDRESSES: usize = 100_000;
 
-const BOUNDS: [Bound; 5] = [
+const BOUNDS: [Bound; 7] = [
     Bound::on(
         "strangers of other servers who are written to at once, and then in an hour",
         Per::Account,
@@ -305,6 +350,15 @@ const BOUNDS: [Bound; 5] = [
         Unit::Number,
     )
     .or("one more gets <policy-violation/>"),
+    Bound::on(
+        "strangers to whom an account writes that is new, at once and then in an hour",
+        Per::Account,
+        Most::Option(NEWCOMER_PER_HOUR),
+        Unit::Number,
+    )
+    .or("one more gets <policy-violation/>, and the operators a report"),
+    Bound::on("strangers who get the same text within an hour", Per::Account, Most::Option(SAME_TEXT), Unit::Number)
+        .or("one more gets <policy-violation/>, and the operators a report"),
     Bound::on(
         "messages to strangers in a minute, on a shard",
         Per::Other("remote domain"),

@@ -1,6 +1,7 @@
 //! Limits between those who are no contacts of each other.
 
 use rookery_hub::Value;
+use rookery_sasl::Mechanism;
 use rookery_testkit::{Client, Config, Server, befriend};
 
 fn server(options: &[(&'static str, Value)]) -> Server {
@@ -171,4 +172,81 @@ fn a_domain_sends_so_much_to_strangers() {
     server.advance(60_000);
     server.incoming("<message from='u1@x.example/r' to='juliet@example.org' type='chat'><body>x</body></message>");
     assert_eq!(server.left(), []);
+}
+
+/// Somebody who has registered without an invitation, and is logged in.
+fn newcomer(server: &Server) -> Client {
+    let mut guest = server.connect();
+    guest.open("example.org");
+    let answer = guest.ask(
+        "<iq type='set' id='r'><query xmlns='jabber:iq:register'><username>tybalt</username><password>a long secret</password></query></iq>",
+    );
+    assert_eq!(answer.attr("type"), Some("result"), "{answer:?}");
+    guest.authenticate("tybalt", "a long secret", Mechanism::ScramSha256).expect("a login");
+    guest.open("example.org");
+    guest.bind("street");
+    guest.send("<presence/>");
+    guest.expect_presence_of_itself();
+    guest
+}
+
+fn open_server(more: &[(&'static str, Value)]) -> Server {
+    let mut options: Vec<_> = more.iter().map(|(key, value)| ("strangers", *key, value.clone())).collect();
+    options.push(("register", "allow_plaintext", Value::Switch(true)));
+    Server::with(Config { options, login_seconds: 10_000_000, ..Config::default() })
+}
+
+/// Whoever has made an account for themselves writes to so many strangers in its first days, and to
+/// those as often as they like; others aren't held back, and the operators hear of it once.
+#[test]
+fn new_accounts_write_to_so_many_strangers() {
+    let server = open_server(&[("newcomer_per_hour", Value::Number(2)), ("newcomer_days", Value::Number(1))]);
+    let mut romeo = server.online("romeo/orchard");
+    for name in ["a", "b", "c", "d"] {
+        server.account(name);
+    }
+    let mut tybalt = newcomer(&server);
+    for to in ["a", "b", "c", "a", "d"] {
+        say(&mut tybalt, &format!("{to}@example.org"), 1);
+        say(&mut romeo, &format!("{to}@example.org"), 1);
+    }
+    assert_eq!(errors(&mut tybalt, "policy-violation"), 2, "c and d");
+    assert_eq!(errors(&mut romeo, "policy-violation"), 0);
+    assert_eq!(reports(&server), ["tybalt@example.org"]);
+    server.advance(24 * 3_600_000);
+    for to in ["b", "c", "d"] {
+        say(&mut tybalt, &format!("{to}@example.org"), 1);
+    }
+    assert_eq!(errors(&mut tybalt, "policy-violation"), 0, "it is new no longer");
+}
+
+/// Nobody sends the same text to more strangers than may have it, whatever numbers are in it; what
+/// everybody says, contacts and an hour later are free.
+#[test]
+fn the_same_text_goes_to_so_many_strangers() {
+    let server = server(&[("same_text_per_hour", Value::Number(2))]);
+    let mut romeo = server.online("romeo/orchard");
+    let mut juliet = server.online("juliet/balcony");
+    befriend(&mut romeo, &mut juliet);
+    for name in ["a", "b", "c", "d"] {
+        server.account(name);
+    }
+    let mut send = |to: &str, body: &str| {
+        romeo.send(&format!("<message to='{to}@example.org' type='chat' id='m'><body>{body}</body></message>"));
+        errors(&mut romeo, "policy-violation")
+    };
+    let spam = "Buy my wonderful watches";
+    assert_eq!([send("a", spam), send("b", &format!("{spam} 17!")), send("a", spam)], [0; 3]);
+    assert_eq!([send("c", spam), send("d", &format!("{spam}, 4711"))], [1; 2]);
+    assert_eq!([send("c", "Something else for you"), send("juliet", spam)], [0; 2]);
+    assert_eq!(["a", "b", "c", "d"].map(|to| send(to, "hello")), [0; 4]);
+    server.advance(3_600_000);
+    assert_eq!(send("c", spam), 0);
+    assert_eq!(reports(&server), ["romeo@example.org"]);
+}
+
+/// Returns those about whom there are reports of abuse.
+fn reports(server: &Server) -> Vec<String> {
+    let listed = server.done(rookery_operations::reports::list(&server.stores(), "example.org"));
+    listed.expect("the reports").into_iter().map(|report| report.about.to_string()).collect()
 }

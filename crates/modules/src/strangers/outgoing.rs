@@ -1,0 +1,194 @@
+//! Limits for what our own users send to strangers, which other servers would put this one onto
+//! their lists for: how many an account may write to that its user has just made, and how many
+//! anybody may send the same text to.
+//!
+//! An account that goes beyond is told so, and the operators once an hour: by a line of the log and
+//! among the reports of abuse, where they can disable it.
+
+use std::hash::BuildHasher;
+
+use rookery_base::{Map, Set};
+use rookery_fanout::Packet;
+use rookery_hub::{Delivery, Options, Passage, Step, Value, World};
+use rookery_jid::{Jid, JidRef};
+use rookery_operations::events::{self, EventKind};
+use rookery_operations::newcomer::Newcomer;
+use rookery_operations::reports::{self, AbuseReport};
+use rookery_stream::error::{Condition, ErrorType, StanzaError};
+use rookery_xml::ns;
+use tracing::warn;
+
+use super::{HOUR_MS, NAME, NEWCOMER_DAYS, NEWCOMER_PER_HOUR, SAME_TEXT, StrangersWritten, is_contact};
+
+/// Counts what accounts of a shard send to strangers.
+#[derive(Debug, Default)]
+pub(super) struct OutgoingCounts {
+    /// The strangers whom newcomers have written to.
+    newcomers: Map<Jid, StrangersWritten>,
+    /// The latest texts of accounts.
+    texts: Map<Jid, Vec<SentText>>,
+    /// The accounts of which the operators were told within the hour, and when.
+    told_ms: Map<Jid, u64>,
+}
+
+/// A text that an account has sent to strangers.
+#[derive(Debug)]
+struct SentText {
+    hash: u64,
+    /// The time of the first one.
+    since_ms: u64,
+    /// Hashes of those who have got it.
+    recipients: Set<u64>,
+}
+
+impl OutgoingCounts {
+    /// Forgets what was an hour ago.
+    pub fn sweep(&mut self, now_ms: u64) {
+        self.newcomers.retain(|_, written| !written.is_over(now_ms));
+        self.texts.retain(|_, texts| texts.iter().any(|text| text.since_ms + HOUR_MS > now_ms));
+        self.told_ms.retain(|_, told_ms| *told_ms + HOUR_MS > now_ms);
+    }
+}
+
+/// Returns whether options limit any of this.
+pub(super) fn applies(options: &Options) -> bool {
+    options.number(SAME_TEXT) > 0 || is_limited(options)
+}
+
+fn is_limited(options: &Options) -> bool {
+    options.number(NEWCOMER_DAYS) > 0 && options.number(NEWCOMER_PER_HOUR) > 0
+}
+
+/// Sees what an account sends to somebody else.
+pub(super) fn going(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
+    let Some(sender) = packet.sender().filter(|sender| to.local().is_some() && sender.bare_str() != to.bare_str())
+    else {
+        return Delivery::Pass;
+    };
+    let Some(options) = world.options(sender.domain(), NAME) else { return Delivery::Pass };
+    let (same_text, days, per_hour) =
+        (options.number(SAME_TEXT), options.number(NEWCOMER_DAYS), options.number(NEWCOMER_PER_HOUR));
+    let is_newcomer = is_limited(options)
+        && world
+            .document::<Newcomer>(sender.bare())
+            .is_some_and(|newcomer| newcomer.since_ms.saturating_add(days.saturating_mul(DAY_MS)) > world.time());
+    if (!is_newcomer && same_text == 0) || is_contact(world, sender.bare(), to) == Some(true) {
+        return Delivery::Pass;
+    }
+    if is_newcomer && !may_write(world, sender.bare(), to, per_hour) {
+        let told = "your account is new, and has written to as many who are not among your contacts as it may; try again later";
+        return refuse(world, packet, to, "a new account, which writes to too many strangers", told);
+    }
+    if same_text > 0 && !may_repeat(world, packet, sender.bare(), to, same_text) {
+        let told = "too many who are not among your contacts have got this text from you; try again later";
+        return refuse(world, packet, to, "it sends the same text to too many strangers", told);
+    }
+    Delivery::Pass
+}
+
+fn may_write(world: &mut World, account: JidRef<'_>, to: JidRef<'_>, per_hour: u64) -> bool {
+    let now_ms = world.uptime_ms();
+    let newcomers = &mut world.state_mut::<OutgoingCounts>().newcomers;
+    if newcomers.len() >= MOST_ACCOUNTS {
+        newcomers.clear();
+    }
+    newcomers.entry(account.to_jid()).or_default().may_write(to, per_hour, now_ms)
+}
+
+/// Notes that a stranger gets a text; returns `false` if as many have had it within the hour as
+/// may.
+fn may_repeat(world: &mut World, packet: &Packet, account: JidRef<'_>, to: JidRef<'_>, limit: u64) -> bool {
+    let Some(text) = gist(packet) else { return true };
+    let now_ms = world.uptime_ms();
+    let texts = &mut world.state_mut::<OutgoingCounts>().texts;
+    let (hash, recipient) = (texts.hasher().hash_one(&text), texts.hasher().hash_one(to.bare_str()));
+    if texts.len() >= MOST_ACCOUNTS {
+        texts.clear();
+    }
+    let texts = texts.entry(account.to_jid()).or_default();
+    texts.retain(|text| text.since_ms + HOUR_MS > now_ms);
+    let at = texts.iter().position(|text| text.hash == hash).unwrap_or_else(|| {
+        if texts.len() >= MOST_TEXTS {
+            // The one that fewest have got is least of all what spam is made of.
+            let least = texts.iter().enumerate().min_by_key(|(_, text)| text.recipients.len());
+            let least = least.map_or(0, |(at, _)| at);
+            texts.swap_remove(least);
+        }
+        texts.push(SentText { hash, since_ms: now_ms, recipients: Set::default() });
+        texts.len() - 1
+    });
+    let recipients = &mut texts[at].recipients;
+    if recipients.contains(&recipient) {
+        return true;
+    }
+    let fits = (recipients.len() as u64) < limit.min(MOST_RECIPIENTS);
+    if fits {
+        recipients.insert(recipient);
+    }
+    fits
+}
+
+/// Returns the letters of a message's text: numbers, blanks and signs are what changes in the same
+/// text. `None` of one that everybody says, such as a greeting.
+fn gist(packet: &Packet) -> Option<String> {
+    let stanza = packet.stanza();
+    let body = stanza.children().find(|child| child.is("body", ns::CLIENT))?.element().text();
+    let letters: String = body.chars().filter(|char| char.is_alphabetic()).flat_map(char::to_lowercase).collect();
+    (letters.chars().count() >= FEW_LETTERS).then_some(letters)
+}
+
+fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>, why: &'static str, told: &'static str) -> Delivery {
+    world.sight(packet, to, Step::Noted, || format!("refused: {why}"));
+    world.counters.outgoing_refused += 1;
+    if let Some(sender) = packet.sender() {
+        tell_operators(world, &sender.to_bare(), why);
+    }
+    let error = StanzaError::new(Condition::PolicyViolation).with_type(ErrorType::Wait);
+    world.bounce(packet, to, error.with_text(told));
+    Delivery::Taken
+}
+
+/// Reports an account, once an hour.
+fn tell_operators(world: &mut World, account: &Jid, why: &'static str) {
+    let now_ms = world.uptime_ms();
+    let told_ms = &mut world.state_mut::<OutgoingCounts>().told_ms;
+    if told_ms.len() >= MOST_ACCOUNTS || told_ms.get(account).is_some_and(|told_ms| told_ms + HOUR_MS > now_ms) {
+        return;
+    }
+    told_ms.insert(account.clone(), now_ms);
+    warn!(%account, why, "an account was kept from what looks like spam; disable it if it is");
+    let Ok(server) = Jid::parse(account.domain()) else { return };
+    let serial = world.unique_text();
+    let report = AbuseReport::new(world.time(), &serial, server, account.clone(), "urn:xmpp:reporting:spam", why);
+    let fields = vec![
+        ("by", account.domain().to_owned()),
+        ("about", account.to_string()),
+        ("reason", "spam".to_owned()),
+        ("text", why.to_owned()),
+    ];
+    events::note(world, account.domain(), EventKind::Reported, fields);
+    let (kept, account) = (reports::keep(&world.stores, account.domain(), &report), account.clone());
+    world.wait(kept, move |world, kept| {
+        if let Err(error) = kept {
+            world.store_failed("keeping a report of abuse", &account, &error);
+        }
+    });
+}
+
+/// Accepts a number of recipients that can be counted.
+pub(super) fn is_countable(value: &Value) -> Result<(), String> {
+    match value {
+        Value::Number(number) if *number > MOST_RECIPIENTS => Err(format!("at most {MOST_RECIPIENTS} are counted")),
+        _ => Ok(()),
+    }
+}
+
+const DAY_MS: u64 = 24 * HOUR_MS;
+/// Letters that a text has at least which is compared.
+const FEW_LETTERS: usize = 12;
+/// Accounts of a shard of which anything is counted.
+const MOST_ACCOUNTS: usize = 5000;
+/// Texts of one account that are compared.
+const MOST_TEXTS: usize = 8;
+/// Recipients of one text that are counted.
+pub(super) const MOST_RECIPIENTS: u64 = 1000;
