@@ -12,8 +12,10 @@
 //!
 //! - [`plan`] finds out where things go and which ports are free, and writes the configuration.
 //! - [`records`] are the records of DNS, and their comparison with what DNS says.
+//! - [`calls`] is the relay for calls.
 //! - [`machine`] makes what only root can: user, unit, owners.
 
+mod calls;
 pub mod machine;
 mod plan;
 pub mod records;
@@ -59,6 +61,9 @@ pub struct SetupWishes {
     /// Speak with other servers, too
     #[arg(long)]
     pub federation: bool,
+    /// Make calls work, too: write the configuration of coturn, which relays them
+    #[arg(long)]
+    pub calls: bool,
     /// Ask this name server, and not those of the machine
     #[arg(long, value_name = "IP[:PORT]", value_parser = name_server)]
     pub dns: Option<SocketAddr>,
@@ -130,7 +135,15 @@ fn make(plan: &SetupPlan) -> Result<Links, CommandFailure> {
     if let Some(parent) = plan.file.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent).map_err(|error| CommandFailure::file(parent, &error))?;
     }
-    folder::write(&plan.file, &plan.text, 0o644)?;
+    // With a relay it has a secret.
+    let mode = if plan.calls.is_some() { 0o600 } else { 0o644 };
+    if let Some(calls) = &plan.calls {
+        folder::write(&calls.file, &calls.text, mode)?;
+    }
+    folder::write(&plan.file, &plan.text, mode)?;
+    if let (Some(owner), Some(_)) = (owner, &plan.calls) {
+        machine::give(&plan.file, owner)?;
+    }
     Ok(links)
 }
 
@@ -200,6 +213,9 @@ fn next_words(plan: &SetupPlan, links: &Links) -> String {
     let _ = writeln!(text, "Invite somebody, who can show this to a phone:\n\n  {}\n", links.invitation);
     if let Some(code) = code(&links.invitation, std::io::stdout().is_terminal()) {
         let _ = writeln!(text, "{code}");
+    }
+    if let Some(calls) = &plan.calls {
+        let _ = writeln!(text, "{}", calls.words());
     }
     let options = plan.options();
     let _ = writeln!(

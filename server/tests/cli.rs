@@ -5,6 +5,7 @@ mod python;
 
 mod cli {
     pub mod admin;
+    pub mod api;
     pub mod backup;
     pub mod bench;
     pub mod check;

@@ -411,11 +411,11 @@ fn write_item(out: &mut Writer, item: &RosterItem) {
 
 /// The item that a roster set asks for.
 #[derive(Debug)]
-struct RosterSet {
-    jid: Jid,
-    name: Option<String>,
-    groups: Vec<String>,
-    remove: bool,
+pub(crate) struct RosterSet {
+    pub jid: Jid,
+    pub name: Option<String>,
+    pub groups: Vec<String>,
+    pub remove: bool,
 }
 
 impl RosterSet {
@@ -451,7 +451,7 @@ impl RosterSet {
 
     /// Returns the edit of an item. A roster that is full takes changes as long as they don't make
     /// it larger.
-    fn edit(&self, item: Option<&RosterItem>, size: SizeOf<'_>, limits: &RosterLimits) -> Edit {
+    pub fn edit(&self, item: Option<&RosterItem>, size: SizeOf<'_>, limits: &RosterLimits) -> Edit {
         let shown = item.filter(|item| item.visible());
         if self.remove {
             return if shown.is_some() { Edit::Remove } else { Edit::Keep };

@@ -7,7 +7,7 @@
 //!
 //! # Layout
 //!
-//! [`users`], [`sessions`], [`rooms`], [`messages`], [`invitations`]: what is done.
+//! [`users`], [`rosters`], [`archives`], [`sessions`], [`rooms`], [`messages`], [`invitations`]: what is done.
 //! [`registration`]: what people do themselves, without an account, and [`newcomer`] the mark of those
 //! who had no invitation. [`administrators`]: for which
 //! domains an account may do it. [`api_tokens`]: who may do it by the API. [`journal`]: what was
@@ -35,6 +35,7 @@
 pub mod administrators;
 pub mod announce;
 pub mod api_tokens;
+pub mod archives;
 pub mod events;
 pub mod invitations;
 pub mod journal;
@@ -50,6 +51,7 @@ pub mod removed;
 pub mod reports;
 pub mod rights;
 pub mod rooms;
+pub mod rosters;
 pub mod sessions;
 pub mod users;
 pub mod welcome;
@@ -63,6 +65,7 @@ use rookery_store::{StoreError, WorkError};
 pub fn install(hooks: &mut Hooks<'_>) {
     removed::install(hooks);
     reports::install(hooks);
+    rosters::install(hooks);
     sessions::install(hooks);
     users::install(hooks);
 }

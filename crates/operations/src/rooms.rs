@@ -2,6 +2,8 @@
 
 use rookery_hub::{Domain, World};
 use rookery_jid::Jid;
+pub use rookery_rooms::affiliates::{AffiliationSet, AffiliationView};
+use rookery_rooms::affiliates::{ListAffiliations, SetAffiliation};
 pub use rookery_rooms::arrange::WantedSettings;
 use rookery_rooms::arrange::{Arrange, Arranged};
 pub use rookery_rooms::directory::RoomListing;
@@ -83,6 +85,40 @@ fn arrange(world: &mut World, asked: Arrange, then: impl FnOnce(&mut World, Outc
             Arranged::Full(why) => Err(Refusal::Full(why)),
         });
         then(world, arranged);
+    });
+}
+
+/// Goes on with those who have an affiliation with a room, in the order of their addresses: behind
+/// one, and so many at most.
+pub fn affiliations(
+    world: &mut World,
+    room: Jid,
+    after: Option<Jid>,
+    limit: usize,
+    then: impl FnOnce(&mut World, Outcome<Vec<AffiliationView>>) + 'static,
+) {
+    let home = world.home_of(room.as_ref());
+    let list = ListAffiliations { room: room.clone(), after, limit };
+    world.put_to(home, list, move |world, found| then(world, known(found, &room)));
+}
+
+/// Gives a user an affiliation with a room (XEP-0045 §9, §10); those who are there see it.
+pub fn affiliate(
+    world: &mut World,
+    room: Jid,
+    wanted: AffiliationView,
+    then: impl FnOnce(&mut World, Outcome<()>) + 'static,
+) {
+    let home = world.home_of(room.as_ref());
+    let set = SetAffiliation { room: room.clone(), wanted };
+    world.put_to(home, set, move |world, found| {
+        let set = known(found, &room).and_then(|set| match set {
+            AffiliationSet::Done => Ok(()),
+            AffiliationSet::Unknown => Err(Refusal::Impossible("there is no such affiliation".into())),
+            AffiliationSet::NoOwner => Err(Refusal::Impossible("the room would have no owner".into())),
+            AffiliationSet::Full => Err(Refusal::Full("the lists of the room are full".into())),
+        });
+        then(world, set);
     });
 }
 

@@ -237,7 +237,8 @@ impl Room {
         }
     }
 
-    fn affiliate(
+    /// Keeps changes of affiliations.
+    pub(crate) fn affiliate(
         &self,
         world: &mut World,
         changes: Vec<Affiliated>,

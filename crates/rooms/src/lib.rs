@@ -17,7 +17,7 @@
 //!   `voices`: what of it counts at the next visit. `application`: requests to register; `approve`:
 //!   those that wait for an admin. `items`: long lists. `requests`: IQs between occupants. `stir`:
 //!   how fast all that may go. `service`: the service itself.
-//! * [`operate`]: what operators see and do; [`arrange`]: the settings that they change; `work`:
+//! * [`operate`]: what operators see and do; [`arrange`] and [`affiliates`]: the settings and affiliations that they change; `work`:
 //!   what a room does that is no stanza. `whole`: what must hold of it. `bounds`: what rooms may
 //!   hold. `unsaved`: rooms whose changes the store did not take. `keep`, `kept`: what the store
 //!   has; `continued`: what the next process gets; `said`: what others know of messages when a node
@@ -54,6 +54,7 @@
 mod absent;
 pub mod actor;
 mod admin;
+pub mod affiliates;
 mod application;
 mod approve;
 pub mod arrange;
@@ -178,6 +179,8 @@ impl Module for Rooms {
         hooks.question::<operate::Describe>();
         hooks.question::<operate::Destroy>();
         hooks.question::<arrange::Arrange>();
+        hooks.question::<affiliates::ListAffiliations>();
+        hooks.question::<affiliates::SetAffiliation>();
         hooks.question::<operate::Largest>();
         hooks.service(serve);
         // The store has forgotten what the account was to rooms; those that are here do so too.

@@ -88,6 +88,11 @@ impl Room {
                 reply.answer(world, Ok(Some(described)));
             }
             RoomTask::Arrange(wanted, owner, reply) => self.arrange(world, &wanted, owner.is_some(), reply),
+            RoomTask::ListAffiliations(after, limit, reply) => {
+                let found = self.affiliations_behind(after.as_ref(), limit);
+                reply.answer(world, Ok(Some(found)));
+            }
+            RoomTask::SetAffiliation(wanted, reply) => self.affiliate_for(world, wanted, reply),
             RoomTask::Destroy(reason, reply) => self.end(world, reason.as_deref(), reply),
             RoomTask::Register { iq, known_in } => {
                 if let Err(error) = self.register_knowing(world, &iq, Some(known_in)) {

@@ -23,6 +23,10 @@ pub(super) enum RoomTask {
     Describe(QuestionReply<FoundRoom<Described>>),
     /// To have these settings; with an owner, to be made first.
     Arrange(WantedSettings, Option<Jid>, QuestionReply<FoundRoom<Arranged>>),
+    /// To say who has which affiliation: behind this user, so many at most.
+    ListAffiliations(Option<Jid>, usize, QuestionReply<FoundRoom<Vec<AffiliationView>>>),
+    /// To give a user an affiliation.
+    SetAffiliation(AffiliationView, QuestionReply<FoundRoom<AffiliationSet>>),
     /// To be no more, for a reason.
     Destroy(Option<String>, QuestionReply<FoundRoom<()>>),
     /// To go on with a user's request to register, now that it is known how many rooms know the
@@ -39,6 +43,8 @@ impl RoomWork {
         match self.what {
             RoomTask::Describe(reply) => reply.answer(world, failed.map_or(Ok(None), Err)),
             RoomTask::Arrange(_, _, reply) => reply.answer(world, failed.map_or(Ok(None), Err)),
+            RoomTask::ListAffiliations(_, _, reply) => reply.answer(world, failed.map_or(Ok(None), Err)),
+            RoomTask::SetAffiliation(_, reply) => reply.answer(world, failed.map_or(Ok(None), Err)),
             RoomTask::Destroy(_, reply) => reply.answer(world, failed.map_or(Ok(None), Err)),
             RoomTask::Register { iq, .. } => {
                 let condition = failed.as_ref().map_or(Condition::ItemNotFound, condition);
@@ -119,4 +125,28 @@ pub struct OccupantView {
     pub role: String,
     /// Its affiliation.
     pub affiliation: String,
+}
+
+/// A user's affiliation as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AffiliationView {
+    /// The bare JID of the user.
+    pub user: Jid,
+    /// The affiliation: `owner`, `admin`, `member`, `none` or `outcast`.
+    pub affiliation: String,
+    /// The reason, if somebody gave one.
+    pub reason: Option<String>,
+}
+
+/// The outcome of giving a user an affiliation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AffiliationSet {
+    /// It is done, and kept.
+    Done,
+    /// There is no such affiliation.
+    Unknown,
+    /// The room would have no owner.
+    NoOwner,
+    /// The lists of the room are full.
+    Full,
 }

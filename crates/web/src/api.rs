@@ -18,7 +18,8 @@
 //! `domains`, `invitations`, `reports`, `server`, `profile`, `readings`, `top`: the operations.
 
 mod call;
-pub mod describe;
+pub mod contacts;
+mod describe;
 mod doctor;
 mod domains;
 mod events;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rookery_jid::Jid;
 
+use super::calls::CallsPlan;
 use super::{SetupWishes, machine};
 use crate::config::{ConfigError, ServerConfig};
 use crate::failure::CommandFailure;
@@ -30,6 +31,8 @@ pub struct SetupPlan {
     pub program: PathBuf,
     /// The configuration, as it is written.
     pub text: String,
+    /// The relay for calls, if there is to be one.
+    pub calls: Option<CallsPlan>,
     /// The same, read.
     pub config: ServerConfig,
     /// The addresses by which the world reaches this machine; none if only a router knows them.
@@ -65,11 +68,13 @@ impl SetupPlan {
         let issues = is_public_name(&domain) && challenges == PlannedPort::Free;
         let certificate = certificate_words(&domain, challenges);
         let services = if wishes.federation { with_addresses(&domain)? } else { Vec::new() };
-        let text = text(&domain, issues, https == PlannedPort::Free, wishes.federation, &services);
-        let config = read(&text)?;
+        let mut text = text(&domain, issues, https == PlannedPort::Free, wishes.federation, &services);
         let addresses =
             if wishes.addresses.is_empty() { machine::public_addresses() } else { wishes.addresses.clone() };
-        Ok(SetupPlan { admin, file, folder, is_service, program, text, config, addresses, certificate })
+        let calls = wishes.calls.then(|| CallsPlan::of(&domain, &file, &addresses)).transpose()?;
+        text.push_str(calls.as_ref().map_or("", |calls| &calls.table));
+        let config = read(&text)?;
+        Ok(SetupPlan { admin, file, folder, is_service, program, text, calls, config, addresses, certificate })
     }
 
     /// Refuses to go on where a server is set up already.
@@ -109,6 +114,9 @@ impl SetupPlan {
         };
         let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
         row("Configuration", format!("{} ({done})", whole(&self.file)));
+        if let Some(calls) = &self.calls {
+            row("Calls", format!("{} ({done})", whole(&calls.file)));
+        }
         row("Data", whole(self.folder.path()));
         if self.is_service {
             row("Service", format!("{}, as the user {}", machine::unit_file(), machine::USER));

@@ -195,6 +195,23 @@ fn run(environment: &BTreeMap<String, String>, arguments: &[&str]) -> (Option<i3
 }
 
 /// A Compose file as a program reads it.
+/// The relay and the server share a secret, and the server tells clients of the ports of the relay.
+#[test]
+fn calls_go_by_a_relay_that_the_server_knows() {
+    let Some(compose) = Compose::of("calls.yaml") else { return };
+    assert_eq!(compose.names("/services"), ["coturn", "rookery"].map(str::to_owned).into());
+    let given = |text: &str| text.replace("${TURN_SECRET}", "k3pt").replace("${TURN_HOST}", "a.example");
+    let mut environment = compose.environment("/services/rookery");
+    environment.values_mut().for_each(|value| *value = given(value));
+    let (_, shown) = run(&environment, &["config", "show"]);
+    assert!(shown.contains("turn:a.example:3478?transport=tcp") && !shown.contains("k3pt"), "{shown}");
+    assert!(environment.values().any(|value| value == "k3pt"));
+    let command: Vec<String> = compose.texts("/services/coturn/command").into_iter().map(given).collect();
+    for wanted in ["--use-auth-secret", "--static-auth-secret=k3pt", "--listening-port=3478"] {
+        assert!(command.iter().any(|word| word == wanted), "{wanted}: {command:?}");
+    }
+}
+
 struct Compose(Value);
 
 impl Compose {

@@ -239,3 +239,23 @@ fn a_check_compares_dns_if_it_is_asked_to() {
     assert!(checked.contains(missing), "{checked}");
     assert!(!rig.run(&["check"]).all().contains(" DNS "), "DNS is not asked unless somebody wants it");
 }
+
+#[test]
+fn a_relay_for_calls_shares_its_secret_with_the_server() {
+    let (rig, dns) = (CliRig::empty(), SetupDns::start());
+    let said = setup(&rig, &dns, &["--calls"]).fine();
+    assert!(said.contains("data/turnserver.conf (written)") && said.contains("/etc/turnserver.conf"), "{said}");
+    let read = |name: &str| fs::read_to_string(rig.path(name)).expect("a file");
+    let relay = read("data/turnserver.conf");
+    let secret = relay.lines().find_map(|line| line.strip_prefix("static-auth-secret=")).expect("a secret");
+    assert!(read("data/rookery.toml").contains(&format!("secret = \"{secret}\"")));
+    assert!(relay.contains("\nexternal-ip=203.0.113.5\n") && !said.contains(secret), "{said}");
+    for name in ["data/turnserver.conf", "data/rookery.toml"] {
+        let mode = fs::metadata(rig.path(name)).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    let shown = rig.run(&["config", "show", "--data-dir", "data"]).fine();
+    assert!(shown.contains("turn:chat.example.org:3478?transport=udp") && !shown.contains(secret), "{shown}");
+    let dry = setup(&CliRig::empty(), &dns, &["--dry-run", "--calls"]).fine();
+    assert!(dry.contains("data/turnserver.conf (would be written)"), "{dry}");
+}

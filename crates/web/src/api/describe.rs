@@ -69,6 +69,8 @@ fn path_parameter(name: &str) -> Value {
         "domain" => ("A domain of this server.", "localhost"),
         "jid" => ("The bare JID of an account, such as alice@example.org.", "alice@localhost"),
         "resource" => ("The resource of a session.", "phone"),
+        "contact" => ("The bare JID of a contact, here or elsewhere.", "bob@example.net"),
+        "user" => ("The bare JID of a user, here or elsewhere.", "bob@example.net"),
         "server" => ("A domain of another server, or a component.", "example.net"),
         _ => ("The bare JID of a room.", "garden@conference.localhost"),
     };
@@ -319,6 +321,15 @@ fn schemas() -> Value {
             ]) })),
         ]),
         "Readings": of(vec![("readings", json!({ "type": "array", "items": { "type": "object" } }))]),
+        "Affiliation": of(vec![("jid", text()), ("affiliation", text()), ("reason", perhaps(text()))]),
+        "Contact": of(vec![
+            ("jid", text()),
+            ("name", perhaps(text())),
+            ("groups", json!({ "type": "array", "items": text() })),
+            ("subscription", text()),
+            ("asked", switch()),
+        ]),
+        "ArchivedMessage": of(vec![("id", text()), ("time", time()), ("stanza", text())]),
         "NewRoom": of(vec![("jid", text())]),
         "Report": of(vec![
             ("id", text()),

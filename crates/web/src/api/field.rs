@@ -39,6 +39,14 @@ pub enum ApiFieldKind {
     },
     /// One of these texts.
     Choice(&'static [&'static str]),
+    /// A list of so many texts at most, in bodies alone; none of them is empty, nor has more
+    /// characters than that.
+    Texts {
+        /// Texts.
+        most: usize,
+        /// Characters of each.
+        max: usize,
+    },
 }
 
 /// Values that were read, by the names of their fields.
@@ -61,6 +69,11 @@ impl Values {
         self.0.get(name).and_then(whole)
     }
 
+    /// Returns the texts of a list; none if it wasn't given.
+    pub fn texts(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    }
+
     /// Returns whether nothing was given.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -78,6 +91,7 @@ pub fn read_query(fields: &[ApiField], pairs: Vec<(String, String)>) -> Result<V
         let wrong = || Problem::bad_request(format!("{name}: {} is expected", field.kind.words()));
         let value = match field.kind {
             ApiFieldKind::Text { .. } | ApiFieldKind::Choice(_) => Value::String(text),
+            ApiFieldKind::Texts { .. } => Value::Array(vec![text.into()]),
             ApiFieldKind::Switch => text.parse::<bool>().map_err(|_| wrong())?.into(),
             ApiFieldKind::Number { .. } => {
                 let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
@@ -128,6 +142,10 @@ impl ApiFieldKind {
             (Self::Switch, Value::Bool(_)) => true,
             (Self::Number { min, max }, value) => whole(value).is_some_and(|number| (min..=max).contains(&number)),
             (Self::Choice(choices), Value::String(text)) => choices.contains(&text.as_str()),
+            (Self::Texts { most, max }, Value::Array(texts)) => {
+                let fits = |text: &Value| text.as_str().is_some_and(|text| (1..=max).contains(&text.chars().count()));
+                texts.len() <= most && texts.iter().all(fits)
+            }
             _ => false,
         }
     }
@@ -138,6 +156,7 @@ impl ApiFieldKind {
             Self::Switch => "true or false".into(),
             Self::Number { min, max } => format!("a whole number from {min} to {max}"),
             Self::Choice(choices) => format!("one of {}", choices.join(", ")),
+            Self::Texts { most, max } => format!("a list of {most} texts at most, each of 1 to {max} characters"),
         }
     }
 
@@ -148,6 +167,9 @@ impl ApiFieldKind {
             Self::Switch => json!({"type": "boolean"}),
             Self::Number { min, max } => json!({"type": "integer", "minimum": min, "maximum": max}),
             Self::Choice(choices) => json!({"type": "string", "enum": choices}),
+            Self::Texts { most, max } => {
+                json!({"type": "array", "maxItems": most, "items": {"type": "string", "minLength": 1, "maxLength": max}})
+            }
         }
     }
 }
@@ -167,6 +189,7 @@ mod tests {
         ApiField { name: "days", kind: ApiFieldKind::Number { min: 1, max: 9 }, is_required: false, doc: "" },
         ApiField { name: "to", kind: ApiFieldKind::Choice(&["all", "some"]), is_required: false, doc: "" },
         ApiField { name: "loud", kind: ApiFieldKind::Switch, is_required: false, doc: "" },
+        ApiField { name: "in", kind: ApiFieldKind::Texts { most: 2, max: 3 }, is_required: false, doc: "" },
     ];
 
     #[test]
@@ -175,6 +198,8 @@ mod tests {
         let values = read(r#"{"name": "üöä", "days": 7.0, "to": "all", "loud": true}"#).unwrap();
         assert_eq!((values.text("name"), values.number("days")), (Some("üöä"), Some(7)));
         assert_eq!((values.text("to"), values.switch("loud")), (Some("all"), Some(true)));
+        let listed = read(r#"{"name": "a", "in": ["b", "cde"]}"#).unwrap();
+        assert_eq!(listed.texts("in").collect::<Vec<_>>(), ["b", "cde"]);
         let wrong = [
             "",
             "[]",
@@ -191,6 +216,9 @@ mod tests {
             r#"{"name": "a", "days": 1e300}"#,
             r#"{"name": "a", "to": "none"}"#,
             r#"{"name": "a", "loud": 1}"#,
+            r#"{"name": "a", "in": "b"}"#,
+            r#"{"name": "a", "in": [""]}"#,
+            r#"{"name": "a", "in": ["a", "b", "c"]}"#,
             r#"{"name": "a", "more": 1}"#,
             r#"{"name": null}"#,
         ];

@@ -72,3 +72,52 @@ pub(super) const ROOM_PERSISTENT: ApiField = ApiField {
     is_required: false,
     doc: "True if it stays when everybody has left.",
 };
+pub(super) const AFFILIATION: &[ApiField] = &[
+    ApiField {
+        name: "affiliation",
+        kind: ApiFieldKind::Choice(&["owner", "admin", "member", "none", "outcast"]),
+        is_required: true,
+        doc: "The affiliation (XEP-0045 §5.2). An outcast is kept out, and removed if inside.",
+    },
+    ApiField {
+        name: "reason",
+        kind: ApiFieldKind::Text { min: 0, max: 500 },
+        is_required: false,
+        doc: "The reason, which is kept, and told to those concerned.",
+    },
+];
+pub(super) const CONTACT: &[ApiField] = &[
+    ApiField {
+        name: "name",
+        kind: ApiFieldKind::Text { min: 0, max: 500 },
+        is_required: false,
+        doc: "The account's name for the contact; without it, there is none.",
+    },
+    ApiField {
+        name: "groups",
+        kind: ApiFieldKind::Texts { most: 50, max: 200 },
+        is_required: false,
+        doc: "The groups that the contact is in; without them, it is in none.",
+    },
+    ApiField {
+        name: "mutual",
+        kind: ApiFieldKind::Switch,
+        is_required: false,
+        doc: "True makes each a contact of the other, and both see each other's presence without being asked; for accounts of this server.",
+    },
+];
+pub(super) const ARCHIVE: &[ApiField] = &[
+    ApiField {
+        name: "after",
+        kind: ApiFieldKind::Text { min: 1, max: 100 },
+        is_required: false,
+        doc: "Only those behind this one: the `next` of the part before.",
+    },
+    LIMIT,
+    ApiField {
+        name: "with",
+        kind: ApiFieldKind::Text { min: 1, max: 3071 },
+        is_required: false,
+        doc: "Only those to or from this address; a bare one stands for all of its resources.",
+    },
+];

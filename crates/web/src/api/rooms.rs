@@ -1,7 +1,7 @@
 //! Rooms.
 
 use rookery_jid::Jid;
-use rookery_operations::rooms::{self, Described, RoomListing, WantedSettings};
+use rookery_operations::rooms::{self, AffiliationView, Described, RoomListing, WantedSettings};
 use rookery_operations::{Refusal, messages};
 use serde_json::{Value, json};
 
@@ -98,6 +98,39 @@ pub(super) async fn destroy(call: ApiCall) -> Result<ApiReply, Problem> {
     call.shared.ask(move |world, answer| rooms::destroy(world, of, reason, |_, done| answer.complete(done))).await?;
     let domain = call.shared.domain_of(room.domain()).unwrap_or_default();
     call.note(&domain, format!("destroyed a room: {room}"));
+    Ok(ApiReply::done())
+}
+
+pub(super) async fn affiliations(call: ApiCall) -> Result<ApiReply, Problem> {
+    let (room, (after, limit)) = (call.address(0)?, call.page()?);
+    let work = move |world: &mut _, answer: OperationAnswer<_>| {
+        rooms::affiliations(world, room, after, limit + 1, |_, found| answer.complete(found));
+    };
+    let mut found = call.shared.ask(work).await?;
+    let is_cut = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| is_cut).map(|one| one.user.as_str());
+    let item = |one: &AffiliationView| json!({ "jid": one.user.as_str(), "affiliation": one.affiliation, "reason": one.reason });
+    let items: Vec<_> = found.iter().map(item).collect();
+    Ok(ApiReply::json(&json!({ "items": items, "next": next })))
+}
+
+pub(super) async fn affiliate(call: ApiCall) -> Result<ApiReply, Problem> {
+    let room = call.address(0)?;
+    let user = Jid::parse(call.variable(1)).ok().filter(|user| user.resource().is_none());
+    let user = user.ok_or_else(|| Refusal::Impossible("a user has a bare address".into()))?;
+    let reason = call.body.text("reason").map(str::to_owned);
+    if !reason.as_deref().is_none_or(messages::is_sayable) {
+        return Err(Refusal::Impossible("the reason has characters that XML has no word for".into()).into());
+    }
+    let affiliation = call.body.text("affiliation").unwrap_or_default().to_owned();
+    let act = format!("made {user} {affiliation} of a room: {room}");
+    let (of, wanted) = (room.clone(), AffiliationView { user, affiliation, reason });
+    let work = move |world: &mut _, answer: OperationAnswer<_>| {
+        rooms::affiliate(world, of, wanted, |_, done| answer.complete(done));
+    };
+    call.shared.ask(work).await?;
+    call.note(&call.shared.domain_of(room.domain()).unwrap_or_default(), act);
     Ok(ApiReply::done())
 }
 

@@ -1,0 +1,65 @@
+//! Archives of accounts, for those who may export them.
+
+use rookery_archive::id;
+use rookery_jid::{Jid, JidRef};
+use rookery_store::{ArchiveQuery, Pending, Stores};
+
+use crate::{Outcome, Refusal};
+
+/// A message of an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptMessage {
+    /// Its id, as clients see it.
+    pub id: String,
+    /// The time when it came, milliseconds since 1970.
+    pub unix_ms: u64,
+    /// The stanza.
+    pub stanza: String,
+}
+
+/// A part of an archive, oldest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeptMessages {
+    /// The messages.
+    pub messages: Vec<KeptMessage>,
+    /// True if there are more behind them.
+    pub has_more: bool,
+}
+
+/// Returns messages of an account's archive behind one, `limit` at most, and perhaps only those
+/// with somebody.
+pub fn page(
+    stores: &Stores,
+    account: JidRef<'_>,
+    with: Option<Jid>,
+    after: Option<&str>,
+    limit: usize,
+) -> Pending<Outcome<KeptMessages>> {
+    let behind = match after.map(id::read) {
+        None => 0,
+        Some(Some(behind)) => behind,
+        Some(None) => {
+            return Box::pin(async {
+                Ok(Err(Refusal::Impossible("after: what the part before had as `next` is expected".into())))
+            });
+        }
+    };
+    let query = ArchiveQuery { with, after: behind, limit, max_bytes: MOST_BYTES, ..ArchiveQuery::default() };
+    let (exists, found) = (stores.accounts.exists(account), stores.archive.page(account, query));
+    let account = account.to_jid();
+    Box::pin(async move {
+        if !exists.await? {
+            return Ok(Err(Refusal::no_account(account)));
+        }
+        let found = found.await?.unwrap_or_default();
+        let messages = found.messages.into_iter().map(|(id, stanza)| KeptMessage {
+            id: id::text(id),
+            unix_ms: id::time(id),
+            stanza: String::from_utf8_lossy(&stanza).into_owned(),
+        });
+        Ok(Ok(KeptMessages { messages: messages.collect(), has_more: found.more }))
+    })
+}
+
+/// Bytes of stanzas in a part.
+const MOST_BYTES: usize = 1 << 20;

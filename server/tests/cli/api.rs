@@ -1,0 +1,114 @@
+//! Contacts, affiliations and archives by the API, while clients are there.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use super::control::{log_in, read_until};
+use super::logins::with;
+use super::rig::CliRig;
+use super::uploads::http;
+
+/// A server with `alice` and `bob`, and what says to it what the API is asked.
+fn api(said: &str, token: &str, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+    let body = body.map(|body| body.to_string()).unwrap_or_default();
+    let head =
+        format!("{method} /api/v1{path} HTTP/1.1\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json");
+    let answer = http(said, &head, body.as_bytes());
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{answer}"));
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    (status, serde_json::from_str(body).unwrap_or_default())
+}
+
+fn rig(scopes: &[&str]) -> (CliRig, String) {
+    let rig = CliRig::new();
+    rig.write("rookery.toml", &with(""));
+    for name in ["alice", "bob"] {
+        rig.run_with(&["user", "add", &format!("{name}@localhost"), "--password-stdin"], "secret-secret\n").fine();
+    }
+    let mut arguments = vec!["token", "add", "test"];
+    arguments.extend(scopes.iter().flat_map(|scope| ["--scope", scope]));
+    let token = rig.run(&arguments).fine().trim().to_owned();
+    (rig, token)
+}
+
+#[test]
+fn contacts_are_changed_and_clients_hear_of_it() {
+    let (rig, token) = rig(&["users:read", "users:write"]);
+    let (server, said) = rig.serve();
+    let mut alice = log_in(&said, "alice", "secret-secret", "phone");
+    alice.get_mut().write_all(b"<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>").expect("written");
+    read_until(&mut alice, "</iq>");
+    let ask = |method: &str, path: &str, body: Option<Value>| api(&said, &token, method, path, body);
+    let bob = json!({"name": "Bob", "groups": ["Friends", "Team"], "mutual": true});
+    assert_eq!(ask("PUT", "/users/alice@localhost/contacts/bob@localhost", Some(bob)).0, 204);
+    let pushed = read_until(&mut alice, "</iq>");
+    assert!(pushed.contains("jid='bob@localhost'") && pushed.contains("Friends"), "{pushed}");
+    assert!(read_until(&mut alice, "</iq>").contains("subscription='both'"));
+    let listed = |of: &str| ask("GET", &format!("/users/{of}@localhost/contacts"), None).1["items"].clone();
+    let item = |jid: &str, name: Value, groups: Value| json!([{"jid": jid, "name": name, "groups": groups, "subscription": "both", "asked": false}]);
+    assert_eq!(listed("alice"), item("bob@localhost", "Bob".into(), json!(["Friends", "Team"])));
+    assert_eq!(listed("bob"), item("alice@localhost", Value::Null, json!([])));
+    assert_eq!(ask("DELETE", "/users/alice@localhost/contacts/bob@localhost", None).0, 204);
+    assert!(read_until(&mut alice, "</iq>").contains("subscription='remove'"));
+    assert_eq!(ask("DELETE", "/users/alice@localhost/contacts/bob@localhost", None).0, 404);
+    assert_eq!(ask("GET", "/users/nobody@localhost/contacts", None).0, 404);
+    let stranger = json!({"mutual": true});
+    assert_eq!(ask("PUT", "/users/alice@localhost/contacts/x@elsewhere.example", Some(stranger)).0, 404);
+    assert_eq!(ask("PUT", "/users/alice@localhost/contacts/alice@localhost", Some(json!({}))).0, 422);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn affiliations_are_listed_and_changed() {
+    let (rig, token) = rig(&["rooms:read", "rooms:write"]);
+    let (server, said) = rig.serve();
+    let ask = |method: &str, path: &str, body: Option<Value>| api(&said, &token, method, path, body);
+    let room = json!({"room": "garden", "owner": "alice@localhost"});
+    assert_eq!(ask("POST", "/domains/localhost/rooms", Some(room)).0, 201);
+    let path = "/rooms/garden@conference.localhost/affiliations";
+    let set = |user: &str, affiliation: &str| {
+        ask("PUT", &format!("{path}/{user}"), Some(json!({"affiliation": affiliation, "reason": "so"}))).0
+    };
+    assert_eq!((set("bob@localhost", "member"), set("x@elsewhere.example", "outcast")), (204, 204));
+    assert_eq!(set("alice@localhost", "member"), 422, "nobody would own it");
+    assert_eq!(set("bob@localhost", "king"), 400);
+    let (_, first) = ask("GET", &format!("{path}?limit=2"), None);
+    let names: Vec<_> = first["items"].as_array().expect("a list").iter().map(|item| &item["affiliation"]).collect();
+    assert_eq!((names, &first["next"]), (vec![&json!("owner"), &json!("member")], &json!("bob@localhost")));
+    let (_, second) = ask("GET", &format!("{path}?after=bob@localhost"), None);
+    assert_eq!(second["items"], json!([{"jid": "x@elsewhere.example", "affiliation": "outcast", "reason": "so"}]));
+    assert_eq!(set("bob@localhost", "none"), 204);
+    assert_eq!(ask("GET", path, None).1["items"].as_array().map(Vec::len), Some(2));
+    assert_eq!(ask("GET", "/rooms/nowhere@conference.localhost/affiliations", None).0, 404);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn archives_are_read_in_parts() {
+    let (rig, token) = rig(&["users:export"]);
+    let (server, said) = rig.serve();
+    let mut alice = log_in(&said, "alice", "secret-secret", "phone");
+    for body in ["one", "two", "three"] {
+        let message = format!("<message to='bob@localhost' type='chat'><body>{body}</body></message>");
+        alice.get_mut().write_all(message.as_bytes()).expect("written");
+    }
+    alice.get_mut().write_all(b"<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>").expect("written");
+    read_until(&mut alice, "id='p'");
+    let ask = |query: &str| api(&said, &token, "GET", &format!("/users/bob@localhost/archive{query}"), None);
+    // What is archived is written some time later.
+    let mut asked = (0..200).map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        ask("").1
+    });
+    let all = asked.find(|all| all["items"].as_array().is_some_and(|items| items.len() == 3));
+    assert_eq!(all.expect("three messages")["next"], Value::Null);
+    let (_, first) = ask("?limit=2&with=alice@localhost");
+    let next = first["next"].as_str().expect("there are more").to_owned();
+    let (_, rest) = ask(&format!("?after={next}"));
+    assert_eq!(rest["items"].as_array().map(Vec::len), Some(1));
+    assert!(rest["items"][0]["stanza"].as_str().is_some_and(|stanza| stanza.contains("three")), "{rest}");
+    assert_eq!(ask("?after=nonsense").0, 422);
+    assert_eq!(api(&said, &token, "GET", "/users/nobody@localhost/archive", None).0, 404);
+    assert_eq!(server.stop(), 0);
+}
