@@ -88,8 +88,9 @@ impl Module for RegisterModule {
     }
 }
 
-const OPTIONS: [OptionSpec; 8] = [
+const OPTIONS: [OptionSpec; 9] = [
     ALLOW_CREATION,
+    APPROVE,
     ALLOW_PLAINTEXT,
     MIN_PASSWORD,
     INSTRUCTIONS,
@@ -103,6 +104,13 @@ const ALLOW_CREATION: OptionSpec = OptionSpec {
     key: "allow_creation",
     default: || Value::Switch(true),
     doc: "anybody can create an account; if false, only people with an invitation can, and users can still change and remove their own",
+    check: option::any,
+};
+
+const APPROVE: OptionSpec = OptionSpec {
+    key: "approve",
+    default: || Value::Switch(false),
+    doc: "an account that somebody creates without an invitation can't be used before an operator has let it in; say so in `instructions`",
     check: option::any,
 };
 

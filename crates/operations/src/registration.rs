@@ -19,9 +19,10 @@ use rookery_stream::error::StanzaError;
 
 use crate::events::{self, EventKind};
 use crate::invitations::fixed_name;
+use crate::reports::{self, APPROVAL, AbuseReport};
 use crate::rights::with_reserved;
 use crate::welcome::welcome;
-use crate::{lookalike, newcomer, password, sessions};
+use crate::{lookalike, newcomer, password, sessions, users};
 
 /// A registration that somebody asks for. Whether it is open to them is for the caller to know.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub struct Registration {
     pub password: String,
     /// The invitation that they have shown, of the domain of the account.
     pub invitation: Option<Invitation>,
+    /// True if an operator has to let the account in before it can be used.
+    pub waits: bool,
     /// The address that they come from, for the log.
     pub address: IpAddr,
 }
@@ -158,10 +161,32 @@ impl OnTheWay {
     fn create(self, world: &mut World, credentials: Credentials) {
         let created = world.stores.accounts.create(self.wanted.account.as_ref(), credentials);
         world.wait(created, move |world, created| match created {
+            Ok(true) if self.wanted.waits => self.wait_for_approval(world),
             Ok(true) => self.created(world),
             // Somebody else was quicker.
             Ok(false) => self.give_token_back(world, |way, world| way.end(world, Err(Unregistered::Taken))),
             Err(error) => self.give_token_back(world, move |way, world| way.failed(world, &error)),
+        });
+    }
+
+    /// Keeps a new account from logging in until an operator has let it in, who finds it among the
+    /// reports.
+    fn wait_for_approval(self, world: &mut World) {
+        let account = self.wanted.account.clone();
+        users::set_disabled(world, account.clone(), true, move |world, disabled| {
+            if let Err(refusal) = disabled {
+                tracing::warn!(%account, %refusal, "a new account couldn't be kept waiting for approval");
+            }
+            let Ok(server) = Jid::parse(account.domain()) else { return self.created(world) };
+            let (serial, text) = (world.unique_text(), format!("registered from {}", self.wanted.address));
+            let report = AbuseReport::new(world.time(), &serial, server, account.clone(), APPROVAL, &text);
+            let kept = reports::keep(&world.stores, account.domain(), &report);
+            world.wait(kept, move |world, kept| {
+                if let Err(error) = kept {
+                    world.store_failed("keeping a new account for approval", &account, &error);
+                }
+                self.created(world);
+            });
         });
     }
 

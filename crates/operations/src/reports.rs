@@ -134,6 +134,9 @@ pub fn forget(stores: &Stores, domains: &[String], account: JidRef<'_>) -> Pendi
     })
 }
 
+/// The reason of what is no abuse: an account that waits for an operator to let it in.
+pub const APPROVAL: &str = "approval";
+
 /// Hears which accounts are removed.
 pub(crate) fn install(hooks: &mut Hooks<'_>) {
     hooks.account_removed(removed);

@@ -375,6 +375,7 @@ texts! {
     // Reports of abuse.
     abuse_reports,
     abuse_note,
+    waits_for_approval,
     spam,
     abuse,
     reported_by,

@@ -234,3 +234,28 @@ fn only_those_who_may_make_links() {
     server.reload(|config| config.options.push(("register", "users_invite", Value::Switch(false))));
     assert_eq!(outcome(&ask(&mut romeo, INVITE)), "forbidden");
 }
+
+/// Whoever registers without an invitation waits for an operator, who finds the account among the
+/// reports; whoever was invited was let in by that.
+#[test]
+fn accounts_may_wait_for_approval() {
+    let options = vec![
+        ("register", "allow_plaintext", Value::Switch(true)),
+        ("register", "approve", Value::Switch(true)),
+        ("administration", "admins", Value::List(vec!["bard@example.org".into()])),
+    ];
+    let server = Server::with(Config { options, login_seconds: 10_000_000, ..Config::default() });
+    assert_eq!(outcome(&fill_in(&mut guest(&server), "tybalt", "a long secret")), "");
+    assert!(!can_log_in(&server, "tybalt", "a long secret"), "nobody has let it in");
+    let waiting = server.done(rookery_operations::reports::list(&server.stores(), "example.org")).expect("the list");
+    let [waiting] = &waiting[..] else { panic!("one waits: {waiting:?}") };
+    assert_eq!((waiting.about.as_str(), &*waiting.reason), ("tybalt@example.org", "approval"));
+    server.done(server.stores().accounts.set_disabled(waiting.about.as_ref(), false)).expect("let in");
+    assert!(can_log_in(&server, "tybalt", "a long secret"));
+    let mut bard = server.online("bard/desk");
+    let (_, token) = link(&mut bard, CREATE, &[]);
+    let mut invited = guest(&server);
+    show(&mut invited, &token);
+    assert_eq!(outcome(&fill_in(&mut invited, "juliet", "a long secret")), "");
+    assert!(can_log_in(&server, "juliet", "a long secret"));
+}

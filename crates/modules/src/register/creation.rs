@@ -11,7 +11,7 @@ use rookery_xml::ns;
 
 use super::rate::{CreationSlot, Creations};
 use super::shown::ShownTokens;
-use super::{ALLOW_CREATION, ALLOW_PLAINTEXT, INSTRUCTIONS, NAME, long_enough, rate};
+use super::{ALLOW_CREATION, ALLOW_PLAINTEXT, APPROVE, INSTRUCTIONS, NAME, long_enough, rate};
 
 /// Replies to a request of a guest: with what to fill in, or by creating the account.
 pub(super) fn request(world: &mut World, guest: Guest, iq: Iq) {
@@ -102,7 +102,8 @@ impl Creation {
             false => world.state::<Creations>().take(guest.address, world.time(), options)?,
         };
         let token = invitation.as_ref().map(|invitation| invitation.token.clone());
-        let wanted = Registration { account, password, invitation, address: guest.address };
+        let waits = invitation.is_none() && options.switch(APPROVE.key);
+        let wanted = Registration { account, password, invitation, waits, address: guest.address };
         Ok((Self { guest, iq, slot, token }, wanted))
     }
 

@@ -64,13 +64,15 @@ pub async fn change(visit: &Visit) -> FormAnswered {
             visit.note(&domain, format!("dismissed {settled} reports of abuse about {about}"));
             Ok(FormDone::new("/reports", filled(words.are_dismissed, &[&about, &settled])))
         }
-        "disable" => disable(visit, &domain, &about).await,
+        "disable" => set_disabled(visit, &domain, &about, true).await,
+        "enable" => set_disabled(visit, &domain, &about, false).await,
         _ => Err(Refusal::Impossible(words.no_such_act.into()).into()),
     }
 }
 
-/// Keeps the account that a report is about from logging in, which settles all reports about it.
-async fn disable(visit: &Visit, domain: &str, about: &Jid) -> FormAnswered {
+/// Keeps the account that a report is about from logging in, or lets it in, which settles all
+/// reports about it.
+async fn set_disabled(visit: &Visit, domain: &str, about: &Jid, disabled: bool) -> FormAnswered {
     if !is_account(visit, about) {
         return Err(Refusal::Missing(filled(visit.words().no_account_of_yours, &[about])).into());
     }
@@ -79,11 +81,15 @@ async fn disable(visit: &Visit, domain: &str, about: &Jid) -> FormAnswered {
     }
     let of = about.clone();
     let set =
-        visit.shared.ask(move |world, answer| users::set_disabled(world, of, true, |_, set| answer.complete(set)));
+        visit.shared.ask(move |world, answer| users::set_disabled(world, of, disabled, |_, set| answer.complete(set)));
     set.await.map_err(|refusal| visit.told(refusal, about, visit.of_accounts()))?;
-    visit.note(about.domain(), format!("disabled an account: {about}"));
+    let act = if disabled { "disabled an account" } else { "re-enabled an account" };
+    visit.note(about.domain(), format!("{act}: {about}"));
     let settled = visit.shared.wait(reports::settle(&visit.shared.stores, domain, about.as_ref())).await?;
-    let words = filled(visit.words().disabled_settled, &[about, &settled]);
+    let words = match disabled {
+        true => filled(visit.words().disabled_settled, &[about, &settled]),
+        false => visit.words().is_enabled.to_owned(),
+    };
     Ok(FormDone::new("/reports", words))
 }
 
@@ -98,6 +104,7 @@ fn item(visit: &Visit, domain: &str, report: &AbuseReport) -> Html {
     let reason = match report.reason_in_words() {
         "spam" => words.spam,
         "abuse" => words.abuse,
+        reports::APPROVAL => words.waits_for_approval,
         other => other,
     };
     let mut html = Html::of("<li class=\"report\"><p><span class=\"tag off\">{}</span> ", &[&reason]);
@@ -129,7 +136,9 @@ fn item(visit: &Visit, domain: &str, report: &AbuseReport) -> Html {
     );
     html.text(words.dismiss_all, &[&about]);
     html.add("</button>", &[]);
-    if is_account {
+    if is_account && report.reason == reports::APPROVAL {
+        html.add("<button name=\"act\" value=\"enable\">{}</button>", &[&words.enable]);
+    } else if is_account {
         html.add("<button class=\"danger\" name=\"act\" value=\"disable\">", &[]);
         html.text(words.disable_one, &[&about]);
         html.add("</button>", &[]);

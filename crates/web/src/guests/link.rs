@@ -153,6 +153,8 @@ fn read(
     }
     match account {
         Ok(account) if faults.password.is_none() && faults.again.is_none() => Ok(Registration {
+            // Who has a link was let in by whoever made it.
+            waits: false,
             account,
             password: password.to_owned(),
             invitation: Some(invitation.clone()),

@@ -345,6 +345,7 @@ pub const ENGLISH: AdminWords = AdminWords {
     // Reports of abuse.
     abuse_reports: "Reports of abuse",
     abuse_note: "Users report those whom they block. A report stays until somebody has dealt with it.",
+    waits_for_approval: "waits for approval",
     spam: "spam",
     abuse: "abuse",
     reported_by: "reported by",

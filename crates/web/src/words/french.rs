@@ -347,6 +347,7 @@ pub const FRENCH: AdminWords = AdminWords {
     abuse_reports: "Signalements d’abus",
     abuse_note: "Les utilisateurs signalent ceux qu’ils bloquent. Un signalement reste jusqu’à ce que quelqu’un s’en soit \
              occupé.",
+    waits_for_approval: "attend une validation",
     spam: "spam",
     abuse: "abus",
     reported_by: "signalé par",

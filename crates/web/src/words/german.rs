@@ -346,6 +346,7 @@ pub const GERMAN: AdminWords = AdminWords {
     // Reports of abuse.
     abuse_reports: "Meldungen von Missbrauch",
     abuse_note: "Benutzer melden, wen sie blockieren. Eine Meldung bleibt, bis sich jemand darum gekümmert hat.",
+    waits_for_approval: "wartet auf Freigabe",
     spam: "Spam",
     abuse: "Missbrauch",
     reported_by: "gemeldet von",

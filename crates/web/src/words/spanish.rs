@@ -346,6 +346,7 @@ pub const SPANISH: AdminWords = AdminWords {
     // Reports of abuse.
     abuse_reports: "Denuncias de abuso",
     abuse_note: "Los usuarios denuncian a quienes bloquean. Una denuncia queda hasta que alguien la haya atendido.",
+    waits_for_approval: "espera aprobación",
     spam: "spam",
     abuse: "abuso",
     reported_by: "denunciado por",
