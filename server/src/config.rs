@@ -69,7 +69,7 @@ pub struct ServerConfig {
     pub web: WebConfig,
     /// The place of uploaded files.
     pub uploads: UploadsConfig,
-    /// Where events are posted.
+    /// The address that events are posted to.
     pub events: EventsConfig,
     /// Certificates and protocol version.
     pub tls: WebTls,
@@ -360,6 +360,7 @@ impl ServerConfig {
             web: WebConfig {
                 title: None,
                 logo: None,
+                files: None,
                 public_host: None,
                 hosts: Vec::new(),
                 origins: Vec::new(),
@@ -498,6 +499,7 @@ impl ServerConfig {
         let of_dpm = [&mut dpm.database, &mut dpm.keytab, &mut dpm.roles, &mut dpm.audit];
         for path in [
             &mut self.acme.trusted,
+            &mut self.web.files,
             &mut self.uploads.secret_file,
             &mut self.uploads.trusted,
             &mut self.events.secret_file,

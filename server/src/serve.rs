@@ -395,6 +395,7 @@ fn web_settings(loaded: &Loaded) -> rookery_web::WebSettings {
         chat: config.web.chat,
         title: config.web.title.clone(),
         logo: config.web.logo.clone(),
+        own_files: config.web.files.clone(),
         plaintext: config.login.plaintext(),
         logins: config.login.terms(),
         public_host: config.web.public_host.clone(),

@@ -1,4 +1,4 @@
-//! Where the files are that users share: in the data folder, or in a bucket.
+//! The files that users share: in the data folder, or in a bucket.
 
 use std::env;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rookery_store::Slots;
-use rookery_web::bucket::{Bucket, BucketKey, BucketSettings};
+use rookery_web::bucket::{BucketKey, BucketSettings, UploadBucket};
 use rookery_web::upload::UploadFiles;
 
 use crate::config::{ConfigError, ServerConfig};
@@ -30,7 +30,7 @@ pub fn files(config: &ServerConfig, folder: &Folder, slots: Arc<dyn Slots>) -> R
 /// # Errors
 ///
 /// The file of the secret or of the certificates can't be used.
-pub fn bucket(config: &ServerConfig) -> Result<Option<Bucket>, ConfigError> {
+pub fn bucket(config: &ServerConfig) -> Result<Option<UploadBucket>, ConfigError> {
     let config = &config.uploads;
     let Some(address) = &config.bucket else { return Ok(None) };
     let because = |why: String| ConfigError::because(format!("uploads: {why}"));
@@ -39,7 +39,7 @@ pub fn bucket(config: &ServerConfig) -> Result<Option<Bucket>, ConfigError> {
     let (region, access_key) = (config.region.clone(), config.access_key.clone().unwrap_or_default());
     let key = BucketKey { region, access_key, secret_key };
     let settings = BucketSettings { url, key, trusted: config.trusted.clone(), redirects: config.redirect };
-    Bucket::new(settings).map(Some).map_err(because)
+    UploadBucket::new(settings).map(Some).map_err(because)
 }
 
 /// Reads the secret from the file that is named, else from the one that the service manager has

@@ -23,6 +23,7 @@ mod commands;
 mod components;
 mod crossing;
 mod data;
+mod directory;
 mod dying;
 mod engines;
 mod federation;

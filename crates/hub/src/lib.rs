@@ -17,7 +17,7 @@
 //!   known of them; `attached`: where components are; [`bridged`]: what those have shown;
 //!   [`privileged`]: what they do in the name of others; [`elsewhere`]: whom else they see.
 //! * [`presence`]: broadcasts, probes, directed presence: RFC 6121 §4. [`conceal`]: from whom an
-//!   account conceals it.
+//!   account conceals it. `contact`: contacts that operators change.
 //! * [`subscription`]: the state machine of Appendix A, pure; [`subscribe`] carries out what it
 //!   says.
 //! * [`roster`]: roster get, set and push: RFC 6121 §2. [`shared`]: contacts by the operator's

@@ -11,18 +11,18 @@ use rookery_hub::{
 };
 use rookery_jid::JidRef;
 use rookery_modkit::option;
-use rookery_operations::events::{self, EventKind, Events, KINDS, MODULE};
+use rookery_operations::events::{self, EventKind, EventLog, KINDS, MODULE};
 use rookery_xml::{Kind, ns};
 
 /// Notes events.
 #[derive(Debug)]
 pub struct EventsModule {
-    events: Events,
+    events: EventLog,
 }
 
 impl EventsModule {
     /// Returns the module of one shard. All shards share the events.
-    pub fn new(events: Events) -> Self {
+    pub fn new(events: EventLog) -> Self {
         Self { events }
     }
 }

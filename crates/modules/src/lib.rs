@@ -32,6 +32,7 @@ pub mod carbons;
 pub mod client_state;
 pub mod commands;
 pub mod contact;
+pub mod directory;
 pub mod disco;
 mod entity;
 pub mod events;

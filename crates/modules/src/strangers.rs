@@ -11,9 +11,10 @@
 //!
 //! # Layout
 //!
-//! `outgoing` limits what has the look of spam that our own users send.
+//! `outgoing` limits what has the look of spam that our own users send; `written` are the strangers
+//! whom they have written to.
 
-use rookery_base::{Bucket, Map, Set};
+use rookery_base::Map;
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::failure::condition;
 use rookery_hub::{
@@ -28,8 +29,10 @@ use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::Kind;
 
 mod outgoing;
+mod written;
 
 use outgoing::OutgoingCounts;
+use written::{NAME, NEWCOMER_DAYS, NEWCOMER_PER_HOUR, SAME_TEXT, StrangersWritten, is_contact};
 
 /// Limits what strangers send.
 #[derive(Debug)]
@@ -47,41 +50,6 @@ struct StrangerCounts {
     requests_of: Map<String, u64>,
     /// The strangers of other servers whom accounts have written to.
     abroad: Map<Jid, StrangersWritten>,
-}
-
-/// The strangers whom an account has written to.
-#[derive(Debug, Default)]
-struct StrangersWritten {
-    /// In milliseconds.
-    bucket: Bucket,
-    /// Those who are no news.
-    known: Set<Jid>,
-}
-
-impl StrangersWritten {
-    /// Counts a stranger, once; `false` if there have been as many as there may be at once, and
-    /// again in the time since. To go on writing to somebody costs nothing.
-    fn may_write(&mut self, to: JidRef<'_>, per_hour: u64, now_ms: u64) -> bool {
-        let to = to.bare().to_jid();
-        if self.known.contains(&to) {
-            return true;
-        }
-        let cost_ms = HOUR_MS / per_hour.clamp(1, HOUR_MS);
-        let fits = self.bucket.level(now_ms) + cost_ms <= HOUR_MS;
-        if fits {
-            self.bucket.put(cost_ms, now_ms);
-            if self.known.len() >= MAX_KNOWN {
-                self.known.clear();
-            }
-            self.known.insert(to);
-        }
-        fits
-    }
-
-    /// Returns whether nothing of it counts any more.
-    fn is_over(&self, now_ms: u64) -> bool {
-        self.bucket.level(now_ms) == 0
-    }
 }
 
 impl Module for StrangersModule {
@@ -235,12 +203,6 @@ fn look_up(world: &mut World, Passage { packet, to, notes }: Passage<'_>, sender
     });
 }
 
-/// Returns whether two share presence in either direction; `None` if the account is not here to
-/// tell.
-fn is_contact(world: &World, account: JidRef<'_>, contact: JidRef<'_>) -> Option<bool> {
-    world.subscription(account, contact).map(|subscription| subscription != Subscription::None)
-}
-
 /// Counts one more for an address. Too many addresses at once are forgotten together: an attacker
 /// must not fill the memory.
 fn count(counts: &mut Map<Jid, u64>, address: JidRef<'_>) -> u64 {
@@ -264,8 +226,6 @@ fn count_domain(counts: &mut Map<String, u64>, domain: &str) -> u64 {
     counts.insert(domain.to_owned(), 1);
     1
 }
-
-const NAME: &str = "strangers";
 
 const OPTIONS: [OptionSpec; 9] = [
     OptionSpec {
@@ -328,17 +288,11 @@ const SENT: &str = "sent_per_minute";
 const RECEIVED: &str = "received_per_minute";
 const REFUSE: &str = "refuse_remote";
 const ABROAD: &str = "abroad_per_hour";
-const NEWCOMER_DAYS: &str = "newcomer_days";
-const NEWCOMER_PER_HOUR: &str = "newcomer_per_hour";
-const SAME_TEXT: &str = "same_text_per_hour";
 const MESSAGES_OF_DOMAIN: &str = "domain_messages_per_minute";
 const REQUESTS_OF_DOMAIN: &str = "domain_requests_per_minute";
 /// The limits of what comes from other servers.
 const OF_OTHERS: [&str; 3] = [RECEIVED, MESSAGES_OF_DOMAIN, REQUESTS_OF_DOMAIN];
-const HOUR_MS: u64 = 3_600_000;
 const MINUTE_MS: u64 = 60_000;
-/// Strangers elsewhere of one account who are no news.
-const MAX_KNOWN: usize = 500;
 /// Addresses that a shard counts for.
 const MAX_ADDRESSES: usize = 100_000;
 

@@ -3,9 +3,9 @@
 use rookery_hub::Module;
 
 use crate::{
-    administration, bytestreams, caps, carbons, client_state, commands, contact, disco, events, external_services,
-    fast, last_activity, multicast, offline, ping, privacy, push, register, rtbl, sasl2, shared_roster, sic, strangers,
-    stream_management, time, upload, version, visits,
+    administration, bytestreams, caps, carbons, client_state, commands, contact, directory, disco, events,
+    external_services, fast, last_activity, multicast, offline, ping, privacy, push, register, rtbl, sasl2,
+    shared_roster, sic, strangers, stream_management, time, upload, version, visits,
 };
 
 /// The state that the modules of all shards share. It is made once per server; every shard's
@@ -29,7 +29,7 @@ pub struct Shared {
     /// The latest logins and failures to log in.
     pub logins: rookery_operations::logins::Logins,
     /// The events that other programs hear of.
-    pub events: rookery_operations::events::Events,
+    pub events: rookery_operations::events::EventLog,
     /// The source of items from outside, and the subscriptions to them.
     pub data: rookery_pubsub::data::Data,
     /// Hears when an administrator wants the server to stop.
@@ -77,6 +77,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(rookery_pubsub::data::DataService::new(shared.data.clone())),
         Box::new(rookery_pubsub::private::Private),
         Box::new(rookery_pubsub::vcard::Vcard),
+        Box::new(directory::UserDirectory),
         Box::new(external_services::ExternalServices),
         Box::new(sic::Sic),
         Box::new(upload::Upload),

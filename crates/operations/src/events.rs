@@ -1,5 +1,5 @@
-//! What happens here, for other programs: accounts, logins, sessions, reports, messages. The API
-//! gives it out as it comes, and the web front posts it to an address.
+//! Events for other programs: accounts, logins, sessions, reports, messages. The API gives them out
+//! as they come, and the web front posts them to an address.
 //!
 //! One for all shards. Nobody who notes something waits for those who read: the newest are kept in
 //! memory, within bounds, and a reader who is too slow is told how many it has missed. Where the
@@ -15,7 +15,7 @@ use rookery_hub::World;
 
 /// The events. Clones are handles on the same ones.
 #[derive(Debug, Clone, Default)]
-pub struct Events(Arc<Mutex<KeptEvents>>);
+pub struct EventLog(Arc<Mutex<KeptEvents>>);
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Occurrence {
     pub kind: &'static str,
     /// The domain that it concerns.
     pub domain: String,
-    /// What there is to be said of it, by name.
+    /// The details, by name.
     pub fields: Vec<(&'static str, String)>,
 }
 
@@ -62,7 +62,7 @@ impl Occurrence {
     }
 }
 
-impl Events {
+impl EventLog {
     /// Notes an event, and wakes those who wait for it.
     pub fn note(&self, unix_ms: u64, kind: &'static str, domain: &str, fields: Vec<(&'static str, String)>) {
         let mut kept = lock(&self.0);
@@ -118,7 +118,7 @@ impl Events {
 /// Notes an event of a domain, if the domain tells of its kind.
 pub fn note(world: &World, domain: &str, kind: EventKind, fields: Vec<(&'static str, String)>) {
     if tells(world, domain, kind) {
-        world.state::<Events>().note(world.time(), kind.name(), domain, fields);
+        world.state::<EventLog>().note(world.time(), kind.name(), domain, fields);
     }
 }
 
@@ -196,7 +196,7 @@ const MOST_BYTES: usize = 8 << 20;
 mod tests {
     use super::*;
 
-    fn behind(events: &Events, serial: u64) -> Option<EventsBehind> {
+    fn behind(events: &EventLog, serial: u64) -> Option<EventsBehind> {
         match events.poll_behind(serial, usize::MAX, &mut Context::from_waker(Waker::noop())) {
             Poll::Ready(behind) => Some(behind),
             Poll::Pending => None,
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn readers_go_on_behind_what_they_have() {
-        let events = Events::default();
+        let events = EventLog::default();
         assert_eq!(behind(&events, 0), None);
         for kind in ["one", "two", "three"] {
             events.note(1, kind, "a.example", Vec::new());
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_who_is_slow_hears_it() {
-        let events = Events::default();
+        let events = EventLog::default();
         for _ in 0..MOST + 5 {
             events.note(1, "login", "a.example", Vec::new());
         }

@@ -7,12 +7,12 @@
 //!
 //! # Layout
 //!
-//! [`users`], [`rosters`], [`archives`], [`sessions`], [`rooms`], [`messages`], [`invitations`]: what is done.
-//! [`registration`]: what people do themselves, without an account, and [`newcomer`] the mark of those
-//! who had no invitation. [`administrators`]: for which
-//! domains an account may do it. [`api_tokens`]: who may do it by the API. [`journal`]: what was
-//! done, and by whom. [`logins`]: who logged in, and who failed to. [`reports`]: what users report
-//! of others. [`events`]: what happens, for other programs. [`reach`]: whether other servers answer.
+//! [`users`], [`rosters`], [`archives`], [`sessions`], [`rooms`], [`messages`], [`invitations`]:
+//! what is done. [`registration`]: what people do themselves, without an account, and [`newcomer`]
+//! the mark of those who had no invitation. [`administrators`]: for which domains an account may do
+//! it. [`api_tokens`]: who may do it by the API. [`journal`]: what was done, and by whom.
+//! [`logins`]: who logged in, and who failed to. [`reports`]: what users report of others.
+//! [`events`]: what happens, for other programs. [`reach`]: whether other servers answer.
 //!
 //! Below them: [`rights`] tells administrators from others, [`lookalike`] names from those that
 //! pass for them; [`announce`], [`welcome`]: what domains tell users; [`password`]: from a password

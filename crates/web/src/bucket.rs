@@ -28,7 +28,7 @@ use tokio_rustls::TlsConnector;
 use crate::ask::now_ms;
 use crate::body::Body;
 use crate::https;
-use crate::storage::{Growing, Shown, Storage, StorageDoing, place};
+use crate::storage::{Growing, ShownFile, Storage, StorageDoing, place};
 
 mod objects;
 mod signature;
@@ -53,7 +53,7 @@ pub struct BucketSettings {
 
 /// A bucket. Clones are handles on the same one.
 #[derive(Clone)]
-pub struct Bucket(Arc<BucketParts>);
+pub struct UploadBucket(Arc<BucketParts>);
 
 /// Returns whether a text can be the address of a bucket: what a request has to have in digits
 /// can't be part of it.
@@ -74,7 +74,7 @@ struct BucketParts {
     failed_ms: AtomicU64,
 }
 
-impl Bucket {
+impl UploadBucket {
     /// Returns a bucket, of which nothing is asked yet.
     ///
     /// # Errors
@@ -174,13 +174,13 @@ impl Bucket {
     }
 }
 
-impl std::fmt::Debug for Bucket {
+impl std::fmt::Debug for UploadBucket {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Bucket").field("url", &self.0.url).finish_non_exhaustive()
+        f.debug_struct("UploadBucket").field("url", &self.0.url).finish_non_exhaustive()
     }
 }
 
-impl Storage for Bucket {
+impl Storage for UploadBucket {
     fn begin(&self, token: &str, size: u64) -> StorageDoing<'static, Box<dyn Growing>> {
         let (bucket, path) = (self.clone(), self.path(token));
         Box::pin(async move {
@@ -217,7 +217,7 @@ impl Storage for Bucket {
         })
     }
 
-    fn address(&self, token: &str, shown: Shown<'_>) -> Option<String> {
+    fn address(&self, token: &str, shown: ShownFile<'_>) -> Option<String> {
         if !self.0.settings.redirects {
             return None;
         }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 use rookery_base::date::timestamp_ms;
-use rookery_operations::events::{Events, Occurrence};
+use rookery_operations::events::{EventLog, Occurrence};
 use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -39,7 +39,7 @@ fn shown(event: &Occurrence) -> Value {
 /// The events behind one, as a client of server-sent events reads them (HTML, section 9.2), of the
 /// domains that it may hear of.
 pub(crate) struct EventStream {
-    pub events: Events,
+    pub events: EventLog,
     /// The serial of the last that was told.
     pub told: u64,
     /// The domains; `None` for all.
@@ -50,7 +50,7 @@ pub(crate) struct EventStream {
 
 impl EventStream {
     /// Returns the events behind one.
-    pub fn new(events: Events, told: u64, domain: Option<String>, place: FeedPlace) -> Self {
+    pub fn new(events: EventLog, told: u64, domain: Option<String>, place: FeedPlace) -> Self {
         Self { events, told, domain, silence: Box::pin(sleep(ALIVE)), _place: place }
     }
 

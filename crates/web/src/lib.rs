@@ -24,14 +24,14 @@
 //! browsers find pages, [`html`] escapes what they show, `language` is the reader's, `words` are
 //! the texts for administrators. [`control`] is the API for commands on this machine. `access` says
 //! who may come to what is for operators, [`site`] whose pages may send requests, `ask` puts
-//! questions to the shards, `form` reads what requests say, `coding` compresses answers. `reply`
-//! and `body` are answers, [`range`] the part of a file that is asked for; `storage` keeps uploaded
-//! files, [`bucket`] is one elsewhere. [`health`] is how much room the disk has, `machine` what the process takes. [`samples`]
-//! are what the graphs of the admin page are drawn from, [`history`] their past; [`bounds`] is what
-//! strangers can take of all that. [`comparison`] is what differs between the server and its
-//! configuration, [`records`] what DNS says of its domains, `doctor` what is wrong with the server;
-//! `https` asks others. [`events`] tells other
-//! programs what happens. [`readings`] is how devices are read for the API.
+//! questions to the shards, `form` reads what requests say, `coding` compresses answers.
+//! `own_files` are the operator's. `reply` and `body` are answers, [`range`] the part of a file
+//! that is asked for; `storage` keeps uploaded files, [`bucket`] is one elsewhere. [`health`] is
+//! how much room the disk has, `machine` what the process takes. [`samples`] are what the graphs of
+//! the admin page are drawn from, [`history`] their past; [`bounds`] is what strangers can take of
+//! all that. [`comparison`] is what differs between the server and its configuration, [`records`]
+//! what DNS says of its domains, `doctor` what is wrong with the server; `https` asks others.
+//! [`events`] tells other programs what happens. [`readings`] is how devices are read for the API.
 
 mod accept;
 mod access;
@@ -65,6 +65,7 @@ mod https;
 mod language;
 mod machine;
 pub mod metrics;
+mod own_files;
 mod places;
 pub mod proxy;
 pub mod range;
@@ -89,7 +90,7 @@ use std::thread::JoinHandle;
 
 use rookery_base::lock::{read, write};
 use rookery_hub::{Domain, Network};
-use rookery_operations::events::Events;
+use rookery_operations::events::EventLog;
 use rookery_operations::journal::Journal;
 use rookery_operations::logins::Logins;
 use rookery_operations::process::Process;
@@ -131,6 +132,8 @@ pub struct WebSettings {
     pub title: Option<String>,
     /// The file of its picture there.
     pub logo: Option<PathBuf>,
+    /// The folder of the operator's own files, if there is one.
+    pub own_files: Option<PathBuf>,
     /// Networks from which clients may log in without TLS.
     pub plaintext: Vec<Network>,
     /// The bounds on attempts to sign in.
@@ -231,8 +234,8 @@ pub(crate) struct WebShared {
     /// The part that reads devices, if there is one, and the feeds that are open.
     pub readings: Option<Arc<dyn readings::Readings>>,
     pub feeds: readings::OpenFeeds,
-    /// What other programs hear of, and the counts of what was posted.
-    pub events: Events,
+    /// The events for other programs, and the counts of what was posted.
+    pub events: EventLog,
     pub posted: Arc<events::post::PostCounts>,
     /// Requests of BOSH that wait for their answers.
     pub waiting: AtomicUsize,
@@ -262,9 +265,9 @@ pub struct Reach {
     pub exports: PathBuf,
     /// The part that reads devices, if there is one.
     pub readings: Option<Arc<dyn readings::Readings>>,
-    /// What other programs hear of.
-    pub events: Events,
-    /// Where that is posted, if it is.
+    /// The events for other programs.
+    pub events: EventLog,
+    /// The address that they are posted to, if there is one.
     pub posts: Option<events::post::PostSettings>,
     /// The control socket, bound already; `None` if there is none.
     pub control: Option<UnixListener>,

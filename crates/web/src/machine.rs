@@ -28,7 +28,7 @@ pub struct MachineReadings {
     pub certificates: Vec<ServedCertificate>,
     /// The failures of the bucket of uploads since the start.
     pub bucket_failures: u64,
-    /// What was posted to who hears of events.
+    /// The counts of the events that were posted.
     pub posted: std::sync::Arc<crate::events::post::PostCounts>,
 }
 

@@ -16,7 +16,7 @@ use crate::places::{AddressPlace, Crowd};
 use crate::proxy::origin;
 use crate::reply::{Body, text};
 use crate::site::RequestHost;
-use crate::{WebShared, admin, api, bosh, discovery, guests, health, metrics, websocket};
+use crate::{WebShared, admin, api, bosh, discovery, guests, health, metrics, own_files, websocket};
 
 /// Answers a request, and counts the answer.
 pub async fn answer(
@@ -77,7 +77,11 @@ async fn find(
         return Ok(Box::pin(guests::answer(request, origin, shared)).await);
     }
     if !matches!(path, WEBSOCKET | WEBSOCKET_OLD | HOST_META | HOST_META_JSON | LIVE | READY | METRICS) {
-        return Ok(text(StatusCode::NOT_FOUND, "there is nothing here"));
+        let own = match &settings.own_files {
+            Some(folder) => own_files::answer(&request, folder).await,
+            None => None,
+        };
+        return Ok(own.unwrap_or_else(|| text(StatusCode::NOT_FOUND, "there is nothing here")));
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "this can only be read");

@@ -29,14 +29,14 @@ pub(crate) trait Storage: Send + Sync {
 
     /// Returns an address to which a client that wants a file is sent; `None` if it gets the file
     /// here. Who gives it out has to say the same of the file as is said here.
-    fn address(&self, _token: &str, _shown: Shown<'_>) -> Option<String> {
+    fn address(&self, _token: &str, _shown: ShownFile<'_>) -> Option<String> {
         None
     }
 }
 
 /// The headers that say of a file what it is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct ShownFile<'a> {
     pub content_type: &'a str,
     pub disposition: &'a str,
     pub cache_control: &'a str,

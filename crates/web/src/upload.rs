@@ -28,11 +28,11 @@ use rookery_store::{Slot, SlotStage, Slots};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use crate::bucket::Bucket;
+use crate::bucket::UploadBucket;
 use crate::range::{self, ByteRange};
 use crate::reply::{Body, text};
 pub use crate::storage::place;
-use crate::storage::{Growing, Shown, Storage, StorageFolder};
+use crate::storage::{Growing, ShownFile, Storage, StorageFolder};
 
 /// The storage of files, and the slots that say who owns them.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ pub struct UploadFiles {
     storage: Arc<dyn Storage>,
     slots: Arc<dyn Slots>,
     /// The bucket, if the storage is one.
-    bucket: Option<Bucket>,
+    bucket: Option<UploadBucket>,
 }
 
 impl std::fmt::Debug for UploadFiles {
@@ -56,14 +56,14 @@ impl UploadFiles {
     }
 
     /// Returns files in a bucket.
-    pub fn in_bucket(bucket: Bucket, slots: Arc<dyn Slots>) -> Self {
+    pub fn in_bucket(bucket: UploadBucket, slots: Arc<dyn Slots>) -> Self {
         Self { storage: Arc::new(bucket.clone()), slots, bucket: Some(bucket) }
     }
 
     /// Returns how many requests a bucket has refused or not answered since the start, and when the
     /// last one was, milliseconds since 1970; `None` without a bucket.
     pub(crate) fn failures(&self) -> Option<(u64, u64)> {
-        self.bucket.as_ref().map(Bucket::failures)
+        self.bucket.as_ref().map(UploadBucket::failures)
     }
 
     /// Removes all files that have expired or whose owners are no more, where no server does it. It
@@ -177,7 +177,7 @@ impl UploadFiles {
     /// Sends a client to where the storage gives the file out, if it does.
     fn elsewhere(&self, slot: &Slot) -> Option<Response<Body>> {
         let (content_type, disposition) = (given_type_of(slot), disposition(slot));
-        let shown = Shown { content_type, disposition: &disposition, cache_control: CACHED };
+        let shown = ShownFile { content_type, disposition: &disposition, cache_control: CACHED };
         let address = HeaderValue::from_str(&self.storage.address(&slot.token, shown)?).ok()?;
         let mut response = text(StatusCode::TEMPORARY_REDIRECT, "the file is elsewhere");
         response.headers_mut().insert(header::LOCATION, address);

@@ -14,6 +14,8 @@ pub struct WebConfig {
     pub title: Option<String>,
     /// The file of its picture there.
     pub logo: Option<PathBuf>,
+    /// The folder of the operator's own files.
+    pub files: Option<PathBuf>,
     /// Host and port under which browsers find the server from outside, if that is not what they
     /// say themselves.
     pub public_host: Option<String>,

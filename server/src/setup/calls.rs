@@ -1,4 +1,4 @@
-//! What clients need for calls: the configuration of coturn, a relay (TURN, RFC 8656), and what the
+//! Calls: the configuration of coturn, a relay (TURN, RFC 8656), and what the
 //! server has to know of it (XEP-0215).
 
 use std::fmt::Write as _;

@@ -9,7 +9,7 @@ use super::logins::with;
 use super::rig::CliRig;
 use super::uploads::http;
 
-/// A server with `alice` and `bob`, and what says to it what the API is asked.
+/// Asks the API something, and returns status and content.
 fn api(said: &str, token: &str, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
     let body = body.map(|body| body.to_string()).unwrap_or_default();
     let head =

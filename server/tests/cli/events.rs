@@ -13,11 +13,11 @@ use super::control::log_in;
 use super::logins::with;
 use super::rig::CliRig;
 
-type Heard = Arc<Mutex<Vec<Value>>>;
+type HeardEvents = Arc<Mutex<Vec<Value>>>;
 
-/// A program that hears of events, unless it refuses them.
-fn program(refuses: &Arc<AtomicBool>) -> (Site, Heard) {
-    let (heard, refuses) = (Heard::default(), refuses.clone());
+/// Starts a program that hears of events, unless it refuses them.
+fn program(refuses: &Arc<AtomicBool>) -> (Site, HeardEvents) {
+    let (heard, refuses) = (HeardEvents::default(), refuses.clone());
     let kept = heard.clone();
     let site = Site::start(move |_, body| {
         if refuses.load(Ordering::Relaxed) {
@@ -39,7 +39,7 @@ fn rig(tables: &str) -> CliRig {
 }
 
 /// Waits until so many events of a kind are there, and returns all of them.
-fn wait(heard: &Heard, kind: &str, many: usize) -> Vec<Value> {
+fn wait(heard: &HeardEvents, kind: &str, many: usize) -> Vec<Value> {
     for _ in 0..1000 {
         let found = heard.lock().expect("the events").clone();
         if found.iter().filter(|event| event["kind"] == kind).count() >= many {

@@ -109,3 +109,26 @@ fn a_bucket_without_its_secret_keeps_the_server_from_starting() {
     assert!(checked.out.contains("missing: can't be read"), "{checked:?}");
     assert_eq!(rig.run(&[]).code, 78);
 }
+
+#[test]
+fn files_of_the_operator_stand_beside_the_rest() {
+    let rig = CliRig::new();
+    std::fs::create_dir_all(rig.path("www/.well-known")).expect("a folder");
+    rig.write("www/.well-known/security.txt", "Contact: mailto:a@a.example\n");
+    rig.write("www/about.html", "<p>about</p>");
+    rig.write("rookery.toml", &with("[web]\nfiles = \"www\"\n"));
+    let (server, said) = rig.serve();
+    let get = |path: &str| http(&said, &format!("GET {path} HTTP/1.1"), b"");
+    assert!(get("/.well-known/security.txt").ends_with("Contact: mailto:a@a.example\n"));
+    let page = get("/about.html").to_lowercase();
+    assert!(page.contains("content-type: text/html") && page.ends_with("<p>about</p>"), "{page}");
+    let (_, tag) = page.split_once("etag: ").expect("a tag");
+    let tag = tag.split("\r\n").next().expect("its end");
+    assert!(http(&said, &format!("GET /about.html HTTP/1.1\r\nIf-None-Match: {tag}"), b"").starts_with("HTTP/1.1 304"));
+    assert!(get("/health/live").starts_with("HTTP/1.1 200") && get("/.well-known/host-meta").contains("XRD"));
+    for path in ["/none", "/../rookery.toml", "/%2e%2e/rookery.toml"] {
+        assert!(get(path).starts_with("HTTP/1.1 404"), "{path}");
+    }
+    assert!(http(&said, "PUT /about.html HTTP/1.1", b"x").starts_with("HTTP/1.1 405"));
+    assert_eq!(server.stop(), 0);
+}

@@ -174,7 +174,7 @@ fn a_domain_sends_so_much_to_strangers() {
     assert_eq!(server.left(), []);
 }
 
-/// Somebody who has registered without an invitation, and is logged in.
+/// Registers somebody without an invitation, and logs in.
 fn newcomer(server: &Server) -> Client {
     let mut guest = server.connect();
     guest.open("example.org");
@@ -196,8 +196,8 @@ fn open_server(more: &[(&'static str, Value)]) -> Server {
     Server::with(Config { options, login_seconds: 10_000_000, ..Config::default() })
 }
 
-/// Whoever has made an account for themselves writes to so many strangers in its first days, and to
-/// those as often as they like; others aren't held back, and the operators hear of it once.
+/// An account that somebody has made writes to so many strangers in its first days, and to
+/// those as often as it likes; others aren't held back, and the operators hear of it once.
 #[test]
 fn new_accounts_write_to_so_many_strangers() {
     let server = open_server(&[("newcomer_per_hour", Value::Number(2)), ("newcomer_days", Value::Number(1))]);

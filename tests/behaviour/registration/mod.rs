@@ -235,8 +235,8 @@ fn only_those_who_may_make_links() {
     assert_eq!(outcome(&ask(&mut romeo, INVITE)), "forbidden");
 }
 
-/// Whoever registers without an invitation waits for an operator, who finds the account among the
-/// reports; whoever was invited was let in by that.
+/// Somebody who registers without an invitation waits for an operator, who finds the account among
+/// the reports; an invitation lets people in at once.
 #[test]
 fn accounts_may_wait_for_approval() {
     let options = vec![

@@ -18,7 +18,7 @@ use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::ns;
 use tracing::warn;
 
-use super::{HOUR_MS, NAME, NEWCOMER_DAYS, NEWCOMER_PER_HOUR, SAME_TEXT, StrangersWritten, is_contact};
+use super::written::{HOUR_MS, NAME, NEWCOMER_DAYS, NEWCOMER_PER_HOUR, SAME_TEXT, StrangersWritten, is_contact};
 
 /// Counts what accounts of a shard send to strangers.
 #[derive(Debug, Default)]

@@ -68,7 +68,7 @@ impl HttpBody for ObjectBody {
 /// An object that is being written.
 pub(super) struct GrowingObject {
     sender: Option<mpsc::Sender<Bytes>>,
-    /// Whether the storage has taken it.
+    /// Tells that the storage has taken it.
     taken: JoinHandle<io::Result<()>>,
 }
 
@@ -112,7 +112,7 @@ impl Growing for GrowingObject {
 }
 
 impl Drop for GrowingObject {
-    /// A request that nobody awaits any more is not to hold its connection.
+    /// Ends the request: one that nobody awaits any more is not to hold its connection.
     fn drop(&mut self) {
         self.taken.abort();
     }

@@ -11,14 +11,14 @@ fn settings(bucket: &FakeBucket, access_key: &str) -> BucketSettings {
     BucketSettings { url: format!("{}/some/", bucket.url()), key, trusted: None, redirects: false }
 }
 
-fn with<T>(test: impl AsyncFnOnce(Bucket, &FakeBucket) -> T) -> T {
+fn with<T>(test: impl AsyncFnOnce(UploadBucket, &FakeBucket) -> T) -> T {
     let fake = FakeBucket::start();
-    let bucket = Bucket::new(settings(&fake, FakeBucket::ACCESS_KEY)).unwrap();
+    let bucket = UploadBucket::new(settings(&fake, FakeBucket::ACCESS_KEY)).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(test(bucket, &fake))
 }
 
-async fn put(bucket: &Bucket, size: u64, parts: &[&[u8]]) -> io::Result<()> {
+async fn put(bucket: &UploadBucket, size: u64, parts: &[&[u8]]) -> io::Result<()> {
     let mut file = bucket.begin(TOKEN, size).await?;
     for part in parts {
         file.append(part.to_vec()).await?;
@@ -26,7 +26,7 @@ async fn put(bucket: &Bucket, size: u64, parts: &[&[u8]]) -> io::Result<()> {
     file.end().await
 }
 
-async fn get(bucket: &Bucket, start: u64, len: u64) -> Option<Vec<u8>> {
+async fn get(bucket: &UploadBucket, start: u64, len: u64) -> Option<Vec<u8>> {
     let body = bucket.read(TOKEN, start, len).await.unwrap()?;
     Some(body.collect().await.unwrap().to_bytes().to_vec())
 }
@@ -65,7 +65,7 @@ fn a_refusal_says_why_and_counts() {
         let error = put(&bucket, 5, &[b"begin"]).await.unwrap_err().to_string();
         assert!(error.contains("507 StorageFull"), "{error}");
         assert_eq!(bucket.failures().0, 1);
-        let stranger = Bucket::new(settings(fake, "OTHER")).unwrap();
+        let stranger = UploadBucket::new(settings(fake, "OTHER")).unwrap();
         let error = stranger.remove(TOKEN).await.unwrap_err().to_string();
         assert!(error.contains("403 InvalidAccessKeyId: correct `access_key`"), "{error}");
     });
@@ -74,27 +74,27 @@ fn a_refusal_says_why_and_counts() {
 #[test]
 fn a_check_leaves_nothing() {
     let fake = FakeBucket::start();
-    Bucket::new(settings(&fake, FakeBucket::ACCESS_KEY)).unwrap().probe().unwrap();
+    UploadBucket::new(settings(&fake, FakeBucket::ACCESS_KEY)).unwrap().probe().unwrap();
     assert!(fake.files().is_empty());
-    assert!(Bucket::new(settings(&fake, "OTHER")).unwrap().probe().unwrap_err().contains("access_key"));
+    assert!(UploadBucket::new(settings(&fake, "OTHER")).unwrap().probe().unwrap_err().contains("access_key"));
     let settings = settings(&fake, FakeBucket::ACCESS_KEY);
     drop(fake);
     // The port is given up when the last connection has ended.
     let nowhere = BucketSettings { url: "http://127.0.0.1:1/bucket".into(), ..settings };
-    assert!(Bucket::new(nowhere).unwrap().probe().unwrap_err().contains("can't be reached"));
+    assert!(UploadBucket::new(nowhere).unwrap().probe().unwrap_err().contains("can't be reached"));
 }
 
 #[test]
 fn clients_are_sent_on_where_the_operator_wants_it() {
     with(async |bucket, fake| {
-        let shown = Shown {
+        let shown = ShownFile {
             content_type: "image/png",
             disposition: "inline; filename*=UTF-8''a.png",
             cache_control: "private",
         };
         assert_eq!(bucket.address(TOKEN, shown), None);
         let sends = BucketSettings { redirects: true, ..settings(fake, FakeBucket::ACCESS_KEY) };
-        let address = Bucket::new(sends).unwrap().address(TOKEN, shown).unwrap();
+        let address = UploadBucket::new(sends).unwrap().address(TOKEN, shown).unwrap();
         assert!(address.starts_with(&format!("{}/some/aB/{TOKEN}?X-Amz-Algorithm=", fake.url())), "{address}");
         assert!(
             address.contains("response-content-disposition=inline%3B%20filename%2A%3DUTF-8%27%27a.png"),

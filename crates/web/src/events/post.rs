@@ -16,7 +16,7 @@ use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Method, Request, Uri};
 use rookery_base::hex;
-use rookery_operations::events::Events;
+use rookery_operations::events::EventLog;
 use sha2::Sha256;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
@@ -75,7 +75,7 @@ pub fn is_address(text: &str) -> bool {
 }
 
 /// Posts events until the front stops.
-pub(crate) async fn run(events: Events, settings: PostSettings, counts: Arc<PostCounts>) {
+pub(crate) async fn run(events: EventLog, settings: PostSettings, counts: Arc<PostCounts>) {
     let tls = match https::trusting(settings.trusted.as_deref()) {
         Ok(tls) => tls,
         Err(error) => return warn!(%error, "events can't be posted"),
@@ -95,7 +95,7 @@ pub(crate) async fn run(events: Events, settings: PostSettings, counts: Arc<Post
 }
 
 struct Poster {
-    events: Events,
+    events: EventLog,
     /// The serial of the newest event that is in the spool.
     told: u64,
     settings: PostSettings,

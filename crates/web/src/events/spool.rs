@@ -63,8 +63,8 @@ impl Spool {
         self.files.iter().map(|(_, bytes)| bytes).sum::<u64>().saturating_sub(self.taken)
     }
 
-    /// Writes lines behind those that wait, each with its end. Returns how many of the oldest had to
-    /// go for them.
+    /// Writes lines behind those that wait, each with its end. Returns how many of the oldest had
+    /// to go for them.
     ///
     /// # Errors
     /// The error of the system: they are not there then.

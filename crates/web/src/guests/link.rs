@@ -153,7 +153,7 @@ fn read(
     }
     match account {
         Ok(account) if faults.password.is_none() && faults.again.is_none() => Ok(Registration {
-            // Who has a link was let in by whoever made it.
+            // The one who made the link has let them in.
             waits: false,
             account,
             password: password.to_owned(),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::error::WrongValue;
 use super::super::given::GivenValue;
-use super::{ConfigKey, ShownValue, list, network, path, plain, put, quote};
+use super::{ConfigKey, ShownValue, file, list, network, path, plain, put, quote};
 
 /// All of them.
 pub(super) const KEYS: &[ConfigKey] = &[
@@ -31,6 +31,14 @@ pub(super) const KEYS: &[ConfigKey] = &[
         doc: "The picture of the server on these pages: a file in SVG, PNG, JPEG or WebP with 1 MiB at most.",
         set: |config, given| put(&mut config.web.logo, logo(given)),
         show: |config| path(&config.web.logo, "\"/etc/rookery/logo.svg\""),
+    },
+    ConfigKey {
+        table: "web",
+        name: "files",
+        doc: "A folder with files of your own that everybody may read, under the paths that nothing else here has: a page, or\n\
+              something below /.well-known. Of a folder in it, that is index.html.",
+        set: |config, given| put(&mut config.web.files, file(given)),
+        show: |config| path(&config.web.files, "\"/srv/www\""),
     },
     ConfigKey {
         table: "web",
