@@ -203,6 +203,7 @@ mod tests {
     /// Numbers that bound nothing that others could fill: how often the server itself does
     /// something, what a new room or node begins with, what people must do at least.
     const NO_BOUNDS: &[(&str, &str)] = &[
+        ("strangers", "newcomer_days"),
         ("limits", "outbox_soft"),
         ("fast", "rotate_hours"),
         ("data", "interval_ms"),

@@ -37,7 +37,7 @@ impl Module for EventsModule {
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
-        &[]
+        &[("Server-sent events", "HTML, section 9.2")]
     }
 
     fn on_by_default(&self) -> bool {

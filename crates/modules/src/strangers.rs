@@ -18,8 +18,8 @@ use rookery_base::Map;
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::failure::condition;
 use rookery_hub::{
-    Bound, Delivery, Hooks, Module, Most, OptionSpec, Options, Passage, Per, Phase, Stanzas, Step, Unit, Value, Wanted,
-    World,
+    Bound, Delivery, Document, Hooks, Module, Most, OptionSpec, Options, Passage, Per, Phase, Stanzas, Step, Unit,
+    Value, Wanted, World,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::option;
@@ -81,7 +81,12 @@ impl Module for StrangersModule {
         hooks.before_route(Phase::Guard, limited, going);
         hooks.document::<Newcomer>();
         hooks.state(OutgoingCounts::default());
-        hooks.before_route(Phase::Guard, Wanted::from(stanzas).where_options(outgoing::applies), outgoing::going);
+        // Others than newcomers cost this nothing.
+        let of_newcomers = Wanted::from(stanzas).with_document(Newcomer::NAME).where_options(outgoing::is_limited);
+        hooks.before_route(Phase::Guard, of_newcomers, outgoing::of_newcomer);
+        let texts = Wanted::from(Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat]));
+        let texts = texts.where_options(|options| options.number(SAME_TEXT) > 0);
+        hooks.before_route(Phase::Guard, texts, outgoing::text);
         hooks.abroad(stanzas, going_abroad);
         let limited =
             |options: &Options| options.switch(REFUSE) || OF_OTHERS.iter().any(|limit| options.number(limit) > 0);

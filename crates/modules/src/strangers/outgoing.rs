@@ -50,40 +50,42 @@ impl OutgoingCounts {
     }
 }
 
-/// Returns whether options limit any of this.
-pub(super) fn applies(options: &Options) -> bool {
-    options.number(SAME_TEXT) > 0 || is_limited(options)
-}
-
-fn is_limited(options: &Options) -> bool {
+/// Returns whether options limit newcomers.
+pub(super) fn is_limited(options: &Options) -> bool {
     options.number(NEWCOMER_DAYS) > 0 && options.number(NEWCOMER_PER_HOUR) > 0
 }
 
-/// Sees what an account sends to somebody else.
-pub(super) fn going(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
-    let Some(sender) = packet.sender().filter(|sender| to.local().is_some() && sender.bare_str() != to.bare_str())
-    else {
-        return Delivery::Pass;
-    };
+/// Sees what an account sends to somebody that was new once.
+pub(super) fn of_newcomer(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
+    let Some(sender) = to_stranger(world, packet, to) else { return Delivery::Pass };
     let Some(options) = world.options(sender.domain(), NAME) else { return Delivery::Pass };
-    let (same_text, days, per_hour) =
-        (options.number(SAME_TEXT), options.number(NEWCOMER_DAYS), options.number(NEWCOMER_PER_HOUR));
-    let is_newcomer = is_limited(options)
-        && world
-            .document::<Newcomer>(sender.bare())
-            .is_some_and(|newcomer| newcomer.since_ms.saturating_add(days.saturating_mul(DAY_MS)) > world.time());
-    if (!is_newcomer && same_text == 0) || is_contact(world, sender.bare(), to) == Some(true) {
+    let (days, per_hour) = (options.number(NEWCOMER_DAYS), options.number(NEWCOMER_PER_HOUR));
+    let until = |newcomer: &Newcomer| newcomer.since_ms.saturating_add(days.saturating_mul(DAY_MS));
+    let is_new = world.document::<Newcomer>(sender.bare()).is_some_and(|newcomer| until(&newcomer) > world.time());
+    if !is_new || may_write(world, sender.bare(), to, per_hour) {
         return Delivery::Pass;
     }
-    if is_newcomer && !may_write(world, sender.bare(), to, per_hour) {
-        let told = "your account is new, and has written to as many who are not among your contacts as it may; try again later";
-        return refuse(world, packet, to, "a new account, which writes to too many strangers", told);
+    let told =
+        "your account is new, and has written to as many who are not among your contacts as it may; try again later";
+    refuse(world, packet, to, "a new account, which writes to too many strangers", told)
+}
+
+/// Sees messages with texts that an account sends to somebody.
+pub(super) fn text(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
+    let Some(sender) = to_stranger(world, packet, to) else { return Delivery::Pass };
+    let limit = world.options(sender.domain(), NAME).map_or(0, |options| options.number(SAME_TEXT));
+    if limit == 0 || may_repeat(world, packet, sender.bare(), to, limit) {
+        return Delivery::Pass;
     }
-    if same_text > 0 && !may_repeat(world, packet, sender.bare(), to, same_text) {
-        let told = "too many who are not among your contacts have got this text from you; try again later";
-        return refuse(world, packet, to, "it sends the same text to too many strangers", told);
-    }
-    Delivery::Pass
+    let told = "too many who are not among your contacts have got this text from you; try again later";
+    refuse(world, packet, to, "it sends the same text to too many strangers", told)
+}
+
+/// Returns the sender of what goes to a stranger.
+fn to_stranger(world: &World, packet: &Packet, to: JidRef<'_>) -> Option<Jid> {
+    let sender = packet.sender()?;
+    let is_other = to.local().is_some() && sender.bare_str() != to.bare_str();
+    (is_other && is_contact(world, sender.bare(), to) != Some(true)).then_some(sender)
 }
 
 fn may_write(world: &mut World, account: JidRef<'_>, to: JidRef<'_>, per_hour: u64) -> bool {
