@@ -103,9 +103,17 @@ impl EventLog {
     pub fn poll_behind(&self, serial: u64, most: usize, context: &mut Context<'_>) -> Poll<EventsBehind> {
         let mut kept = lock(&self.0);
         if kept.newest <= serial {
-            if !kept.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+            let is_known = kept.waiting.iter().any(|waker| waker.will_wake(context.waker()));
+            // Readers that have gone are still among them: those that are there come again.
+            let woken = match kept.waiting.len() >= MOST_WAITING {
+                true => std::mem::take(&mut kept.waiting),
+                false => Vec::new(),
+            };
+            if !is_known || !woken.is_empty() {
                 kept.waiting.push(context.waker().clone());
             }
+            drop(kept);
+            woken.into_iter().for_each(Waker::wake);
             return Poll::Pending;
         }
         let first = kept.kept.front().map_or(kept.newest + 1, |event| event.serial);
@@ -191,6 +199,8 @@ pub const KINDS: &str = "kinds";
 /// Events in memory, and their bytes.
 pub const MOST: usize = 10_000;
 const MOST_BYTES: usize = 8 << 20;
+/// Readers that wait for an event.
+const MOST_WAITING: usize = 1000;
 
 #[cfg(test)]
 mod tests {
@@ -216,6 +226,20 @@ mod tests {
         assert_eq!(events.serial_of("other-0000000002"), None, "of another run");
         assert_eq!(behind(&events, 2).unwrap().events[..], all[2..]);
         assert_eq!(behind(&events, 3), None);
+    }
+
+    #[test]
+    fn readers_that_have_gone_are_forgotten() {
+        struct Gone;
+        impl std::task::Wake for Gone {
+            fn wake(self: Arc<Self>) {}
+        }
+        let events = EventLog::default();
+        for _ in 0..3 * MOST_WAITING {
+            let gone = Waker::from(Arc::new(Gone));
+            assert!(events.poll_behind(0, 1, &mut Context::from_waker(&gone)).is_pending());
+        }
+        assert!(lock(&events.0).waiting.len() <= MOST_WAITING);
     }
 
     #[test]

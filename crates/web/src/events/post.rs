@@ -88,10 +88,8 @@ pub(crate) async fn run(events: EventLog, settings: PostSettings, counts: Arc<Po
             return warn!(%error, folder = %settings.folder.display(), "events can't be kept, and are not posted");
         }
     };
-    let mut poster = Poster { told: events.newest(), events, settings, counts, tls, spool: Some(spool), delay: None };
-    // What has happened before this began is told, too.
-    poster.told = 0;
-    poster.run().await;
+    // Events from before this began are told, too.
+    Poster { told: 0, events, settings, counts, tls, spool: Some(spool), delay: None }.run().await;
 }
 
 struct Poster {
