@@ -230,13 +230,13 @@ mod tests {
 
     #[test]
     fn readers_that_have_gone_are_forgotten() {
-        struct Gone;
-        impl std::task::Wake for Gone {
+        struct GoneReader;
+        impl std::task::Wake for GoneReader {
             fn wake(self: Arc<Self>) {}
         }
         let events = EventLog::default();
         for _ in 0..3 * MOST_WAITING {
-            let gone = Waker::from(Arc::new(Gone));
+            let gone = Waker::from(Arc::new(GoneReader));
             assert!(events.poll_behind(0, 1, &mut Context::from_waker(&gone)).is_pending());
         }
         assert!(lock(&events.0).waiting.len() <= MOST_WAITING);
