@@ -4,6 +4,7 @@
 use rookery_hub::{Settings, Steering, ToldAddresses};
 use rookery_jid::Jid;
 use rookery_sasl::Mechanism;
+use rookery_testkit::bosh::{Bosh, BoshPending};
 use rookery_testkit::config::NODES;
 use rookery_testkit::server::PASSWORD;
 use rookery_testkit::{Client, Config, Security, Server, befriend};
@@ -146,6 +147,66 @@ fn tls_and_websockets_end_where_the_client_connects() {
     }
     romeo.close();
     assert_eq!((server.sessions(), server.connections()), (0, 0));
+}
+
+/// The requests of each session go from one node to the other in turn.
+#[test]
+fn requests_of_bosh_come_in_on_any_node() {
+    let server = nodes();
+    let mut romeo = at_home(&server, "romeo", 0, 0);
+    for home in 0..4 {
+        for _ in 0..2 {
+            let name = server.name_at("juliet", home);
+            let (mut juliet, waits) = Bosh::login(&server, &format!("{name}/browser"));
+            romeo.send(&say(&juliet.jid, "one"));
+            assert!(waits.expect().child("message", ns::CLIENT).is_some(), "home {home}");
+            let waits = juliet.ask("", "");
+            let held = juliet
+                .ask("", &format!("<message to='{}' xmlns='jabber:client'><body>two</body></message>", romeo.full()));
+            romeo.expect_message(&juliet.jid, "two");
+            waits.expect_empty();
+            // It asks once more for what it has got.
+            let again = juliet.ask_as(juliet.rid - 2, "", "");
+            again.expect_empty();
+            juliet.ask("type='terminate'", "").expect_empty();
+            held.expect_end("");
+            juliet.ask("", "").expect_end("item-not-found");
+            // An odd number of requests: the next one begins at the other node.
+            juliet.ask("", "").expect_end("item-not-found");
+        }
+    }
+    romeo.close();
+    assert_eq!((server.sessions(), server.connections()), (0, 0));
+}
+
+#[test]
+fn a_home_that_dies_ends_its_sessions_of_bosh() {
+    for others in 0..2 {
+        let server = nodes();
+        // So it begins at one node and at the other.
+        (0..others).for_each(|_| drop(Bosh::new(&server).create("to='example.org'")));
+        let (mut juliet, waits) = Bosh::login(&server, &format!("{}/browser", server.name_at("juliet", 2)));
+        server.silence(1);
+        server.depart(1);
+        let ended = |pending: BoshPending| {
+            let condition = pending.answer().map(|_| pending.expect());
+            condition.and_then(|body| body.attr("condition").map(str::to_owned))
+        };
+        let told: Vec<_> = [waits, juliet.ask("", ""), juliet.ask("", "")].into_iter().filter_map(ended).collect();
+        let known = ["remote-connection-failed", "item-not-found"];
+        // The dead one goes on by itself, and answers what it still gets.
+        assert!(told.iter().any(|told| known.contains(&told.as_str())), "{told:?}");
+    }
+}
+
+#[test]
+fn an_id_of_a_session_that_somebody_made_up_stays_where_it_is() {
+    let server = nodes();
+    let (mut juliet, _waits) = Bosh::login(&server, "juliet/browser");
+    juliet.sid = format!("{}{}", &juliet.sid[..31], if juliet.sid.ends_with('0') { '1' } else { '0' });
+    for _ in 0..2 {
+        juliet.ask("", "").expect_end("item-not-found");
+    }
 }
 
 /// One node sends only so much ahead of what the other has passed on, in both directions.
@@ -408,8 +469,9 @@ fn acknowledges(got: &[Element], count: u32) -> bool {
 }
 
 /// The topics that are tried once more at two nodes, besides the tests above.
-const TOPICS: [&str; 21] = [
+const TOPICS: [&str; 22] = [
     "archive::",
+    "bosh::",
     "carbons::",
     "components::",
     "federation::",
@@ -433,11 +495,17 @@ const TOPICS: [&str; 21] = [
 ];
 
 /// Tests of what a node knows alone: a stream that breaks can't be resumed at another node, nor
-/// carry what the home of its domain sends, and who has been written to is known where that was.
-const BY_PROCESS: [&str; 3] = [
+/// carry what the home of its domain sends, who has been written to is known where that was, and
+/// connections count where they are. The last one sends requests that overtake each other, which
+/// they do between nodes.
+const BY_PROCESS: [&str; 7] = [
     "connections_that_break_lose_double_and_reorder_nothing",
     "what_a_signed_zone_says_of_a_certificate_is_proof",
     "a_new_server_is_slow_until_somebody_writes_to_it",
+    "sessions_of_one_address_are_counted",
+    "sessions_that_never_log_in_are_bounded",
+    "the_client_ends_its_session",
+    "repetitions_are_counted",
 ];
 
 #[test]

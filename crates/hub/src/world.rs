@@ -13,7 +13,7 @@ use std::any::type_name;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use rookery_base::chance;
+use rookery_base::{AddressHash, chance};
 use rookery_fanout::{Link, Outboxes, Station, View};
 use rookery_jid::{Jid, JidRef};
 use rookery_observe::Counters;
@@ -334,6 +334,19 @@ impl World {
     /// Returns one shard of each other node.
     pub fn other_nodes(&self) -> Vec<usize> {
         self.here.view.others().collect()
+    }
+
+    /// Returns a shard of another node, by its number among so many there; `None` if that is no
+    /// node of the cluster now.
+    pub fn station_on(&self, node: u16, shard: impl FnOnce(usize) -> usize) -> Option<Station> {
+        let member = self.here.view.present().find(|member| member.node == node)?;
+        let shard = u16::try_from(shard(usize::from(member.shards))).ok()?;
+        Some(Station { node, incarnation: member.incarnation, shard })
+    }
+
+    /// Returns the hash that names the homes of addresses.
+    pub fn addresses(&self) -> &AddressHash {
+        &self.here.addresses
     }
 
     /// Returns the name of this shard for other processes, which number shards differently.

@@ -28,10 +28,7 @@ impl<D: Driver> Shard<D> {
         let (is_websocket, kept) = match &mut connection.wire {
             ConnectionWire::Stream => (false, Vec::new()),
             ConnectionWire::WebSocket(frames) => (true, frames.take_kept()),
-            ConnectionWire::Bosh(_) => {
-                let text = "sessions of BOSH don't reach the node of this account; another node has them";
-                return self.fail(link, &StreamError::RemoteConnectionFailed, Some(text));
-            }
+            ConnectionWire::Bosh(_) => return self.move_bosh_away(link, station),
         };
         let carry = connection.carry.take().map(|carry| carry.bytes).unwrap_or_default();
         let stage = ConnectionStage::Away(Box::new(AwayState { home: station, sent: 0, unwritten: 0, is_over: false }));
@@ -150,6 +147,7 @@ impl<D: Driver> Shard<D> {
                     self.lost(link);
                 }
             }
+            LineFrame::Bosh(frame) => self.relay_frame(from, *frame),
         }
     }
 
@@ -202,6 +200,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn departed(&mut self, node: u16, incarnation: u32) {
         self.driver.departed(node, incarnation);
         self.world.departed(node, incarnation);
+        self.relays_departed(node, incarnation);
         self.note_silence(node, incarnation);
         let is_of = |stage: &ConnectionStage| matches!(stage, ConnectionStage::Away(away) if (away.home.node, away.home.incarnation) == (node, incarnation));
         let found = self.connections.iter().filter(|(_, connection)| is_of(&connection.stage));

@@ -12,7 +12,7 @@
 use rookery_base::Transport;
 use rookery_fanout::{Link, UnackedBounds};
 use rookery_hub::Intake;
-use rookery_stream::bosh::{AnswerCondition, BoshAnswer, BoshOpening, BoshSession, Whose};
+use rookery_stream::bosh::{AnswerCondition, BoshAnswer, BoshBody, BoshOpening, BoshSession, Waiter, Whose};
 use rookery_stream::c2s::Facts;
 use rookery_stream::error::StreamError;
 use rookery_xml::{Fault, Scan, Scanner};
@@ -40,13 +40,20 @@ impl<D: Driver> Shard<D> {
             Whose::New(opening) => self.open_session(*posted, &opening),
             Whose::Nobody => posted.waiter.answer(BoshAnswer::refusal(AnswerCondition::ItemNotFound)),
             Whose::Session(sid) => match self.common.post.sids.find(sid) {
-                Some(SidPlace { shard, link: Some(link) }) if shard == self.index() => self.request(link, *posted),
+                Some(SidPlace { shard, link: Some(link), .. }) if shard == self.index() => {
+                    let BoshRequest { request, waiter, is_secure, .. } = *posted;
+                    self.request(link, request, waiter, is_secure);
+                }
                 Some(SidPlace { shard, .. }) if shard != self.index() => {
                     // It has moved while the letter was on its way.
                     posted.request.whose = Whose::Session(sid);
                     self.common.post.send(shard, Envelope::Bosh(posted));
                 }
-                _ => posted.waiter.answer(BoshAnswer::refusal(AnswerCondition::ItemNotFound)),
+                _ => {
+                    if let Some(nobodys) = self.pass_on(sid, *posted) {
+                        nobodys.waiter.answer(BoshAnswer::refusal(AnswerCondition::ItemNotFound));
+                    }
+                }
             },
         }
     }
@@ -54,7 +61,7 @@ impl<D: Driver> Shard<D> {
     /// Takes note that a connection broke on which a request of this session waited.
     pub(crate) fn bosh_gone(&mut self, sid: u128) {
         match self.common.post.sids.find(sid) {
-            Some(SidPlace { shard, link: Some(link) }) if shard == self.index() => {
+            Some(SidPlace { shard, link: Some(link), .. }) if shard == self.index() => {
                 let now = self.timing.now_ms;
                 if let Some(session) = self.session(link) {
                     session.note_gone(now);
@@ -64,7 +71,7 @@ impl<D: Driver> Shard<D> {
             Some(SidPlace { shard, .. }) if shard != self.index() => {
                 self.common.post.send(shard, Envelope::BoshGone(sid))
             }
-            _ => {}
+            _ => self.relayed_gone(sid),
         }
     }
 
@@ -82,7 +89,7 @@ impl<D: Driver> Shard<D> {
             ..self.facts_without_tls(peer, is_local)
         };
         let session = BoshSession::new(
-            (self.common.ids)(),
+            self.common.post.sids.new_sid((self.common.ids)()),
             &request,
             opening,
             self.common.generation.bosh,
@@ -101,8 +108,8 @@ impl<D: Driver> Shard<D> {
         self.taken(link);
     }
 
-    fn request(&mut self, link: Link, posted: BoshRequest) {
-        let BoshRequest { request, waiter, is_secure, .. } = posted;
+    /// Gives a session a request.
+    pub(crate) fn request(&mut self, link: Link, request: BoshBody, waiter: Box<dyn Waiter>, is_secure: bool) {
         let now = self.timing.now_ms;
         let Some(session) = self.session(link) else {
             return waiter.answer(BoshAnswer::refusal(AnswerCondition::ItemNotFound));
@@ -126,7 +133,7 @@ impl<D: Driver> Shard<D> {
         if session.is_over() {
             return self.lost(link);
         }
-        self.answering.push(link);
+        self.bosh.answering.push(link);
         self.read_requests(link);
         self.watch(link);
     }
@@ -156,7 +163,7 @@ impl<D: Driver> Shard<D> {
             } else if !request.has_content() {
                 let is_last = request.terminate;
                 session.take_unread();
-                self.answering.push(link);
+                self.bosh.answering.push(link);
                 if is_last {
                     return self.finish(link, &[]);
                 }
@@ -255,7 +262,7 @@ impl<D: Driver> Shard<D> {
         if let Some(session) = self.session(link) {
             session.say(stream);
         }
-        self.answering.push(link);
+        self.bosh.answering.push(link);
     }
 
     /// Notes that something waits in the outbox of a session of BOSH; returns `false` if it is
@@ -263,13 +270,13 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn note_news(&mut self, link: Link) -> bool {
         let Some(session) = self.session(link) else { return false };
         session.has_news = true;
-        self.answering.push(link);
+        self.bosh.answering.push(link);
         true
     }
 
     /// Answers the requests that need not wait any longer, at the end of a tick.
     pub(crate) fn answer_requests(&mut self) {
-        let mut answering = std::mem::take(&mut self.answering);
+        let mut answering = std::mem::take(&mut self.bosh.answering);
         for link in answering.drain(..) {
             self.answer(link);
             let (sent, now) = (self.sent(link), self.timing.now_ms);
@@ -278,7 +285,7 @@ impl<D: Driver> Shard<D> {
             }
             self.watch(link);
         }
-        self.answering = answering;
+        self.bosh.answering = answering;
     }
 
     /// Sends what waits as an answer, if anything does.
@@ -351,7 +358,7 @@ impl<D: Driver> Shard<D> {
         session.looked_at_ms = None;
         let sid = session.sid();
         self.common.post.sids.place(sid, index, link);
-        self.answering.push(link);
+        self.bosh.answering.push(link);
         self.watch(link);
     }
 

@@ -25,8 +25,10 @@
 //! * `away`: clients whose sessions are on another node; `lines`: sessions whose clients are.
 //!   [`steering`]: clients that are told where their home is.
 //! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket;
-//!   `sids`: where its sessions are. [`census`]: what shards count. `visits`: what the log tells of
-//!   sessions. `measuring`: how long things take.
+//!   `sids`: where its sessions are; `bosh_afar`: those whose requests come in on other nodes,
+//!   [`relays`]: what is on its way there.
+//! * [`census`]: what shards count. `visits`: what the log tells of sessions. `measuring`: how long
+//!   things take.
 //! * [`mod@start`]: the threads. [`shard`]: the tick; `stopping`: the last ones. [`mailboxes`]:
 //!   what shards and their owner tell each other. [`gate`]: who may come in, and how often;
 //!   [`attempts`] counts.
@@ -34,6 +36,7 @@
 pub mod attempts;
 mod away;
 pub mod bosh;
+mod bosh_afar;
 pub mod census;
 pub mod connection;
 mod connections;
@@ -51,6 +54,7 @@ mod moving;
 pub mod negotiation;
 mod proofs;
 pub mod reading;
+pub mod relays;
 pub mod resumption;
 pub mod shard;
 mod sids;

@@ -25,6 +25,7 @@ use serde_bytes::ByteBuf;
 use slab::Slab;
 
 use crate::driver::{Driver, ReadySocket};
+use crate::relays::RelayFrame;
 
 /// The words of two nodes about a client that is connected to one of them, the *front*, and has its
 /// session on the other. The front names the connection by a key of its own.
@@ -46,6 +47,9 @@ pub(crate) enum LineFrame {
     Finish(u64),
     /// To the front: the connection is to be closed.
     Close(u64),
+    /// About a session of BOSH, whose requests come one by one. Versions that don't know it drop
+    /// it.
+    Bosh(Box<RelayFrame>),
 }
 
 /// A client that has logged in.

@@ -24,6 +24,7 @@ use crate::census::ShardCensus;
 use crate::connection::ShardConnection;
 use crate::gate::LoginTerms;
 use crate::gathered::GatheredCards;
+use crate::relays::RemoteAskers;
 use crate::sids::Sids;
 use crate::wires::{FederationTerms, Moving};
 
@@ -272,6 +273,8 @@ pub struct Post<S> {
     boxes: Vec<Mailbox<S>>,
     /// The places of BOSH sessions.
     pub(crate) sids: Sids,
+    /// Those of other nodes who wait for answers over BOSH.
+    pub(crate) askers: Arc<RemoteAskers>,
     outlet: OnceLock<Arc<dyn Outlet>>,
     /// The shards that have come to rest while the server stops.
     resting: Vec<AtomicBool>,
@@ -305,6 +308,7 @@ impl<S> Post<S> {
         Arc::new(Self {
             boxes,
             sids: Sids::default(),
+            askers: Arc::default(),
             outlet: OnceLock::new(),
             resting,
             stirred,
@@ -332,6 +336,11 @@ impl<S> Post<S> {
         lookups.into_iter().for_each(|lookup| outlet.look_up(from, lookup));
     }
 
+    /// Returns who carries letters to other nodes.
+    pub(crate) fn outlet(&self) -> Option<Arc<dyn Outlet>> {
+        self.outlet.get().cloned()
+    }
+
     /// Returns the number of shards.
     pub fn shards(&self) -> usize {
         self.boxes.len()
@@ -354,7 +363,7 @@ impl<S> Post<S> {
     /// whose turn it is.
     pub fn request(&self, posted: BoshRequest, turn: usize) {
         let shard = match posted.request.whose {
-            Whose::Session(sid) => self.sids.find(sid).map(|place| place.shard),
+            Whose::Session(sid) => self.sids.shard_for(sid, self.shards()),
             Whose::New(_) => Some(turn % self.shards().max(1)),
             Whose::Nobody => None,
         };

@@ -112,6 +112,12 @@ impl<D: Driver> Shard<D> {
         self.world.after(SILENCE_MS + 1, |_| {});
     }
 
+    /// Returns whether a process says nothing, as far as is known.
+    pub(crate) fn is_silent_now(&self, node: u16, incarnation: u32) -> bool {
+        let mut silent = self.moves.silent.iter();
+        silent.any(|(gone, life, until_ms)| (*gone, *life) == (node, incarnation) && self.timing.now_ms < *until_ms)
+    }
+
     /// Returns whether the process that a hop leads to says nothing, as far as is known.
     fn is_silent(&self, home: usize) -> bool {
         if self.moves.silent.is_empty() || home < self.world.own_shards() {

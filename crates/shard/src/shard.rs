@@ -33,6 +33,7 @@ use crate::driver::{Driver, ReadySocket};
 use crate::gate::Gate;
 use crate::lines::LineNetwork;
 use crate::mailboxes::{Envelope, Generation, Post, Posted};
+use crate::relays::RelayedRequests;
 use crate::steering::SteeredAccounts;
 use crate::wires::{Federating, SERVERS};
 
@@ -50,8 +51,7 @@ pub struct Shard<D: Driver> {
     /// Connections that are to resume a session.
     pub(crate) resumptions: Vec<Resumption>,
     pub(crate) moves: ShardMoves,
-    /// Sessions of BOSH that may owe an answer at the end of the tick.
-    pub(crate) answering: Vec<Link>,
+    pub(crate) bosh: ShardRequests,
     /// Other servers, if there are any.
     pub(crate) federating: Option<Box<Federating<D::Socket>>>,
 }
@@ -65,6 +65,15 @@ pub(crate) struct ShardCommon<S> {
     pub(crate) post: Arc<Post<S>>,
     /// Unpredictable numbers for stream ids (RFC 6120 §4.7.3).
     pub(crate) ids: Arc<dyn Fn() -> u128 + Send + Sync>,
+}
+
+/// Holds the requests of BOSH that wait for answers.
+#[derive(Default)]
+pub(crate) struct ShardRequests {
+    /// Sessions that may owe an answer at the end of the tick.
+    pub(crate) answering: Vec<Link>,
+    /// Those that other nodes answer.
+    pub(crate) relayed: RelayedRequests,
 }
 
 /// Holds what a shard does by the clock.
@@ -182,9 +191,13 @@ impl<D: Driver> Shard<D> {
             index: setup.index,
             resumptions: Vec::new(),
             moves: ShardMoves::default(),
-            answering: Vec::new(),
+            bosh: ShardRequests::default(),
             federating: None,
         };
+        let node = shard.world.station().node;
+        if node != 0 {
+            shard.common.post.sids.seal_as(node, shard.world.addresses());
+        }
         shard.apply_federation(&generation);
         shard
     }
@@ -218,6 +231,7 @@ impl<D: Driver> Shard<D> {
         }
         self.timers();
         self.end_with_proofs();
+        self.give_up_relayed();
         self.world.run_timers();
         self.settle();
         // What can't leave comes back to sessions, whose modules may have more to say.
@@ -243,7 +257,13 @@ impl<D: Driver> Shard<D> {
     pub fn next_timer(&self) -> Option<u64> {
         let own = self.timing.timers.peek().map(|Reverse((due, ..))| *due);
         let federating = self.federating.as_ref().and_then(|federating| federating.next_timer());
-        own.into_iter().chain(self.next_proof_ms()).chain(self.world.next_timer()).chain(federating).min()
+        let relayed = self.bosh.relayed.next_timer();
+        own.into_iter()
+            .chain(self.next_proof_ms())
+            .chain(self.world.next_timer())
+            .chain(federating)
+            .chain(relayed)
+            .min()
     }
 
     /// Returns whether the shard was told to stop.
@@ -460,6 +480,7 @@ impl<D: Driver> Shard<D> {
     /// Closes the socket. The world hears of it if it has a session there.
     pub(crate) fn lost(&mut self, link: Link) {
         self.tell_lost(link);
+        self.tell_over(link);
         self.disconnect(link);
         let Some(connection) = self.connections.get_mut(link) else { return };
         match &mut connection.wire {

@@ -352,15 +352,15 @@ impl Door {
         self.post.request(posted, self.next.fetch_add(1, Ordering::Relaxed));
     }
 
-    /// Returns whether there is a session of BOSH with this id.
+    /// Returns whether there is a session of BOSH with this id, or may be one on another node.
     pub fn knows(&self, sid: u128) -> bool {
-        self.post.sids.find(sid).is_some()
+        self.post.sids.shard_for(sid, self.post.shards()).is_some()
     }
 
     /// Says that the connection of a request of this session broke before the answer.
     pub fn request_is_gone(&self, sid: u128) {
-        if let Some(place) = self.post.sids.find(sid) {
-            self.post.send(place.shard, Envelope::BoshGone(sid));
+        if let Some(shard) = self.post.sids.shard_for(sid, self.post.shards()) {
+            self.post.send(shard, Envelope::BoshGone(sid));
         }
     }
 

@@ -183,7 +183,9 @@ impl Server {
                 running.next_shard += 1;
                 let peer = SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), running.next_port);
                 let request = BoshRequest { request, waiter, peer, is_secure, is_local: true };
-                running.nodes.post_of(0).request(request, running.next_shard);
+                // A balancer that sends each to another node than the one before.
+                let (turn, nodes) = (running.next_shard, running.nodes.posts().len());
+                running.nodes.posts()[turn % nodes].request(request, turn / nodes);
             }
         }
         pending

@@ -144,6 +144,7 @@ impl Drop for HeldRequest {
         self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
         // The connection broke while the request waited on it.
         if let Some(sid) = self.sid {
+            self.answer.close();
             self.shared.door.request_is_gone(sid);
         }
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use rookery_xml::{escape_attr, ns};
+use serde::{Deserialize, Serialize};
 
 /// An answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub trait Waiter: Send {
 }
 
 /// The status of an answer. All but the first are for legacy clients (§17.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AnswerStatus {
     /// 200, whatever the answer says.
     Ok,
@@ -38,7 +39,7 @@ pub enum AnswerStatus {
 }
 
 /// The reason why a session is over (§17.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AnswerCondition {
     /// A request can't be read.
     BadRequest,
@@ -55,6 +56,8 @@ pub enum AnswerCondition {
     OtherRequest,
     /// Too many requests, or too often.
     PolicyViolation,
+    /// The node that has the session can't be reached.
+    RemoteConnectionFailed,
     /// The stream has ended with an error, which is in the answer.
     RemoteStreamError,
     /// The server stops.
@@ -72,6 +75,7 @@ impl AnswerCondition {
             Self::ItemNotFound => "item-not-found",
             Self::OtherRequest => "other-request",
             Self::PolicyViolation => "policy-violation",
+            Self::RemoteConnectionFailed => "remote-connection-failed",
             Self::RemoteStreamError => "remote-stream-error",
             Self::SystemShutdown => "system-shutdown",
         }

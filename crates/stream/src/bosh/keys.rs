@@ -11,7 +11,7 @@ pub(super) type BoshKey = [u8; 20];
 
 /// The key that the next request must hash to, if the client uses any.
 #[derive(Default)]
-pub(super) struct BoshKeys(Option<BoshKey>);
+pub(super) struct BoshKeys(pub(super) Option<BoshKey>);
 
 impl BoshKeys {
     /// Checks the key of a request and turns to the next (§15.4, §15.5).

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use rookery_xml::wrapper::Wrapper;
 use rookery_xml::{Fault, Limits, Scan, Scanner, escape_attr, ns, slow};
+use serde::{Deserialize, Serialize};
 
 /// A request, of which the tag was read.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ pub enum Whose {
 }
 
 /// The attributes of a request that opens a session or a stream (§7.1, XEP-0206 §3, §5).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoshOpening {
     /// The domain.
     pub to: Option<String>,
@@ -119,6 +120,27 @@ impl BoshBody {
     /// Returns the bytes of the whole request.
     pub fn len(&self) -> usize {
         self.document.len()
+    }
+
+    /// Returns the whole request as it came.
+    pub fn document(&self) -> &[u8] {
+        &self.document
+    }
+
+    /// Returns the place up to which it was read.
+    pub(super) fn read_to(&self) -> usize {
+        self.at
+    }
+
+    /// Goes on behind what was read elsewhere; `None` if there is no such place.
+    pub(super) fn read_on_from(&mut self, at: usize) -> Option<()> {
+        if at >= self.document.len() {
+            self.skip_content();
+            return Some(());
+        }
+        self.document.get(at..)?;
+        self.at = at.max(self.at);
+        Some(())
     }
 
     /// Forgets its elements.

@@ -25,76 +25,76 @@ use crate::items::{SaidItem, declare, items};
 
 /// A session of BOSH, without its connections.
 pub struct BoshSession {
-    sid: u128,
+    pub(super) sid: u128,
     /// Agreed on with the client.
-    terms: Terms,
+    pub(super) terms: Terms,
     /// Requests that may be under way at a time.
-    requests: u32,
+    pub(super) requests: u32,
     /// True if it was opened over an encrypted connection: then it goes on over such ones only
     /// (§19.1).
-    is_secure: bool,
-    is_legacy: bool,
+    pub(super) is_secure: bool,
+    pub(super) is_legacy: bool,
     /// True if client and server acknowledge (§9).
-    acks: bool,
-    content_type: Option<Arc<str>>,
+    pub(super) acks: bool,
+    pub(super) content_type: Option<Arc<str>>,
     /// The terms that the first reply has to state, until it is out.
-    opening: Option<Box<BoshOpening>>,
+    pub(super) opening: Option<Box<BoshOpening>>,
     /// The newest request in order, and when it came.
-    newest: u64,
-    newest_ms: u64,
-    newest_was_empty: bool,
-    keys: BoshKeys,
+    pub(super) newest: u64,
+    pub(super) newest_ms: u64,
+    pub(super) newest_was_empty: bool,
+    pub(super) keys: BoshKeys,
     /// In order and not answered, the oldest first.
-    waiting: VecDeque<ParkedRequest>,
+    pub(super) waiting: VecDeque<ParkedRequest>,
     /// Before their turn.
-    early: Vec<Early>,
+    pub(super) early: Vec<Early>,
     /// In order and not looked at by the stream, or not wholly. Boxed: the places stay when they
     /// are empty.
-    unread: VecDeque<Box<BoshBody>>,
+    pub(super) unread: VecDeque<Box<BoshBody>>,
     /// Answered lately, the newest last.
-    answered: VecDeque<AnsweredRequest>,
+    pub(super) answered: VecDeque<AnsweredRequest>,
     /// By the stream's machine, and not sent yet.
-    said: Vec<u8>,
+    pub(super) said: Vec<u8>,
     /// The condition with which the stream ended.
-    condition: Option<AnswerCondition>,
+    pub(super) condition: Option<AnswerCondition>,
     /// Repeated requests since the newest.
-    repeats: u32,
+    pub(super) repeats: u32,
     /// The client is away for so long (§10).
-    pause: Option<u32>,
+    pub(super) pause: Option<u32>,
     /// The time since when no request waits for a reply.
-    idle_since_ms: Option<u64>,
+    pub(super) idle_since_ms: Option<u64>,
     /// The last answer of a session that ended when nobody waited.
-    last_words: Option<Box<BoshAnswer>>,
-    is_over: bool,
-    confirmed: Option<u32>,
+    pub(super) last_words: Option<Box<BoshAnswer>>,
+    pub(super) is_over: bool,
+    pub(super) confirmed: Option<u32>,
     /// The time when its owner will look at it; see [`BoshSession::due`].
     pub looked_at_ms: Option<u64>,
     /// True if what waits for it is to be sent with the next reply.
     pub has_news: bool,
 }
 
-struct ParkedRequest {
-    rid: u64,
+pub(super) struct ParkedRequest {
+    pub(super) rid: u64,
     /// `None`: the connection broke, and the client may come again.
-    waiter: Option<Box<dyn Waiter>>,
-    since_ms: u64,
-    key: Option<Box<BoshKey>>,
+    pub(super) waiter: Option<Box<dyn Waiter>>,
+    pub(super) since_ms: u64,
+    pub(super) key: Option<Box<BoshKey>>,
 }
 
-struct Early {
-    request: BoshBody,
-    waiter: Box<dyn Waiter>,
+pub(super) struct Early {
+    pub(super) request: BoshBody,
+    pub(super) waiter: Box<dyn Waiter>,
 }
 
-struct AnsweredRequest {
-    rid: u64,
+pub(super) struct AnsweredRequest {
+    pub(super) rid: u64,
     /// `None` for one with nothing in it.
-    answer: Option<BoshAnswer>,
-    key: Option<Box<BoshKey>>,
+    pub(super) answer: Option<BoshAnswer>,
+    pub(super) key: Option<Box<BoshKey>>,
     /// True if the stream had something in it.
-    had_payload: bool,
+    pub(super) had_payload: bool,
     /// The number of stanzas that had been sent with it and all before.
-    sent: u32,
+    pub(super) sent: u32,
 }
 
 impl BoshSession {

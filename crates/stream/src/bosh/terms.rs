@@ -1,12 +1,13 @@
 //! The terms that client and server agree on when a session is opened (XEP-0124 §7).
 
 use rookery_xml::ns;
+use serde::{Deserialize, Serialize};
 
 use super::answer::AnswerWriter;
 use super::request::{BoshOpening, write_sid};
 
 /// The bounds that the operator sets, in seconds unless stated otherwise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// The longest time that a request may wait.
     pub wait: u32,
