@@ -76,9 +76,7 @@ impl<'a> RunningServer<'a> {
             for item in part["items"].as_array().into_iter().flatten() {
                 each(item)?;
             }
-            if part["partial"] == true {
-                eprintln!("rookery: a part of the server hasn't answered in time: what it has is missing");
-            }
+            note_partial(&part);
             match part["next"].as_str() {
                 Some(next) => after = format!("&after={}", encoded(next)),
                 None => return Ok(()),
@@ -185,6 +183,13 @@ impl<'a> RunningServer<'a> {
 pub fn note(source: &ConfigSource, domain: &str, act: &str) {
     if let Some(server) = RunningServer::find(&source.folder) {
         server.note(domain, act);
+    }
+}
+
+/// Says on the terminal if what the server tells lacks a part.
+pub fn note_partial(told: &Value) {
+    if told["partial"] == true {
+        eprintln!("rookery: a part of the server hasn't answered in time: what it has is missing");
     }
 }
 

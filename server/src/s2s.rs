@@ -5,7 +5,7 @@ pub mod reach;
 
 use crate::arguments::ShownAs;
 use crate::columns::{self, cell};
-use crate::control::{RunningServer, encoded};
+use crate::control::{RunningServer, encoded, note_partial};
 use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
@@ -28,6 +28,7 @@ pub fn run(
         ("close", Some(domain)) => {
             let path = format!("/streams/{}", encoded(&prepared(domain)?));
             let closed = RunningServer::in_folder(&source.folder)?.ask("DELETE", &path, None)?;
+            note_partial(&closed);
             match shown.json {
                 true => columns::objects([closed])?,
                 false => say(&format!("streams closed: {}\n", cell(&closed, "ended"))),
@@ -52,6 +53,7 @@ fn prepared(domain: &str) -> Result<String, CommandFailure> {
 /// Prints streams as a table, a line each.
 fn list(server: RunningServer<'_>, shown: ShownAs) -> Result<(), CommandFailure> {
     let found = server.get("/streams")?;
+    note_partial(&found);
     if shown.json {
         return columns::objects(found["items"].as_array().into_iter().flatten().cloned());
     }

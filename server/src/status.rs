@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::arguments::ShownAs;
 use crate::columns::{self, cell};
-use crate::control::RunningServer;
+use crate::control::{RunningServer, note_partial};
 use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
@@ -17,6 +17,7 @@ use crate::welcome::say;
 /// [`CommandFailure::Failed`] if none runs, or it doesn't answer.
 pub fn status(source: &ConfigSource, shown: ShownAs) -> Result<(), CommandFailure> {
     let found = RunningServer::in_folder(&source.folder)?.get("/status")?;
+    note_partial(&found);
     if shown.json {
         return columns::line(&found.to_string()).map(drop);
     }

@@ -24,6 +24,11 @@ impl Transport {
         }
     }
 
+    /// Returns the transport of a name.
+    pub fn from_label(label: &str) -> Option<Self> {
+        [Self::Tcp, Self::WebSocket, Self::Bosh].into_iter().find(|transport| transport.label() == label)
+    }
+
     /// Returns whether stream management (XEP-0198) acknowledges and resumes what it carries. BOSH
     /// does both by itself: its sessions outlive connections, and requests acknowledge answers.
     pub const fn is_managed(self) -> bool {

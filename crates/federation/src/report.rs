@@ -1,5 +1,6 @@
 //! The streams as an operator is shown them, and how one is ended.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -20,6 +21,11 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// Returns the direction of a word.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Outgoing, Self::Incoming, Self::Component].into_iter().find(|direction| direction.name() == name)
+    }
+
     /// Returns the word for it, as metrics and lists have it.
     pub fn name(self) -> &'static str {
         match self {
@@ -40,9 +46,9 @@ pub struct Report {
     /// The way that stanzas go.
     pub direction: Direction,
     /// The step that it has come to: `ready`, or what it waits for.
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// The proof of the other domain, in a few words; empty if there is no stream.
-    pub security: &'static str,
+    pub security: Cow<'static, str>,
     /// The address of the other end.
     pub address: Option<SocketAddr>,
     /// Stanzas that wait.
@@ -86,8 +92,8 @@ impl Servers {
                 remote: route.remote.to_string(),
                 local: route.local.to_string(),
                 direction: Direction::Outgoing,
-                state: state(&route.state),
-                security,
+                state: state(&route.state).into(),
+                security: security.into(),
                 address: None,
                 waiting: route.waiting(),
                 quiet_ms: stream.map_or(0, |stream| self.now_ms.saturating_sub(stream.used_ms)),
@@ -97,7 +103,7 @@ impl Servers {
         }
         for (at, stream) in &self.streams {
             let quiet_ms = self.now_ms.saturating_sub(stream.used_ms);
-            let report = |remote: &str, local: &str, direction, is_ready, security, waiting| Report {
+            let report = |remote: &str, local: &str, direction, is_ready, security: &'static str, waiting| Report {
                 remote: remote.to_owned(),
                 local: local.to_owned(),
                 direction,
@@ -105,8 +111,9 @@ impl Servers {
                     (true, _) => "closing",
                     (false, true) => "ready",
                     (false, false) => "proves itself",
-                },
-                security,
+                }
+                .into(),
+                security: security.into(),
                 address: None,
                 waiting,
                 quiet_ms,

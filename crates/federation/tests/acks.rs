@@ -68,7 +68,7 @@ fn an_operator_sees_what_waits_for_a_stream_that_has_broken() {
     server.run();
     server.send("romeo@a.example", "4");
     let reports = server.servers.report();
-    let shown: Vec<_> = reports.iter().map(|it| (&*it.remote, it.state, it.waiting, &*it.trouble)).collect();
+    let shown: Vec<_> = reports.iter().map(|it| (&*it.remote, &*it.state, it.waiting, &*it.trouble)).collect();
     assert_eq!(shown, [("a.example", "waits to resume", 3, "the cable was cut")]);
     let mut tally = rookery_federation::report::Tally::default();
     server.servers.count(&mut tally);

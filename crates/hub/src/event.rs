@@ -9,7 +9,9 @@ use rookery_store::StoreError;
 use rookery_stream::c2s::{Issued, StoredToken};
 use rookery_stream::error::{Condition, StanzaError, StreamError};
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 
+use crate::driver::DriverQuestion;
 use crate::reply::QuestionReply;
 
 /// The connection of a client, as the driver knows it.
@@ -46,6 +48,8 @@ pub enum Event {
     /// Tell from where and how the client of this session is connected, see
     /// [`World::with_peer`](crate::World::with_peer).
     Peer(Link, QuestionReply<Option<Peer>>),
+    /// Answer a question of another node.
+    Asked(DriverQuestion, QuestionReply<ByteBuf>),
     /// The answer to [`World::look_up`](crate::World::look_up) or
     /// [`World::verify`](crate::World::verify).
     Login(u64, LoginAnswer),

@@ -40,6 +40,7 @@
 //!   they survive the death of a node, `journaled`: its data; `recovering`: how they do.
 //! * [`login`], [`fast`]: what a connection needs before it has a session. [`source`]: who vouches
 //!   for logins where the store doesn't, `admission`: how they are let in.
+//! * `driver`: questions to the drivers of shards of other nodes.
 //! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves
 //!   on other shards, `reply`: the right to answer; [`errand`]: work from other threads. [`mail`]:
 //!   all that shards tell each other; `post`: how it goes out and comes in.
@@ -79,6 +80,7 @@ pub mod delay;
 pub mod destination;
 pub mod documents;
 mod domains;
+mod driver;
 pub mod elsewhere;
 mod enroll;
 pub mod errand;
@@ -149,6 +151,7 @@ pub use census::Census;
 pub use contact::{ContactOutcome, WantedContact};
 pub use custody::Custody;
 pub use destination::Destination;
+pub use driver::DriverQuestion;
 pub use errand::Errand;
 pub use event::{BindError, Event, LoginAnswer, Peer};
 pub use fast::TokenChange;

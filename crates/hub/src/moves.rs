@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    fn other_shards(&self) -> Vec<usize> {
+    pub(crate) fn other_shards(&self) -> Vec<usize> {
         let view = &self.here.view;
         let is_there = |hop: &usize| {
             let station = view.station(*hop);

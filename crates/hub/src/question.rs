@@ -20,10 +20,12 @@ use rookery_fanout::Link;
 use rookery_jid::JidRef;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_bytes::ByteBuf;
 use tracing::warn;
 
 use crate::World;
 use crate::calls::CarriedQuestion;
+use crate::driver::DriverQuestion;
 use crate::event::{Event, Peer};
 use crate::mail::Mail;
 use crate::reply::AnswerPlace;
@@ -83,6 +85,16 @@ impl<T: Serialize> QuestionReply<T> {
     }
 }
 
+impl Question for DriverQuestion {
+    const NAME: &'static str = "driver";
+    const PATIENCE_MS: u64 = 1_000;
+    type Answer = ByteBuf;
+
+    fn ask(self, world: &mut World, reply: QuestionReply<ByteBuf>) {
+        world.out.events.push_back(Event::Asked(self, reply));
+    }
+}
+
 impl World {
     /// Puts a question to a shard, and goes on with the answer; `None` if it doesn't come in time.
     pub fn put_to<Q: Question>(
@@ -108,17 +120,45 @@ impl World {
         self.put_to(self.home_of(account), question, then);
     }
 
-    /// Puts a question to every shard, and goes on with the answers in the order of the shards;
-    /// `None` stands for those that don't come in time.
+    /// Puts a question to every shard of every node that there is, and goes on with the answers in
+    /// the order of the shards; `None` stands for those that don't come in time.
     pub fn put_to_all<Q: Question>(
         &mut self,
         question: Q,
         then: impl FnOnce(&mut World, Vec<Option<Q::Answer>>) + 'static,
     ) {
-        let gathering = self.await_answers(self.shards(), Q::PATIENCE_MS, Q::NAME, then);
-        for at in 0..self.shards() {
-            self.put(at, gathering, at, question.clone());
+        let mut shards = self.other_shards();
+        shards.push(self.shard());
+        shards.sort_unstable();
+        self.put_to_each(shards, &question, then);
+    }
+
+    /// Puts a question to these shards, see [`World::put_to_all`].
+    pub(crate) fn put_to_each<Q: Question>(
+        &mut self,
+        shards: Vec<usize>,
+        question: &Q,
+        then: impl FnOnce(&mut World, Vec<Option<Q::Answer>>) + 'static,
+    ) {
+        if shards.is_empty() {
+            return then(self, Vec::new());
         }
+        let gathering = self.await_answers(shards.len(), Q::PATIENCE_MS, Q::NAME, then);
+        for (at, shard) in shards.into_iter().enumerate() {
+            self.put(shard, gathering, at, question.clone());
+        }
+    }
+
+    /// Puts a question to the drivers of all shards of other nodes, and goes on with the answers;
+    /// `None` stands for those that don't come in time.
+    pub fn ask_drivers_elsewhere(
+        &mut self,
+        question: &DriverQuestion,
+        then: impl FnOnce(&mut World, Vec<Option<ByteBuf>>) + 'static,
+    ) {
+        let own = self.own_shards();
+        let elsewhere = self.other_shards().into_iter().filter(|hop| *hop >= own).collect();
+        self.put_to_each(elsewhere, question, then);
     }
 
     /// Goes on with the connection of a session's client; `None` if it is gone. The driver knows

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rookery_fanout::Link;
+use rookery_fanout::{Link, Member, View};
 use rookery_hub::{
     Event, Hooks, Letter, Module, Peer, Place, Question, QuestionReply, Registry, Settings, Wakeups, World,
 };
@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 const SHARDS: usize = 3;
 
 fn worlds() -> Vec<World> {
-    let world = |shard| {
-        let place = Place::alone(shard, SHARDS, [1, 2, 3, 4]);
-        let settings = Arc::new(Settings::default());
-        let (registry, wakeups) = (Registry::new(vec![Box::new(QuestionAsking)]), Wakeups::new(|| {}));
-        World::new(place, settings, registry, Memory::stores(), Background::in_place(), wakeups)
-    };
-    (0..SHARDS).map(world).collect()
+    (0..SHARDS).map(|shard| world(Place::alone(shard, SHARDS, [1, 2, 3, 4]))).collect()
+}
+
+fn world(place: Place) -> World {
+    let settings = Arc::new(Settings::default());
+    let (registry, wakeups) = (Registry::new(vec![Box::new(QuestionAsking)]), Wakeups::new(|| {}));
+    World::new(place, settings, registry, Memory::stores(), Background::in_place(), wakeups)
 }
 
 /// Brings mail until there is none.
@@ -130,6 +130,25 @@ fn all_shards_answer_in_their_order() {
     let mut got = got.take();
     got.sort_unstable();
     assert_eq!(got, [0, 1, 2].map(|shard| (shard, vec![Some(0), Some(1), Some(2)])));
+}
+
+/// Otherwise all lists would be late and lack something from the day on at which a node has started
+/// again.
+#[test]
+fn nobody_waits_for_shards_of_a_process_that_is_a_node_no_more() {
+    let member = |node, incarnation| Member { node, incarnation, shards: 1 };
+    let (gone, next) = (member(2, 1), member(2, 2));
+    let view = View::among(vec![member(1, 1), gone, next], |_| 0).named(1, vec![gone]);
+    let place = Place { view, ..Place::alone(0, 1, [1, 2, 3, 4]) };
+    let mut world = world(place);
+    let got = Rc::new(RefCell::new(Vec::new()));
+    let told = got.clone();
+    world.put_to_all(QuestionWhich { later_ms: 0 }, move |_, answers| told.borrow_mut().push(answers));
+    assert!(world.take_mail(1).is_empty(), "it is gone");
+    assert_eq!(world.take_mail(2).len(), 1, "its next process has to answer");
+    world.set_time(QuestionWhich::PATIENCE_MS, QuestionWhich::PATIENCE_MS);
+    world.run_timers();
+    assert_eq!(*got.borrow(), [vec![Some(0), None]]);
 }
 
 #[test]

@@ -192,12 +192,19 @@ impl<D: Driver> Shard<D> {
 
     /// Ends streams because an operator wants it.
     pub(crate) fn close_servers(&mut self, closing: &Closing) {
-        let Some(mut federating) = self.federating.take() else { return };
-        federating.servers.set_time(self.timing.now_ms);
-        let closed = federating.servers.close(&closing.remote, closing.locals.as_deref());
+        let closed = self.close_streams_with(&closing.remote, closing.locals.as_deref());
         closing.closed.fetch_add(closed, Ordering::Relaxed);
+    }
+
+    /// Ends the streams with a domain, with `locals` only those of these domains of ours; returns
+    /// how many there were.
+    pub(crate) fn close_streams_with(&mut self, remote: &str, locals: Option<&[String]>) -> usize {
+        let Some(mut federating) = self.federating.take() else { return 0 };
+        federating.servers.set_time(self.timing.now_ms);
+        let closed = federating.servers.close(remote, locals);
         self.perform(&mut federating);
         self.federating = Some(federating);
+        closed
     }
 
     /// Ends all streams with other servers.

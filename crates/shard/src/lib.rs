@@ -22,6 +22,7 @@
 //!   session changes its connection, [`handover`]: its process, `moving`: its node, [`gathered`]:
 //!   what it takes along.
 //! * [`wires`]: connections with other servers; `federating`: what goes over them.
+//! * [`elsewhere`]: what an operator asks of other nodes.
 //! * `away`: clients whose sessions are on another node; `lines`: sessions whose clients are.
 //!   [`steering`]: clients that are told where their home is.
 //! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket;
@@ -41,6 +42,7 @@ pub mod census;
 pub mod connection;
 mod connections;
 pub mod driver;
+pub mod elsewhere;
 mod entering;
 pub mod epoll;
 mod federating;

@@ -342,6 +342,7 @@ impl<D: Driver> Shard<D> {
                 let peer = self.connections.get(link).and_then(ShardConnection::peer);
                 reply.answer(&mut self.world, peer);
             }
+            Event::Asked(question, reply) => self.asked_by_node(question, reply),
             Event::Login(connection, answer) => self.login_answer(connection, answer),
             Event::NoLogin(account) => self.end_logins(&account),
         }

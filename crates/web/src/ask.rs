@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rookery_base::{Abandoned, Awaited, Completer};
 use rookery_hub::World;
 use rookery_jid::Jid;
-use rookery_operations::{Outcome, Refusal};
+use rookery_operations::{Gathered, Outcome, Refusal};
 use rookery_portability::export::to_unnamed_file;
-use rookery_shard::ShardCensus;
+use rookery_shard::{Report, ShardCensus};
 use rookery_store::Pending;
 use tokio::time::timeout;
 use tracing::{error, warn};
@@ -72,6 +72,44 @@ impl WebShared {
     pub async fn counts_of_shards(&self) -> ShardCensus {
         let door = self.door.clone();
         tokio::task::spawn_blocking(move || door.counts()).await.unwrap_or_default()
+    }
+
+    /// Returns the counts of the shards of all nodes, with a look at each session. What other nodes
+    /// count is [what an operator asks for](rookery_shard::elsewhere::CensusElsewhere).
+    pub async fn census_of_all(&self) -> ShardCensus {
+        let elsewhere = self.door.census_elsewhere();
+        let mut census = self.census().await;
+        if let Ok(elsewhere) = self.patiently(elsewhere).await {
+            elsewhere.add_to(&mut census);
+        }
+        census
+    }
+
+    /// Returns the streams with other servers and components of all nodes, by the names of those.
+    ///
+    /// # Errors
+    /// The server ends.
+    pub async fn servers_of_all(&self) -> Outcome<Gathered<Report>> {
+        let (door, elsewhere) = (self.door.clone(), self.door.servers_elsewhere());
+        let mut items = tokio::task::spawn_blocking(move || door.servers()).await.map_err(|_| Refusal::Late)?;
+        let elsewhere = self.patiently(elsewhere).await?;
+        items.extend(elsewhere.answers.into_iter().flatten().map(Report::from));
+        items.sort();
+        Ok(Gathered { items, is_partial: elsewhere.missing > 0 })
+    }
+
+    /// Ends the streams of all nodes with a domain or component; returns how many there were, and
+    /// whether a part of the server has not answered.
+    ///
+    /// # Errors
+    /// The server ends.
+    pub async fn close_servers_of_all(&self, remote: &str, locals: Option<Vec<String>>) -> Outcome<(usize, bool)> {
+        let (door, own, here) = (self.door.clone(), remote.to_owned(), locals.clone());
+        let elsewhere = self.door.close_servers_elsewhere(remote.to_owned(), locals);
+        let closed = tokio::task::spawn_blocking(move || door.close_servers(&own, here));
+        let closed = closed.await.map_err(|_| Refusal::Late)?;
+        let elsewhere = self.patiently(elsewhere).await?;
+        Ok((closed + elsewhere.answers.iter().sum::<usize>(), elsewhere.missing > 0))
     }
 
     /// Returns the counts of the shards, with a look at each session.

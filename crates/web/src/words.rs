@@ -228,6 +228,7 @@ texts! {
     sessions_of,
     nobody_here,
     is_partial,
+    is_partial_servers,
     no_such_session,
     was_ended,
     resource,

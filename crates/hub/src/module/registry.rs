@@ -19,6 +19,7 @@ use crate::calls::{
     AnyDocument, BeforeLogin, DecodeLetter, DecodeQuestion, Everywhere, IqHandler, OfSession, SharedContacts,
     Undelivered,
 };
+use crate::driver::DriverQuestion;
 use crate::passage::Passage;
 use crate::remote::RemoteService;
 use crate::settings::Domain;
@@ -30,6 +31,7 @@ impl Registry {
         let mut registry = Self::default();
         let mut own = Hooks { module: "hub", registry: &mut registry };
         own.question::<removal::EndLogins>();
+        own.question::<DriverQuestion>();
         own.letter::<roster::Befriend>();
         own.letter::<ask::Answered>();
         own.letter::<attached::Attachment>();

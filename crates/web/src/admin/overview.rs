@@ -17,7 +17,7 @@ use crate::words::AdminWords;
 /// Returns the first page: what is to be done, numbers and graphs.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
     let shared = &visit.shared;
-    let census = shared.census().await;
+    let census = shared.census_of_all().await;
     let folder = shared.instance.folder.clone();
     let space = tokio::task::spawn_blocking(move || Space::of(&folder).ok()).await.unwrap_or_default();
     let mut accounts = 0;
@@ -28,6 +28,9 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     let mut html = Html::of("<h1>{}</h1>", &[&words.overview]);
     html.push(&wellness::strip(visit, &census, space));
     html.push(&people(visit, &census, accounts, space));
+    if !census.coverage.is_whole() {
+        html.add("<p class=\"faint\">{}</p>", &[&words.is_partial_servers]);
+    }
     html.push(&ranges(words, range(visit)));
     html.add("<noscript><p class=\"faint\">{}</p></noscript><div id=\"graphs\">", &[&words.reload_for_newer]);
     html.push(&drawn(visit));

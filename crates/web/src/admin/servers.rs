@@ -1,7 +1,7 @@
 //! Other servers and components: who is connected, how it is proven, what waits, and why somebody
 //! can't be reached.
 
-use rookery_operations::{Outcome, Refusal};
+use rookery_operations::{Gathered, Outcome};
 use rookery_shard::Report;
 use rookery_shard::report::is_of;
 
@@ -20,7 +20,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
          <td></tr></thead><tbody>",
         &[&w.domain, &w.ours, &w.way, &w.state, &w.proven_by, &w.address, &w.waiting, &w.quiet, &w.last_trouble],
     );
-    let all = streams(visit).await?;
+    let Gathered { items: all, is_partial } = streams(visit).await?;
     for report in all.iter().take(SHOWN) {
         let address = report.address.map(|address| address.to_string()).unwrap_or_default();
         let quiet = format!("{} s", report.quiet_ms / 1000);
@@ -58,6 +58,9 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
         );
     }
     html.add("</tbody></table></div>", &[]);
+    if is_partial {
+        html.add("<p class=\"faint\">{}</p>", &[&w.is_partial_servers]);
+    }
     if all.is_empty() {
         html.add("<p id=\"nobody\">{}</p>", &[&w.no_stream]);
     } else if all.len() > SHOWN {
@@ -71,9 +74,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 /// Ends the streams with a domain.
 pub async fn close(visit: &Visit) -> Outcome<FormDone> {
     let (remote, locals) = (visit.value("server").to_owned(), visit.domains.clone());
-    let (door, asked) = (visit.shared.door.clone(), remote.clone());
-    let closed = tokio::task::spawn_blocking(move || door.close_servers(&asked, Some(locals)));
-    let closed = closed.await.map_err(|_| Refusal::Late)?;
+    let (closed, _) = visit.shared.close_servers_of_all(&remote, Some(locals)).await?;
     let domain = visit.domains.first().cloned().unwrap_or_default();
     visit.note(&domain, format!("closed {closed} streams with {remote}"));
     Ok(FormDone::new(
@@ -82,16 +83,15 @@ pub async fn close(visit: &Visit) -> Outcome<FormDone> {
     ))
 }
 
-async fn streams(visit: &Visit) -> Outcome<Vec<Report>> {
-    let door = visit.shared.door.clone();
-    let mut all = tokio::task::spawn_blocking(move || door.servers()).await.map_err(|_| Refusal::Late)?;
+async fn streams(visit: &Visit) -> Outcome<Gathered<Report>> {
+    let Gathered { items: mut all, is_partial } = visit.shared.servers_of_all().await?;
     // One that doesn't say yet for whom it is concerns those who look after the whole server.
     let of_server = visit.domains.iter().any(|domain| domain == visit.shared.settings().hub.default_domain());
     all.retain(|report| {
         let is_theirs = visit.domains.iter().any(|domain| is_of(&report.local, domain));
         is_theirs || of_server && is_nobodys(visit, &report.local)
     });
-    Ok(all)
+    Ok(Gathered { items: all, is_partial })
 }
 
 /// Returns whether a host of ours belongs to no domain in particular, such as a component.

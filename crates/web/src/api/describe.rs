@@ -243,6 +243,7 @@ fn schemas() -> Value {
                 ("state", json!({ "type": "string", "enum": ["fine", "low", "full"] })),
             ]))),
             ("restart", json!({ "type": "array", "items": text() })),
+            ("partial", switch()),
         ]),
         "Readiness": of(vec![("ready", switch()), ("state", text())]),
         "Reloaded": of(vec![("restart", json!({ "type": "array", "items": text() }))]),
@@ -301,6 +302,7 @@ fn schemas() -> Value {
             ]) })),
         ]),
         "Ended": of(vec![("ended", number())]),
+        "Closed": of(vec![("ended", number()), ("partial", switch())]),
         "Pinged": of(vec![("answered", switch()), ("condition", perhaps(text()))]),
         "Motd": of(vec![("subject", perhaps(text())), ("body", text())]),
         "Invitation": of(vec![("uri", text()), ("page", perhaps(text())), ("expires", time())]),
@@ -366,6 +368,7 @@ fn schemas() -> Value {
             ("store_waits", number()),
             ("store_errors", number()),
             ("slow_readers_ended", number()),
+            ("partial", switch()),
         ]),
     })
 }

@@ -36,7 +36,7 @@ pub(super) async fn get(call: ApiCall) -> Result<ApiReply, Problem> {
 }
 
 pub(super) async fn statistics(call: ApiCall) -> Result<ApiReply, Problem> {
-    let census = call.shared.census().await;
+    let census = call.shared.census_of_all().await;
     let counters = &census.counters;
     Ok(ApiReply::json(&json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -52,6 +52,7 @@ pub(super) async fn statistics(call: ApiCall) -> Result<ApiReply, Problem> {
         "store_waits": census.tasks,
         "store_errors": counters.store_errors,
         "slow_readers_ended": counters.overflows,
+        "partial": !census.coverage.is_whole(),
     })))
 }
 

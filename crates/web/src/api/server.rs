@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rookery_base::date;
 use rookery_jid::Jid;
-use rookery_operations::{Refusal, reach};
+use rookery_operations::{Gathered, Refusal, reach};
 use rookery_shard::{Report, ShardCensus};
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(super) async fn status(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
     let (settings, instance) = (call.shared.settings(), &call.shared.instance);
     let accounts = call.shared.wait(call.shared.stores.accounts.count(None)).await?;
-    let ShardCensus { coverage, sessions, by_domain, connections, .. } = call.shared.census().await;
+    let ShardCensus { coverage, sessions, by_domain, connections, .. } = call.shared.census_of_all().await;
     let away = by_domain.iter().filter(|((_, carrier), _)| carrier.transport.is_none());
     let waiting_sessions: usize = away.map(|(_, count)| count).sum();
     let certificates: Vec<_> = settings.certificates.iter().map(certificate).collect();
@@ -37,6 +37,7 @@ pub(super) async fn status(call: ApiCall) -> Result<ApiReply, Problem> {
         "certificates": certificates,
         "disk": disk(&instance.folder),
         "restart": settings.restart.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "partial": !coverage.is_whole(),
     })))
 }
 
@@ -69,10 +70,13 @@ pub(super) async fn changes(call: ApiCall) -> Result<ApiReply, Problem> {
 
 pub(super) async fn streams(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
-    let door = call.shared.door.clone();
-    let all = tokio::task::spawn_blocking(move || door.servers()).await.map_err(|_| Refusal::Late)?;
+    let Gathered { items: all, is_partial } = call.shared.servers_of_all().await?;
     let items: Vec<_> = all.iter().map(stream).collect();
-    Ok(ApiReply::json(&json!({ "items": items, "next": null })))
+    let mut part = json!({ "items": items, "next": null });
+    if is_partial {
+        part["partial"] = true.into();
+    }
+    Ok(ApiReply::json(&part))
 }
 
 pub(super) async fn ping(call: ApiCall) -> Result<ApiReply, Problem> {
@@ -91,11 +95,9 @@ pub(super) async fn close_streams(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
     let missing = |_| Problem::missing("there is no such server");
     let server = rookery_jid::prepare_domain(call.variable(0)).map_err(missing)?.into_owned();
-    let (door, remote) = (call.shared.door.clone(), server.clone());
-    let closed = tokio::task::spawn_blocking(move || door.close_servers(&remote, None));
-    let closed = closed.await.map_err(|_| Refusal::Late)?;
+    let (closed, is_partial) = call.shared.close_servers_of_all(&server, None).await?;
     call.note("", format!("closed {closed} streams with {server}"));
-    Ok(ApiReply::json(&json!({ "ended": closed })))
+    Ok(ApiReply::json(&json!({ "ended": closed, "partial": is_partial })))
 }
 
 /// Returns how much room the disk has; null if the system doesn't say.

@@ -252,7 +252,7 @@ pub(crate) const OPERATIONS: &[ApiOperation] = &[
         query: &[],
         body: None,
         success: (200, "The number of them."),
-        answer: ResponseContent::Json("Ended"),
+        answer: ResponseContent::Json("Closed"),
         errors: &[],
         run: |call| Box::pin(server::close_streams(call)),
     },

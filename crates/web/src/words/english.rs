@@ -195,6 +195,7 @@ pub const ENGLISH: AdminWords = AdminWords {
     sessions_of: "Sessions of {}",
     nobody_here: "Nobody is here.",
     is_partial: "A part of the server has not answered in time; its sessions are missing.",
+    is_partial_servers: "A part of the server has not answered in time; what it has is missing here.",
     no_such_session: "there is no such session",
     was_ended: "{} was ended.",
     resource: "Resource",

@@ -196,6 +196,7 @@ pub const FRENCH: AdminWords = AdminWords {
     sessions_of: "Sessions de {}",
     nobody_here: "Il n’y a personne.",
     is_partial: "Une partie du serveur n’a pas répondu à temps ; ses sessions manquent.",
+    is_partial_servers: "Une partie du serveur n’a pas répondu à temps ; ce qu’elle a manque ici.",
     no_such_session: "il n’y a pas de telle session",
     was_ended: "{} a été terminée.",
     resource: "Ressource",

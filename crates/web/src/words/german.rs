@@ -196,6 +196,7 @@ pub const GERMAN: AdminWords = AdminWords {
     sessions_of: "Sitzungen von {}",
     nobody_here: "Niemand ist da.",
     is_partial: "Ein Teil des Servers hat nicht rechtzeitig geantwortet; seine Sitzungen fehlen.",
+    is_partial_servers: "Ein Teil des Servers hat nicht rechtzeitig geantwortet; was er hat, fehlt hier.",
     no_such_session: "eine solche Sitzung gibt es nicht",
     was_ended: "{} wurde beendet.",
     resource: "Ressource",

@@ -196,6 +196,7 @@ pub const SPANISH: AdminWords = AdminWords {
     sessions_of: "Sesiones de {}",
     nobody_here: "No hay nadie.",
     is_partial: "Una parte del servidor no ha respondido a tiempo; faltan sus sesiones.",
+    is_partial_servers: "Una parte del servidor no ha respondido a tiempo; falta lo que tiene.",
     no_such_session: "no hay ninguna sesión así",
     was_ended: "Se terminó {}.",
     resource: "Recurso",

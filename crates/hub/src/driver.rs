@@ -1,0 +1,21 @@
+//! Questions that the drivers of shards answer: what a world doesn't know of its connections.
+//!
+//! Within a process the drivers are asked by their own words; these are for those of other nodes.
+
+use serde::{Deserialize, Serialize};
+
+/// A question to the driver of a shard. The answer is in the driver's words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DriverQuestion {
+    /// Count what there is.
+    Count,
+    /// List the streams with other servers and components.
+    Streams,
+    /// End the streams with a domain or component, and count them.
+    CloseStreams {
+        /// The domain or component.
+        remote: String,
+        /// The domains of this server that it concerns; `None` for all.
+        locals: Option<Vec<String>>,
+    },
+}
