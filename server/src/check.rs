@@ -285,8 +285,8 @@ fn port(report: &mut CheckReport, error: &io::Error, text: String) {
 
 /// Reports on the Redis of a cluster.
 fn cluster(report: &mut CheckReport, config: &ServerConfig) {
-    if let (Some(_), Some(redis)) = (&config.cluster.node, &config.cluster.redis) {
-        let found = rookery_cluster::check(redis).into_iter();
+    if let Some(settings) = crate::cluster::settings(&config.cluster) {
+        let found = rookery_cluster::check(&settings.redis).into_iter();
         report.findings.extend(found.map(|found| CheckFinding {
             severity: found.severity,
             about: REDIS,

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use rookery_cluster::{ClusterSettings, JoinFailure, Joined, ListedNode};
+use rookery_cluster::{ClusterSettings, JoinFailure, Joined, ListedNode, RedisAddresses};
 use rookery_jid::Jid;
 use serde_json::json;
 
@@ -29,10 +29,11 @@ pub fn join(config: &Cluster, shards: usize, database: &OpenedDatabase) -> Resul
     }
 }
 
-fn settings(config: &Cluster) -> Option<ClusterSettings> {
+/// Returns what the configuration says of this process's part in a cluster, if there is one.
+pub fn settings(config: &Cluster) -> Option<ClusterSettings> {
     Some(ClusterSettings {
-        node: config.node.clone()?,
-        redis: config.redis.clone()?,
+        node: config.node.clone().filter(|_| !config.redis.is_empty())?,
+        redis: RedisAddresses { redis: config.redis.clone(), sentinels: config.sentinels.clone() },
         public_host: config.public_host.clone(),
         lease: Duration::from_secs(config.lease_seconds),
     })

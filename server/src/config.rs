@@ -242,8 +242,11 @@ pub struct Store {
 pub struct Cluster {
     /// The name of this node; without one there is no cluster.
     pub node: Option<String>,
-    /// The address of the Redis that carries what nodes tell each other, with its password.
-    pub redis: Option<String>,
+    /// The addresses of the Redis that carries what nodes tell each other, with its password: one,
+    /// or several of a Redis Cluster.
+    pub redis: Vec<String>,
+    /// The addresses of the Sentinels that know its primary, if there are any.
+    pub sentinels: Vec<String>,
     /// The name under which clients reach this node and no other.
     pub public_host: Option<String>,
     /// Says how clients find the home of their account, if nodes have public hosts.
@@ -265,7 +268,14 @@ pub enum ClusterSteering {
 
 impl Default for Cluster {
     fn default() -> Cluster {
-        Cluster { node: None, redis: None, public_host: None, steer: ClusterSteering::Resume, lease_seconds: 4 }
+        Cluster {
+            node: None,
+            redis: Vec::new(),
+            sentinels: Vec::new(),
+            public_host: None,
+            steer: ClusterSteering::Resume,
+            lease_seconds: 4,
+        }
     }
 }
 

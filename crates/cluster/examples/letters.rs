@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use rookery_cluster::RedisAddresses;
 use rookery_cluster::courier::{AppendOutcome, ArrivedPart, Courier, CourierLetter};
 use rookery_cluster::engine::{RedisConnection, RedisEngine, START};
 use rookery_cluster::wire::NodeProcess;
@@ -20,7 +21,7 @@ type LetterError = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> Result<(), LetterError> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "redis://127.0.0.1:6379".into());
-    let engine = RedisEngine::new(&url, "measured")?;
+    let engine = RedisEngine::new(&RedisAddresses { redis: vec![url], sentinels: Vec::new() }, "measured")?;
     println!("{BYTES} B a letter, {SECONDS} s each; µs of CPU a letter");
     println!("{:>9} {:>12} {:>8} {:>8} {:>8}", "an entry", "letters/s", "writer", "reader", "Redis");
     for batch in [1, 10, 20, 100] {

@@ -32,6 +32,7 @@ use crate::engine::{RedisConnection, RedisEngine, START, lease_prefix};
 use crate::journal::{self, JournalState};
 use crate::members;
 use crate::service::{ClusterEnding, Members, PostedLetters, ServiceEnds, ServiceEvent};
+use crate::source::is_demoted;
 use crate::table::{NodeTable, Update};
 use crate::wire::NodeProcess;
 
@@ -510,9 +511,13 @@ impl CarryingLoop {
     fn keep_lease(&self, mut connection: RedisConnection) -> JoinHandle<()> {
         let (events, turn) = (self.posted.events.clone(), self.turn);
         let (lease, leases, me) = (self.outer.lease, self.leases.clone(), self.table.me());
+        let engine = self.outer.engine.clone();
         tokio::spawn(async move {
             let keep = async {
                 loop {
+                    if !engine.is_current(&mut connection).await? {
+                        return Err(std::io::Error::other("another Redis is the primary now").into());
+                    }
                     let (text, others) = {
                         let wanted = lock(&leases);
                         (wanted.text.clone(), wanted.others.clone())
@@ -580,7 +585,7 @@ impl CarryingLoop {
 
 /// Returns whether a connection can't be used after an error.
 pub(crate) fn is_broken(error: &RedisError) -> bool {
-    error.is_io_error() || error.is_connection_dropped() || error.is_timeout()
+    error.is_io_error() || error.is_connection_dropped() || error.is_timeout() || is_demoted(error)
 }
 
 /// Returns the number of a kind of letter. Others follow; none is ever used again.

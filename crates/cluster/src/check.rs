@@ -8,6 +8,7 @@ use tokio::runtime::Builder;
 
 use crate::engine::{RedisConnection, RedisEngine};
 use crate::service::JoinFailure;
+use crate::source::RedisAddresses;
 
 impl JoinFailure {
     /// Returns whether another start may do better although nobody changes anything.
@@ -21,12 +22,12 @@ impl JoinFailure {
     }
 }
 
-/// Checks the Redis at an address, which may be in use: whether it can be reached and lets us in,
-/// its version and its settings, and how far away it is. Changes nothing in it.
-pub fn check(address: &str) -> Vec<Finding> {
+/// Checks the Redis at some addresses, which may be in use: whether it can be reached and lets us
+/// in, its version and its settings, and how far away it is. Changes nothing in it.
+pub fn check(addresses: &RedisAddresses) -> Vec<Finding> {
     let mut findings = Vec::new();
     let looked = match Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(look(address, &mut findings)),
+        Ok(runtime) => runtime.block_on(look(addresses, &mut findings)),
         Err(error) => Err(JoinFailure::System(error)),
     };
     if let Err(failed) = looked {
@@ -37,9 +38,9 @@ pub fn check(address: &str) -> Vec<Finding> {
 }
 
 /// Stops at the first thing that makes further looks pointless.
-async fn look(address: &str, findings: &mut Vec<Finding>) -> Result<(), JoinFailure> {
+async fn look(addresses: &RedisAddresses, findings: &mut Vec<Finding>) -> Result<(), JoinFailure> {
     let mut note = |severity, text| findings.push(Finding { severity, text });
-    let engine = RedisEngine::new(address, "")?;
+    let engine = RedisEngine::new(addresses, "")?;
     let mut connection = engine.connect().await?;
     match is_new_enough(&mut connection).await? {
         Some(version) => {

@@ -12,25 +12,31 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, RedisError, Value, cmd, pipe};
+use redis::{RedisError, Value, cmd, pipe};
 use rookery_hub::{JournalFields, JournalWrite};
 
 use crate::courier::AppendOutcome;
+use crate::source::{RedisAddresses, RedisSource, RedisWay};
 use crate::wire::NodeProcess;
 
 /// A Redis and the names of a cluster's keys in it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct RedisEngine {
-    client: Client,
+    source: RedisSource,
     prefix: String,
 }
 
 /// A connection. Clones mean the same one, and what is asked of it goes out at once.
 #[derive(Clone)]
 pub struct RedisConnection {
-    connection: MultiplexedConnection,
+    connection: RedisWay,
     prefix: String,
+}
+
+impl std::fmt::Debug for RedisEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedisEngine").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Debug for RedisConnection {
@@ -43,12 +49,12 @@ impl std::fmt::Debug for RedisConnection {
 pub type InboxEntries = Vec<(String, Vec<u8>)>;
 
 impl RedisEngine {
-    /// Takes the address of a Redis, `redis://…` or `rediss://…`, for the cluster with this id.
+    /// Takes the addresses of a Redis for the cluster with this id.
     ///
     /// # Errors
-    /// It is no such address.
-    pub fn new(url: &str, id: &str) -> Result<Self, RedisError> {
-        Ok(Self { client: Client::open(url)?, prefix: format!("rk:{id}") })
+    /// One of them is none.
+    pub fn new(addresses: &RedisAddresses, id: &str) -> Result<Self, RedisError> {
+        Ok(Self { source: RedisSource::new(addresses)?, prefix: format!("rk:{id}") })
     }
 
     /// Connects.
@@ -56,10 +62,15 @@ impl RedisEngine {
     /// # Errors
     /// The words of the system or of Redis.
     pub async fn connect(&self) -> Result<RedisConnection, RedisError> {
-        let config =
-            AsyncConnectionConfig::new().set_connection_timeout(Some(PATIENCE)).set_response_timeout(Some(PATIENCE));
-        let connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
-        Ok(RedisConnection { connection, prefix: self.prefix.clone() })
+        Ok(RedisConnection { connection: self.source.connect().await?, prefix: self.prefix.clone() })
+    }
+
+    /// Returns whether a connection still leads to the primary, as far as anybody says.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis.
+    pub async fn is_current(&self, connection: &mut RedisConnection) -> Result<bool, RedisError> {
+        self.source.is_current(&mut connection.connection).await
     }
 }
 
@@ -81,11 +92,11 @@ impl RedisConnection {
     /// The words of the system or of Redis.
     pub async fn create_inbox(&mut self, own: NodeProcess) -> Result<(), RedisError> {
         let before = NodeProcess { incarnation: own.incarnation.saturating_sub(1), ..own };
-        let mut create = pipe();
+        let mut create = cmd("XADD");
         // An entry that nobody reads: a stream without any exists as well.
-        create.cmd("XADD").arg(self.inbox(own)).arg("MAXLEN").arg(0).arg("*").arg("e").arg("").ignore();
-        create.cmd("UNLINK").arg(self.inbox(before)).ignore();
-        create.query_async::<()>(&mut self.connection).await
+        create.arg(self.inbox(own)).arg("MAXLEN").arg(0).arg("*").arg("e").arg("");
+        create.query_async::<()>(&mut self.connection).await?;
+        self.remove_inbox(before).await
     }
 
     /// Returns whether the inbox of this process is there.
@@ -247,7 +258,7 @@ impl RedisConnection {
     /// # Errors
     /// The words of the system or of Redis.
     pub async fn information(&mut self, section: &str) -> Result<Option<String>, RedisError> {
-        match cmd("INFO").arg(section).query_async(&mut self.connection).await {
+        match self.connection.ask_any(cmd("INFO").arg(section)).await {
             Err(error) if error.code() == Some("NOPERM") => Ok(None),
             told => told.map(Some),
         }
@@ -258,14 +269,14 @@ impl RedisConnection {
     /// # Errors
     /// The words of the system or of Redis.
     pub async fn ping(&mut self) -> Result<(), RedisError> {
-        cmd("PING").query_async::<()>(&mut self.connection).await
+        self.connection.ask_any::<()>(&cmd("PING")).await
     }
 
     /// Returns the policy by which Redis makes room when its memory is full; `None` if it doesn't
     /// say.
     pub async fn eviction(&mut self) -> Option<String> {
         let answer: Vec<String> =
-            cmd("CONFIG").arg("GET").arg("maxmemory-policy").query_async(&mut self.connection).await.ok()?;
+            self.connection.ask_any(cmd("CONFIG").arg("GET").arg("maxmemory-policy")).await.ok()?;
         answer.into_iter().nth(1)
     }
 
@@ -347,8 +358,6 @@ const CLOSE_JOURNAL: &str = "\
     redis.call('SET', KEYS[1], 'x' .. found, 'EX', 3600) \
     return found";
 
-/// The time within which Redis answers, or is taken to be away.
-const PATIENCE: Duration = Duration::from_secs(3);
 /// The time for which an empty inbox is waited for at once, in milliseconds.
 const BLOCK_MS: u64 = 1_000;
 /// Entries that are read at once, of at most [`crate::courier`]'s size each.

@@ -8,7 +8,7 @@
 //! # Layout
 //!
 //! * [`wire`]: what one append to an inbox carries. [`courier`]: order, confirmation, bounds,
-//!   without I/O. [`engine`]: Redis, as it is used.
+//!   without I/O. [`engine`]: Redis, as it is used; `source`: how it is found.
 //! * [`placement`]: which node has which slot. [`members`]: the rows of the database; [`table`]:
 //!   what follows from them for a process.
 //! * [`service`]: joining, and the handle on the thread; `carrying`: its loop; `death`: processes
@@ -25,6 +25,7 @@ mod journal;
 pub mod members;
 pub mod placement;
 pub mod service;
+mod source;
 pub mod table;
 pub mod wire;
 
@@ -34,3 +35,4 @@ pub use service::{
     ClusterEnding, ClusterSettings, JoinFailure, Joined, ListedNode, Members, RunningCluster, drain, join, nodes,
     remove,
 };
+pub use source::RedisAddresses;

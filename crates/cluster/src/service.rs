@@ -31,6 +31,7 @@ use crate::check::is_new_enough;
 use crate::courier::AppendOutcome;
 use crate::engine::{RedisConnection, RedisEngine, lease_prefix};
 use crate::members::{self, MemberRow, NotJoined};
+use crate::source::RedisAddresses;
 use crate::table::{NodeTable, Update};
 use crate::wire::NodeProcess;
 
@@ -39,8 +40,8 @@ use crate::wire::NodeProcess;
 pub struct ClusterSettings {
     /// The name of the node: no other process of the cluster has it at the same time.
     pub node: String,
-    /// The address of the Redis.
-    pub redis: String,
+    /// The addresses of the Redis.
+    pub redis: RedisAddresses,
     /// The name under which clients reach the node, if it has one of its own.
     pub public_host: Option<String>,
     /// The time after which a silent node is taken to be gone.

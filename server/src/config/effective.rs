@@ -60,12 +60,20 @@ pub fn masked(key: &str, value: &str) -> String {
     if name == "secret" && value != "\"\"" {
         return quote(MASK);
     }
-    let user = value.split_once("://").and_then(|(scheme, rest)| {
+    if value.starts_with('[') && value.contains("://") {
+        // No address has this between two letters: a password with quotes would have them escaped.
+        return value.split("\", \"").map(without_password).collect::<Vec<_>>().join("\", \"");
+    }
+    without_password(value)
+}
+
+fn without_password(address: &str) -> String {
+    let user = address.split_once("://").and_then(|(scheme, rest)| {
         let (user, host) = rest.rsplit_once('@')?;
         let (name, _) = user.split_once(':')?;
         Some(format!("{scheme}://{name}:{MASK}@{host}"))
     });
-    user.unwrap_or_else(|| value.to_owned())
+    user.unwrap_or_else(|| address.to_owned())
 }
 
 /// Returns the line of each key that a configuration's text gives. A text that is no TOML has none.
@@ -143,6 +151,8 @@ mod tests {
         assert_eq!(masked("component.\"b.example\".secret", "\"long\""), "\"***\"");
         assert_eq!(masked("modules.external_services.secret", "\"\""), "\"\"");
         assert_eq!(masked("cluster.redis", "\"rediss://:p@ss@h:1\""), "\"rediss://:***@h:1\"");
+        let several = "[\"rediss://:p@h:1\", \"rediss://u:q@i:1\"]";
+        assert_eq!(masked("cluster.redis", several), "[\"rediss://:***@h:1\", \"rediss://u:***@i:1\"]");
         assert_eq!(masked("store.url", "\"postgres://a@h/d\""), "\"postgres://a@h/d\"");
         assert_eq!(masked("web.public_host", "\"a.example\""), "\"a.example\"");
         // What is secret has a name that says so, or is a file or a number.

@@ -23,6 +23,7 @@ mod store;
 mod uploads;
 mod web;
 
+pub use cluster::exposed;
 pub use component::{ABOUT as COMPONENTS, COMPONENT_KEYS};
 pub use dpm::LISTEN as DPM_LISTEN;
 pub use federation::OWN_KEYS;

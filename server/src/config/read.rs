@@ -386,6 +386,15 @@ impl ConfigReader<'_> {
         if config.cluster.node.is_none() {
             return;
         }
+        if let Some(what) = keys::exposed(&config.cluster.redis, &config.cluster.sentinels) {
+            self.wrongs.push(WrongValue::new(at("redis"), what).of("cluster.redis"));
+        }
+        let config = &self.config;
+        if !config.cluster.sentinels.is_empty() && config.cluster.redis.len() > 1 {
+            let what = "Sentinels know one primary by its name: give `redis` one address with that name, or leave `sentinels` out";
+            self.wrongs.push(WrongValue::new(at("sentinels"), what).of("cluster.sentinels"));
+        }
+        let config = &self.config;
         if config.cluster.steer == ClusterSteering::Login && config.cluster.public_host.is_none() {
             let what =
                 "clients can't be sent to a node without a name of its own: give `public_host`, or leave `steer` out";

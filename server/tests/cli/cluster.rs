@@ -44,7 +44,7 @@ fn what_a_cluster_cannot_be_is_refused_by_its_key() {
 
 /// The database, the Redis and the folders of two nodes.
 pub struct ClusterNodes {
-    redis: Redis,
+    pub redis: Redis,
     rigs: Vec<CliRig>,
     _postgres: Postgres,
 }
@@ -57,11 +57,18 @@ impl ClusterNodes {
     /// Returns nodes whose configurations have something more, by their place: below `[listen]`,
     /// and at the end.
     fn with(number: usize, more: impl Fn(usize) -> (String, String)) -> ClusterNodes {
-        let (postgres, redis) = (Postgres::start(), Redis::start());
+        let redis = Redis::start();
+        let keys = format!("redis = \"{}\"", redis.url());
+        ClusterNodes::on(redis, &keys, number, more)
+    }
+
+    /// Returns nodes whose configurations name a Redis so.
+    pub fn on(redis: Redis, keys: &str, number: usize, more: impl Fn(usize) -> (String, String)) -> ClusterNodes {
+        let postgres = Postgres::start();
         let database = postgres.database();
         let rig = |at: usize| {
             let rig = CliRig::new();
-            let cluster = format!("[cluster]\nnode = \"n{at}\"\nredis = \"{}\"\nlease_seconds = 2", redis.url());
+            let cluster = format!("[cluster]\nnode = \"n{at}\"\n{keys}\nlease_seconds = 2");
             let store = format!("[store]\nurl = \"{database}\"\ndurability = \"trust\"\nconnections = 2");
             let (listen, more) = more(at - 1);
             let ports = listening(&listen);
@@ -96,6 +103,25 @@ impl ClusterNodes {
             }
             assert!(Instant::now() < until, "{node} is not {state}:\n{listed}");
             thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Checks that each of two nodes tells of the sessions of both, and that nothing is missing.
+    pub fn tell_of_all(&self, sessions: usize) {
+        let until = Instant::now() + PATIENCE;
+        for node in [0, 1] {
+            let ask = || -> serde_json::Value {
+                serde_json::from_str(&self.run(node, &["status", "--json"]).fine()).expect("JSON")
+            };
+            let mut status = ask();
+            // One that has ended may not be gone yet.
+            while status["sessions"] != sessions && Instant::now() < until {
+                status = ask();
+            }
+            assert_eq!((&status["sessions"], &status["partial"]), (&sessions.into(), &false.into()), "{status}");
+            assert_eq!(status["shards"], 4, "two of each: {status}");
+            let listed = self.run(node, &["session", "list", "--json"]);
+            assert_eq!((listed.out.lines().count(), listed.err.as_str()), (sessions, ""), "{listed:?}");
         }
     }
 
@@ -294,11 +320,11 @@ const HEADER: &str = "<?xml version='1.0'?><stream:stream to='localhost' version
 /// The time within which everything happens.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-mod test {
+pub mod test {
     use super::*;
 
     /// Lets everybody write to everybody else, and checks that it arrives in order.
-    fn all_chat(clients: &mut [ClusterClient], round: &str) {
+    pub fn all_chat(clients: &mut [ClusterClient], round: &str) {
         let jids: Vec<String> = clients.iter().map(|client| client.jid.clone()).collect();
         for (at, client) in clients.iter_mut().enumerate() {
             for to in &jids {
@@ -371,6 +397,7 @@ mod test {
                 client.wait(&format!("<body>hall {at}</body>"));
             }
         }
+        nodes.tell_of_all(USERS.len());
         // An account is at home once, wherever its devices connect.
         let mut other = ClusterClient::log_in(USERS[0], port2);
         clients[1].send("<message type='headline' to='alice@localhost'><body>both</body></message>");
@@ -465,6 +492,8 @@ mod test {
         let jid = back.jid.clone();
         here[0].say(&jid, "again");
         back.wait("again");
+        // Nobody waits for the process that has died.
+        nodes.tell_of_all(here.len() + 1);
     }
 
     pub fn names_are_for_one_process_each() {

@@ -24,19 +24,89 @@ impl Redis {
     /// # Panics
     /// If that isn't possible, with the reason.
     pub fn start() -> Redis {
+        Redis::launch("")
+    }
+
+    /// Returns a replica of this one.
+    ///
+    /// # Panics
+    /// If that isn't possible, with the reason.
+    pub fn replica(&self) -> Redis {
+        let replica = Redis::launch(&format!("replicaof 127.0.0.1 {}\n", self.port));
+        replica
+            .wait_until("its primary", || replica.command(&["INFO", "replication"]).contains("master_link_status:up"));
+        replica
+    }
+
+    /// Returns a Sentinel that watches this one under a name, and makes a replica the primary when
+    /// it is gone for half a second.
+    ///
+    /// # Panics
+    /// If that isn't possible, with the reason.
+    pub fn sentinel(&self, name: &str) -> Redis {
+        let config = format!(
+            "sentinel monitor {name} 127.0.0.1 {} 1\nsentinel down-after-milliseconds {name} 500\n\
+             sentinel failover-timeout {name} 5000\n",
+            self.port
+        );
+        let sentinel = Redis::run(&config, &["--sentinel"]);
+        // It finds the replicas by itself.
+        let knows = || sentinel.command(&["SENTINEL", "REPLICAS", name]).contains("slave-priority");
+        sentinel.wait_until("replicas", knows);
+        sentinel
+    }
+
+    /// Returns a Redis Cluster of three primaries with a replica each, the primaries first.
+    ///
+    /// # Panics
+    /// If that isn't possible, with the reason.
+    pub fn cluster() -> Vec<Redis> {
+        // The port of their bus is theirs, too, and not one that lies 10 000 higher.
+        let node = || {
+            let bus = free_port();
+            Redis::launch(&format!(
+                "cluster-enabled yes\ncluster-node-timeout 1000\ncluster-require-full-coverage no\ncluster-port {bus}\n\
+                 cluster-replica-validity-factor 0\n"
+            ))
+        };
+        let nodes: Vec<Redis> = (0..6).map(|_| node()).collect();
+        let mut make = Command::new("redis-cli");
+        make.args(["--cluster", "create"]).args(nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)));
+        let made = make.args(["--cluster-replicas", "1", "--cluster-yes"]).output().expect("redis-cli runs");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stdout));
+        for node in &nodes {
+            node.wait_until("the cluster", || node.command(&["CLUSTER", "INFO"]).contains("cluster_state:ok"));
+            let is_linked = |told: &str| told.contains("role:master") || told.contains("master_link_status:up");
+            node.wait_until("its primary", || is_linked(&node.command(&["INFO", "replication"])));
+        }
+        nodes
+    }
+
+    /// Starts one with more in its configuration.
+    fn launch(more: &str) -> Redis {
+        Redis::run(&format!("save \"\"\nappendonly no\n{more}"), &[])
+    }
+
+    fn run(config: &str, arguments: &[&str]) -> Redis {
         servers(&[("redis-server", "redis-server")]);
         let folder = guard::folder("redis");
         let port = free_port();
+        let file = folder.join("redis.conf");
+        let config = format!("bind 127.0.0.1\nport {port}\ndir {}\n{config}", folder.display());
+        std::fs::write(&file, config).expect("a configuration");
         let mut server = Command::new("redis-server");
-        server.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--appendonly", "no"]);
-        server.arg("--dir").arg(&folder);
-        let redis = Redis { guard: guard::guard(&folder, "TERM", &server), folder, port };
+        server.arg(&file).args(arguments);
+        let redis = Redis { guard: guard::guard(&folder, "KILL", &server), folder, port };
+        redis.wait_until("an answer", || redis.try_command(&["PING"]).is_some());
+        redis
+    }
+
+    fn wait_until(&self, what: &str, is_there: impl Fn() -> bool) {
         let until = Instant::now() + PATIENCE;
-        while redis.try_command(&["PING"]).is_none() {
-            assert!(Instant::now() < until, "Redis does not answer on port {port}");
+        while !is_there() {
+            assert!(Instant::now() < until, "Redis on port {} has not got {what}", self.port);
             thread::sleep(Duration::from_millis(50));
         }
-        redis
     }
 
     /// Returns its address.
@@ -73,4 +143,4 @@ impl Drop for Redis {
 }
 
 /// The time within which it answers.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(20);

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use super::super::WrongValue;
 use super::super::given::GivenValue;
-use super::{ConfigKey, ShownValue, plain, put, quoted, word};
+use super::{ConfigKey, ShownValue, list, plain, put, quoted, word};
 use crate::config::ClusterSteering;
 
 /// That which the table is about.
@@ -23,9 +23,20 @@ pub(super) const KEYS: &[ConfigKey] = &[
         table: "cluster",
         name: "redis",
         doc: "The Redis or Valkey that carries what nodes tell each other: \"redis://:PASSWORD@HOST:PORT\", or \"rediss://…\" for TLS,\n\
-              which a Redis that isn't on this machine needs as well as a password. The file's reader knows the password.",
-        set: |config, given| put(&mut config.cluster.redis, redis(given).map(Some)),
-        show: |config| text(config.cluster.redis.as_deref(), "\"rediss://:PASSWORD@redis.example.org\""),
+              which a Redis that isn't on this machine needs as well as a password. The file's reader knows the password.\n\
+              Several addresses in [ ] are nodes of a Redis Cluster.",
+        set: |config, given| put(&mut config.cluster.redis, given.one_or_more(|address| redis(&address))),
+        show: |config| addresses(&config.cluster.redis, "\"rediss://:PASSWORD@redis.example.org\""),
+    },
+    ConfigKey {
+        table: "cluster",
+        name: "sentinels",
+        doc: "The Sentinels that know which Redis is the primary, if there are any. In the place of a host `redis` then has the name under\n\
+              which they know it: \"rediss://:PASSWORD@NAME\".",
+        set: |config, given| put(&mut config.cluster.sentinels, given.one_or_more(|address| redis(&address))),
+        show: |config| {
+            addresses(&config.cluster.sentinels, "[\"redis://s1.example.org:26379\", \"redis://s2.example.org:26379\"]")
+        },
     },
     ConfigKey {
         table: "cluster",
@@ -60,6 +71,14 @@ fn text(value: Option<&str>, example: &'static str) -> ShownValue {
     value.map_or(ShownValue::Unset(example), quoted)
 }
 
+fn addresses(given: &[String], example: &'static str) -> ShownValue {
+    match given {
+        [] => ShownValue::Unset(example),
+        [alone] => quoted(alone),
+        several => list(several),
+    }
+}
+
 fn name(given: &GivenValue<'_>) -> Result<String, WrongValue> {
     let is_plain = |text: &str| {
         let fits = (1..=63).contains(&text.len());
@@ -86,21 +105,27 @@ fn is_host_with_port(text: &str) -> bool {
     (1..=253).contains(&host.len()) && host.bytes().all(is_name) && has_port
 }
 
-/// Reads the address of a Redis. One on another machine is refused if others could read along or
-/// write to it.
+/// Reads the address of a Redis, or of a Sentinel.
 fn redis(given: &GivenValue<'_>) -> Result<String, WrongValue> {
     let text = given.text()?;
-    let address =
-        ClusterAddress::read(text).ok_or_else(|| given.wrong("\"redis://…\" or \"rediss://…\" is expected"))?;
-    if !address.is_local() && !address.is_encrypted {
-        return Err(
-            given.wrong("this Redis is on another machine: what nodes tell each other needs TLS, \"rediss://…\"")
-        );
+    match ClusterAddress::read(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err(given.wrong("\"redis://…\" or \"rediss://…\" is expected")),
     }
-    if !address.is_local() && !address.has_password {
-        return Err(given.wrong("this Redis is on another machine: it needs a password, \"rediss://:PASSWORD@HOST\""));
+}
+
+/// Returns why one of the addresses of Redis can't be used, if others could read along there or
+/// write to it. What Sentinels name is on this machine if all of them are.
+pub fn exposed(redis: &[String], sentinels: &[String]) -> Option<&'static str> {
+    let is_local = |text: &String| ClusterAddress::read(text).is_some_and(|address| address.is_local());
+    let are_here = !sentinels.is_empty() && sentinels.iter().all(is_local);
+    let elsewhere = redis.iter().filter(|text| !are_here && !is_local(text));
+    let addresses: Vec<_> = elsewhere.filter_map(|text| ClusterAddress::read(text)).collect();
+    if addresses.iter().any(|address| !address.is_encrypted) {
+        return Some("this Redis is on another machine: what nodes tell each other needs TLS, \"rediss://…\"");
     }
-    Ok(text.to_owned())
+    let has_none = addresses.iter().any(|address| !address.has_password);
+    has_none.then_some("this Redis is on another machine: it needs a password, \"rediss://:PASSWORD@HOST\"")
 }
 
 struct ClusterAddress<'a> {
@@ -154,6 +179,17 @@ mod tests {
         ] {
             assert!(!is_host_with_port(bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_redis_elsewhere_needs_tls_and_a_password() {
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+        let refused = |redis: &[&str], sentinels: &[&str]| exposed(&owned(redis), &owned(sentinels)).is_some();
+        assert!(!refused(&["redis://127.0.0.1"], &[]) && !refused(&["rediss://:p@r.example.org"], &[]));
+        assert!(refused(&["redis://:p@r.example.org"], &[]) && refused(&["rediss://r.example.org"], &[]));
+        assert!(refused(&["redis://127.0.0.1:1", "redis://:p@r.example.org:1"], &[]), "each of several");
+        assert!(!refused(&["redis://letters"], &["redis://127.0.0.1:26379", "redis://localhost:26380"]));
+        assert!(refused(&["redis://letters"], &["redis://127.0.0.1:26379", "redis://s2.example.org"]));
     }
 
     #[test]
