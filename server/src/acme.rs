@@ -10,6 +10,7 @@
 //! - A certificate names the domain and, if that is wanted, the addresses of its services; one that
 //!   lacks a name is requested again.
 //! - The rest of the server goes on meanwhile; it is told to read the certificates again.
+//! - In a cluster one node asks the authority, and the others use what it gets.
 
 use std::collections::HashMap;
 use std::fs;
@@ -23,6 +24,7 @@ use rookery_web::acme::{AcmeAuthority, AcmeClient, Challenges};
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
+use crate::acme_shared::SharedCertificates;
 use crate::clock;
 use crate::config::{DomainConfig, ServerConfig};
 use crate::failure::CommandFailure;
@@ -90,6 +92,7 @@ impl Renewal {
     pub fn start(
         plan: Option<AcmePlan>,
         challenges: Challenges,
+        shared: Option<SharedCertificates>,
         renewed: impl Fn() + Send + 'static,
     ) -> Result<Renewal, CommandFailure> {
         let (plans, changes) = mpsc::channel();
@@ -98,7 +101,8 @@ impl Renewal {
             CommandFailure::Failed(format!("no thread for certificates can be started: {error}"))
         };
         let runtime = runtime.map_err(failed)?;
-        let work = move || follow(plan, &changes, &runtime, &challenges, &renewed);
+        let asking = AcmeAsking { challenges, shared };
+        let work = move || follow(plan, &changes, &runtime, &asking, &renewed);
         std::thread::Builder::new().name("acme".into()).spawn(|| rookery_observe::vital(work)).map_err(failed)?;
         Ok(Renewal { plans })
     }
@@ -116,19 +120,23 @@ fn follow(
     mut plan: Option<AcmePlan>,
     changes: &mpsc::Receiver<Option<AcmePlan>>,
     runtime: &tokio::runtime::Runtime,
-    challenges: &Challenges,
+    asking: &AcmeAsking,
     renewed: &impl Fn(),
 ) {
     let mut failures = HashMap::new();
     loop {
         let mut wait = LONGEST;
         if let Some(plan) = &plan {
-            if runtime.block_on(get_due(plan, challenges, &mut failures)) {
+            if runtime.block_on(get_due(plan, asking, &mut failures)) {
                 renewed();
             }
             let next = plan.certificates.iter().map(|wanted| next_try(plan, wanted, &failures)).min();
             let seconds = next.unwrap_or(i64::MAX).saturating_sub(clock::now() as i64).max(1);
             wait = wait.min(Duration::from_secs(seconds.unsigned_abs()));
+            if asking.shared.is_some() {
+                // Another node may have got something.
+                wait = wait.clamp(LOOK / 6, LOOK);
+            }
         }
         match changes.recv_timeout(wait) {
             Ok(changed) => {
@@ -144,8 +152,46 @@ fn follow(
 /// The number of a domain's refusals in a row, and when to try again, in seconds since 1970.
 type Failures = HashMap<String, (u32, i64)>;
 
-/// Gets all certificates that are due; whether there were any.
-async fn get_due(plan: &AcmePlan, challenges: &Challenges, failures: &mut Failures) -> bool {
+/// The ways to prove a domain, and the nodes that share what comes of it.
+struct AcmeAsking {
+    challenges: Challenges,
+    shared: Option<SharedCertificates>,
+}
+
+/// Takes what other nodes have got; whether that was anything.
+async fn take_over(plan: &AcmePlan, shared: &SharedCertificates) -> bool {
+    let mut any = false;
+    for WantedNames { domain, .. } in &plan.certificates {
+        let file = plan.folder.issued(domain);
+        let Some(pem) = shared.newer(domain, &file).await else { continue };
+        match write(&file, &pem) {
+            Ok(()) => {
+                info!(domain, "a certificate that another node has got is used");
+                any = true;
+            }
+            Err(cause) => warn!(domain, cause, "a certificate of another node can't be kept"),
+        }
+    }
+    any
+}
+
+/// Gets all certificates that are due, of other nodes or of the authority; whether there were any.
+async fn get_due(plan: &AcmePlan, asking: &AcmeAsking, failures: &mut Failures) -> bool {
+    let Some(shared) = &asking.shared else { return order_due(plan, asking, failures).await };
+    let mut any = take_over(plan, shared).await;
+    let now = clock::now() as i64;
+    let is_due = plan.certificates.iter().any(|wanted| next_try(plan, wanted, failures) <= now);
+    if is_due && shared.take_turn(now).await {
+        // What the one before had got in its turn.
+        any |= take_over(plan, shared).await;
+        any |= order_due(plan, asking, failures).await;
+        shared.give_turn_back().await;
+    }
+    any
+}
+
+/// Orders all certificates that are due; whether there were any.
+async fn order_due(plan: &AcmePlan, asking: &AcmeAsking, failures: &mut Failures) -> bool {
     let now = clock::now() as i64;
     let due = plan.certificates.iter().filter(|wanted| next_try(plan, wanted, failures) <= now);
     let due: Vec<&WantedNames> = due.collect();
@@ -156,7 +202,7 @@ async fn get_due(plan: &AcmePlan, challenges: &Challenges, failures: &mut Failur
     let client = open(plan).await;
     for wanted in due {
         let got = match &client {
-            Ok(client) => get(plan, client, wanted, challenges).await,
+            Ok(client) => get(plan, client, wanted, asking).await,
             Err(cause) => Err(cause.clone()),
         };
         let WantedNames { domain, names } = wanted;
@@ -177,15 +223,14 @@ async fn get_due(plan: &AcmePlan, challenges: &Challenges, failures: &mut Failur
     any
 }
 
-async fn get(
-    plan: &AcmePlan,
-    client: &AcmeClient,
-    wanted: &WantedNames,
-    challenges: &Challenges,
-) -> Result<(), String> {
-    let issued = client.certificate(&wanted.names, challenges).await?;
+async fn get(plan: &AcmePlan, client: &AcmeClient, wanted: &WantedNames, asking: &AcmeAsking) -> Result<(), String> {
+    let issued = client.certificate(&wanted.names, &asking.challenges).await?;
     let text = format!("{}\n{}", issued.chain.trim_end(), issued.key);
-    write(&plan.folder.issued(&wanted.domain), &text)
+    write(&plan.folder.issued(&wanted.domain), &text)?;
+    match &asking.shared {
+        Some(shared) => shared.publish(&wanted.domain, &text).await,
+        None => Ok(()),
+    }
 }
 
 /// An account with the authority that made it: another one doesn't know it.
@@ -245,6 +290,8 @@ pub fn ascii(domain: &str) -> Option<String> {
 
 /// Seconds until the second try. Authorities let a host fail five times an hour.
 const FIRST_WAIT: u64 = 600;
+/// The longest time that a node of a cluster sleeps before it looks what others have got.
+const LOOK: Duration = Duration::from_secs(60);
 /// The longest time that it sleeps.
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
 

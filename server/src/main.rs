@@ -12,8 +12,8 @@
 //!   hands over to [`serve`].
 //! - [`supervisor`] is what systemd is told meanwhile, [`cards`] what one process leaves to the
 //!   next.
-//! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`], [`listener`], [`sockets`] and
-//!   [`open_files`] are the things that a server needs from its machine;
+//! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`], [`acme_shared`], [`listener`],
+//!   [`sockets`] and [`open_files`] are the things that a server needs from its machine;
 //!   [`abort`] gives a start that was aborted its exit code.
 //! - [`uploads`] is where files of users are, [`events`] who hears what happens.
 //! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
@@ -31,6 +31,7 @@
 
 mod abort;
 mod acme;
+mod acme_shared;
 mod admin;
 mod arguments;
 mod backup;

@@ -21,6 +21,7 @@ use signal_hook::iterator::Signals;
 use tracing::{error, info, warn};
 
 use crate::acme::{self, AcmePlan, Renewal};
+use crate::acme_shared::SharedCertificates;
 use crate::cards::{self, CardPlace};
 use crate::certificate::ServerCertificate;
 use crate::check;
@@ -233,9 +234,15 @@ impl Beside {
             socket: listener.socket,
         });
         let web: Vec<_> = web.collect();
-        let challenges = rookery_web::acme::Challenges::default();
+        let node = start.loaded.config.cluster.node.as_deref();
+        let meta = &start.database.stores.meta;
+        let shared = node.map(|node| SharedCertificates::new(meta.clone(), node));
+        let challenges = match node {
+            Some(_) => rookery_web::acme::Challenges::of_cluster(meta.clone()),
+            None => rookery_web::acme::Challenges::default(),
+        };
         let renewal =
-            if web.is_empty() { None } else { Some(renew(&start.loaded, challenges.clone(), caller.clone())?) };
+            if web.is_empty() { None } else { Some(renew(&start.loaded, challenges.clone(), shared, caller.clone())?) };
         let comparisons = caller.clone();
         // The one who asks is told that nobody compares any more when the call is dropped.
         let comparer = Comparer::new(move |answer| drop(comparisons.send(WakeCall::Compare(answer))));
@@ -252,10 +259,11 @@ impl Beside {
 fn renew(
     loaded: &Loaded,
     challenges: rookery_web::acme::Challenges,
+    shared: Option<SharedCertificates>,
     caller: Sender<WakeCall>,
 ) -> Result<Renewal, CommandFailure> {
     // Nobody hears it any more when the server stops already.
-    Renewal::start(plan(loaded), challenges, move || drop(caller.send(WakeCall::Certificates)))
+    Renewal::start(plan(loaded), challenges, shared, move || drop(caller.send(WakeCall::Certificates)))
 }
 
 fn plan(loaded: &Loaded) -> Option<AcmePlan> {

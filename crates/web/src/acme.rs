@@ -8,6 +8,8 @@
 //! # Invariants
 //!
 //! - A challenge is answered only while its order goes on, and only those of our own orders are.
+//!   In a cluster the authority may come to any node: those of other nodes' orders are in the
+//!   database, which is asked once a second at most, whatever strangers ask for.
 //! - The authority is reached by HTTPS alone, and what it says is bounded in time and bytes.
 
 mod https;
@@ -15,7 +17,7 @@ mod https;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::{Response, StatusCode};
 use instant_acme::{
@@ -23,14 +25,25 @@ use instant_acme::{
     OrderStatus, RetryPolicy,
 };
 use rookery_base::lock::lock;
+use rookery_store::meta::Meta;
 
 use crate::reply::{Body, reply, text};
 use https::Https;
 
 /// The challenges that wait for the authority's questions: the token of each with its key
 /// authorization (§8.1).
-#[derive(Debug, Clone, Default)]
-pub struct Challenges(Arc<Mutex<HashMap<String, String>>>);
+#[derive(Clone, Default)]
+pub struct Challenges {
+    own: Arc<Mutex<HashMap<String, String>>>,
+    of_cluster: Option<Arc<SharedChallenges>>,
+}
+
+/// The challenges of all nodes of a cluster.
+struct SharedChallenges {
+    meta: Arc<dyn Meta>,
+    /// Those that were read last, and when.
+    read: tokio::sync::Mutex<Option<(Instant, HashMap<String, String>)>>,
+}
 
 /// An authority, and who asks it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,20 +118,61 @@ impl std::fmt::Debug for AcmeClient {
     }
 }
 
+impl std::fmt::Debug for Challenges {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Challenges").field("own", &lock(&self.own).len()).finish_non_exhaustive()
+    }
+}
+
 impl Challenges {
+    /// Returns those of a cluster, whose nodes find each other's in the database.
+    pub fn of_cluster(meta: Arc<dyn Meta>) -> Self {
+        let read = tokio::sync::Mutex::default();
+        Self { own: Arc::default(), of_cluster: Some(Arc::new(SharedChallenges { meta, read })) }
+    }
+
     /// Answers a request for what is behind `/.well-known/acme-challenge/`.
-    pub(crate) fn answer(&self, token: &str) -> Response<Body> {
-        let found = lock(&self.0).get(token).cloned();
+    pub(crate) async fn answer(&self, token: &str) -> Response<Body> {
+        let own = lock(&self.own).get(token).cloned();
+        let found = match (own, &self.of_cluster) {
+            (None, Some(shared)) => shared.find(token).await,
+            (own, _) => own,
+        };
         match found {
             Some(authorization) => reply(StatusCode::OK, "application/octet-stream", authorization),
             None => text(StatusCode::NOT_FOUND, "there is no such challenge"),
         }
     }
 
-    fn show(&self, token: &str, authorization: &str) -> ShownChallenge {
-        let mut all = lock(&self.0);
-        all.insert(token.to_owned(), authorization.to_owned());
-        ShownChallenge { challenges: self.clone(), token: token.to_owned() }
+    /// Shows a challenge from now on, at all nodes if there are several.
+    async fn show(&self, token: &str, authorization: &str) -> Result<ShownChallenge, String> {
+        lock(&self.own).insert(token.to_owned(), authorization.to_owned());
+        let shown = ShownChallenge { challenges: self.clone(), token: token.to_owned() };
+        if let Some(shared) = &self.of_cluster {
+            let put = shared.meta.put_entry(CHALLENGES, token, authorization.as_bytes().to_vec());
+            put.await.map_err(|error| format!("other nodes can't be told the challenge: {error}"))?;
+            // What another node has read just now may lack it.
+            tokio::time::sleep(2 * FRESH).await;
+        }
+        Ok(shown)
+    }
+}
+
+impl SharedChallenges {
+    async fn find(&self, token: &str) -> Option<String> {
+        let mut read = self.read.lock().await;
+        if let Some((at, all)) = &*read
+            && at.elapsed() < FRESH
+        {
+            return all.get(token).cloned();
+        }
+        // With a database that doesn't answer, the authority asks again.
+        let entries = self.meta.entries(CHALLENGES).await.ok()?;
+        let text = |(token, bytes)| Some((token, String::from_utf8(bytes).ok()?));
+        let all: HashMap<String, String> = entries.into_iter().filter_map(text).collect();
+        let found = all.get(token).cloned();
+        *read = Some((Instant::now(), all));
+        found
     }
 }
 
@@ -130,7 +184,11 @@ struct ShownChallenge {
 
 impl Drop for ShownChallenge {
     fn drop(&mut self) {
-        lock(&self.challenges.0).remove(&self.token);
+        lock(&self.challenges.own).remove(&self.token);
+        if let Some(shared) = &self.challenges.of_cluster {
+            // Nobody waits for it: what stays behind proves nothing to anybody.
+            drop(shared.meta.remove_entry(CHALLENGES, &self.token));
+        }
     }
 }
 
@@ -148,7 +206,8 @@ async fn prove(order: &mut Order, challenges: &Challenges) -> Result<Vec<ShownCh
         let Some(mut challenge) = authorization.challenge(ChallengeType::Http01) else {
             return Err("the authority doesn't offer http-01".to_owned());
         };
-        shown.push(challenges.show(&challenge.token, challenge.key_authorization().as_str()));
+        let authorization = challenge.key_authorization();
+        shown.push(challenges.show(&challenge.token, authorization.as_str()).await?);
         challenge.set_ready().await.map_err(in_words)?;
     }
     Ok(shown)
@@ -170,21 +229,49 @@ fn in_words(error: instant_acme::Error) -> String {
     error.to_string()
 }
 
+/// The list of the challenges that are shown, by their tokens.
+const CHALLENGES: &str = "acme challenges";
+/// The time for which what was read of that list is believed.
+const FRESH: Duration = Duration::from_secs(1);
 /// The time that an authority may take to look, and then to sign.
 const PATIENT: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(90));
 
 #[cfg(test)]
 mod tests {
+    use rookery_store::memory::Memory;
+
     use super::*;
+
+    fn run<T>(work: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.expect("a runtime").block_on(work)
+    }
 
     #[test]
     fn a_challenge_is_answered_while_its_order_goes_on() {
-        let challenges = Challenges::default();
-        assert_eq!(challenges.answer("token").status(), StatusCode::NOT_FOUND);
-        let shown = challenges.show("token", "token.thumbprint");
-        assert_eq!(challenges.answer("token").status(), StatusCode::OK);
-        assert_eq!(challenges.answer("tokem").status(), StatusCode::NOT_FOUND);
-        drop(shown);
-        assert_eq!(challenges.answer("token").status(), StatusCode::NOT_FOUND);
+        run(async {
+            let challenges = Challenges::default();
+            assert_eq!(challenges.answer("token").await.status(), StatusCode::NOT_FOUND);
+            let shown = challenges.show("token", "token.thumbprint").await;
+            assert_eq!(challenges.answer("token").await.status(), StatusCode::OK);
+            assert_eq!(challenges.answer("tokem").await.status(), StatusCode::NOT_FOUND);
+            drop(shown);
+            assert_eq!(challenges.answer("token").await.status(), StatusCode::NOT_FOUND);
+        });
+    }
+
+    #[test]
+    fn any_node_answers_the_challenge_of_another() {
+        run(async {
+            let meta = Memory::stores().meta;
+            let (orders, asked) = (Challenges::of_cluster(meta.clone()), Challenges::of_cluster(meta.clone()));
+            meta.put_entry(CHALLENGES, "token", b"token.thumbprint".to_vec()).await.expect("a store");
+            let shown = ShownChallenge { challenges: orders, token: "token".to_owned() };
+            assert_eq!(asked.answer("token").await.status(), StatusCode::OK);
+            assert_eq!(asked.answer("tokem").await.status(), StatusCode::NOT_FOUND);
+            drop(shown);
+            let later = Challenges::of_cluster(meta);
+            assert_eq!(later.answer("token").await.status(), StatusCode::NOT_FOUND);
+        });
     }
 }

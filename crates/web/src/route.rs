@@ -67,7 +67,7 @@ async fn find(
         });
     }
     if let Some(token) = path.strip_prefix(ACME) {
-        return Ok(shared.challenges.answer(token));
+        return Ok(shared.challenges.answer(token).await);
     }
     if let Some(rest) = path.strip_prefix(CHAT).filter(|rest| rest.is_empty() || rest.starts_with('/')) {
         let safety = shared.safety_of_streams(&request, origin);
