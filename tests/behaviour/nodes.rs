@@ -513,7 +513,7 @@ fn features_are_the_same_at_two_nodes() {
     let tests = std::env::current_exe().expect("the path of these tests");
     let mut run = std::process::Command::new(tests);
     let run = run
-        .args(["--quiet", "--skip", "shared_roster::"])
+        .arg("--quiet")
         .args(BY_PROCESS.iter().flat_map(|test| ["--skip", test]))
         .args(TOPICS)
         .env(NODES, "2")

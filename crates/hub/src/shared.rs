@@ -165,9 +165,16 @@ impl World {
         let own = own.filter(|contact| self.shared_relation(owner.as_ref(), contact.as_ref()).from());
         left_out.extend(own.map(|contact| contact.as_str().into()));
         let mut except = self.concealed_from_circle(link, owner.as_ref());
-        except.push(owner);
+        except.push(owner.clone());
         self.fan_out_roll(packet, &circle.members, &except);
-        if let Some(domain) = circle.everybody_of {
+        let Some(domain) = circle.everybody_of else { return };
+        if self.here.view.is_shared() && self.has_documents(link) {
+            // Someone who has just come on another node may not be known here, and may be one of
+            // those from whom the session conceals itself.
+            let mut known = self.watchers_by_group(owner.as_ref());
+            known.retain(|jid| jid.domain() == domain && !except.contains(jid));
+            self.fan_out(packet, known.iter().map(Jid::as_ref));
+        } else {
             self.for_everybody(&Everybody { domain, what: ForEverybody::Show(packet.clone()), except });
         }
     }

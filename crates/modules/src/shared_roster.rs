@@ -31,9 +31,10 @@ use rookery_base::Map;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use rookery_fanout::{Link, StanzaType};
+use rookery_fanout::{Link, StanzaType, Station};
 use rookery_hub::{
-    Carry, Circle, Delivery, Hooks, Module, OptionSpec, Passage, Phase, Roll, SharedContacts, Stanzas, Value, World,
+    Bound, Carry, Circle, Delivery, Hooks, Letter, Module, OptionSpec, Passage, Phase, Roll, SharedContacts, Stanzas,
+    Value, World,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::option;
@@ -41,6 +42,7 @@ use rookery_store::{RosterItem, Subscription};
 use rookery_xml::Kind;
 use tracing::error;
 
+use directory::{OnlineNews, OtherProcess};
 pub use force::CommonGroups;
 use force::{GROUPS, GroupState, NAME, directories, in_force, item, items, renew, take_up};
 use groups::GroupMembers;
@@ -80,6 +82,10 @@ impl Module for SharedRoster {
         &OPTIONS
     }
 
+    fn bounds(&self) -> &'static [Bound] {
+        directory::BOUNDS
+    }
+
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.state(GroupState { common: self.common.clone(), now: None, circles: Map::default() });
         hooks.state(RosterNews::default());
@@ -98,6 +104,7 @@ impl Module for SharedRoster {
         hooks.account_removed(|world, account| {
             directories(world).with(account.domain(), |directory| directory.gone(&account.bare().to_jid()));
         });
+        hooks.letter::<OnlineNews>();
         hooks.every(ROUND_MS, round);
         let subscribe = Stanzas::of(Kind::Presence, &[StanzaType::Subscribe]);
         // A contact by group needn't be asked.
@@ -165,7 +172,7 @@ fn item_of(world: &World, owner: JidRef<'_>, contact: JidRef<'_>) -> Option<Rost
 fn came(world: &World, link: Link) {
     let Some(account) = world.address(link).map(Jid::to_bare) else { return };
     if has_everybody(world, account.domain()) {
-        directories(world).with(account.domain(), |directory| directory.came(&account));
+        directories(world).with(account.domain(), |directory| directory.came(&account, world.station().node != 0));
     }
 }
 
@@ -195,7 +202,46 @@ fn round(world: &mut World) {
     for (domain, _) in now.groups.iter().filter(|(_, groups)| lists && groups.need_all()) {
         list_accounts(world, domain);
     }
+    if lists && world.station().node != 0 {
+        tell_nodes(world);
+    }
     news::look(world, &now);
+}
+
+/// Tells other nodes who is here, and forgets those who were on nodes that are gone.
+fn tell_nodes(world: &mut World) {
+    let is_there = |station: &Station| world.station_on(station.node, |_| 0) == Some(*station);
+    let stations = world.other_nodes().into_iter().filter_map(|hop| world.station_of(hop)).filter(is_there);
+    let stations: Vec<Station> = stations.collect();
+    let present: Vec<OtherProcess> = stations.iter().map(|station| (station.node, station.incarnation)).collect();
+    let own = (world.station().node, world.station().incarnation);
+    let mut news = Vec::new();
+    for domain in directories(world).domains() {
+        directories(world).with(&domain, |directory| {
+            directory.keep_processes(&present);
+            directory.keep_own(|account| world.home_of(account.as_ref()) < world.own_shards());
+            news.extend(directory.news(&domain, own, &present));
+        });
+    }
+    for news in news {
+        let (node, incarnation) = news.to;
+        if let Some(shard) = world.shard_of(Station { node, incarnation, shard: 0 }) {
+            world.send_letter(shard, news);
+        }
+    }
+}
+
+impl Letter for OnlineNews {
+    const NAME: &'static str = "shared roster online";
+
+    fn open(self, world: &mut World) {
+        let domain = self.domain.clone();
+        directories(world).with(&domain, |directory| directory.told(self));
+    }
+
+    fn refused(self, world: &mut World) {
+        directories(world).with(&self.domain, |directory| directory.greet_again(self.to));
+    }
 }
 
 /// Asks for the accounts of a domain, once in a while.

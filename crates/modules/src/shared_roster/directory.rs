@@ -1,13 +1,18 @@
 //! The accounts of the domains that have groups of everybody: which there are, and which are here.
 //! One for all shards, under a lock that is taken when somebody comes or goes and when a roster is
 //! asked for.
+//!
+//! In a cluster each node tells the others who is here: all of them once, and then those who come
+//! and go. With a process that is gone go those who were there.
 
 use rookery_base::Map;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rookery_base::lock::lock;
+use rookery_hub::{Bound, Most, Per, Unit};
 use rookery_jid::Jid;
+use serde::{Deserialize, Serialize};
 
 /// The directories of all domains; clones mean the same ones.
 #[derive(Debug, Clone, Default)]
@@ -17,12 +22,44 @@ pub struct Directories(Arc<Mutex<Map<String, AccountDirectory>>>);
 #[derive(Debug, Default)]
 pub(crate) struct AccountDirectory {
     all: Arc<BTreeSet<Jid>>,
+    /// Those who are here, on whichever node.
     online: Arc<BTreeSet<Jid>>,
+    /// In a cluster, which of them are where.
+    nodes: Option<Box<OnlineByNode>>,
     /// The time when the accounts were last asked for, milliseconds of the clock of day.
     pub(crate) asked_ms: Option<u64>,
     log: VecDeque<DirectoryChange>,
     /// The number of the oldest change in the log.
     first: u64,
+}
+
+/// A process of another node: its number, and the number of its processes so far.
+pub(crate) type OtherProcess = (u16, u32);
+
+/// The accounts that are here, by the nodes that have their sessions.
+#[derive(Debug, Default)]
+struct OnlineByNode {
+    own: BTreeSet<Jid>,
+    others: Map<OtherProcess, BTreeSet<Jid>>,
+    /// The processes that have been told who is on this node.
+    greeted: BTreeSet<OtherProcess>,
+    /// Those who came or went since, and have still to be told to these.
+    untold: Vec<(Jid, bool)>,
+}
+
+/// The news that one node has for another: those who are here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OnlineNews {
+    /// The domain.
+    pub(crate) domain: String,
+    /// The process that they are on.
+    pub(crate) of: OtherProcess,
+    /// The process that is told.
+    pub(crate) to: OtherProcess,
+    /// True if what was told before holds no more.
+    pub(crate) is_first: bool,
+    /// Those who came (`true`) or went.
+    pub(crate) changes: Vec<(Jid, bool)>,
 }
 
 /// Somebody came or went.
@@ -35,6 +72,11 @@ pub(crate) struct DirectoryChange {
 }
 
 impl Directories {
+    /// Returns the domains of which somebody is, or was, here.
+    pub(crate) fn domains(&self) -> Vec<String> {
+        self.lock().keys().cloned().collect()
+    }
+
     /// Calls a function with the directory of a domain.
     pub(crate) fn with<T>(&self, domain: &str, act: impl FnOnce(&mut AccountDirectory) -> T) -> T {
         let mut all = self.lock();
@@ -60,8 +102,18 @@ impl AccountDirectory {
         self.online.clone()
     }
 
-    /// Adds an account that is here.
-    pub(crate) fn came(&mut self, account: &Jid) {
+    /// Adds an account that is here, on this node. `is_node`: there are others.
+    pub(crate) fn came(&mut self, account: &Jid, is_node: bool) {
+        if is_node {
+            let nodes = self.nodes.get_or_insert_default();
+            if nodes.own.insert(account.clone()) && !nodes.greeted.is_empty() {
+                nodes.untold.push((account.clone(), true));
+            }
+        }
+        self.is_here(account);
+    }
+
+    fn is_here(&mut self, account: &Jid) {
         if !self.online.contains(account) {
             Arc::make_mut(&mut self.online).insert(account.clone());
             self.note(account.clone(), true);
@@ -72,8 +124,21 @@ impl AccountDirectory {
         }
     }
 
-    /// Takes out an account that is here no longer.
+    /// Takes out an account that is on this node no longer.
     pub(crate) fn went(&mut self, account: &Jid) {
+        if let Some(nodes) = &mut self.nodes
+            && nodes.own.remove(account)
+            && !nodes.greeted.is_empty()
+        {
+            nodes.untold.push((account.clone(), false));
+        }
+        self.is_gone(account);
+    }
+
+    fn is_gone(&mut self, account: &Jid) {
+        if self.nodes.as_ref().is_some_and(|nodes| nodes.has(account)) {
+            return;
+        }
         if self.online.contains(account) {
             Arc::make_mut(&mut self.online).remove(account);
             self.note(account.clone(), true);
@@ -82,11 +147,86 @@ impl AccountDirectory {
 
     /// Takes out an account that is no more.
     pub(crate) fn gone(&mut self, account: &Jid) {
+        if let Some(nodes) = &mut self.nodes {
+            for there in nodes.others.values_mut() {
+                there.remove(account);
+            }
+        }
         self.went(account);
         if self.all.contains(account) {
             Arc::make_mut(&mut self.all).remove(account);
             self.note(account.clone(), false);
         }
+    }
+
+    /// Takes out those who are on this node no longer, by where their homes are now.
+    pub(crate) fn keep_own(&mut self, is_home: impl Fn(&Jid) -> bool) {
+        let own = self.nodes.iter().flat_map(|nodes| &nodes.own);
+        let gone: Vec<Jid> = own.filter(|account| !is_home(account)).cloned().collect();
+        gone.iter().for_each(|account| self.went(account));
+    }
+
+    /// Takes in what another process tells.
+    pub(crate) fn told(&mut self, news: OnlineNews) {
+        let OnlineNews { of, is_first, changes, .. } = news;
+        let there = self.nodes.get_or_insert_default().others.entry(of).or_default();
+        let before = if is_first { std::mem::take(there) } else { BTreeSet::new() };
+        let mut gone: Vec<Jid> = before.into_iter().collect();
+        let mut came = Vec::new();
+        for (account, is_here) in changes {
+            if is_here && there.len() < MAX_THERE && there.insert(account.clone()) {
+                came.push(account);
+            } else if !is_here && there.remove(&account) {
+                gone.push(account);
+            }
+        }
+        came.iter().for_each(|account| self.is_here(account));
+        gone.iter().for_each(|account| self.is_gone(account));
+    }
+
+    /// Forgets the processes that are none of these any more, and those who were there.
+    pub(crate) fn keep_processes(&mut self, present: &[OtherProcess]) {
+        let Some(nodes) = &mut self.nodes else { return };
+        nodes.greeted.retain(|process| present.contains(process));
+        let is_gone = |process: &OtherProcess| !present.contains(process);
+        let gone: Vec<OtherProcess> = nodes.others.keys().copied().filter(is_gone).collect();
+        for process in gone {
+            let there = self.nodes.as_mut().and_then(|nodes| nodes.others.remove(&process)).unwrap_or_default();
+            there.iter().for_each(|account| self.is_gone(account));
+        }
+    }
+
+    /// Lets a process be told again who is here: it has not got what it was told.
+    pub(crate) fn greet_again(&mut self, process: OtherProcess) {
+        if let Some(nodes) = &mut self.nodes {
+            nodes.greeted.remove(&process);
+        }
+    }
+
+    /// Returns what these processes of other nodes are to be told by this one.
+    pub(crate) fn news(&mut self, domain: &str, own: OtherProcess, present: &[OtherProcess]) -> Vec<OnlineNews> {
+        let Some(nodes) = &mut self.nodes else { return Vec::new() };
+        let untold = std::mem::take(&mut nodes.untold);
+        let all: Vec<(Jid, bool)> = nodes.own.iter().map(|account| (account.clone(), true)).collect();
+        let mut news = Vec::new();
+        for to in present {
+            let is_first = nodes.greeted.insert(*to);
+            let changes = if is_first { &all } else { &untold };
+            let mut parts = changes.chunks(MAX_TOLD);
+            let first = parts.next().filter(|_| !changes.is_empty()).unwrap_or_default();
+            let news_of = |is_first: bool, changes: &[(Jid, bool)]| OnlineNews {
+                domain: domain.to_owned(),
+                of: own,
+                to: *to,
+                is_first,
+                changes: changes.to_vec(),
+            };
+            if is_first || !first.is_empty() {
+                news.push(news_of(is_first, first));
+            }
+            news.extend(parts.map(|part| news_of(false, part)));
+        }
+        news
     }
 
     /// Replaces all accounts that are known.
@@ -113,5 +253,90 @@ impl AccountDirectory {
     }
 }
 
+impl OnlineByNode {
+    fn has(&self, account: &Jid) -> bool {
+        self.own.contains(account) || self.others.values().any(|there| there.contains(account))
+    }
+}
+
+/// The bounds of what nodes tell each other.
+pub(crate) const BOUNDS: &[Bound] = &[Bound::on(
+    "accounts of a domain that another node has told to be online, where a group has these",
+    Per::Domain,
+    Most::Fixed(MAX_THERE as u64),
+    Unit::Number,
+)
+.or("one more isn't in the group on other nodes")];
+/// Accounts in one letter between nodes.
+const MAX_TOLD: usize = 2_000;
+/// Accounts that one node may have here, in the eyes of another.
+const MAX_THERE: usize = 1_000_000;
 /// Changes that are remembered for shards that have not looked yet.
 const MAX_LOG: usize = 100_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: OtherProcess = (1, 1);
+    const OTHER: OtherProcess = (2, 1);
+
+    fn jid(name: &str) -> Jid {
+        Jid::parse(&format!("{name}@x")).expect("an address")
+    }
+
+    fn online(directory: &AccountDirectory) -> Vec<String> {
+        directory.online().iter().map(|account| account.local().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// Lets one node tell another.
+    fn tell(from: &mut AccountDirectory, to: &mut AccountDirectory) -> usize {
+        let news = from.news("x", ONE, &[OTHER]);
+        let count = news.len();
+        news.into_iter().for_each(|news| to.told(news));
+        count
+    }
+
+    #[test]
+    fn each_node_knows_who_is_on_the_others() {
+        let (mut one, mut other) = (AccountDirectory::default(), AccountDirectory::default());
+        one.came(&jid("alice"), true);
+        other.came(&jid("bob"), true);
+        assert_eq!((tell(&mut one, &mut other), tell(&mut one, &mut other)), (1, 0), "once");
+        assert_eq!(online(&other), ["alice", "bob"]);
+        one.came(&jid("carol"), true);
+        one.went(&jid("alice"));
+        tell(&mut one, &mut other);
+        assert_eq!(online(&other), ["bob", "carol"]);
+        // Somebody whose home moves is on both for a while.
+        other.came(&jid("carol"), true);
+        one.went(&jid("carol"));
+        tell(&mut one, &mut other);
+        assert_eq!(online(&other), ["bob", "carol"]);
+        other.keep_own(|account| *account != jid("carol"));
+        assert_eq!(online(&other), ["bob"]);
+    }
+
+    #[test]
+    fn with_a_process_go_those_who_were_there() {
+        let (mut one, mut other) = (AccountDirectory::default(), AccountDirectory::default());
+        one.came(&jid("alice"), true);
+        tell(&mut one, &mut other);
+        other.keep_processes(&[(1, 2)]);
+        assert_eq!(online(&other), [""; 0]);
+        let (changes, _) = other.since(0);
+        assert_eq!(changes.iter().filter(|change| change.online).count(), 2, "clients hear that she came and went");
+        one.greet_again(OTHER);
+        tell(&mut one, &mut other);
+        assert_eq!(online(&other), ["alice"], "it was silent, and is there");
+    }
+
+    #[test]
+    fn many_go_in_several_letters() {
+        let (mut one, mut other) = (AccountDirectory::default(), AccountDirectory::default());
+        (0..MAX_TOLD + 1).for_each(|number| one.came(&jid(&format!("user{number}")), true));
+        assert_eq!(tell(&mut one, &mut other), 2);
+        assert_eq!(other.online().len(), MAX_TOLD + 1);
+        assert!(AccountDirectory::default().news("x", ONE, &[OTHER]).is_empty(), "a process alone tells nothing");
+    }
+}
