@@ -68,7 +68,11 @@ class Rookery:
             self._remove()
 
     def configure(self, top="", tables="", listen=""):
-        (self.folder / "rookery.toml").write_text(CONFIG.format(top=top, listen=listen, tables=tables))
+        self.write(self.folder, top=top, listen=listen, tables=tables)
+
+    @staticmethod
+    def write(folder, **parts):
+        (folder / "rookery.toml").write_text(CONFIG.format(**parts))
 
     @property
     def certificate(self):
@@ -130,3 +134,10 @@ class Rookery:
             self.process.kill()
             self.process.wait()
         shutil.rmtree(self.folder)
+
+
+if "ROOKERY_BEHIND" in os.environ:
+    # Three nodes behind a balancer instead.
+    from several import behind
+
+    Rookery = behind(Rookery)

@@ -1,0 +1,138 @@
+"""Three nodes of a cluster behind a balancer, in the place of one server: for the scenarios of real clients.
+
+`tests/clients/behind.py` runs them so. Each connection goes to another node than the one before, whatever it is for; so does each request
+of BOSH that comes on a connection of its own. Commands run beside the first node.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import threading
+
+NODES = 3
+# Where there are databases and a Redis: {"databases": [URL, …], "redis": URL}, one database for each server that a scenario starts.
+BEHIND = json.loads(os.environ.get("ROOKERY_BEHIND", "null"))
+
+
+def behind(rookery):
+    """The class of servers that are three nodes, from that of one."""
+
+    class Several(rookery):
+        def __init__(self, *accounts, top="", listen="", tables=""):
+            self.database = BEHIND["databases"].pop(0)
+            self.others, self.doors, self.turn = [], [], 0
+            super().__init__(*accounts, top=top, listen=listen, tables=tables)
+
+        def configure(self, top="", tables="", listen=""):
+            for number in range(1, NODES + 1):
+                folder = self.folder if number == 1 else self.folder / f"n{number}"
+                (folder / "rookery-data").mkdir(0o700, parents=True, exist_ok=True)
+                of_cluster = f'[cluster]\nnode = "n{number}"\nredis = "{BEHIND["redis"]}"\nlease_seconds = 2\n'
+                store = f'[store]\nurl = "{self.database}"\nconnections = 2\n'
+                rookery.write(folder, top=top, listen=listen, tables=f"{tables}\n{store}{of_cluster}")
+
+        async def start(self):
+            await super().start()
+            ports = [self._ports(self)]
+            for number in range(2, NODES + 1):
+                folder = self.folder / f"n{number}"
+                # What clients are given to trust is that of the first.
+                shutil.copytree(self.folder / "rookery-data/certs", folder / "rookery-data/certs", dirs_exist_ok=True)
+                node = _Node(folder)
+                self.others.append(node)
+                await node.start()
+                ports.append(self._ports(node))
+            self.doors = [await _Door(list(of_kind)).open() for of_kind in zip(*ports, strict=True)]
+            self.port, self.tls_port, self.web_port, self.web_tls_port = (door.port for door in self.doors)
+
+        @staticmethod
+        def _ports(node):
+            return node.port, node.tls_port, node.web_port, node.web_tls_port
+
+        async def reload(self):
+            await super().reload()
+            for node in self.others:
+                await node.reload()
+
+        async def stop(self, number=signal.SIGTERM):
+            for door in self.doors:
+                door.close()
+            codes = [await node.stop(number) for node in self.others]
+            codes.append(await super().stop(number))
+            self.others, self.doors = [], []
+            return max(codes)
+
+        def _remove(self):
+            for node in self.others:
+                node._remove_process()
+            super()._remove()
+
+    class _Node(rookery):
+        """One of the others, in a folder that is there."""
+
+        def __init__(self, folder):
+            self.folder, self.log, self.process = folder, folder / "log", None
+
+        def _remove_process(self):
+            if self.process:
+                self.process.kill()
+                self.process.wait()
+
+    return Several
+
+
+class _Door:
+    """A port, each of whose connections goes to the next of some ports.
+
+    All of them are served by a thread of their own, since scenarios block theirs.
+    """
+
+    loop = None
+
+    def __init__(self, ports):
+        self.ports, self.turn, self.server, self.tasks = ports, 0, None, set()
+
+    async def open(self):
+        if not _Door.loop:
+            _Door.loop = asyncio.new_event_loop()
+            threading.Thread(target=_Door.loop.run_forever, daemon=True).start()
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._listen(), _Door.loop))
+        return self
+
+    async def _listen(self):
+        self.server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self.server.sockets[0].getsockname()[1]
+
+    def close(self):
+        _Door.loop.call_soon_threadsafe(self._close)
+
+    def _close(self):
+        self.server.close()
+        for task in list(self.tasks):
+            task.cancel()
+
+    async def _serve(self, reader, writer):
+        self.turn += 1
+        self.tasks.add(asyncio.current_task())
+        theirs = None
+        try:
+            port = self.ports[self.turn % len(self.ports)]
+            back, theirs = await asyncio.open_connection("127.0.0.1", port)
+            await asyncio.gather(_pass_on(reader, theirs), _pass_on(back, writer))
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            self.tasks.discard(asyncio.current_task())
+            for end in (writer, theirs):
+                if end:
+                    end.close()
+
+
+async def _pass_on(reader, writer):
+    while data := await reader.read(64 * 1024):
+        writer.write(data)
+        await writer.drain()
+    if writer.can_write_eof():
+        writer.write_eof()
