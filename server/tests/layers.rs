@@ -32,7 +32,7 @@ const LAYERS: &[(&str, &str)] = &[
         "testkit",
         "jid xml sasl stream client fanout store observe hub federation archive pubsub operations modules shard needs",
     ),
-    ("simulator", "jid xml sasl store hub shard testkit"),
+    ("simulator", "jid xml sasl fanout store hub shard cluster testkit"),
     ("behaviour", ""),
     ("needs", ""),
     ("portability", "jid xml sasl store hub archive pubsub modules"),

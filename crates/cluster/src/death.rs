@@ -27,8 +27,8 @@ use crate::service::{ServiceEvent, fence_off};
 use crate::wire::NodeProcess;
 
 /// The processes that may be gone.
-#[derive(Default)]
-pub(crate) struct Deaths {
+#[derive(Debug, Default)]
+pub struct Deaths {
     /// Those that have no lease, and since when.
     silent: BTreeMap<NodeProcess, Instant>,
     /// Those that are being taken over from.
@@ -37,16 +37,71 @@ pub(crate) struct Deaths {
     is_fencing: bool,
 }
 
-impl Deaths {
-    /// Forgets who was silent: Redis can't be asked.
-    pub(crate) fn forget_silence(&mut self) {
-        self.silent.clear();
-    }
+/// The consequence of a look at leases for a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It has one.
+    Lives(NodeProcess),
+    /// It has none, since now.
+    Silent(NodeProcess),
+    /// It has had none for too long: its homes are to be taken over.
+    Dead(NodeProcess),
 }
 
 impl Deaths {
+    /// Takes note of who has a lease, as Redis says now. Returns what follows from that, as far as
+    /// it is not under way. `reachable_since`: since when Redis can be asked.
+    pub fn look(
+        &mut self,
+        found: &[(NodeProcess, bool)],
+        now: Instant,
+        reachable_since: Instant,
+        lease: Duration,
+    ) -> Vec<Verdict> {
+        let mut verdicts = Vec::new();
+        for &(process, has_lease) in found {
+            if has_lease {
+                self.silent.remove(&process);
+                verdicts.push(Verdict::Lives(process));
+                continue;
+            }
+            if now.duration_since(reachable_since) < lease {
+                continue;
+            }
+            match self.silent.get(&process) {
+                None => {
+                    self.silent.insert(process, now);
+                    verdicts.push(Verdict::Silent(process));
+                }
+                Some(since) if now.duration_since(*since) >= (lease / 2).max(DOUBT) => {
+                    if self.under_way.insert(process) {
+                        verdicts.push(Verdict::Dead(process));
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        verdicts
+    }
+
+    /// Takes note that a process has been taken over from, or that this failed: then it is tried
+    /// again.
+    pub fn ended(&mut self, process: NodeProcess) {
+        self.under_way.remove(&process);
+    }
+
+    /// Forgets who was silent: Redis can't be asked.
+    pub fn forget_silence(&mut self) {
+        self.silent.clear();
+    }
+
+    /// Forgets a process that is gone.
+    pub fn forget(&mut self, process: NodeProcess) {
+        self.silent.remove(&process);
+    }
+
     /// Returns whether a process has no lease.
-    pub(crate) fn is_silent(&self, process: NodeProcess) -> bool {
+    pub fn is_silent(&self, process: NodeProcess) -> bool {
         self.silent.contains_key(&process)
     }
 }
@@ -54,19 +109,11 @@ impl Deaths {
 impl CarryingLoop {
     /// Notes who has a lease.
     pub(crate) fn leases(&mut self, found: &[(NodeProcess, bool)]) {
-        let (now, now_ms) = (Instant::now(), self.now_ms());
-        for &(process, has_lease) in found {
-            if has_lease {
-                self.deaths.silent.remove(&process);
-                self.courier.set_present(process, true, now_ms);
-                continue;
-            }
-            if now.duration_since(self.reachable_since) < self.outer.lease {
-                continue;
-            }
-            match self.deaths.silent.get(&process) {
-                None => {
-                    self.deaths.silent.insert(process, now);
+        let now_ms = self.now_ms();
+        for verdict in self.deaths.look(found, Instant::now(), self.reachable_since, self.outer.lease) {
+            match verdict {
+                Verdict::Lives(process) => self.courier.set_present(process, true, now_ms),
+                Verdict::Silent(process) => {
                     self.courier.set_present(process, false, now_ms);
                     self.outer.door.departed(process.node, process.incarnation);
                     match self.table.has_leaving(process) {
@@ -74,19 +121,13 @@ impl CarryingLoop {
                         false => warn!(%process, "a process of the cluster is silent; others take over if it stays so"),
                     }
                 }
-                Some(since) if now.duration_since(*since) >= (self.outer.lease / 2).max(DOUBT) => {
-                    self.take_over(process);
-                }
-                Some(_) => {}
+                Verdict::Dead(process) => self.take_over(process),
             }
         }
     }
 
-    /// Takes the homes of a silent process away, unless that is under way.
-    fn take_over(&mut self, process: NodeProcess) {
-        if !self.deaths.under_way.insert(process) {
-            return;
-        }
+    /// Takes the homes of a silent process away.
+    fn take_over(&self, process: NodeProcess) {
         let (members, events) = (self.outer.members.clone(), self.posted.events.clone());
         tokio::spawn(async move {
             let outcome = members::take_over(&*members.meta, &*members.fencing, process).await;
@@ -101,7 +142,7 @@ impl CarryingLoop {
     }
 
     pub(crate) fn taken_over(&mut self, process: NodeProcess, outcome: Result<bool, NotJoined>) {
-        self.deaths.under_way.remove(&process);
+        self.deaths.ended(process);
         match outcome {
             Ok(false) => {}
             Ok(true) => {
@@ -160,7 +201,7 @@ impl CarryingLoop {
 
     pub(crate) fn departed(&mut self, process: NodeProcess) {
         info!(%process, "a process of the cluster is gone");
-        self.deaths.silent.remove(&process);
+        self.deaths.forget(process);
         self.gone += 1;
         self.outer.door.departed(process.node, process.incarnation);
     }

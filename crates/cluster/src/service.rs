@@ -376,7 +376,10 @@ fn superseded(node: &str, has_successor: bool) -> JoinFailure {
 
 /// Fences processes off that are gone by the rows of the database. Most were when they were
 /// removed.
-pub(crate) async fn fence_off(fencing: &dyn Fencing, gone: &[NodeProcess]) -> Result<(), NotJoined> {
+///
+/// # Errors
+/// The error of the database; this process was fenced off itself.
+pub async fn fence_off(fencing: &dyn Fencing, gone: &[NodeProcess]) -> Result<(), NotJoined> {
     for NodeProcess { node, incarnation } in gone {
         fencing.fence(Writer { node: *node, incarnation: *incarnation }).await?;
     }

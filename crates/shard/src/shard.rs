@@ -272,7 +272,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Returns whether nobody is let in any more.
-    pub(crate) fn is_shut(&self) -> bool {
+    pub fn is_shut(&self) -> bool {
         self.timing.shut
     }
 

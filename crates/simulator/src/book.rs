@@ -68,6 +68,10 @@ pub struct Book {
     pub store_refused: bool,
     /// The number of times that the process was killed or restarted.
     pub deaths: usize,
+    /// The number of nodes that have died, or were late with what moves: each is a death, too.
+    pub node_deaths: usize,
+    /// True once what moves has been late, until all has moved.
+    is_late: bool,
     /// True if the time of day has ever jumped.
     pub jumped: bool,
     /// True while the process stops: it ends sessions that begin meanwhile, too.
@@ -215,6 +219,8 @@ impl Book {
             store_failed: false,
             store_refused: false,
             deaths: 0,
+            node_deaths: 0,
+            is_late: false,
             jumped: false,
             is_stopping: false,
             was_replaced: false,
@@ -376,6 +382,27 @@ impl Book {
     /// before their clients hear of it.
     pub fn end_sessions(&mut self, which: impl Fn(&Session) -> bool) {
         self.sessions.iter_mut().filter(|session| which(session)).for_each(|session| session.was_cut = true);
+    }
+
+    /// Takes down that a node has died, with what lived there.
+    pub fn node_dies(&mut self) {
+        (self.deaths, self.node_deaths) = (self.deaths + 1, self.node_deaths + 1);
+        self.end_sessions(|_| true);
+    }
+
+    /// Takes down that nodes are late while homes move: they go on without what isn't done in time,
+    /// once for all that moves together.
+    pub fn moves_late(&mut self) {
+        if !std::mem::replace(&mut self.is_late, true) {
+            self.node_dies();
+        }
+    }
+
+    /// Takes down that all has moved.
+    pub fn moves_end(&mut self) {
+        if std::mem::take(&mut self.is_late) {
+            self.node_dies();
+        }
     }
 
     /// Takes down that an account was removed: the next one of its name has nothing of it.

@@ -57,6 +57,8 @@ pub struct Device {
     managed: Option<Managed>,
     /// False if it leaves what arrives where it is.
     pub reads: bool,
+    /// The node that it is connected to, or was.
+    pub node: usize,
     /// True if the server may not have heard of this connection in time (XEP-0124 §10).
     pub is_neglected: bool,
     /// Requests without an answer so far.
@@ -172,6 +174,7 @@ impl Device {
             session: None,
             managed: None,
             reads: true,
+            node: 0,
             is_neglected: false,
             asked: BTreeSet::new(),
             shown: None,
@@ -218,11 +221,12 @@ impl Device {
         self.reads && self.line.as_ref().is_some_and(Line::has_news)
     }
 
-    /// Connects, unless it is connected.
-    pub fn connect(&mut self, server: &Server, book: &mut Book) {
+    /// Connects to a node, unless it is connected.
+    pub fn connect(&mut self, node: usize, server: &Server, book: &mut Book) {
         if self.line.is_some() {
             return;
         }
+        self.node = node;
         let shard = self.index % server.shards();
         let line = match self.plan.way {
             Way::Tcp => Line::Wire(Box::new(server.connect().wire)),

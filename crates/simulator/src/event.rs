@@ -122,6 +122,24 @@ pub enum What {
     PeerSubscribe,
     /// It says something that it may not.
     PeerLie,
+    /// Beside the shards of a node something goes on: letters leave or come, rows are looked at.
+    Carry,
+    /// A node's process dies.
+    NodeKill,
+    /// One that is away is started.
+    NodeJoin,
+    /// One leaves in good order.
+    NodeDrain,
+    /// One stands still, or goes on.
+    NodePause,
+    /// One can't reach Redis, or reaches it again.
+    NodeCut,
+    /// Redis goes away, or comes back.
+    RedisAway,
+    /// Redis has forgotten everything.
+    RedisForget,
+    /// A node's connection to Redis breaks before an answer.
+    RedisBreak,
 }
 
 /// All kinds, with how often each happens where nothing else is said.
@@ -182,6 +200,19 @@ pub const ABROAD: &[(What, u32)] = &[
     (What::PeerLie, 3),
 ];
 
+/// The kinds that need several nodes, with the same.
+pub const AMONG_NODES: &[(What, u32)] = &[
+    (What::Carry, 60),
+    (What::NodeKill, 2),
+    (What::NodeJoin, 8),
+    (What::NodeDrain, 4),
+    (What::NodePause, 3),
+    (What::NodeCut, 3),
+    (What::RedisAway, 3),
+    (What::RedisForget, 2),
+    (What::RedisBreak, 3),
+];
+
 impl What {
     /// Returns whether it is a fault: without it, what is sent arrives.
     pub fn is_fault(self) -> bool {
@@ -197,6 +228,12 @@ impl What {
                 | Self::Stall
                 | Self::PeerBreak
                 | Self::PeerLie
+                | Self::NodeKill
+                | Self::NodePause
+                | Self::NodeCut
+                | Self::RedisAway
+                | Self::RedisForget
+                | Self::RedisBreak
         )
     }
 }

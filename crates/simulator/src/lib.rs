@@ -19,7 +19,7 @@
 //!
 //! * [`abroad`]: messages to and from elsewhere. [`peer`]: the server or component that is there.
 //! * `draw`: chance. `event`: what may happen. [`plan`]: the run of a seed.
-//! * `unsteady`: the store. [`device`]: clients. [`mod@run`]: one run. `rest`: its end, and what is
+//! * `nodes`: the server, or the nodes of a cluster. `unsteady`: the store. [`device`]: clients. [`mod@run`]: one run. `rest`: its end, and what is
 //!   compared there; `archives`: those of accounts and rooms. `book`: what is known, and the rules
 //!   that hold at every step.
 //! * [`mutants`]: guards to take away, [`mutating`]: whether that is noticed.
@@ -35,6 +35,7 @@ pub mod event;
 mod journal;
 pub mod mutants;
 pub mod mutating;
+mod nodes;
 pub mod peer;
 pub mod plan;
 mod rest;

@@ -18,6 +18,7 @@ Runs the whole server from seeds, and tells which of them break a rule.
   --seconds N     stops after so long
   --events N      events of a run (400)
   --threads N     threads (as many as there are cores)
+  --nodes         leaves out seeds whose server is one process alone
   --all           goes on when a seed has failed
   --quiet         with --seed: prints no log
   --mutants TEXT  builds the server without each of the guards whose name has the text in it (all
@@ -31,6 +32,7 @@ struct Wanted {
     seconds: Option<u64>,
     events: usize,
     threads: usize,
+    nodes: bool,
     all: bool,
     quiet: bool,
     shrinks: bool,
@@ -47,6 +49,7 @@ impl Wanted {
             seconds: None,
             events: 400,
             threads,
+            nodes: false,
             all: false,
             quiet: false,
             shrinks: true,
@@ -68,6 +71,7 @@ impl Wanted {
                 "--seconds" => (wanted.seconds, wanted.seeds) = (Some(number()?), u64::MAX / 2),
                 "--events" => wanted.events = number()? as usize,
                 "--threads" => wanted.threads = number()? as usize,
+                "--nodes" => wanted.nodes = true,
                 "--all" => wanted.all = true,
                 "--quiet" => wanted.quiet = true,
                 "--no-shrink" => wanted.shrinks = false,
@@ -109,8 +113,9 @@ fn run_many(wanted: &Wanted) -> ExitCode {
     let begin = Instant::now();
     let end = wanted.seconds.map(|seconds| begin + Duration::from_secs(seconds));
     let goes_on = || end.is_none_or(|end| Instant::now() < end);
+    let is_wanted = |plan: &Plan| !wanted.nodes || plan.nodes > 1;
     let seeds = from..from.saturating_add(wanted.seeds);
-    let (failures, statistics) = seeds::run_many(seeds, wanted.events, wanted.threads, !wanted.all, goes_on);
+    let (failures, statistics) = seeds::run_many(seeds, wanted.events, wanted.threads, !wanted.all, goes_on, is_wanted);
     let seconds = begin.elapsed().as_secs_f64();
     print!("{statistics}");
     println!("{:.1} seeds per second on {} threads", statistics.runs as f64 / seconds, wanted.threads);

@@ -3,14 +3,16 @@
 use rookery_sasl::Mechanism;
 
 use crate::draw::Draw;
-use crate::event::{ABROAD, ALL, Event, What};
+use crate::event::{ABROAD, ALL, AMONG_NODES, Event, What};
 
 /// A run to be.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The seed, from which also all chance in the server follows.
     pub seed: u64,
-    /// The number of shards.
+    /// The number of nodes; a server that is no cluster has one.
+    pub nodes: usize,
+    /// The number of shards of each.
     pub shards: usize,
     /// The number of accounts.
     pub accounts: usize,
@@ -146,6 +148,7 @@ impl Plan {
         drawn.truncate(events);
         let mut plan = Self {
             seed,
+            nodes: 1,
             shards,
             accounts,
             rooms,
@@ -162,6 +165,9 @@ impl Plan {
         }
         if matches!(seed % 8, 6 | 7) {
             plan.modernise(&mut Draw::new(!seed));
+        }
+        if matches!(seed % 16, 11 | 15) {
+            plan.spread(&mut Draw::new(!seed.rotate_left(16)), is_calm);
         }
         if matches!(seed % 5, 0 | 2) {
             plan.refine(&mut Draw::new(seed.rotate_left(32)));
@@ -193,6 +199,28 @@ impl Plan {
                 device.login = if draw.percent(50) { Login::Sasl2 } else { Login::Bind2 };
             }
         }
+    }
+
+    /// Spreads the run over several nodes, with what happens to them in the place of a quarter of
+    /// what else would happen.
+    fn spread(&mut self, draw: &mut Draw, is_calm: bool) {
+        (self.nodes, self.shards) = (draw.between(2, 4), draw.between(1, 2));
+        self.background_is_late = false;
+        let does_move = draw.percent(80);
+        let mut weight = |what: What, weight: u32| match what {
+            What::Carry => weight,
+            what if what.is_fault() && is_calm => 0,
+            _ if !does_move => 0,
+            _ => weight * [0, 1, 2][draw.below(3)],
+        };
+        let weights: Vec<u32> = AMONG_NODES.iter().map(|&(what, usual)| weight(what, usual)).collect();
+        for event in &mut self.events {
+            if !matches!(event.what, What::Connect) && draw.percent(25) {
+                *event = Event::draw(draw, AMONG_NODES, &weights);
+            }
+        }
+        // Sessions of BOSH are only at the node that is home to their account.
+        self.devices.iter_mut().filter(|device| device.way == Way::Bosh).for_each(|device| device.way = Way::Tcp);
     }
 
     /// Has a peer take part, in the place of a fifth of what else would happen.

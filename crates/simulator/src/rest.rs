@@ -14,13 +14,23 @@ use crate::unsteady::Trouble;
 /// Ends all faults, lets everybody come back and compares what they believe.
 pub(crate) fn come_to_rest(run: &mut Run) {
     run.book.note(format_args!("-- the faults are over"));
-    run.store.set_trouble(Trouble::None);
-    run.server.stall(None);
+    run.nodes.set_trouble(Trouble::None);
+    run.unstall();
     for device in &mut run.devices {
         device.reads = true;
         device.widen();
     }
     run.peer.iter_mut().for_each(Peer::widen);
+    for _ in 0..MOST_MENDS {
+        if run.nodes.mend() && !run.nodes.is_moving() {
+            break;
+        }
+        run.pass(2_000);
+    }
+    if run.nodes.is_moving() {
+        let how = run.nodes.describe();
+        run.book.break_rule(format!("nodes do not come to go by the same homes when all faults are over: {how}"));
+    }
     // What a slow client is owed, and what waits for a store that was away.
     run.pass(MINUTE_MS);
     gather(run);
@@ -46,10 +56,12 @@ fn gather(run: &mut Run) {
         let mut all = true;
         for device in &mut run.devices {
             all &= device.is_ready();
-            device.connect(&run.server, &mut run.book);
+            if let Some((node, server)) = run.nodes.open(device.index) {
+                device.connect(node, &server, &mut run.book);
+            }
         }
         if let Some(peer) = &mut run.peer {
-            peer.come(&run.server, &mut run.book);
+            peer.come(run.nodes.first(), &mut run.book);
         }
         if all || run.book.broken().is_some() {
             break;
@@ -165,6 +177,10 @@ fn presences(run: &mut Run) {
 
 /// Occupants of a room believe the same of who is there, and it is they (XEP-0045 §7).
 fn rooms(run: &mut Run) {
+    // Rooms of a node that has died are gone, and nobody tells those who were there.
+    if run.book.node_deaths > 0 {
+        return;
+    }
     for room in 0..run.people.rooms {
         let seated: Vec<&Device> = run.devices.iter().filter(|device| device.seats[room].nick.is_some()).collect();
         let nicks: BTreeSet<&String> = seated.iter().filter_map(|device| device.seats[room].nick.as_ref()).collect();
@@ -335,23 +351,40 @@ fn disperse(run: &mut Run) {
     run.settle();
     run.peer.iter_mut().for_each(|peer| peer.go(&mut run.book));
     run.pass(RESUMABLE_MS);
-    let (sessions, connections, tasks) = (run.server.sessions(), run.server.connections(), run.server.tasks());
-    let waiting: usize = run.server.inspect(|world| world.outboxes.waiting_total()).into_iter().sum();
-    let store = run.store.waiting();
+    let store = run.nodes.store_waiting();
+    let mut left = [0; 3];
+    for (_, server, _) in run.nodes.servers() {
+        left[0] += server.sessions();
+        left[1] += server.connections();
+        left[2] += server.tasks();
+    }
+    let [sessions, connections, tasks] = left;
+    let waiting: usize = run.nodes.inspect(|world| world.outboxes.waiting_total()).into_iter().sum();
     if (sessions, connections, tasks, waiting, store) != (0, 0, 0, 0, 0) {
         run.book.break_rule(format!(
             "with nobody there are {sessions} sessions, {connections} connections, {tasks} tasks, {waiting} bytes that wait, {store} operations"
         ));
     }
+    let at_work = run.nodes.at_work();
+    if !at_work.is_empty() {
+        run.book.break_rule(format!("with nobody something waits at the nodes {at_work:?}"));
+    }
     // No queue has anything, and nobody is remembered who is not here.
-    for (shard, (found, &timers)) in run.server.inspect(World::census).into_iter().zip(&run.timers).enumerate() {
-        let wanted = Census { timers: found.timers.min(timers), ..Census::default() };
-        if found != wanted {
-            run.book.break_rule(format!("with nobody shard {shard} has {found:?} in hand, not {wanted:?}"));
+    let mut broken = None;
+    for (node, server, timers) in run.nodes.servers() {
+        for (shard, (found, &timers)) in server.inspect(World::census).into_iter().zip(timers).enumerate() {
+            let wanted = Census { timers: found.timers.min(timers), ..Census::default() };
+            if found != wanted {
+                let at = if run.nodes.count() == 1 { String::new() } else { format!(" of node {node}") };
+                broken.get_or_insert(format!("with nobody shard {shard}{at} has {found:?} in hand, not {wanted:?}"));
+            }
         }
     }
+    broken.into_iter().for_each(|broken| run.book.break_rule(broken));
 }
 
 const MINUTE_MS: u64 = 60_000;
+/// Attempts to have all nodes there.
+const MOST_MENDS: usize = 100;
 /// Longer than a session waits for its client, and than an answer is waited for.
 const RESUMABLE_MS: u64 = 1_000_000;

@@ -1,7 +1,5 @@
 //! One run: a server, its devices, and the events of a plan.
 
-use std::sync::Arc;
-
 use rookery_base::chance;
 use rookery_hub::{Settings, Value};
 use rookery_jid::Jid;
@@ -17,11 +15,12 @@ use crate::book::Book;
 use crate::device::{Device, People, bare};
 use crate::event::{Event, What};
 use crate::journal;
+use crate::nodes::Nodes;
 use crate::peer::{BRIDGE, ELSEWHERE, Peer};
 use crate::plan::{PeerPlan, Plan, Way};
 use crate::rest;
 use crate::statistics::Statistics;
-use crate::unsteady::{Trouble, Unsteady};
+use crate::unsteady::Trouble;
 
 /// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,8 +37,7 @@ pub struct Outcome {
 
 /// A run under way.
 pub struct Run {
-    pub(crate) server: Server,
-    pub(crate) store: Arc<Unsteady>,
+    pub(crate) nodes: Nodes,
     pub(crate) devices: Vec<Device>,
     pub(crate) peer: Option<Peer>,
     pub(crate) book: Book,
@@ -48,15 +46,16 @@ pub struct Run {
     desk: Desk,
     store_is_late: bool,
     is_fine: bool,
-    /// The timers of each shard that has just begun.
-    pub(crate) timers: Vec<usize>,
+    /// True while homes move, or may.
+    is_moving: bool,
+    is_stalled: bool,
 }
 
 /// Runs a plan to its end.
 pub fn run(plan: &Plan, keeps_lines: bool) -> Outcome {
     let mut run = Run::new(plan, keeps_lines);
     for (number, event) in plan.events.iter().enumerate() {
-        run.book.note(format_args!("-- {number} {event:?} at {}", run.server.now()));
+        run.book.note(format_args!("-- {number} {event:?} at {}", run.nodes.now()));
         run.happen(event);
         if run.book.broken().is_some() {
             break;
@@ -73,11 +72,10 @@ impl Run {
         // Keys, nonces and hash tables follow from here on.
         chance::seed(plan.seed);
         let inner = Memory::stores();
-        let store = Unsteady::new(inner.clone(), plan.seed);
         register(&inner, plan.accounts);
         let (at_desk, desk) = Background::at_desk();
         let background = if plan.background_is_late { at_desk } else { Background::in_place() };
-        let (stores, shuffle, seed) = (store.stores(), None, plan.seed);
+        let (stores, shuffle, seed) = (inner.clone(), None, plan.seed);
         let mut config = Config { shards: plan.shards, stores, background, shuffle, seed, ..configuration() };
         let peer = plan.peer.map(|peer| meet(peer, &mut config));
         let mut devices: Vec<Device> = Vec::new();
@@ -88,11 +86,9 @@ impl Run {
         let names = devices.iter().map(|device| (device.plan.account, device.full())).collect();
         let people =
             People { accounts: plan.accounts, devices: names, rooms: plan.rooms, enters_to_speak: plan.is_fine };
-        let server = Server::with(config);
-        let timers = server.inspect(|world| world.census().timers);
+        let nodes = Nodes::start(config, &inner, plan.seed, plan.nodes);
         Self {
-            server,
-            store,
+            nodes,
             devices,
             peer,
             book: Book::new(keeps_lines),
@@ -101,12 +97,13 @@ impl Run {
             desk,
             store_is_late: plan.store_is_late,
             is_fine: plan.is_fine,
-            timers,
+            is_moving: false,
+            is_stalled: false,
         }
     }
 
     fn end(mut self) -> Outcome {
-        let (called, failed) = self.store.counts();
+        let (called, failed) = self.nodes.store_counts();
         self.statistics.finish(&self.book, called, failed);
         let broken = self.book.broken().map(str::to_owned);
         Outcome { hash: self.book.journal.hash(), broken, lines: journal::take_lines(), statistics: self.statistics }
@@ -127,14 +124,18 @@ impl Run {
         let device = &mut self.devices[who];
         let book = &mut self.book;
         let happens = match event.what {
-            What::Tick => self.server.step(event.a % self.server.shards()),
+            What::Tick => self.nodes.step(event.a % self.nodes.shards()),
             What::Settle => self.settle(),
             What::Wait => self.wait(event),
             What::Read => device.read([1, 20, 200, 5000][event.a % 4], book),
-            What::Store => (0..1 + event.a % 4).fold(false, |any, _| self.store.run_one() | self.desk.run_one() | any),
+            What::Store => {
+                (0..1 + event.a % 4).fold(false, |any, _| self.nodes.run_store(event.b) | self.desk.run_one() | any)
+            }
             What::Connect => {
                 let connects = !device.is_connected();
-                device.connect(&self.server, book);
+                if let Some((node, server)) = self.nodes.open(who + event.a) {
+                    device.connect(node, &server, book);
+                }
                 connects
             }
             What::Cut => self.cut(who, event),
@@ -143,22 +144,34 @@ impl Run {
                 true
             }
             What::Close => self.close(who),
-            What::Kill => self.kill(event.a),
-            What::Restart => self.restart(event.b.is_multiple_of(2)),
+            What::Kill if self.nodes.count() == 1 => self.kill(event.a),
+            What::Restart if self.nodes.count() == 1 => self.restart(event.b.is_multiple_of(2)),
+            What::Kill | What::Restart => false,
+            What::Carry
+            | What::NodeKill
+            | What::NodeJoin
+            | What::NodeDrain
+            | What::NodePause
+            | What::NodeCut
+            | What::RedisAway
+            | What::RedisForget
+            | What::RedisBreak => self.change_nodes(event),
             What::Reload => {
-                self.server.reload(|config| config.settings.max_directed = 10 + event.a % 100);
+                self.nodes.reload(|config| config.settings.max_directed = 10 + event.a % 100);
                 true
             }
             What::Trouble => self.trouble(event),
             What::Jump => {
                 book.jumped = true;
-                self.server.set_time_of_day(event.a as i64 * 100 - 3_000_000);
+                self.nodes.set_time_of_day(event.a as i64 * 100 - 3_000_000);
                 true
             }
             What::Stall => {
                 self.neglect_bosh();
-                let shard = event.a % (self.server.shards() + 1);
-                self.server.stall(Some(shard).filter(|shard| *shard < self.server.shards()));
+                let shards = self.nodes.shards();
+                let shard = Some(event.a % (shards + 1)).filter(|shard| *shard < shards);
+                self.is_stalled = shard.is_some();
+                self.nodes.stall(shard);
                 true
             }
             What::PeerCome
@@ -170,7 +183,7 @@ impl Run {
             | What::PeerSubscribe
             | What::PeerLie => {
                 let accounts = self.people.accounts;
-                self.peer.as_mut().is_some_and(|peer| peer.act(event, &self.server, accounts, book))
+                self.peer.as_mut().is_some_and(|peer| peer.act(event, self.nodes.first(), accounts, book))
             }
             What::ChatAbroad | What::SubscribeAbroad => {
                 self.peer.as_ref().is_some_and(|peer| device.act_abroad(event, peer, book))
@@ -179,8 +192,10 @@ impl Run {
         };
         self.statistics.count(event.what, happens);
         if !self.store_is_late {
-            while self.store.run_one() {}
+            while self.nodes.run_store(0) {}
         }
+        self.see_ends();
+        self.note_moves();
     }
 
     /// Lets shards, store and devices work until nothing moves any more. Returns whether anything
@@ -188,12 +203,14 @@ impl Run {
     pub(crate) fn settle(&mut self) -> bool {
         for round in 0..MOST_ROUNDS {
             let mut any = false;
-            for shard in 0..self.server.shards() {
-                any |= self.server.step(shard);
+            for shard in 0..self.nodes.shards() {
+                any |= self.nodes.step(shard);
             }
-            while self.store.run_one() || self.desk.run_one() {
+            any |= self.nodes.carry_all();
+            while self.nodes.run_store(0) || self.desk.run_one() {
                 any = true;
             }
+            any |= self.see_ends();
             // A client that has read all hears no more before the server has done something.
             if any || round == 0 {
                 for device in &mut self.devices {
@@ -214,17 +231,18 @@ impl Run {
     /// Lets time pass, timer by timer, and in [`STRIDES`] steps at most: those who wait for long
     /// may be called a little late.
     pub(crate) fn pass(&mut self, ms: u64) {
-        let until = self.server.now() + ms;
+        let until = self.nodes.now() + ms;
         self.settle();
         for _ in 0..MOST_ROUNDS {
-            let at_least = self.server.now() + ms / STRIDES;
-            match self.server.next_timer().filter(|due| *due <= until) {
-                Some(due) => self.server.move_clock(due.max(at_least).min(until)),
+            let at_least = self.nodes.now() + ms / STRIDES;
+            match self.nodes.next_timer().filter(|due| *due <= until) {
+                Some(due) => self.nodes.move_clock(due.max(at_least).min(until)),
                 None => break,
             }
             self.settle();
+            self.note_moves();
         }
-        self.server.move_clock(until);
+        self.nodes.move_clock(until);
         self.settle();
     }
 
@@ -236,9 +254,10 @@ impl Run {
             _ => 400_000 + event.b * 10,
         };
         // The process may not run meanwhile, and find that it is late.
-        if (event.a / 10).is_multiple_of(4) {
+        // Nodes that don't run all at once would be taken for dead by nobody.
+        if (event.a / 10).is_multiple_of(4) && (self.nodes.count() == 1 || ms < 300) {
             self.neglect_bosh();
-            self.server.move_clock(self.server.now() + ms as u64);
+            self.nodes.move_clock(self.nodes.now() + ms as u64);
         } else {
             self.pass(ms as u64);
         }
@@ -278,11 +297,11 @@ impl Run {
         self.book.deaths += 1;
         self.book.end_sessions(|_| true);
         if choice.is_multiple_of(2) {
-            self.store.die();
+            self.nodes.lose_store();
         }
-        self.server.kill();
+        self.nodes.first().kill();
         // What was not carried out goes with the process.
-        self.store.die();
+        self.nodes.lose_store();
         self.bereave();
         true
     }
@@ -295,23 +314,23 @@ impl Run {
         // A server that stops waits for no store that is away.
         self.book.store_refused |= self.book.store_failed;
         if hands_on {
-            self.server.stop_for_next();
+            self.nodes.first().stop_for_next();
             if self.comes_to(Server::is_resting) {
-                self.server.end_others();
+                self.nodes.first().end_others();
                 if self.comes_to(Server::is_resting) {
-                    self.server.replace();
+                    self.nodes.first().replace();
                     self.book.was_replaced = true;
                     self.bereave();
                     return true;
                 }
             }
         } else {
-            self.server.stop();
+            self.nodes.first().stop();
             self.comes_to(Server::is_finished);
         }
         self.book.deaths += 1;
-        self.server.kill();
-        self.store.die();
+        self.nodes.first().kill();
+        self.nodes.lose_store();
         self.bereave();
         true
     }
@@ -320,21 +339,109 @@ impl Run {
     fn comes_to(&mut self, wanted: impl Fn(&Server) -> bool) -> bool {
         for _ in 0..10 {
             self.settle();
-            if wanted(&self.server) {
+            if wanted(self.nodes.first()) {
                 return true;
             }
             self.pass(1_000);
         }
-        wanted(&self.server)
+        wanted(self.nodes.first())
     }
 
     fn bereave(&mut self) {
         self.book.is_stopping = false;
         // A process needs a moment to start: ids made of the time of day rely on that.
-        self.server.move_clock(self.server.now() + START_MS);
+        self.nodes.move_clock(self.nodes.now() + START_MS);
         self.desk.clear();
         self.devices.iter_mut().for_each(|device| device.bereave(&mut self.book));
         self.peer.iter_mut().for_each(|peer| peer.bereave(&mut self.book));
+    }
+
+    /// Lets all shards work.
+    pub(crate) fn unstall(&mut self) {
+        self.is_stalled = false;
+        self.nodes.stall(None);
+    }
+
+    fn change_nodes(&mut self, event: &Event) -> bool {
+        let count = self.nodes.count();
+        let node = event.a % count;
+        let is_changed = match event.what {
+            _ if count == 1 => false,
+            What::Carry => return self.nodes.carry(node),
+            What::NodeKill => {
+                let was_there = self.nodes.kill(node);
+                if was_there {
+                    self.node_died(node);
+                }
+                was_there
+            }
+            What::NodeJoin => self.nodes.join(node),
+            What::NodeDrain => self.nodes.drain(node),
+            What::NodePause => {
+                self.nodes.pause(node);
+                true
+            }
+            What::NodeCut => {
+                self.nodes.cut_off(node);
+                true
+            }
+            What::RedisAway => {
+                self.nodes.let_redis_go();
+                true
+            }
+            What::RedisForget => {
+                self.nodes.forget_redis();
+                true
+            }
+            _ => {
+                self.nodes.lose_answer(node);
+                true
+            }
+        };
+        let how = self.nodes.describe();
+        self.book.note(format_args!("nodes: {how}"));
+        self.is_moving |= is_changed;
+        is_changed
+    }
+
+    /// Takes down that sessions may move, end, or come late while homes move.
+    fn note_moves(&mut self) {
+        if !self.is_moving {
+            return;
+        }
+        self.book.end_sessions(|_| true);
+        if self.is_stalled || self.nodes.is_hindered() {
+            // What isn't done in time is given up: as at a death.
+            self.book.moves_late();
+        }
+        if !self.nodes.is_moving() {
+            self.is_moving = false;
+            self.book.moves_end();
+        }
+    }
+
+    /// Takes note of processes that have ended by themselves. Returns whether any has.
+    fn see_ends(&mut self) -> bool {
+        let ended = self.nodes.take_ended();
+        for &(node, in_order) in &ended {
+            if in_order {
+                self.bereave_of(node);
+            } else {
+                self.node_died(node);
+            }
+        }
+        !ended.is_empty()
+    }
+
+    fn node_died(&mut self, node: usize) {
+        self.book.node_dies();
+        self.bereave_of(node);
+    }
+
+    fn bereave_of(&mut self, node: usize) {
+        self.is_moving = true;
+        let book = &mut self.book;
+        self.devices.iter_mut().filter(|device| device.node == node).for_each(|device| device.bereave(book));
     }
 
     fn trouble(&mut self, event: &Event) -> bool {
@@ -343,7 +450,7 @@ impl Run {
         let trouble = if is_full { Trouble::Full } else { trouble };
         self.book.store_failed |= trouble != Trouble::None;
         self.book.store_refused |= matches!(trouble, Trouble::Full | Trouble::Once);
-        self.store.set_trouble(trouble);
+        self.nodes.set_trouble(trouble);
         trouble != Trouble::None
     }
 }

@@ -72,13 +72,14 @@ pub fn run(plan: &Plan, keeps_lines: bool) -> Outcome {
 }
 
 /// Runs seeds on as many threads as are wanted, until one of them fails if `stops` says so, or
-/// `goes_on` returns false. Returns the failures by seed, and the numbers of all.
+/// `goes_on` returns false; those are left out whose plans aren't wanted. Returns the failures by seed, and the numbers of all.
 pub fn run_many(
     seeds: std::ops::Range<u64>,
     events: usize,
     threads: usize,
     stops: bool,
     goes_on: impl Fn() -> bool + Sync,
+    is_wanted: impl Fn(&Plan) -> bool + Sync,
 ) -> (Vec<Failure>, Statistics) {
     let next = AtomicU64::new(seeds.start);
     let found = Mutex::new((Vec::new(), Statistics::default()));
@@ -91,7 +92,11 @@ pub fn run_many(
                     if seed >= seeds.end || !goes_on() {
                         break;
                     }
-                    let outcome = run(&Plan::new(seed, events), false);
+                    let plan = Plan::new(seed, events);
+                    if !is_wanted(&plan) {
+                        continue;
+                    }
+                    let outcome = run(&plan, false);
                     own.add(&outcome.statistics);
                     if let Some(broken) = outcome.broken {
                         found.lock().unwrap_or_else(PoisonError::into_inner).0.push(Failure { seed, broken, events });

@@ -12,9 +12,10 @@ use rookery_base::{Abandoned, one_shot};
 use rookery_store::error::Engine;
 use rookery_store::forward::{Forward, Owners};
 use rookery_store::shuffled::Waiting;
-use rookery_store::{Pending, StoreError, Stores};
+use rookery_store::{Meta, Pending, StoreError, Stores, Writer};
 
 use crate::draw::Draw;
+use crate::nodes::Fences;
 
 /// Stores in front of others that carry out an operation when they are told to.
 pub struct Unsteady {
@@ -28,6 +29,10 @@ struct State {
     trouble: Trouble,
     called: u64,
     failed: u64,
+    /// The process that writes, where several share the database.
+    writer: Option<(Writer, Fences)>,
+    /// True once the database has refused something of it, since others have taken over.
+    was_refused: bool,
 }
 
 /// The state of the database.
@@ -60,7 +65,8 @@ impl Unsteady {
     /// Stands in front of these stores.
     pub fn new(inner: Stores, seed: u64) -> Arc<Self> {
         let (draw, waiting) = (Draw::new(seed), Waiting::new(!seed));
-        let state = State { draw, waiting, trouble: Trouble::None, called: 0, failed: 0 };
+        let state =
+            State { draw, waiting, trouble: Trouble::None, called: 0, failed: 0, writer: None, was_refused: false };
         Arc::new(Self { inner, state: Mutex::new(state) })
     }
 
@@ -81,6 +87,38 @@ impl Unsteady {
         lock(&self.state).trouble = trouble;
     }
 
+    /// Returns the settings of the database as others than the server reach them.
+    pub fn inner_meta(&self) -> Arc<dyn Meta> {
+        self.inner.meta.clone()
+    }
+
+    /// Returns the state of the database.
+    pub fn trouble(&self) -> Trouble {
+        lock(&self.state).trouble
+    }
+
+    /// Writes as a process from now on, which may be fenced off.
+    pub fn write_as(&self, writer: Writer, fences: Fences) {
+        let mut state = lock(&self.state);
+        (state.writer, state.was_refused) = (Some((writer, fences)), false);
+    }
+
+    /// Writes as a process that nobody knows yet.
+    pub fn begin_again(&self) {
+        let mut state = lock(&self.state);
+        (state.writer, state.was_refused) = (None, false);
+    }
+
+    /// Returns whether the process is fenced off.
+    pub fn is_fenced(&self) -> bool {
+        lock(&self.state).is_fenced()
+    }
+
+    /// Returns whether the process has found out that it is fenced off.
+    pub fn was_refused(&self) -> bool {
+        lock(&self.state).was_refused
+    }
+
     /// Returns the number of operations that wait.
     pub fn waiting(&self) -> usize {
         lock(&self.state).waiting.len()
@@ -98,7 +136,9 @@ impl Unsteady {
         let mut dropped: Vec<Owners> = Vec::new();
         let waiting = lock(&self.state).waiting.take_all();
         for (owners, run) in waiting {
-            let is_done = lock(&self.state).draw.percent(50);
+            let mut state = lock(&self.state);
+            let is_done = state.draw.percent(50) && !state.is_fenced();
+            drop(state);
             if is_done && !dropped.iter().any(|earlier| owners.waits_for(earlier)) {
                 run(&self.inner, Fate::Unheard);
             } else {
@@ -118,7 +158,15 @@ impl State {
         Some((run, fate))
     }
 
+    fn is_fenced(&self) -> bool {
+        self.writer.as_ref().is_some_and(|(writer, fences)| fences.has(*writer))
+    }
+
     fn fate(&mut self) -> Fate {
+        if self.is_fenced() {
+            self.was_refused = true;
+            return Fate::Refused(StoreError::Fenced(engine()));
+        }
         match self.trouble {
             Trouble::None => Fate::Done,
             Trouble::Busy => Fate::Refused(StoreError::Busy),

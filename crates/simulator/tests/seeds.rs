@@ -119,7 +119,7 @@ fn seeds_that_found_faults_break_no_rule() {
 
 fn stand(seeds: Range<u64>, goes_on: impl Fn() -> bool + Sync) -> Statistics {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let (failures, statistics) = seeds::run_many(seeds, EVENTS, threads, false, goes_on);
+    let (failures, statistics) = seeds::run_many(seeds, EVENTS, threads, false, goes_on, |_| true);
     let failures: Vec<String> = failures.iter().map(ToString::to_string).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     statistics

@@ -18,6 +18,7 @@ use rookery_xml::Limits;
 
 use super::engine;
 use crate::internet::Internet;
+use crate::seat::Seat;
 
 /// A server to be.
 #[derive(Clone)]
@@ -27,6 +28,9 @@ pub struct Config {
     /// The number of nodes that share the shards evenly, each a process of its own as far as the
     /// server can tell; without this [`NODES`] decides.
     pub nodes: usize,
+    /// The seat of the server among processes that a test plays the cluster of, if it has one: it
+    /// is one node then.
+    pub seat: Option<Seat>,
     /// The domains; the first is the default.
     pub domains: Vec<String>,
     /// Limits and policies of the hub. Its domains are made from `domains`, `modules_off` and
@@ -105,6 +109,7 @@ impl Default for Config {
         Self {
             shards: 2,
             nodes: std::env::var(NODES).map_or(1, |nodes| nodes.parse().expect("a number of nodes")),
+            seat: None,
             domains: vec!["example.org".into()],
             settings: Settings::default(),
             table: rookery_modules::table,

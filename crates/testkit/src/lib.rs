@@ -25,7 +25,8 @@
 //! * [`config`]: what a test may decide about its server. [`server`]: shards, clock and store,
 //!   stepped until nothing moves; `declared`: the names of documents that the store takes;
 //!   [`engine`]: which store that is.
-//! * `nodes`: several groups of shards that tell each other nothing but bytes.
+//! * `nodes`: several groups of shards that tell each other nothing but bytes. [`seat`]: one of
+//!   several processes, whose cluster a test plays.
 //! * [`wire`]: the client's end of a connection, with or without TLS. [`login`]: SASL and binding.
 //!   [`client`]: what a test does with it.
 //! * [`websocket`]: the same over WebSocket. [`bosh`]: requests and answers. [`remote`]: other
@@ -49,6 +50,7 @@ mod nodes;
 pub mod pattern;
 pub mod play;
 pub mod remote;
+pub mod seat;
 pub mod server;
 pub mod websocket;
 pub mod wire;
@@ -59,4 +61,5 @@ pub use internet::Internet;
 pub use login::Security;
 pub use pattern::{element, matches};
 pub use play::play;
+pub use seat::Seat;
 pub use server::Server;

@@ -1,6 +1,7 @@
 //! The server under test: all shards in this thread, stepped until nothing moves any more.
 
 mod running;
+mod seated;
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

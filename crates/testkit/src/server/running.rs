@@ -16,6 +16,7 @@ use crate::declared::Declared;
 use crate::net::TestkitNetwork;
 use crate::nodes::TestkitNodes;
 use crate::remote::{RemoteSent, RemoteStreams};
+use crate::seat::Seat;
 
 /// The shards, and what is around them.
 pub(super) struct ServerRunning {
@@ -43,8 +44,12 @@ impl ServerRunning {
     pub(super) fn start(config: Config, now_ms: u64, life: u64) -> Self {
         let count = config.shards;
         let awake: Vec<_> = (0..count).map(|_| Arc::new(AtomicBool::new(true))).collect();
-        let spread = if count.is_multiple_of(config.nodes) { config.nodes } else { 1 };
+        let is_divided = config.seat.is_none() && count.is_multiple_of(config.nodes);
+        let spread = if is_divided { config.nodes } else { 1 };
         let nodes = TestkitNodes::new(spread, awake.iter().map(waker).collect());
+        if let Some(seat) = &config.seat {
+            nodes.posts().iter().for_each(|post| post.connect(seat.outlet.clone()));
+        }
         let generation = config.generation();
         let wishes = Arc::<Mutex<Vec<Wish>>>::default();
         let each = (0..spread).map(|_| {
@@ -58,9 +63,11 @@ impl ServerRunning {
             (shared, Arc::new(Gate::default()))
         });
         let each: Vec<_> = each.collect();
-        let counter = AtomicU64::new(now_ms);
-        let ids: Arc<dyn Fn() -> u128 + Send + Sync> =
-            Arc::new(move || u128::from(counter.fetch_add(1, Ordering::Relaxed)) * 0x9e37_79b9_7f4a_7c15_f39c_c060);
+        let number = config.seat.as_ref().map_or(0, Seat::number);
+        let counter = AtomicU64::new(now_ms ^ number << 40);
+        let ids: Arc<dyn Fn() -> u128 + Send + Sync> = Arc::new(move || {
+            u128::from(counter.fetch_add(1, Ordering::Relaxed)).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060)
+        });
         let sent = RemoteSent::default();
         let shuffled = config.shuffle.map(|seed| Shuffled::new(config.stores.clone(), seed));
         let mut stores = shuffled.as_ref().map_or_else(|| config.stores.clone(), Shuffled::stores);
@@ -68,7 +75,11 @@ impl ServerRunning {
         stores.documents = Arc::new(Declared::new(stores.documents.clone(), declared.documents()));
         let shards = awake.iter().enumerate().map(|(index, awake)| {
             let (shared, gate) = &each[index / nodes.shards()];
-            let place = nodes.place(index, life as u32, [1, 2, 3 + life, 4 + now_ms]);
+            let keys = [1, 2, 3 + life, 4 + now_ms];
+            let place = match &config.seat {
+                Some(seat) => seat.place(index, keys),
+                None => nodes.place(index, life as u32, keys),
+            };
             let registry = Registry::new((config.table)(shared));
             let wakeups = Wakeups::new(waker(awake));
             let settings = generation.settings.clone();

@@ -1,0 +1,454 @@
+//! The processes of a run: one server, or the nodes of a cluster on one database and one Redis.
+//!
+//! What a node is, is in `agent`; how it comes, in `joining`. `redis` and `fencing` are what nodes
+//! share besides the database. Time is the same for all; a node that stands still does nothing
+//! meanwhile.
+
+mod agent;
+mod fencing;
+mod joining;
+mod redis;
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use rookery_base::AddressHash;
+use rookery_cluster::Members;
+use rookery_cluster::members;
+use rookery_cluster::table::NodeTable;
+use rookery_hub::World;
+use rookery_store::{Stores, wait};
+use rookery_testkit::{Config, Seat, Server};
+
+use crate::unsteady::{Trouble, Unsteady};
+use agent::{Agent, Around, PostedHere};
+pub(crate) use fencing::Fences;
+use fencing::OwnFence;
+use joining::{Entered, enter};
+use redis::SimRedis;
+
+/// All processes.
+pub(crate) struct Nodes {
+    list: Vec<SimNode>,
+    /// That which nodes share; `None` for a process that is its own cluster.
+    shared: Option<SharedByNodes>,
+    /// The shards of a process.
+    shards: usize,
+}
+
+struct SharedByNodes {
+    redis: Rc<RefCell<SimRedis>>,
+    fences: Fences,
+    addresses: AddressHash,
+    now_ms: Rc<Cell<u64>>,
+}
+
+/// One node, whatever process is there.
+struct SimNode {
+    name: String,
+    server: Server,
+    store: Arc<Unsteady>,
+    life: Life,
+    /// The timers of each shard that has just begun.
+    timers: Vec<usize>,
+}
+
+enum Life {
+    /// The process is no node.
+    Alone,
+    Joins(Pin<Box<dyn Future<Output = Option<Entered>>>>),
+    Up(Box<Agent>),
+    /// It stands still.
+    Paused(Box<Agent>),
+    Down,
+}
+
+/// The state of the nodes, for events that concern them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NodeState {
+    Joining,
+    Up,
+    Leaving,
+    Paused,
+    Down,
+}
+
+impl SimNode {
+    fn runs(&self) -> bool {
+        matches!(self.life, Life::Alone | Life::Up(_))
+    }
+
+    fn agent(&mut self) -> Option<&mut Agent> {
+        match &mut self.life {
+            Life::Up(agent) => Some(agent),
+            _ => None,
+        }
+    }
+}
+
+impl Nodes {
+    /// Starts one server, whose store is made by `store`, or so many nodes on that database.
+    pub fn start(config: Config, inner: &Stores, seed: u64, nodes: usize) -> Self {
+        if nodes < 2 {
+            let store = Unsteady::new(inner.clone(), seed);
+            let server = Server::with(Config { stores: store.stores(), ..config.clone() });
+            let timers = server.inspect(|world| world.census().timers);
+            let node = SimNode { name: String::new(), server, store, life: Life::Alone, timers };
+            return Self { list: vec![node], shared: None, shards: config.shards };
+        }
+        let meta = inner.meta.clone();
+        let addresses = AddressHash::of_cluster(wait(members::key(&*meta)).expect("a key"));
+        let shared =
+            SharedByNodes { redis: Rc::default(), fences: Fences::default(), addresses, now_ms: Rc::default() };
+        let mut joined = Vec::new();
+        for number in 0..nodes {
+            let store = Unsteady::new(inner.clone(), seed.wrapping_add(number as u64 * 0x9e37_79b9));
+            let fencing = Arc::new(OwnFence { store: store.clone(), fences: shared.fences.clone() });
+            let (name, shards) = (format!("n{number}"), config.shards as u16);
+            let row = wait(members::join(&*meta, &*fencing, &name, shards, None)).expect("an empty database");
+            joined.push((name, store, row));
+        }
+        let rows = wait(members::all(&*meta)).expect("rows");
+        let mut list = Vec::new();
+        for (name, store, row) in joined {
+            let mut table = NodeTable::new(name.clone(), row);
+            table.update(rows.clone());
+            let posted = Arc::new(PostedHere::default());
+            let seat = shared.seat(&table, &posted, false);
+            let seed = config.seed ^ u64::from(table.me().node) << 20;
+            let server = Server::with(Config { stores: store.stores(), seat: Some(seat), seed, ..config.clone() });
+            let timers = server.inspect(|world| world.census().timers);
+            let life = Life::Up(Box::new(shared.agent(&server, &store, posted, table)));
+            list.push(SimNode { name, server, store, life, timers });
+        }
+        let shards = config.shards;
+        let mut nodes = Self { list, shared: Some(shared), shards };
+        nodes.carry_all();
+        nodes
+    }
+
+    /// Returns the number of nodes.
+    pub fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Returns the server of a run without a cluster.
+    pub fn first(&self) -> &Server {
+        &self.list[0].server
+    }
+
+    /// Returns the state of a node.
+    pub fn state(&self, node: usize) -> NodeState {
+        match &self.list[node].life {
+            Life::Alone => NodeState::Up,
+            Life::Joins(_) => NodeState::Joining,
+            Life::Up(agent) if agent.stays() => NodeState::Up,
+            Life::Up(_) => NodeState::Leaving,
+            Life::Paused(_) => NodeState::Paused,
+            Life::Down => NodeState::Down,
+        }
+    }
+
+    /// Returns a node that takes connections, this one or one behind it, with its server.
+    pub fn open(&self, wanted: usize) -> Option<(usize, Server)> {
+        let all = (0..self.count()).map(|step| (wanted + step) % self.count());
+        let node = all.into_iter().find(|node| self.state(*node) == NodeState::Up)?;
+        Some((node, self.list[node].server.clone()))
+    }
+
+    /// Returns the number of shards of all nodes.
+    pub fn shards(&self) -> usize {
+        self.shards * self.count()
+    }
+
+    /// Lets one shard tick, by its number among all. Returns whether it had anything to do.
+    pub fn step(&mut self, shard: usize) -> bool {
+        let node = &self.list[shard / self.shards];
+        node.runs() && node.server.step(shard % self.shards)
+    }
+
+    /// Carries out operations that wait for a database: one of the first node, from this one on,
+    /// for which any do. Returns whether there was one.
+    pub fn run_store(&self, first: usize) -> bool {
+        let count = self.count();
+        (0..count).any(|step| self.list[(first + step) % count].store.run_one())
+    }
+
+    /// Lets what runs beside the shards of a node go on a little.
+    pub fn carry(&mut self, node: usize) -> bool {
+        self.turn(node, false)
+    }
+
+    /// Lets that of all nodes do all that it can do now.
+    pub fn carry_all(&mut self) -> bool {
+        (0..self.count()).fold(false, |any, node| self.turn(node, true) | any)
+    }
+
+    fn turn(&mut self, node: usize, thorough: bool) -> bool {
+        let now_ms = self.now();
+        let Some(shared) = &self.shared else { return false };
+        let entered = match &mut self.list[node].life {
+            Life::Up(agent) => return agent.turn(now_ms, thorough),
+            Life::Alone | Life::Paused(_) | Life::Down => return false,
+            Life::Joins(joins) => match joins.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Pending => return false,
+                Poll::Ready(entered) => entered,
+            },
+        };
+        let node = &mut self.list[node];
+        let Some(Entered { table, away }) = entered else {
+            node.life = Life::Down;
+            return true;
+        };
+        let posted = Arc::new(PostedHere::default());
+        let is_joining = table.view().present().count() > 1;
+        node.server.begin_again(shared.seat(&table, &posted, is_joining), now_ms);
+        node.timers = node.server.inspect(|world| world.census().timers);
+        away.iter().for_each(|process| node.server.note_departed(process.node, process.incarnation));
+        node.life = Life::Up(Box::new(shared.agent(&node.server, &node.store, posted, table)));
+        true
+    }
+
+    /// Returns the nodes whose processes have ended by themselves since the last call, and whether
+    /// that was in good order.
+    pub fn take_ended(&mut self) -> Vec<(usize, bool)> {
+        let mut ended = Vec::new();
+        for (at, node) in self.list.iter_mut().enumerate() {
+            if let Some(in_order) = node.agent().and_then(|agent| agent.is_over()) {
+                node.life = Life::Down;
+                node.store.die();
+                ended.push((at, in_order));
+            }
+        }
+        ended
+    }
+
+    /// Kills a node. Returns whether there was a process.
+    pub fn kill(&mut self, node: usize) -> bool {
+        let node = &mut self.list[node];
+        let was_there = !matches!(node.life, Life::Down);
+        node.life = Life::Down;
+        node.store.die();
+        was_there
+    }
+
+    /// Starts a process where there is none.
+    pub fn join(&mut self, node: usize) -> bool {
+        let Some(shared) = &self.shared else { return false };
+        let node = &mut self.list[node];
+        if !matches!(node.life, Life::Down) {
+            return false;
+        }
+        node.store.begin_again();
+        let members = shared.members(&node.store);
+        let (redis, now_ms) = (shared.redis.clone(), shared.now_ms.clone());
+        node.life = Life::Joins(Box::pin(enter(node.name.clone(), self.shards as u16, members, redis, now_ms)));
+        true
+    }
+
+    /// Has a node leave in good order, if another one stays.
+    pub fn drain(&mut self, node: usize) -> bool {
+        let others = (0..self.count()).filter(|other| *other != node);
+        let is_alone = !others.into_iter().any(|other| self.state(other) == NodeState::Up);
+        if self.shared.is_none() || is_alone || self.state(node) != NodeState::Up {
+            return false;
+        }
+        let node = &self.list[node];
+        // An operator's command: it has a connection of its own to the database.
+        let meta = node.store.inner_meta();
+        wait(members::leave(&*meta, &node.name)).is_ok()
+    }
+
+    /// Has a node stand still, or go on. Returns whether it stands still now.
+    pub fn pause(&mut self, node: usize) -> bool {
+        let life = &mut self.list[node].life;
+        *life = match std::mem::replace(life, Life::Down) {
+            Life::Up(agent) => Life::Paused(agent),
+            Life::Paused(agent) => Life::Up(agent),
+            other => other,
+        };
+        matches!(life, Life::Paused(_))
+    }
+
+    /// Cuts a node off from Redis, or connects it again. Returns whether it is cut off now.
+    pub fn cut_off(&mut self, node: usize) -> bool {
+        let Some(agent) = self.list[node].agent() else { return false };
+        agent.is_cut_off = !agent.is_cut_off;
+        agent.is_cut_off
+    }
+
+    /// Breaks a node's connection to Redis, and the answer to what it has sent last is lost.
+    pub fn lose_answer(&mut self, node: usize) {
+        self.list[node].agent().into_iter().for_each(|agent| agent.lose_answer());
+    }
+
+    /// Has Redis go away, or come back. Returns whether it is away now.
+    pub fn let_redis_go(&mut self) -> bool {
+        let Some(shared) = &self.shared else { return false };
+        let mut redis = shared.redis.borrow_mut();
+        redis.is_away = !redis.is_away;
+        redis.is_away
+    }
+
+    /// Has Redis forget everything.
+    pub fn forget_redis(&mut self) {
+        self.shared.iter().for_each(|shared| shared.redis.borrow_mut().forget());
+    }
+
+    /// Ends all faults: what is cut off is connected, what stands still goes on, who is away comes.
+    /// Returns whether all nodes are there, and stay.
+    pub fn mend(&mut self) -> bool {
+        if let Some(shared) = &self.shared {
+            shared.redis.borrow_mut().is_away = false;
+        }
+        for node in 0..self.count() {
+            if self.state(node) == NodeState::Paused {
+                self.pause(node);
+            }
+            self.list[node].agent().into_iter().for_each(|agent| agent.is_cut_off = false);
+            self.join(node);
+        }
+        (0..self.count()).all(|node| self.state(node) == NodeState::Up)
+    }
+
+    /// Returns the milliseconds since the start.
+    pub fn now(&self) -> u64 {
+        self.list[0].server.now()
+    }
+
+    /// Moves the clock of all, and lets nobody work.
+    pub fn move_clock(&mut self, now_ms: u64) {
+        if let Some(shared) = &self.shared {
+            // Those that run renew their leases meanwhile.
+            self.list.iter_mut().filter_map(SimNode::agent).for_each(|agent| agent.renew());
+            shared.redis.borrow_mut().set_now(now_ms);
+            shared.now_ms.set(now_ms);
+        }
+        self.list.iter().for_each(|node| node.server.move_clock(now_ms));
+        self.list.iter_mut().filter_map(SimNode::agent).for_each(|agent| agent.renew());
+    }
+
+    /// Returns the time when somebody has something to do by the clock.
+    pub fn next_timer(&self) -> Option<u64> {
+        let of = |node: &SimNode| match &node.life {
+            Life::Alone => node.server.next_timer(),
+            Life::Up(agent) => Some(node.server.next_timer().map_or(agent.next_ms(), |due| due.min(agent.next_ms()))),
+            Life::Joins(_) => Some(self.now() + 100),
+            Life::Paused(_) | Life::Down => None,
+        };
+        self.list.iter().filter_map(of).min()
+    }
+
+    /// Keeps a shard from doing anything, by its number among all, or none.
+    pub fn stall(&self, shard: Option<usize>) {
+        for (at, node) in self.list.iter().enumerate() {
+            node.server.stall(shard.filter(|shard| shard / self.shards == at).map(|shard| shard % self.shards));
+        }
+    }
+
+    /// Puts the time of day off.
+    pub fn set_time_of_day(&self, skew_ms: i64) {
+        self.list.iter().for_each(|node| node.server.set_time_of_day(skew_ms));
+    }
+
+    /// Reads the configuration again.
+    pub fn reload(&self, change: impl Fn(&mut Config)) {
+        self.list.iter().for_each(|node| node.server.reload(&change));
+    }
+
+    /// Puts the database into trouble, or out of it.
+    pub fn set_trouble(&self, trouble: Trouble) {
+        self.list.iter().for_each(|node| node.store.set_trouble(trouble));
+    }
+
+    /// Has what the server asked of the database be carried out or not, as when a process dies.
+    pub fn lose_store(&self) {
+        self.list.iter().for_each(|node| node.store.die());
+    }
+
+    /// Returns the numbers of operations that were called, and of those that failed.
+    pub fn store_counts(&self) -> (u64, u64) {
+        let counts = self.list.iter().map(|node| node.store.counts());
+        counts.fold((0, 0), |sum, found| (sum.0 + found.0, sum.1 + found.1))
+    }
+
+    /// Returns the number of operations that wait for the database.
+    pub fn store_waiting(&self) -> usize {
+        self.list.iter().map(|node| node.store.waiting()).sum()
+    }
+
+    /// Returns what is seen of each process that runs.
+    pub fn servers(&self) -> impl Iterator<Item = (usize, &Server, &[usize])> {
+        let running = self.list.iter().enumerate().filter(|(_, node)| node.runs());
+        running.map(|(at, node)| (at, &node.server, &*node.timers))
+    }
+
+    /// Returns what is seen of the world of each shard.
+    pub fn inspect<T>(&self, look: impl Fn(&World) -> T) -> Vec<T> {
+        self.servers().flat_map(|(_, server, _)| server.inspect(&look)).collect()
+    }
+
+    /// Returns whether homes move, may move soon, or have nobody: a node comes, goes, stands still
+    /// or is cut off, or nodes go by different homes.
+    pub fn is_moving(&mut self) -> bool {
+        if self.shared.is_none() {
+            return false;
+        }
+        let agents = self.list.iter_mut().filter_map(SimNode::agent);
+        let names: Vec<String> = agents.map(|agent| agent.table.digest()).collect();
+        names.len() < self.count()
+            || names.iter().any(|name| *name != names[0])
+            || self.list.iter_mut().filter_map(SimNode::agent).any(|agent| !agent.stays() || agent.is_cut_off)
+            || self.inspect(World::is_moving).into_iter().any(|is_moving| is_moving)
+    }
+
+    /// Returns a text that says how each node is: its state, the homes that it goes by, and which of
+    /// its shards move.
+    pub fn describe(&mut self) -> String {
+        let states: Vec<NodeState> = (0..self.count()).map(|node| self.state(node)).collect();
+        let told = self.list.iter_mut().zip(states).map(|(node, state)| {
+            let moving = node.server.inspect(World::is_moving);
+            let homes = node.agent().map(|agent| agent.table.digest()).unwrap_or_default();
+            format!("{} {state:?} by {homes}, moving {moving:?}", node.name)
+        });
+        told.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Returns whether something keeps nodes from what they do in time.
+    pub fn is_hindered(&self) -> bool {
+        let is_late = |node: &SimNode| match &node.life {
+            Life::Up(agent) => agent.is_cut_off || node.store.trouble() != Trouble::None,
+            Life::Paused(_) => true,
+            Life::Alone | Life::Joins(_) | Life::Down => false,
+        };
+        let is_away = self.shared.as_ref().is_some_and(|shared| shared.redis.borrow().is_away);
+        is_away || self.list.iter().any(is_late)
+    }
+
+    /// Returns the nodes to whom something waits to be told.
+    pub fn at_work(&mut self) -> Vec<usize> {
+        let nodes = self.list.iter_mut().enumerate();
+        nodes.filter_map(|(at, node)| node.agent().is_some_and(|agent| !agent.is_idle()).then_some(at)).collect()
+    }
+}
+
+impl SharedByNodes {
+    fn seat(&self, table: &NodeTable, posted: &Arc<PostedHere>, is_joining: bool) -> Seat {
+        Seat { view: table.view(), addresses: self.addresses.clone(), is_joining, outlet: posted.clone() }
+    }
+
+    fn members(&self, store: &Arc<Unsteady>) -> Members {
+        let fencing = Arc::new(OwnFence { store: store.clone(), fences: self.fences.clone() });
+        Members { meta: store.stores().meta, fencing }
+    }
+
+    fn agent(&self, server: &Server, store: &Arc<Unsteady>, posted: Arc<PostedHere>, table: NodeTable) -> Agent {
+        let (redis, members) = (self.redis.clone(), self.members(store));
+        let around = Around { server: server.clone(), store: store.clone(), redis, members, posted };
+        Agent::new(around, table, self.now_ms.get())
+    }
+}

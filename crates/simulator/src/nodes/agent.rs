@@ -1,0 +1,535 @@
+//! That which runs beside the shards of a process in a cluster: it carries letters, keeps the lease,
+//! looks at the rows of the database and at the leases of others.
+//!
+//! The decisions are those of the server: [`Courier`], [`NodeTable`], [`Deaths`] and [`members`].
+//! What is here is the loop around them, which in the server waits for sockets, and here is told to
+//! go on.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use rookery_base::Awaited;
+use rookery_base::lock::lock;
+use rookery_cluster::Members;
+use rookery_cluster::courier::{Append, ArrivedPart, Courier, CourierLetter, Unposted};
+use rookery_cluster::death::{Deaths, Verdict};
+use rookery_cluster::members::{self, MemberRow, NotJoined};
+use rookery_cluster::service::fence_off;
+use rookery_cluster::table::{NodeTable, Update};
+use rookery_cluster::wire::NodeProcess;
+use rookery_fanout::Station;
+use rookery_hub::Custody;
+use rookery_shard::{MailboxKind, NodeLetter, Outlet};
+use rookery_testkit::Server;
+
+use crate::nodes::redis::{LEASE_MS, SimRedis};
+use crate::unsteady::Unsteady;
+
+/// The state beside the shards of one process.
+pub(crate) struct Agent {
+    pub table: NodeTable,
+    pub deaths: Deaths,
+    courier: Courier<Custody>,
+    posted: Arc<PostedHere>,
+    server: Server,
+    store: Arc<Unsteady>,
+    redis: Rc<RefCell<SimRedis>>,
+    members: Members,
+    /// The breaks of Redis when it connected, and the last entry that it has read since.
+    connection: Option<(u64, u64)>,
+    reachable_since_ms: u64,
+    /// True while it can't reach Redis, which others may.
+    pub is_cut_off: bool,
+    /// Appends that have not reached Redis.
+    appends: VecDeque<Append>,
+    calls: Vec<Pin<Box<dyn Future<Output = News>>>>,
+    /// Entries that are being handled.
+    at_work: Vec<(NodeProcess, u64, Awaited<()>)>,
+    is_fencing: bool,
+    is_deaf: bool,
+    next_look_ms: u64,
+    end: AgentEnd,
+    now_ms: u64,
+    began: Instant,
+}
+
+/// The way of a process to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AgentEnd {
+    Runs,
+    /// Its homes go to others, since then.
+    Leaves(u64),
+    /// Its shards stop, since then. True if all that lived there has left.
+    Stops(u64, bool),
+    /// Its row is being removed.
+    Withdraws(bool),
+    /// It is over: in order, or since others have taken over.
+    Over(bool),
+}
+
+/// Letters that shards have handed over.
+#[derive(Default)]
+pub(crate) struct PostedHere(Mutex<Vec<(u16, NodeLetter)>>);
+
+impl Outlet for PostedHere {
+    fn post(&self, from: usize, letters: Vec<NodeLetter>) {
+        lock(&self.0).extend(letters.into_iter().map(|letter| (from as u16, letter)));
+    }
+}
+
+enum News {
+    Rows(Vec<(String, MemberRow)>),
+    FencedOff(Option<Vec<(String, MemberRow)>>),
+    TakenOver(NodeProcess, Result<bool, NotJoined>),
+    Withdrawn,
+    Nothing,
+}
+
+/// The surroundings of a process.
+pub(crate) struct Around {
+    pub server: Server,
+    pub store: Arc<Unsteady>,
+    pub redis: Rc<RefCell<SimRedis>>,
+    pub members: Members,
+    pub posted: Arc<PostedHere>,
+}
+
+impl Agent {
+    /// Returns what runs beside the shards of a process that goes by this table.
+    pub fn new(around: Around, table: NodeTable, now_ms: u64) -> Self {
+        let Around { server, store, redis, members, posted } = around;
+        let mut courier = Courier::new(table.me());
+        for (_, process) in table.others() {
+            courier.meet(process, table.shards_of(process));
+        }
+        Self {
+            table,
+            deaths: Deaths::default(),
+            courier,
+            posted,
+            server,
+            store,
+            redis,
+            members,
+            connection: None,
+            reachable_since_ms: now_ms,
+            is_cut_off: false,
+            appends: VecDeque::new(),
+            calls: Vec::new(),
+            at_work: Vec::new(),
+            is_fencing: false,
+            is_deaf: false,
+            next_look_ms: now_ms,
+            end: AgentEnd::Runs,
+            now_ms,
+            began: Instant::now(),
+        }
+    }
+
+    /// Returns when it has something to do by the clock.
+    pub fn next_ms(&self) -> u64 {
+        self.courier.next_ms().map_or(self.next_look_ms, |due| due.min(self.next_look_ms))
+    }
+
+    /// Returns whether the process is over, and whether that was in good order.
+    pub fn is_over(&self) -> Option<bool> {
+        match self.end {
+            AgentEnd::Over(in_order) => Some(in_order),
+            _ => None,
+        }
+    }
+
+    /// Returns whether it runs, and leaves nothing to others.
+    pub fn stays(&self) -> bool {
+        self.end == AgentEnd::Runs
+    }
+
+    /// Returns whether others have handled all that was written to them, and nothing waits here.
+    pub fn is_idle(&self) -> bool {
+        self.courier.is_idle() && self.appends.is_empty() && self.at_work.is_empty()
+    }
+
+    /// Renews the lease, as a process does that runs while time passes.
+    pub fn renew(&self) {
+        if self.connection.is_some() && self.can_reach() {
+            _ = self.redis.borrow_mut().renew_lease(self.table.me(), &self.table.lease());
+        }
+    }
+
+    fn can_reach(&self) -> bool {
+        !self.is_cut_off && !self.redis.borrow().is_away
+    }
+
+    /// Does some of what there is to do: all of it that can be done now, if it is `thorough`.
+    /// Returns whether there was anything.
+    pub fn turn(&mut self, now_ms: u64, thorough: bool) -> bool {
+        self.now_ms = now_ms;
+        let mut any = false;
+        if self.store.was_refused() {
+            any |= self.supersede();
+        }
+        any |= self.look();
+        any |= self.connect();
+        any |= self.carry(if thorough { usize::MAX } else { 1 });
+        any |= self.read(if thorough { usize::MAX } else { 1 });
+        any |= self.hear_calls();
+        any |= self.hear_handled();
+        any |= self.take_posted();
+        any |= self.refuse_expired();
+        any |= self.append();
+        any | self.leave()
+    }
+
+    /// Ends, since others have taken over.
+    fn supersede(&mut self) -> bool {
+        self.courier.end();
+        let was = std::mem::replace(&mut self.end, AgentEnd::Over(false));
+        !matches!(was, AgentEnd::Over(_))
+    }
+
+    /// Looks at rows and leases, once a second.
+    fn look(&mut self) -> bool {
+        if self.now_ms < self.next_look_ms || self.is_over().is_some() {
+            return false;
+        }
+        self.next_look_ms = self.now_ms + SECOND_MS;
+        self.look_at_rows();
+        if self.connection.is_none() || !self.can_reach() {
+            return true;
+        }
+        let (me, lease) = (self.table.me(), self.table.lease());
+        if !self.redis.borrow_mut().renew_lease(me, &lease) {
+            return self.supersede();
+        }
+        if !self.redis.borrow().has_inbox(me) {
+            self.lost();
+            return true;
+        }
+        let others = self.table.others();
+        let found: Vec<_> = {
+            let redis = self.redis.borrow();
+            others.into_iter().map(|(_, process)| (process, redis.has_lease(process))).collect()
+        };
+        let at = |ms: u64| self.began + Duration::from_millis(ms);
+        let (now, since) = (at(self.now_ms), at(self.reachable_since_ms));
+        for verdict in self.deaths.look(&found, now, since, Duration::from_millis(LEASE_MS)) {
+            match verdict {
+                Verdict::Lives(process) => self.courier.set_present(process, true, self.now_ms),
+                Verdict::Silent(process) => {
+                    self.courier.set_present(process, false, self.now_ms);
+                    self.server.note_departed(process.node, process.incarnation);
+                }
+                Verdict::Dead(process) => {
+                    let members = self.members.clone();
+                    self.calls.push(Box::pin(async move {
+                        let outcome = members::take_over(&*members.meta, &*members.fencing, process).await;
+                        News::TakenOver(process, outcome)
+                    }));
+                }
+            }
+        }
+        true
+    }
+
+    fn look_at_rows(&mut self) {
+        let meta = self.members.meta.clone();
+        self.calls.push(Box::pin(async move { members::all(&*meta).await.map_or(News::Nothing, News::Rows) }));
+    }
+
+    /// Connects to Redis, or loses the connection.
+    fn connect(&mut self) -> bool {
+        let can_reach = self.can_reach();
+        let breaks = self.redis.borrow().breaks;
+        match self.connection {
+            Some((since, _)) if can_reach && since == breaks => false,
+            Some(_) => {
+                self.lost();
+                true
+            }
+            None if can_reach && self.is_over().is_none() => {
+                let me = self.table.me();
+                let mut redis = self.redis.borrow_mut();
+                if !redis.has_inbox(me) {
+                    redis.create_inbox(me);
+                }
+                self.connection = Some((breaks, 0));
+                self.reachable_since_ms = self.now_ms;
+                drop(redis);
+                self.courier.reconnected();
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn lost(&mut self) {
+        self.connection = None;
+        self.appends.clear();
+        self.deaths.forget_silence();
+    }
+
+    /// Has an append reach Redis, whose answer is lost, and the connection with it.
+    pub fn lose_answer(&mut self) {
+        if let Some(Append { to, entry }) = self.appends.pop_front() {
+            self.redis.borrow_mut().append(to, entry);
+        }
+        if self.connection.is_some() {
+            self.lost();
+        }
+    }
+
+    fn carry(&mut self, most: usize) -> bool {
+        let mut any = false;
+        for _ in 0..most {
+            if self.connection.is_none() {
+                break;
+            }
+            let Some(Append { to, entry }) = self.appends.pop_front() else { break };
+            let outcome = self.redis.borrow_mut().append(to, entry);
+            self.courier.appended(to, outcome, self.now_ms);
+            any = true;
+        }
+        any
+    }
+
+    fn read(&mut self, most: usize) -> bool {
+        let mut any = false;
+        for _ in 0..most {
+            let Some((_, position)) = &mut self.connection else { break };
+            let Some((at, entry)) = self.redis.borrow_mut().read(self.table.me(), *position) else { break };
+            *position = at;
+            self.take_entry(&entry);
+            any = true;
+        }
+        any
+    }
+
+    fn take_entry(&mut self, entry: &[u8]) {
+        if self.is_deaf {
+            _ = self.courier.only_confirmed(entry);
+            return;
+        }
+        let Ok(Some(ArrivedPart { from, letters, is_torn, waits })) = self.courier.arrived(entry) else { return };
+        if is_torn {
+            self.server.note_departed(from.node, from.incarnation);
+        }
+        if letters.iter().any(|(kind, ..)| *kind == NEWS) {
+            self.look_at_rows();
+        }
+        let custody = waits.map(|seq| {
+            let (custody, settled) = Custody::apart();
+            self.at_work.push((from, seq, settled));
+            custody
+        });
+        for (kind, shard, to, body) in letters {
+            let kind = match kind {
+                MAIL => MailboxKind::Mail,
+                LINE => MailboxKind::Line,
+                _ => continue,
+            };
+            let from = Station { node: from.node, incarnation: from.incarnation, shard };
+            self.server.deliver(usize::from(to), from, vec![(kind, body)], custody.clone());
+        }
+    }
+
+    fn hear_calls(&mut self) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut heard = Vec::new();
+        let mut calls = std::mem::take(&mut self.calls);
+        calls.retain_mut(|call| match call.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(news) => {
+                heard.push(news);
+                false
+            }
+            std::task::Poll::Pending => true,
+        });
+        self.calls = calls;
+        let any = !heard.is_empty();
+        heard.into_iter().for_each(|news| self.heard(news));
+        any
+    }
+
+    fn heard(&mut self, news: News) {
+        match news {
+            News::Nothing => {}
+            News::Rows(rows) => self.rows(rows),
+            News::FencedOff(rows) => {
+                self.is_fencing = false;
+                if let Some(rows) = rows {
+                    let update = self.table.update(rows);
+                    self.updated(update);
+                }
+            }
+            News::TakenOver(process, outcome) => {
+                self.deaths.ended(process);
+                if matches!(outcome, Ok(true)) && self.connection.is_some() {
+                    let mut redis = self.redis.borrow_mut();
+                    redis.remove_inbox(process);
+                    redis.end_lease(process);
+                }
+                self.look_at_rows();
+            }
+            News::Withdrawn => {
+                if self.connection.is_some() {
+                    let mut redis = self.redis.borrow_mut();
+                    redis.remove_inbox(self.table.me());
+                    redis.end_lease(self.table.me());
+                }
+                self.end = AgentEnd::Over(self.end == AgentEnd::Withdraws(true));
+            }
+        }
+    }
+
+    fn rows(&mut self, rows: Vec<(String, MemberRow)>) {
+        let gone = self.table.gone(&rows);
+        if gone.is_empty() {
+            let update = self.table.update(rows);
+            return self.updated(update);
+        }
+        if std::mem::replace(&mut self.is_fencing, true) {
+            return;
+        }
+        let fencing = self.members.fencing.clone();
+        self.calls.push(Box::pin(async move {
+            let outcome = fence_off(&*fencing, &gone).await;
+            News::FencedOff(outcome.is_ok().then_some(rows))
+        }));
+    }
+
+    fn updated(&mut self, update: Update) {
+        let gone = match update {
+            Update::Same => return,
+            Update::Superseded => {
+                self.supersede();
+                return;
+            }
+            Update::Changed(gone) => gone,
+        };
+        for process in gone {
+            self.deaths.forget(process);
+            self.server.note_departed(process.node, process.incarnation);
+        }
+        self.server.go_by(&self.table.view());
+        self.renew();
+        let others = self.table.others();
+        for (_, process) in &others {
+            let letters = self.courier.meet(*process, self.table.shards_of(*process));
+            self.give_back(letters, false);
+        }
+        for node in self.courier.nodes() {
+            if !others.iter().any(|(_, process)| process.node == node) {
+                let letters = self.courier.forget(node);
+                self.give_back(letters, false);
+            }
+        }
+        for (_, process) in &others {
+            let news = CourierLetter { kind: NEWS, from: 0, to: 0, body: Vec::new(), outlives: false, share: None };
+            _ = self.courier.post(*process, news);
+        }
+        if self.table.leaves() && self.end == AgentEnd::Runs {
+            self.end = AgentEnd::Leaves(self.now_ms);
+            self.server.shut();
+        }
+    }
+
+    fn give_back(&self, letters: Vec<CourierLetter<Custody>>, is_refused: bool) {
+        for letter in letters.into_iter().filter(|letter| letter.kind == MAIL) {
+            self.server.give_back(usize::from(letter.from), letter.body, letter.share, is_refused);
+        }
+    }
+
+    fn hear_handled(&mut self) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut handled = Vec::new();
+        self.at_work.retain_mut(|(from, seq, settled)| match Pin::new(settled).poll(&mut context) {
+            std::task::Poll::Pending => true,
+            std::task::Poll::Ready(outcome) => {
+                handled.extend(outcome.is_ok().then_some((*from, *seq)));
+                false
+            }
+        });
+        handled.iter().for_each(|(from, seq)| self.courier.handled(*from, *seq));
+        !handled.is_empty()
+    }
+
+    fn take_posted(&mut self) -> bool {
+        let letters = std::mem::take(&mut *lock(&self.posted.0));
+        let any = !letters.is_empty();
+        for (from, NodeLetter { to, kind, bytes, custody }) in letters {
+            let (kind, outlives) = match kind {
+                MailboxKind::Mail => (MAIL, true),
+                MailboxKind::Line => (LINE, false),
+            };
+            let letter = CourierLetter { kind, from, to: to.shard, body: bytes, outlives, share: custody };
+            match self.courier.post(NodeProcess::of(to), letter) {
+                Ok(()) => {}
+                Err(Unposted::Full(letter)) => self.give_back(vec![letter], true),
+                Err(Unposted::Gone(letter)) => self.give_back(vec![letter], false),
+            }
+        }
+        any
+    }
+
+    fn refuse_expired(&mut self) -> bool {
+        let expired = self.courier.expired(self.now_ms);
+        let any = !expired.is_empty();
+        self.give_back(expired, true);
+        any
+    }
+
+    fn append(&mut self) -> bool {
+        if self.connection.is_none() {
+            return false;
+        }
+        let appends = self.courier.appends(self.now_ms, self.now_ms);
+        let any = !appends.is_empty();
+        self.appends.extend(appends);
+        any
+    }
+
+    /// Goes on with leaving, as far as it has come.
+    fn leave(&mut self) -> bool {
+        let now_ms = self.now_ms;
+        match self.end {
+            AgentEnd::Runs | AgentEnd::Withdraws(_) | AgentEnd::Over(_) => false,
+            AgentEnd::Leaves(since) => {
+                let is_out = self.server.has_moved_out();
+                if !is_out && now_ms < since + MOVES_MS {
+                    return false;
+                }
+                self.is_deaf = true;
+                self.server.begin_to_stop();
+                self.end = AgentEnd::Stops(now_ms, is_out);
+                true
+            }
+            AgentEnd::Stops(since, is_out) => {
+                let is_done = self.server.is_finished() && self.courier.is_idle();
+                if !is_done && now_ms < since + FAREWELL_MS {
+                    return false;
+                }
+                let (meta, me) = (self.members.meta.clone(), self.table.me());
+                self.calls.push(Box::pin(async move {
+                    _ = members::withdraw(&*meta, me).await;
+                    News::Withdrawn
+                }));
+                self.end = AgentEnd::Withdraws(is_out && is_done);
+                true
+            }
+        }
+    }
+}
+
+/// The kinds of letters, as the server numbers them.
+const MAIL: u8 = 1;
+const LINE: u8 = 2;
+const NEWS: u8 = 3;
+const SECOND_MS: u64 = 1_000;
+/// The times that a node has to hand on what it has, and to say its last words.
+const MOVES_MS: u64 = 30_000;
+const FAREWELL_MS: u64 = 9_000;

@@ -1,0 +1,50 @@
+//! The fence of the simulated database: processes that it takes nothing of any more.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use rookery_base::lock::lock;
+use rookery_store::error::Engine;
+use rookery_store::{Fencing, Pending, StoreError, Writer};
+
+use crate::unsteady::{Trouble, Unsteady};
+
+/// The processes that are fenced off. Clones mean the same ones.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Fences(Arc<Mutex<BTreeSet<(u16, u32)>>>);
+
+impl Fences {
+    /// Returns whether a process is fenced off.
+    pub fn has(&self, writer: Writer) -> bool {
+        lock(&self.0).contains(&(writer.node, writer.incarnation))
+    }
+}
+
+/// The fence as one process uses it.
+pub(crate) struct OwnFence {
+    /// The process's way to the database.
+    pub store: Arc<Unsteady>,
+    /// All of them.
+    pub fences: Fences,
+}
+
+impl Fencing for OwnFence {
+    fn enlist(&self, own: Writer) -> Pending<()> {
+        self.store.write_as(own, self.fences.clone());
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn fence(&self, other: Writer) -> Pending<bool> {
+        let engine = || Engine { database: "simulated".into(), message: "not now".into() };
+        let outcome = match self.store.trouble() {
+            _ if self.store.is_fenced() => Err(StoreError::Fenced(engine())),
+            Trouble::Away | Trouble::Busy | Trouble::Full => Err(StoreError::Lost(engine())),
+            Trouble::None | Trouble::Once => Ok(lock(&self.fences.0).insert((other.node, other.incarnation))),
+        };
+        Box::pin(std::future::ready(outcome))
+    }
+
+    fn when_fenced(&self, _: Box<dyn FnOnce() + Send>) {
+        // The process looks by itself: [`Unsteady::was_refused`].
+    }
+}

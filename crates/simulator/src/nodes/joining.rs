@@ -1,0 +1,85 @@
+//! The way of a process into its cluster, in the steps of the server: the database, the lease, and
+//! the others, who have to go by the same homes.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+use rookery_cluster::Members;
+use rookery_cluster::members;
+use rookery_cluster::service::fence_off;
+use rookery_cluster::table::{NodeTable, Update};
+use rookery_cluster::wire::NodeProcess;
+
+use crate::nodes::redis::{LEASE_MS, SimRedis};
+
+/// A process that has joined and serves nobody yet.
+pub(crate) struct Entered {
+    pub table: NodeTable,
+    /// Processes of other nodes that have no lease.
+    pub away: Vec<NodeProcess>,
+}
+
+/// Joins. `None` if the process ends: the database or Redis doesn't let it, or others have taken
+/// over meanwhile.
+pub(crate) async fn enter(
+    name: String,
+    shards: u16,
+    members: Members,
+    redis: Rc<RefCell<SimRedis>>,
+    now_ms: Rc<Cell<u64>>,
+) -> Option<Entered> {
+    let (meta, fencing) = (&*members.meta, &*members.fencing);
+    let rows = members::all(meta).await.ok()?;
+    if let Some((_, row)) = rows.iter().find(|(other, _)| *other == name) {
+        // Somebody may run there.
+        let until = now_ms.get() + LEASE_MS + GRACE_MS;
+        while redis.borrow().lease(row.number).is_some() {
+            if now_ms.get() >= until {
+                return None;
+            }
+            a_while(&now_ms).await;
+        }
+    }
+    let row = members::join(meta, fencing, &name, shards, None).await.ok()?;
+    let me = NodeProcess { node: row.number, incarnation: row.incarnation };
+    let mut table = NodeTable::new(name, row);
+    table.update(members::all(meta).await.ok()?);
+    if redis.borrow().is_away || !redis.borrow_mut().take_lease(me.node, &table.lease()) {
+        return None;
+    }
+    redis.borrow_mut().create_inbox(me);
+    let until = now_ms.get() + LEASE_MS + GRACE_MS;
+    loop {
+        let rows = members::all(meta).await.ok()?;
+        fence_off(fencing, &table.gone(&rows)).await.ok()?;
+        if table.update(rows) == Update::Superseded {
+            return None;
+        }
+        if redis.borrow().is_away || !redis.borrow_mut().renew_lease(me, &table.lease()) {
+            return None;
+        }
+        let digest = table.digest();
+        let is_behind =
+            |process: NodeProcess| redis.borrow().lease(process.node).is_some_and(|text| !text.ends_with(&digest));
+        if !table.others().into_iter().any(|(_, process)| is_behind(process)) || now_ms.get() >= until {
+            break;
+        }
+        a_while(&now_ms).await;
+    }
+    let others = table.others().into_iter().map(|(_, process)| process);
+    let away = others.filter(|process| !redis.borrow().has_lease(*process)).collect();
+    Some(Entered { table, away })
+}
+
+/// Waits until time has passed.
+async fn a_while(now_ms: &Cell<u64>) {
+    let until = now_ms.get() + LOOK_MS;
+    poll_fn(|_| if now_ms.get() >= until { Poll::Ready(()) } else { Poll::Pending }).await;
+}
+
+/// The time beyond a lease for which a process waits for others, in milliseconds.
+const GRACE_MS: u64 = 2_000;
+/// The time between two looks.
+const LOOK_MS: u64 = 100;

@@ -1,0 +1,64 @@
+//! A server that is one process of a cluster: the test plays what carries letters and who has which
+//! homes ([`Seat`]).
+
+use std::sync::Arc;
+
+use rookery_fanout::{Station, View};
+use rookery_hub::Custody;
+use rookery_shard::{Envelope, MailboxKind};
+
+use super::Server;
+use crate::seat::Seat;
+
+impl Server {
+    /// Starts another process in the place of this one, whatever that does, at this time.
+    pub fn begin_again(&self, seat: Seat, now_ms: u64) {
+        let mut running = self.0.borrow_mut();
+        running.config.seat = Some(seat);
+        running.now_ms = running.now_ms.max(now_ms);
+        running.kill();
+    }
+
+    /// Gives a shard letters of a shard of another node, in their order. Whatever comes of them has
+    /// a share in the custody.
+    pub fn deliver(&self, shard: usize, from: Station, letters: Vec<(MailboxKind, Vec<u8>)>, custody: Option<Custody>) {
+        self.0.borrow().nodes.send(shard, Envelope::Afar(from, letters, custody));
+    }
+
+    /// Gives a shard mail of its own back: its home is elsewhere now or, if it is refused, it can't
+    /// be brought there.
+    pub fn give_back(&self, shard: usize, mail: Vec<u8>, custody: Option<Custody>, is_refused: bool) {
+        let envelope = if is_refused { Envelope::Refused(mail, custody) } else { Envelope::Again(mail, custody) };
+        self.0.borrow().nodes.send(shard, envelope);
+    }
+
+    /// Lets all shards go by these homes from now on.
+    pub fn go_by(&self, view: &Arc<View>) {
+        let running = self.0.borrow();
+        (0..running.shards.len()).for_each(|shard| running.nodes.send(shard, Envelope::View(view.clone())));
+    }
+
+    /// Tells all shards that a process of another node is gone.
+    pub fn note_departed(&self, node: u16, incarnation: u32) {
+        let running = self.0.borrow();
+        (0..running.shards.len()).for_each(|shard| running.nodes.send(shard, Envelope::Departed(node, incarnation)));
+    }
+
+    /// Lets nobody in any more: the node leaves its cluster.
+    pub fn shut(&self) {
+        let running = self.0.borrow();
+        (0..running.shards.len()).for_each(|shard| running.nodes.send(shard, Envelope::Shut));
+    }
+
+    /// Returns whether all shards have handed on to other nodes what lived there.
+    pub fn has_moved_out(&self) -> bool {
+        let running = self.0.borrow();
+        running.shards.iter().all(|shard| shard.is_shut() && shard.world.has_moved_out())
+    }
+
+    /// Begins to stop, and lets nobody work: for tests that choose the order themselves.
+    pub fn begin_to_stop(&self) {
+        let running = self.0.borrow();
+        (0..running.shards.len()).for_each(|shard| running.nodes.send(shard, Envelope::Stop { hands_on: false }));
+    }
+}
