@@ -337,3 +337,37 @@ fn who_comes_back_early_waits_for_the_session() {
     let got = again.all().iter().map(xml).collect::<String>();
     assert!(got.contains("<resumed "), "{got}");
 }
+
+/// A shard is told of new homes while a session that leaves waits for what it has sent; that comes
+/// back from a node that has died, and would go there again by the old ones.
+#[test]
+fn mail_that_comes_back_goes_by_the_homes_that_are_to_come() {
+    let server = Server::with(Config { shards: 6, nodes: 3, ..Config::default() });
+    let mut juliet = at(&server, "juliet", 0, 0, "balcony");
+    juliet.enable();
+    let romeo = server.address(&server.name_at("romeo", 4));
+    server.account(romeo.as_str());
+    server.silence(2);
+    juliet.send(&say(romeo.as_str(), "one"));
+    juliet.expect_nothing();
+    server.tell_homes(0, Some(0));
+    server.settle();
+    server.take_over(2);
+    let mut late = server.connect_at(0);
+    late.log_in(&romeo, Security::Plain);
+    late.bind("orchard");
+    late.send("<presence/>");
+    assert_eq!(late.bodies(), ["one"]);
+}
+
+/// A node stands still for a while: its clients' sessions elsewhere have lost their connections
+/// meanwhile, of which it knows nothing.
+#[test]
+fn clients_of_a_node_that_was_silent_come_again() {
+    let server = nodes();
+    let mut juliet = at(&server, "juliet", 0, 2, "balcony");
+    let id = juliet.enable();
+    server.depart(1);
+    is_cut(&mut juliet);
+    back(&server, &juliet, &id, 0, 0);
+}

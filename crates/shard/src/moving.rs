@@ -41,6 +41,17 @@ impl<D: Driver> Shard<D> {
         true
     }
 
+    /// Sends mail on its way again whose home is with others now. It goes by the homes that are to
+    /// come, if there are any, and not back to a process that is gone: sessions that leave, which
+    /// say nothing more, would wait for it.
+    pub(crate) fn mail_again(&mut self, mail: &[u8], custody: Option<Custody>) {
+        if let Some(view) = self.moves.coming.take() {
+            self.world.set_view(view);
+            self.let_in();
+        }
+        self.world.mail_again(mail, custody);
+    }
+
     /// Goes on with what moves, if its time has come. `true` if anything did.
     pub(crate) fn move_on(&mut self) -> bool {
         let mut any = self.moves.coming.is_some() && self.take_view();

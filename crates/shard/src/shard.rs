@@ -359,7 +359,7 @@ impl<D: Driver> Shard<D> {
             Envelope::Moved(connection) => self.moved_here(*connection),
             Envelope::Mail(mail, posted) => self.mail(mail, posted),
             Envelope::Afar(from, letters, custody) => self.letters_from_afar(from, letters, custody),
-            Envelope::Again(bytes, custody) => self.world.mail_again(&bytes, custody),
+            Envelope::Again(bytes, custody) => self.mail_again(&bytes, custody),
             Envelope::Refused(bytes, custody) => self.world.mail_refused(&bytes, custody),
             Envelope::View(view) => self.set_view(view),
             Envelope::Departed(node, incarnation) => self.departed(node, incarnation),
