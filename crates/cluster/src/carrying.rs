@@ -12,7 +12,7 @@
 //! * A letter that waits for its handling is confirmed when the last share in it is given up, and
 //!   none that a shard has not seen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -263,9 +263,13 @@ impl CarryingLoop {
 
     fn refuse_expired(&mut self) {
         let expired = self.courier.expired(self.now_ms());
-        if !expired.is_empty() {
-            self.refuse(expired, "letters for another node are refused: it is away");
+        if expired.is_empty() {
+            return;
         }
+        let (processes, letters): (BTreeSet<NodeProcess>, Vec<_>) = expired.into_iter().unzip();
+        // Clients whose lines have a hole would wait for ever: they come again.
+        processes.iter().for_each(|process| self.outer.door.departed(process.node, process.incarnation));
+        self.refuse(letters, "letters for another node are refused: it is away");
     }
 
     /// Hands letters back to the shards that have written them, for their senders to hear of it.

@@ -219,8 +219,9 @@ impl<S> Courier<S> {
         Ok(())
     }
 
-    /// Returns what has waited for too long for nodes that are away.
-    pub fn expired(&mut self, now_ms: u64) -> Vec<CourierLetter<S>> {
+    /// Returns what has waited for too long for nodes that are away, each with the process that it
+    /// was for: lines to that one have a hole.
+    pub fn expired(&mut self, now_ms: u64) -> Vec<(NodeProcess, CourierLetter<S>)> {
         if self.is_over {
             return Vec::new();
         }
@@ -242,7 +243,8 @@ impl<S> Courier<S> {
             };
             let letters = std::mem::replace(peer, next).into_letters();
             peer.traffic.refused += letters.len() as u64;
-            letters
+            let process = peer.process;
+            letters.into_iter().map(move |letter| (process, letter))
         })
         .collect()
     }

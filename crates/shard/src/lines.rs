@@ -173,6 +173,7 @@ impl<D: Driver> LineNetwork<D> {
         let Some(found) = self.lines.get_mut(line) else { return };
         if found.input.len() + bytes.len() > MOST {
             found.is_lost = true;
+            self.frames.push((front, LineFrame::Close(key)));
         } else {
             found.input.extend_from_slice(bytes);
         }
@@ -195,11 +196,14 @@ impl<D: Driver> LineNetwork<D> {
         self.stirred.insert(line);
     }
 
-    /// Takes note that a process is gone, and with it the clients that were connected to it.
+    /// Takes note that a process is gone, and with it the clients that were connected to it. It is
+    /// told: it may have stood still, and its clients would wait for ever.
     pub(crate) fn departed(&mut self, node: u16, incarnation: u32) {
         for (at, line) in &mut self.lines {
             if (line.front.node, line.front.incarnation) == (node, incarnation) {
-                line.is_lost = true;
+                if !std::mem::replace(&mut line.is_lost, true) {
+                    self.frames.push((line.front, LineFrame::Close(line.key)));
+                }
                 self.stirred.insert(at);
             }
         }

@@ -224,7 +224,10 @@ fn what_was_given_up_keeps_nothing_back() {
     here.post(THERE, letter("lost", &share)).unwrap();
     assert_eq!(here.appends(1, 1).len(), 1);
     here.appended(THERE, AppendOutcome::NoInbox, 1);
-    assert_eq!(here.expired(1 + PATIENCE_MS).len(), 2, "that the first was read was not told either");
+    let given_up = here.expired(1 + PATIENCE_MS);
+    assert_eq!(given_up.len(), 2, "that the first was read was not told either");
+    assert!(given_up.iter().all(|(of, _)| *of == THERE), "lines that went there have a hole on this side, too");
+    drop(given_up);
     here.set_present(THERE, true, 2 + PATIENCE_MS);
     here.post(THERE, letter("later", &share)).unwrap();
     let entry = here.appends(3 + PATIENCE_MS, 3).remove(0).entry;
