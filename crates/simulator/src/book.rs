@@ -86,6 +86,9 @@ pub struct Book {
     broken: Option<String>,
 }
 
+/// True once the server promises that what was under way when a node died keeps its ids.
+const IDS_SURVIVE_NODES: bool = false;
+
 /// A session, from its binding to its end.
 #[derive(Debug, Clone)]
 pub struct Session {
@@ -340,8 +343,9 @@ impl Book {
     /// Takes down that somebody was told which id the archive of the account has for a message,
     /// which is the same for all who are told (XEP-0359 §3).
     pub fn name(&mut self, account: usize, number: usize, id: &str) {
+        let may_differ = self.may_have_other_ids() || self.removed.contains(&account);
         let known = self.archive_ids.entry((account, number)).or_insert_with(|| id.to_owned());
-        if known != id && !self.removed.contains(&account) {
+        if known != id && !may_differ {
             let text = format!("message {number} of u{account}'s archive is {known} to one and {id} to another");
             self.break_rule(format!("{text} (XEP-0359 §3)"));
         }
@@ -349,11 +353,18 @@ impl Book {
 
     /// Takes down the same of a room.
     pub fn name_in_room(&mut self, room: usize, number: usize, id: &str) {
+        let may_differ = self.may_have_other_ids();
         let known = self.room_ids.entry((room, number)).or_insert_with(|| id.to_owned());
-        if known != id {
+        if known != id && !may_differ {
             let text = format!("message {number} of room {room}'s archive is {known} to one and {id} to another");
             self.break_rule(format!("{text} (XEP-0359 §3)"));
         }
+    }
+
+    /// Returns whether a message may come once more under another id: what was under way when a node
+    /// died comes from its successor, too.
+    pub fn may_have_other_ids(&self) -> bool {
+        !IDS_SURVIVE_NODES && self.node_deaths > 0
     }
 
     /// Takes down that an item is published, and returns its number.

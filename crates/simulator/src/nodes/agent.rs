@@ -6,7 +6,7 @@
 //! go on.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -479,7 +479,9 @@ impl Agent {
     fn refuse_expired(&mut self) -> bool {
         let expired = self.courier.expired(self.now_ms);
         let any = !expired.is_empty();
-        self.give_back(expired, true);
+        let (processes, letters): (BTreeSet<NodeProcess>, Vec<_>) = expired.into_iter().unzip();
+        processes.iter().for_each(|process| self.server.note_departed(process.node, process.incarnation));
+        self.give_back(letters, true);
         any
     }
 
