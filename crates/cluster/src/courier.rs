@@ -229,11 +229,14 @@ impl<S> Courier<S> {
         let over = self.peers.values_mut().filter(is_late);
         over.flat_map(|peer| {
             let away_since = peer.away_since;
-            // Its numbers go on: the same process may come back.
+            // Its numbers go on: the same process may come back. It has to hear that something is
+            // missing, also where no entry had been made of that.
+            let last_seq = peer.last_seq + u64::from(!peer.queue.is_empty());
             let next = CourierPeer {
                 away_since,
-                last_seq: peer.last_seq,
-                received: peer.last_seq,
+                last_seq,
+                received: last_seq,
+                is_urgent: peer.is_urgent || peer.bytes > 0,
                 read: peer.read,
                 at_work: std::mem::take(&mut peer.at_work),
                 told: peer.told,

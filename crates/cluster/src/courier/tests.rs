@@ -213,6 +213,25 @@ fn what_waits_is_bounded_in_bytes_and_in_time() {
     assert!(matches!(nobody, Err(Unposted::Gone(_))), "there is no such node");
 }
 
+/// A node stood still, and what was for it was given up before an entry was made of it.
+#[test]
+fn who_was_away_hears_that_letters_were_given_up() {
+    let (mut here, mut there) = pair();
+    let share = Rc::new(());
+    here.set_present(THERE, false, 0);
+    here.post(THERE, letter("lost", &share)).unwrap();
+    assert_eq!(here.expired(PATIENCE_MS).len(), 1);
+    here.set_present(THERE, true, PATIENCE_MS + 1);
+    let entry = here.appends(PATIENCE_MS + 2, 2).remove(0).entry;
+    assert!(take(&mut there, &entry).is_some_and(|arrived| arrived.is_torn), "its lines have a hole");
+    here.appended(THERE, AppendOutcome::Taken, PATIENCE_MS + 3);
+    here.post(THERE, letter("later", &share)).unwrap();
+    let entry = here.appends(PATIENCE_MS + 4, 4).remove(0).entry;
+    let arrived = take(&mut there, &entry).expect("news");
+    assert!(!arrived.is_torn);
+    assert_eq!(texts(Some(arrived)), ["later"]);
+}
+
 /// A node stood still for longer than letters wait, and Redis has lost what was in its inbox.
 #[test]
 fn what_was_given_up_keeps_nothing_back() {
