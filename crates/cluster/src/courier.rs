@@ -99,6 +99,8 @@ pub struct Courier<S> {
     /// True once others have taken over from this process.
     is_over: bool,
     peers: BTreeMap<u16, CourierPeer<S>>,
+    /// The newest time that it was told.
+    now_ms: u64,
 }
 
 /// The state towards one node.
@@ -109,7 +111,7 @@ struct CourierPeer<S> {
     shards: u16,
     /// The first of the node's processes in a row that have as many.
     first_alike: u32,
-    /// Since when nothing can be appended, in milliseconds.
+    /// Since when nothing can be appended, or the last word of it meanwhile, in milliseconds.
     away_since: Option<u64>,
     queue: VecDeque<CourierLetter<S>>,
     /// Entries that the other side is not known to have read, oldest first and without a gap.
@@ -156,7 +158,7 @@ struct CourierSent<S> {
 impl<S> Courier<S> {
     /// Returns the courier of a process that knows of no other.
     pub fn new(me: NodeProcess) -> Self {
-        Self { me, is_over: false, peers: BTreeMap::new() }
+        Self { me, is_over: false, peers: BTreeMap::new(), now_ms: 0 }
     }
 
     /// Takes note of the process that a node has now, and of the number of its shards. Of what its
@@ -222,6 +224,7 @@ impl<S> Courier<S> {
     /// Returns what has waited for too long for nodes that are away, each with the process that it
     /// was for: lines to that one have a hole.
     pub fn expired(&mut self, now_ms: u64) -> Vec<(NodeProcess, CourierLetter<S>)> {
+        self.now_ms = now_ms;
         if self.is_over {
             return Vec::new();
         }
@@ -305,6 +308,8 @@ impl<S> Courier<S> {
         let (header, letters) = wire::read(entry)?;
         let peer = self.peers.get_mut(&header.from.node).filter(|peer| peer.process == header.from);
         let Some(peer) = peer.filter(|_| !self.is_over) else { return Ok(None) };
+        // Who speaks again after a long silence isn't given up at once: its lease is seen soon.
+        peer.away_since = peer.away_since.map(|_| self.now_ms);
         peer.heard(&header, &letters);
         let is_torn = header.first > peer.read.saturating_add(1);
         if is_torn {

@@ -72,6 +72,8 @@ pub struct Device {
     blind: Option<u64>,
     /// Its roster, if it has asked for it: items by JID.
     pub roster: Option<BTreeMap<String, RosterEntry>>,
+    /// The newest version of the roster that its session was told.
+    version: u64,
     /// The roster as it was told it last, with its version, if it keeps that.
     known: Option<(String, BTreeMap<String, RosterEntry>)>,
     /// The last item of each node of each account, by its number.
@@ -181,6 +183,7 @@ impl Device {
             sight: BTreeMap::new(),
             blind: None,
             roster: None,
+            version: 0,
             known: None,
             news: BTreeMap::new(),
             publishing: BTreeMap::new(),
@@ -356,6 +359,7 @@ impl Device {
         self.shown = None;
         self.sight.clear();
         self.roster = None;
+        self.version = 0;
         self.seats.iter_mut().for_each(|seat| *seat = Seat::default());
     }
 

@@ -232,6 +232,24 @@ fn who_was_away_hears_that_letters_were_given_up() {
     assert_eq!(texts(Some(arrived)), ["later"]);
 }
 
+/// A node goes on after a long silence: what comes of its first words must reach it, and its lease
+/// is seen a moment later.
+#[test]
+fn who_speaks_again_is_not_given_up_at_once() {
+    let (mut here, mut there) = pair();
+    let share = Rc::new(());
+    here.set_present(THERE, false, 0);
+    assert_eq!(here.expired(2 * PATIENCE_MS).len(), 0);
+    there.post(HERE, letter("question", &share)).unwrap();
+    let entry = there.appends(2 * PATIENCE_MS, 1).remove(0).entry;
+    assert_eq!(texts(take(&mut here, &entry)), ["question"]);
+    here.post(THERE, letter("answer", &share)).unwrap();
+    assert_eq!(here.expired(2 * PATIENCE_MS + 1_000).len(), 0, "it waits for the next look at leases");
+    here.set_present(THERE, true, 2 * PATIENCE_MS + 1_000);
+    let entry = here.appends(2 * PATIENCE_MS + 1_001, 2).remove(0).entry;
+    assert_eq!(texts(take(&mut there, &entry)), ["answer"]);
+}
+
 /// A node stood still for longer than letters wait, and Redis has lost what was in its inbox.
 #[test]
 fn what_was_given_up_keeps_nothing_back() {

@@ -40,6 +40,7 @@ impl Device {
     pub(super) fn take_roster(&mut self, query: Option<&Element>, book: &mut Book) {
         match query {
             Some(query) => {
+                self.see_version(query, book);
                 self.see_requests(query, book);
                 let mut roster = BTreeMap::new();
                 query.children().for_each(|item| take_item(&mut roster, item));
@@ -71,8 +72,22 @@ impl Device {
         }
     }
 
+    /// Takes down which version of the roster it was told. A session hears of changes in their
+    /// order (§2.6.3), and of none that an earlier session has not read.
+    fn see_version(&mut self, query: &Element, book: &mut Book) {
+        let Some(version) = query.attr("ver").and_then(|version| version.parse().ok()) else { return };
+        if version < self.version {
+            let (name, before) = (self.full(), self.version);
+            book.break_rule(format!(
+                "{name} was told version {version} of its roster behind {before} (RFC 6121 §2.6.3)"
+            ));
+        }
+        self.version = self.version.max(version);
+    }
+
     /// Takes a push (§2.1.6).
     pub(super) fn take_push(&mut self, query: &Element, book: &mut Book) {
+        self.see_version(query, book);
         self.see_requests(query, book);
         let roster = self.roster.get_or_insert_default();
         query.children().for_each(|item| take_item(roster, item));
