@@ -74,6 +74,8 @@ pub struct Device {
     pub roster: Option<BTreeMap<String, RosterEntry>>,
     /// The newest version of the roster that its session was told.
     version: u64,
+    /// The number of times that the session has asked for its roster.
+    roster_asks: usize,
     /// The roster as it was told it last, with its version, if it keeps that.
     known: Option<(String, BTreeMap<String, RosterEntry>)>,
     /// The last item of each node of each account, by its number.
@@ -184,6 +186,7 @@ impl Device {
             blind: None,
             roster: None,
             version: 0,
+            roster_asks: 0,
             known: None,
             news: BTreeMap::new(),
             publishing: BTreeMap::new(),
@@ -359,7 +362,7 @@ impl Device {
         self.shown = None;
         self.sight.clear();
         self.roster = None;
-        self.version = 0;
+        (self.version, self.roster_asks) = (0, 0);
         self.seats.iter_mut().for_each(|seat| *seat = Seat::default());
     }
 

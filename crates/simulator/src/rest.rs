@@ -81,6 +81,10 @@ fn gather(run: &mut Run) {
 
 /// Every request has its answer (RFC 6120 §8.2.3).
 fn answers(run: &mut Run) {
+    // A session goes on without what it could not have stored in time, while its home moved.
+    if run.book.node_deaths > 0 {
+        return;
+    }
     for device in &run.devices {
         // A resource that was asked may have taken the question to its end.
         let open = device.asked.iter().find(|id| !id.starts_with("ask"));
@@ -142,7 +146,8 @@ fn entries(devices: &[Device]) -> BTreeMap<(usize, usize), RosterEntry> {
 /// Everybody sees the last presence of those whose presence they may see, and of nobody else
 /// (RFC 6121 §4).
 fn presences(run: &mut Run) {
-    if run.book.store_failed {
+    // Nobody says of sessions that end with their node that they are gone.
+    if run.book.store_failed || run.book.node_deaths > 0 {
         return;
     }
     let entries = entries(&run.devices);
