@@ -1,7 +1,7 @@
 //! The processes of a run: one server, or the nodes of a cluster on one database and one Redis.
 //!
-//! What a node is, is in `agent`; how it comes, in `joining`. `redis` and `fencing` are what nodes
-//! share besides the database. Time is the same for all; a node that stands still does nothing
+//! A node is in `agent`, its way into the cluster in `joining`. `redis` and `fencing` are shared by
+//! nodes besides the database. Time is the same for all; a node that stands still does nothing
 //! meanwhile.
 
 mod agent;

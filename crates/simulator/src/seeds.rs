@@ -72,7 +72,8 @@ pub fn run(plan: &Plan, keeps_lines: bool) -> Outcome {
 }
 
 /// Runs seeds on as many threads as are wanted, until one of them fails if `stops` says so, or
-/// `goes_on` returns false; those are left out whose plans aren't wanted. Returns the failures by seed, and the numbers of all.
+/// `goes_on` returns false; those are left out whose plans aren't wanted. Returns the failures by
+/// seed, and the numbers of all.
 pub fn run_many(
     seeds: std::ops::Range<u64>,
     events: usize,
