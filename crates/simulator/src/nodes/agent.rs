@@ -24,7 +24,7 @@ use rookery_cluster::service::fence_off;
 use rookery_cluster::table::{NodeTable, Update};
 use rookery_cluster::wire::NodeProcess;
 use rookery_fanout::Station;
-use rookery_hub::Custody;
+use rookery_hub::{Custody, JournalBatch, JournalLookup};
 use rookery_shard::{MailboxKind, NodeLetter, Outlet};
 use rookery_testkit::Server;
 
@@ -73,13 +73,27 @@ enum AgentEnd {
     Over(bool),
 }
 
-/// Letters that shards have handed over.
+/// Letters that shards have handed over, and questions about the journals of processes that died.
+///
+/// Journals never count here, as those of processes that have not reached Redis for a while: what a
+/// process writes down is gone with it, and nobody waits until it is written.
 #[derive(Default)]
-pub(crate) struct PostedHere(Mutex<Vec<(u16, NodeLetter)>>);
+pub(crate) struct PostedHere {
+    letters: Mutex<Vec<(u16, NodeLetter)>>,
+    lookups: Mutex<Vec<(usize, JournalLookup)>>,
+}
 
 impl Outlet for PostedHere {
     fn post(&self, from: usize, letters: Vec<NodeLetter>) {
-        lock(&self.0).extend(letters.into_iter().map(|letter| (from as u16, letter)));
+        lock(&self.letters).extend(letters.into_iter().map(|letter| (from as u16, letter)));
+    }
+
+    fn journal(&self, _: usize, batch: JournalBatch) {
+        drop(batch.shares);
+    }
+
+    fn look_up(&self, shard: usize, lookup: JournalLookup) {
+        lock(&self.lookups).push((shard, lookup));
     }
 }
 
@@ -459,8 +473,12 @@ impl Agent {
     }
 
     fn take_posted(&mut self) -> bool {
-        let letters = std::mem::take(&mut *lock(&self.posted.0));
-        let any = !letters.is_empty();
+        let letters = std::mem::take(&mut *lock(&self.posted.letters));
+        let lookups = std::mem::take(&mut *lock(&self.posted.lookups));
+        let any = !letters.is_empty() || !lookups.is_empty();
+        for (shard, JournalLookup { process, .. }) in lookups {
+            self.server.find_no_journal(shard, process);
+        }
         for (from, NodeLetter { to, kind, bytes, custody }) in letters {
             let (kind, outlives) = match kind {
                 MailboxKind::Mail => (MAIL, true),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use rookery_fanout::{Station, View};
-use rookery_hub::Custody;
+use rookery_hub::{Custody, JournalFields};
 use rookery_shard::{Envelope, MailboxKind};
 
 use super::Server;
@@ -23,6 +23,11 @@ impl Server {
     /// a share in the custody.
     pub fn deliver(&self, shard: usize, from: Station, letters: Vec<(MailboxKind, Vec<u8>)>, custody: Option<Custody>) {
         self.0.borrow().nodes.send(shard, Envelope::Afar(from, letters, custody));
+    }
+
+    /// Tells a shard that a process that has died has left no journal.
+    pub fn find_no_journal(&self, shard: usize, process: (u16, u32)) {
+        self.0.borrow().nodes.send(shard, Envelope::Recovered(process, JournalFields::new()));
     }
 
     /// Gives a shard mail of its own back: its home is elsewhere now or, if it is refused, it can't
