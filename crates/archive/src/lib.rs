@@ -78,9 +78,9 @@ use rookery_store::ArchiveOf;
 use rookery_stream::error::Condition;
 use rookery_xml::{Child, Kind, Namespaces, ns};
 
-use options::{BYTES, DAY_BYTES, EXPIRE_DAYS, PAGE, ROOM_BYTES, ROOM_EXPIRE_DAYS, SEARCH};
+use options::{ArchivePolicy, BYTES, DAY_BYTES, DEFAULT, EXPIRE_DAYS, PAGE, ROOM_BYTES, ROOM_EXPIRE_DAYS, SEARCH};
 pub use own::stanza_id;
-use prefs::{ArchivePolicy, DEFAULT, Preferences};
+use prefs::Preferences;
 
 /// Keeps what users say and are told, for their other devices and for later.
 #[derive(Debug)]

@@ -5,10 +5,46 @@ use std::sync::Arc;
 use rookery_hub::{OptionSpec, Settings, Value, World};
 use rookery_modkit::option;
 
-use super::prefs::{ArchivePolicy, DEFAULT};
-
 /// The key below `[modules]`.
 pub const NAME: &str = "archive";
+
+/// The choice of what is archived where no address says otherwise (XEP-0441 §2.1.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum ArchivePolicy {
+    /// Everything.
+    #[default]
+    Always,
+    /// Nothing.
+    Never,
+    /// Messages from or to a contact of the roster.
+    Roster,
+}
+
+impl ArchivePolicy {
+    pub(super) fn read(word: &str) -> Option<Self> {
+        WORDS.iter().find(|(known, _)| *known == word).map(|(_, default)| *default)
+    }
+
+    pub(super) fn word(self) -> &'static str {
+        WORDS.iter().find(|(_, default)| *default == self).map_or("always", |(word, _)| word)
+    }
+}
+
+/// The option that says what is archived for those who have set nothing.
+pub(super) const DEFAULT: OptionSpec = OptionSpec {
+    key: "default",
+    default: || Value::Text("always".into()),
+    doc: "what is archived for users who set nothing: \"always\", \"roster\" (of contacts only) or \"never\"",
+    check: |value| match value {
+        Value::Text(word) if ArchivePolicy::read(word).is_none() => {
+            Err("must be \"always\", \"roster\" or \"never\"".to_owned())
+        }
+        _ => Ok(()),
+    },
+};
+
+const WORDS: [(&str, ArchivePolicy); 3] =
+    [("always", ArchivePolicy::Always), ("never", ArchivePolicy::Never), ("roster", ArchivePolicy::Roster)];
 
 pub(super) const EXPIRE_DAYS: OptionSpec = OptionSpec {
     key: "expire_days",

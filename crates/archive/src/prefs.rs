@@ -7,37 +7,12 @@
 use std::collections::BTreeSet;
 
 use rookery_hub::failure::condition;
-use rookery_hub::{Document, Iq, OptionSpec, Value, World};
+use rookery_hub::{Document, Iq, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, ns};
 
-use super::options::RecordOptions;
-
-/// The choice of what is archived where no address says otherwise (§2.1.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum ArchivePolicy {
-    /// Everything.
-    #[default]
-    Always,
-    /// Nothing.
-    Never,
-    /// Messages from or to a contact of the roster.
-    Roster,
-}
-
-/// The option that says what is archived for those who have set nothing.
-pub(super) const DEFAULT: OptionSpec = OptionSpec {
-    key: "default",
-    default: || Value::Text("always".into()),
-    doc: "what is archived for users who set nothing: \"always\", \"roster\" (of contacts only) or \"never\"",
-    check: |value| match value {
-        Value::Text(word) if ArchivePolicy::read(word).is_none() => {
-            Err("must be \"always\", \"roster\" or \"never\"".to_owned())
-        }
-        _ => Ok(()),
-    },
-};
+use super::options::{ArchivePolicy, RecordOptions};
 
 /// The preferences of an account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -45,16 +20,6 @@ pub(super) struct Preferences {
     default: ArchivePolicy,
     always: BTreeSet<Jid>,
     never: BTreeSet<Jid>,
-}
-
-impl ArchivePolicy {
-    pub(super) fn read(word: &str) -> Option<Self> {
-        WORDS.iter().find(|(known, _)| *known == word).map(|(_, default)| *default)
-    }
-
-    fn word(self) -> &'static str {
-        WORDS.iter().find(|(_, default)| *default == self).map_or("always", |(word, _)| word)
-    }
 }
 
 impl Document for Preferences {
@@ -166,8 +131,6 @@ fn reply(world: &mut World, iq: &Iq, preferences: &Preferences) {
 
 /// Addresses in both lists together.
 const MAX_ADDRESSES: usize = 500;
-const WORDS: [(&str, ArchivePolicy); 3] =
-    [("always", ArchivePolicy::Always), ("never", ArchivePolicy::Never), ("roster", ArchivePolicy::Roster)];
 
 #[cfg(test)]
 mod tests {

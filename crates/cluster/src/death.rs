@@ -39,7 +39,7 @@ pub struct Deaths {
 
 /// The consequence of a look at leases for a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LeaseVerdict {
     /// It has one.
     Lives(NodeProcess),
     /// It has none, since now.
@@ -57,12 +57,12 @@ impl Deaths {
         now: Instant,
         reachable_since: Instant,
         lease: Duration,
-    ) -> Vec<Verdict> {
+    ) -> Vec<LeaseVerdict> {
         let mut verdicts = Vec::new();
         for &(process, has_lease) in found {
             if has_lease {
                 self.silent.remove(&process);
-                verdicts.push(Verdict::Lives(process));
+                verdicts.push(LeaseVerdict::Lives(process));
                 continue;
             }
             if now.duration_since(reachable_since) < lease {
@@ -71,11 +71,11 @@ impl Deaths {
             match self.silent.get(&process) {
                 None => {
                     self.silent.insert(process, now);
-                    verdicts.push(Verdict::Silent(process));
+                    verdicts.push(LeaseVerdict::Silent(process));
                 }
                 Some(since) if now.duration_since(*since) >= (lease / 2).max(DOUBT) => {
                     if self.under_way.insert(process) {
-                        verdicts.push(Verdict::Dead(process));
+                        verdicts.push(LeaseVerdict::Dead(process));
                     }
                 }
                 Some(_) => {}
@@ -112,8 +112,8 @@ impl CarryingLoop {
         let now_ms = self.now_ms();
         for verdict in self.deaths.look(found, Instant::now(), self.reachable_since, self.outer.lease) {
             match verdict {
-                Verdict::Lives(process) => self.courier.set_present(process, true, now_ms),
-                Verdict::Silent(process) => {
+                LeaseVerdict::Lives(process) => self.courier.set_present(process, true, now_ms),
+                LeaseVerdict::Silent(process) => {
                     self.courier.set_present(process, false, now_ms);
                     self.outer.door.departed(process.node, process.incarnation);
                     match self.table.has_leaving(process) {
@@ -121,7 +121,7 @@ impl CarryingLoop {
                         false => warn!(%process, "a process of the cluster is silent; others take over if it stays so"),
                     }
                 }
-                Verdict::Dead(process) => self.take_over(process),
+                LeaseVerdict::Dead(process) => self.take_over(process),
             }
         }
     }

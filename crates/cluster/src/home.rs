@@ -1,5 +1,5 @@
-//! The homes of addresses, for an operator who looks for one: by the rows of the database, as a node
-//! would find them that had just read these.
+//! The homes of addresses, for an operator who looks for one: by the rows of the database, as a
+//! node would find them that had just read these.
 
 use rookery_base::{AddressHash, wait};
 use rookery_store::Meta;

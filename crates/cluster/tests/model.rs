@@ -16,12 +16,12 @@ use rookery_cluster::table::NodeTable;
 use rookery_fanout::View;
 
 /// A process: its node, and the number of its start.
-type Process = (u16, u32);
+type ModelProcess = (u16, u32);
 /// The rows of the database: the process of each node, and whether it leaves.
 type Rows = BTreeMap<u16, (u32, bool)>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Letter {
+enum ModelLetter {
     /// The writer goes by these homes.
     Homes(u64),
     /// It has sent all that it had by these.
@@ -32,28 +32,29 @@ enum Letter {
 
 /// A process that was started.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Node {
+struct ModelNode {
     stands_still: bool,
     rows: Rows,
     acting: [bool; SLOTS],
     awaited: [bool; SLOTS],
     /// True where what lives in a slot is here.
     has: [bool; SLOTS],
-    /// Who has something for it, and the names of the homes by which they may say that this was all.
-    sources: BTreeMap<Process, Vec<u64>>,
+    /// Those who have something for it, and the names of the homes by which they may say that this
+    /// was all.
+    sources: BTreeMap<ModelProcess, Vec<u64>>,
     is_parting: bool,
-    heard: BTreeMap<Process, u64>,
+    heard: BTreeMap<ModelProcess, u64>,
     /// The homes by which others have sent all.
-    has_sent: BTreeMap<Process, u64>,
-    gone: BTreeSet<Process>,
+    has_sent: BTreeMap<ModelProcess, u64>,
+    gone: BTreeSet<ModelProcess>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct State {
     rows: Rows,
-    fenced: BTreeSet<Process>,
-    nodes: BTreeMap<Process, Node>,
-    letters: BTreeMap<(Process, Process), VecDeque<Letter>>,
+    fenced: BTreeSet<ModelProcess>,
+    nodes: BTreeMap<ModelProcess, ModelNode>,
+    letters: BTreeMap<(ModelProcess, ModelProcess), VecDeque<ModelLetter>>,
     /// True where the memory of a slot went with a process.
     is_lost: [bool; SLOTS],
     /// The faults that may still happen, and the starts and departures.
@@ -76,11 +77,11 @@ struct Decisions {
     slots: Vec<usize>,
 }
 
-fn processes(rows: &Rows) -> impl Iterator<Item = Process> {
+fn processes(rows: &Rows) -> impl Iterator<Item = ModelProcess> {
     rows.iter().map(|(node, (incarnation, _))| (*node, *incarnation))
 }
 
-fn is_among(process: Process, rows: &Rows) -> bool {
+fn is_among(process: ModelProcess, rows: &Rows) -> bool {
     rows.get(&process.0).is_some_and(|(incarnation, _)| *incarnation == process.1)
 }
 
@@ -119,7 +120,7 @@ impl Decisions {
     }
 }
 
-impl Node {
+impl ModelNode {
     /// Returns a process that goes by rows and has nothing.
     fn of(rows: &Rows) -> Self {
         Self {
@@ -136,14 +137,14 @@ impl Node {
         }
     }
 
-    fn post(&self, own: Process, state: &mut State, letter: Letter) {
+    fn post(&self, own: ModelProcess, state: &mut State, letter: ModelLetter) {
         for to in processes(&self.rows).filter(|to| *to != own) {
             state.letters.entry((own, to)).or_default().push_back(letter);
         }
     }
 
     /// Goes by other rows, as `World::change_homes` does.
-    fn change_homes(&mut self, own: Process, rows: &Rows, decisions: &mut Decisions, state: &mut State) {
+    fn change_homes(&mut self, own: ModelProcess, rows: &Rows, decisions: &mut Decisions, state: &mut State) {
         let (before, homes) = (decisions.homes(&self.rows), decisions.homes(rows));
         let last = std::mem::replace(&mut self.rows, rows.clone());
         self.gone.retain(|process| is_among(*process, rows));
@@ -165,62 +166,62 @@ impl Node {
         }
         self.wait_for(sources, homes.name);
         self.is_parting = true;
-        self.post(own, state, Letter::Homes(homes.name));
+        self.post(own, state, ModelLetter::Homes(homes.name));
         let between: Vec<_> = state.letters.keys().copied().collect();
         for (from, to) in between {
-            // What waits for a process that is gone comes again; what such a one has said is not heard.
+            // Letters for a process that is gone come again; those of such a one are not heard.
             let (is_own, is_for) = (from == own && !is_among(to, rows), to == own && !is_among(from, rows));
             if !is_own && !is_for {
                 continue;
             }
             for letter in state.letters.remove(&(from, to)).unwrap_or_default() {
                 match letter {
-                    Letter::Card(slot) if is_own => self.send(own, slot, homes, state),
-                    Letter::Card(slot) => state.is_lost[slot] = true,
-                    Letter::Homes(_) | Letter::Sent(_) => {}
+                    ModelLetter::Card(slot) if is_own => self.send(own, slot, homes, state),
+                    ModelLetter::Card(slot) => state.is_lost[slot] = true,
+                    ModelLetter::Homes(_) | ModelLetter::Sent(_) => {}
                 }
             }
         }
     }
 
     /// Sends what lives in a slot to its home.
-    fn send(&mut self, own: Process, slot: usize, homes: Homes, state: &mut State) {
+    fn send(&mut self, own: ModelProcess, slot: usize, homes: Homes, state: &mut State) {
         let home = homes.of[slot];
         if home == own.0 {
             self.has[slot] = true;
         } else {
             let to = (home, self.rows[&home].0);
-            state.letters.entry((own, to)).or_default().push_back(Letter::Card(slot));
+            state.letters.entry((own, to)).or_default().push_back(ModelLetter::Card(slot));
         }
     }
 
-    fn wait_for(&mut self, sources: BTreeSet<Process>, name: u64) {
+    fn wait_for(&mut self, sources: BTreeSet<ModelProcess>, name: u64) {
         let sources = sources.into_iter().filter(|from| self.has_sent.get(from) != Some(&name));
         self.sources.extend(sources.map(|from| (from, vec![name])));
     }
 
-    fn do_all_agree(&self, own: Process, homes: Homes) -> bool {
-        let agrees = |other: Process| self.gone.contains(&other) || self.heard.get(&other) == Some(&homes.name);
+    fn do_all_agree(&self, own: ModelProcess, homes: Homes) -> bool {
+        let agrees = |other: ModelProcess| self.gone.contains(&other) || self.heard.get(&other) == Some(&homes.name);
         processes(&self.rows).filter(|other| *other != own).all(agrees)
     }
 
-    fn read(&mut self, own: Process, from: Process, letter: Letter, homes: Homes, state: &mut State) {
+    fn read(&mut self, own: ModelProcess, from: ModelProcess, letter: ModelLetter, homes: Homes, state: &mut State) {
         match letter {
-            Letter::Homes(name) => {
+            ModelLetter::Homes(name) => {
                 self.gone.remove(&from);
                 self.heard.insert(from, name);
             }
-            Letter::Sent(name) => {
+            ModelLetter::Sent(name) => {
                 self.gone.remove(&from);
                 self.has_sent.insert(from, name);
                 self.sources.retain(|source, names| *source != from || !names.contains(&name));
             }
-            Letter::Card(slot) => self.send(own, slot, homes, state),
+            ModelLetter::Card(slot) => self.send(own, slot, homes, state),
         }
     }
 
     /// Packs what has its home elsewhere.
-    fn pack(&mut self, own: Process, homes: Homes, state: &mut State) {
+    fn pack(&mut self, own: ModelProcess, homes: Homes, state: &mut State) {
         for slot in (0..SLOTS).filter(|slot| homes.of[*slot] != own.0) {
             self.acting[slot] = false;
             if std::mem::take(&mut self.has[slot]) {
@@ -228,7 +229,7 @@ impl Node {
             }
         }
         self.is_parting = false;
-        self.post(own, state, Letter::Sent(homes.name));
+        self.post(own, state, ModelLetter::Sent(homes.name));
     }
 }
 
@@ -236,9 +237,9 @@ impl State {
     fn new(decisions: &mut Decisions, faults: usize, changes: usize, silence_counts: bool) -> Self {
         let rows: Rows = [(1, (1, false)), (2, (1, false))].into();
         let homes = decisions.homes(&rows);
-        let node = |process: Process| {
+        let node = |process: ModelProcess| {
             let acting = homes.of.map(|node| node == process.0);
-            (process, Node { acting, has: acting, ..Node::of(&rows) })
+            (process, ModelNode { acting, has: acting, ..ModelNode::of(&rows) })
         };
         let nodes = processes(&rows).map(node).collect();
         let (fenced, letters, is_lost) = (BTreeSet::new(), BTreeMap::new(), [false; SLOTS]);
@@ -246,7 +247,7 @@ impl State {
     }
 
     /// Changes one node, which runs.
-    fn with(&self, own: Process, change: impl FnOnce(&mut Node, &mut Self)) -> Self {
+    fn with(&self, own: ModelProcess, change: impl FnOnce(&mut ModelNode, &mut Self)) -> Self {
         let mut state = self.clone();
         let mut node = state.nodes[&own].clone();
         change(&mut node, &mut state);
@@ -257,14 +258,14 @@ impl State {
 
     /// Has a process end, with what lives there. What it has said may still be read, what it was
     /// told is with those who have told it.
-    fn without(&self, own: Process) -> Self {
+    fn without(&self, own: ModelProcess) -> Self {
         let mut state = self.clone();
         let Some(node) = state.nodes.remove(&own) else { return state };
         (0..SLOTS).filter(|slot| node.has[*slot]).for_each(|slot| state.is_lost[slot] = true);
         let for_nobody: Vec<_> = state.letters.keys().copied().filter(|(from, _)| *from == own).collect();
         for between in for_nobody.into_iter().filter(|(_, to)| !state.nodes.contains_key(to)) {
             for letter in state.letters.remove(&between).unwrap_or_default() {
-                if let Letter::Card(slot) = letter {
+                if let ModelLetter::Card(slot) = letter {
                     state.is_lost[slot] = true;
                 }
             }
@@ -272,7 +273,7 @@ impl State {
         // What nobody is left to send again is lost, too.
         for ((from, to), letters) in &state.letters {
             for letter in letters.iter().filter(|_| !state.nodes.contains_key(from) && !state.nodes.contains_key(to)) {
-                if let Letter::Card(slot) = letter {
+                if let ModelLetter::Card(slot) = letter {
                     state.is_lost[*slot] = true;
                 }
             }
@@ -280,12 +281,12 @@ impl State {
         state
     }
 
-    fn is_silent(&self, process: Process) -> bool {
+    fn is_silent(&self, process: ModelProcess) -> bool {
         self.nodes.get(&process).is_none_or(|node| node.stands_still)
     }
 
     /// Returns what a running process may do next by itself.
-    fn own_steps(&self, own: Process, decisions: &mut Decisions, steps: &mut Vec<(String, Self)>) {
+    fn own_steps(&self, own: ModelProcess, decisions: &mut Decisions, steps: &mut Vec<(String, Self)>) {
         let node = &self.nodes[&own];
         if self.fenced.contains(&own) || !is_among(own, &self.rows) {
             // Its writes are refused, or it doesn't find its row.
@@ -309,14 +310,14 @@ impl State {
             steps.push((format!("{own:?} packs"), self.with(own, |node, state| node.pack(own, homes, state))));
         }
         if node.awaited.contains(&true) && node.sources.is_empty() {
-            let begin = |node: &mut Node, _: &mut Self| {
+            let begin = |node: &mut ModelNode, _: &mut Self| {
                 (0..SLOTS).for_each(|slot| node.acting[slot] |= std::mem::take(&mut node.awaited[slot]));
             };
             steps.push((format!("{own:?} begins"), self.with(own, begin)));
         }
         let others = processes(&node.rows).filter(|other| *other != own && !node.gone.contains(other));
         for other in others.filter(|other| self.is_silent(*other)) {
-            let note = |node: &mut Node, state: &mut Self| {
+            let note = |node: &mut ModelNode, state: &mut Self| {
                 node.gone.insert(other);
                 node.sources.retain(|source, _| *source != other || !state.silence_counts);
             };
@@ -335,7 +336,7 @@ impl State {
     /// themselves.
     fn events(&self, at_rest: bool, decisions: &mut Decisions, events: &mut Vec<(String, Self)>) {
         let faulty = |state: Self| Self { faults: self.faults - 1, ..state };
-        let stands = |own: Process, stands_still: bool| self.with(own, |node, _| node.stands_still = stands_still);
+        let stands = |own: ModelProcess, stands_still: bool| self.with(own, |node, _| node.stands_still = stands_still);
         for (&own, node) in &self.nodes {
             if node.stands_still {
                 events.push((format!("{own:?} goes on"), stands(own, false)));
@@ -375,13 +376,13 @@ impl State {
         let own = (at, last + 1);
         state.rows.insert(at, (own.1, false));
         let (rows, homes) = (state.rows.clone(), decisions.homes(&state.rows));
-        let others: BTreeSet<Process> = processes(&rows).filter(|other| *other != own).collect();
-        let gone: BTreeSet<Process> = others.iter().copied().filter(|other| state.is_silent(*other)).collect();
+        let others: BTreeSet<ModelProcess> = processes(&rows).filter(|other| *other != own).collect();
+        let gone: BTreeSet<ModelProcess> = others.iter().copied().filter(|other| state.is_silent(*other)).collect();
         let sources = others.into_iter().filter(|other| !state.silence_counts || !gone.contains(other)).collect();
         let awaited = homes.of.map(|node| node == at);
-        let mut node = Node { awaited, is_parting: true, gone, ..Node::of(&rows) };
+        let mut node = ModelNode { awaited, is_parting: true, gone, ..ModelNode::of(&rows) };
         node.wait_for(sources, homes.name);
-        node.post(own, &mut state, Letter::Homes(homes.name));
+        node.post(own, &mut state, ModelLetter::Homes(homes.name));
         state.nodes.insert(own, node);
         state
     }
@@ -389,13 +390,13 @@ impl State {
     /// Returns what is wrong.
     fn broken(&self) -> Option<String> {
         (0..SLOTS).find_map(|slot| {
-            let can_write = |(own, node): &(&Process, &Node)| node.acting[slot] && !self.fenced.contains(own);
+            let can_write = |(own, node): &(&ModelProcess, &ModelNode)| node.acting[slot] && !self.fenced.contains(own);
             let homes: Vec<_> = self.nodes.iter().filter(can_write).map(|(own, _)| *own).collect();
             if homes.len() > 1 {
                 return Some(format!("slot {slot} has two homes that can write: {homes:?}"));
             }
             let here = self.nodes.values().filter(|node| node.has[slot]).count();
-            let cards = self.letters.values().flatten().filter(|letter| **letter == Letter::Card(slot)).count();
+            let cards = self.letters.values().flatten().filter(|letter| **letter == ModelLetter::Card(slot)).count();
             match here + cards {
                 0 if !self.is_lost[slot] => Some(format!("slot {slot} is nowhere, and nobody has died with it")),
                 0 | 1 => None,

@@ -20,9 +20,9 @@
 //! * [`operate`]: what operators see and do; [`arrange`] and [`affiliates`]: the settings and
 //!   affiliations that they change; `work`: what a room does that is no stanza. `whole`: what must
 //!   hold of it. `bounds`: what rooms may hold. `unsaved`: rooms whose changes the store did not
-//!   take. `keep`, `kept`: what the store has; `continued`: what the next process gets; `said`: what
-//!   others know of messages when a node dies; `past`: the archive and the history; `logs`: files
-//!   for people.
+//!   take. `keep`, `kept`: what the store has; `continued`: what the next process gets; `said`:
+//!   what others know of messages when a node dies; `past`: the archive and the history; `logs`:
+//!   files for people.
 //!
 //! # Invariants
 //!

@@ -361,8 +361,8 @@ impl Book {
         }
     }
 
-    /// Returns whether a message may come once more under another id: what was under way when a node
-    /// died comes from its successor, too.
+    /// Returns whether a message may come once more under another id: what was under way when a
+    /// node died comes from its successor, too.
     pub fn may_have_other_ids(&self) -> bool {
         !IDS_SURVIVE_NODES && self.node_deaths > 0
     }

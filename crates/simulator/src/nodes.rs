@@ -406,8 +406,8 @@ impl Nodes {
             || self.inspect(World::is_moving).into_iter().any(|is_moving| is_moving)
     }
 
-    /// Returns a text that says how each node is: its state, the homes that it goes by, and which of
-    /// its shards move.
+    /// Returns a text that says how each node is: its state, the homes that it goes by, and which
+    /// of its shards move.
     pub fn describe(&mut self) -> String {
         let states: Vec<NodeState> = (0..self.count()).map(|node| self.state(node)).collect();
         let told = self.list.iter_mut().zip(states).map(|(node, state)| {

@@ -74,7 +74,7 @@ const fn bit(name: &[u8]) -> u64 {
 }
 
 const DECLARATION: &[u8] = b"xmlns";
-/// What finds it: to make it takes longer than to search a child.
+/// Finds it; to make that takes longer than to search a child.
 static DECLARATIONS: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(DECLARATION));
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ fn a_sender_adds_so_much_in_a_day() {
     assert!(is_archived(&mut scene));
 }
 
-/// What is decided at a reload holds from the next message on.
+/// A decision at a reload holds from the next message on.
 #[test]
 fn a_reload_changes_what_a_sender_may_add() {
     let options = |bytes| vec![("archive", "day_bytes", Value::Number(bytes))];

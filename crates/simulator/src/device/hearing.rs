@@ -251,7 +251,8 @@ impl Device {
                     // It may be for an earlier session of the same address.
                     // The one who was asked may answer and end before its acknowledgement is there.
                     let mut before = book.sessions.iter().filter(|session| session.device == self.index);
-                    // A session that moves goes on without what isn't stored in time, which comes twice.
+                    // A session that moves goes on without what isn't stored in time, which comes
+                    // twice.
                     if before.nth(1).is_some() || id.starts_with("ask") || book.node_deaths > 0 {
                         return;
                     }

@@ -1,5 +1,5 @@
-//! That which runs beside the shards of a process in a cluster: it carries letters, keeps the lease,
-//! looks at the rows of the database and at the leases of others.
+//! That which runs beside the shards of a process in a cluster: it carries letters, keeps the
+//! lease, looks at the rows of the database and at the leases of others.
 //!
 //! The decisions are those of the server: [`Courier`], [`NodeTable`], [`Deaths`] and [`members`].
 //! What is here is the loop around them, which in the server waits for sockets, and here is told to
@@ -18,7 +18,7 @@ use rookery_base::Awaited;
 use rookery_base::lock::lock;
 use rookery_cluster::Members;
 use rookery_cluster::courier::{Append, ArrivedPart, Courier, CourierLetter, Unposted};
-use rookery_cluster::death::{Deaths, Verdict};
+use rookery_cluster::death::{Deaths, LeaseVerdict};
 use rookery_cluster::members::{self, MemberRow, NotJoined};
 use rookery_cluster::service::fence_off;
 use rookery_cluster::table::{NodeTable, Update};
@@ -234,12 +234,12 @@ impl Agent {
         let (now, since) = (at(self.now_ms), at(self.reachable_since_ms));
         for verdict in self.deaths.look(&found, now, since, Duration::from_millis(LEASE_MS)) {
             match verdict {
-                Verdict::Lives(process) => self.courier.set_present(process, true, self.now_ms),
-                Verdict::Silent(process) => {
+                LeaseVerdict::Lives(process) => self.courier.set_present(process, true, self.now_ms),
+                LeaseVerdict::Silent(process) => {
                     self.courier.set_present(process, false, self.now_ms);
                     self.server.note_departed(process.node, process.incarnation);
                 }
-                Verdict::Dead(process) => {
+                LeaseVerdict::Dead(process) => {
                     let members = self.members.clone();
                     self.calls.push(Box::pin(async move {
                         let outcome = members::take_over(&*members.meta, &*members.fencing, process).await;
