@@ -14,8 +14,9 @@
 //! # Layout
 //!
 //! [`table`]: the operations, each with what it takes; [`describe`]: their description. [`field`],
-//! `given`: parameters. [`problem`]: errors (RFC 9457). `users`, `sessions`, `rooms`, `messages`,
-//! `domains`, `invitations`, `reports`, `server`, `profile`, `readings`, `top`: the operations.
+//! `given`: parameters; `call`: a request. [`problem`]: errors (RFC 9457). `users`, [`contacts`],
+//! `sessions`, `rooms`, `messages`, `domains`, `invitations`, `reports`, `server`, `events`,
+//! `profile`, `readings`, `top`, `slow`, `doctor`: the operations.
 
 mod call;
 pub mod contacts;
@@ -58,7 +59,7 @@ use call::{ApiCall, ApiCaller, ApiReply};
 pub(crate) use domains::shown;
 use field::{Values, read_body, read_query};
 use problem::Problem;
-use table::{ApiOperation, OPERATIONS};
+use table::{ApiOperation, operations};
 
 /// Answers a request for what is below [`PREFIX`]; `path` is what follows that.
 pub(crate) async fn answer(
@@ -159,7 +160,7 @@ enum FoundOperation {
 
 fn find(method: &Method, path: &str) -> Result<FoundOperation, Problem> {
     let matching: Vec<_> =
-        OPERATIONS.iter().filter_map(|operation| Some((operation, variables(operation.path, path)?))).collect();
+        operations().filter_map(|operation| Some((operation, variables(operation.path, path)?))).collect();
     let asked = if method == Method::HEAD { "GET" } else { method.as_str() };
     if let Some((operation, variables)) = matching.iter().find(|(operation, _)| operation.method == asked) {
         return Ok(FoundOperation::Operation(operation, variables.clone()));
