@@ -65,7 +65,7 @@ fn the_running_server_is_objects() {
     let rig = plain();
     let (_server, _) = rig.serve();
     assert_eq!(objects(&rig, &["s2s", "list"]), Vec::<Value>::new());
-    assert_eq!(objects(&rig, &["s2s", "close", "a.example"]), [json!({ "ended": 0 })]);
+    assert_eq!(objects(&rig, &["s2s", "close", "a.example"]), [json!({ "ended": 0, "partial": false })]);
     assert_eq!(objects(&rig, &["status"]).len(), 1);
     assert!(objects(&rig, &["log"]).iter().all(|line| line["message"].is_string()));
 }
