@@ -49,10 +49,11 @@ class Nodes:
             self.nodes = [Node(number + 1, url, self.redis, self.folder.name) for number in range(count)]
         else:
             self.nodes = [Plain(url, self.redis, self.folder.name)]
-        if not archive:
-            for node in self.nodes:
-                with (node.folder / "rookery.toml").open("a") as out:
-                    out.write("[modules.archive]\nenabled = false\n")
+        for node in self.nodes:
+            file = node.folder / "rookery.toml"
+            # PostgreSQL takes a hundred connections as it comes.
+            text = file.read_text().replace("[store]\n", "[store]\nconnections = 4\n")
+            file.write_text(text if archive else text + "[modules.archive]\nenabled = false\n")
         self.people = people
 
     def __enter__(self):
