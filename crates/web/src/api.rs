@@ -1,7 +1,7 @@
 //! The HTTP API, `/api/v1`: what operators do, for programs.
 //!
 //! [`table`] has all operations; requests are read and checked by it, and the description (OpenAPI
-//! 3.1, [`describe`]) is made of it. What an operation does is one of [`rookery_operations`], as
+//! 3.1, `describe`) is made of it. What an operation does is one of [`rookery_operations`], as
 //! for the admin page and the commands of XEP-0133.
 //!
 //! # Invariants
@@ -13,7 +13,7 @@
 //!
 //! # Layout
 //!
-//! [`table`]: the operations, each with what it takes; [`describe`]: their description. [`field`],
+//! [`table`]: the operations, each with what it takes; `describe`: their description. [`field`],
 //! `given`: parameters; `call`: a request. [`problem`]: errors (RFC 9457). `users`, [`contacts`],
 //! `sessions`, `rooms`, `messages`, `domains`, `invitations`, `reports`, `server`, `events`,
 //! `profile`, `readings`, `top`, `slow`, `doctor`: the operations.

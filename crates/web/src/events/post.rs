@@ -2,8 +2,8 @@
 //! order.
 //!
 //! Nothing waits for the other side. What has happened goes to the spool on the disk within
-//! [`GATHERING`], and from there to the address; a batch that isn't taken is posted again later,
-//! and more and more seldom.
+//! `GATHERING`, and from there to the address; a batch that isn't taken is posted again later, and
+//! more and more seldom.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
