@@ -147,8 +147,10 @@ def sessions(database, options):
         empty = memory()
         generators = []
         for at in range(count):
+            # The last ones come while the first are there; then the node is killed.
+            seconds = options.seconds + (count - 1 - at) * (options.each / options.arrivals + 5)
             words = [BINARY, "bench", "cluster", "--hosts", ",".join(hosts), "--users", options.each, "--first", at * options.each]
-            words += ["--arrival-rate", options.arrivals, "--rate", options.rate / count, "--seconds", options.seconds, "--patience", 60, "--settle", 60]
+            words += ["--arrival-rate", options.arrivals, "--rate", options.rate / count, "--seconds", int(seconds), "--patience", 60, "--settle", 60]
             words += ["--out", folder / f"{at}.json"]
             said = folder / f"generator-{at}"
             log = said.open("w")
