@@ -2,8 +2,7 @@
 //! lease, looks at the rows of the database and at the leases of others.
 //!
 //! The decisions are those of the server: [`Courier`], [`NodeTable`], [`Deaths`] and [`members`].
-//! What is here is the loop around them, which in the server waits for sockets, and here is told to
-//! go on.
+//! The loop around them waits for sockets in the server, and is told to go on here.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
