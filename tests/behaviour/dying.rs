@@ -46,6 +46,36 @@ fn kill(server: &Server) {
     server.bury(1);
 }
 
+/// Each letter for itself would cost more than what it says.
+#[test]
+fn what_follows_closely_leaves_together_and_clients_get_it_no_sooner_than_the_journal() {
+    let server = nodes();
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    befriend(&mut romeo, &mut juliet);
+    romeo.all();
+    juliet.enable();
+    server.gather(3);
+    server.advance(1_000);
+    let at_once = |from: &mut Client, to: &mut Client, text: &str| {
+        from.send(&say(to.full(), text));
+        to.bodies()
+    };
+    assert_eq!(at_once(&mut romeo, &mut juliet, "1"), ["1"], "after a pause nothing waits");
+    assert_eq!(at_once(&mut romeo, &mut juliet, "2"), [""; 0], "the letter waits");
+    assert_eq!(at_once(&mut romeo, &mut juliet, "3"), [""; 0]);
+    server.advance(3);
+    assert_eq!(juliet.bodies(), ["2", "3"]);
+    server.advance(1_000);
+    // On her own node nothing but the journal makes her wait.
+    let mut nurse = at(&server, "nurse", 2, 2, "kitchen");
+    server.advance(1_000);
+    assert_eq!(at_once(&mut nurse, &mut juliet, "4"), ["4"]);
+    assert_eq!(at_once(&mut nurse, &mut juliet, "5"), [""; 0], "the journal has to have it first");
+    server.advance(3);
+    assert_eq!(juliet.bodies(), ["5"]);
+}
+
 #[test]
 fn a_session_goes_on_with_what_its_client_had_not_acknowledged() {
     let server = nodes();

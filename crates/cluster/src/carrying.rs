@@ -28,10 +28,10 @@ use tracing::{error, info, warn};
 
 use crate::courier::{Append, AppendOutcome, ArrivedPart, Courier, CourierLetter, Unposted};
 use crate::death::Deaths;
-use crate::engine::{RedisConnection, RedisEngine, START, lease_prefix};
+use crate::engine::{AT_ONCE, RedisConnection, RedisEngine, START, lease_prefix};
 use crate::journal::{self, JournalState};
 use crate::members;
-use crate::service::{ClusterEnding, Members, PostedLetters, ServiceEnds, ServiceEvent};
+use crate::service::{ClusterEnding, GATHER, Members, PostedLetters, ServiceEnds, ServiceEvent};
 use crate::source::is_demoted;
 use crate::table::{NodeTable, Update};
 use crate::wire::NodeProcess;
@@ -491,7 +491,10 @@ impl CarryingLoop {
                 let mut connection = engine.connect().await?;
                 let (mut position, mut trimmed) = (START.to_owned(), Instant::now());
                 loop {
+                    let asked = Instant::now();
                     let entries = connection.read(me, &position).await?;
+                    // Where entries follow each other closely, the next ones come together.
+                    let gathers = asked.elapsed() < GATHER && (1..AT_ONCE).contains(&entries.len());
                     if let Some((last, _)) = entries.last() {
                         position.clone_from(last);
                         let entries = entries.into_iter().map(|(_, entry)| entry).collect();
@@ -502,6 +505,9 @@ impl CarryingLoop {
                     if trimmed.elapsed() >= SECOND {
                         trimmed = Instant::now();
                         connection.trim(me, &position).await?;
+                    }
+                    if gathers {
+                        tokio::time::sleep(GATHER).await;
                     }
                 }
             };

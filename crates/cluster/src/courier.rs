@@ -484,7 +484,7 @@ impl<S> CourierPeer<S> {
                 sent.letters.iter().for_each(|letter| wire::push(&letter.carried(), &mut entry));
                 Appending::Letters(sent.seq, sent.letters.len(), entry.len())
             }
-            None if self.is_urgent || self.told != (read, received) && now_ms >= self.told_at + TELL_MS => {
+            None if self.tells_at((read, received)).is_some_and(|at| now_ms >= at) => {
                 wire::begin(&header(0, false), &mut entry);
                 self.note(&mut entry);
                 Appending::Header
@@ -506,8 +506,17 @@ impl<S> CourierPeer<S> {
         self.unread.push_back(CourierSent { seq: self.last_seq, letters, at_ms });
     }
 
+    /// Returns when the other side is told, without a letter, up to where its entries were handled
+    /// and read.
+    fn tells_at(&self, now: (u64, u64)) -> Option<u64> {
+        match self.is_urgent {
+            true => Some(self.told_at + HURRY_MS),
+            false => (self.told != now).then_some(self.told_at + TELL_MS),
+        }
+    }
+
     fn due(&self) -> Option<u64> {
-        let tell = (self.told != (self.confirmed(), self.read)).then_some(self.told_at + TELL_MS);
+        let tell = self.tells_at((self.confirmed(), self.read));
         let again = self.unread.front().map(|sent| sent.at_ms + AGAIN_MS);
         let over = self.away_since.filter(|_| self.bytes > 0).map(|since| since + PATIENCE_MS);
         if self.away_since.is_some() { over } else { tell.into_iter().chain(again).min() }
@@ -557,6 +566,9 @@ pub const PATIENCE_MS: u64 = 30_000;
 const AGAIN_MS: u64 = 5_000;
 /// The time within which a writer hears that it was handled, in milliseconds, if there is no hurry.
 const TELL_MS: u64 = 200;
+/// The time between two entries without letters to a node, in milliseconds: who waits for what they
+/// say hears of several things at once.
+const HURRY_MS: u64 = 3;
 /// Bytes that a letter takes besides what it says.
 const OVERHEAD: usize = 64;
 

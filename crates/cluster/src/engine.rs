@@ -361,6 +361,6 @@ const CLOSE_JOURNAL: &str = "\
 /// The time for which an empty inbox is waited for at once, in milliseconds.
 const BLOCK_MS: u64 = 1_000;
 /// Entries that are read at once, of at most [`crate::courier`]'s size each.
-const AT_ONCE: usize = 64;
+pub(crate) const AT_ONCE: usize = 64;
 /// The position before all entries.
 pub const START: &str = "0";

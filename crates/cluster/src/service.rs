@@ -167,6 +167,10 @@ impl Outlet for PostedLetters {
     fn look_up(&self, shard: usize, lookup: JournalLookup) {
         _ = self.events.send(ServiceEvent::LookUp(shard, lookup));
     }
+
+    fn gather_ms(&self) -> u64 {
+        GATHER.as_millis() as u64
+    }
 }
 
 /// The running thread.
@@ -532,6 +536,9 @@ pub(crate) enum ServiceEvent {
     Stop,
 }
 
+/// The time for which letters wait for others that could go with them, at each end of their way: a
+/// message passes three nodes at most, and is to be there within 20 ms.
+pub(crate) const GATHER: Duration = Duration::from_millis(3);
 /// The time beyond a lease for which a process waits for others.
 const GRACE: Duration = Duration::from_secs(2);
 /// The time in which it is known whether other nodes are up.

@@ -131,15 +131,23 @@ impl World {
         self.people.journal.iter_mut().for_each(|journal| journal.shares.extend(custody.clone()));
     }
 
+    /// Returns whether there is something to be written, and not too much under way.
+    pub fn has_to_journal(&self) -> bool {
+        self.people.journal.as_ref().is_some_and(|journal| {
+            let has_homes = journal.owes || journal.homes.may_write;
+            let has_notes = !journal.shares.is_empty() || !journal.notes.is_empty();
+            let has_news = self.outboxes.has_changed() || has_homes || has_notes;
+            has_news && journal.batches.under_way.len() < MOST_UNDER_WAY
+        })
+    }
+
     /// Returns what is to be written now; `None` if there is nothing, or if too much is under way.
     pub fn journal(&mut self, peer_of: impl Fn(Link) -> Option<SocketAddr>) -> Option<JournalBatch> {
-        let journal = self.people.journal.as_mut()?;
-        let mut with_homes = journal.owes || journal.homes.may_write;
-        let has_news =
-            self.outboxes.has_changed() || with_homes || !journal.shares.is_empty() || !journal.notes.is_empty();
-        if journal.batches.under_way.len() >= MOST_UNDER_WAY || !has_news {
+        if !self.has_to_journal() {
             return None;
         }
+        let journal = self.people.journal.as_mut()?;
+        let mut with_homes = journal.owes || journal.homes.may_write;
         let (mut writes, mut bytes) = (std::mem::take(&mut journal.notes), 0);
         while bytes < AT_ONCE_BYTES
             && let Some(link) = self.outboxes.take_changed()

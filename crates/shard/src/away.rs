@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 use crate::connection::{AwayState, CarriedInput, ConnectionStage, ConnectionWire, Negotiation, ShardConnection};
 use crate::driver::Driver;
 use crate::lines::{Attach, LineFrame, MOST, SHARE, WINDOW};
-use crate::mailboxes::{MailboxKind, NodeLetter};
+use crate::mailboxes::MailboxKind;
 use crate::shard::Shard;
 use crate::steering::can_follow;
 
@@ -171,8 +171,7 @@ impl<D: Driver> Shard<D> {
             return self.driver.frames.push((front, LineFrame::Close(key)));
         };
         let Some(socket) = self.driver.open(front, key) else { return };
-        // Its node has let it in.
-        self.common.gate.enter(peer.ip(), 0);
+        // It counts where its connection is.
         let negotiation = Negotiation { machine, ..self.negotiation(self.facts_without_tls(peer, false)) };
         let mut connection = ShardConnection::new(Some(socket), peer, 0, negotiation);
         if is_websocket {
@@ -206,36 +205,6 @@ impl<D: Driver> Shard<D> {
         let found = self.connections.iter().filter(|(_, connection)| is_of(&connection.stage));
         let links: Vec<Link> = found.map(|(link, _)| link).collect();
         links.into_iter().for_each(|link| self.lost(link));
-    }
-
-    /// Hands over what is for other nodes to the thread that carries it there.
-    pub(crate) fn post_afar(&mut self) {
-        self.driver.sweep();
-        let own = self.world.own_shards();
-        if self.world.shards() == own && self.driver.frames.is_empty() {
-            return;
-        }
-        let mut letters = Vec::new();
-        for hop in own..self.world.shards() {
-            for mut parcel in self.world.take_mail(hop) {
-                let Some(to) = self.world.station_of(hop) else { continue };
-                match parcel.encode() {
-                    Ok(bytes) => {
-                        letters.push(NodeLetter { to, kind: MailboxKind::Mail, bytes, custody: parcel.take_custody() })
-                    }
-                    Err(error) => warn!(%to, %error, "mail can't go to another node and is dropped"),
-                }
-            }
-        }
-        for (to, frame) in std::mem::take(&mut self.driver.frames) {
-            match postcard::to_allocvec(&frame) {
-                Ok(bytes) => letters.push(NodeLetter { to, kind: MailboxKind::Line, bytes, custody: None }),
-                Err(error) => warn!(%to, %error, "a frame can't go to another node and is dropped"),
-            }
-        }
-        if !letters.is_empty() {
-            self.common.post.post_afar(self.index(), letters);
-        }
     }
 }
 

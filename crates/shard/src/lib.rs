@@ -24,7 +24,7 @@
 //! * [`wires`]: connections with other servers; `federating`: what goes over them.
 //! * [`elsewhere`]: what an operator asks of other nodes.
 //! * `away`: clients whose sessions are on another node; `lines`: sessions whose clients are.
-//!   [`steering`]: clients that are told where their home is.
+//!   [`steering`]: clients that are told where their home is. `outgoing`: what is for other nodes.
 //! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket;
 //!   `sids`: where its sessions are; `bosh_afar`: those whose requests come in on other nodes,
 //!   [`relays`]: what is on its way there.
@@ -54,6 +54,7 @@ pub mod mailboxes;
 mod measuring;
 mod moving;
 pub mod negotiation;
+mod outgoing;
 mod proofs;
 pub mod reading;
 pub mod relays;

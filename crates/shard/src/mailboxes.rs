@@ -266,6 +266,12 @@ pub trait Outlet: Send + Sync {
     /// Looks into the journal of a process that has died, for one of this process's shards, which
     /// gets an answer in any case ([`Envelope::Recovered`]).
     fn look_up(&self, shard: usize, lookup: JournalLookup);
+
+    /// Returns the time for which letters and writes wait for others that could go with them, in
+    /// milliseconds; 0 if they leave at the end of each tick.
+    fn gather_ms(&self) -> u64 {
+        0
+    }
 }
 
 /// The mailboxes of all shards. Letters from one writer to one shard arrive in order.
@@ -329,11 +335,23 @@ impl<S> Post<S> {
         }
     }
 
-    /// Gives writes of a shard, and questions, to the thread that keeps the journal.
-    pub(crate) fn journal(&self, from: usize, batch: Option<JournalBatch>, lookups: Vec<JournalLookup>) {
-        let Some(outlet) = self.outlet.get() else { return };
-        batch.into_iter().for_each(|batch| outlet.journal(from, batch));
-        lookups.into_iter().for_each(|lookup| outlet.look_up(from, lookup));
+    /// Gives writes of a shard to the thread that keeps the journal.
+    pub(crate) fn journal(&self, from: usize, batch: JournalBatch) {
+        if let Some(outlet) = self.outlet.get() {
+            outlet.journal(from, batch);
+        }
+    }
+
+    /// Gives a question of a shard to the thread that keeps the journal.
+    pub(crate) fn look_up(&self, from: usize, lookup: JournalLookup) {
+        if let Some(outlet) = self.outlet.get() {
+            outlet.look_up(from, lookup);
+        }
+    }
+
+    /// Returns the time for which what is for other nodes waits for more, in milliseconds.
+    pub(crate) fn gather_ms(&self) -> u64 {
+        self.outlet.get().map_or(0, |outlet| outlet.gather_ms())
     }
 
     /// Returns who carries letters to other nodes.

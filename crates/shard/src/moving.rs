@@ -83,13 +83,21 @@ impl<D: Driver> Shard<D> {
         any
     }
 
-    /// Writes down what others need when this process dies.
+    /// Writes down what others need when this process dies. Returns whether there was anything.
     #[cold]
-    pub(crate) fn journal(&mut self) {
+    pub(crate) fn journal(&mut self) -> bool {
         let connections = &self.connections;
         let batch = self.world.journal(|link| connections.get(link).map(|connection| connection.peer));
-        let lookups = self.world.take_lookups();
-        self.common.post.journal(self.index(), batch, lookups);
+        let Some(batch) = batch else { return false };
+        self.common.post.journal(self.index(), batch);
+        true
+    }
+
+    /// Asks for what processes that have died had written down.
+    pub(crate) fn look_up(&mut self) {
+        for lookup in self.world.take_lookups() {
+            self.common.post.look_up(self.index(), lookup);
+        }
     }
 
     /// Lets sessions come to rest that leave for another node. Logins to their accounts end: their

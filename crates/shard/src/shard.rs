@@ -31,8 +31,9 @@ use crate::connection::{ConnectionStage, ConnectionWire, LoginQuestion, Resumpti
 use crate::connections::ShardConnections;
 use crate::driver::{Driver, ReadySocket};
 use crate::gate::Gate;
-use crate::lines::LineNetwork;
+use crate::lines::{ClientSocket, LineNetwork};
 use crate::mailboxes::{Envelope, Generation, Post, Posted};
+use crate::outgoing::OutgoingLetters;
 use crate::relays::RelayedRequests;
 use crate::steering::SteeredAccounts;
 use crate::wires::{Federating, SERVERS};
@@ -51,6 +52,7 @@ pub struct Shard<D: Driver> {
     /// Connections that are to resume a session.
     pub(crate) resumptions: Vec<Resumption>,
     pub(crate) moves: ShardMoves,
+    pub(crate) outgoing: OutgoingLetters,
     pub(crate) bosh: ShardRequests,
     /// Other servers, if there are any.
     pub(crate) federating: Option<Box<Federating<D::Socket>>>,
@@ -191,6 +193,7 @@ impl<D: Driver> Shard<D> {
             index: setup.index,
             resumptions: Vec::new(),
             moves: ShardMoves::default(),
+            outgoing: OutgoingLetters::default(),
             bosh: ShardRequests::default(),
             federating: None,
         };
@@ -245,11 +248,7 @@ impl<D: Driver> Shard<D> {
             self.settle();
         }
         self.post_mail(work.since);
-        if self.world.has_journal() {
-            self.journal();
-        }
-        self.flush();
-        self.post_afar();
+        self.let_out();
         self.measure(&work);
     }
 
@@ -263,6 +262,7 @@ impl<D: Driver> Shard<D> {
             .chain(self.world.next_timer())
             .chain(federating)
             .chain(relayed)
+            .chain(self.outgoing.next_timer())
             .min()
     }
 
@@ -417,8 +417,11 @@ impl<D: Driver> Shard<D> {
             && let Err(error) = self.driver.add(socket, link.0)
         {
             info!(%peer, %error, "a connection can't be watched and is closed");
+            let is_here = matches!(socket, ClientSocket::Here(_));
             self.connections.remove(link);
-            self.common.gate.leave(peer.ip());
+            if is_here {
+                self.common.gate.leave(peer.ip());
+            }
             return None;
         }
         if let Some(deadline) = deadline {
@@ -472,7 +475,9 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(link) else { return };
         if let Some(socket) = connection.socket.take() {
             self.driver.remove(&socket);
-            self.common.gate.leave(connection.peer.ip());
+            if matches!(socket, ClientSocket::Here(_)) {
+                self.common.gate.leave(connection.peer.ip());
+            }
         }
         connection.carry = None;
         connection.unsent = None;

@@ -31,6 +31,8 @@ struct NodeCarrier {
     journals: BTreeMap<(usize, u16, Vec<u8>), Vec<u8>>,
     /// Batches that a slow store of journals has not taken yet, if it is slow.
     slow: Option<Vec<(usize, JournalBatch)>>,
+    /// Milliseconds for which shards gather what is for others.
+    gather_ms: u64,
 }
 
 impl TestkitNodes {
@@ -71,6 +73,11 @@ impl TestkitNodes {
         for (node, batch) in waiting.into_iter().flatten() {
             carrier.write(node, batch);
         }
+    }
+
+    /// Lets shards gather what is for others for so many milliseconds.
+    pub(crate) fn gather(&self, gather_ms: u64) {
+        self.carrier.lock().expect("no test panics here").gather_ms = gather_ms;
     }
 
     /// Sends an envelope to a shard, by its number among those of all nodes.
@@ -179,6 +186,10 @@ impl Outlet for Loopback {
             Some(waiting) => waiting.push((self.node, batch)),
             None => carrier.write(self.node, batch),
         }
+    }
+
+    fn gather_ms(&self) -> u64 {
+        self.carrier.lock().expect("no test panics here").gather_ms
     }
 
     fn look_up(&self, shard: usize, JournalLookup { process, slots }: JournalLookup) {

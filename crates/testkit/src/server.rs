@@ -389,6 +389,11 @@ impl Server {
         self.settle();
     }
 
+    /// Lets shards gather what is for other nodes and for journals for so many milliseconds.
+    pub fn gather(&self, gather_ms: u64) {
+        self.0.borrow().nodes.gather(gather_ms);
+    }
+
     /// Hands what has waited for a silent node back: it can't be brought there.
     pub fn refuse_what_waits(&self) {
         self.0.borrow().nodes.hand_back(true);

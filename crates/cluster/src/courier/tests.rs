@@ -75,13 +75,15 @@ fn shares_are_kept_until_the_other_side_has_handled_all() {
     there.handled(NodeProcess { incarnation: 3, ..HERE }, waits[0]);
     assert_eq!(there.appends(2_000, 2_000), [], "that was another process");
     there.handled(HERE, waits[1]);
-    let told = there.appends(1_000, 1_000).remove(0);
+    let told = there.appends(1_010, 1_010).remove(0);
     here.arrived(&told.entry).unwrap();
-    there.appended(HERE, AppendOutcome::Taken, 1_000);
+    there.appended(HERE, AppendOutcome::Taken, 1_010);
     assert_eq!(Rc::strong_count(&share), 2, "the first is still at work");
     there.handled(HERE, waits[0]);
-    let told = there.appends(1_000, 1_000).remove(0);
-    assert_eq!(told.to, HERE, "somebody waits for that: it is told at once");
+    assert_eq!(there.appends(1_010 + HURRY_MS - 1, 1_010), [], "it may be that more is handled");
+    assert_eq!(there.next_ms(), Some(1_010 + HURRY_MS));
+    let told = there.appends(1_010 + HURRY_MS, 1_010).remove(0);
+    assert_eq!(told.to, HERE, "somebody waits for that");
     assert!(here.arrived(&told.entry).unwrap().is_none());
     assert_eq!(Rc::strong_count(&share), 1);
     assert!(here.is_idle());
@@ -116,7 +118,7 @@ fn who_takes_long_to_handle_much_holds_up_nothing() {
     let seqs: Vec<u64> = appends.iter().map(|append| wire::read(&append.entry).unwrap().0.seq).collect();
     assert_eq!(seqs, [0], "all of it was read, and isn't sent again");
     waits.into_iter().for_each(|seq| there.handled(HERE, seq));
-    here.arrived(&there.appends(60_000, 60_000).remove(0).entry).unwrap();
+    here.arrived(&there.appends(60_010, 60_010).remove(0).entry).unwrap();
     assert!(here.is_idle());
 }
 
@@ -338,10 +340,10 @@ fn one_letter_that_takes_long_keeps_no_other_waiting() {
     }
     assert_eq!(Rc::strong_count(&share), 1 + slow.len(), "the rest was handled, and that is known at once");
     assert_eq!(here.waiting_bytes(), "7".len() + "500".len() + 2 * OVERHEAD);
-    for seq in slow.into_iter().rev() {
+    for (seq, now_ms) in slow.into_iter().rev().zip((1_010..).step_by(HURRY_MS as usize)) {
         there.handled(HERE, seq);
-        here.arrived(&there.appends(1_000, 0).remove(0).entry).unwrap();
-        there.appended(HERE, AppendOutcome::Taken, 1_000);
+        here.arrived(&there.appends(now_ms, 0).remove(0).entry).unwrap();
+        there.appended(HERE, AppendOutcome::Taken, now_ms);
     }
     assert!(here.is_idle());
 }
