@@ -22,6 +22,7 @@ use rookery_fanout::Station;
 use rookery_hub::Custody;
 use rookery_observe::cluster::{self, ClusterSeen, NodeSeen};
 use rookery_shard::{Door, MailboxKind};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
@@ -59,6 +60,8 @@ pub(crate) struct CarryingLoop {
     tasks: Vec<JoinHandle<()>>,
     /// Since when Redis can be asked.
     pub(crate) reachable_since: Instant,
+    /// Told when something leaves for Redis.
+    leaving: Arc<Notify>,
     /// The leases to be kept and looked at.
     leases: Arc<Mutex<Leases>>,
     /// That which is known of processes without a lease.
@@ -110,6 +113,7 @@ impl CarryingLoop {
             connection: None,
             turn: 0,
             tasks: Vec::new(),
+            leaving: Arc::default(),
             reachable_since: Instant::now(),
             deaths: Deaths::default(),
             journal: JournalState::new(),
@@ -240,7 +244,8 @@ impl CarryingLoop {
             NodeSeen { name, is_up, slots: slots(process.node), traffic }
         });
         let nodes = std::iter::once(own).chain(others).collect();
-        cluster::set_seen(ClusterSeen { has_redis: self.connection.is_some(), gone: self.gone, nodes });
+        let journal = self.journal.seen();
+        cluster::set_seen(ClusterSeen { has_redis: self.connection.is_some(), gone: self.gone, journal, nodes });
     }
 
     fn take_posted(&mut self) {
@@ -290,6 +295,7 @@ impl CarryingLoop {
                 let outcome = connection.append(to, &entry).await;
                 _ = events.send(ServiceEvent::Appended(turn, to, outcome));
             });
+            self.leaving.notify_one();
         }
     }
 
@@ -462,7 +468,7 @@ impl CarryingLoop {
         }
         self.reachable_since = Instant::now();
         self.courier.reconnected();
-        self.tasks.push(self.read_inbox());
+        self.tasks.push(self.read_inbox(connection.clone()));
         self.tasks.push(self.keep_lease(connection));
         if let Some(joining) = self.joining.take() {
             joining.abort();
@@ -483,18 +489,26 @@ impl CarryingLoop {
         }
     }
 
-    fn read_inbox(&self) -> JoinHandle<()> {
+    /// Reads the inbox: what comes after a pause at once. Where entries follow each other closely,
+    /// the next ones are read together, and asked for when something leaves for Redis in any case:
+    /// it is woken once for both.
+    fn read_inbox(&self, mut shared: RedisConnection) -> JoinHandle<()> {
         let (engine, events, turn, me) =
             (self.outer.engine.clone(), self.posted.events.clone(), self.turn, self.table.me());
+        let leaving = self.leaving.clone();
         tokio::spawn(async move {
             let read = async {
                 let mut connection = engine.connect().await?;
                 let (mut position, mut trimmed) = (START.to_owned(), Instant::now());
+                let mut is_busy = false;
                 loop {
                     let asked = Instant::now();
-                    let entries = connection.read(me, &position).await?;
-                    // Where entries follow each other closely, the next ones come together.
-                    let gathers = asked.elapsed() < GATHER && (1..AT_ONCE).contains(&entries.len());
+                    let entries = match is_busy {
+                        true => shared.read_now(me, &position).await?,
+                        false => connection.read(me, &position).await?,
+                    };
+                    is_busy = !entries.is_empty() && (is_busy || asked.elapsed() < GATHER);
+                    let is_all = entries.len() < AT_ONCE;
                     if let Some((last, _)) = entries.last() {
                         position.clone_from(last);
                         let entries = entries.into_iter().map(|(_, entry)| entry).collect();
@@ -506,8 +520,8 @@ impl CarryingLoop {
                         trimmed = Instant::now();
                         connection.trim(me, &position).await?;
                     }
-                    if gathers {
-                        tokio::time::sleep(GATHER).await;
+                    if is_busy && is_all {
+                        _ = tokio::time::timeout(GATHER, leaving.notified()).await;
                     }
                 }
             };

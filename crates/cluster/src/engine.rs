@@ -126,6 +126,17 @@ impl RedisConnection {
         Ok(entries(answer).unwrap_or_default())
     }
 
+    /// Returns the entries behind a position that are there.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis.
+    pub async fn read_now(&mut self, own: NodeProcess, after: &str) -> Result<InboxEntries, RedisError> {
+        let mut read = cmd("XREAD");
+        read.arg("COUNT").arg(AT_ONCE).arg("STREAMS").arg(self.inbox(own)).arg(after);
+        let answer: Value = read.query_async(&mut self.connection).await?;
+        Ok(entries(answer).unwrap_or_default())
+    }
+
     /// Removes the entries up to a position.
     ///
     /// # Errors

@@ -18,7 +18,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use redis::RedisError;
-use rookery_hub::{Custody, JournalBatch, JournalFields, JournalLookup};
+use rookery_hub::{Custody, JournalBatch, JournalFields, JournalLookup, JournalWrite};
+use rookery_observe::cluster::JournalSeen;
 use rookery_store::meta::Meta;
 use tracing::{info, warn};
 
@@ -42,6 +43,8 @@ pub(crate) struct JournalState {
     held: Vec<(usize, Vec<Custody>)>,
     /// The slots that the era has.
     slots: BTreeSet<u16>,
+    /// That which was given to Redis.
+    given: JournalSeen,
 }
 
 impl JournalState {
@@ -53,6 +56,11 @@ impl JournalState {
     /// Takes note that nothing can be written.
     pub(crate) fn lost(&mut self) {
         self.broken_since.get_or_insert_with(Instant::now);
+    }
+
+    /// Returns the counts of what was written, and whether anything is taken.
+    pub(crate) fn seen(&self) -> JournalSeen {
+        JournalSeen { is_kept: self.broken_since.is_none(), ..self.given }
     }
 
     fn hold(&mut self, shard: usize, shares: Vec<Custody>) {
@@ -90,6 +98,10 @@ impl CarryingLoop {
                 continue;
             };
             self.journal.slots.extend(writes.iter().map(|write| write.slot));
+            let given = &mut self.journal.given;
+            given.batches += 1;
+            given.writes += writes.len() as u64;
+            given.bytes += writes.iter().map(JournalWrite::bytes).sum::<usize>() as u64;
             let (me, events) = (self.table.me(), self.posted.events.clone());
             tokio::spawn(async move {
                 let outcome = connection.journal(me, era, writes).await;

@@ -333,8 +333,13 @@ impl World {
 }
 
 impl JournalWrite {
+    /// Returns the bytes of its field and its value.
+    pub fn bytes(&self) -> usize {
+        self.field.len() + self.value.as_ref().map_or(0, Vec::len)
+    }
+
     fn size(&self) -> usize {
-        self.field.len() + self.value.as_ref().map_or(0, Vec::len) + WRITE_BYTES
+        self.bytes() + WRITE_BYTES
     }
 }
 

@@ -13,8 +13,23 @@ pub struct ClusterSeen {
     /// The processes that this one has found gone since its start, of whose nodes others have the
     /// homes or a new process has.
     pub gone: u64,
+    /// The journal of this process.
+    pub journal: JournalSeen,
     /// All nodes, this one first.
     pub nodes: Vec<NodeSeen>,
+}
+
+/// A process's journal, of which others make its sessions and rooms again if it dies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct JournalSeen {
+    /// True while Redis takes it.
+    pub is_kept: bool,
+    /// The batches that were given to Redis since the start.
+    pub batches: u64,
+    /// The writes in these.
+    pub writes: u64,
+    /// The bytes of these writes.
+    pub bytes: u64,
 }
 
 /// A node as another one sees it, or as it sees itself.

@@ -2,7 +2,7 @@
 
 #[cfg(test)]
 use rookery_observe::cluster::NodeTraffic;
-use rookery_observe::cluster::{ClusterSeen, NodeCount, NodeSeen};
+use rookery_observe::cluster::{ClusterSeen, JournalSeen, NodeCount, NodeSeen};
 
 use super::{COUNTER, GAUGE, MetricPage, label};
 
@@ -12,6 +12,7 @@ pub(super) fn write(page: &mut MetricPage, seen: &ClusterSeen) {
     page.one("rookery_cluster_redis_up", GAUGE, help, "", u8::from(seen.has_redis));
     let help = "Processes of other nodes that were found gone since the start.";
     page.one("rookery_cluster_departures_total", COUNTER, help, "", seen.gone);
+    journal(page, &seen.journal);
     let mut of_each = |name, kind, help, value: fn(&NodeSeen) -> u64, skip| {
         page.head(name, kind, help);
         for node in seen.nodes.iter().skip(skip) {
@@ -27,6 +28,18 @@ pub(super) fn write(page: &mut MetricPage, seen: &ClusterSeen) {
     let help = "Letters for a node that were refused since it was away or too many waited.";
     of_each("rookery_cluster_refused_total", COUNTER, help, |node| node.traffic.refused, OTHERS);
     counts(page, seen);
+}
+
+/// Writes how it is with the journal of this process.
+fn journal(page: &mut MetricPage, seen: &JournalSeen) {
+    let help = "1 while Redis takes what other nodes need to go on with the sessions and rooms of this one if it dies.";
+    page.one("rookery_cluster_journal_kept", GAUGE, help, "", u8::from(seen.is_kept));
+    let help = "Batches of the journal that were given to Redis.";
+    page.one("rookery_cluster_journal_batches_total", COUNTER, help, "", seen.batches);
+    let help = "Writes in these batches: states, counts and stanzas of sessions, and rooms.";
+    page.one("rookery_cluster_journal_writes_total", COUNTER, help, "", seen.writes);
+    let help = "Bytes of these writes.";
+    page.one("rookery_cluster_journal_bytes_total", COUNTER, help, "", seen.bytes);
 }
 
 /// Writes the traffic with other nodes, by direction.
@@ -66,7 +79,8 @@ pub(super) fn of_two_nodes() -> ClusterSeen {
         NodeSeen { name: "n1".into(), is_up: true, slots: 8000, traffic: NodeTraffic::default() },
         NodeSeen { name: "n2".into(), is_up: false, slots: 8384, traffic },
     ];
-    ClusterSeen { has_redis: true, gone: 3, nodes }
+    let journal = JournalSeen { is_kept: true, batches: 4, writes: 9, bytes: 900 };
+    ClusterSeen { has_redis: true, gone: 3, journal, nodes }
 }
 
 #[cfg(test)]
@@ -81,6 +95,10 @@ mod tests {
         for line in [
             "rookery_cluster_redis_up 1",
             "rookery_cluster_departures_total 3",
+            "rookery_cluster_journal_kept 1",
+            "rookery_cluster_journal_batches_total 4",
+            "rookery_cluster_journal_writes_total 9",
+            "rookery_cluster_journal_bytes_total 900",
             "rookery_cluster_node_up{node=\"n1\"} 1",
             "rookery_cluster_node_up{node=\"n2\"} 0",
             "rookery_cluster_slots{node=\"n1\"} 8000",
@@ -92,6 +110,6 @@ mod tests {
         ] {
             assert!(lines.contains(&line), "{line} is not in {lines:#?}");
         }
-        assert_eq!(lines.len(), 2 + 2 + 2 + 1 + 1 + 6);
+        assert_eq!(lines.len(), 2 + 4 + 2 + 2 + 1 + 1 + 6);
     }
 }
