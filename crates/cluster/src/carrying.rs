@@ -500,14 +500,19 @@ impl CarryingLoop {
             let read = async {
                 let mut connection = engine.connect().await?;
                 let (mut position, mut trimmed) = (START.to_owned(), Instant::now());
-                let mut is_busy = false;
+                // The reads in a row that have brought nothing; `None` where nothing follows closely.
+                let mut in_vain = None;
                 loop {
                     let asked = Instant::now();
-                    let entries = match is_busy {
-                        true => shared.read_now(me, &position).await?,
-                        false => connection.read(me, &position).await?,
+                    let entries = match in_vain {
+                        Some(_) => shared.read_now(me, &position).await?,
+                        None => connection.read(me, &position).await?,
                     };
-                    is_busy = !entries.is_empty() && (is_busy || asked.elapsed() < GATHER);
+                    in_vain = match in_vain {
+                        Some(reads) if entries.is_empty() => Some(reads + 1).filter(|reads| *reads < IN_VAIN),
+                        None if asked.elapsed() >= GATHER => None,
+                        _ => Some(0),
+                    };
                     let is_all = entries.len() < AT_ONCE;
                     if let Some((last, _)) = entries.last() {
                         position.clone_from(last);
@@ -520,8 +525,8 @@ impl CarryingLoop {
                         trimmed = Instant::now();
                         connection.trim(me, &position).await?;
                     }
-                    if is_busy && is_all {
-                        _ = tokio::time::timeout(GATHER, leaving.notified()).await;
+                    if in_vain.is_some() && is_all {
+                        _ = tokio::time::timeout(LONGEST_GATHER, leaving.notified()).await;
                     }
                 }
             };
@@ -635,6 +640,10 @@ const NEWS: u8 = 3;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
+/// The longest time that a busy inbox waits for something to leave with which it could be read.
+const LONGEST_GATHER: Duration = Duration::from_millis(5);
+/// Reads in a row that bring nothing, before the next one waits for an entry.
+const IN_VAIN: u32 = 2;
 /// The longest wait of the loop.
 const IDLE: Duration = Duration::from_millis(500);
 /// The time between two attempts to connect.
