@@ -27,6 +27,7 @@ mod directory;
 mod dying;
 mod engines;
 mod federation;
+mod following;
 mod forged;
 mod last_activity;
 mod login;

@@ -58,7 +58,8 @@ fn enter(client: &mut Client, room: &str, nick: &str) {
 
 #[test]
 fn a_session_goes_on_at_its_new_home() {
-    for by_way_of in [0, 3] {
+    // By way of the node that hands it on: `following` has the others.
+    for by_way_of in [2, 3] {
         let server = nodes();
         let mut romeo = at(&server, "romeo", 0, 0, "orchard");
         let mut juliet = at(&server, "juliet", 2, by_way_of, "balcony");

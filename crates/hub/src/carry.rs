@@ -23,6 +23,7 @@ use tracing::warn;
 
 use crate::World;
 use crate::card::{Card, CardCounts, CardShown, CardState, RECOVERED, SessionCard};
+use crate::following::note_line;
 use crate::letter::Letter;
 use crate::session::RosterInterest;
 
@@ -148,7 +149,7 @@ impl World {
         let rare = session.rare.as_ref()?;
         // It may be about to go on here from the process before.
         let back = self.people.returning.session(self.reference(link)?);
-        let (shown, until_ms, modules, is_uncalled) = match back {
+        let (shown, until_ms, mut modules, is_uncalled) = match back {
             Some(back) => (back.shown.clone(), back.until_ms, back.modules.clone(), back.is_uncalled),
             None => {
                 let shown = CardShown {
@@ -163,6 +164,7 @@ impl World {
                 (shown, until_ms, luggage, session.is_uncalled)
             }
         };
+        note_line(&mut modules, managed.line);
         let state = CardState {
             stream,
             shown,

@@ -43,6 +43,9 @@ pub enum Event {
     Lost(Link),
     /// The session is gone for good; its link may be used again.
     Released(Link),
+    /// The journal has the count of the stanzas of this session that were handled; its client is
+    /// connected to another node.
+    Journaled(Link),
     /// The reply to a request of a connection that has not logged in, see [`crate::Guest`].
     GuestReply(u64, rookery_xml::Built),
     /// Tell from where and how the client of this session is connected, see

@@ -28,6 +28,7 @@ use tracing::warn;
 use crate::World;
 use crate::card::{CardCounts, CardShown, CardState, RECOVERED, SessionCard, renumber, share};
 use crate::custody::{Custody, Ledger};
+use crate::following::line_of;
 use crate::managed::ManagedSession;
 use crate::management::{self, bounds_of};
 use crate::returning::{Back, ReturningAccount, ReturningJob};
@@ -138,7 +139,8 @@ impl World {
             rare.directed = directed.into_iter().collect();
             let CardCounts { id, seconds, handled, doubtful, .. } = stream;
             let (ledger, id) = (Ledger::carried(handled, doubtful), (!ends).then(|| Box::new(id)));
-            let managed = ManagedSession { ledger, id, seconds, turn: 0, until_ms: 0 };
+            let line = line_of(&modules);
+            let managed = ManagedSession { ledger, id, seconds, turn: 0, until_ms: 0, line };
             rare.managed = Some(Box::new(managed));
         }
         Back { shown, until_ms, modules, is_uncalled, ends }

@@ -296,6 +296,7 @@ impl World {
         for (session, _) in telling {
             if self.session(session).is_some() {
                 self.tell_journaled(session.link);
+                self.tell_line(session.link);
             }
         }
     }

@@ -37,7 +37,8 @@
 //!   sessions that survive their process, `going_on`: how they do in the next, [`moves`], `acting`,
 //!   `parting`, `arriving`: in another node while both live, `returning`: those
 //!   that have still to; [`card`]: what they take along. `journal`: what is written down so that
-//!   they survive the death of a node, `journaled`: its data; `recovering`: how they do.
+//!   they survive the death of a node, `journaled`: its data; `recovering`: how they do. [`following`]:
+//!   whose connections do, too.
 //! * [`login`], [`fast`]: what a connection needs before it has a session. [`source`]: who vouches
 //!   for logins where the store doesn't, `admission`: how they are let in.
 //! * `driver`: questions to the drivers of shards of other nodes.
@@ -89,6 +90,7 @@ pub mod failure;
 pub mod fast;
 pub mod federation;
 mod filter;
+pub mod following;
 mod going_on;
 mod held;
 pub mod hold;
@@ -155,6 +157,7 @@ pub use driver::DriverQuestion;
 pub use errand::Errand;
 pub use event::{BindError, Event, LoginAnswer, Peer};
 pub use fast::TokenChange;
+pub use following::FollowedSession;
 pub use held::Hold;
 pub use inbound::Intake;
 pub use iq::{Answer, Iq};

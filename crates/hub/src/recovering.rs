@@ -87,15 +87,21 @@ impl World {
         if self.is_recovered(link)
             && let Some(session) = self.reference(link)
         {
-            self.people.journal.iter_mut().for_each(|journal| {
-                journal.recovered.remove(&session);
-                journal.repeating.insert(session);
-            });
-            self.after(REPEATING_MS, move |world| {
-                world.people.journal.iter_mut().for_each(|journal| _ = journal.repeating.remove(&session));
-            });
+            self.expect_repetitions(session);
             self.outboxes.recount(link, h);
         }
+    }
+
+    /// Takes note that the client of a session that goes on from a journal is back: what it says
+    /// first may be what it has said before.
+    pub(crate) fn expect_repetitions(&mut self, session: SessionRef) {
+        self.people.journal.iter_mut().for_each(|journal| {
+            journal.recovered.remove(&session);
+            journal.repeating.insert(session);
+        });
+        self.after(REPEATING_MS, move |world| {
+            world.people.journal.iter_mut().for_each(|journal| _ = journal.repeating.remove(&session));
+        });
     }
 
     /// Returns whether what a client says may be what it has said to a node that has died.

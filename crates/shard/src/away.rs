@@ -14,6 +14,7 @@ use tracing::{debug, warn};
 
 use crate::connection::{AwayState, CarriedInput, ConnectionStage, ConnectionWire, Negotiation, ShardConnection};
 use crate::driver::Driver;
+use crate::keeping::{FrontMemory, LineMark};
 use crate::lines::{Attach, LineFrame, MOST, SHARE, WINDOW};
 use crate::mailboxes::MailboxKind;
 use crate::shard::Shard;
@@ -31,7 +32,9 @@ impl<D: Driver> Shard<D> {
             ConnectionWire::Bosh(_) => return self.move_bosh_away(link, station),
         };
         let carry = connection.carry.take().map(|carry| carry.bytes).unwrap_or_default();
-        let stage = ConnectionStage::Away(Box::new(AwayState { home: station, sent: 0, unwritten: 0, is_over: false }));
+        let memory = FrontMemory::new(carry.len() + kept.len());
+        let away = AwayState { home: station, sent: 0, unwritten: 0, is_over: false, memory };
+        let stage = ConnectionStage::Away(Box::new(away));
         let ConnectionStage::Negotiating(negotiation) = std::mem::replace(&mut connection.stage, stage) else { return };
         if let Some(tls) = &mut connection.tls {
             tls.forget_handshake();
@@ -41,6 +44,7 @@ impl<D: Driver> Shard<D> {
             Some(stream) => {
                 let attach = Attach { peer, is_websocket, stream, carry, kept };
                 self.driver.frames.push((station, LineFrame::Attach(key, Box::new(attach))));
+                self.driver.frames.push((station, LineFrame::Follow(key)));
                 self.pause(link, false);
             }
             None => self.lost(link),
@@ -54,6 +58,11 @@ impl<D: Driver> Shard<D> {
         }
         let key = self.key_of(link);
         let Some(away) = self.away(link).filter(|away| !away.is_over) else { return };
+        away.memory.pass(bytes);
+        if away.memory.awaits.is_some() {
+            // It goes to the next home, with what is kept.
+            return;
+        }
         away.sent += bytes.len();
         let (home, is_full) = (away.home, away.sent > AHEAD);
         for some in bytes.chunks(AHEAD) {
@@ -82,7 +91,7 @@ impl<D: Driver> Shard<D> {
         self.driver.frames.push((home, LineFrame::Written(key, bytes)));
     }
 
-    fn away(&mut self, link: Link) -> Option<&mut AwayState> {
+    pub(crate) fn away(&mut self, link: Link) -> Option<&mut AwayState> {
         match &mut self.connections.get_mut(link)?.stage {
             ConnectionStage::Away(away) => Some(away),
             _ => None,
@@ -117,18 +126,12 @@ impl<D: Driver> Shard<D> {
             LineFrame::Attach(key, attach) => self.attach(from, key, *attach),
             LineFrame::Read(key, bytes) => self.driver.arrived(from, key, &bytes),
             LineFrame::Written(key, bytes) => self.driver.written(from, key, bytes as usize),
-            LineFrame::Lost(key) => self.driver.lost(from, key),
-            LineFrame::Write(key, bytes) => {
-                let Some(link) = self.line_of(from, key) else { return };
-                let Some(away) = self.away(link) else { return };
-                away.unwritten += bytes.len();
-                if away.unwritten > MOST {
-                    warn!(%from, "another node sends more for a client than fits and loses it");
-                    return self.lost(link);
-                }
-                self.write_through(link, &bytes, 0);
-                self.tell_written(link);
+            LineFrame::Lost(key) => {
+                self.driver.lost(from, key);
+                self.forget_reattach(from, key);
             }
+            LineFrame::Write(key, bytes) => self.write_away(from, key, &bytes, None),
+            LineFrame::Whole(key, bytes, mark) => self.write_away(from, key, &bytes, Some(mark)),
             LineFrame::Taken(key, bytes) => {
                 let Some(link) = self.line_of(from, key) else { return };
                 let Some(away) = self.away(link) else { return };
@@ -143,18 +146,56 @@ impl<D: Driver> Shard<D> {
                 }
             }
             LineFrame::Close(key) => {
-                if let Some(link) = self.line_of(from, key) {
+                if let Some(link) = self.asked_line_of(from, key).or_else(|| self.line_of(from, key)) {
                     self.lost(link);
                 }
             }
             LineFrame::Bosh(frame) => self.relay_frame(from, *frame),
+            LineFrame::Follow(key) => {
+                let number = (self.common.ids)() as u64 | 1;
+                self.driver.follow(from, key, number);
+            }
+            LineFrame::Session(key, session) => {
+                let away = self.line_of(from, key).and_then(|link| self.away(link));
+                away.into_iter().for_each(|away| away.memory.note_session((*session).clone()));
+            }
+            LineFrame::HandedOn(key) => {
+                if let Some(link) = self.line_of(from, key)
+                    && !self.await_home(link)
+                {
+                    self.lost(link);
+                }
+            }
+            LineFrame::Reattach(key, reattach) => self.reattach(from, key, *reattach),
+            LineFrame::Reattached(key) => {
+                if let Some(link) = self.asked_line_of(from, key) {
+                    self.has_home_again(link);
+                }
+            }
         }
+    }
+
+    /// Writes what the home of a client has for it.
+    fn write_away(&mut self, from: Station, key: u64, bytes: &[u8], mark: Option<LineMark>) {
+        let Some(link) = self.line_of(from, key) else { return };
+        let Some(away) = self.away(link) else { return };
+        match mark {
+            Some(mark) => away.memory.mark(mark),
+            None => away.memory.begin_stanza(),
+        }
+        away.unwritten += bytes.len();
+        if away.unwritten > MOST {
+            warn!(%from, "another node sends more for a client than fits and loses it");
+            return self.lost(link);
+        }
+        self.write_through(link, bytes, 0);
+        self.tell_written(link);
     }
 
     /// Finds the connection of a line that a home speaks of.
     fn line_of(&mut self, home: Station, key: u64) -> Option<Link> {
         let link = self.connection_of(key)?;
-        self.away(link).is_some_and(|away| away.home == home).then_some(link)
+        self.away(link).is_some_and(|away| away.home == home && away.memory.awaits.is_none()).then_some(link)
     }
 
     /// Gives a client of another node a connection of its own here.
@@ -170,7 +211,7 @@ impl<D: Driver> Shard<D> {
             debug!(%front, account = account.as_str(), "a client of another node is not at home here");
             return self.driver.frames.push((front, LineFrame::Close(key)));
         };
-        let Some(socket) = self.driver.open(front, key) else { return };
+        let Some(socket) = self.driver.open(front, key, carry.len() + kept.len()) else { return };
         // It counts where its connection is.
         let negotiation = Negotiation { machine, ..self.negotiation(self.facts_without_tls(peer, false)) };
         let mut connection = ShardConnection::new(Some(socket), peer, 0, negotiation);
@@ -195,16 +236,22 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Takes note that a process of another node is gone: sessions of its clients lose their
-    /// connections, and clients of its sessions are disconnected, so that they come again.
+    /// connections, and clients of its sessions wait for another home, or are disconnected so that
+    /// they come again.
     pub(crate) fn departed(&mut self, node: u16, incarnation: u32) {
         self.driver.departed(node, incarnation);
         self.world.departed(node, incarnation);
         self.relays_departed(node, incarnation);
         self.note_silence(node, incarnation);
+        self.forget_reattaches(node, incarnation);
         let is_of = |stage: &ConnectionStage| matches!(stage, ConnectionStage::Away(away) if (away.home.node, away.home.incarnation) == (node, incarnation));
         let found = self.connections.iter().filter(|(_, connection)| is_of(&connection.stage));
         let links: Vec<Link> = found.map(|(link, _)| link).collect();
-        links.into_iter().for_each(|link| self.lost(link));
+        for link in links {
+            if !self.await_home(link) {
+                self.lost(link);
+            }
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use rookery_xml::Scanner;
 
 use crate::attempts::LoginAttempt;
 use crate::gate::GateOpening;
+use crate::keeping::FrontMemory;
 use crate::lines::ClientSocket;
 
 /// A connection and where it stands.
@@ -111,6 +112,8 @@ pub(crate) struct AwayState {
     pub unwritten: usize,
     /// The session has ended: what the client still sends is thrown away.
     pub is_over: bool,
+    /// What another home would need.
+    pub memory: FrontMemory,
 }
 
 /// An unfinished stanza (or, while negotiating, whatever the machine left) with the scanner's state

@@ -14,6 +14,7 @@ use rookery_hub::{Bound, Card, Custody, Most, Per, Unit};
 use crate::connection::{ConnectionStage, ShardConnection};
 use crate::connections::ShardConnections;
 use crate::driver::Driver;
+use crate::following::ConnectionGoingOn;
 use crate::gathered::GatheredCards;
 use crate::shard::Shard;
 
@@ -23,11 +24,18 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn leave_to_next(&mut self, link: Link) -> bool {
         let stage = self.connections.get(link).map(|connection| &connection.stage);
         let is_bound = matches!(stage, Some(ConnectionStage::Bound { .. }));
-        if !is_bound && !matches!(stage, Some(ConnectionStage::Detached)) || !self.world.part(link) {
+        let is_detached = matches!(stage, Some(ConnectionStage::Detached));
+        let going_on = self.connection_that_goes_on(link);
+        if !is_bound && !is_detached || !self.world.part(link) {
             return false;
         }
         if is_bound {
             self.tell_handed_on(link);
+            match going_on {
+                Some(ConnectionGoingOn::Line(line)) => self.driver.tell_handed_on(line),
+                Some(ConnectionGoingOn::Front(memory)) => self.go_on_as_front(link, *memory),
+                None => {}
+            }
             self.disconnect(link);
             self.detached(link);
         }

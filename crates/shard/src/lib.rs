@@ -23,8 +23,10 @@
 //!   what it takes along.
 //! * [`wires`]: connections with other servers; `federating`: what goes over them.
 //! * [`elsewhere`]: what an operator asks of other nodes.
-//! * `away`: clients whose sessions are on another node; `lines`: sessions whose clients are.
-//!   [`steering`]: clients that are told where their home is. `outgoing`: what is for other nodes.
+//! * `away`: clients whose sessions are on another node; `lines`: sessions whose clients are;
+//!   `following`: the former when their sessions have another home, `taking_up`: the latter;
+//!   `keeping`: what both remember for that. [`steering`]: clients that are told where their home is.
+//!   `outgoing`: what is for other nodes.
 //! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket;
 //!   `sids`: where its sessions are; `bosh_afar`: those whose requests come in on other nodes,
 //!   [`relays`]: what is on its way there.
@@ -46,9 +48,11 @@ pub mod elsewhere;
 mod entering;
 pub mod epoll;
 mod federating;
+pub mod following;
 pub mod gate;
 pub mod gathered;
 pub mod handover;
+mod keeping;
 mod lines;
 pub mod mailboxes;
 mod measuring;
@@ -64,6 +68,7 @@ mod sids;
 pub mod start;
 pub mod steering;
 mod stopping;
+pub mod taking_up;
 mod visits;
 pub mod websocket;
 pub mod wires;

@@ -25,6 +25,7 @@ use serde_bytes::ByteBuf;
 use slab::Slab;
 
 use crate::driver::{Driver, ReadySocket};
+use crate::keeping::{HomeMemory, LineMark, LineSession, Reattach};
 use crate::relays::RelayFrame;
 
 /// The words of two nodes about a client that is connected to one of them, the *front*, and has its
@@ -48,8 +49,20 @@ pub(crate) enum LineFrame {
     /// To the front: the connection is to be closed.
     Close(u64),
     /// About a session of BOSH, whose requests come one by one. Versions that don't know it drop
-    /// it.
+    /// it, and all that follow.
     Bosh(Box<RelayFrame>),
+    /// From the front: it goes on with another home if this one is gone.
+    Follow(u64),
+    /// To a front that does: the session that the client has, or what is new of it.
+    Session(u64, Box<LineSession>),
+    /// To it: this is for the client, and all is whole with it.
+    Whole(u64, ByteBuf, LineMark),
+    /// To it: the session goes on at another home.
+    HandedOn(u64),
+    /// From the front, to a home that is new to it: the client's session is there.
+    Reattach(u64, Box<Reattach>),
+    /// To the front: the session has the client again, which may go on.
+    Reattached(u64),
 }
 
 /// A client that has logged in.
@@ -112,6 +125,14 @@ struct ClientLine {
     unwritten: usize,
     /// The front has ended it.
     is_lost: bool,
+    /// The bytes of the client that were read, or came with it.
+    read: u64,
+    /// The bytes before the end of those that an earlier home may have known.
+    known: usize,
+    /// The place of the last frame to the front among those that have still to leave.
+    last_write: Option<usize>,
+    /// Set if the front goes on with another home when this one is gone.
+    memory: Option<Box<HomeMemory>>,
 }
 
 impl ClientLine {
@@ -131,6 +152,8 @@ pub(crate) struct LineNetwork<D> {
     /// Lines that may be ready.
     stirred: BTreeSet<usize>,
     dropped: Arc<Mutex<Vec<usize>>>,
+    /// Lines that were read or written, and whose fronts may have to hear of it.
+    news: BTreeSet<usize>,
     /// Frames for other nodes, in their order.
     pub(crate) frames: Vec<(Station, LineFrame)>,
 }
@@ -143,12 +166,14 @@ impl<D: Driver> LineNetwork<D> {
             by_front: Map::default(),
             stirred: BTreeSet::new(),
             dropped: Arc::default(),
+            news: BTreeSet::new(),
             frames: Vec::new(),
         }
     }
 
-    /// Opens the line of a client; `None` if the front has one under this key.
-    pub(crate) fn open(&mut self, front: Station, key: u64) -> Option<ClientSocket<D::Socket>> {
+    /// Opens the line of a client that has sent so many bytes already; `None` if the front has one
+    /// under this key.
+    pub(crate) fn open(&mut self, front: Station, key: u64, read: usize) -> Option<ClientSocket<D::Socket>> {
         if self.by_front.contains_key(&(front, key)) {
             return None;
         }
@@ -162,6 +187,10 @@ impl<D: Driver> LineNetwork<D> {
             taken: 0,
             unwritten: 0,
             is_lost: false,
+            read: read as u64,
+            known: 0,
+            last_write: None,
+            memory: None,
         });
         self.by_front.insert((front, key), line);
         Some(ClientSocket::Afar(Box::new(LineEnd { line, dropped: self.dropped.clone() })))
@@ -209,6 +238,113 @@ impl<D: Driver> LineNetwork<D> {
         }
     }
 
+    /// Lets a line go on with another home if this one is gone, as its front does. The number is
+    /// that of the connection.
+    pub(crate) fn follow(&mut self, front: Station, key: u64, number: u64) {
+        let Some(at) = self.by_front.get(&(front, key)).copied() else { return };
+        let Some(line) = self.lines.get_mut(at) else { return };
+        line.memory.get_or_insert_with(|| Box::new(HomeMemory::new(number)));
+        self.news.insert(at);
+    }
+
+    /// Gives a line that has been opened the memory of the one that it goes on with. `known`: bytes
+    /// that an earlier home may have known.
+    pub(crate) fn remember(&mut self, front: Station, key: u64, memory: HomeMemory, known: usize) {
+        let at = self.by_front.get(&(front, key));
+        if let Some(line) = at.and_then(|at| self.lines.get_mut(*at)) {
+            (line.memory, line.known) = (Some(Box::new(memory)), known);
+        }
+    }
+
+    /// Returns whether a connection is the line of this front and key.
+    pub(crate) fn is_line(&self, socket: &ClientSocket<D::Socket>, front: Station, key: u64) -> bool {
+        let ClientSocket::Afar(end) = socket else { return false };
+        self.by_front.get(&(front, key)) == Some(&end.line)
+    }
+
+    /// Returns the place of a connection that is a line.
+    pub(crate) fn place(&self, socket: &ClientSocket<D::Socket>) -> Option<usize> {
+        let ClientSocket::Afar(end) = socket else { return None };
+        Some(end.line)
+    }
+
+    /// Returns whether bytes have still to come on a line that an earlier home may have known.
+    pub(crate) fn has_known(&self, socket: &ClientSocket<D::Socket>) -> bool {
+        let ClientSocket::Afar(end) = socket else { return false };
+        self.lines.get(end.line).is_some_and(|line| line.known > 0)
+    }
+
+    /// Takes note that a line may have something to tell its front.
+    pub(crate) fn note(&mut self, socket: &ClientSocket<D::Socket>) {
+        if let ClientSocket::Afar(end) = socket {
+            self.news.insert(end.line);
+        }
+    }
+
+    /// Returns the lines that may have something to tell their fronts, each with the link that it
+    /// is watched under.
+    pub(crate) fn news(&self) -> Vec<(usize, u32)> {
+        let watched = |at: &usize| Some((*at, self.lines.get(*at)?.watched?));
+        self.news.iter().filter_map(watched).collect()
+    }
+
+    /// Forgets what those have to tell: they have told it.
+    pub(crate) fn forget_news(&mut self) {
+        for at in std::mem::take(&mut self.news) {
+            self.lines.get_mut(at).into_iter().for_each(|line| line.last_write = None);
+        }
+    }
+
+    /// Returns the memory of a line, and the bytes that were read of it.
+    pub(crate) fn memory(&mut self, at: usize) -> Option<(&mut HomeMemory, u64)> {
+        let line = self.lines.get_mut(at).filter(|line| !line.is_lost)?;
+        Some((line.memory.as_deref_mut()?, line.read))
+    }
+
+    /// Tells the front of a line which session it has.
+    pub(crate) fn tell_session(&mut self, at: usize, session: LineSession) {
+        if let Some(line) = self.lines.get(at) {
+            self.frames.push((line.front, LineFrame::Session(line.key, Box::new(session))));
+        }
+    }
+
+    /// Tells the front of a line that all is whole with what was written last. `is_alone`: also if
+    /// nothing was.
+    pub(crate) fn tell_whole(&mut self, at: usize, mark: LineMark, is_alone: bool) -> bool {
+        let Some(line) = self.lines.get_mut(at) else { return false };
+        let last = line.last_write.take().and_then(|at| self.frames.get_mut(at));
+        if let Some((_, frame)) = last
+            && let LineFrame::Write(key, bytes) = frame
+        {
+            *frame = LineFrame::Whole(*key, std::mem::take(bytes), mark);
+            return true;
+        }
+        if is_alone {
+            self.frames.push((line.front, LineFrame::Whole(line.key, ByteBuf::new(), mark)));
+        }
+        is_alone
+    }
+
+    /// Writes the rest of a stanza that is on its way, though the window is full. Returns `false` if
+    /// there is none, or it is too long.
+    pub(crate) fn write_rest(&mut self, at: usize, rest: &[u8]) -> bool {
+        let Some(line) = self.lines.get_mut(at).filter(|_| !rest.is_empty() && rest.len() <= WINDOW) else {
+            return false;
+        };
+        line.last_write = Some(self.frames.len());
+        self.frames.push((line.front, LineFrame::Write(line.key, ByteBuf::from(rest))));
+        true
+    }
+
+    /// Tells the front of a line that its session goes on at another home: the line is over here.
+    pub(crate) fn tell_handed_on(&mut self, at: usize) {
+        if let Some(line) = self.lines.get_mut(at)
+            && !std::mem::replace(&mut line.is_lost, true)
+        {
+            self.frames.push((line.front, LineFrame::HandedOn(line.key)));
+        }
+    }
+
     /// Returns a line that is ready, once for each time that something has stirred it.
     pub(crate) fn next_ready(&mut self) -> Option<ReadySocket> {
         while let Some(line) = self.stirred.pop_first() {
@@ -226,6 +362,7 @@ impl<D: Driver> LineNetwork<D> {
             let Some(line) = self.lines.try_remove(at) else { continue };
             self.by_front.remove(&(line.front, line.key));
             self.stirred.remove(&at);
+            self.news.remove(&at);
             if !line.is_lost {
                 self.frames.push((line.front, LineFrame::Close(line.key)));
             }
@@ -257,6 +394,7 @@ impl<D: Driver> LineNetwork<D> {
                 if let Some(line) = self.lines.get_mut(end.line) {
                     (line.wants_read, line.wants_write) = (read, write);
                     self.stirred.insert(end.line);
+                    self.news.insert(end.line);
                 }
             }
         }
@@ -284,12 +422,16 @@ impl<D: Driver> LineNetwork<D> {
             ClientSocket::Afar(end) => end,
         };
         let Some(line) = self.lines.get_mut(end.line) else { return Ok(0) };
-        let len = line.input.len().min(buffer.len());
+        let most = if line.known > 0 { line.known } else { usize::MAX };
+        let len = line.input.len().min(buffer.len()).min(most);
         if len == 0 {
             return if line.is_lost { Ok(0) } else { Err(ErrorKind::WouldBlock.into()) };
         }
         buffer.iter_mut().zip(line.input.drain(..len)).for_each(|(to, byte)| *to = byte);
         line.input.shrink_to(SHARE);
+        line.known = line.known.saturating_sub(len);
+        line.read += len as u64;
+        self.news.insert(end.line);
         line.taken += len;
         if line.taken >= SHARE && !line.is_lost {
             let taken = u32::try_from(std::mem::take(&mut line.taken)).unwrap_or(u32::MAX);
@@ -317,6 +459,8 @@ impl<D: Driver> LineNetwork<D> {
             return Err(ErrorKind::WouldBlock.into());
         }
         line.unwritten += some.len();
+        line.last_write = Some(self.frames.len());
+        self.news.insert(end.line);
         self.frames.push((line.front, LineFrame::Write(line.key, ByteBuf::from(some))));
         Ok(some.len())
     }

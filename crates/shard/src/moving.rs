@@ -1,11 +1,14 @@
 //! Homes that move to other nodes, and come from there, while clients are served.
 //!
-//! A session that leaves loses its connection as at a stop for the next process
-//! ([`crate::handover`]): without a word, so that its client comes back to it, by whichever node. A
-//! client whose account is on its way to this node waits with its login until all has come.
+//! A session that leaves lets go of its connection as at a stop for the next process
+//! ([`crate::handover`]): without a word. The node that has the connection waits for the new home
+//! ([`crate::following`]) or, if it leaves itself, closes it, so that the client comes back to its
+//! session by whichever node. A client whose account is on its way to this node waits with its
+//! login until all has come.
 
 use std::sync::Arc;
 
+use rookery_fanout::view::SLOTS;
 use rookery_fanout::{Link, View};
 use rookery_hub::Custody;
 use rookery_jid::Jid;
@@ -25,6 +28,7 @@ impl<D: Driver> Shard<D> {
             return self.world.set_view(view);
         }
         let links = self.world.leaving_by(&view);
+        self.moves.stays = (0..SLOTS).any(|slot| view.home(slot) == self.index());
         self.moves.coming = Some(view);
         self.leave(links);
         self.take_view();
@@ -38,6 +42,7 @@ impl<D: Driver> Shard<D> {
         let Some(view) = self.moves.coming.take() else { return false };
         self.world.set_view(view);
         self.let_in();
+        self.follow_soon();
         true
     }
 
@@ -48,6 +53,7 @@ impl<D: Driver> Shard<D> {
         if let Some(view) = self.moves.coming.take() {
             self.world.set_view(view);
             self.let_in();
+            self.follow_soon();
         }
         self.world.mail_again(mail, custody);
     }
@@ -58,6 +64,7 @@ impl<D: Driver> Shard<D> {
         if !self.moves.early.is_empty() {
             self.let_in();
         }
+        any |= self.follow_on() | self.look_for_sessions();
         if !self.world.is_moving() {
             return any;
         }
@@ -78,6 +85,7 @@ impl<D: Driver> Shard<D> {
             self.go_on(cards, custody);
             self.world.arrived();
             self.let_in();
+            self.follow_soon();
             any = true;
         }
         any
@@ -138,7 +146,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Returns whether the process that a hop leads to says nothing, as far as is known.
-    fn is_silent(&self, home: usize) -> bool {
+    pub(crate) fn is_silent(&self, home: usize) -> bool {
         if self.moves.silent.is_empty() || home < self.world.own_shards() {
             return false;
         }

@@ -45,6 +45,7 @@ impl<D: Driver> Shard<D> {
         let may_leave = gather_ms == 0 || self.timing.now_ms >= self.outgoing.next_ms;
         if has_others {
             self.look_up();
+            self.number_lines();
         }
         let mut any = has_others && may_leave && self.journal();
         // A client that has what the journal lacks would get it twice, if this process died now.
@@ -52,6 +53,7 @@ impl<D: Driver> Shard<D> {
         if !is_kept {
             self.flush();
         }
+        self.mark_lines();
         self.driver.sweep();
         if !has_others && self.driver.frames.is_empty() {
             return;
@@ -61,6 +63,7 @@ impl<D: Driver> Shard<D> {
         if is_large && is_kept {
             any |= self.journal();
             self.flush();
+            self.mark_lines();
             self.gather();
         }
         if may_leave || is_large {

@@ -38,7 +38,12 @@ impl<D: Driver> Shard<D> {
         let mut buffer = std::mem::take(&mut self.buffers.buffer);
         match self.driver.recv(socket, &mut buffer) {
             Ok(0) => self.lost(link),
-            Ok(len) => self.received(link, buffer.get_mut(..len).unwrap_or_default()),
+            Ok(len) => {
+                self.received(link, buffer.get_mut(..len).unwrap_or_default());
+                if !self.moves.known.is_empty() {
+                    self.end_known(link);
+                }
+            }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(error) => {
                 debug!(peer = %connection.peer, %error, "a connection broke");
@@ -165,7 +170,7 @@ impl<D: Driver> Shard<D> {
                 Ok(Scan::Close(len)) => return (Pass::Closed, at + len),
                 Ok(Scan::Stanza(len)) => {
                     at += len;
-                    self.world.stanza(link, scanner.stanza(rest))
+                    self.stanza(link, scanner.stanza(rest))
                 }
                 Ok(Scan::Rare(len)) => {
                     at += len;
@@ -199,7 +204,16 @@ impl<D: Driver> Shard<D> {
         let prefixes = connection.and_then(|connection| connection.prefixes.as_deref()).unwrap_or_default();
         let canonical = slow::canonical(bytes, ns::CLIENT, prefixes)?;
         let stanza = Stanza::parse(&canonical, &Limits { bytes: limits.bytes.saturating_mul(2), ..*limits })?;
-        Ok(self.world.stanza(link, stanza))
+        Ok(self.stanza(link, stanza))
+    }
+
+    /// Gives a stanza to the world, unless that has it from an earlier home.
+    #[inline]
+    pub(crate) fn stanza(&mut self, link: Link, stanza: Stanza<'_>) -> Intake {
+        if !self.moves.known.is_empty() && self.is_known(link, stanza) {
+            return Intake::Open;
+        }
+        self.world.stanza(link, stanza)
     }
 
     /// Stops or resumes reading from a connection.

@@ -15,6 +15,7 @@ use std::collections::BinaryHeap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use rookery_base::Map;
 use rookery_base::lock::lock;
 use rookery_fanout::{Link, View};
 use rookery_hub::{Event, LoginAnswer, World};
@@ -36,6 +37,7 @@ use crate::mailboxes::{Envelope, Generation, Post, Posted};
 use crate::outgoing::OutgoingLetters;
 use crate::relays::RelayedRequests;
 use crate::steering::SteeredAccounts;
+use crate::taking_up::WaitingReattach;
 use crate::wires::{Federating, SERVERS};
 
 /// One shard: its connections and its world.
@@ -101,12 +103,20 @@ pub(crate) struct Timing {
 pub(crate) struct ShardMoves {
     /// The homes that the shard goes by when sessions have come to rest that leave by that.
     pub(crate) coming: Option<Arc<View>>,
+    /// True if the shard has homes by the view that is to come, or is that of now: it stays.
+    pub(crate) stays: bool,
     /// The keys of connections whose accounts have still to come from another node.
     pub(crate) early: Vec<u64>,
     /// Processes of other nodes that say nothing, each with the time until which that is believed.
     pub(crate) silent: Vec<(u16, u32, u64)>,
     /// Accounts whose clients were sent here from other nodes lately.
     pub(crate) steered: SteeredAccounts,
+    /// The keys of connections that wait for another home, and when to look after them.
+    pub(crate) following: (Vec<u64>, u64),
+    /// Connections of other nodes that wait for their sessions, and when to look after them.
+    pub(crate) reattaching: (Vec<WaitingReattach>, u64),
+    /// Sessions whose clients send again what an earlier home has handled, and how many stanzas.
+    pub(crate) known: Map<Link, u32>,
 }
 
 /// Memory that all connections of a shard use in turn.
@@ -337,6 +347,10 @@ impl<D: Driver> Shard<D> {
             Event::Resume(link) => self.pause(link, false),
             Event::Lost(link) => self.lost(link),
             Event::Released(link) => self.released(link),
+            Event::Journaled(link) => {
+                let socket = self.connections.get(link).and_then(|connection| connection.socket.as_ref());
+                socket.into_iter().for_each(|socket| self.driver.note(socket));
+            }
             Event::GuestReply(connection, built) => self.guest_reply(connection, &built),
             Event::Peer(link, reply) => {
                 let peer = self.connections.get(link).and_then(ShardConnection::peer);
@@ -458,7 +472,10 @@ impl<D: Driver> Shard<D> {
                 return self.fail(link, &StreamError::SystemShutdown, None);
             }
             self.write_interest(link);
-            self.enter_home(link);
+            match self.awaits_home(link) {
+                true => self.look_for_home(link),
+                false => self.enter_home(link),
+            }
         }
     }
 
@@ -481,6 +498,9 @@ impl<D: Driver> Shard<D> {
         }
         connection.carry = None;
         connection.unsent = None;
+        if !self.moves.known.is_empty() {
+            self.moves.known.remove(&link);
+        }
     }
 
     /// Closes the socket. The world hears of it if it has a session there.

@@ -160,7 +160,7 @@ impl<D: Driver> Shard<D> {
                 match framed {
                     Some(Framed::Close) => return Pass::Closed,
                     Some(_) => return self.opened_again(link, 0).0,
-                    None => self.world.stanza(link, stanza),
+                    None => self.stanza(link, stanza),
                 }
             }
             Ok(Scan::Rare(len)) if len == message.len() => match self.rare(link, message, &limits) {

@@ -168,6 +168,11 @@ impl Frames {
         rest
     }
 
+    /// Returns whether nothing is kept but bytes of the wire: no fragment of a message.
+    pub fn is_between_messages(&self) -> bool {
+        self.0.as_ref().is_none_or(|pending| pending.message.is_none())
+    }
+
     /// Returns the number of bytes of the wire that are kept.
     pub fn kept(&self) -> usize {
         self.0.as_ref().map_or(0, |pending| pending.rest.len() - pending.at)

@@ -1,7 +1,7 @@
 //! The bounds of what no module does: streams, sessions, rosters.
 
 use rookery_hub::{Bound, Most, Per, Unit, bridged, documents, elsewhere, hold, moves, trace};
-use rookery_shard::{attempts, gate, handover, relays, steering};
+use rookery_shard::{attempts, following, gate, handover, relays, steering, taking_up};
 use rookery_xml::Limits;
 
 /// Returns all of them, each with the part of the server that keeps it.
@@ -15,6 +15,8 @@ pub fn all() -> impl Iterator<Item = (&'static str, Bound)> {
         .chain(of("sessions", documents::BOUNDS))
         .chain(of("sessions", handover::BOUNDS))
         .chain(of("sessions", steering::BOUNDS))
+        .chain(of("sessions", following::BOUNDS))
+        .chain(of("sessions", taking_up::BOUNDS))
         .chain(of("sessions", relays::BOUNDS))
         .chain(of("federation", rookery_shard::elsewhere::BOUNDS))
         .chain(of("web", trace::BOUNDS))

@@ -198,6 +198,34 @@ impl Outboxes {
         self.mark(link);
     }
 
+    /// Carries on with a detached session over the connection that it has had: its client has been
+    /// sent so many stanzas in all, and gets what follows those. What it has not acknowledged stays
+    /// so. Returns `false`, and does nothing, if it can't have been sent so many.
+    pub fn take_up(&mut self, link: Link, sent: u32) -> bool {
+        let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.attention == Attention::Detached) else {
+            return false;
+        };
+        let (Some(queue), Some(address), false) = (&mut slot.queue, &slot.address, slot.abandoned) else {
+            return false;
+        };
+        let Some(managed) = &mut queue.managed else { return false };
+        let got = sent.wrapping_sub(managed.acknowledged()) as usize;
+        if got > managed.unacked.len() || managed.ahead > 0 || managed.uncounted > 0 {
+            return false;
+        }
+        let rest = managed.unacked.split_off(got);
+        (managed.sent, managed.asked, managed.asking) = (sent, false, false);
+        for item in rest.into_iter().rev() {
+            let size = rendered_len(&item.packet, address, item.to);
+            queue.take_back(item, size);
+        }
+        slot.attention = Attention::Active;
+        self.assert_whole(link);
+        self.note(link);
+        self.mark(link);
+        true
+    }
+
     /// Asks for an acknowledgement where it is time to: everything was sent, and there is enough of
     /// it, or it has been a moment (`is_late`). Sparse stanzas share one request that way, and a
     /// long run gets one at its end.
@@ -320,6 +348,28 @@ mod tests {
         send_all(&mut outboxes);
         outboxes.acknowledge(LINK, 4).unwrap();
         assert_eq!(outboxes.waiting_total(), 0);
+    }
+
+    /// A connection goes on at another home: what has left for its client stays unacknowledged, and
+    /// what has not is sent.
+    #[test]
+    fn a_connection_goes_on_behind_what_it_was_sent() {
+        for (sent, rest) in [(1, &["2", "3", "4"][..]), (2, &["3", "4"]), (3, &["4"])] {
+            let mut outboxes = managed(0);
+            push(&mut outboxes, &["1", "2", "3"]);
+            send_all(&mut outboxes);
+            outboxes.acknowledge(LINK, 1).unwrap();
+            assert!(!outboxes.take_up(LINK, sent), "it has a connection");
+            outboxes.detach(LINK);
+            push(&mut outboxes, &["4"]);
+            assert!(!outboxes.take_up(LINK, 0) && !outboxes.take_up(LINK, 4), "it can't have got so many");
+            assert!(outboxes.take_up(LINK, sent));
+            assert_eq!(outboxes.sent_and_unacknowledged(LINK), Some((sent, sent as usize - 1)));
+            assert_eq!(bodies(&mut outboxes), rest);
+            send_all(&mut outboxes);
+            outboxes.acknowledge(LINK, 4).unwrap();
+            assert_eq!((outboxes.waiting_total(), outboxes.waiting_bytes(LINK)), (0, 0));
+        }
     }
 
     /// XEP-0198 §4: behind 2^32 - 1 comes 0.

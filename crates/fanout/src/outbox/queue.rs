@@ -100,6 +100,17 @@ impl OutboxQueue {
         }
     }
 
+    /// Puts an item of this size first again that was sent and is not acknowledged.
+    pub fn take_back(&mut self, item: OutboxItem, size: usize) {
+        self.acknowledged(&item, size);
+        if item.paced {
+            self.much.get_or_insert_default().waiting.add(size);
+        } else {
+            self.bytes += size;
+        }
+        self.items.push_front(item);
+    }
+
     /// Takes note that an item of this size is acknowledged.
     pub fn acknowledged(&mut self, item: &OutboxItem, size: usize) {
         if let Some(managed) = &mut self.managed {

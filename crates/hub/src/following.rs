@@ -1,0 +1,131 @@
+//! Sessions whose clients are connected to other nodes, whose connections go on with them when their
+//! home is another one.
+//!
+//! The driver gives the connection of such a session a number. It goes along with the session, in
+//! its card and in the journal: so a new home knows whether a connection that is offered to it is
+//! the one that the session had last.
+
+use rookery_fanout::Link;
+use rookery_jid::JidRef;
+use serde_bytes::ByteBuf;
+
+use crate::World;
+use crate::card::IdDigest;
+use crate::event::Event;
+
+/// A session as the node has to know it that keeps the connection of its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FollowedSession {
+    /// The digest of the id by which the client could resume the session.
+    pub id: IdDigest,
+    /// For how long, in seconds.
+    pub seconds: u32,
+    /// The number of its connection; 0 if it has none.
+    pub line: u64,
+    /// The stanzas that have left for the client.
+    pub sent: u32,
+    /// The stanzas of the client that were taken.
+    pub handled: u32,
+    /// The number of these that the journal has, if that has the session.
+    pub journaled: Option<u32>,
+    /// True if the client says that its user doesn't look (XEP-0352).
+    pub is_inactive: bool,
+}
+
+impl World {
+    /// Returns what is to be known of a session elsewhere; `None` of one that nobody can resume.
+    pub fn followed(&self, link: Link) -> Option<FollowedSession> {
+        let managed = self.managed(link)?;
+        let id = **managed.id.as_ref()?;
+        let (sent, _) = self.outboxes.sent_and_unacknowledged(link)?;
+        Some(FollowedSession {
+            id,
+            seconds: managed.seconds,
+            line: managed.line,
+            sent,
+            handled: managed.ledger.handled(),
+            journaled: self.journaled_count(link),
+            is_inactive: self.outboxes.attention(link) == rookery_fanout::Attention::Inactive,
+        })
+    }
+
+    /// Takes note of the number of the connection that a session has on another node.
+    pub fn set_line(&mut self, link: Link, line: u64) {
+        self.managed_mut(link).into_iter().for_each(|managed| managed.line = line);
+        self.touch(link);
+    }
+
+    /// Finds the session at this full JID that has this id, and had this connection last.
+    pub fn find_followed(&self, jid: JidRef<'_>, id: &IdDigest, line: u64) -> Option<Link> {
+        let user = self.user_named(self.hash(jid.bare_str()), jid.bare_str());
+        let link = self.find_resource(user, jid.resource()?)?;
+        let is_alive = self.session_at(link).is_some_and(|session| !session.ending && !session.gone);
+        let managed = self.managed(link).filter(|_| is_alive && line != 0)?;
+        (managed.line == line && managed.id.as_deref() == Some(id)).then_some(link)
+    }
+
+    /// Lets a session that has no connection go on with the one that it had, over which its client
+    /// was sent so many stanzas. Returns `false`, and does nothing, if it can't have been sent so
+    /// many.
+    pub fn take_up(&mut self, link: Link, sent: u32, is_inactive: bool) -> bool {
+        let Some(session) = self.reference(link) else { return false };
+        if !self.outboxes.take_up(link, sent) {
+            return false;
+        }
+        if self.is_recovered(link) {
+            self.expect_repetitions(session);
+        }
+        if is_inactive {
+            self.outboxes.set_active(link, false);
+        }
+        if let Some(managed) = self.managed_mut(link) {
+            managed.turn = managed.turn.wrapping_add(1);
+            managed.ledger.unanswered = false;
+        }
+        self.touch(link);
+        true
+    }
+
+    /// Tells the driver that the journal has the count of a session, if anybody elsewhere is to
+    /// know.
+    pub(crate) fn tell_line(&mut self, link: Link) {
+        if self.managed(link).is_some_and(|managed| managed.line != 0) {
+            self.out.events.push_back(Event::Journaled(link));
+        }
+    }
+}
+
+/// Adds the number of a session's connection to what it takes along.
+pub(crate) fn note_line(luggage: &mut Vec<(String, ByteBuf)>, line: u64) {
+    luggage.retain(|(name, _)| name != LINE);
+    if line != 0 {
+        luggage.push((LINE.to_owned(), ByteBuf::from(line.to_le_bytes())));
+    }
+}
+
+/// Returns the number of the connection of a session that has taken this along.
+pub(crate) fn line_of(luggage: &[(String, ByteBuf)]) -> u64 {
+    let found = luggage.iter().find(|(name, _)| name == LINE);
+    found.and_then(|(_, line)| line.as_slice().try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+/// Stands among the parts of modules for the number of a connection.
+const LINE: &str = "line";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_a_connection_goes_along() {
+        let mut luggage = vec![("privacy".to_owned(), ByteBuf::from([1]))];
+        assert_eq!(line_of(&luggage), 0);
+        for line in [7, 8, u64::MAX] {
+            note_line(&mut luggage, line);
+            assert_eq!((line_of(&luggage), luggage.len()), (line, 2));
+        }
+        note_line(&mut luggage, 0);
+        assert_eq!((line_of(&luggage), luggage.len()), (0, 1));
+        assert_eq!(line_of(&[(LINE.to_owned(), ByteBuf::from([1, 2]))]), 0, "damaged");
+    }
+}

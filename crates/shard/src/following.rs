@@ -1,0 +1,304 @@
+//! Lines that follow their sessions to other homes.
+//!
+//! A client is connected to one node, the front, and its session is at home on another. When that
+//! dies or hands the session on, the front keeps the connection, reads nothing more of it, and asks
+//! the home that the account has then to go on ([`crate::taking_up`]). The client notices nothing
+//! but a pause.
+//!
+//! # Invariants
+//!
+//! * The counts of XEP-0198 are the client's: the front knows how many stanzas its client was sent
+//!   as a whole, and behind which of the client's stanzas the bytes begin that it still has
+//!   ([`crate::keeping`]). Of a line in the middle of a stanza nobody knows that: it is closed.
+//! * From the moment on at which the front waits, nothing counts that an earlier home says.
+//! * A client that comes back by another connection has its session there, and this one is closed:
+//!   the session knows which connection it had last.
+
+use rookery_fanout::{Link, Station};
+use rookery_hub::{Bound, FollowedSession, Most, Per, Unit};
+
+use crate::connection::{AwayState, ConnectionStage, ConnectionWire, ShardConnection};
+use crate::driver::Driver;
+use crate::keeping::{AwaitedHome, FrontMemory, LineMark, LineSession, MOST_KEPT};
+use crate::lines::LineFrame;
+use crate::shard::Shard;
+
+impl<D: Driver> Shard<D> {
+    /// Lets a client wait for another home of its session. Returns `false` if it can't go on there.
+    pub(crate) fn await_home(&mut self, link: Link) -> bool {
+        let now_ms = self.timing.now_ms;
+        let Some(away) = self.away(link).filter(|away| !away.is_over) else { return false };
+        let Some(session) = away.memory.session() else { return false };
+        let patience_ms = (u64::from(session.seconds) * 1000).min(PATIENCE_MS);
+        if let Some(awaits) = &mut away.memory.awaits {
+            // It is looked after already.
+            awaits.asked = None;
+            return true;
+        }
+        away.memory.awaits = Some(Box::new(AwaitedHome { until_ms: now_ms + patience_ms, asked: None }));
+        self.look_for_home(link);
+        true
+    }
+
+    /// Returns whether a client waits for another home of its session.
+    pub(crate) fn awaits_home(&mut self, link: Link) -> bool {
+        self.away(link).is_some_and(|away| away.memory.awaits.is_some())
+    }
+
+    /// Looks for the home of a client that waits for it, from time to time.
+    pub(crate) fn look_for_home(&mut self, link: Link) {
+        self.pause(link, true);
+        let (key, now_ms) = (self.key_of(link), self.timing.now_ms);
+        let (keys, due_ms) = &mut self.moves.following;
+        if keys.is_empty() {
+            *due_ms = now_ms + LOOK_MS;
+            self.world.after(LOOK_MS, |_| {});
+        }
+        keys.push(key);
+    }
+
+    /// Lets those be looked after at once who wait for homes or sessions.
+    pub(crate) fn follow_soon(&mut self) {
+        (self.moves.following.1, self.moves.reattaching.1) = (0, 0);
+    }
+
+    /// Looks after the clients that wait for homes, if it is time. `true` if any waits no longer.
+    pub(crate) fn follow_on(&mut self) -> bool {
+        let now_ms = self.timing.now_ms;
+        let (keys, due_ms) = &mut self.moves.following;
+        if keys.is_empty() || now_ms < *due_ms {
+            return false;
+        }
+        *due_ms = now_ms + LOOK_MS;
+        let keys = std::mem::take(keys);
+        let before = keys.len();
+        let mut waiting: Vec<u64> = keys
+            .into_iter()
+            .filter(|key| self.connection_of(*key).is_some_and(|link| self.awaits_home(link) && self.follow(link)))
+            .collect();
+        let is_less = waiting.len() < before;
+        self.moves.following.0.append(&mut waiting);
+        if !self.moves.following.0.is_empty() {
+            self.world.after(LOOK_MS, |_| {});
+        }
+        is_less
+    }
+
+    /// Asks the home of a client that waits for it. Returns whether it still waits.
+    fn follow(&mut self, link: Link) -> bool {
+        let now_ms = self.timing.now_ms;
+        let Some(connection) = self.connections.get(link) else { return false };
+        let (peer, is_websocket) = (connection.peer, matches!(connection.wire, ConnectionWire::WebSocket(_)));
+        let ConnectionStage::Away(away) = &connection.stage else { return false };
+        let Some(awaits) = &away.memory.awaits else { return false };
+        let (asked, until_ms) = (awaits.asked, awaits.until_ms);
+        let Some(reattach) = away.memory.reattach(peer, is_websocket).filter(|_| now_ms < until_ms) else {
+            self.lost(link);
+            return false;
+        };
+        let home = self.world.home_of(reattach.session.jid.to_bare().as_ref());
+        if home == self.index() {
+            return self.follow_here(link, &reattach);
+        }
+        if home < self.world.own_shards() {
+            self.connections.get_mut(link).into_iter().for_each(|connection| connection.paused = false);
+            self.move_to(link, home);
+            return false;
+        }
+        let Some(station) = self.world.station_of(home).filter(|_| !self.is_silent(home)) else { return true };
+        if asked == Some(station) {
+            return true;
+        }
+        let key = self.key_of(link);
+        if let Some(other) = asked {
+            self.driver.frames.push((other, LineFrame::Lost(key)));
+        }
+        if let Some(away) = self.away(link) {
+            away.home = station;
+            away.memory.awaits.iter_mut().for_each(|awaits| awaits.asked = Some(station));
+        }
+        self.driver.frames.push((station, LineFrame::Reattach(key, Box::new(reattach))));
+        true
+    }
+
+    /// Finds the connection of a client for which a home was asked to go on.
+    pub(crate) fn asked_line_of(&mut self, home: Station, key: u64) -> Option<Link> {
+        let link = self.connection_of(key)?;
+        let awaits = self.away(link)?.memory.awaits.as_ref()?;
+        (awaits.asked == Some(home)).then_some(link)
+    }
+
+    /// Goes on with a client that has a home again.
+    pub(crate) fn has_home_again(&mut self, link: Link) {
+        let Some(away) = self.away(link) else { return };
+        (away.sent, away.unwritten) = (0, 0);
+        let kept = away.memory.begin_again();
+        self.send_home(link, &kept);
+        self.pause(link, false);
+    }
+
+    /// Gives sessions the numbers of the lines that they have, as the journal is to know them.
+    pub(crate) fn number_lines(&mut self) {
+        for (at, link) in self.driver.news() {
+            let link = Link(link);
+            let Some(line) = self.driver.memory(at).map(|(memory, _)| memory.line) else { continue };
+            let is_bound = self.connections.get(link).is_some_and(|connection| connection.is_bound());
+            if is_bound && self.world.followed(link).is_some_and(|session| session.line != line) {
+                self.world.set_line(link, line);
+            }
+        }
+    }
+
+    /// Tells fronts what they need in case that this home is gone.
+    pub(crate) fn mark_lines(&mut self) {
+        for (at, link) in self.driver.news() {
+            self.mark_line(at, Link(link), false);
+        }
+        self.driver.forget_news();
+    }
+
+    /// Tells the front of a line where that stands. `is_last`: in any case. Returns whether it can
+    /// go on elsewhere from there.
+    fn mark_line(&mut self, at: usize, link: Link, is_last: bool) -> bool {
+        let Some(connection) = self.connections.get(link) else { return false };
+        let ConnectionStage::Bound { since_s, until_s } = connection.stage else { return false };
+        let rest = match &connection.wire {
+            ConnectionWire::Stream => Some(connection.carry.as_ref().map_or(0, |carry| carry.bytes.len())),
+            ConnectionWire::WebSocket(frames) => frames.is_between_messages().then(|| frames.kept()),
+            ConnectionWire::Bosh(_) => return false,
+        };
+        let is_whole = connection.unsent.as_ref().is_none_or(|unsent| unsent.at >= unsent.bytes.len())
+            && !self.world.outboxes.is_begun(link);
+        let knows_more = self.moves.known.contains_key(&link);
+        let Some(session) = self.world.followed(link) else { return false };
+        let Some((memory, read)) = self.driver.memory(at) else { return false };
+        if session.line != memory.line {
+            return false;
+        }
+        if let Some(rest) = rest.filter(|_| !knows_more) {
+            memory.reach(read.saturating_sub(rest as u64), session.handled);
+        }
+        session.journaled.into_iter().for_each(|journaled| memory.settle(journaled));
+        let now = Some((session.id, session.is_inactive));
+        let is_new = std::mem::replace(&mut memory.told, now) != now;
+        let (is_due, safe, line) = (memory.news(is_last).is_some(), memory.news(true), memory.line);
+        if is_new && let Some(jid) = self.world.address(link).cloned() {
+            let (id, seconds, is_inactive) = (session.id, session.seconds, session.is_inactive);
+            let prefixes = connection.prefixes.as_deref().unwrap_or_default().to_vec();
+            let told = LineSession { jid, id, line, seconds, is_inactive, since_s, until_s, prefixes };
+            self.driver.tell_session(at, told);
+        }
+        let mark = LineMark { sent: session.sent, safe };
+        if is_whole
+            && self.driver.tell_whole(at, mark, is_due || is_last)
+            && let Some((memory, _)) = self.driver.memory(at)
+        {
+            memory.told_safe(safe);
+        }
+        is_whole
+    }
+
+    /// Returns what becomes of the connection of a session that leaves; `None` if it is to be
+    /// closed.
+    pub(crate) fn connection_that_goes_on(&mut self, link: Link) -> Option<ConnectionGoingOn> {
+        let socket = self.connections.get(link)?.socket.as_ref()?;
+        let Some(at) = self.driver.place(socket) else {
+            return self.memory_as_front(link).map(|memory| ConnectionGoingOn::Front(Box::new(memory)));
+        };
+        let mut rest = Vec::new();
+        self.world.outboxes.unfinished(link, &mut rest);
+        if self.driver.write_rest(at, &rest) {
+            self.world.outboxes.sent(link, rest.len());
+        }
+        self.mark_line(at, link, true).then_some(ConnectionGoingOn::Line(at))
+    }
+
+    /// Returns the memory with which this node goes on as the front of a session that leaves; `None`
+    /// if it can't. What the client was sent in part is on its way as a whole then.
+    fn memory_as_front(&mut self, link: Link) -> Option<FrontMemory> {
+        if !self.moves.stays || self.timing.stopping || self.timing.shut {
+            return None;
+        }
+        let connection = self.connections.get_mut(link)?;
+        let ConnectionStage::Bound { since_s, until_s } = connection.stage else { return None };
+        let (is_between, most) = match &connection.wire {
+            ConnectionWire::Stream => (true, connection.carry.as_ref().map_or(0, |carry| carry.bytes.len())),
+            ConnectionWire::WebSocket(frames) => (frames.is_between_messages(), frames.kept()),
+            ConnectionWire::Bosh(_) => (false, 0),
+        };
+        if !is_between || most > MOST_KEPT || !self.world.is_lasting(link) {
+            return None;
+        }
+        if let Some(unsent) = &mut connection.unsent {
+            let before = unsent.bytes.len();
+            let mut left = std::mem::take(&mut unsent.covers);
+            if connection.tls.is_none() {
+                self.world.outboxes.unfinished(link, &mut unsent.bytes);
+                left += unsent.bytes.len() - before;
+            }
+            self.world.outboxes.sent(link, left);
+        }
+        let kept = match &mut connection.wire {
+            ConnectionWire::WebSocket(frames) => frames.take_kept(),
+            _ => connection.carry.take().map(|carry| carry.bytes).unwrap_or_default(),
+        };
+        let prefixes = connection.prefixes.as_deref().unwrap_or_default().to_vec();
+        let line = (self.common.ids)() as u64 | 1;
+        self.world.set_line(link, line);
+        let (jid, session) = self.world.address(link).cloned().zip(self.world.followed(link))?;
+        let FollowedSession { id, seconds, is_inactive, sent, handled, .. } = session;
+        let told = LineSession { jid, id, line, seconds, is_inactive, since_s, until_s, prefixes };
+        Some(FrontMemory::standing(told, sent, handled, kept))
+    }
+
+    /// Lets the connection of a session that has left here wait for its new home.
+    pub(crate) fn go_on_as_front(&mut self, link: Link, mut memory: FrontMemory) {
+        let Some(connection) = self.connections.get_mut(link) else { return };
+        let mut front = ShardConnection::detached(connection.peer);
+        front.in_world = false;
+        front.socket = connection.socket.take();
+        front.tls = connection.tls.take();
+        front.wire = std::mem::take(&mut connection.wire);
+        front.unsent = connection.unsent.take();
+        front.socket.iter().for_each(|socket| self.driver.remove(socket));
+        let (seconds, home) = (memory.session().map_or(0, |session| session.seconds), self.world.station());
+        let until_ms = self.timing.now_ms + (u64::from(seconds) * 1000).min(PATIENCE_MS);
+        memory.awaits = Some(Box::new(AwaitedHome { until_ms, asked: None }));
+        front.stage =
+            ConnectionStage::Away(Box::new(AwayState { home, sent: 0, unwritten: 0, is_over: false, memory }));
+        if let Some(link) = self.insert(front) {
+            self.write_interest(link);
+            self.look_for_home(link);
+        }
+    }
+}
+
+/// The connection of a session that leaves for another home.
+pub(crate) enum ConnectionGoingOn {
+    /// A line, by its place.
+    Line(usize),
+    /// It is to this node, which is its front from now on.
+    Front(Box<FrontMemory>),
+}
+
+/// Milliseconds between two looks at those who wait.
+pub(crate) const LOOK_MS: u64 = 250;
+/// The longest time for which a client waits for another home.
+const PATIENCE_MS: u64 = 60_000;
+/// The bounds of what is kept.
+pub const BOUNDS: &[Bound] = &[
+    Bound::on(
+        "what a client has sent to a session on another node and that is not safe yet",
+        Per::Connection,
+        Most::Fixed(MOST_KEPT as u64),
+        Unit::Bytes,
+    )
+    .or("until all of it is safe, the connection is closed if that node dies"),
+    Bound::on(
+        "the time for which a connection waits for the new home of its session",
+        Per::Connection,
+        Most::Fixed(PATIENCE_MS / 1000),
+        Unit::Seconds,
+    )
+    .or("it is closed; its client may resume the session"),
+];

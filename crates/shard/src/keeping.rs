@@ -1,0 +1,331 @@
+//! What the two ends of a line remember so that it can go on at another home: the front the bytes of
+//! the client that a new home could miss, the home up to where they are safe.
+//!
+//! # Invariants
+//!
+//! * The front has all bytes of the client behind the end of a stanza whose number it knows, or it
+//!   knows of none and the line can't go on. So what it keeps is bounded and holds nobody up.
+//! * A home that says what can't be isn't believed: the line can't go on then.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+
+use rookery_fanout::Station;
+use rookery_jid::Jid;
+use serde::{Deserialize, Serialize};
+
+/// The session of a line, as its front needs it to go on at another home.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LineSession {
+    /// Its full JID.
+    pub jid: Jid,
+    /// The digest of the id by which the client could resume it.
+    pub id: [u8; 32],
+    /// The number of the connection.
+    pub line: u64,
+    /// For how many seconds it waits for its client.
+    pub seconds: u32,
+    /// The client says that its user doesn't look.
+    pub is_inactive: bool,
+    /// See [`crate::connection::ConnectionStage::Bound`].
+    pub since_s: u32,
+    /// The same.
+    pub until_s: Option<NonZeroU32>,
+    /// Prefixes that the header of the stream declared.
+    pub prefixes: Vec<(String, String)>,
+}
+
+/// The place up to which both directions of a line are done with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LineMark {
+    /// All that was written is whole stanzas, and these are so many of the session.
+    pub sent: u32,
+    /// So many bytes of the client are safe, and they end with its stanza of that number.
+    pub safe: Option<(u64, u32)>,
+}
+
+/// A client whose session had its home elsewhere.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Reattach {
+    /// The address that it comes from.
+    pub peer: SocketAddr,
+    /// True for a WebSocket, false for TCP.
+    pub is_websocket: bool,
+    /// Its session.
+    pub session: LineSession,
+    /// The stanzas that it was sent.
+    pub sent: u32,
+    /// The number of its stanza behind which the bytes begin that follow.
+    pub handled: u32,
+    /// The number of these bytes that another home may know already.
+    pub kept: u32,
+}
+
+/// A client that waits for the new home of its session.
+#[derive(Debug)]
+pub(crate) struct AwaitedHome {
+    /// The end of its patience, on the shard's clock.
+    pub until_ms: u64,
+    /// The shard that was asked to go on.
+    pub asked: Option<Station>,
+}
+
+/// The memory of the front.
+#[derive(Debug, Default)]
+pub(crate) struct FrontMemory {
+    session: Option<Box<LineSession>>,
+    /// See [`LineMark::sent`]; `None` in the middle of a stanza.
+    sent: Option<u32>,
+    /// The bytes of the client that have gone to the home.
+    passed: u64,
+    /// The last ones of these, and the number of those before.
+    kept: Vec<u8>,
+    kept_from: u64,
+    /// The number of the stanza that they follow.
+    handled: Option<u32>,
+    /// Set while the line has no home.
+    pub(crate) awaits: Option<Box<AwaitedHome>>,
+}
+
+impl FrontMemory {
+    /// Returns the memory of a line that has begun with so many bytes of the client.
+    pub(crate) fn new(passed: usize) -> Self {
+        Self { passed: passed as u64, kept_from: passed as u64, ..Self::default() }
+    }
+
+    /// Returns the memory of a connection that is to go on at another home from where it stands.
+    pub(crate) fn standing(session: LineSession, sent: u32, handled: u32, kept: Vec<u8>) -> Self {
+        let mut memory = Self { passed: kept.len() as u64, kept, ..Self::default() };
+        memory.note_session(session);
+        Self { sent: Some(sent), handled: Some(handled), ..memory }
+    }
+
+    /// Takes note of the session.
+    pub(crate) fn note_session(&mut self, session: LineSession) {
+        let size: usize = session.prefixes.iter().map(|(prefix, name)| prefix.len() + name.len()).sum();
+        self.session = Some(Box::new(session)).filter(|_| size <= MOST_PREFIXES);
+    }
+
+    /// Takes note of bytes of the client that go to the home.
+    pub(crate) fn pass(&mut self, bytes: &[u8]) {
+        self.passed += bytes.len() as u64;
+        // The home tells of the session a little later than it knows it.
+        let most = if self.session.is_some() { MOST_KEPT } else { MOST_KEPT_EARLY };
+        if self.kept.len() + bytes.len() > most {
+            return self.forget_kept();
+        }
+        self.kept.extend_from_slice(bytes);
+    }
+
+    fn forget_kept(&mut self) {
+        (self.kept, self.kept_from, self.handled) = (Vec::new(), self.passed, None);
+    }
+
+    /// Takes note that the home has written bytes that end within a stanza.
+    pub(crate) fn begin_stanza(&mut self) {
+        self.sent = None;
+    }
+
+    /// Takes note of what the home is done with.
+    pub(crate) fn mark(&mut self, mark: LineMark) {
+        self.sent = Some(mark.sent);
+        let Some((offset, handled)) = mark.safe else { return };
+        // What it says may be older than what it has forgotten.
+        let Some(done) = offset.checked_sub(self.kept_from) else { return };
+        match usize::try_from(done).ok().filter(|done| *done <= self.kept.len()) {
+            None => self.forget_kept(),
+            Some(done) => {
+                self.kept.drain(..done);
+                (self.kept_from, self.handled) = (offset, Some(handled));
+                if self.kept.is_empty() {
+                    self.kept = Vec::new();
+                }
+            }
+        }
+    }
+
+    /// Returns the session, if the line can go on at another home.
+    pub(crate) fn session(&self) -> Option<&LineSession> {
+        self.session.as_deref().filter(|_| self.sent.is_some() && self.handled.is_some())
+    }
+
+    /// Returns what a new home is told; `None` if the line can't go on.
+    pub(crate) fn reattach(&self, peer: SocketAddr, is_websocket: bool) -> Option<Reattach> {
+        let (session, sent, handled) = (self.session()?.clone(), self.sent?, self.handled?);
+        Some(Reattach { peer, is_websocket, session, sent, handled, kept: self.kept.len() as u32 })
+    }
+
+    /// Begins with another home. Returns the bytes that go there.
+    pub(crate) fn begin_again(&mut self) -> Vec<u8> {
+        self.awaits = None;
+        (self.passed, self.kept_from) = (0, 0);
+        std::mem::take(&mut self.kept)
+    }
+}
+
+/// The memory of the home.
+#[derive(Debug)]
+pub(crate) struct HomeMemory {
+    /// The number of the connection.
+    pub(crate) line: u64,
+    /// The id of the session that the front knows, and whether its client is inactive.
+    pub(crate) told: Option<([u8; 32], bool)>,
+    /// Places up to which all was given to the world: bytes, and the number of the last stanza.
+    reached: VecDeque<(u64, u32)>,
+    safe: Option<(u64, u32)>,
+    /// The bytes that the front knows to be safe.
+    safe_told: Option<u64>,
+}
+
+impl HomeMemory {
+    /// Returns the memory of a line that begins.
+    pub(crate) fn new(line: u64) -> Self {
+        Self { line, told: None, reached: VecDeque::new(), safe: None, safe_told: None }
+    }
+
+    /// Returns the memory of a line that goes on: its front knows its session, and keeps what
+    /// follows the stanza of this number.
+    pub(crate) fn again(session: &LineSession, handled: u32) -> Self {
+        let told = Some((session.id, session.is_inactive));
+        Self { told, safe: Some((0, handled)), safe_told: Some(0), ..Self::new(session.line) }
+    }
+
+    /// Takes note that so many bytes were given to the world, and of the number of the last stanza.
+    pub(crate) fn reach(&mut self, bytes: u64, handled: u32) {
+        let last = self.reached.back().copied().or(self.safe);
+        if last.is_some_and(|(last, _)| last >= bytes) {
+            return;
+        }
+        let is_full = self.reached.len() >= MOST_REACHED;
+        match self.reached.back_mut() {
+            Some(last) if is_full || last.1 == handled => *last = (bytes, handled),
+            _ => self.reached.push_back((bytes, handled)),
+        }
+    }
+
+    /// Takes note that so many stanzas are safe.
+    pub(crate) fn settle(&mut self, safe: u32) {
+        let is_safe = |(_, handled): &mut (u64, u32)| safe.wrapping_sub(*handled) <= i32::MAX as u32;
+        while let Some(reached) = self.reached.pop_front_if(is_safe) {
+            self.safe = Some(reached);
+        }
+    }
+
+    /// Returns what is safe, if the front doesn't know it. `is_urgent`: though it is little.
+    pub(crate) fn news(&self, is_urgent: bool) -> Option<(u64, u32)> {
+        let (bytes, handled) = self.safe?;
+        let is_due = self.safe_told.is_none_or(|told| bytes > told && (is_urgent || bytes - told >= SAFE_SHARE));
+        is_due.then_some((bytes, handled))
+    }
+
+    /// Takes note that the front is told so.
+    pub(crate) fn told_safe(&mut self, safe: Option<(u64, u32)>) {
+        if let Some((bytes, _)) = safe {
+            self.safe_told = Some(bytes);
+        }
+    }
+}
+
+/// Bytes of a client that its front keeps until they are safe. With more, the line can't go on
+/// elsewhere before they are.
+pub(crate) const MOST_KEPT: usize = 32 * 1024;
+/// The same before the front knows whether there is a session that can go on.
+const MOST_KEPT_EARLY: usize = 4 * 1024;
+/// Bytes of the prefixes that the header of a stream has declared, if the line is to go on.
+const MOST_PREFIXES: usize = 16 * 1024;
+/// Places that a home remembers.
+const MOST_REACHED: usize = 64;
+/// Bytes that the front is told to be safe at a time, if there is nothing else to tell it.
+const SAFE_SHARE: u64 = 2 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session() -> LineSession {
+        LineSession {
+            jid: Jid::parse("a@x/r").unwrap(),
+            id: [7; 32],
+            line: 9,
+            seconds: 300,
+            is_inactive: false,
+            since_s: 1,
+            until_s: None,
+            prefixes: Vec::new(),
+        }
+    }
+
+    fn front() -> FrontMemory {
+        let mut front = FrontMemory::new(5);
+        front.pass(b"before");
+        front.note_session(session());
+        front
+    }
+
+    fn told(front: &FrontMemory) -> Option<(u32, u32, u32)> {
+        let reattach = front.reattach("192.0.2.1:1".parse().unwrap(), false)?;
+        Some((reattach.sent, reattach.handled, reattach.kept))
+    }
+
+    #[test]
+    fn a_front_keeps_what_is_not_safe() {
+        let mut front = front();
+        front.pass(b"0123456789");
+        front.mark(LineMark { sent: 1, safe: None });
+        assert_eq!(told(&front), None, "nobody knows what its bytes follow");
+        front.mark(LineMark { sent: 2, safe: Some((13, 4)) });
+        assert_eq!(told(&front), Some((2, 4, 8)));
+        front.mark(LineMark { sent: 3, safe: Some((10, 3)) });
+        assert_eq!(told(&front), Some((3, 4, 8)), "that is older");
+        front.begin_stanza();
+        assert_eq!(told(&front), None);
+        front.mark(LineMark { sent: 4, safe: Some((21, 9)) });
+        assert_eq!(told(&front), Some((4, 9, 0)));
+        front.pass(b"abc");
+        assert_eq!(front.begin_again(), b"abc");
+        front.pass(b"abc");
+        front.mark(LineMark { sent: 5, safe: Some((2, 10)) });
+        assert_eq!(told(&front), Some((5, 10, 1)));
+    }
+
+    #[test]
+    fn a_front_keeps_little_and_believes_no_nonsense() {
+        let mut front = front();
+        front.mark(LineMark { sent: 0, safe: Some((11, 0)) });
+        assert_eq!(told(&front), Some((0, 0, 0)));
+        front.pass(&[0; MOST_KEPT]);
+        assert_eq!(told(&front), Some((0, 0, MOST_KEPT as u32)));
+        front.pass(&[0]);
+        assert_eq!((told(&front), front.kept.capacity()), (None, 0));
+        front.mark(LineMark { sent: 0, safe: Some((11 + MOST_KEPT as u64, 1)) });
+        assert_eq!(told(&front), None, "a byte of it is missing");
+        front.mark(LineMark { sent: 0, safe: Some((12 + MOST_KEPT as u64, 2)) });
+        assert_eq!(told(&front), Some((0, 2, 0)));
+        for bytes in [13 + MOST_KEPT as u64, u64::MAX] {
+            front.mark(LineMark { sent: 0, safe: Some((12 + MOST_KEPT as u64, 2)) });
+            front.mark(LineMark { sent: 0, safe: Some((bytes, 3)) });
+            assert_eq!(told(&front), None, "nobody has sent that");
+        }
+    }
+
+    #[test]
+    fn a_home_tells_what_the_journal_has() {
+        let mut home = HomeMemory::new(1);
+        home.reach(100, u32::MAX - 1);
+        home.reach(200, u32::MAX);
+        home.reach(250, u32::MAX);
+        home.reach(300, 1);
+        assert_eq!(home.news(true), None);
+        home.settle(u32::MAX - 1);
+        assert_eq!(home.news(false), Some((100, u32::MAX - 1)), "the first is told at once");
+        home.told_safe(Some((100, u32::MAX - 1)));
+        home.settle(0);
+        assert_eq!((home.news(false), home.news(true)), (None, Some((250, u32::MAX))));
+        home.reach(10_000, 2);
+        home.settle(2);
+        assert_eq!(home.news(false), Some((10_000, 2)));
+        (0..1000).for_each(|number| home.reach(20_000 + number, 3 + number as u32));
+        assert_eq!(home.reached.len(), MOST_REACHED);
+    }
+}
