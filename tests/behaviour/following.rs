@@ -119,8 +119,8 @@ fn a_client_notices_nothing_when_its_home_moves() {
     }
 }
 
-/// What the journal lacks comes again from the node that has the connection; messages have the id
-/// that they had.
+/// The node that has the connection has what the journal lacks, and sends it again; messages have
+/// the id that they had.
 #[test]
 fn what_the_journal_lacked_of_a_client_is_said_again() {
     for by_way_of in WAYS {

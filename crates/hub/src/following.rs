@@ -1,5 +1,5 @@
-//! Sessions whose clients are connected to other nodes, whose connections go on with them when their
-//! home is another one.
+//! Sessions whose clients are connected to other nodes: their connections go on with them when
+//! their home is another one.
 //!
 //! The driver gives the connection of such a session a number. It goes along with the session, in
 //! its card and in the journal: so a new home knows whether a connection that is offered to it is

@@ -37,8 +37,8 @@
 //!   sessions that survive their process, `going_on`: how they do in the next, [`moves`], `acting`,
 //!   `parting`, `arriving`: in another node while both live, `returning`: those
 //!   that have still to; [`card`]: what they take along. `journal`: what is written down so that
-//!   they survive the death of a node, `journaled`: its data; `recovering`: how they do. [`following`]:
-//!   whose connections do, too.
+//!   they survive the death of a node, `journaled`: its data; `recovering`: how they do.
+//!   [`following`]: whose connections do, too.
 //! * [`login`], [`fast`]: what a connection needs before it has a session. [`source`]: who vouches
 //!   for logins where the store doesn't, `admission`: how they are let in.
 //! * `driver`: questions to the drivers of shards of other nodes.

@@ -160,10 +160,8 @@ impl<D: Driver> Shard<D> {
                 away.into_iter().for_each(|away| away.memory.note_session((*session).clone()));
             }
             LineFrame::HandedOn(key) => {
-                if let Some(link) = self.line_of(from, key)
-                    && !self.await_home(link)
-                {
-                    self.lost(link);
+                if let Some(link) = self.line_of(from, key) {
+                    self.await_home_or_end(link);
                 }
             }
             LineFrame::Reattach(key, reattach) => self.reattach(from, key, *reattach),
@@ -247,11 +245,7 @@ impl<D: Driver> Shard<D> {
         let is_of = |stage: &ConnectionStage| matches!(stage, ConnectionStage::Away(away) if (away.home.node, away.home.incarnation) == (node, incarnation));
         let found = self.connections.iter().filter(|(_, connection)| is_of(&connection.stage));
         let links: Vec<Link> = found.map(|(link, _)| link).collect();
-        for link in links {
-            if !self.await_home(link) {
-                self.lost(link);
-            }
-        }
+        links.into_iter().for_each(|link| self.await_home_or_end(link));
     }
 }
 

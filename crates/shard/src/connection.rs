@@ -112,7 +112,7 @@ pub(crate) struct AwayState {
     pub unwritten: usize,
     /// The session has ended: what the client still sends is thrown away.
     pub is_over: bool,
-    /// What another home would need.
+    /// The state that another home would need.
     pub memory: FrontMemory,
 }
 

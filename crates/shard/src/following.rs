@@ -16,16 +16,26 @@
 
 use rookery_fanout::{Link, Station};
 use rookery_hub::{Bound, FollowedSession, Most, Per, Unit};
+use tracing::debug;
 
 use crate::connection::{AwayState, ConnectionStage, ConnectionWire, ShardConnection};
 use crate::driver::Driver;
-use crate::keeping::{AwaitedHome, FrontMemory, LineMark, LineSession, MOST_KEPT};
+use crate::keeping::{AwaitedHome, FrontMemory, LOOK_MS, LineMark, LineSession, MOST_KEPT};
 use crate::lines::LineFrame;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
+    /// Lets a client wait for another home of its session, or closes its connection if it can't go
+    /// on there.
+    pub(crate) fn await_home_or_end(&mut self, link: Link) {
+        if !self.await_home(link) {
+            debug!(link = link.0, "a connection can't go on with another home and is closed");
+            self.lost(link);
+        }
+    }
+
     /// Lets a client wait for another home of its session. Returns `false` if it can't go on there.
-    pub(crate) fn await_home(&mut self, link: Link) -> bool {
+    fn await_home(&mut self, link: Link) -> bool {
         let now_ms = self.timing.now_ms;
         let Some(away) = self.away(link).filter(|away| !away.is_over) else { return false };
         let Some(session) = away.memory.session() else { return false };
@@ -93,6 +103,7 @@ impl<D: Driver> Shard<D> {
         let Some(awaits) = &away.memory.awaits else { return false };
         let (asked, until_ms) = (awaits.asked, awaits.until_ms);
         let Some(reattach) = away.memory.reattach(peer, is_websocket).filter(|_| now_ms < until_ms) else {
+            debug!(link = link.0, "a connection has waited for another home in vain and is closed");
             self.lost(link);
             return false;
         };
@@ -213,8 +224,8 @@ impl<D: Driver> Shard<D> {
         self.mark_line(at, link, true).then_some(ConnectionGoingOn::Line(at))
     }
 
-    /// Returns the memory with which this node goes on as the front of a session that leaves; `None`
-    /// if it can't. What the client was sent in part is on its way as a whole then.
+    /// Returns the memory with which this node goes on as the front of a session that leaves;
+    /// `None` if it can't. Whatever the client was sent in part is on its way as a whole then.
     fn memory_as_front(&mut self, link: Link) -> Option<FrontMemory> {
         if !self.moves.stays || self.timing.stopping || self.timing.shut {
             return None;
@@ -281,8 +292,6 @@ pub(crate) enum ConnectionGoingOn {
     Front(Box<FrontMemory>),
 }
 
-/// Milliseconds between two looks at those who wait.
-pub(crate) const LOOK_MS: u64 = 250;
 /// The longest time for which a client waits for another home.
 const PATIENCE_MS: u64 = 60_000;
 /// The bounds of what is kept.

@@ -1,5 +1,5 @@
-//! What the two ends of a line remember so that it can go on at another home: the front the bytes of
-//! the client that a new home could miss, the home up to where they are safe.
+//! The memory of both ends of a line, by which it can go on at another home: the front has the
+//! bytes of the client that a new home could miss, the home knows up to where they are safe.
 //!
 //! # Invariants
 //!
@@ -69,6 +69,15 @@ pub(crate) struct AwaitedHome {
     pub until_ms: u64,
     /// The shard that was asked to go on.
     pub asked: Option<Station>,
+}
+
+/// A client of another node that waits for its session.
+#[derive(Debug)]
+pub(crate) struct WaitingReattach {
+    pub front: Station,
+    pub key: u64,
+    pub until_ms: u64,
+    pub reattach: Reattach,
 }
 
 /// The memory of the front.
@@ -227,6 +236,8 @@ impl HomeMemory {
     }
 }
 
+/// Milliseconds between two looks at those who wait for homes or sessions.
+pub(crate) const LOOK_MS: u64 = 250;
 /// Bytes of a client that its front keeps until they are safe. With more, the line can't go on
 /// elsewhere before they are.
 pub(crate) const MOST_KEPT: usize = 32 * 1024;

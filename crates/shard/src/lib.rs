@@ -25,8 +25,8 @@
 //! * [`elsewhere`]: what an operator asks of other nodes.
 //! * `away`: clients whose sessions are on another node; `lines`: sessions whose clients are;
 //!   `following`: the former when their sessions have another home, `taking_up`: the latter;
-//!   `keeping`: what both remember for that. [`steering`]: clients that are told where their home is.
-//!   `outgoing`: what is for other nodes.
+//!   `keeping`: what both remember for that. [`steering`]: clients that are told where their home
+//!   is. `outgoing`: what is for other nodes.
 //! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket;
 //!   `sids`: where its sessions are; `bosh_afar`: those whose requests come in on other nodes,
 //!   [`relays`]: what is on its way there.

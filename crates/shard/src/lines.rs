@@ -117,27 +117,33 @@ struct ClientLine {
     watched: Option<u32>,
     wants_read: bool,
     wants_write: bool,
-    /// The bytes that the client has sent and nobody has read.
-    input: Vec<u8>,
-    /// Bytes that were read and that the front has not been told of.
-    taken: usize,
+    input: LineInput,
     /// Bytes that have left for the client and that it may not have.
     unwritten: usize,
     /// The front has ended it.
     is_lost: bool,
-    /// The bytes of the client that were read, or came with it.
-    read: u64,
-    /// The bytes before the end of those that an earlier home may have known.
-    known: usize,
     /// The place of the last frame to the front among those that have still to leave.
     last_write: Option<usize>,
     /// Set if the front goes on with another home when this one is gone.
     memory: Option<Box<HomeMemory>>,
 }
 
+/// The direction of a line that comes from the client.
+#[derive(Default)]
+struct LineInput {
+    /// The bytes that it has sent and nobody has read.
+    bytes: Vec<u8>,
+    /// Bytes that were read and that the front has not been told of.
+    taken: usize,
+    /// All bytes that were read, or came with the client.
+    read: u64,
+    /// The bytes that have still to be read and that an earlier home may have known.
+    known: usize,
+}
+
 impl ClientLine {
     fn ready(&self) -> Option<ReadySocket> {
-        let read = self.is_lost || self.wants_read && !self.input.is_empty();
+        let read = self.is_lost || self.wants_read && !self.input.bytes.is_empty();
         let write = self.wants_write && self.unwritten < WINDOW;
         self.watched.filter(|_| read || write).map(|key| ReadySocket { key, read, write })
     }
@@ -183,12 +189,9 @@ impl<D: Driver> LineNetwork<D> {
             watched: None,
             wants_read: true,
             wants_write: false,
-            input: Vec::new(),
-            taken: 0,
+            input: LineInput { read: read as u64, ..LineInput::default() },
             unwritten: 0,
             is_lost: false,
-            read: read as u64,
-            known: 0,
             last_write: None,
             memory: None,
         });
@@ -200,11 +203,11 @@ impl<D: Driver> LineNetwork<D> {
     pub(crate) fn arrived(&mut self, front: Station, key: u64, bytes: &[u8]) {
         let Some(line) = self.by_front.get(&(front, key)).copied() else { return };
         let Some(found) = self.lines.get_mut(line) else { return };
-        if found.input.len() + bytes.len() > MOST {
+        if found.input.bytes.len() + bytes.len() > MOST {
             found.is_lost = true;
             self.frames.push((front, LineFrame::Close(key)));
         } else {
-            found.input.extend_from_slice(bytes);
+            found.input.bytes.extend_from_slice(bytes);
         }
         self.stirred.insert(line);
     }
@@ -252,7 +255,7 @@ impl<D: Driver> LineNetwork<D> {
     pub(crate) fn remember(&mut self, front: Station, key: u64, memory: HomeMemory, known: usize) {
         let at = self.by_front.get(&(front, key));
         if let Some(line) = at.and_then(|at| self.lines.get_mut(*at)) {
-            (line.memory, line.known) = (Some(Box::new(memory)), known);
+            (line.memory, line.input.known) = (Some(Box::new(memory)), known);
         }
     }
 
@@ -271,7 +274,7 @@ impl<D: Driver> LineNetwork<D> {
     /// Returns whether bytes have still to come on a line that an earlier home may have known.
     pub(crate) fn has_known(&self, socket: &ClientSocket<D::Socket>) -> bool {
         let ClientSocket::Afar(end) = socket else { return false };
-        self.lines.get(end.line).is_some_and(|line| line.known > 0)
+        self.lines.get(end.line).is_some_and(|line| line.input.known > 0)
     }
 
     /// Takes note that a line may have something to tell its front.
@@ -298,7 +301,7 @@ impl<D: Driver> LineNetwork<D> {
     /// Returns the memory of a line, and the bytes that were read of it.
     pub(crate) fn memory(&mut self, at: usize) -> Option<(&mut HomeMemory, u64)> {
         let line = self.lines.get_mut(at).filter(|line| !line.is_lost)?;
-        Some((line.memory.as_deref_mut()?, line.read))
+        Some((line.memory.as_deref_mut()?, line.input.read))
     }
 
     /// Tells the front of a line which session it has.
@@ -325,8 +328,8 @@ impl<D: Driver> LineNetwork<D> {
         is_alone
     }
 
-    /// Writes the rest of a stanza that is on its way, though the window is full. Returns `false` if
-    /// there is none, or it is too long.
+    /// Writes the rest of a begun stanza, though the window is full. Returns `false` if there is
+    /// none, or it is too long.
     pub(crate) fn write_rest(&mut self, at: usize, rest: &[u8]) -> bool {
         let Some(line) = self.lines.get_mut(at).filter(|_| !rest.is_empty() && rest.len() <= WINDOW) else {
             return false;
@@ -422,22 +425,23 @@ impl<D: Driver> LineNetwork<D> {
             ClientSocket::Afar(end) => end,
         };
         let Some(line) = self.lines.get_mut(end.line) else { return Ok(0) };
-        let most = if line.known > 0 { line.known } else { usize::MAX };
-        let len = line.input.len().min(buffer.len()).min(most);
+        let input = &mut line.input;
+        let most = if input.known > 0 { input.known } else { usize::MAX };
+        let len = input.bytes.len().min(buffer.len()).min(most);
         if len == 0 {
             return if line.is_lost { Ok(0) } else { Err(ErrorKind::WouldBlock.into()) };
         }
-        buffer.iter_mut().zip(line.input.drain(..len)).for_each(|(to, byte)| *to = byte);
-        line.input.shrink_to(SHARE);
-        line.known = line.known.saturating_sub(len);
-        line.read += len as u64;
+        buffer.iter_mut().zip(input.bytes.drain(..len)).for_each(|(to, byte)| *to = byte);
+        input.bytes.shrink_to(SHARE);
+        input.known = input.known.saturating_sub(len);
+        input.read += len as u64;
+        input.taken += len;
         self.news.insert(end.line);
-        line.taken += len;
-        if line.taken >= SHARE && !line.is_lost {
-            let taken = u32::try_from(std::mem::take(&mut line.taken)).unwrap_or(u32::MAX);
+        if input.taken >= SHARE && !line.is_lost {
+            let taken = u32::try_from(std::mem::take(&mut input.taken)).unwrap_or(u32::MAX);
             self.frames.push((line.front, LineFrame::Taken(line.key, taken)));
         }
-        if line.is_lost || !line.input.is_empty() {
+        if line.is_lost || !input.bytes.is_empty() {
             self.stirred.insert(end.line);
         }
         Ok(len)

@@ -32,12 +32,12 @@ use crate::connection::{ConnectionStage, ConnectionWire, LoginQuestion, Resumpti
 use crate::connections::ShardConnections;
 use crate::driver::{Driver, ReadySocket};
 use crate::gate::Gate;
+use crate::keeping::WaitingReattach;
 use crate::lines::{ClientSocket, LineNetwork};
 use crate::mailboxes::{Envelope, Generation, Post, Posted};
 use crate::outgoing::OutgoingLetters;
 use crate::relays::RelayedRequests;
 use crate::steering::SteeredAccounts;
-use crate::taking_up::WaitingReattach;
 use crate::wires::{Federating, SERVERS};
 
 /// One shard: its connections and its world.

@@ -14,19 +14,9 @@ use tracing::{debug, warn};
 
 use crate::connection::{ConnectionStage, ConnectionWire, ShardConnection};
 use crate::driver::Driver;
-use crate::following::LOOK_MS;
-use crate::keeping::{HomeMemory, MOST_KEPT, Reattach};
+use crate::keeping::{HomeMemory, LOOK_MS, MOST_KEPT, Reattach, WaitingReattach};
 use crate::lines::LineFrame;
 use crate::shard::Shard;
-
-/// A client of another node that waits for its session.
-#[derive(Debug)]
-pub(crate) struct WaitingReattach {
-    front: Station,
-    key: u64,
-    until_ms: u64,
-    reattach: Reattach,
-}
 
 /// The place of a session that a connection belongs to.
 enum FoundSession {
@@ -181,6 +171,7 @@ impl<D: Driver> Shard<D> {
         };
         let Some((session, known)) = session.and_then(|session| Some((session, self.take_up(session, reattach)?)))
         else {
+            debug!(session = %reattach.session.jid, "a client of this node has no session here");
             self.lost(link);
             return false;
         };

@@ -8,7 +8,10 @@ use super::cluster::{ClusterNodes, PATIENCE, USERS};
 use super::cluster_moves::{MovesClient, write_while};
 use super::rig::RigServer;
 
-rookery_needs::needing!("cli.cluster": sessions_and_rooms_survive_the_nodes_that_are_killed);
+rookery_needs::needing!("cli.cluster":
+    sessions_and_rooms_survive_the_nodes_that_are_killed,
+    nobody_on_the_other_nodes_is_disconnected,
+);
 
 mod test {
     use super::*;
@@ -71,6 +74,45 @@ mod test {
         let chats: usize = clients.iter().map(|client| different(client).0).sum();
         assert_eq!(chats, expected, "all has come that was sent to accounts");
         assert!(resumptions.iter().sum::<usize>() >= clients.len(), "{resumptions:?}");
+    }
+
+    /// All are connected to the first node, and at home on three; one of those is killed and comes
+    /// back, the other one is restarted in order.
+    pub fn nobody_on_the_other_nodes_is_disconnected() {
+        let nodes = ClusterNodes::new(3);
+        let mut running: Vec<Option<(RigServer, u16)>> = (0..3).map(|node| Some(nodes.serve(node))).collect();
+        ["n1", "n2", "n3"].iter().for_each(|node| nodes.wait_for(node, "up"));
+        let port = running[0].as_ref().map_or(0, |(_, port)| *port);
+        let mut clients: Vec<MovesClient> = USERS.iter().map(|user| MovesClient::new(user, port)).collect();
+        clients.iter_mut().for_each(MovesClient::enable);
+        let mut rounds = 0;
+        write_while(&mut clients, &[port], &mut rounds, || false);
+        for node in 1..3 {
+            let name = format!("n{}", node + 1);
+            match running[node].take() {
+                Some((server, _)) if node == 2 => assert_eq!(server.stop(), 0),
+                killed => drop(killed),
+            }
+            write_while(&mut clients, &[port], &mut rounds, || nodes.lists(&name));
+            write_while(&mut clients, &[port], &mut rounds, || false);
+            running[node] = Some(nodes.serve(node));
+            nodes.wait_for(&name, "up");
+            write_while(&mut clients, &[port], &mut rounds, || false);
+        }
+        let expected: usize = clients.iter().map(|client| client.sent).sum();
+        let until = Instant::now() + PATIENCE;
+        while !is_done(&clients, expected) && Instant::now() < until {
+            for client in &mut clients {
+                assert!(client.exchange("<r xmlns='urn:xmpp:sm:3'/>"), "{} is connected", client.user);
+            }
+        }
+        let resumptions: Vec<usize> = clients.iter().map(|client| client.resumptions).collect();
+        println!("{rounds} rounds, {expected} messages to each of accounts and rooms");
+        assert_eq!(resumptions, vec![0; clients.len()], "nobody was disconnected");
+        assert!(is_done(&clients, expected), "all has come, and is acknowledged");
+        for client in &clients {
+            assert_eq!(client.presence, [""; 0], "{}: nobody came or went", client.user);
+        }
     }
 
     /// Returns the numbers of different messages to a client, and in its rooms.
