@@ -353,7 +353,7 @@ fn mail_that_comes_back_goes_by_the_homes_that_are_to_come() {
     juliet.expect_nothing();
     server.tell_homes(0, Some(0));
     server.settle();
-    server.take_over(2);
+    server.bury(2);
     let mut late = server.connect_at(0);
     late.log_in(&romeo, Security::Plain);
     late.bind("orchard");
@@ -371,4 +371,26 @@ fn clients_of_a_node_that_was_silent_come_again() {
     server.depart(1);
     is_cut(&mut juliet);
     back(&server, &juliet, &id, 0, 0);
+}
+
+/// A node that others take for silent may only be slow: it has its homes until it has handed them
+/// on, or is fenced off.
+#[test]
+fn who_is_only_silent_has_its_homes_until_it_hands_them_on() {
+    let server = Server::with(Config { shards: 6, nodes: 3, ..Config::default() });
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut juliet = at(&server, "juliet", 2, 0, "balcony");
+    juliet.enable();
+    server.depart(1);
+    server.tell_homes(0, Some(1));
+    server.tell_homes(2, Some(1));
+    server.settle();
+    romeo.send(&say(juliet.full(), "one"));
+    romeo.expect_nothing();
+    assert_eq!(server.inspect(|world| world.session_count()), [1, 0, 1, 0, 0, 0], "nobody has begun without it");
+    server.tell_homes(1, Some(1));
+    server.settle();
+    server.advance(12_000);
+    assert_eq!(server.inspect(|world| world.session_count()), [1, 0, 0, 0, 1, 0]);
+    assert_eq!(juliet.bodies(), ["one"]);
 }

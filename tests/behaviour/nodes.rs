@@ -250,7 +250,7 @@ fn a_login_waits_while_its_home_is_silent() {
         server.depart(1);
         let mut juliet = log_in_at(&server, &account, shard, Security::Plain);
         juliet.expect_nothing();
-        server.take_over(1);
+        server.bury(1);
         juliet.expect_header();
         assert_eq!(juliet.expect_element().name(), "features");
         juliet.bind("phone");
@@ -429,7 +429,7 @@ fn a_private_message_of_a_room_survives_the_node_of_the_account_that_gets_it() {
     romeo.send("<r xmlns='urn:xmpp:sm:3'/>");
     server.advance(WRITTEN_MS);
     assert!(!acknowledges(&romeo.all(), 1), "nobody has it yet");
-    server.take_over(1);
+    server.bury(1);
     server.advance(WRITTEN_MS);
     assert!(acknowledges(&romeo.all(), 1), "the new home has it");
     let mut again = server.connect_at(0);

@@ -67,6 +67,9 @@ impl World {
         moves.gone.retain(|gone| are_present.contains(gone));
         moves.heard.retain(|station, _| are_present.contains(&process(*station)));
         let was_awaiting = !moves.awaited.is_empty();
+        // Whoever had something for this shard, and has died, may not have sent it.
+        let has_died = |source: &Station| Some(process(*source)).filter(|source| !are_present.contains(source));
+        let died: BTreeSet<MovesProcess> = moves.sources.keys().filter_map(has_died).collect();
         moves.sources.retain(|source, _| are_present.contains(&process(*source)));
         moves.sources.values_mut().for_each(|names| names.push(view.name()));
         let (mut sources, mut dead) = (BTreeSet::new(), BTreeMap::<MovesProcess, Vec<u16>>::new());
@@ -85,12 +88,21 @@ impl World {
                     moves.awaited.set(slot, true);
                     dead.entry(from).or_default().push(slot as u16);
                 }
-                Some(from) if !moves.gone.contains(&from) => {
+                // One that is silent may go on, until it is fenced off and no member any more.
+                Some(from) => {
                     moves.awaited.set(slot, true);
                     sources.insert(from);
                 }
-                _ => moves.acting.set(slot, true),
+                None => moves.acting.set(slot, true),
             }
+        }
+        let awaited = (0..SLOTS).filter(|slot| moves.awaited.has(*slot)).map(|slot| slot as u16);
+        let awaited: Vec<u16> = if died.is_empty() { Vec::new() } else { awaited.collect() };
+        for process in died {
+            let slots = dead.entry(process).or_default();
+            slots.extend(&awaited);
+            slots.sort_unstable();
+            slots.dedup();
         }
         let having = view.present().filter(|member| sources.contains(&process_of(*member)));
         having.for_each(|member| moves.wait_for(member, view.name()));
@@ -155,11 +167,11 @@ impl World {
         }
     }
 
-    /// Takes note that a process says nothing more: nobody waits for it.
+    /// Takes note that a process says nothing: nobody waits for it to go by the same homes. Those
+    /// that it has it keeps until it is fenced off.
     pub fn departed(&mut self, node: u16, incarnation: u32) {
         if let Some(moves) = &mut self.people.moves {
             moves.gone.insert((node, incarnation));
-            moves.sources.retain(|source, _| process(*source) != (node, incarnation));
         }
     }
 

@@ -353,18 +353,9 @@ impl Server {
     }
 
     /// Lets nothing reach a node from now on, nor come from it: what others write to it waits,
-    /// until they [take over](Server::take_over) or it is [refused](Server::refuse_what_waits).
+    /// until they [take over](Server::bury) or it is [refused](Server::refuse_what_waits).
     pub fn silence(&self, node: usize) {
         self.0.borrow().nodes.silence(node);
-    }
-
-    /// Gives all homes of a node that was [silenced](Server::silence) to the others, with what has
-    /// waited for it.
-    pub fn take_over(&self, node: usize) {
-        self.depart(node);
-        self.remove(node);
-        self.0.borrow().nodes.hand_back(false);
-        self.settle();
     }
 
     /// Kills a node that was [silenced](Server::silence): all of its homes are the others', who
