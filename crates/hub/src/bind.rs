@@ -282,6 +282,7 @@ impl World {
     /// Takes a session out of the world with all that waits for it.
     pub(crate) fn remove_session(&mut self, link: Link) {
         self.forget_recovered(link);
+        self.keep_line(link, 0);
         self.outboxes.close(link);
         let Some(session) = self.people.sessions.get_mut(link).and_then(Option::take) else { return };
         if let Some(user) = self.people.users.get_mut(session.user as usize) {

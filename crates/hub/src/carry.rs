@@ -164,7 +164,7 @@ impl World {
                 (shown, until_ms, luggage, session.is_uncalled)
             }
         };
-        note_line(&mut modules, managed.line);
+        note_line(&mut modules, self.line(link));
         let state = CardState {
             stream,
             shown,

@@ -41,7 +41,7 @@ impl World {
         Some(FollowedSession {
             id,
             seconds: managed.seconds,
-            line: managed.line,
+            line: self.line(link),
             sent,
             handled: managed.ledger.handled(),
             journaled: self.journaled_count(link),
@@ -51,8 +51,26 @@ impl World {
 
     /// Takes note of the number of the connection that a session has on another node.
     pub fn set_line(&mut self, link: Link, line: u64) {
-        self.managed_mut(link).into_iter().for_each(|managed| managed.line = line);
+        self.keep_line(link, line);
         self.touch(link);
+    }
+
+    /// Remembers the number of the connection that a session has on another node; 0 for none.
+    pub(crate) fn keep_line(&mut self, link: Link, line: u64) {
+        if self.people.journal.is_none() {
+            return;
+        }
+        let Some((session, journal)) = self.reference(link).zip(self.people.journal.as_mut()) else { return };
+        match line {
+            0 => _ = journal.lines.remove(&session),
+            line => _ = journal.lines.insert(session, line),
+        }
+    }
+
+    /// Returns that number.
+    pub(crate) fn line(&self, link: Link) -> u64 {
+        let Some(journal) = self.people.journal.as_ref().filter(|journal| !journal.lines.is_empty()) else { return 0 };
+        self.reference(link).and_then(|session| journal.lines.get(&session)).copied().unwrap_or_default()
     }
 
     /// Finds the session at this full JID that has this id, and had this connection last.
@@ -61,7 +79,7 @@ impl World {
         let link = self.find_resource(user, jid.resource()?)?;
         let is_alive = self.session_at(link).is_some_and(|session| !session.ending && !session.gone);
         let managed = self.managed(link).filter(|_| is_alive && line != 0)?;
-        (managed.line == line && managed.id.as_deref() == Some(id)).then_some(link)
+        (self.line(link) == line && managed.id.as_deref() == Some(id)).then_some(link)
     }
 
     /// Lets a session that has no connection go on with the one that it had, over which its client
@@ -89,7 +107,7 @@ impl World {
     /// Tells the driver that the journal has the count of a session, if anybody elsewhere is to
     /// know.
     pub(crate) fn tell_line(&mut self, link: Link) {
-        if self.managed(link).is_some_and(|managed| managed.line != 0) {
+        if self.line(link) != 0 {
             self.out.events.push_back(Event::Journaled(link));
         }
     }

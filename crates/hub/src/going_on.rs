@@ -139,10 +139,10 @@ impl World {
             rare.directed = directed.into_iter().collect();
             let CardCounts { id, seconds, handled, doubtful, .. } = stream;
             let (ledger, id) = (Ledger::carried(handled, doubtful), (!ends).then(|| Box::new(id)));
-            let line = line_of(&modules);
-            let managed = ManagedSession { ledger, id, seconds, turn: 0, until_ms: 0, line };
+            let managed = ManagedSession { ledger, id, seconds, turn: 0, until_ms: 0 };
             rare.managed = Some(Box::new(managed));
         }
+        self.keep_line(link, line_of(&modules));
         Back { shown, until_ms, modules, is_uncalled, ends }
     }
 

@@ -70,6 +70,8 @@ pub(crate) struct ShardJournal {
     pub(crate) recovered: Set<SessionRef>,
     /// Those whose clients have come back a moment ago, and say again what nobody had acknowledged.
     pub(crate) repeating: Set<SessionRef>,
+    /// The numbers of the connections that sessions have on other nodes, or had last.
+    pub(crate) lines: Map<SessionRef, u64>,
 }
 
 /// Homes of what modules hand on.

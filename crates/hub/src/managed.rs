@@ -21,8 +21,6 @@ pub(crate) struct ManagedSession {
     /// The time until which a session without a connection can be resumed, by the clock that never
     /// goes back, in milliseconds.
     pub(crate) until_ms: u64,
-    /// Names the connection that it has, or had last, if that is on another node; otherwise 0.
-    pub(crate) line: u64,
 }
 
 /// Sessions that could have been resumed a while ago: what they had handled, so that their clients

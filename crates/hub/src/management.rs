@@ -132,7 +132,7 @@ impl World {
         }
         let session = self.at_mut(link).ok_or(Condition::UnexpectedRequest)?;
         let id = id.map(|id| Box::new(digest(&id)));
-        let managed = ManagedSession { ledger: Ledger::default(), id, seconds, turn: 0, until_ms: 0, line: 0 };
+        let managed = ManagedSession { ledger: Ledger::default(), id, seconds, turn: 0, until_ms: 0 };
         session.rare().managed = Some(Box::new(managed));
         self.outboxes.manage(link, bounds, inline);
         self.touch(link);
@@ -384,10 +384,10 @@ impl World {
         // The older connection may still be there.
         self.outboxes.detach(link);
         self.outboxes.resume(link);
+        self.keep_line(link, 0);
         self.touch(link);
         self.managed_mut(link).map_or(0, |managed| {
             managed.turn = managed.turn.wrapping_add(1);
-            managed.line = 0;
             managed.ledger.unanswered = false;
             managed.ledger.tell()
         })

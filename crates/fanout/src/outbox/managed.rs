@@ -360,8 +360,8 @@ mod tests {
             send_all(&mut outboxes);
             outboxes.acknowledge(LINK, 1).unwrap();
             assert!(!outboxes.take_up(LINK, sent), "it has a connection");
-            outboxes.detach(LINK);
             push(&mut outboxes, &["4"]);
+            outboxes.detach(LINK);
             assert!(!outboxes.take_up(LINK, 0) && !outboxes.take_up(LINK, 4), "it can't have got so many");
             assert!(outboxes.take_up(LINK, sent));
             assert_eq!(outboxes.sent_and_unacknowledged(LINK), Some((sent, sent as usize - 1)));
