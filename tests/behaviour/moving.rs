@@ -318,6 +318,38 @@ fn homes_that_move_again_before_all_has_come_lose_nothing() {
 }
 
 /// A client that comes back before its session has come waits for it.
+/// A session goes to and fro while a third node is slow to say that it has sent all: the home that
+/// it comes back to waits for it.
+#[test]
+fn a_home_waits_for_what_has_to_come_by_way_of_another() {
+    let server = Server::with(Config { shards: 6, nodes: 3, ..Config::default() });
+    let tell_all = |without| (0..3).for_each(|told| server.tell_homes(told, without));
+    server.remove(0);
+    let mut romeo = at(&server, "romeo", 2, 2, "orchard");
+    let mut juliet = at(&server, "juliet", 4, 4, "balcony");
+    let id = juliet.enable();
+    juliet.vanish();
+    // The last node's homes are the first one's, which gets its own back as well.
+    tell_all(Some(2));
+    // Goes by these homes, says so, and nothing more.
+    server.step(3);
+    server.stall(Some(3));
+    server.settle();
+    assert_eq!(server.inspect(|world| world.session_count()), [0, 0, 1, 0, 0, 0], "the session is on its way");
+    tell_all(None);
+    server.settle();
+    romeo.send(&format!("<presence to='{}'><show>away</show></presence>", juliet.full()));
+    romeo.pump();
+    // Others don't wait for that shard for ever.
+    server.advance(11_000);
+    server.advance(10_000);
+    assert_eq!(server.inspect(|world| world.session_count()), [0, 0, 1, 0, 1, 0], "the session is back");
+    server.stall(None);
+    server.settle();
+    let (mut juliet, _) = back(&server, &juliet, &id, 4, 0);
+    juliet.expect(&format!("<presence from='{}'><show>away</show></presence>", romeo.full()));
+}
+
 #[test]
 fn who_comes_back_early_waits_for_the_session() {
     let server = nodes();

@@ -4,9 +4,11 @@
 //! # Invariants
 //!
 //! * A session that leaves says nothing more before its shard goes by the new view: whatever its
-//!   client has sent went by the last one, to homes that act, and is settled when it is packed. *
-//!   Nothing leaves before all others go by the new view ([`crate::moves`]); until then its
+//!   client has sent went by the last one, to homes that act, and is settled when it is packed.
+//! * Nothing leaves before all others go by the new view ([`crate::moves`]); until then its
 //!   sessions and rooms are served as ever.
+//! * Others are told that they have got all behind that, and behind what has come here for a home
+//!   that is elsewhere by now.
 //! * Of a session that leaves nobody hears that it is unavailable.
 //! * So many bytes are on their way at a time that no queue fills; others are told that they have
 //!   got all when they have taken that.
@@ -147,6 +149,7 @@ impl World {
                 Err(error) => warn!(home = card.home(), %error, "a part of the server can't go on on another node"),
             }
         }
+        cards.extend(self.take_passing());
         let (view, shard) = (self.here.view.clone(), self.shard());
         if let Some(moves) = &mut self.people.moves {
             let others = (0..rookery_fanout::view::SLOTS).filter(|slot| view.home(*slot) != shard);
@@ -159,6 +162,22 @@ impl World {
         }
         self.send_leaving();
         carried
+    }
+
+    /// Takes the cards that have come and whose home is elsewhere by now, with their hashes: with
+    /// those of this shard they are all that others wait for.
+    fn take_passing(&mut self) -> Vec<(u64, Vec<u8>)> {
+        let Some(moves) = &mut self.people.moves else { return Vec::new() };
+        let (mut own, mut passing) = (Vec::new(), Vec::new());
+        for encoded in std::mem::take(&mut moves.cards) {
+            let hash = Card::decode(&encoded).ok().map(|card| self.hash(card.home()));
+            match hash.filter(|hash| self.hop(*hash) != self.shard()) {
+                Some(hash) => passing.push((hash, encoded)),
+                None => own.push(encoded),
+            }
+        }
+        self.people.moves.iter_mut().for_each(|moves| moves.cards = std::mem::take(&mut own));
+        passing
     }
 
     /// Forgets a session that goes on elsewhere, without a word to anybody.
