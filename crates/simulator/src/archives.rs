@@ -52,7 +52,7 @@ pub(crate) fn archives(run: &mut Run) {
             if copies > 0 && !is_for && !is_own {
                 broken.get_or_insert(format!("u{account}'s archive has message {number}, which is not its own"));
             }
-            if copies > 1 && !run.book.may_have_other_ids() {
+            if copies > 1 && !run.book.may_have_other_ids(number) {
                 broken.get_or_insert(format!("u{account}'s archive has message {number} {copies} times"));
             }
             let pair = (account, message.account);
@@ -83,7 +83,7 @@ fn wrong_id(book: &Book, account: usize, archived: &[Archived]) -> Option<String
     // What the store can't take for a while is tried again.
     let is_uncertain = book.deaths > 0 || book.store_refused;
     told.filter_map(|(&(_, number), told)| match ids.get(&number) {
-        Some(id) if id != told && !book.may_have_other_ids() => Some(format!(
+        Some(id) if id != told && !book.may_have_other_ids(number) => Some(format!(
             "message {number} is {id} in u{account}'s archive and {told} to those who got it (XEP-0359 §3)"
         )),
         None if !is_uncertain => {

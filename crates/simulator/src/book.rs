@@ -70,6 +70,14 @@ pub struct Book {
     pub deaths: usize,
     /// The number of nodes that have died, or were late with what moves: each is a death, too.
     pub node_deaths: usize,
+    /// Those of them with which sessions and rooms may have gone, or what was under way there: not
+    /// those whose journal had all.
+    pub lossy_node_deaths: usize,
+    /// Messages that somebody connected to a node had got from it when it died, and nobody had
+    /// acknowledged to their senders: they may come again under other ids.
+    pub loose: BTreeSet<usize>,
+    /// The milliseconds since the start.
+    pub now_ms: u64,
     /// True once what moves has been late, until all has moved.
     is_late: bool,
     /// True if the time of day has ever jumped.
@@ -85,9 +93,6 @@ pub struct Book {
     last: BTreeMap<(usize, usize, bool), usize>,
     broken: Option<String>,
 }
-
-/// True once the server promises that what was under way when a node died keeps its ids.
-const IDS_SURVIVE_NODES: bool = false;
 
 /// A session, from its binding to its end.
 #[derive(Debug, Clone)]
@@ -105,6 +110,9 @@ pub struct Session {
     pub from: usize,
     /// True if its connection was ever lost, or it has ended: what it was sent may come to others.
     pub was_cut: bool,
+    /// The time until which its client may come back, in milliseconds, as long as nothing else
+    /// happens to it: the journal of a node that died has it, and others go on with it. 0 for none.
+    pub goes_on_ms: u64,
     /// True if it was ever unavailable: what it got before may be taken for something it did not.
     pub was_unavailable: bool,
     /// True once it has seen its own presence with a priority that is not negative. A message that
@@ -143,8 +151,10 @@ pub struct Message {
     pub is_refused: bool,
     /// True if it only says that another one has arrived: archives need not have it.
     pub is_receipt: bool,
-    /// The number of process deaths when it was sent.
-    pub deaths: usize,
+    /// The number of losses when it was sent.
+    pub losses: usize,
+    /// When it was sent, in milliseconds.
+    pub sent_ms: u64,
     /// True if it is for an account that had never had a session when it was sent.
     pub is_first: bool,
 }
@@ -223,6 +233,9 @@ impl Book {
             store_refused: false,
             deaths: 0,
             node_deaths: 0,
+            lossy_node_deaths: 0,
+            loose: BTreeSet::new(),
+            now_ms: 0,
             is_late: false,
             jumped: false,
             is_stopping: false,
@@ -271,6 +284,7 @@ impl Book {
             is_leaky: false,
             from: self.messages.len(),
             was_cut: false,
+            goes_on_ms: 0,
             was_unavailable: false,
             takes: false,
             early: BTreeSet::new(),
@@ -281,7 +295,7 @@ impl Book {
 
     /// Takes down that a message is sent, and returns its number.
     pub fn send(&mut self, session: usize, to: To) -> usize {
-        let (account, deaths) = (self.sessions[session].account, self.deaths);
+        let (account, losses) = (self.sessions[session].account, self.losses());
         let is_first = match to {
             To::Account(to) => self.sessions.iter().all(|session| session.account != to),
             To::Device(..) | To::Room(_) => false,
@@ -293,7 +307,8 @@ impl Book {
             is_handled: false,
             is_refused: false,
             is_receipt: false,
-            deaths,
+            losses,
+            sent_ms: self.now_ms,
             is_first,
         });
         self.messages.len() - 1
@@ -343,7 +358,7 @@ impl Book {
     /// Takes down that somebody was told which id the archive of the account has for a message,
     /// which is the same for all who are told (XEP-0359 §3).
     pub fn name(&mut self, account: usize, number: usize, id: &str) {
-        let may_differ = self.may_have_other_ids() || self.removed.contains(&account);
+        let may_differ = self.may_have_other_ids(number) || self.removed.contains(&account);
         let known = self.archive_ids.entry((account, number)).or_insert_with(|| id.to_owned());
         if known != id && !may_differ {
             let text = format!("message {number} of u{account}'s archive is {known} to one and {id} to another");
@@ -353,7 +368,7 @@ impl Book {
 
     /// Takes down the same of a room.
     pub fn name_in_room(&mut self, room: usize, number: usize, id: &str) {
-        let may_differ = self.may_have_other_ids();
+        let may_differ = self.may_have_other_ids(number);
         let known = self.room_ids.entry((room, number)).or_insert_with(|| id.to_owned());
         if known != id && !may_differ {
             let text = format!("message {number} of room {room}'s archive is {known} to one and {id} to another");
@@ -363,8 +378,14 @@ impl Book {
 
     /// Returns whether a message may come once more under another id: what was under way when a
     /// node died comes from its successor, too.
-    pub fn may_have_other_ids(&self) -> bool {
-        !IDS_SURVIVE_NODES && self.node_deaths > 0
+    pub fn may_have_other_ids(&self, number: usize) -> bool {
+        self.lossy_node_deaths > 0 || self.loose.contains(&number)
+    }
+
+    /// Returns the number of times that something under way may have been lost: deaths of
+    /// processes, but for those of nodes with whose journal others go on.
+    pub fn losses(&self) -> usize {
+        self.deaths - self.node_deaths + self.lossy_node_deaths
     }
 
     /// Takes down that an item is published, and returns its number.
@@ -395,24 +416,49 @@ impl Book {
         self.sessions.iter_mut().filter(|session| which(session)).for_each(|session| session.was_cut = true);
     }
 
-    /// Takes down that a node has died, with what lived there.
-    pub fn node_dies(&mut self) {
+    /// Takes down that a node has died, with what lived there: all of it, or what its journal
+    /// lacks.
+    pub fn node_dies(&mut self, is_lossy: bool) {
         (self.deaths, self.node_deaths) = (self.deaths + 1, self.node_deaths + 1);
+        self.lossy_node_deaths += usize::from(is_lossy);
         self.end_sessions(|_| true);
+    }
+
+    /// Takes down that those who had got a message of which its sender knows nothing lost their
+    /// node.
+    pub fn loosen(&mut self, session: usize) {
+        let heard = self.sessions[session].heard.keys().map(|(number, _)| *number);
+        let in_rooms = self.stays.iter().filter(|stay| stay.session == session).flat_map(|stay| stay.heard.clone());
+        let open = heard.chain(in_rooms).filter(|number| !self.messages[*number].is_handled);
+        let open: Vec<usize> = open.collect();
+        self.loose.extend(open);
+    }
+
+    /// Takes down that what happens now may end sessions that go on from a journal.
+    pub fn forget_going_on(&mut self) {
+        self.sessions.iter_mut().for_each(|session| session.goes_on_ms = 0);
+    }
+
+    /// Takes down that a client says a message again. A room knows it again for a minute.
+    pub fn say_again(&mut self, number: usize) {
+        let message = &self.messages[number];
+        if matches!(message.to, To::Room(_)) && self.now_ms > message.sent_ms + ROOM_KNOWS_MS {
+            self.loose.insert(number);
+        }
     }
 
     /// Takes down that nodes are late while homes move: they go on without what isn't done in time,
     /// once for all that moves together.
     pub fn moves_late(&mut self) {
         if !std::mem::replace(&mut self.is_late, true) {
-            self.node_dies();
+            self.node_dies(true);
         }
     }
 
     /// Takes down that all has moved.
     pub fn moves_end(&mut self) {
         if std::mem::take(&mut self.is_late) {
-            self.node_dies();
+            self.node_dies(true);
         }
     }
 
@@ -481,3 +527,6 @@ impl Book {
         }
     }
 }
+
+/// The time for which a room knows a message again, less than it says, in milliseconds.
+const ROOM_KNOWS_MS: u64 = 50_000;

@@ -118,6 +118,8 @@ pub struct Seat {
     pub nick: Option<String>,
     /// The nicks by which it has asked to enter and has not been told anything of itself.
     entering: Vec<String>,
+    /// True if it has asked to leave, or is gone for all.
+    leaves: bool,
     /// All occupants, by nick, with affiliation and role.
     pub view: BTreeMap<String, (String, String)>,
     /// The stay that the book has of it.
@@ -211,6 +213,24 @@ impl Device {
     /// Returns whether it has a session and a connection.
     pub fn is_ready(&self) -> bool {
         matches!(self.stage, Stage::Ready)
+    }
+
+    /// Returns whether it may come back to its session if its connection breaks.
+    pub fn can_resume(&self) -> bool {
+        self.managed.as_ref().is_some_and(|managed| managed.id.is_some())
+    }
+
+    /// Takes down that its session doesn't go on.
+    fn cannot_resume(&self, book: &mut Book) {
+        let Some(session) = self.session else { return };
+        let account = self.plan.account;
+        let may_end = book.removed.contains(&account) || book.dismissed.contains(&account) || book.store_failed;
+        if book.now_ms < book.sessions[session].goes_on_ms && book.losses() == 0 && !may_end {
+            let name = self.full();
+            book.break_rule(format!("the session of {name} was in the journal of its node, and doesn't go on"));
+        }
+        // What it had not got is in the archive, or kept for later.
+        book.sessions[session].is_leaky |= book.node_deaths > 0;
     }
 
     fn is_closing(&self) -> bool {

@@ -23,7 +23,7 @@ pub struct Mutant {
 /// The switch of a mutant in its text: true if the server is to lack this guard.
 pub const ON: &str = "$on";
 
-/// All mutants.
+/// All mutants. Those of one name are one, in several places.
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "custody: a stanza is acknowledged before the store has it",
@@ -234,6 +234,54 @@ pub const MUTANTS: &[Mutant] = &[
         file: "crates/hub/src/going_on.rs",
         guard: "found.interest = if interested {",
         instead: "found.interest = if interested && !$on {",
+    },
+    Mutant {
+        name: "journal: a stanza is acknowledged before the journal has it",
+        file: "crates/hub/src/journal.rs",
+        guard: "for_each(|journal| journal.shares.extend(custody.clone()));",
+        instead: "for_each(|journal| journal.shares.extend(custody.clone().filter(|_| !$on)));",
+    },
+    Mutant {
+        name: "journal: a client hears a count before the journal has it",
+        file: "crates/hub/src/journal.rs",
+        guard: "let is_written = self.ledger(link)",
+        instead: "let is_written = $on || self.ledger(link)",
+    },
+    Mutant {
+        name: "journal: stanzas are not written",
+        file: "crates/hub/src/journal.rs",
+        guard: "for (place, stanza) in delta.new {",
+        instead: "for (place, stanza) in delta.new.into_iter().filter(|_| !$on) {",
+    },
+    Mutant {
+        name: "journal: it is read before its process is fenced off",
+        file: "crates/cluster/src/members.rs",
+        guard: "    fencing.fence(Writer { node, incarnation }).await?;\n    let rows",
+        instead: "    if !$on {\n        fencing.fence(Writer { node, incarnation }).await?;\n    }\n    let rows",
+    },
+    Mutant {
+        name: "journal: it is read before its process is fenced off",
+        file: "crates/cluster/src/service.rs",
+        guard: "for NodeProcess { node, incarnation } in gone {",
+        instead: "for NodeProcess { node, incarnation } in gone.iter().filter(|_| !$on) {",
+    },
+    Mutant {
+        name: "journal: what is sent again has another id in archives",
+        file: "crates/archive/src/lib.rs",
+        guard: "    if packet.is_again() && is_worth_keeping",
+        instead: "    if !$on && packet.is_again() && is_worth_keeping",
+    },
+    Mutant {
+        name: "journal: what is sent again has another id in rooms",
+        file: "crates/rooms/src/said.rs",
+        guard: "mark.filter(|_| packet.is_again())?",
+        instead: "mark.filter(|_| packet.is_again() && !$on)?",
+    },
+    Mutant {
+        name: "journal: rooms are not written",
+        file: "crates/hub/src/journal.rs",
+        guard: "let value = if cards.is_empty() { None }",
+        instead: "let value = if cards.is_empty() || $on { None }",
     },
     Mutant {
         name: "BOSH: an answer that was lost is not kept",

@@ -28,7 +28,7 @@ pub fn try_all(wanted: &str, seeds: u64, threads: usize) -> Result<bool, String>
         return Err(format!("a seed fails without any mutant, which has to be mended first: {broken}"));
     }
     let mut all = true;
-    for (number, mutant) in MUTANTS.iter().enumerate().filter(|(_, mutant)| mutant.name.contains(wanted)) {
+    for (number, mutant) in each().filter(|(_, mutant)| mutant.name.contains(wanted)) {
         let found = try_one(&binary, Some(number), seeds, threads)?;
         all &= found.is_some();
         println!("{:<70} {}", mutant.name, found.as_deref().unwrap_or("NOT FOUND"));
@@ -50,7 +50,7 @@ pub fn page(text: &str) -> String {
         let seed = seed.trim_start_matches("seed ");
         format!("| {} | `{}` | {seed} | {} |\n", mutant.name, mutant.file, rule.replace('|', "\\|"))
     };
-    let rows: String = MUTANTS.iter().map(row).collect();
+    let rows: String = each().map(|(_, mutant)| row(mutant)).collect();
     let head = "| Mutant | File | Seed | What it broke |\n| --- | --- | --- | --- |\n";
     format!("{PAGE_HEAD}{head}{rows}")
 }
@@ -77,8 +77,14 @@ fn keep(path: &Path, mutant: &Mutant, found: Option<&str>) -> Result<(), String>
     let mut known = read(&before);
     known.remove(mutant.name);
     known.extend(found.map(|found| (mutant.name, found)));
-    let lines = MUTANTS.iter().filter_map(|mutant| Some(format!("{} | {}\n", mutant.name, known.get(mutant.name)?)));
+    let lines = each().filter_map(|(_, mutant)| Some(format!("{} | {}\n", mutant.name, known.get(mutant.name)?)));
     fs::write(path, lines.collect::<String>()).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Returns each mutant once, with its number.
+fn each() -> impl Iterator<Item = (usize, &'static Mutant)> {
+    let is_first = |at: usize| MUTANTS[..at].iter().all(|earlier| earlier.name != MUTANTS[at].name);
+    MUTANTS.iter().enumerate().filter(move |(at, _)| is_first(*at))
 }
 
 /// Builds the simulator with all mutants, each behind its switch, and returns its binary.
@@ -115,7 +121,8 @@ fn build(sources: &Path) -> Result<PathBuf, String> {
 fn without_guards(folder: &Path) -> Result<BTreeMap<&'static str, String>, String> {
     let committed = |file: &str| run(Command::new("git").args(["show", &format!("HEAD:{file}")]).current_dir(folder));
     let mut texts = BTreeMap::from([(BASE, format!("{}\n{SWITCH}", committed(BASE)?))]);
-    for (number, mutant) in MUTANTS.iter().enumerate() {
+    for mutant in MUTANTS {
+        let number = MUTANTS.iter().position(|first| first.name == mutant.name).unwrap_or_default();
         let text = match texts.get(mutant.file) {
             Some(text) => text.clone(),
             None => committed(mutant.file)?,

@@ -1,12 +1,13 @@
 //! The processes of a run: one server, or the nodes of a cluster on one database and one Redis.
 //!
-//! A node is in `agent`, its way into the cluster in `joining`. `redis` and `fencing` are shared by
-//! nodes besides the database. Time is the same for all; a node that stands still does nothing
+//! A node is in `agent`, its journal in `journal`, its way into the cluster in `joining`. `redis`
+//! and `fencing` are shared by nodes besides the database. Time is the same for all; a node that stands still does nothing
 //! meanwhile.
 
 mod agent;
 mod fencing;
 mod joining;
+mod journal;
 mod redis;
 
 use std::cell::{Cell, RefCell};
@@ -29,6 +30,7 @@ use agent::{Agent, Around, PostedHere};
 pub(crate) use fencing::Fences;
 use fencing::OwnFence;
 use joining::{Entered, enter};
+use journal::Reach;
 use redis::SimRedis;
 
 /// All processes.
@@ -227,12 +229,19 @@ impl Nodes {
         ended
     }
 
+    /// Returns the sessions that others go on with if a node dies now, by their full JIDs: `None`
+    /// if nobody can say.
+    pub fn journaled(&mut self, node: usize) -> Option<Vec<String>> {
+        self.list[node].agent().filter(|agent| agent.stays()).and_then(|agent| agent.journaled())
+    }
+
     /// Kills a node. Returns whether there was a process.
     pub fn kill(&mut self, node: usize) -> bool {
+        let now_ms = self.now();
         let node = &mut self.list[node];
         let was_there = !matches!(node.life, Life::Down);
         node.life = Life::Down;
-        node.store.die();
+        node.store.die_slowly(now_ms);
         was_there
     }
 
@@ -277,8 +286,8 @@ impl Nodes {
     /// Cuts a node off from Redis, or connects it again. Returns whether it is cut off now.
     pub fn cut_off(&mut self, node: usize) -> bool {
         let Some(agent) = self.list[node].agent() else { return false };
-        agent.is_cut_off = !agent.is_cut_off;
-        agent.is_cut_off
+        agent.cut_off(!agent.is_cut_off());
+        agent.is_cut_off()
     }
 
     /// Breaks a node's connection to Redis, and the answer to what it has sent last is lost.
@@ -309,7 +318,7 @@ impl Nodes {
             if self.state(node) == NodeState::Paused {
                 self.pause(node);
             }
-            self.list[node].agent().into_iter().for_each(|agent| agent.is_cut_off = false);
+            self.list[node].agent().into_iter().for_each(|agent| agent.cut_off(false));
             self.join(node);
         }
         (0..self.count()).all(|node| self.state(node) == NodeState::Up)
@@ -328,7 +337,10 @@ impl Nodes {
             shared.redis.borrow_mut().set_now(now_ms);
             shared.now_ms.set(now_ms);
         }
-        self.list.iter().for_each(|node| node.server.move_clock(now_ms));
+        for node in &self.list {
+            node.server.move_clock(now_ms);
+            node.store.pass(now_ms);
+        }
         self.list.iter_mut().filter_map(SimNode::agent).for_each(|agent| agent.renew());
     }
 
@@ -393,16 +405,25 @@ impl Nodes {
     }
 
     /// Returns whether homes move, may move soon, or have nobody: a node comes, goes, stands still
-    /// or is cut off, or nodes go by different homes.
+    /// or is cut off, others have not taken over yet, or nodes go by different homes.
     pub fn is_moving(&mut self) -> bool {
         if self.shared.is_none() {
             return false;
         }
-        let agents = self.list.iter_mut().filter_map(SimNode::agent);
-        let names: Vec<String> = agents.map(|agent| agent.table.digest()).collect();
-        names.len() < self.count()
+        let is_coming = |node: &SimNode| matches!(node.life, Life::Joins(_) | Life::Paused(_));
+        let down = self.list.iter().filter(|node| matches!(node.life, Life::Down)).map(|node| node.name.clone());
+        let (is_coming, down): (bool, Vec<String>) = (self.list.iter().any(is_coming), down.collect());
+        let tables = self.list.iter_mut().filter_map(SimNode::agent).map(|agent| &agent.table);
+        let (mut names, mut has_dead) = (Vec::new(), false);
+        for table in tables {
+            names.push(table.digest());
+            has_dead |= table.others().iter().any(|(name, _)| down.contains(name));
+        }
+        is_coming
+            || has_dead
+            || names.is_empty()
             || names.iter().any(|name| *name != names[0])
-            || self.list.iter_mut().filter_map(SimNode::agent).any(|agent| !agent.stays() || agent.is_cut_off)
+            || self.list.iter_mut().filter_map(SimNode::agent).any(|agent| !agent.stays() || agent.is_cut_off())
             || self.inspect(World::is_moving).into_iter().any(|is_moving| is_moving)
     }
 
@@ -421,7 +442,7 @@ impl Nodes {
     /// Returns whether something keeps nodes from what they do in time.
     pub fn is_hindered(&self) -> bool {
         let is_late = |node: &SimNode| match &node.life {
-            Life::Up(agent) => agent.is_cut_off || node.store.trouble() != Trouble::None,
+            Life::Up(agent) => agent.is_cut_off() || node.store.trouble() != Trouble::None,
             Life::Paused(_) => true,
             Life::Alone | Life::Joins(_) | Life::Down => false,
         };
@@ -447,8 +468,9 @@ impl SharedByNodes {
     }
 
     fn agent(&self, server: &Server, store: &Arc<Unsteady>, posted: Arc<PostedHere>, table: NodeTable) -> Agent {
-        let (redis, members) = (self.redis.clone(), self.members(store));
-        let around = Around { server: server.clone(), store: store.clone(), redis, members, posted };
+        let (redis, now_ms) = (self.redis.clone(), self.now_ms.clone());
+        let (reach, members) = (Reach { redis, now_ms, is_cut_off: Rc::default() }, self.members(store));
+        let around = Around { server: server.clone(), store: store.clone(), reach, members, posted };
         Agent::new(around, table, self.now_ms.get())
     }
 }

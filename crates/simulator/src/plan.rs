@@ -207,8 +207,12 @@ impl Plan {
         (self.nodes, self.shards) = (draw.between(2, 4), draw.between(1, 2));
         self.background_is_late = false;
         let does_move = draw.percent(80);
+        // Redis and the database do what they should, so that journals count when nodes die.
+        let is_firm = draw.percent(40);
         let mut weight = |what: What, weight: u32| match what {
             What::Carry => weight,
+            What::NodeKill if is_firm && !is_calm => 4,
+            What::NodePause | What::NodeCut | What::RedisAway | What::RedisForget | What::RedisBreak if is_firm => 0,
             what if what.is_fault() && is_calm => 0,
             _ if !does_move => 0,
             _ => weight * [0, 1, 2][draw.below(3)],
@@ -217,6 +221,9 @@ impl Plan {
         for event in &mut self.events {
             if !matches!(event.what, What::Connect) && draw.percent(25) {
                 *event = Event::draw(draw, AMONG_NODES, &weights);
+            }
+            if is_firm && matches!(event.what, What::Trouble | What::Stall) {
+                event.what = What::Carry;
             }
         }
         // Sessions of BOSH are only at the node that is home to their account.

@@ -14,6 +14,7 @@ use crate::unsteady::Trouble;
 /// Ends all faults, lets everybody come back and compares what they believe.
 pub(crate) fn come_to_rest(run: &mut Run) {
     run.book.note(format_args!("-- the faults are over"));
+    run.book.forget_going_on();
     run.nodes.set_trouble(Trouble::None);
     run.unstall();
     for device in &mut run.devices {
@@ -147,7 +148,7 @@ fn entries(devices: &[Device]) -> BTreeMap<(usize, usize), RosterEntry> {
 /// (RFC 6121 §4).
 fn presences(run: &mut Run) {
     // Nobody says of sessions that end with their node that they are gone.
-    if run.book.store_failed || run.book.node_deaths > 0 {
+    if run.book.store_failed || run.book.lossy_node_deaths > 0 {
         return;
     }
     let entries = entries(&run.devices);
@@ -183,8 +184,9 @@ fn presences(run: &mut Run) {
 
 /// Occupants of a room believe the same of who is there, and it is they (XEP-0045 §7).
 fn rooms(run: &mut Run) {
-    // Rooms of a node that has died are gone, and nobody tells those who were there.
-    if run.book.node_deaths > 0 {
+    // Rooms of a node that has died without a journal are gone, and nobody tells those who were
+    // there.
+    if run.book.lossy_node_deaths > 0 {
         return;
     }
     for room in 0..run.people.rooms {
@@ -211,14 +213,15 @@ fn rooms(run: &mut Run) {
 
 /// All occupants hear the same in the same order, with nothing left out in between.
 fn room_order(run: &mut Run) {
-    let stays = &run.book.stays;
+    let (stays, loose) = (&run.book.stays, &run.book.loose);
     for (at, one) in stays.iter().enumerate() {
         for other in stays[at + 1..].iter().filter(|other| other.room == one.room) {
             let [a, b] = [(one, other), (other, one)].map(|(own, others)| {
-                let common = |number: &&usize| others.heard.contains(number);
-                let from = own.heard.iter().position(|number| common(&number));
-                let to = own.heard.iter().rposition(|number| common(&number));
-                from.zip(to).map(|(from, to)| &own.heard[from..=to]).unwrap_or_default()
+                let common = |number: &usize| others.heard.contains(number);
+                let heard: Vec<usize> = own.heard.iter().copied().filter(|number| !loose.contains(number)).collect();
+                let from = heard.iter().position(common);
+                let to = heard.iter().rposition(common);
+                from.zip(to).map(|(from, to)| heard[from..=to].to_vec()).unwrap_or_default()
             });
             if a != b {
                 let (room, a, b) = (one.room, format!("{a:?}"), format!("{b:?}"));
@@ -239,7 +242,7 @@ fn deliveries(run: &mut Run) {
         };
         let may_be_blocked = run.book.blockers.contains(&(account, message.account))
             || run.book.blockers.contains(&(message.account, account));
-        let died = message.deaths < run.book.deaths;
+        let died = message.losses < run.book.losses();
         let may_be_gone = run.book.removed.contains(&account);
         let is_uncertain = died || may_be_blocked || may_be_gone || run.book.store_failed;
         if !message.is_handled || message.is_refused || is_uncertain {

@@ -110,6 +110,7 @@ impl Run {
     }
 
     fn happen(&mut self, event: &Event) {
+        self.book.now_ms = self.nodes.now();
         let mut who = event.who % self.devices.len();
         if self.is_fine && event.what == What::Read {
             let from = (who..self.devices.len()).chain(0..who);
@@ -239,10 +240,12 @@ impl Run {
                 Some(due) => self.nodes.move_clock(due.max(at_least).min(until)),
                 None => break,
             }
+            self.book.now_ms = self.nodes.now();
             self.settle();
             self.note_moves();
         }
         self.nodes.move_clock(until);
+        self.book.now_ms = until;
         self.settle();
     }
 
@@ -368,13 +371,7 @@ impl Run {
         let is_changed = match event.what {
             _ if count == 1 => false,
             What::Carry => return self.nodes.carry(node),
-            What::NodeKill => {
-                let was_there = self.nodes.kill(node);
-                if was_there {
-                    self.node_died(node);
-                }
-                was_there
-            }
+            What::NodeKill => self.kill_node(node),
             What::NodeJoin => self.nodes.join(node),
             What::NodeDrain => self.nodes.drain(node),
             What::NodePause => {
@@ -401,7 +398,34 @@ impl Run {
         let how = self.nodes.describe();
         self.book.note(format_args!("nodes: {how}"));
         self.is_moving |= is_changed;
+        if is_changed && event.what != What::NodeKill {
+            self.book.forget_going_on();
+        }
         is_changed
+    }
+
+    /// Kills a node. Returns whether there was a process.
+    fn kill_node(&mut self, node: usize) -> bool {
+        let is_calm = !self.is_moving && !self.is_stalled && !self.nodes.is_hindered() && !self.nodes.is_moving();
+        let journaled = self.nodes.journaled(node).filter(|_| is_calm);
+        if !self.nodes.kill(node) {
+            return false;
+        }
+        self.book.node_dies(journaled.is_none());
+        self.book.forget_going_on();
+        for device in &self.devices {
+            let Some(session) = device.session else { continue };
+            if device.node == node {
+                self.book.loosen(session);
+            }
+            let goes_on = journaled.as_ref().is_some_and(|journaled| journaled.contains(&device.full()));
+            if goes_on && device.can_resume() && device.is_connected() {
+                self.book.sessions[session].goes_on_ms = self.book.now_ms + COMES_BACK_MS;
+            }
+        }
+        self.statistics.count_death(journaled.is_some());
+        self.bereave_of(node);
+        true
     }
 
     /// Takes down that sessions may move, end, or come late while homes move.
@@ -434,7 +458,8 @@ impl Run {
     }
 
     fn node_died(&mut self, node: usize) {
-        self.book.node_dies();
+        self.book.node_dies(true);
+        self.statistics.count_death(false);
         self.bereave_of(node);
     }
 
@@ -490,6 +515,8 @@ fn register(stores: &Stores, accounts: usize) {
 
 /// Milliseconds that a process takes to start, at least.
 const START_MS: u64 = 5;
+/// The time in which clients may come back to their sessions, at least.
+const COMES_BACK_MS: u64 = 300_000;
 /// Steps in which time passes at most.
 const STRIDES: u64 = 200;
 /// Rounds after which a server that never rests is taken for broken.

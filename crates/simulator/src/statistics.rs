@@ -19,6 +19,8 @@ pub struct Statistics {
     pub messages: u64,
     /// Copies of messages that arrived.
     pub copies: u64,
+    /// Deaths of nodes, and those with whose journal others could go on.
+    pub node_deaths: (u64, u64),
     /// Operations of the store, and those that failed.
     pub operations: (u64, u64),
 }
@@ -28,6 +30,12 @@ impl Statistics {
     pub fn count(&mut self, what: What, happens: bool) {
         let (done, idle) = self.events.entry(what).or_default();
         *(if happens { done } else { idle }) += 1;
+    }
+
+    /// Counts the death of a node: one with whose journal others go on, or another.
+    pub fn count_death(&mut self, is_journaled: bool) {
+        self.node_deaths.0 += 1;
+        self.node_deaths.1 += u64::from(is_journaled);
     }
 
     /// Adds what only the end of a run knows.
@@ -47,6 +55,8 @@ impl Statistics {
         self.sessions += other.sessions;
         self.messages += other.messages;
         self.copies += other.copies;
+        self.node_deaths.0 += other.node_deaths.0;
+        self.node_deaths.1 += other.node_deaths.1;
         self.operations.0 += other.operations.0;
         self.operations.1 += other.operations.1;
         for (what, (done, idle)) in &other.events {
@@ -65,6 +75,8 @@ impl fmt::Display for Statistics {
             self.runs, self.sessions, self.messages, self.copies
         )?;
         writeln!(f, "{} operations of the store, {} of them failed", self.operations.0, self.operations.1)?;
+        let (deaths, journaled) = self.node_deaths;
+        writeln!(f, "{deaths} deaths of nodes, {journaled} of them with a journal that had all")?;
         writeln!(f, "events that happened, and those that could not:")?;
         for (what, (done, idle)) in &self.events {
             let name = format!("{what:?}");

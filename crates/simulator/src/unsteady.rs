@@ -3,7 +3,8 @@
 //!
 //! It keeps what the contract promises and nothing else: operations take effect in the order of
 //! their calls for one owner ([`Owners`]); one that failed has changed nothing, unless it says
-//! `Lost`; and what was called when the process died took effect or did not.
+//! `Lost`; and what was called when the process died took effect or did not. Of a node's process
+//! some of it takes effect seconds later, unless that is fenced off by then.
 
 use std::sync::{Arc, Mutex};
 
@@ -33,6 +34,9 @@ struct State {
     writer: Option<(Writer, Fences)>,
     /// True once the database has refused something of it, since others have taken over.
     was_refused: bool,
+    /// The operations of a process that has died that are still under way, with the time at which
+    /// each takes effect, in milliseconds, and the process.
+    orphans: Vec<(u64, (Writer, Fences), Run)>,
 }
 
 /// The state of the database.
@@ -65,8 +69,16 @@ impl Unsteady {
     /// Stands in front of these stores.
     pub fn new(inner: Stores, seed: u64) -> Arc<Self> {
         let (draw, waiting) = (Draw::new(seed), Waiting::new(!seed));
-        let state =
-            State { draw, waiting, trouble: Trouble::None, called: 0, failed: 0, writer: None, was_refused: false };
+        let state = State {
+            draw,
+            waiting,
+            trouble: Trouble::None,
+            called: 0,
+            failed: 0,
+            writer: None,
+            was_refused: false,
+            orphans: Vec::new(),
+        };
         Arc::new(Self { inner, state: Mutex::new(state) })
     }
 
@@ -147,6 +159,44 @@ impl Unsteady {
         }
         // The shards that the answers woke are gone, and so is what they may have called.
         lock(&self.state).waiting.take_all();
+    }
+
+    /// Has a node's process die: of the operations that wait some take effect, at once or within
+    /// the next seconds, in their order, and nobody is told.
+    pub fn die_slowly(&self, now_ms: u64) {
+        let (mut dropped, mut due): (Vec<Owners>, u64) = (Vec::new(), now_ms);
+        let mut state = lock(&self.state);
+        let Some(writer) = state.writer.clone() else {
+            drop(state);
+            return self.die();
+        };
+        for (owners, run) in state.waiting.take_all() {
+            if state.draw.percent(70) && !dropped.iter().any(|earlier| owners.waits_for(earlier)) {
+                due += if state.draw.percent(50) { 0 } else { state.draw.below(5_000) as u64 };
+                state.orphans.push((due, writer.clone(), run));
+            } else {
+                dropped.push(owners);
+            }
+        }
+        drop(state);
+        self.pass(now_ms);
+        lock(&self.state).waiting.take_all();
+    }
+
+    /// Lets take effect what a process that has died had under way until then.
+    pub fn pass(&self, now_ms: u64) {
+        if lock(&self.state).orphans.is_empty() {
+            return;
+        }
+        let mut state = lock(&self.state);
+        let due = state.orphans.iter().take_while(|(due, ..)| *due <= now_ms).count();
+        let due: Vec<_> = state.orphans.drain(..due).collect();
+        drop(state);
+        for (_, (writer, fences), run) in due {
+            if !fences.has(writer) {
+                run(&self.inner, Fate::Unheard);
+            }
+        }
     }
 }
 

@@ -96,6 +96,7 @@ impl Device {
             What::Join => self.enter_room(room, &format!("n{}", event.b % 6), book),
             What::Leave => {
                 let Some(nick) = self.seats[room].nick.clone() else { return false };
+                self.seats[room].leaves = true;
                 self.say(format!("<presence type='unavailable' to='{}/{nick}'/>", super::room(room)), None, book);
             }
             What::Groupchat if people.enters_to_speak && self.seats[room].nick.is_none() => {
@@ -196,6 +197,7 @@ impl Device {
     /// Becomes unavailable and stays connected.
     pub(super) fn become_unavailable(&mut self, book: &mut Book) {
         self.shown = None;
+        self.seats.iter_mut().for_each(|seat| seat.leaves = true);
         if let Some(session) = self.session {
             book.sessions[session].was_unavailable = true;
         }
@@ -250,6 +252,7 @@ impl Device {
         // What it believed of an earlier visit is void.
         let seat = &mut self.seats[number];
         if seat.entering.is_empty() {
+            seat.leaves = false;
             seat.view.clear();
         }
         seat.entering.push(nick.to_owned());

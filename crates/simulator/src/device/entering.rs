@@ -154,6 +154,9 @@ impl Device {
         }
         let failed = success.child("failed", ns::SM).and_then(|failed| failed.attr("h")?.parse().ok());
         failed.into_iter().for_each(|handled| self.acknowledged(handled, book));
+        if success.child("failed", ns::SM).is_some() {
+            self.cannot_resume(book);
+        }
         self.end_session(book);
         let Some(bound) = success.child("bound", ns::BIND2) else {
             self.stage = Stage::OfferedMore;
@@ -224,12 +227,14 @@ impl Device {
         match (element.name(), handled) {
             ("resumed", Some(handled)) => {
                 self.stage = Stage::Ready;
+                self.session.into_iter().for_each(|session| book.sessions[session].goes_on_ms = 0);
                 self.acknowledged(handled, book);
                 let again = self.managed.as_mut().map(|managed| {
                     managed.sent = managed.acknowledged();
                     std::mem::take(&mut managed.unacknowledged)
                 });
                 for (xml, number) in again.unwrap_or_default() {
+                    number.into_iter().for_each(|number| book.say_again(number));
                     self.say(xml, number, book);
                 }
             }
@@ -237,6 +242,7 @@ impl Device {
                 if let Some(handled) = handled {
                     self.acknowledged(handled, book);
                 }
+                self.cannot_resume(book);
                 self.bind(book);
             }
             _ => book.break_rule(format!("{} wanted to resume and got {}", self.full(), element.name())),

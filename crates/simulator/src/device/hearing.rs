@@ -203,6 +203,7 @@ impl Device {
 
     fn occupant(&mut self, room: usize, nick: &str, element: &Element, book: &mut Book) {
         let Some(session) = self.session else { return };
+        let (name, is_lasting) = (self.full(), self.can_resume() && self.is_ready());
         let Some(seat) = self.seats.get_mut(room) else { return };
         if element.attr("type") == Some("error")
             && let Some(at) = seat.entering.iter().position(|entering| entering == nick)
@@ -236,6 +237,11 @@ impl Device {
                     // Nobody looked at the client, and its arrival was not worth telling any more.
                     seat.nick = seat.nick.is_some().then(|| attr("nick"));
                 } else if has("110") {
+                    let is_told_why = ["301", "307", "321", "322", "332"].into_iter().any(has);
+                    let may_go = seat.leaves || is_told_why || seat.nick.is_none() || book.store_failed;
+                    if is_lasting && !may_go && book.node_deaths > 0 && book.losses() == 0 {
+                        book.break_rule(format!("{name} is out of room {room}, and nobody has asked for that"));
+                    }
                     *seat = Seat::default();
                 }
             }

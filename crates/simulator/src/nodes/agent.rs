@@ -4,11 +4,10 @@
 //! The decisions are those of the server: [`Courier`], [`NodeTable`], [`Deaths`] and [`members`].
 //! The loop around them waits for sockets in the server, and is told to go on here.
 
-use std::cell::RefCell;
+use std::cell::RefMut;
 use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
@@ -23,10 +22,11 @@ use rookery_cluster::service::fence_off;
 use rookery_cluster::table::{NodeTable, Update};
 use rookery_cluster::wire::NodeProcess;
 use rookery_fanout::Station;
-use rookery_hub::{Custody, JournalBatch, JournalLookup};
+use rookery_hub::{Custody, JournalBatch, JournalFields, JournalLookup};
 use rookery_shard::{MailboxKind, NodeLetter, Outlet};
 use rookery_testkit::Server;
 
+use crate::nodes::journal::{self, AgentJournal, Reach};
 use crate::nodes::redis::{LEASE_MS, SimRedis};
 use crate::unsteady::Unsteady;
 
@@ -38,15 +38,14 @@ pub(crate) struct Agent {
     posted: Arc<PostedHere>,
     server: Server,
     store: Arc<Unsteady>,
-    redis: Rc<RefCell<SimRedis>>,
+    reach: Reach,
     members: Members,
     /// The breaks of Redis when it connected, and the last entry that it has read since.
     connection: Option<(u64, u64)>,
     reachable_since_ms: u64,
-    /// True while it can't reach Redis, which others may.
-    pub is_cut_off: bool,
-    /// Appends that have not reached Redis.
-    appends: VecDeque<Append>,
+    journal: AgentJournal,
+    /// Commands that have not reached Redis.
+    commands: VecDeque<RedisCommand>,
     calls: Vec<Pin<Box<dyn Future<Output = News>>>>,
     /// Entries that are being handled.
     at_work: Vec<(NodeProcess, u64, Awaited<()>)>,
@@ -56,6 +55,13 @@ pub(crate) struct Agent {
     end: AgentEnd,
     now_ms: u64,
     began: Instant,
+}
+
+/// A command for Redis, over the one connection of a process.
+enum RedisCommand {
+    Append(Append),
+    /// Writes of a shard to the journal.
+    Write(usize, JournalBatch),
 }
 
 /// The way of a process to its end.
@@ -72,13 +78,12 @@ enum AgentEnd {
     Over(bool),
 }
 
-/// Letters that shards have handed over, and questions about the journals of processes that died.
-///
-/// Journals never count here, as those of processes that have not reached Redis for a while: what a
-/// process writes down is gone with it, and nobody waits until it is written.
+/// Letters that shards have handed over, writes to the journal, and questions about the journals of
+/// processes that died.
 #[derive(Default)]
 pub(crate) struct PostedHere {
     letters: Mutex<Vec<(u16, NodeLetter)>>,
+    journal: Mutex<Vec<(usize, JournalBatch)>>,
     lookups: Mutex<Vec<(usize, JournalLookup)>>,
 }
 
@@ -87,8 +92,8 @@ impl Outlet for PostedHere {
         lock(&self.letters).extend(letters.into_iter().map(|letter| (from as u16, letter)));
     }
 
-    fn journal(&self, _: usize, batch: JournalBatch) {
-        drop(batch.shares);
+    fn journal(&self, from: usize, batch: JournalBatch) {
+        lock(&self.journal).push((from, batch));
     }
 
     fn look_up(&self, shard: usize, lookup: JournalLookup) {
@@ -101,6 +106,8 @@ enum News {
     FencedOff(Option<Vec<(String, MemberRow)>>),
     TakenOver(NodeProcess, Result<bool, NotJoined>),
     Withdrawn,
+    Found(usize, NodeProcess, JournalFields),
+    Voided(u64, bool),
     Nothing,
 }
 
@@ -108,7 +115,7 @@ enum News {
 pub(crate) struct Around {
     pub server: Server,
     pub store: Arc<Unsteady>,
-    pub redis: Rc<RefCell<SimRedis>>,
+    pub reach: Reach,
     pub members: Members,
     pub posted: Arc<PostedHere>,
 }
@@ -116,7 +123,7 @@ pub(crate) struct Around {
 impl Agent {
     /// Returns what runs beside the shards of a process that goes by this table.
     pub fn new(around: Around, table: NodeTable, now_ms: u64) -> Self {
-        let Around { server, store, redis, members, posted } = around;
+        let Around { server, store, reach, members, posted } = around;
         let mut courier = Courier::new(table.me());
         for (_, process) in table.others() {
             courier.meet(process, table.shards_of(process));
@@ -128,12 +135,12 @@ impl Agent {
             posted,
             server,
             store,
-            redis,
+            reach,
             members,
             connection: None,
             reachable_since_ms: now_ms,
-            is_cut_off: false,
-            appends: VecDeque::new(),
+            journal: AgentJournal::new(now_ms),
+            commands: VecDeque::new(),
             calls: Vec::new(),
             at_work: Vec::new(),
             is_fencing: false,
@@ -165,18 +172,39 @@ impl Agent {
 
     /// Returns whether others have handled all that was written to them, and nothing waits here.
     pub fn is_idle(&self) -> bool {
-        self.courier.is_idle() && self.appends.is_empty() && self.at_work.is_empty()
+        self.courier.is_idle() && self.commands.is_empty() && self.at_work.is_empty()
+    }
+
+    /// Returns the sessions that others go on with if the process dies now, by their full JIDs:
+    /// `None` if nobody can say, since the journal doesn't have all that was promised.
+    pub fn journaled(&self) -> Option<Vec<String>> {
+        let is_whole = self.connection.is_some() && self.can_reach() && self.journal.is_whole(self.server.shards());
+        is_whole.then(|| self.redis().journaled(self.table.me()))
+    }
+
+    /// Returns whether it can't reach Redis, which others may.
+    pub fn is_cut_off(&self) -> bool {
+        self.reach.is_cut_off.get()
+    }
+
+    /// Cuts it off from Redis, or connects it again.
+    pub fn cut_off(&self, is_cut_off: bool) {
+        self.reach.is_cut_off.set(is_cut_off);
+    }
+
+    fn redis(&self) -> RefMut<'_, SimRedis> {
+        self.reach.redis.borrow_mut()
     }
 
     /// Renews the lease, as a process does that runs while time passes.
     pub fn renew(&self) {
         if self.connection.is_some() && self.can_reach() {
-            _ = self.redis.borrow_mut().renew_lease(self.table.me(), &self.table.lease());
+            _ = self.redis().renew_lease(self.table.me(), &self.table.lease());
         }
     }
 
     fn can_reach(&self) -> bool {
-        !self.is_cut_off && !self.redis.borrow().is_away
+        self.reach.is_there()
     }
 
     /// Does some of what there is to do: all of it that can be done now, if it is `thorough`.
@@ -213,20 +241,23 @@ impl Agent {
         }
         self.next_look_ms = self.now_ms + SECOND_MS;
         self.look_at_rows();
+        self.void_journal();
         if self.connection.is_none() || !self.can_reach() {
             return true;
         }
         let (me, lease) = (self.table.me(), self.table.lease());
-        if !self.redis.borrow_mut().renew_lease(me, &lease) {
+        let has_lease = self.redis().renew_lease(me, &lease);
+        if !has_lease {
             return self.supersede();
         }
-        if !self.redis.borrow().has_inbox(me) {
+        let has_inbox = self.redis().has_inbox(me);
+        if !has_inbox {
             self.lost();
             return true;
         }
         let others = self.table.others();
         let found: Vec<_> = {
-            let redis = self.redis.borrow();
+            let redis = self.redis();
             others.into_iter().map(|(_, process)| (process, redis.has_lease(process))).collect()
         };
         let at = |ms: u64| self.began + Duration::from_millis(ms);
@@ -258,7 +289,7 @@ impl Agent {
     /// Connects to Redis, or loses the connection.
     fn connect(&mut self) -> bool {
         let can_reach = self.can_reach();
-        let breaks = self.redis.borrow().breaks;
+        let breaks = self.redis().breaks;
         match self.connection {
             Some((since, _)) if can_reach && since == breaks => false,
             Some(_) => {
@@ -267,13 +298,15 @@ impl Agent {
             }
             None if can_reach && self.is_over().is_none() => {
                 let me = self.table.me();
-                let mut redis = self.redis.borrow_mut();
+                let mut redis = self.reach.redis.borrow_mut();
                 if !redis.has_inbox(me) {
                     redis.create_inbox(me);
                 }
+                let era = self.journal.begin_era(me, &mut redis, self.now_ms);
+                drop(redis);
+                era.into_iter().for_each(|era| self.server.rewrite_journal(era));
                 self.connection = Some((breaks, 0));
                 self.reachable_since_ms = self.now_ms;
-                drop(redis);
                 self.courier.reconnected();
                 true
             }
@@ -283,14 +316,24 @@ impl Agent {
 
     fn lost(&mut self) {
         self.connection = None;
-        self.appends.clear();
+        self.journal.lost(self.now_ms);
+        for command in std::mem::take(&mut self.commands) {
+            if let RedisCommand::Write(shard, batch) = command {
+                self.journal.hold(shard, batch.shares);
+            }
+        }
         self.deaths.forget_silence();
     }
 
-    /// Has an append reach Redis, whose answer is lost, and the connection with it.
+    /// Has a command reach Redis, whose answer is lost, and the connection with it.
     pub fn lose_answer(&mut self) {
-        if let Some(Append { to, entry }) = self.appends.pop_front() {
-            self.redis.borrow_mut().append(to, entry);
+        match self.commands.pop_front() {
+            Some(RedisCommand::Append(Append { to, entry })) => _ = self.redis().append(to, entry),
+            Some(RedisCommand::Write(shard, batch)) => {
+                _ = self.redis().write_journal(self.table.me(), batch.era, batch.writes);
+                self.journal.hold(shard, batch.shares);
+            }
+            None => {}
         }
         if self.connection.is_some() {
             self.lost();
@@ -303,9 +346,16 @@ impl Agent {
             if self.connection.is_none() {
                 break;
             }
-            let Some(Append { to, entry }) = self.appends.pop_front() else { break };
-            let outcome = self.redis.borrow_mut().append(to, entry);
-            self.courier.appended(to, outcome, self.now_ms);
+            match self.commands.pop_front() {
+                Some(RedisCommand::Append(Append { to, entry })) => {
+                    let outcome = self.redis().append(to, entry);
+                    self.courier.appended(to, outcome, self.now_ms);
+                }
+                Some(RedisCommand::Write(shard, batch)) => {
+                    self.journal.write(self.table.me(), shard, batch, &mut self.reach.redis.borrow_mut());
+                }
+                None => break,
+            }
             any = true;
         }
         any
@@ -315,7 +365,8 @@ impl Agent {
         let mut any = false;
         for _ in 0..most {
             let Some((_, position)) = &mut self.connection else { break };
-            let Some((at, entry)) = self.redis.borrow_mut().read(self.table.me(), *position) else { break };
+            let found = self.reach.redis.borrow_mut().read(self.table.me(), *position);
+            let Some((at, entry)) = found else { break };
             *position = at;
             self.take_entry(&entry);
             any = true;
@@ -371,6 +422,10 @@ impl Agent {
     fn heard(&mut self, news: News) {
         match news {
             News::Nothing => {}
+            News::Found(shard, process, fields) => {
+                self.server.recovered(shard, (process.node, process.incarnation), fields);
+            }
+            News::Voided(era, is_void) => self.journal.voided(era, is_void),
             News::Rows(rows) => self.rows(rows),
             News::FencedOff(rows) => {
                 self.is_fencing = false;
@@ -382,7 +437,7 @@ impl Agent {
             News::TakenOver(process, outcome) => {
                 self.deaths.ended(process);
                 if matches!(outcome, Ok(true)) && self.connection.is_some() {
-                    let mut redis = self.redis.borrow_mut();
+                    let mut redis = self.redis();
                     redis.remove_inbox(process);
                     redis.end_lease(process);
                 }
@@ -390,7 +445,7 @@ impl Agent {
             }
             News::Withdrawn => {
                 if self.connection.is_some() {
-                    let mut redis = self.redis.borrow_mut();
+                    let mut redis = self.redis();
                     redis.remove_inbox(self.table.me());
                     redis.end_lease(self.table.me());
                 }
@@ -474,9 +529,17 @@ impl Agent {
     fn take_posted(&mut self) -> bool {
         let letters = std::mem::take(&mut *lock(&self.posted.letters));
         let lookups = std::mem::take(&mut *lock(&self.posted.lookups));
-        let any = !letters.is_empty() || !lookups.is_empty();
-        for (shard, JournalLookup { process, .. }) in lookups {
-            self.server.find_no_journal(shard, process);
+        let batches = std::mem::take(&mut *lock(&self.posted.journal));
+        let any = !letters.is_empty() || !lookups.is_empty() || !batches.is_empty();
+        for (shard, JournalLookup { process: (node, incarnation), slots }) in lookups {
+            let (process, reach, meta) = (NodeProcess { node, incarnation }, self.reach.clone(), self.members.meta.clone());
+            self.calls.push(Box::pin(async move {
+                News::Found(shard, process, journal::look_up(reach, meta, process, slots).await)
+            }));
+        }
+        for (shard, batch) in batches {
+            let batch = self.journal.take(shard, batch);
+            self.commands.extend(batch.map(|batch| RedisCommand::Write(shard, batch)));
         }
         for (from, NodeLetter { to, kind, bytes, custody }) in letters {
             let (kind, outlives) = match kind {
@@ -508,8 +571,16 @@ impl Agent {
         }
         let appends = self.courier.appends(self.now_ms, self.now_ms);
         let any = !appends.is_empty();
-        self.appends.extend(appends);
+        self.commands.extend(appends.into_iter().map(RedisCommand::Append));
         any
+    }
+
+    /// Has the database say that the journal doesn't count, when nothing could be written for a
+    /// while.
+    fn void_journal(&mut self) {
+        let Some(era) = self.journal.void(self.now_ms) else { return };
+        let (meta, me) = (self.members.meta.clone(), self.table.me());
+        self.calls.push(Box::pin(async move { News::Voided(era, journal::say_void(meta, me, era).await) }));
     }
 
     /// Goes on with leaving, as far as it has come.
@@ -533,7 +604,9 @@ impl Agent {
                     return false;
                 }
                 let (meta, me) = (self.members.meta.clone(), self.table.me());
+                let (reach, has_connection) = (self.reach.clone(), self.connection.is_some());
                 self.calls.push(Box::pin(async move {
+                    journal::close(reach, has_connection, meta.clone(), me).await;
                     _ = members::withdraw(&*meta, me).await;
                     News::Withdrawn
                 }));

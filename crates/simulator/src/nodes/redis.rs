@@ -1,16 +1,18 @@
-//! A Redis as nodes see it: inboxes that only their owners empty, leases that run out, and all of
-//! it away or forgotten when a run says so.
+//! A Redis as nodes see it: inboxes that only their owners empty, leases that run out, journals, and
+//! all of it away or forgotten when a run says so.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rookery_cluster::courier::AppendOutcome;
 use rookery_cluster::wire::NodeProcess;
+use rookery_hub::{JournalFields, JournalWrite};
 
-/// Inboxes and leases.
+/// Inboxes, leases and journals.
 #[derive(Default)]
 pub(crate) struct SimRedis {
     inboxes: BTreeMap<NodeProcess, Inbox>,
     leases: BTreeMap<u16, Lease>,
+    journals: BTreeMap<NodeProcess, SimJournal>,
     /// Set while nobody reaches it.
     pub is_away: bool,
     /// The number of times that it broke all connections.
@@ -22,6 +24,15 @@ pub(crate) struct SimRedis {
 struct Inbox {
     entries: VecDeque<(u64, Vec<u8>)>,
     last: u64,
+}
+
+/// The journal of a process.
+#[derive(Default)]
+struct SimJournal {
+    era: u64,
+    is_closed: bool,
+    /// By the eras, the slots and the names of the fields.
+    fields: BTreeMap<(u64, u16, Vec<u8>), Vec<u8>>,
 }
 
 struct Lease {
@@ -40,6 +51,7 @@ impl SimRedis {
     pub fn forget(&mut self) {
         self.inboxes.clear();
         self.leases.clear();
+        self.journals.clear();
         self.breaks += 1;
     }
 
@@ -103,6 +115,64 @@ impl SimRedis {
         if self.has_lease(own) {
             self.leases.remove(&own.node);
         }
+    }
+
+    /// Begins an era of a process's journal. Returns `false` if others have closed that.
+    pub fn begin_journal(&mut self, own: NodeProcess, era: u64) -> bool {
+        let journal = self.journals.entry(own).or_default();
+        if !journal.is_closed {
+            journal.era = era;
+        }
+        !journal.is_closed
+    }
+
+    /// Carries out writes to a process's journal. Returns whether they count: not if another era
+    /// has begun, or others have closed the journal.
+    pub fn write_journal(&mut self, own: NodeProcess, era: u64, writes: Vec<JournalWrite>) -> bool {
+        let Some(journal) = self.journals.get_mut(&own) else { return false };
+        for JournalWrite { slot, field, value } in writes {
+            match value {
+                Some(value) => drop(journal.fields.insert((era, slot, field), value)),
+                None => drop(journal.fields.remove(&(era, slot, field))),
+            }
+        }
+        journal.era == era && !journal.is_closed
+    }
+
+    /// Removes an era of a process's journal.
+    pub fn forget_journal(&mut self, own: NodeProcess, era: u64) {
+        let journal = self.journals.get_mut(&own);
+        journal.into_iter().for_each(|journal| journal.fields.retain(|(of, ..), _| *of != era));
+    }
+
+    /// Closes the journal of a process. Returns its era, if there is one.
+    pub fn close_journal(&mut self, of: NodeProcess) -> Option<u64> {
+        let journal = self.journals.get_mut(&of)?;
+        journal.is_closed = true;
+        Some(journal.era)
+    }
+
+    /// Takes what an era of a process's journal has of some slots.
+    pub fn take_journal(&mut self, of: NodeProcess, era: u64, slots: &[u16]) -> JournalFields {
+        let Some(journal) = self.journals.get_mut(&of) else { return JournalFields::new() };
+        let is_wanted = |key: &(u64, u16, Vec<u8>)| key.0 == era && slots.contains(&key.1);
+        let (taken, kept) = std::mem::take(&mut journal.fields).into_iter().partition(|(key, _)| is_wanted(key));
+        journal.fields = kept;
+        let taken: BTreeMap<_, _> = taken;
+        taken.into_iter().map(|((_, _, field), value)| (field, value)).collect()
+    }
+
+    /// Returns the full JIDs of the sessions that the journal of a process has.
+    pub fn journaled(&self, of: NodeProcess) -> Vec<String> {
+        let Some(journal) = self.journals.get(&of) else { return Vec::new() };
+        let names = |kind: u8| {
+            let of_kind = move |(era, _, field): &(u64, u16, Vec<u8>)| {
+                let name = field.strip_prefix(&[kind]).filter(|_| *era == journal.era)?;
+                String::from_utf8(name.to_vec()).ok()
+            };
+            journal.fields.keys().filter_map(of_kind).collect::<BTreeSet<_>>()
+        };
+        names(b'c').intersection(&names(b'n')).cloned().collect()
     }
 
     /// Returns the lease of a node.

@@ -25,9 +25,15 @@ impl Server {
         self.0.borrow().nodes.send(shard, Envelope::Afar(from, letters, custody));
     }
 
-    /// Tells a shard that a process that has died has left no journal.
-    pub fn find_no_journal(&self, shard: usize, process: (u16, u32)) {
-        self.0.borrow().nodes.send(shard, Envelope::Recovered(process, JournalFields::new()));
+    /// Lets all shards write all of their journals once more.
+    pub fn rewrite_journal(&self, era: u64) {
+        let running = self.0.borrow();
+        (0..running.shards.len()).for_each(|shard| running.nodes.send(shard, Envelope::RewriteJournal(era)));
+    }
+
+    /// Gives a shard what the journal of a process has that it has asked for.
+    pub fn recovered(&self, shard: usize, process: (u16, u32), fields: JournalFields) {
+        self.0.borrow().nodes.send(shard, Envelope::Recovered(process, fields));
     }
 
     /// Gives a shard mail of its own back: its home is elsewhere now or, if it is refused, it can't
