@@ -74,8 +74,8 @@ pub struct Device {
     pub roster: Option<BTreeMap<String, RosterEntry>>,
     /// The newest version of the roster that its session was told.
     version: u64,
-    /// The number of times that the session has asked for its roster.
-    roster_asks: usize,
+    /// Requests for what has changed since some version of the roster, with that version.
+    roster_asks: BTreeMap<String, u64>,
     /// The roster as it was told it last, with its version, if it keeps that.
     known: Option<(String, BTreeMap<String, RosterEntry>)>,
     /// The last item of each node of each account, by its number.
@@ -188,7 +188,7 @@ impl Device {
             blind: None,
             roster: None,
             version: 0,
-            roster_asks: 0,
+            roster_asks: BTreeMap::new(),
             known: None,
             news: BTreeMap::new(),
             publishing: BTreeMap::new(),
@@ -382,7 +382,8 @@ impl Device {
         self.shown = None;
         self.sight.clear();
         self.roster = None;
-        (self.version, self.roster_asks) = (0, 0);
+        self.version = 0;
+        self.roster_asks.clear();
         self.seats.iter_mut().for_each(|seat| *seat = Seat::default());
     }
 

@@ -293,7 +293,7 @@ impl Device {
             book.break_rule(format!("{} may read the archive of somebody else (XEP-0313)", self.full()));
         }
         if id.starts_with("roster") && !is_error {
-            self.take_roster(element.child("query", ns::ROSTER), book);
+            self.take_roster(id, element.child("query", ns::ROSTER), book);
         }
         if let Some(number) = self.publishing.remove(id).filter(|_| !is_error) {
             book.items[number].is_done = true;

@@ -21,7 +21,6 @@ pub struct RosterEntry {
 impl Device {
     /// Asks for the whole roster.
     pub fn ask_roster(&mut self, book: &mut Book) {
-        self.roster_asks += 1;
         self.ask("roster", "get", None, "<query xmlns='jabber:iq:roster'/>", book);
     }
 
@@ -31,15 +30,17 @@ impl Device {
         if !self.plan.keeps_roster {
             return self.ask_roster(book);
         }
-        self.roster_asks += 1;
         let version = self.known.as_ref().map_or("", |(version, _)| version);
         let query = format!("<query xmlns='jabber:iq:roster' ver='{version}'/>");
-        self.ask("roster", "get", None, &query, book);
+        let since = version.parse().unwrap_or(0);
+        let id = self.ask("roster", "get", None, &query, book);
+        self.roster_asks.insert(id, since);
     }
 
     /// Takes the answer to its question: no roster means that it has the newest, or will have it
     /// by pushes (§2.6.3).
-    pub(super) fn take_roster(&mut self, query: Option<&Element>, book: &mut Book) {
+    pub(super) fn take_roster(&mut self, id: &str, query: Option<&Element>, book: &mut Book) {
+        let since = self.roster_asks.remove(id);
         match query {
             Some(query) => {
                 self.see_version(query, book);
@@ -49,7 +50,11 @@ impl Device {
                 self.known = query.attr("ver").map(|version| (version.to_owned(), roster.clone()));
                 self.roster = Some(roster);
             }
-            None => self.roster = self.known.as_ref().map(|(_, items)| items.clone()),
+            None => {
+                self.roster = self.known.as_ref().map(|(_, items)| items.clone());
+                // What was pushed while it asked is pushed once more.
+                self.version = since.map_or(self.version, |since| self.version.min(since));
+            }
         }
     }
 
@@ -75,11 +80,10 @@ impl Device {
     }
 
     /// Takes down which version of the roster it was told. A session hears of changes in their
-    /// order (§2.6.3), and of none that an earlier session has not read. One that asks again hears
-    /// changes ahead of the answer that is older than they: that is a fault which is known.
+    /// order (§2.6.3), and of none that an earlier session has not read.
     fn see_version(&mut self, query: &Element, book: &mut Book) {
         let Some(version) = query.attr("ver").and_then(|version| version.parse().ok()) else { return };
-        if version < self.version && self.roster_asks < 2 && book.node_deaths == 0 {
+        if version < self.version && book.node_deaths == 0 {
             let (name, before) = (self.full(), self.version);
             book.break_rule(format!(
                 "{name} was told version {version} of its roster behind {before} (RFC 6121 §2.6.3)"
