@@ -223,6 +223,46 @@ fn what_no_archive_had_yet_has_the_same_id_again() {
     assert_eq!(results.collect::<Vec<_>>(), first, "the archive has it once, under that id");
 }
 
+/// What a node knows of messages of one that has died goes along when it leaves as well.
+#[test]
+fn what_is_said_again_to_the_next_home_but_one_has_the_same_id() {
+    let server = Server::with(Config { shards: 6, nodes: 3, ..Config::default() });
+    let mut romeo = at(&server, "romeo", 4, 4, "orchard");
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    let (id, own) = (juliet.enable(), romeo.enable());
+    let jid = juliet.jid.clone().expect("bound");
+    let rooms = (0..).map(|number| format!("room{number}@conference.example.org"));
+    let room = rooms.into_iter().find(|room| server.home_of(room) / 2 == 1).expect("some room is at home there");
+    enter(&mut juliet, &room, "juliet");
+    enter(&mut romeo, &room, "romeo");
+    server.advance(3_000);
+    juliet.all();
+    romeo.all();
+    let ids = |client: &mut Client| -> Vec<String> {
+        let all = client.all();
+        let ids = all.iter().filter_map(|message| message.child("stanza-id", "urn:xmpp:sid:0")?.attr("id"));
+        ids.map(str::to_owned).collect()
+    };
+    let texts = [
+        format!("<message type='chat' id='m1' to='{jid}'><body>to myself</body></message>"),
+        format!("<message type='groupchat' id='g1' to='{room}'><body>hear</body></message>"),
+    ];
+    texts.iter().for_each(|text| juliet.send(text));
+    let (first, heard) = (ids(&mut juliet), ids(&mut romeo));
+    assert_eq!((first.len(), heard.len()), (2, 1));
+    kill(&server);
+    // The node that has taken over leaves in order.
+    server.remove(2);
+    let romeo_jid = romeo.jid.clone().expect("bound");
+    let (mut romeo, _) = back(&server, &romeo_jid, &own, 0, 0);
+    let (mut juliet, _) = back(&server, &jid, &id, 0, 0);
+    juliet.all();
+    romeo.all();
+    texts.iter().for_each(|text| juliet.send(text));
+    let again = ids(&mut juliet);
+    assert_eq!((again, ids(&mut romeo)), (first, heard));
+}
+
 /// Returns a room that is at home on the second node.
 fn room_there(server: &Server) -> String {
     let rooms = (0..).map(|number| format!("room{number}@conference.example.org"));

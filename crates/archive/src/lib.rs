@@ -131,6 +131,7 @@ impl Module for ArchiveModule {
         hooks.state(ArchiveRecorder::default());
         hooks.state(noted::KnownIds::default());
         hooks.letter::<noted::NotedId>();
+        hooks.handing_on(noted::hand_on);
         hooks.state(own::LastClaims::default());
         hooks.state(options::LastOptions::default());
         hooks.state(search::ArchiveSearches::default());

@@ -38,14 +38,31 @@ impl Letter for NotedId {
     const NAME: &'static str = "archive id";
 
     fn open(self, world: &mut World) {
+        // This node may die as well before the message comes again.
+        world.note_letter(self.owner.as_str(), self.mark, Some(&self));
         let known = world.state_mut::<KnownIds>();
         let key = (self.owner, self.mark);
         if known.ids.insert(key.clone(), self.id).is_none() {
             known.order.push_back(key);
         }
-        while known.order.len() > MOST_KNOWN {
+        while world.state::<KnownIds>().order.len() > MOST_KNOWN {
+            let known = world.state_mut::<KnownIds>();
             let Some(oldest) = known.order.pop_front() else { return };
             known.ids.remove(&oldest);
+            world.note_letter::<Self>(oldest.0.as_str(), oldest.1, None);
+        }
+    }
+}
+
+/// Hands on what is known of messages to accounts that the shard parts with.
+pub(super) fn hand_on(world: &mut World) {
+    let all = std::mem::take(&mut world.state_mut::<KnownIds>().order);
+    for (owner, mark) in all {
+        if !world.parts_with(owner.as_str()) {
+            world.state_mut::<KnownIds>().order.push_back((owner, mark));
+        } else if let Some(id) = world.state_mut::<KnownIds>().ids.remove(&(owner.clone(), mark)) {
+            world.note_letter::<NotedId>(owner.as_str(), mark, None);
+            world.hand_on(&owner.to_string(), &NotedId { owner, mark, id });
         }
     }
 }

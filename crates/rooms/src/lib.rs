@@ -187,6 +187,7 @@ impl Module for Rooms {
         hooks.account_removed(|world, user| world.state::<Directory>().account_removed(user.bare().to_jid()));
         hooks.stopping(actor::shut_down);
         hooks.handing_on(continued::hand_on);
+        hooks.handing_on(said::hand_on);
         hooks.on_journal(continued::write_down);
         hooks.letter::<continued::Continued>();
         hooks.letter::<continued::Recovered>();

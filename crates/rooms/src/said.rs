@@ -70,6 +70,19 @@ pub(super) fn note(world: &mut World, room: &Jid, mark: u64, id: &str) {
     }
 }
 
+/// Hands on what was said in rooms that the shard parts with.
+pub(super) fn hand_on(world: &mut World) {
+    let all = std::mem::take(&mut world.state_mut::<SaidMessages>().noted);
+    for (until_ms, room, mark) in all {
+        if !world.parts_with(room.as_str()) {
+            world.state_mut::<SaidMessages>().noted.push_back((until_ms, room, mark));
+        } else if let Some(id) = world.state_mut::<SaidMessages>().ids.remove(&(room.clone(), mark)) {
+            world.note_letter::<NotedMessage>(room.as_str(), mark, None);
+            world.hand_on(&room.to_string(), &NotedMessage { room, mark, id });
+        }
+    }
+}
+
 /// Takes back what is older.
 pub(super) fn forget(world: &mut World) {
     let now_ms = world.time();

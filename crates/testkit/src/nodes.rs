@@ -25,6 +25,8 @@ struct NodeCarrier {
     posts: Vec<std::sync::Weak<Post<Socket>>>,
     /// The node that nothing reaches, and that says nothing.
     silent: Option<usize>,
+    /// The node that has died, and has no homes any more.
+    dead: Option<usize>,
     /// Mail for that one: the node that has written it, its shard, what it says.
     kept: Vec<(usize, usize, Vec<u8>, Option<Custody>)>,
     /// The journals, by the nodes, the slots and the fields.
@@ -55,6 +57,11 @@ impl TestkitNodes {
     /// Lets nothing reach a node from now on, nor come from it.
     pub(crate) fn silence(&self, node: usize) {
         self.carrier.lock().expect("no test panics here").silent = Some(node);
+    }
+
+    /// Lets a node have no homes from now on.
+    pub(crate) fn bury(&self, node: usize) {
+        self.carrier.lock().expect("no test panics here").dead = Some(node);
     }
 
     /// Hands the mail that was kept for the silent node back to the shards that have written it.
@@ -128,22 +135,22 @@ impl TestkitNodes {
 impl TestkitNodes {
     /// Returns the view of a node, where one of them may have no homes.
     pub(crate) fn view(&self, node: usize, life: u32, removed: Option<usize>) -> Arc<View> {
-        self.view_without(node, life, removed, false)
-    }
-
-    /// Returns the same, where the one without homes may have died.
-    pub(crate) fn view_without(&self, node: usize, life: u32, removed: Option<usize>, is_dead: bool) -> Arc<View> {
         let nodes = self.posts.len();
+        let dead = self.carrier.lock().expect("no test panics here").dead;
         // Its own node first, then the others in their order.
         let order: Vec<usize> = std::iter::once(node).chain((0..nodes).filter(|other| *other != node)).collect();
         let members = order.iter().map(|node| self.member(*node, life)).collect();
         let view = View::among(members, |slot| {
-            let owner = slot / self.shards % nodes;
-            let owner = if Some(owner) == removed { (owner + 1) % nodes } else { owner };
+            let mut owner = slot / self.shards % nodes;
+            for _ in 1..nodes {
+                let has_none = Some(owner) == removed || Some(owner) == dead;
+                owner = if has_none { (owner + 1) % nodes } else { owner };
+            }
             order.iter().position(|node| *node == owner).expect("each node has a place")
         });
-        let dead = removed.filter(|_| is_dead).map(|dead| self.member(dead, life));
-        view.named(removed.map_or(1, |removed| removed as u64 + 2), dead.into_iter().collect())
+        let name = |of: Option<usize>| of.map_or(1, |of| of as u64 + 2);
+        let gone = dead.map(|dead| self.member(dead, life));
+        view.named(name(removed) + 100 * name(dead), gone.into_iter().collect())
     }
 }
 

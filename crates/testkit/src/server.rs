@@ -362,13 +362,8 @@ impl Server {
     /// read its journal, and get what has waited for it.
     pub fn bury(&self, node: usize) {
         self.depart(node);
-        for told in (0..self.nodes()).filter(|told| *told != node) {
-            let running = self.0.borrow();
-            for shard in (0..running.shards.len()).filter(|shard| shard / running.nodes.shards() == told) {
-                let view = running.nodes.view_without(told, running.life as u32, Some(node), true);
-                running.nodes.send(shard, Envelope::View(view));
-            }
-        }
+        self.0.borrow().nodes.bury(node);
+        (0..self.nodes()).filter(|told| *told != node).for_each(|told| self.tell_homes(told, None));
         self.settle();
         self.0.borrow().nodes.hand_back(false);
         self.settle();

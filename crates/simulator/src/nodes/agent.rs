@@ -532,7 +532,8 @@ impl Agent {
         let batches = std::mem::take(&mut *lock(&self.posted.journal));
         let any = !letters.is_empty() || !lookups.is_empty() || !batches.is_empty();
         for (shard, JournalLookup { process: (node, incarnation), slots }) in lookups {
-            let (process, reach, meta) = (NodeProcess { node, incarnation }, self.reach.clone(), self.members.meta.clone());
+            let (process, reach, meta) =
+                (NodeProcess { node, incarnation }, self.reach.clone(), self.members.meta.clone());
             self.calls.push(Box::pin(async move {
                 News::Found(shard, process, journal::look_up(reach, meta, process, slots).await)
             }));

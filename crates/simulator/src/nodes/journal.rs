@@ -137,12 +137,7 @@ impl AgentJournal {
 
 /// Returns what the journal of a process has of some slots, which goes there: nothing if Redis or
 /// the database don't answer, or not in time.
-pub(crate) async fn look_up(
-    reach: Reach,
-    meta: Arc<dyn Meta>,
-    process: NodeProcess,
-    slots: Vec<u16>,
-) -> JournalFields {
+pub(crate) async fn look_up(reach: Reach, meta: Arc<dyn Meta>, process: NodeProcess, slots: Vec<u16>) -> JournalFields {
     let until = reach.now_ms.get() + LOOKUP_MS;
     let now_ms = reach.now_ms.clone();
     let mut found = pin!(look_into(reach, meta, process, slots));
@@ -154,12 +149,7 @@ pub(crate) async fn look_up(
     .await
 }
 
-async fn look_into(
-    reach: Reach,
-    meta: Arc<dyn Meta>,
-    process: NodeProcess,
-    slots: Vec<u16>,
-) -> Option<JournalFields> {
+async fn look_into(reach: Reach, meta: Arc<dyn Meta>, process: NodeProcess, slots: Vec<u16>) -> Option<JournalFields> {
     let there = || reach.is_there().then(|| reach.redis.borrow_mut());
     let era = there()?.close_journal(process)?;
     let entries = meta.entries(VOID).await.ok()?;
