@@ -263,6 +263,25 @@ fn what_is_said_again_to_the_next_home_but_one_has_the_same_id() {
     assert_eq!((again, ids(&mut romeo)), (first, heard));
 }
 
+/// A node leaves while it reads what one that has died had: its homes go with that.
+#[test]
+fn a_node_that_leaves_has_read_what_it_had_to_take_over() {
+    let server = Server::with(Config { shards: 6, nodes: 3, ..Config::default() });
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    let id = juliet.enable();
+    let jid = juliet.jid.clone().expect("bound");
+    server.slow_lookups(true);
+    kill(&server);
+    server.remove(2);
+    server.advance(1_000);
+    romeo.send(&format!("<presence to='{jid}'><show>away</show></presence>"));
+    romeo.pump();
+    server.slow_lookups(false);
+    let (mut juliet, _) = back(&server, &jid, &id, 0, 0);
+    juliet.expect(&format!("<presence from='{}'><show>away</show></presence>", romeo.full()));
+}
+
 /// Returns a room that is at home on the second node.
 fn room_there(server: &Server) -> String {
     let rooms = (0..).map(|number| format!("room{number}@conference.example.org"));

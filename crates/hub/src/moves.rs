@@ -184,7 +184,10 @@ impl World {
     /// Returns whether a shard of a cluster has nothing that another node would miss: no homes,
     /// nobody there, and nothing on its way.
     pub fn has_moved_out(&self) -> bool {
-        let is_out = |moves: &Moves| moves.acting.is_empty() && moves.awaited.is_empty() && moves.leaving.is_empty();
+        let is_out = |moves: &Moves| {
+            let has_homes = !moves.acting.is_empty() || !moves.awaited.is_empty();
+            !has_homes && moves.leaving.is_empty() && moves.journals.is_empty()
+        };
         !self.is_moving() && self.people.moves.as_ref().is_some_and(|moves| is_out(moves) && !moves.is_sending)
     }
 

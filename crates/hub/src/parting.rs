@@ -107,7 +107,10 @@ impl World {
         else {
             return false;
         };
-        self.clock.now_ms >= since_ms + REST_MS || self.is_at_rest()
+        // Journals that are being read have what others wait for.
+        let are_read = self.people.moves.as_ref().is_some_and(|moves| !moves.journals.is_empty());
+        let rest_ms = if are_read { JOURNALS_MS } else { REST_MS };
+        self.clock.now_ms >= since_ms + rest_ms || !are_read && self.is_at_rest()
     }
 
     fn is_at_rest(&mut self) -> bool {
@@ -268,8 +271,10 @@ impl World {
     }
 }
 
-/// Milliseconds that sessions have to come to rest before they leave.
+/// Milliseconds that sessions have to come to rest before they leave; and the same while journals
+/// are being read, which takes no longer.
 const REST_MS: u64 = 5_000;
+const JOURNALS_MS: u64 = 9_000;
 /// Bytes of cards on their way at a time, and in one letter, unless that is one card.
 const AT_ONCE_BYTES: usize = 1 << 20;
 const LETTER_BYTES: usize = 64 << 10;

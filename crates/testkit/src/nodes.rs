@@ -35,6 +35,9 @@ struct NodeCarrier {
     slow: Option<Vec<(usize, JournalBatch)>>,
     /// Milliseconds for which shards gather what is for others.
     gather_ms: u64,
+    /// Questions of shards of nodes that a slow store of journals has not answered yet, if it is
+    /// slow to answer.
+    asked: Option<Vec<(usize, usize, JournalLookup)>>,
 }
 
 impl TestkitNodes {
@@ -85,6 +88,15 @@ impl TestkitNodes {
     /// Lets shards gather what is for others for so many milliseconds.
     pub(crate) fn gather(&self, gather_ms: u64) {
         self.carrier.lock().expect("no test panics here").gather_ms = gather_ms;
+    }
+
+    /// Lets journals answer nothing from now on, or what was asked meanwhile.
+    pub(crate) fn slow_lookups(&self, are_slow: bool) {
+        let mut carrier = self.carrier.lock().expect("no test panics here");
+        let waiting = std::mem::replace(&mut carrier.asked, are_slow.then(Vec::new));
+        for (node, shard, lookup) in waiting.into_iter().flatten() {
+            carrier.look_up(node, shard, &lookup);
+        }
     }
 
     /// Sends an envelope to a shard, by its number among those of all nodes.
@@ -199,25 +211,33 @@ impl Outlet for Loopback {
         self.carrier.lock().expect("no test panics here").gather_ms
     }
 
-    fn look_up(&self, shard: usize, JournalLookup { process, slots }: JournalLookup) {
+    fn look_up(&self, shard: usize, lookup: JournalLookup) {
         let mut carrier = self.carrier.lock().expect("no test panics here");
-        let node = usize::from(process.0) - 1;
-        let mut fields = JournalFields::new();
-        for slot in slots {
-            let (from, to) = ((node, slot, Vec::new()), (node, slot + 1, Vec::new()));
-            let found: Vec<_> = carrier.journals.range(from..to).map(|(key, _)| key.clone()).collect();
-            for key in found {
-                let value = carrier.journals.remove(&key).unwrap_or_default();
-                fields.push((key.2, value));
-            }
-        }
-        if let Some(post) = carrier.posts.get(self.node).and_then(std::sync::Weak::upgrade) {
-            post.send(shard, Envelope::Recovered(process, fields));
+        match &mut carrier.asked {
+            Some(waiting) => waiting.push((self.node, shard, lookup)),
+            None => carrier.look_up(self.node, shard, &lookup),
         }
     }
 }
 
 impl NodeCarrier {
+    /// Answers a question of a node's shard.
+    fn look_up(&mut self, asker: usize, shard: usize, JournalLookup { process, slots }: &JournalLookup) {
+        let node = usize::from(process.0) - 1;
+        let mut fields = JournalFields::new();
+        for &slot in slots {
+            let (from, to) = ((node, slot, Vec::new()), (node, slot + 1, Vec::new()));
+            let found: Vec<_> = self.journals.range(from..to).map(|(key, _)| key.clone()).collect();
+            for key in found {
+                let value = self.journals.remove(&key).unwrap_or_default();
+                fields.push((key.2, value));
+            }
+        }
+        if let Some(post) = self.posts.get(asker).and_then(std::sync::Weak::upgrade) {
+            post.send(shard, Envelope::Recovered(*process, fields));
+        }
+    }
+
     fn write(&mut self, node: usize, batch: JournalBatch) {
         for write in batch.writes {
             let key = (node, write.slot, write.field);

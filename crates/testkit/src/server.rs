@@ -380,6 +380,13 @@ impl Server {
         self.0.borrow().nodes.gather(gather_ms);
     }
 
+    /// Lets the journals of nodes that have died answer nothing from now on, or what was asked
+    /// meanwhile.
+    pub fn slow_lookups(&self, are_slow: bool) {
+        self.0.borrow().nodes.slow_lookups(are_slow);
+        self.settle();
+    }
+
     /// Hands what has waited for a silent node back: it can't be brought there.
     pub fn refuse_what_waits(&self) {
         self.0.borrow().nodes.hand_back(true);
