@@ -263,6 +263,37 @@ fn what_is_said_again_to_the_next_home_but_one_has_the_same_id() {
     assert_eq!((again, ids(&mut romeo)), (first, heard));
 }
 
+/// A node dies that was told to leave, and had not begun to: those who wait for what it has read
+/// its journal.
+#[test]
+fn a_node_that_dies_before_it_leaves_has_its_journal_read() {
+    let server = nodes();
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    let room = room_there(&server);
+    enter(&mut juliet, &room, "juliet");
+    enter(&mut romeo, &room, "romeo");
+    juliet.all();
+    let id = juliet.enable();
+    let jid = juliet.jid.clone().expect("bound");
+    server.advance(3_000);
+    romeo.all();
+    server.silence(1);
+    server.tell_homes(0, Some(1));
+    server.settle();
+    // It is found silent first, and fenced off then.
+    server.depart(1);
+    server.advance(2_000);
+    server.bury(1);
+    let (mut juliet, _) = back(&server, &jid, &id, 0, 0);
+    juliet.all();
+    romeo.expect_nothing();
+    romeo.send(&format!("<message type='groupchat' to='{room}'><body>still here</body></message>"));
+    for client in [&mut romeo, &mut juliet] {
+        assert_eq!(client.bodies(), ["still here"]);
+    }
+}
+
 /// A node leaves while it reads what one that has died had: its homes go with that.
 #[test]
 fn a_node_that_leaves_has_read_what_it_had_to_take_over() {

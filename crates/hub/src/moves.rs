@@ -107,7 +107,7 @@ impl World {
         let having = view.present().filter(|member| sources.contains(&process_of(*member)));
         having.for_each(|member| moves.wait_for(member, view.name()));
         moves.parting = Some((PartingStage::Agreeing, now_ms));
-        if !was_awaiting {
+        if !was_awaiting || !dead.is_empty() {
             moves.awaiting_since_ms = now_ms;
         }
         for (process, slots) in dead {
