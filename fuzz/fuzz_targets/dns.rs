@@ -5,7 +5,7 @@
 
 use hickory_resolver::proto::op::Message;
 use libfuzzer_sys::fuzz_target;
-use rookery_federation::targets::{Plan, interleave, plan};
+use rookery_federation::targets::{TargetPlan, interleave, plan};
 use rookery_resolver::{addresses, associations, targets};
 use rookery_stream::tls::trust::tlsa::Associations;
 
@@ -22,7 +22,7 @@ fuzz_target!(|input: (u32, &[u8], &[u8])| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         state.checked_rem(most.saturating_add(1)).unwrap_or_default()
     };
-    if let Plan::Targets(planned) = plan(read(&direct, true), read(&starttls, false), draw) {
+    if let TargetPlan::Targets(planned) = plan(read(&direct, true), read(&starttls, false), draw) {
         assert!(!planned.is_empty() && planned.len() <= 20);
         assert!(planned.is_sorted_by_key(|target| target.priority));
         assert!(planned.iter().all(|target| !matches!(target.host.as_str(), "" | ".")));

@@ -14,20 +14,23 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!((read.header, read.body), (packet.header, packet.body));
         let _ = split(packet.body, [1, 2, 20].into_iter());
     }
-    if let Some(request) = retdat::Request::decode(bytes) {
-        assert_eq!(retdat::Request::decode(&request.encode()), Some(request));
+    if let Some(request) = retdat::RetdatRequest::decode(bytes) {
+        assert_eq!(retdat::RetdatRequest::decode(&request.encode()), Some(request));
     }
-    if let Some(request) = gets32::Request::decode(bytes) {
-        assert_eq!(gets32::Request::decode(&request.encode()), Some(request));
+    if let Some(request) = gets32::Gets32Request::decode(bytes) {
+        assert_eq!(gets32::Gets32Request::decode(&request.encode()), Some(request));
     }
     if let Ok(reply) = ftpman::Reply::decode(bytes, true) {
         assert_eq!(ftpman::Reply::decode(&reply.encode(true), true), Ok(reply));
     }
-    if let Ok(request @ (ftpman::Request::Snapshot(_) | ftpman::Request::Retrieve(_) | ftpman::Request::Control(_))) =
-        ftpman::Request::decode(bytes)
+    if let Ok(
+        request @ (ftpman::PlotRequest::Snapshot(_)
+        | ftpman::PlotRequest::Retrieve(_)
+        | ftpman::PlotRequest::Control(_)),
+    ) = ftpman::PlotRequest::decode(bytes)
     {
-        assert_eq!(ftpman::Request::decode(&request.encode()), Ok(request));
+        assert_eq!(ftpman::PlotRequest::decode(&request.encode()), Ok(request));
     }
-    let _ = (ftpman::Request::decode(bytes), ftpman::Class::decode(bytes), ftpman::Reply::decode(bytes, false));
+    let _ = (ftpman::PlotRequest::decode(bytes), ftpman::Class::decode(bytes), ftpman::Reply::decode(bytes, false));
     let _ = (retdat::decode_settings(bytes), gets32::ReplyHead::decode(bytes));
 });

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use rookery_dpm::channel_access::data::Data;
+use rookery_dpm::channel_access::data::ChannelData;
 use rookery_dpm::channel_access::link::{Came, Goes};
-use rookery_dpm::channel_access::message::{Header, messages, next};
+use rookery_dpm::channel_access::message::{ChannelHeader, messages, next};
 use rookery_dpm::channel_access::{command, data::Native};
 use rookery_dpm::database::Database;
-use rookery_dpm::gateway::{Circuit, search};
-use rookery_dpm::service::{Dpm, Options};
+use rookery_dpm::gateway::{GatewayCircuit, search};
+use rookery_dpm::service::{Dpm, ServiceOptions};
 use rookery_dpm::time::Moment;
 
 const DEVICES: &str = "[[node]]\nname='EPICS'\nprotocol='CA'\nsearch=['127.0.0.1:5064']\n\
@@ -20,8 +20,8 @@ const DEVICES: &str = "[[node]]\nname='EPICS'\nprotocol='CA'\nsearch=['127.0.0.1
 
 fuzz_target!(|bytes: &[u8]| {
     for message in messages(bytes) {
-        let Header { data_type, count, .. } = message.header;
-        if let Some(data) = Data::decode(data_type, count, message.payload) {
+        let ChannelHeader { data_type, count, .. } = message.header;
+        if let Some(data) = ChannelData::decode(data_type, count, message.payload) {
             assert_eq!(data.numbers().count(), data.len());
         }
         let mut again = Vec::new();
@@ -31,16 +31,16 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let database = Database::read(DEVICES).expect("a good database");
     // The other side: a client of EPICS.
-    let _ = Circuit::new().received(bytes, &database, 5064);
+    let _ = GatewayCircuit::new().received(bytes, &database, 5064);
     let _ = search(bytes, &database, 5064);
-    let mut dpm = Dpm::new(Options::default(), Arc::new(database));
+    let mut dpm = Dpm::new(ServiceOptions::default(), Arc::new(database));
     let at = |millis| Moment { millis, unix_millis: 1_700_000_000_000 + millis as i64 };
     let client = dpm.connect();
     // As a client by gRPC does it, which needs no frames.
     let _ = dpm.read(client, &["E:BEAM@Q,100".to_owned()], at(0));
     let _ = dpm.links(at(0));
     let mut found = Vec::new();
-    Header { command: command::SEARCH, data_type: 5064, count: 0, first: u32::MAX, second: 1 }
+    ChannelHeader { command: command::SEARCH, data_type: 5064, count: 0, first: u32::MAX, second: 1 }
         .write(&[0; 8], &mut found);
     let from = "127.0.0.1:5064".parse().expect("an address");
     dpm.link(Came::Datagram(from, &found), at(1));
@@ -52,7 +52,8 @@ fuzz_target!(|bytes: &[u8]| {
     dpm.link(Came::Up(link), at(2));
     let mut made = Vec::new();
     let native = Native::Double as u16;
-    Header { command: command::CREATE_CHAN, data_type: native, count: 1, first: 1, second: 1 }.write(&[], &mut made);
+    ChannelHeader { command: command::CREATE_CHAN, data_type: native, count: 1, first: 1, second: 1 }
+        .write(&[], &mut made);
     dpm.link(Came::Bytes(link, &made), at(3));
     let _ = dpm.links(at(3));
     for (round, part) in bytes.chunks(61).enumerate() {

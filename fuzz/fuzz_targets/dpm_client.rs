@@ -6,16 +6,16 @@
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use rookery_dpm::acnet::{ACNET, Header, Kind, packet};
+use rookery_dpm::acnet::{ACNET, AcnetHeader, PacketKind, packet};
 use rookery_dpm::database::Database;
-use rookery_dpm::sdd::{Message, request};
-use rookery_dpm::service::{Dpm, Options, PASSED_ON};
+use rookery_dpm::sdd::{SddMessage, request};
+use rookery_dpm::service::{Dpm, PASSED_ON, ServiceOptions};
 use rookery_dpm::status::Status;
 use rookery_dpm::time::Moment;
 
 fuzz_target!(|pieces: Vec<(u8, Vec<u8>)>| {
     let database = Database::read(DEMO).expect("a good file");
-    let mut dpm = Dpm::new(Options::default(), Arc::new(database));
+    let mut dpm = Dpm::new(ServiceOptions::default(), Arc::new(database));
     let mut clients = vec![dpm.connect(), dpm.connect()];
     let start = Moment { millis: 0, unix_millis: 0 };
     let _ = dpm.receive(clients[0], b"GET /dpm HTTP/1.1\r\n\r\n", start);
@@ -29,7 +29,7 @@ fuzz_target!(|pieces: Vec<(u8, Vec<u8>)>| {
     }
     ask(&mut dpm, clients[0], request::StartList { list_id: LIST, model: None }.into());
     let from = "127.0.0.1:6801".parse().expect("an address");
-    let mut asked: Vec<Header> = Vec::new();
+    let mut asked: Vec<AcnetHeader> = Vec::new();
     for (number, (kind, bytes)) in pieces.into_iter().enumerate() {
         let now = Moment { millis: number as u64 * 500, unix_millis: 0 };
         let framed = [&(bytes.len() as u32).to_be_bytes()[..], &bytes].concat();
@@ -48,8 +48,8 @@ fuzz_target!(|pieces: Vec<(u8, Vec<u8>)>| {
                 }
             }
             5 => {
-                let question = Header {
-                    kind: Kind::Request,
+                let question = AcnetHeader {
+                    kind: PacketKind::Request,
                     status: Status::SUCCESS,
                     server: 0x0ad6,
                     client: 0x0c23,

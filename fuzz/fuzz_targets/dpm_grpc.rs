@@ -18,6 +18,6 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(protocol::framed(message), bytes);
     }
     if let Ok(text) = std::str::from_utf8(bytes) {
-        let _ = (protocol::timeout(text), rookery_dpm::history::Source::parse(text));
+        let _ = (protocol::timeout(text), rookery_dpm::history::HistorySource::parse(text));
     }
 });

@@ -3,14 +3,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rookery_dpm::sdd::{Message, reply::Reply, request::Request};
+use rookery_dpm::sdd::{SddMessage, reply::Reply, request::Request};
 
 fuzz_target!(|bytes: &[u8]| {
     again::<Request>(bytes);
     again::<Reply>(bytes);
 });
 
-fn again<M: Message>(bytes: &[u8]) {
+fn again<M: SddMessage>(bytes: &[u8]) {
     let Ok(message) = M::decode(bytes) else { return };
     let mut written = Vec::new();
     message.encode(&mut written);

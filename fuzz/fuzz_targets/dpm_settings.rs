@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use rookery_dpm::acnet::{retdat, sets32};
-use rookery_dpm::authority::{Acceptor, Authority, Conversation, Peer, Roles};
+use rookery_dpm::authority::{ProofAcceptor, ProofConversation, ProvenPeer, Roles, SettingAuthority};
 use rookery_dpm::database::Database;
-use rookery_dpm::sdd::{Bytes, Message, RawSetting, ScaledSetting, TextSetting, request};
-use rookery_dpm::service::{Dpm, Options};
+use rookery_dpm::sdd::{Bytes, RawSetting, ScaledSetting, SddMessage, TextSetting, request};
+use rookery_dpm::service::{Dpm, ServiceOptions};
 use rookery_dpm::time::Moment;
 
 /// A request for a device, and what it is set to: as bytes, as a number and as text.
@@ -24,9 +24,9 @@ fuzz_target!(|input: (Vec<u8>, Vec<Setting>, Vec<Vec<u8>>)| {
     if let Some((node, read)) = sets32::decode(&body) {
         assert_eq!(sets32::decode(&sets32::encode(node, &read)), Some((node, read)));
     }
-    let mut dpm = Dpm::new(Options::default(), Arc::new(Database::read(DEVICES).expect("a good file")));
+    let mut dpm = Dpm::new(ServiceOptions::default(), Arc::new(Database::read(DEVICES).expect("a good file")));
     let roles = Roles::read(ROLES).expect("good roles");
-    dpm.set_authority(Authority { acceptor: Some(Box::new(OpenAcceptor)), roles, audit: None });
+    dpm.set_authority(SettingAuthority { acceptor: Some(Box::new(OpenAcceptor)), roles, audit: None });
     let (client, start) = (dpm.connect(), Moment { millis: 0, unix_millis: 0 });
     let _ = dpm.receive(client, b"GET /dpm HTTP/1.1\r\n\r\n", start);
     let list_id = 4096;
@@ -72,23 +72,23 @@ fuzz_target!(|input: (Vec<u8>, Vec<Setting>, Vec<Vec<u8>>)| {
 #[derive(Debug)]
 struct OpenAcceptor;
 
-impl Acceptor for OpenAcceptor {
+impl ProofAcceptor for OpenAcceptor {
     fn service_name(&self) -> &str {
         "daeset@localhost"
     }
 
-    fn converse(&self) -> Box<dyn Conversation> {
+    fn converse(&self) -> Box<dyn ProofConversation> {
         Box::new(OpenAcceptor)
     }
 }
 
-impl Conversation for OpenAcceptor {
+impl ProofConversation for OpenAcceptor {
     fn step(&mut self, _token: &[u8]) -> Result<Option<Vec<u8>>, String> {
         Ok(None)
     }
 
-    fn peer(&self) -> Option<Peer> {
-        Some(Peer { principal: "operator@FNAL.GOV".into(), good_for: None })
+    fn peer(&self) -> Option<ProvenPeer> {
+        Some(ProvenPeer { principal: "operator@FNAL.GOV".into(), good_for: None })
     }
 
     fn verify(&mut self, _message: &[u8], _mic: &[u8]) -> Result<(), String> {

@@ -12,20 +12,20 @@ use rookery_fanout::Packet;
 use rookery_fanout::multicast::Outgoing;
 use rookery_federation::inbound::Ours;
 use rookery_federation::servers::Handshake;
-use rookery_federation::{Action, Address, Home, Key, Policy, Secret, Servers, Settings};
+use rookery_federation::{Action, Address, ConnectionKey, FederationSettings, Home, PeerPolicy, Secret, ServerStreams};
 use rookery_jid::Jid;
 use rookery_stream::tls::trust::tlsa::{Association, Associations, Fingerprints};
 use rookery_stream::tls::trust::{Names, Untrusted};
 
-struct Here;
+struct FuzzHosts;
 
-impl Ours for Here {
+impl Ours for FuzzHosts {
     fn is_ours(&self, host: &str) -> bool {
         matches!(host, "b.example" | "rooms.b.example")
     }
 }
 
-impl Home for Here {
+impl Home for FuzzHosts {
     fn home(&self, _: &str) -> usize {
         0
     }
@@ -64,14 +64,14 @@ fuzz_target!(|input: (u8, u16, &[u8])| {
         let domain = |text: &str| Jid::parse(text).expect("an address").domain().to_owned();
         assert!(matches!(domain(sender).as_str(), "a.example" | "c.example"), "{sender}");
         assert!(choice & 0b1000 != 0 || is_believed || domain(sender) == "a.example", "{sender}");
-        assert!(Here.is_ours(&domain(to)), "{to}");
+        assert!(FuzzHosts.is_ours(&domain(to)), "{to}");
     }
 });
 
 fn converse(choice: u8, pieces: &[&[u8]]) -> CallOutcome {
-    let mut settings = Settings::new(Secret::new(b"secret"));
-    settings.rules.policy =
-        [Policy::Certificate, Policy::Dialback, Policy::Plain, Policy::Dialback][usize::from(choice & 0b11)];
+    let mut settings = FederationSettings::new(Secret::new(b"secret"));
+    settings.rules.policy = [PeerPolicy::Certificate, PeerPolicy::Dialback, PeerPolicy::Plain, PeerPolicy::Dialback]
+        [usize::from(choice & 0b11)];
     settings.dane = choice & 0b100_0000 != 0;
     let own: &[u8] = if choice & 0b1000_0000 == 0 { b"another" } else { NAMED };
     let shown = match choice & 0b1100 {
@@ -79,7 +79,7 @@ fn converse(choice: u8, pieces: &[&[u8]]) -> CallOutcome {
         0b1000 => Ok(Names::of(&["a.example", "c.example"])),
         _ => Ok(Names::of(&["a.example"])),
     };
-    let mut servers = Servers::new(Arc::new(settings));
+    let mut servers = ServerStreams::new(Arc::new(settings));
     servers.set_time(1);
     let mut outcome = CallOutcome::default();
     let from = SocketAddr::from(([192, 0, 2, 1], 5269));
@@ -93,7 +93,7 @@ fn converse(choice: u8, pieces: &[&[u8]]) -> CallOutcome {
     work(&mut servers, &mut key, (&shown, own), &mut outcome);
     for piece in pieces {
         let Some(key) = key else { return outcome };
-        servers.received(key, piece, &Here);
+        servers.received(key, piece, &FuzzHosts);
         work(&mut servers, &mut Some(key), (&shown, own), &mut outcome);
         if choice & 0b1_0000 != 0 || pieces.iter().any(|piece| piece.windows(6).any(|part| part == b"enable")) {
             // What waits leaves between two pieces, and not before the end of a stream in one;
@@ -107,7 +107,12 @@ fn converse(choice: u8, pieces: &[&[u8]]) -> CallOutcome {
 
 type Shown<'a> = (&'a Result<Names, Untrusted>, &'a [u8]);
 
-fn work(servers: &mut Servers, key: &mut Option<Key>, (shown, own): Shown<'_>, outcome: &mut CallOutcome) {
+fn work(
+    servers: &mut ServerStreams,
+    key: &mut Option<ConnectionKey>,
+    (shown, own): Shown<'_>,
+    outcome: &mut CallOutcome,
+) {
     loop {
         servers.flush();
         let Some(action) = servers.next_action() else { return };

@@ -198,7 +198,7 @@ pub enum ServerCommand {
     Bench(rookery_bench::cli::Bench),
     /// Poll each device once and serve everyone who asks for it (the accelerator's data pool
     /// manager)
-    Dpm(Box<rookery_dpm::cli::Dpm>),
+    Dpm(Box<rookery_dpm::cli::DpmCli>),
 }
 
 /// The commands for nodes.

@@ -182,7 +182,7 @@ mod tests {
     fn every_table_of_the_store_is_bounded() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("rookery.db");
-        drop(rookery_store::sql::sqlite::open(&file, &rookery_store::sql::sqlite::Options::default()).unwrap());
+        drop(rookery_store::sql::sqlite::open(&file, &rookery_store::sql::sqlite::SqliteOptions::default()).unwrap());
         let database = rusqlite::Connection::open(&file).unwrap();
         let mut names = database
             .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")

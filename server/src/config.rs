@@ -39,7 +39,7 @@ use rookery_hub::{Module, Network, Privileges, Value};
 use rookery_sasl::{DEFAULT_ITERATIONS, Mechanism};
 use rookery_shard::LoginTerms;
 use rookery_store::sql::Migrations;
-use rookery_store::sql::copy::Address;
+use rookery_store::sql::copy::EndAddress;
 use rookery_store::sqlite;
 use rookery_stream::tls::Oldest;
 
@@ -292,7 +292,7 @@ pub enum DatabasePlace {
     /// A file in the data folder.
     Folder,
     /// A server of databases.
-    Server(Address),
+    Server(EndAddress),
 }
 
 impl Default for Store {
@@ -303,7 +303,7 @@ impl Default for Store {
             encrypted: None,
             authorities: None,
             connections: 8,
-            cache: sqlite::Options::default().cache_bytes,
+            cache: sqlite::SqliteOptions::default().cache_bytes,
             trusts_durability: false,
             migrations: Migrations::default(),
             months: false,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rookery_base::chance;
 use rookery_cluster::Members;
-use rookery_store::sql::copy::Address;
+use rookery_store::sql::copy::EndAddress;
 use rookery_store::sql::{Patience, SqlStore};
 use rookery_store::{Meta, Stores, TermsOf, mysql, postgres, sqlite, wait};
 use rustls::pki_types::CertificateDer;
@@ -64,8 +64,8 @@ impl OpenedDatabase {
         match &store.place {
             DatabasePlace::Folder => {
                 folder.find()?;
-                let lock_wait = sqlite::Options::of_commands().lock_wait;
-                OpenedDatabase::embedded(folder, &sqlite::Options { lock_wait, ..options(store) })
+                let lock_wait = sqlite::SqliteOptions::of_commands().lock_wait;
+                OpenedDatabase::embedded(folder, &sqlite::SqliteOptions { lock_wait, ..options(store) })
             }
             // A command does one thing at a time, and a few of those at most.
             DatabasePlace::Server(server) => {
@@ -102,7 +102,7 @@ impl OpenedDatabase {
         });
     }
 
-    fn embedded(folder: &Folder, options: &sqlite::Options) -> Result<OpenedDatabase, CommandFailure> {
+    fn embedded(folder: &Folder, options: &sqlite::SqliteOptions) -> Result<OpenedDatabase, CommandFailure> {
         Ok(OpenedDatabase::of(sqlite::open(&folder.database(), options)?))
     }
 
@@ -144,9 +144,9 @@ impl OpenedDatabase {
 /// # Errors
 ///
 /// As [`served`].
-pub fn address(folder: &Folder, store: &Store) -> Result<Address, CommandFailure> {
+pub fn address(folder: &Folder, store: &Store) -> Result<EndAddress, CommandFailure> {
     match &store.place {
-        DatabasePlace::Folder => Ok(Address::Sqlite(folder.database())),
+        DatabasePlace::Folder => Ok(EndAddress::Sqlite(folder.database())),
         DatabasePlace::Server(server) => served(server, store),
     }
 }
@@ -157,8 +157,8 @@ pub fn address(folder: &Folder, store: &Store) -> Result<Address, CommandFailure
 /// # Errors
 ///
 /// [`CommandFailure::Failed`] if it is no address; as [`served`].
-pub fn named(text: &str, store: &Store) -> Result<Address, CommandFailure> {
-    served(&Address::parse(text).map_err(CommandFailure::Failed)?, store)
+pub fn named(text: &str, store: &Store) -> Result<EndAddress, CommandFailure> {
+    served(&EndAddress::parse(text).map_err(CommandFailure::Failed)?, store)
 }
 
 /// Returns an address with what the configuration says of the way to a server of databases.
@@ -166,34 +166,36 @@ pub fn named(text: &str, store: &Store) -> Result<Address, CommandFailure> {
 /// # Errors
 ///
 /// [`CommandFailure::Unfit`] if a file that the configuration names can't be read, with its key.
-pub fn served(address: &Address, store: &Store) -> Result<Address, CommandFailure> {
+pub fn served(address: &EndAddress, store: &Store) -> Result<EndAddress, CommandFailure> {
     let Store { connections, trusts_durability, migrations, months, has_index, .. } = *store;
     let terms_of: Option<TermsOf> = if has_index { Some(rookery_archive::terms) } else { None };
     let is_encrypted = |is_local: bool| store.encrypted.unwrap_or(!is_local);
     let authorities = || authorities(store.authorities.as_deref());
     Ok(match address {
-        Address::Sqlite(file) => Address::Sqlite(file.clone()),
-        Address::Postgres(options) => {
+        EndAddress::Sqlite(file) => EndAddress::Sqlite(file.clone()),
+        EndAddress::Postgres(options) => {
             let tls = if is_encrypted(options.address.is_local()) { Some(trusting(authorities()?)?) } else { None };
             let password = password(store.password.as_deref())?;
             let address = options.address.clone();
-            let options = postgres::Options { password, tls, ..postgres::Options::at(address) };
-            let options = postgres::Options { connections, trusts_durability, migrations, months, terms_of, ..options };
-            Address::Postgres(Box::new(options))
+            let options = postgres::PostgresOptions { password, tls, ..postgres::PostgresOptions::at(address) };
+            let options =
+                postgres::PostgresOptions { connections, trusts_durability, migrations, months, terms_of, ..options };
+            EndAddress::Postgres(Box::new(options))
         }
-        Address::Mysql(options) => {
+        EndAddress::Mysql(options) => {
             abort::means_unfit().map_err(|error| CommandFailure::Failed(error.to_string()))?;
             let roots = if is_encrypted(options.address.is_local()) { Some(authorities()?) } else { None };
             let password = password(store.password.as_deref())?;
-            let options = mysql::Options { password, roots, ..mysql::Options::at(options.address.clone()) };
-            let options = mysql::Options { connections, trusts_durability, migrations, months, terms_of, ..options };
-            Address::Mysql(Box::new(options))
+            let options = mysql::MysqlOptions { password, roots, ..mysql::MysqlOptions::at(options.address.clone()) };
+            let options =
+                mysql::MysqlOptions { connections, trusts_durability, migrations, months, terms_of, ..options };
+            EndAddress::Mysql(Box::new(options))
         }
     })
 }
 
-fn options(store: &Store) -> sqlite::Options {
-    sqlite::Options { cache_bytes: store.cache, migrations: store.migrations, ..sqlite::Options::default() }
+fn options(store: &Store) -> sqlite::SqliteOptions {
+    sqlite::SqliteOptions { cache_bytes: store.cache, migrations: store.migrations, ..sqlite::SqliteOptions::default() }
 }
 
 /// Reads the password from the file that is named, else from the one that the service manager has
@@ -294,7 +296,7 @@ mod tests {
     fn each_database_has_a_secret_of_its_own_and_keeps_it() {
         let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
         let secret = |folder: &tempfile::TempDir| {
-            let store = sqlite::open(&folder.path().join("database"), &sqlite::Options::default());
+            let store = sqlite::open(&folder.path().join("database"), &sqlite::SqliteOptions::default());
             let database = OpenedDatabase::of(store.expect("a database"));
             let secret = database.decoys().expect("a secret").secret;
             database.close();

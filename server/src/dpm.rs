@@ -15,12 +15,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use rookery_dpm::authority::Access;
+use rookery_dpm::authority::AccessFiles;
 use rookery_dpm::database::Database;
 use rookery_dpm::demo::Simulated;
-use rookery_dpm::driver::{NotOpened, Server, Settings};
-use rookery_dpm::history::{Archive, Bounds};
-use rookery_dpm::service::{Dpm as Service, Options};
+use rookery_dpm::driver::{DpmServer, NotOpened, ServeSettings};
+use rookery_dpm::history::{HistoryArchive, HistoryBounds};
+use rookery_dpm::service::{Dpm as Service, ServiceOptions};
 use rookery_dpm::time::Moment;
 use rookery_pubsub::data::Data;
 use rookery_shard::Door;
@@ -38,9 +38,9 @@ use reader::DpmReader;
 
 /// The sockets and the database, opened; nobody is served yet.
 pub struct Opened {
-    server: Server,
+    server: DpmServer,
     path: Option<PathBuf>,
-    access: Access,
+    access: AccessFiles,
     bridge: Bridge,
     watch: AlarmWatch,
     simulated: Option<Simulated>,
@@ -53,7 +53,7 @@ pub struct RunningDpm {
     thread: JoinHandle<()>,
     bridge: Bridge,
     path: Option<PathBuf>,
-    access: Access,
+    access: AccessFiles,
     simulated: Option<SocketAddr>,
 }
 
@@ -99,11 +99,15 @@ impl Opened {
             database = database.at(simulated.address());
         }
         let database = Arc::new(database);
-        let options =
-            Options { name: config.name, address: config.node, once: config.answer_within, ..Options::default() };
+        let options = ServiceOptions {
+            name: config.name,
+            address: config.node,
+            once: config.answer_within,
+            ..ServiceOptions::default()
+        };
         let front_ends = front_ends(config);
-        let settings = Settings { clients: config.listen.clone(), front_ends, options };
-        let mut server = Server::open(settings, database.clone()).map_err(|NotOpened { address, error }| {
+        let settings = ServeSettings { clients: config.listen.clone(), front_ends, options };
+        let mut server = DpmServer::open(settings, database.clone()).map_err(|NotOpened { address, error }| {
             listener::failure(&error, refused(address, key_of(config, address), &error))
         })?;
         let addresses = server.addresses().map_err(|error| CommandFailure::Failed(error.to_string()))?;
@@ -212,11 +216,11 @@ fn obey(bridge: &Bridge, reader: &mut DpmReader, dpm: &mut Service, now: Moment)
 }
 
 /// Lets a server record what the database says.
-fn record(server: Server, config: &DpmConfig, folder: &Folder) -> Result<Server, CommandFailure> {
+fn record(server: DpmServer, config: &DpmConfig, folder: &Folder) -> Result<DpmServer, CommandFailure> {
     let path = folder.path().join(HISTORY);
-    let bounds = Bounds { age: config.history_days * 86_400, size: config.history_bytes as u64 };
+    let bounds = HistoryBounds { age: config.history_days * 86_400, size: config.history_bytes as u64 };
     let failed = |reason: String| CommandFailure::Failed(format!("{}: {reason}", path.display()));
-    let archive = Archive::open(&path, bounds).map_err(|error| failed(error.to_string()))?;
+    let archive = HistoryArchive::open(&path, bounds).map_err(|error| failed(error.to_string()))?;
     server.with_history(archive).map_err(|error| failed(error.to_string()))
 }
 
@@ -227,9 +231,9 @@ fn speaking_domain(config: &ServerConfig) -> String {
 }
 
 /// Returns the files that decide who may set devices.
-fn access(config: &DpmConfig) -> Access {
+fn access(config: &DpmConfig) -> AccessFiles {
     let DpmConfig { keytab, principal, roles, audit, .. } = config.clone();
-    Access { keytab, principal, roles, audit, ..Access::default() }
+    AccessFiles { keytab, principal, roles, audit, ..AccessFiles::default() }
 }
 
 /// Returns the address for talking to front-ends.

@@ -3,7 +3,9 @@
 use std::fs;
 use std::sync::Arc;
 
-use rookery_federation::{Component, ComponentSecret, Found, NotFound, Own, Policy, Rules, Secret, Settings};
+use rookery_federation::{
+    ComponentSecret, ComponentTerms, FederationSettings, Found, NotFound, Own, PeerPolicy, Rules, Secret,
+};
 use rookery_resolver::{Dns, DocumentWeb};
 use rookery_shard::{FederationTerms, Resolver};
 use rookery_stream::tls::Identity;
@@ -70,9 +72,9 @@ pub fn load(
         Some(dns) => dns.clone(),
         None => Arc::new(Nowhere),
     };
-    let settings = Settings { uncertified: uncertified(certificates, &domains), ..settings(config, decoys)? };
+    let settings = FederationSettings { uncertified: uncertified(certificates, &domains), ..settings(config, decoys)? };
     for domain in &settings.uncertified {
-        if settings.federates(domain) && settings.rules_of(domain).policy == Policy::Certificate {
+        if settings.federates(domain) && settings.rules_of(domain).policy == PeerPolicy::Certificate {
             warn!(%domain, "there is no certificate for this domain but the self-signed one, so it calls no other servers; get one");
         }
     }
@@ -113,13 +115,13 @@ impl Resolver for Nowhere {
     }
 }
 
-fn settings(config: &ServerConfig, decoys: &Decoys) -> Result<Settings, ConfigError> {
+fn settings(config: &ServerConfig, decoys: &Decoys) -> Result<FederationSettings, ConfigError> {
     let given = &config.federation;
     let own = config.domains.iter().filter(|domain| domain.federation != OwnFederation::default());
     // The secret is kept already, for another purpose: a key made with one tells nothing about the
     // other.
     let secret = [b"dialback ", &decoys.secret[..]].concat();
-    Ok(Settings {
+    Ok(FederationSettings {
         has_others: config.federates(),
         components: config.components.iter().map(component).collect::<Result<_, _>>()?,
         rules: rules(given),
@@ -131,7 +133,7 @@ fn settings(config: &ServerConfig, decoys: &Decoys) -> Result<Settings, ConfigEr
         stanzas_per_second: given.stanzas_per_second,
         newcomer_stanzas: given.newcomer_stanzas,
         burst_seconds: given.burst_seconds,
-        ..Settings::new(Secret::new(&secret))
+        ..FederationSettings::new(Secret::new(&secret))
     })
 }
 
@@ -155,7 +157,7 @@ fn rules(given: &config::FederationConfig) -> Rules {
 /// # Errors
 ///
 /// The file of the secret can't be read, or is empty.
-pub fn component(config: &ComponentConfig) -> Result<Component, ConfigError> {
+pub fn component(config: &ComponentConfig) -> Result<ComponentTerms, ConfigError> {
     let secret = match (&config.secret, &config.secret_file) {
         (Some(secret), _) => secret.clone(),
         (None, Some(file)) => {
@@ -172,7 +174,7 @@ pub fn component(config: &ComponentConfig) -> Result<Component, ConfigError> {
         }
         (None, None) => String::new(),
     };
-    Ok(Component { name: config.name.as_str().into(), secret: ComponentSecret::new(secret.as_bytes()) })
+    Ok(ComponentTerms { name: config.name.as_str().into(), secret: ComponentSecret::new(secret.as_bytes()) })
 }
 
 /// Reads the authorities whose certificates are believed.

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rookery_hub::{LoginBy, Source};
 use rookery_logins::{
-    Believed, Call, Client, Directory, Entry, Issuer, Outside, OwnEntry, Passwords, Terms, Web, groups,
+    Believed, DeskTerms, EntryLookup, Issuer, IssuerClient, LdapDirectory, Outside, OwnEntry, PasswordCall, Passwords,
+    Web, groups,
 };
 
 use crate::config::{ConfigError, DirectoryGroups, DomainLogin, ServerConfig};
@@ -54,7 +55,7 @@ impl LoginSources {
 fn source(domain: &str, login: &DomainLogin) -> Result<Outside, CommandFailure> {
     let failed = |error: std::io::Error| CommandFailure::Failed(format!("nobody can be asked about logins: {error}"));
     let web = web(login)?;
-    let terms = Terms { patience: Duration::from_secs(login.seconds), at_once: login.at_once };
+    let terms = DeskTerms { patience: Duration::from_secs(login.seconds), at_once: login.at_once };
     let mut source = Outside::new(login.create, Duration::from_secs(login.cache_seconds)).map_err(failed)?;
     if let Some(passwords) = passwords(login, &web)? {
         source = source.with_passwords(passwords, &terms).map_err(failed)?;
@@ -82,7 +83,7 @@ pub fn web(login: &DomainLogin) -> Result<Web, ConfigError> {
 /// A file with a password can't be used.
 pub fn passwords(login: &DomainLogin, web: &Web) -> Result<Option<Passwords>, ConfigError> {
     if let Some(url) = &login.url {
-        return Ok(Some(Passwords::Call(Call::new(url.clone(), web.clone()))));
+        return Ok(Some(Passwords::Call(PasswordCall::new(url.clone(), web.clone()))));
     }
     let Some(place) = &login.ldap else { return Ok(None) };
     let place = match login.start_tls {
@@ -90,10 +91,10 @@ pub fn passwords(login: &DomainLogin, web: &Web) -> Result<Option<Passwords>, Co
         None => place.clone(),
     };
     let entry = match (&login.dn, &login.base) {
-        (Some(template), _) => Entry::Named(template.clone()),
-        (None, base) => Entry::Searched { base: base.clone().unwrap_or_default(), filter: login.filter.clone() },
+        (Some(template), _) => EntryLookup::Named(template.clone()),
+        (None, base) => EntryLookup::Searched { base: base.clone().unwrap_or_default(), filter: login.filter.clone() },
     };
-    let directory = Directory::new(place, entry, own_entry(login)?, web);
+    let directory = LdapDirectory::new(place, entry, own_entry(login)?, web);
     Ok(Some(Passwords::Directory(Arc::new(directory))))
 }
 
@@ -114,10 +115,10 @@ fn secret(file: &Path) -> Result<String, ConfigError> {
 }
 
 /// Returns the groups of a directory that become groups of contacts, if that is wanted.
-fn groups(domain: &str, groups: &DirectoryGroups) -> Option<groups::Wanted> {
+fn groups(domain: &str, groups: &DirectoryGroups) -> Option<groups::WantedGroups> {
     let DirectoryGroups { base, filter, name, members, user, seconds } = groups.clone();
     let every = Duration::from_secs(seconds);
-    Some(groups::Wanted { domain: domain.to_owned(), base: base?, filter, name, members, user, every })
+    Some(groups::WantedGroups { domain: domain.to_owned(), base: base?, filter, name, members, user, every })
 }
 
 /// Returns the issuer whose tokens a domain believes, if there is one.
@@ -130,7 +131,7 @@ pub fn issuer(domain: &str, login: &DomainLogin, web: &Web) -> Result<Option<Iss
     let believed = Believed { issuer, audience, claim, domain: domain.to_owned() };
     let issuer = Issuer::new(believed, login.scope.clone(), web.clone());
     let secret = login.client_secret_file.as_deref().map(secret).transpose()?;
-    let client = login.client_id.clone().map(|id| Client { id, secret });
+    let client = login.client_id.clone().map(|id| IssuerClient { id, secret });
     let issuer = issuer.map(|issuer| issuer.with_sessions_that_end(Duration::from_secs(login.session_seconds)));
     Ok(issuer.map(|issuer| match client {
         Some(client) => issuer.with_client(client),

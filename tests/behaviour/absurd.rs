@@ -2,7 +2,7 @@
 
 use rookery_hub::Value;
 use rookery_jid::Jid;
-use rookery_store::pubsub::Room;
+use rookery_store::pubsub::NodeRoom;
 use rookery_store::{Affiliated, Affiliation, RoomDocument};
 use rookery_testkit::{Client, Config, Server};
 use rookery_xml::{Element, ns};
@@ -78,7 +78,7 @@ fn three_thousand_nodes_are_listed() {
         let config = if number % 3 == 0 { closed.clone() } else { Vec::new() };
         let node = format!("node{number:04}");
         server
-            .done(server.stores().pubsub.create_node(host.as_ref(), &node, config, owner.as_ref(), Room::ANY))
+            .done(server.stores().pubsub.create_node(host.as_ref(), &node, config, owner.as_ref(), NodeRoom::ANY))
             .expect("stored");
     }
     let nodes = |answer: &Element| -> Vec<String> {

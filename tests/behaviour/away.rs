@@ -74,8 +74,8 @@ impl AwayScene<Behind> {
         let server = Mariadb::start();
         let proxy = Proxy::start(&server.socket());
         let address = server.address_by(&proxy, name_of(&server.database()));
-        let address = mysql::Address::parse(&address).expect("an address");
-        let options = mysql::Options { connections: 2, ..mysql::Options::at(address) };
+        let address = mysql::MysqlAddress::parse(&address).expect("an address");
+        let options = mysql::MysqlOptions { connections: 2, ..mysql::MysqlOptions::at(address) };
         let stores = Stores::of(Arc::new(mysql::open(&options).expect("a database")));
         Some(AwayScene::over(stores, Behind { proxy, _databases: Box::new(server) }))
     }
@@ -123,8 +123,9 @@ impl<D> AwayScene<D> {
 
 /// Returns the stores in a PostgreSQL.
 fn stores_at(address: &str) -> Stores {
-    let address = postgres::Address::parse(address).expect("an address");
-    let options = postgres::Options { trusts_durability: true, connections: 2, ..postgres::Options::at(address) };
+    let address = postgres::PostgresAddress::parse(address).expect("an address");
+    let options =
+        postgres::PostgresOptions { trusts_durability: true, connections: 2, ..postgres::PostgresOptions::at(address) };
     Stores::of(Arc::new(postgres::open(&options).expect("a database")))
 }
 

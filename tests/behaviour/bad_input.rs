@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rookery_sasl::Mechanism;
 use rookery_store::StoreError;
-use rookery_store::error::Engine;
-use rookery_store::held::Held;
+use rookery_store::error::EngineWords;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_testkit::login::{bind_request, sasl, stream_header};
 use rookery_testkit::server::PASSWORD;
@@ -359,14 +359,14 @@ fn errors_are_never_answered() {
 }
 
 /// Returns a server over a store that fails at will.
-fn failing() -> (Server, Arc<Held>) {
-    let held = Held::new(Memory::stores());
+fn failing() -> (Server, Arc<HeldStores>) {
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     (Server::with(Config { shards: 1, stores: held.stores(), ..Config::default() }), held)
 }
 
-fn engine() -> Engine {
-    Engine { database: "test".into(), message: "as told".into() }
+fn engine() -> EngineWords {
+    EngineWords { database: "test".into(), message: "as told".into() }
 }
 
 /// RFC 6120 §8.3.3.6 and §8.3.3.18: full, locked or read-only, as while one host takes over from

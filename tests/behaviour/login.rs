@@ -3,7 +3,7 @@
 
 use rookery_hub::Conflict;
 use rookery_sasl::Mechanism;
-use rookery_store::held::Held;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_testkit::client::xml;
 use rookery_testkit::login::{bind_request, sasl, stream_header};
@@ -460,7 +460,7 @@ fn wrong_stream_headers_are_refused() {
 /// turn, but not for ever.
 #[test]
 fn logins_beyond_what_the_store_can_serve_wait_for_their_turn() {
-    let held = Held::new(Memory::stores());
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     held.set_logins_at_once(2);
     let server = two_shards(|config| (config.stores, config.shards) = (held.stores(), 1));

@@ -2,7 +2,7 @@
 
 use rookery_hub::Value;
 use rookery_store::StoreError;
-use rookery_store::held::Held;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_testkit::{Client, Config, Server, befriend};
 use rookery_xml::{Element, ns};
@@ -54,7 +54,7 @@ fn messages_wait_and_come_in_order_with_the_time_of_their_arrival() {
 /// RFC 6120 §10.1: those that waited are older than those that come now, however slow the store is.
 #[test]
 fn what_waited_comes_before_what_is_new() {
-    let held = Held::new(Memory::stores());
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     let server = Server::with(Config { stores: held.stores(), ..Config::default() });
     server.account("romeo");
@@ -242,7 +242,7 @@ fn more_than_fits_comes_in_portions() {
 /// A store that fails: the sender hears of it, and the message is not lost silently.
 #[test]
 fn a_store_that_fails_is_told_to_the_sender() {
-    let held = Held::new(Memory::stores());
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     let server = Server::with(Config { stores: held.stores(), ..Config::default() });
     server.account("romeo");
@@ -297,7 +297,7 @@ fn strangers_do_not_hear_who_is_here() {
 /// A sender of more than the store takes hears so, and nobody else.
 #[test]
 fn a_flood_leaves_room_for_the_messages_of_others() {
-    let held = Held::new(Memory::stores());
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     let server = Server::with(Config { stores: held.stores(), modules_off: vec!["archive"], ..Config::default() });
     server.account("romeo");

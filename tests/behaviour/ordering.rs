@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use rookery_store::held::Held;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_testkit::{Client, Config, Security, Server, befriend};
 use rookery_xml::ns;
 
 /// Returns a server over a store whose answers a test can hold back.
-fn slow(shards: usize) -> (Server, Arc<Held>) {
-    let held = Held::new(Memory::stores());
+fn slow(shards: usize) -> (Server, Arc<HeldStores>) {
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     (Server::with(Config { shards, stores: held.stores(), ..Config::default() }), held)
 }

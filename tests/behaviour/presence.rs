@@ -1,6 +1,6 @@
 //! RFC 6121 §4: presence.
 
-use rookery_store::held::Held;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_testkit::{Client, Config, Server, befriend, play};
 
@@ -285,7 +285,7 @@ fn strangers_learn_nothing_by_probes() {
 #[test]
 fn a_contact_who_comes_while_the_store_is_asked_is_seen() {
     for (shards, released) in [1, 2].into_iter().flat_map(|shards| (0..10).map(move |released| (shards, released))) {
-        let held = Held::new(Memory::stores());
+        let held = HeldStores::new(Memory::stores());
         held.set_flowing(true);
         let server = Server::with(Config { shards, stores: held.stores(), ..Config::default() });
         let [romeo, juliet] = [("romeo", 0), ("juliet", shards - 1)].map(|(stem, at)| server.name_at(stem, at));
@@ -322,7 +322,7 @@ fn a_contact_who_comes_while_the_store_is_asked_is_seen() {
 /// Its end is not that of the newer one, which contacts go on seeing.
 #[test]
 fn who_is_back_is_not_gone_when_the_session_before_ends() {
-    let held = Held::new(Memory::stores());
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     let server = Server::with(Config { stores: held.stores(), ..Config::default() });
     let mut earlier = server.online("juliet/balcony");

@@ -7,7 +7,7 @@ use rookery_jid::Jid;
 use rookery_operations::users;
 use rookery_sasl::Mechanism;
 use rookery_store::forward::Forward;
-use rookery_store::held::Held;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_store::{StoreError, Stores, Subscription};
 use rookery_testkit::server::PASSWORD;
@@ -41,8 +41,8 @@ impl RemovalScene {
     }
 
     /// Returns a scene, and its store, which completes everything by itself until a test says so.
-    fn held(shard: usize) -> (Self, Arc<Held>) {
-        let held = Held::new(Memory::stores());
+    fn held(shard: usize) -> (Self, Arc<HeldStores>) {
+        let held = HeldStores::new(Memory::stores());
         held.set_flowing(true);
         (Self::with(shard, held.stores()), held)
     }
@@ -52,7 +52,7 @@ impl RemovalScene {
     }
 
     /// Returns whether the account exists behind a store that holds its answers back.
-    fn is_there(&self, held: &Held) -> bool {
+    fn is_there(&self, held: &HeldStores) -> bool {
         self.server.done(held.inner().accounts.exists(self.account().as_ref())).expect("a store")
     }
 
@@ -302,7 +302,7 @@ fn a_session_that_was_ended_asks_nobody() {
 }
 
 /// Returns the answer to the request to remove the account, letting a store go on step by step.
-fn told(client: &mut Client, held: &Held) -> Element {
+fn told(client: &mut Client, held: &HeldStores) -> Element {
     loop {
         match client.take() {
             Some(Item::Element(element)) if element.attr("id") == Some("gone") => return element,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
-use rookery_store::pubsub::{Item, Kept, Room, Wanted};
+use rookery_store::pubsub::{Item, ItemsKept, NodeRoom, WantedItems};
 use rookery_store::sql::SqlStore;
 use rookery_store::{
     ArchiveOf, ArchiveQuery, ArchivedMessage, Edit, OfflineRoom, RosterItem, Stores, Subscription, sqlite, wait,
@@ -26,7 +26,7 @@ impl StatementDatabase {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let path = folder.path().join("rookery.db");
-        let store = Arc::new(sqlite::open(&path, &sqlite::Options::default()).expect("a new database"));
+        let store = Arc::new(sqlite::open(&path, &sqlite::SqliteOptions::default()).expect("a new database"));
         let stores = at_once(Stores::of(store.clone()), ());
         Self { store, stores, _folder: folder }
     }
@@ -127,9 +127,9 @@ fn operations() -> Vec<(&'static str, u64)> {
         owners.iter().enumerate().map(message).collect::<Arc<[_]>>()
     };
     let page = |ids: Option<Vec<u64>>| ArchiveQuery { ids, limit: 50, max_bytes: 1 << 20, ..ArchiveQuery::default() };
-    let room = Room { host_nodes: 99, creator_nodes: 99, node_bytes: 1 << 30, creator_bytes: 1 << 30 };
+    let room = NodeRoom { host_nodes: 99, creator_nodes: 99, node_bytes: 1 << 30, creator_bytes: 1 << 30 };
     let item = || Item { id: "1".into(), publisher: jid("romeo@example.org"), unix_ms: 1, payload: b"<x/>".to_vec() };
-    let kept = Kept { items: 9, since_ms: 0 };
+    let kept = ItemsKept { items: 9, since_ms: 0 };
     let keep = || Box::new(|_: Option<&RosterItem>, _: rookery_store::SizeOf<'_>| Edit::Keep);
     let rename = || {
         let named = |item: &RosterItem| RosterItem { name: Some("R".into()), ..item.clone() };
@@ -169,7 +169,7 @@ fn operations() -> Vec<(&'static str, u64)> {
         "archive.page, 50 ids": stores.archive.page(owner, page(Some((1..=50).collect())));
         "pubsub.create_node": stores.pubsub.create_node(host.as_ref(), "news", b"<x/>".to_vec(), owner, room);
         "pubsub.publish": stores.pubsub.publish(host.as_ref(), "news", item(), kept, room);
-        "pubsub.items": stores.pubsub.items(host.as_ref(), "news", Wanted::Ids(vec!["1".into(); 50]), 0);
+        "pubsub.items": stores.pubsub.items(host.as_ref(), "news", WantedItems::Ids(vec!["1".into(); 50]), 0);
         "pubsub.news, 300 accounts": stores.pubsub.news(owner, contacts.clone(), vec!["news".into(); 8], None);
     }
     rows

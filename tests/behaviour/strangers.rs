@@ -100,7 +100,7 @@ const STANZAS: &[&str] = &[
 #[test]
 fn an_answer_takes_as_long_whoever_is_there() {
     let folder = tempfile::tempdir().expect("a folder");
-    let database = sqlite::open(&folder.path().join("rookery.db"), &sqlite::Options::default());
+    let database = sqlite::open(&folder.path().join("rookery.db"), &sqlite::SqliteOptions::default());
     let database = Arc::new(database.expect("a new database"));
     let store = Counting { stores: at_once(Stores::of(database.clone()), folder), operations: AtomicUsize::new(0) };
     let store = Arc::new(store);

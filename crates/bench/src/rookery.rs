@@ -211,7 +211,8 @@ fn import(binary: &Path, data: &Path, accounts: usize, domain: &str) -> BenchOut
 }
 
 fn fill(data: &Path, accounts: std::ops::Range<usize>, domain: &str) -> BenchOutcome<()> {
-    let stores = Stores::of(std::sync::Arc::new(sqlite::open(&data.join("rookery.db"), &sqlite::Options::default())?));
+    let stores =
+        Stores::of(std::sync::Arc::new(sqlite::open(&data.join("rookery.db"), &sqlite::SqliteOptions::default())?));
     let credentials = credentials()?;
     let mut rows = Vec::new();
     for number in accounts {

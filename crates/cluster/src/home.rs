@@ -29,7 +29,7 @@ pub fn homes(meta: &dyn Meta, addresses: &[String]) -> Result<Vec<String>, JoinF
 #[cfg(test)]
 mod tests {
     use rookery_store::memory::Memory;
-    use rookery_store::{Fencing, Pending, Writer};
+    use rookery_store::{Fencing, Pending, ProcessWriter};
 
     use super::*;
 
@@ -37,11 +37,11 @@ mod tests {
     struct OpenFencing;
 
     impl Fencing for OpenFencing {
-        fn enlist(&self, _: Writer) -> Pending<()> {
+        fn enlist(&self, _: ProcessWriter) -> Pending<()> {
             Box::pin(async { Ok(()) })
         }
 
-        fn fence(&self, _: Writer) -> Pending<bool> {
+        fn fence(&self, _: ProcessWriter) -> Pending<bool> {
             Box::pin(async { Ok(true) })
         }
 

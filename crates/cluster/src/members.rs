@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use rookery_base::chance;
 use rookery_store::meta::{Added, Meta};
-use rookery_store::{Fencing, StoreError, Writer};
+use rookery_store::{Fencing, ProcessWriter, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::wire::NodeProcess;
@@ -122,7 +122,7 @@ pub async fn join(
     let mut earlier = processes(meta, number).await?;
     earlier.extend(before.map(|row| row.incarnation));
     for incarnation in &earlier {
-        fencing.fence(Writer { node: number, incarnation: *incarnation }).await?;
+        fencing.fence(ProcessWriter { node: number, incarnation: *incarnation }).await?;
     }
     let incarnation = earlier.last().map_or(1, |last| last.saturating_add(1));
     let claim = claim(number, incarnation);
@@ -130,7 +130,7 @@ pub async fn join(
         return Err(NotJoined::Taken);
     }
     // Before others know of it: they fence off what has rows.
-    fencing.enlist(Writer { node: number, incarnation }).await?;
+    fencing.enlist(ProcessWriter { node: number, incarnation }).await?;
     let row = MemberRow { number, incarnation, shards, public_host, leaves: false };
     write(meta, name, &row).await?;
     for incarnation in earlier {
@@ -212,7 +212,7 @@ pub async fn withdraw(meta: &dyn Meta, process: NodeProcess) -> Result<bool, Not
 /// The error of the database; this process was fenced off itself.
 pub async fn take_over(meta: &dyn Meta, fencing: &dyn Fencing, process: NodeProcess) -> Result<bool, NotJoined> {
     let NodeProcess { node, incarnation } = process;
-    fencing.fence(Writer { node, incarnation }).await?;
+    fencing.fence(ProcessWriter { node, incarnation }).await?;
     let rows = found(meta).await?;
     let row = rows.into_iter().find(|(_, row, _)| (row.number, row.incarnation) == (node, incarnation));
     match row {
@@ -277,12 +277,12 @@ mod tests {
     struct NotedMembers(Mutex<Vec<String>>);
 
     impl Fencing for NotedMembers {
-        fn enlist(&self, own: Writer) -> Pending<()> {
+        fn enlist(&self, own: ProcessWriter) -> Pending<()> {
             self.0.lock().unwrap().push(format!("enlist {own}"));
             Box::pin(async { Ok(()) })
         }
 
-        fn fence(&self, other: Writer) -> Pending<bool> {
+        fn fence(&self, other: ProcessWriter) -> Pending<bool> {
             self.0.lock().unwrap().push(format!("fence {other}"));
             Box::pin(async { Ok(true) })
         }

@@ -19,7 +19,7 @@ use rookery_hub::{Custody, JournalBatch, JournalLookup};
 use rookery_observe::vital;
 use rookery_shard::{Door, Outlet};
 use rookery_store::meta::Meta;
-use rookery_store::{Fencing, Writer};
+use rookery_store::{Fencing, ProcessWriter};
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
@@ -385,7 +385,7 @@ fn superseded(node: &str, has_successor: bool) -> JoinFailure {
 /// The error of the database; this process was fenced off itself.
 pub async fn fence_off(fencing: &dyn Fencing, gone: &[NodeProcess]) -> Result<(), NotJoined> {
     for NodeProcess { node, incarnation } in gone {
-        fencing.fence(Writer { node: *node, incarnation: *incarnation }).await?;
+        fencing.fence(ProcessWriter { node: *node, incarnation: *incarnation }).await?;
     }
     Ok(())
 }

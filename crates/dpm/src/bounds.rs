@@ -11,7 +11,7 @@ use crate::driver::{
 };
 use crate::gateway::{self, MOST_ASKED, MOST_CHANNELS};
 use crate::pool::{LARGEST_ANSWER, MOST_CIRCUITS};
-use crate::service::{FRAME, Options};
+use crate::service::{FRAME, ServiceOptions};
 
 /// All of them.
 pub const BOUNDS: &[Bound] = &[
@@ -101,7 +101,7 @@ pub const BOUNDS: &[Bound] = &[
     number("calls by gRPC that set without a proof", Per::Connection, UNPROVED_CALLS).or(EXHAUSTED),
 ];
 
-const OPTIONS: Options = Options::USUAL;
+const OPTIONS: ServiceOptions = ServiceOptions::USUAL;
 const BUSY: &str = "one more gets `[1 -8]`";
 const CLOSED: &str = "the new one is closed";
 const EXHAUSTED: &str = "the call ends with RESOURCE_EXHAUSTED";

@@ -9,30 +9,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
 
-use crate::authority::Access;
+use crate::authority::AccessFiles;
 use crate::database::{self, Database, Mistake, Unusable};
 use crate::demo::Simulated;
 use crate::driver::{
-    Certificate, Front, Keys, Server, Service as GrpcService, Settings, Until, ask, put, raise_descriptors, show_top,
+    Certificate, CertificateKeys, DpmServer, PutService as GrpcService, ServeSettings, SimulatorFront, Until, ask, put,
+    raise_descriptors, show_top,
 };
-use crate::history::{Archive, Bounds};
+use crate::history::{HistoryArchive, HistoryBounds};
 use crate::rad50::Rad50;
-use crate::service::{Dpm as Service, Options, passable};
+use crate::service::{Dpm as Service, ServiceOptions, passable};
 use crate::simulator::Simulator;
 
 /// Poll each device once and serve everyone who asks for it (the accelerator's data pool manager)
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Dpm {
+pub struct DpmCli {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<DpmCommand>,
     #[command(flatten)]
     serve: Serve,
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum Command {
+enum DpmCommand {
     /// Play the front-ends of a database on the network, each device by its script
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(Simulate),
@@ -44,9 +45,9 @@ enum Command {
     Monitor(Monitor),
     /// Set devices, and print the status of each; ends with 1 if one of them was not set
     #[command(after_help = SET_EXAMPLES)]
-    Set(Set),
+    Set(SetOptions),
     /// List the devices of a database: number, name, units and description
-    Devices(Devices),
+    Devices(DevicesOptions),
     /// Watch a DPM of this machine: its counters, and where the time of readings goes
     #[command(after_help = TOP_EXAMPLES)]
     Top(Top),
@@ -94,7 +95,7 @@ struct Monitor {
 }
 
 #[derive(Debug, Clone, Args)]
-struct Set {
+struct SetOptions {
     /// Settings, such as M:OUTTMP=72.5, B:ARRAY[0:1]=1,2 or Z:CUBE_X.CONTROL=ON
     #[arg(value_name = "REQUEST=VALUE", required = true)]
     settings: Vec<String>,
@@ -117,7 +118,7 @@ struct Set {
 }
 
 #[derive(Debug, Clone, Args)]
-struct Devices {
+struct DevicesOptions {
     /// A part of the name or the description; all devices if it is not given
     #[arg(value_name = "WORDS", default_value = "")]
     words: String,
@@ -181,7 +182,7 @@ struct Serve {
     history_mib: u64,
     /// After how many milliseconds the readers of what is asked once (`@I`) are told that a
     /// front-end is silent
-    #[arg(long, value_name = "MILLIS", default_value_t = Options::USUAL.once, value_parser = clap::value_parser!(u64).range(500..=60_000))]
+    #[arg(long, value_name = "MILLIS", default_value_t = ServiceOptions::USUAL.once, value_parser = clap::value_parser!(u64).range(500..=60_000))]
     answer_within: u64,
     /// Tasks of front-ends that clients of the ACNET protocol may ask by way of this node; none if
     /// it is empty
@@ -191,7 +192,7 @@ struct Serve {
     #[arg(long, value_name = "NODE", default_value = "0ad6")]
     node: String,
     #[command(flatten)]
-    access: Access,
+    access: AccessFiles,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -217,24 +218,24 @@ struct Top {
     pages: Option<usize>,
 }
 
-impl Dpm {
+impl DpmCli {
     /// Runs the command. Exit code 1: failed; 78: the database cannot be used.
     pub fn run(self) -> ExitCode {
         let done = match self.command {
-            Some(Command::Simulate(simulate)) => simulate.run(),
-            Some(Command::Get(get)) => get.run(Until::Answered),
-            Some(Command::Monitor(Monitor { what, count })) => what.run(Until::Readings(count)),
-            Some(Command::Set(set)) => set.run(),
-            Some(Command::Devices(devices)) => devices.run(),
-            Some(Command::Top(top)) => {
-                show_top(top.address, top.pages).map_err(|error| Failure::new(format!("{}: {error}", top.address)))
+            Some(DpmCommand::Simulate(simulate)) => simulate.run(),
+            Some(DpmCommand::Get(get)) => get.run(Until::Answered),
+            Some(DpmCommand::Monitor(Monitor { what, count })) => what.run(Until::Readings(count)),
+            Some(DpmCommand::Set(set)) => set.run(),
+            Some(DpmCommand::Devices(devices)) => devices.run(),
+            Some(DpmCommand::Top(top)) => {
+                show_top(top.address, top.pages).map_err(|error| DpmFailure::new(format!("{}: {error}", top.address)))
             }
-            Some(Command::Database { command: DatabaseCommand::Example }) => {
+            Some(DpmCommand::Database { command: DatabaseCommand::Example }) => {
                 print!("{}", database::example());
                 Ok(())
             }
-            Some(Command::Database { command: DatabaseCommand::Import(tables) }) => tables.run(),
-            Some(Command::Database { command: DatabaseCommand::Check { file } }) => check(&file),
+            Some(DpmCommand::Database { command: DatabaseCommand::Import(tables) }) => tables.run(),
+            Some(DpmCommand::Database { command: DatabaseCommand::Check { file } }) => check(&file),
             None => self.serve.run(),
         };
         done.map_or_else(
@@ -248,52 +249,56 @@ impl Dpm {
 }
 
 impl Serve {
-    fn run(self) -> Result<(), Failure> {
+    fn run(self) -> Result<(), DpmFailure> {
         raise_descriptors();
         let mut database = read(self.database.as_deref())?;
         let mut network = self.network;
         let _simulator = if self.demo {
             let simulator = Simulated::start(self.database.as_deref())
-                .map_err(|error| Failure::new(format!("the simulated front-ends cannot be started: {error}")))?;
+                .map_err(|error| DpmFailure::new(format!("the simulated front-ends cannot be started: {error}")))?;
             database = database.at(simulator.address());
             network = network.or(Some(SocketAddr::from(([127, 0, 0, 1], 0))));
             Some(simulator)
         } else {
             None
         };
-        let name = Rad50::parse(&self.name).map_err(|_| Failure::new("--name: up to six of A-Z, 0-9, $, . and %"))?;
+        let name =
+            Rad50::parse(&self.name).map_err(|_| DpmFailure::new("--name: up to six of A-Z, 0-9, $, . and %"))?;
         let address =
-            u16::from_str_radix(&self.node, 16).map_err(|_| Failure::new("--node: four hexadecimal digits"))?;
+            u16::from_str_radix(&self.node, 16).map_err(|_| DpmFailure::new("--node: four hexadecimal digits"))?;
         let named = self.pass_on.iter().filter(|name| !name.is_empty());
         let tasks =
-            named.map(|name| passable(name).map_err(|what| Failure::new(format!("--pass-on: {name:?}: {what}"))));
+            named.map(|name| passable(name).map_err(|what| DpmFailure::new(format!("--pass-on: {name:?}: {what}"))));
         let tasks = tasks.collect::<Result<Vec<_>, _>>()?;
         let front_ends = network.unwrap_or(SocketAddr::from(([0, 0, 0, 0], 6801)));
-        let options = Options { name, address, once: self.answer_within, ..Options::default() };
-        let settings = Settings { clients: self.listen.clone(), front_ends, options };
+        let options = ServiceOptions { name, address, once: self.answer_within, ..ServiceOptions::default() };
+        let settings = ServeSettings { clients: self.listen.clone(), front_ends, options };
         let devices = database.devices().len();
-        let (authority, words) = self.access.open().map_err(|words| Failure { words, code: ExitCode::from(78) })?;
-        let server = Server::open(settings, Arc::new(database)).map_err(|error| Failure::new(error.to_string()))?;
+        let (authority, words) = self.access.open().map_err(|words| DpmFailure { words, code: ExitCode::from(78) })?;
+        let server =
+            DpmServer::open(settings, Arc::new(database)).map_err(|error| DpmFailure::new(error.to_string()))?;
         let server = match self.archive()? {
-            Some(archive) => server.with_history(archive).map_err(|error| Failure::new(format!("history: {error}")))?,
+            Some(archive) => {
+                server.with_history(archive).map_err(|error| DpmFailure::new(format!("history: {error}")))?
+            }
             None => server,
         };
         let mut server = match self.grpc {
-            Some(listen) => server.with_grpc(listen).map_err(|error| Failure::new(format!("{listen}: {error}")))?,
+            Some(listen) => server.with_grpc(listen).map_err(|error| DpmFailure::new(format!("{listen}: {error}")))?,
             None => server,
         };
         server = match self.channel_access {
             Some(listen) => {
-                server.with_channel_access(listen).map_err(|error| Failure::new(format!("{listen}: {error}")))?
+                server.with_channel_access(listen).map_err(|error| DpmFailure::new(format!("{listen}: {error}")))?
             }
             None => server,
         };
         let secrets = Secrets { access: self.access.clone(), chain: self.grpc_certificate, key: self.grpc_key };
         let keyring = server.grpc_keys();
         if let Some(keyring) = &keyring {
-            keyring.replace(secrets.read().map_err(|words| Failure { words, code: ExitCode::from(78) })?);
+            keyring.replace(secrets.read().map_err(|words| DpmFailure { words, code: ExitCode::from(78) })?);
         }
-        let addresses = server.addresses().map_err(|error| Failure::new(error.to_string()))?;
+        let addresses = server.addresses().map_err(|error| DpmFailure::new(error.to_string()))?;
         server.set_authority(authority);
         server.pass_on_to(tasks);
         println!("DPM serves {devices} devices on {}.", list(&addresses));
@@ -309,14 +314,14 @@ impl Serve {
         }
         let hangup = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&hangup))
-            .map_err(|error| Failure::new(error.to_string()))?;
+            .map_err(|error| DpmFailure::new(error.to_string()))?;
         let ends = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
             // The first one ends it in order, so that all that was recorded is written; the second
             // one at once.
             signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&ends))
                 .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&ends)))
-                .map_err(|error| Failure::new(error.to_string()))?;
+                .map_err(|error| DpmFailure::new(error.to_string()))?;
         }
         let (path, access) = (self.database.filter(|_| !self.demo), self.access);
         let mut is_new = true;
@@ -341,38 +346,40 @@ impl Serve {
             }
             ends.load(Ordering::Relaxed)
         };
-        server.run(turn).map_err(|error| Failure::new(error.to_string()))
+        server.run(turn).map_err(|error| DpmFailure::new(error.to_string()))
     }
 }
 
 /// The paths of the gRPC port's secrets.
 struct Secrets {
-    access: Access,
+    access: AccessFiles,
     chain: Option<PathBuf>,
     key: Option<PathBuf>,
 }
 
 impl Secrets {
     /// Reads them as they are now.
-    fn read(&self) -> Result<Keys, String> {
+    fn read(&self) -> Result<CertificateKeys, String> {
         let certificate = match (&self.chain, &self.key) {
             (Some(chain), Some(key)) => Some(Certificate::open(chain, key)?),
             _ => None,
         };
-        Ok(Keys { certificate, tokens: self.access.tokens()? })
+        Ok(CertificateKeys { certificate, tokens: self.access.tokens()? })
     }
 }
 
 impl Serve {
     /// Returns the archive, if there is one.
-    fn archive(&self) -> Result<Option<Archive>, Failure> {
+    fn archive(&self) -> Result<Option<HistoryArchive>, DpmFailure> {
         let age = self.history_days.saturating_mul(86_400);
-        let bounds = Bounds { age, size: self.history_mib.saturating_mul(1 << 20) };
+        let bounds = HistoryBounds { age, size: self.history_mib.saturating_mul(1 << 20) };
         match &self.history {
-            Some(path) => Archive::open(path, bounds)
-                .map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+            Some(path) => HistoryArchive::open(path, bounds)
+                .map_err(|error| DpmFailure::new(format!("{}: {error}", path.display())))
                 .map(Some),
-            None if self.demo => Archive::in_memory(bounds).map_err(|error| Failure::new(error.to_string())).map(Some),
+            None if self.demo => {
+                HistoryArchive::in_memory(bounds).map_err(|error| DpmFailure::new(error.to_string())).map(Some)
+            }
             None => Ok(None),
         }
     }
@@ -380,36 +387,36 @@ impl Serve {
 
 impl Get {
     /// Prints readings.
-    fn run(self, until: Until) -> Result<(), Failure> {
+    fn run(self, until: Until) -> Result<(), DpmFailure> {
         match ask(self.from, &self.requests, until, &mut std::io::stdout().lock()) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Failure::new("")),
+            Ok(false) => Err(DpmFailure::new("")),
             // The reader has seen enough.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            Err(error) => Err(Failure::new(format!("{}: {error}", self.from))),
+            Err(error) => Err(DpmFailure::new(format!("{}: {error}", self.from))),
         }
     }
 }
 
-impl Set {
+impl SetOptions {
     /// Sets devices and prints what came of it.
-    fn run(self) -> Result<(), Failure> {
+    fn run(self) -> Result<(), DpmFailure> {
         let token = std::fs::read_to_string(&self.token_file)
-            .map_err(|error| Failure::new(format!("{}: {error}", self.token_file.display())))?;
+            .map_err(|error| DpmFailure::new(format!("{}: {error}", self.token_file.display())))?;
         let authority = self.ca.map(|file| (file, self.host));
         let service = GrpcService { address: self.to, authority, token: token.trim().to_owned() };
         let done = put(&service, &self.settings, self.text);
-        let statuses = done.map_err(|error| Failure::new(format!("{}: {error}", self.to)))?;
+        let statuses = done.map_err(|error| DpmFailure::new(format!("{}: {error}", self.to)))?;
         statuses.iter().for_each(|(request, status)| println!("{request} {status}"));
         match statuses.iter().any(|(_, status)| status.is_fatal()) {
-            true => Err(Failure::new("")),
+            true => Err(DpmFailure::new("")),
             false => Ok(()),
         }
     }
 }
 
-impl Devices {
-    fn run(self) -> Result<(), Failure> {
+impl DevicesOptions {
+    fn run(self) -> Result<(), DpmFailure> {
         let (database, words) = (read(self.database.as_deref())?, self.words.to_lowercase());
         for device in database.devices() {
             let is_meant = |text: &str| text.to_lowercase().contains(&words);
@@ -424,11 +431,11 @@ impl Devices {
 
 impl Import {
     /// Makes a database of the tables, and prints it if it is a good one.
-    fn run(self) -> Result<(), Failure> {
+    fn run(self) -> Result<(), DpmFailure> {
         let (mut text, mut origins) = (String::new(), Vec::new());
         for (kind, path) in [("node", &self.nodes), ("device", &self.devices)] {
             let (name, table) = table(path)?;
-            let wrong = |mistake| Failure { words: format!("{name}: {mistake}"), code: ExitCode::from(78) };
+            let wrong = |mistake| DpmFailure { words: format!("{name}: {mistake}"), code: ExitCode::from(78) };
             let imported = database::import(kind, &table).map_err(wrong)?;
             text.push_str(&imported.text);
             origins.extend(imported.lines.into_iter().map(|line| (name.clone(), line)));
@@ -438,7 +445,7 @@ impl Import {
                 Some((name, line)) => format!("{name}: {}", Mistake { line: *line, ..mistake }),
                 None => mistake.to_string(),
             });
-            Failure { words: told.collect::<Vec<_>>().join("\n"), code: ExitCode::from(78) }
+            DpmFailure { words: told.collect::<Vec<_>>().join("\n"), code: ExitCode::from(78) }
         })?;
         print!("{text}");
         Ok(())
@@ -446,22 +453,24 @@ impl Import {
 }
 
 /// Reads a table, and the name that it has in messages.
-fn table(path: &Path) -> Result<(String, String), Failure> {
+fn table(path: &Path) -> Result<(String, String), DpmFailure> {
     if path == Path::new("-") {
         let text = std::io::read_to_string(std::io::stdin());
-        return text.map(|text| ("standard input".to_owned(), text)).map_err(|error| Failure::new(error.to_string()));
+        return text
+            .map(|text| ("standard input".to_owned(), text))
+            .map_err(|error| DpmFailure::new(error.to_string()));
     }
     let text = std::fs::read_to_string(path);
-    let text = text.map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    let text = text.map_err(|error| DpmFailure::new(format!("{}: {error}", path.display())))?;
     Ok((path.display().to_string(), text))
 }
 
 impl Simulate {
-    fn run(self) -> Result<(), Failure> {
+    fn run(self) -> Result<(), DpmFailure> {
         let simulator = Simulator::new(read(self.database.as_deref())?);
-        let front =
-            Front::open(self.listen, simulator).map_err(|error| Failure::new(format!("{}: {error}", self.listen)))?;
-        let address = front.address().map_err(|error| Failure::new(error.to_string()))?;
+        let front = SimulatorFront::open(self.listen, simulator)
+            .map_err(|error| DpmFailure::new(format!("{}: {error}", self.listen)))?;
+        let address = front.address().map_err(|error| DpmFailure::new(error.to_string()))?;
         println!("{address}");
         let is_over = Arc::new(AtomicBool::new(false));
         if self.attached {
@@ -471,24 +480,24 @@ impl Simulate {
                 is_over.store(true, Ordering::Relaxed);
             });
         }
-        front.run(|| is_over.load(Ordering::Relaxed)).map_err(|error| Failure::new(error.to_string()))
+        front.run(|| is_over.load(Ordering::Relaxed)).map_err(|error| DpmFailure::new(error.to_string()))
     }
 }
 
-fn read(path: Option<&Path>) -> Result<Database, Failure> {
+fn read(path: Option<&Path>) -> Result<Database, DpmFailure> {
     Database::load(path).map_err(|unusable| match unusable {
-        Unusable::Unreadable(words) => Failure::new(words),
-        Unusable::Mistaken(words) => Failure { words, code: ExitCode::from(78) },
+        Unusable::Unreadable(words) => DpmFailure::new(words),
+        Unusable::Mistaken(words) => DpmFailure { words, code: ExitCode::from(78) },
     })
 }
 
 /// Says what is in a database file.
-fn check(path: &Path) -> Result<(), Failure> {
+fn check(path: &Path) -> Result<(), DpmFailure> {
     let database = read(Some(path))?;
     let (devices, nodes, records) = (database.devices().len(), database.nodes().len(), database.records().len());
     println!("{}: devices {devices}, front-ends {nodes}, recorded readings {records}", path.display());
     let is_used = |node: usize| {
-        let uses = |device: &Arc<database::Device>| device.places().any(|place| place.node == node);
+        let uses = |device: &Arc<database::DeviceRecord>| device.places().any(|place| place.node == node);
         database.devices().iter().any(uses)
     };
     for (_, node) in database.nodes().iter().enumerate().filter(|(number, _)| !is_used(*number)) {
@@ -522,12 +531,12 @@ fn tell_unrecorded(dpm: &Service) {
 }
 
 /// The reason why a command failed.
-struct Failure {
+struct DpmFailure {
     words: String,
     code: ExitCode,
 }
 
-impl Failure {
+impl DpmFailure {
     fn new(words: impl Into<String>) -> Self {
         Self { words: words.into(), code: ExitCode::FAILURE }
     }

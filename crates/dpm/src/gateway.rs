@@ -1,25 +1,25 @@
 //! Devices for clients of EPICS: the server's side of a circuit of Channel Access, read only.
 //!
-//! A [`Circuit`] takes the bytes of a client and says what it wants as requests of a list; it takes
-//! the replies of that list and has bytes for the client. The name of a variable is a request as
-//! clients of DPM write it. So a device that is monitored by Channel Access is read once together
-//! with all other readers, and the bounds of lists hold for these clients, too.
+//! A [`GatewayCircuit`] takes the bytes of a client and says what it wants as requests of a list;
+//! it takes the replies of that list and has bytes for the client. The name of a variable is a
+//! request as clients of DPM write it. So a device that is monitored by Channel Access is read once
+//! together with all other readers, and the bounds of lists hold for these clients, too.
 //!
 //! Nothing can be set: a client is told that it may only read, and a setting is refused.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::channel_access::data::Native;
-use crate::channel_access::encode::{Details, Elements, Reading, encode};
-use crate::channel_access::message::{self, Header, Message, version};
+use crate::channel_access::encode::{Details, Elements, SentReading, encode};
+use crate::channel_access::message::{self, ChannelHeader, ChannelMessage, version};
 use crate::channel_access::{LONGEST_NAME, MINOR, NORMAL, command};
-use crate::database::{Database, Stored, Target};
-use crate::drf::{Event, Field, Property, Request, Time};
+use crate::database::{Database, FoundTarget, Stored};
+use crate::drf::{DrfEvent, Property, PropertyField, Request, Time};
 use crate::sdd::reply::Reply;
 
 /// A change of the list of a circuit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum ListChange {
     /// Read this.
     Add(i64, String),
     /// Read it no more.
@@ -28,19 +28,19 @@ pub enum Change {
 
 /// The end of a circuit whose client can't be understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Close;
+pub struct CloseCircuit;
 
 /// A client's circuit.
 #[derive(Debug, Default)]
-pub struct Circuit {
+pub struct GatewayCircuit {
     input: Vec<u8>,
     output: Vec<u8>,
-    changes: Vec<Change>,
+    changes: Vec<ListChange>,
     /// By the server's number.
     channels: HashMap<u32, Channel, ahash::RandomState>,
     next_channel: u32,
     /// The purposes of the list's requests, by their numbers.
-    asked: BTreeMap<i64, Asked>,
+    asked: BTreeMap<i64, GatewayRequest>,
     /// The requests of monitors, by the client's numbers.
     monitors: HashMap<(u32, u32), i64, ahash::RandomState>,
     next_request: i64,
@@ -56,7 +56,7 @@ struct Channel {
 
 /// An answer that a client waits for.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct GatewayRequest {
     channel: u32,
     command: u16,
     data_type: u16,
@@ -65,7 +65,7 @@ struct Asked {
     number: u32,
 }
 
-impl Circuit {
+impl GatewayCircuit {
     /// Returns a circuit whose client is told the version.
     pub fn new() -> Self {
         let mut circuit = Self { next_channel: 1, next_request: 1, ..Self::default() };
@@ -79,19 +79,19 @@ impl Circuit {
     }
 
     /// Takes the changes of its list since this was called last.
-    pub fn take_changes(&mut self) -> Vec<Change> {
+    pub fn take_changes(&mut self) -> Vec<ListChange> {
         std::mem::take(&mut self.changes)
     }
 
     /// Takes bytes of the client.
     ///
     /// # Errors
-    /// [`Close`] for what is no message, or a larger one than any that is served.
-    pub fn received(&mut self, bytes: &[u8], database: &Database, port: u16) -> Result<(), Close> {
+    /// [`CloseCircuit`] for what is no message, or a larger one than any that is served.
+    pub fn received(&mut self, bytes: &[u8], database: &Database, port: u16) -> Result<(), CloseCircuit> {
         let mut input = std::mem::take(&mut self.input);
         input.extend_from_slice(bytes);
         let mut rest = &*input;
-        while let Some((message, length)) = message::next(rest, LARGEST).map_err(|_| Close)? {
+        while let Some((message, length)) = message::next(rest, LARGEST).map_err(|_| CloseCircuit)? {
             self.take(message, database, port)?;
             rest = &rest[length..];
         }
@@ -99,7 +99,7 @@ impl Circuit {
         Ok(())
     }
 
-    fn take(&mut self, message: Message<'_>, database: &Database, port: u16) -> Result<(), Close> {
+    fn take(&mut self, message: ChannelMessage<'_>, database: &Database, port: u16) -> Result<(), CloseCircuit> {
         let header = message.header;
         match header.command {
             command::SEARCH => {
@@ -112,10 +112,12 @@ impl Circuit {
             command::READ_NOTIFY => self.ask(&header, command::READ_NOTIFY)?,
             command::EVENT_CANCEL => self.cancel(&header),
             command::WRITE_NOTIFY => {
-                Header { first: NO_WRITE_ACCESS, ..header }.write(&[], &mut self.output);
+                ChannelHeader { first: NO_WRITE_ACCESS, ..header }.write(&[], &mut self.output);
             }
             command::CLEAR_CHANNEL => self.clear(&header),
-            command::ECHO => Header { command: command::ECHO, ..Header::default() }.write(&[], &mut self.output),
+            command::ECHO => {
+                ChannelHeader { command: command::ECHO, ..ChannelHeader::default() }.write(&[], &mut self.output)
+            }
             // Names of user and host, and what asks for no answer.
             _ => {}
         }
@@ -123,13 +125,13 @@ impl Circuit {
     }
 
     /// Makes a channel, if there is such a device.
-    fn create(&mut self, message: Message<'_>, database: &Database) -> Result<(), Close> {
+    fn create(&mut self, message: ChannelMessage<'_>, database: &Database) -> Result<(), CloseCircuit> {
         let cid = message.header.first;
         if self.channels.len() >= MOST_CHANNELS {
-            return Err(Close);
+            return Err(CloseCircuit);
         }
         let Some((request, target)) = name(message.payload).and_then(|name| variable(name, database)) else {
-            let header = Header { command: command::CREATE_CH_FAIL, first: cid, ..Header::default() };
+            let header = ChannelHeader { command: command::CREATE_CH_FAIL, first: cid, ..ChannelHeader::default() };
             header.write(&[], &mut self.output);
             return Ok(());
         };
@@ -138,58 +140,63 @@ impl Circuit {
         let units = target.device.info(target.form).units.unwrap_or_default();
         let control = (limits.min.unwrap_or_default(), limits.max.unwrap_or_default());
         let sid = self.next_channel;
-        self.next_channel = sid.checked_add(1).ok_or(Close)?;
+        self.next_channel = sid.checked_add(1).ok_or(CloseCircuit)?;
         self.channels.insert(sid, Channel { request, count, details: Details { units, control } });
-        let rights = Header { command: command::ACCESS_RIGHTS, first: cid, second: READ_ONLY, ..Header::default() };
+        let rights = ChannelHeader {
+            command: command::ACCESS_RIGHTS,
+            first: cid,
+            second: READ_ONLY,
+            ..ChannelHeader::default()
+        };
         rights.write(&[], &mut self.output);
         let data_type = native as u16;
-        Header { command: command::CREATE_CHAN, data_type, count, first: cid, second: sid }
+        ChannelHeader { command: command::CREATE_CHAN, data_type, count, first: cid, second: sid }
             .write(&[], &mut self.output);
         Ok(())
     }
 
     /// Puts what is to be read or monitored on the list.
-    fn ask(&mut self, header: &Header, command: u16) -> Result<(), Close> {
-        let Header { data_type, count, first: sid, second: number, .. } = *header;
-        let Some(channel) = self.channels.get(&sid) else { return Err(Close) };
+    fn ask(&mut self, header: &ChannelHeader, command: u16) -> Result<(), CloseCircuit> {
+        let ChannelHeader { data_type, count, first: sid, second: number, .. } = *header;
+        let Some(channel) = self.channels.get(&sid) else { return Err(CloseCircuit) };
         if self.asked.len() >= MOST_ASKED || count > MOST_ELEMENTS {
-            return Err(Close);
+            return Err(CloseCircuit);
         }
         let is_monitor = command == command::EVENT_ADD;
         let event = match (&channel.request.event, is_monitor) {
-            (_, false) => Event::Immediate,
-            (Event::Default | Event::Immediate | Event::Never, true) => {
-                Event::OnChange { period: Time::Micros(PERIOD), at_once: true }
+            (_, false) => DrfEvent::Immediate,
+            (DrfEvent::Default | DrfEvent::Immediate | DrfEvent::Never, true) => {
+                DrfEvent::OnChange { period: Time::Micros(PERIOD), at_once: true }
             }
             (event, true) => event.clone(),
         };
         let request = Request { event, ..channel.request.clone() };
         let reference = self.next_request;
         self.next_request += 1;
-        self.asked.insert(reference, Asked { channel: sid, command, data_type, count, number });
+        self.asked.insert(reference, GatewayRequest { channel: sid, command, data_type, count, number });
         if is_monitor && let Some(older) = self.monitors.insert((sid, number), reference) {
             self.forget(older);
         }
-        self.changes.push(Change::Add(reference, request.to_string()));
+        self.changes.push(ListChange::Add(reference, request.to_string()));
         Ok(())
     }
 
     fn forget(&mut self, reference: i64) {
         if self.asked.remove(&reference).is_some() {
-            self.changes.push(Change::Remove(reference));
+            self.changes.push(ListChange::Remove(reference));
         }
     }
 
     /// Ends a monitor. The last answer to it has no value.
-    fn cancel(&mut self, header: &Header) {
+    fn cancel(&mut self, header: &ChannelHeader) {
         if let Some(reference) = self.monitors.remove(&(header.first, header.second)) {
             self.forget(reference);
-            Header { command: command::EVENT_ADD, count: 0, ..*header }.write(&[], &mut self.output);
+            ChannelHeader { command: command::EVENT_ADD, count: 0, ..*header }.write(&[], &mut self.output);
         }
     }
 
     /// Gives a channel up.
-    fn clear(&mut self, header: &Header) {
+    fn clear(&mut self, header: &ChannelHeader) {
         let sid = header.first;
         if self.channels.remove(&sid).is_none() {
             return;
@@ -199,7 +206,12 @@ impl Circuit {
             self.forget(reference);
         }
         self.monitors.retain(|(channel, _), _| *channel != sid);
-        let header = Header { command: command::CLEAR_CHANNEL, first: sid, second: header.second, ..Header::default() };
+        let header = ChannelHeader {
+            command: command::CLEAR_CHANNEL,
+            first: sid,
+            second: header.second,
+            ..ChannelHeader::default()
+        };
         header.write(&[], &mut self.output);
     }
 
@@ -217,8 +229,8 @@ impl Circuit {
         let payload = encode(asked.data_type, many, &reading, &channel.details);
         let first = if payload.is_some() { NORMAL } else { NO_CONVERSION };
         let count = if payload.is_some() { many as u32 } else { 0 };
-        let Asked { command, data_type, number, .. } = asked;
-        let header = Header { command, data_type, count, first, second: number };
+        let GatewayRequest { command, data_type, number, .. } = asked;
+        let header = ChannelHeader { command, data_type, count, first, second: number };
         header.write(&payload.unwrap_or_default(), &mut self.output);
     }
 }
@@ -235,11 +247,11 @@ pub fn search(datagram: &[u8], database: &Database, port: u16) -> Option<Vec<u8>
 }
 
 /// Returns the answer to a search, if there is such a device: the port on this host.
-fn found(message: Message<'_>, database: &Database, port: u16) -> Option<Vec<u8>> {
+fn found(message: ChannelMessage<'_>, database: &Database, port: u16) -> Option<Vec<u8>> {
     variable(name(message.payload)?, database)?;
     let mut answer = Vec::new();
     let (first, second) = (u32::MAX, message.header.second);
-    let header = Header { command: command::SEARCH, data_type: port, count: 0, first, second };
+    let header = ChannelHeader { command: command::SEARCH, data_type: port, count: 0, first, second };
     let mut payload = MINOR.to_be_bytes().to_vec();
     payload.resize(8, 0);
     header.write(&payload, &mut answer);
@@ -255,17 +267,17 @@ fn name(payload: &[u8]) -> Option<&str> {
 /// Returns the request that a name is, and what it is for: numbers or texts of a reading or
 /// setting. A device that is a variable of that very name itself is not served: we would find
 /// ourselves.
-fn variable(name: &str, database: &Database) -> Option<(Request, Target)> {
+fn variable(name: &str, database: &Database) -> Option<(Request, FoundTarget)> {
     let request = Request::parse(name).ok().filter(|request| request.model.is_none())?;
     let is_value = matches!(request.property, Property::Reading | Property::Setting)
-        && matches!(request.field, Field::Scaled | Field::Primary);
+        && matches!(request.field, PropertyField::Scaled | PropertyField::Primary);
     let target = database.find(&request).ok().filter(|_| is_value)?;
     let own = target.device.place(request.property).and_then(|place| place.variable.as_deref());
     (own != Some(name) && matches!(target.stored, Stored::FrontEnd(_))).then_some((request, target))
 }
 
 /// Returns type and number of elements of what a request is for.
-fn shape(target: &Target) -> (Native, u32) {
+fn shape(target: &FoundTarget) -> (Native, u32) {
     let value = target.device.value(target.form.property);
     let is_text = value.is_some_and(|value| value.scaling.text().is_some());
     let length = if let Stored::FrontEnd(wanted) = &target.stored { wanted.length } else { 0 };
@@ -275,8 +287,8 @@ fn shape(target: &Target) -> (Native, u32) {
 
 /// Returns the number of a reply's request, and the value that it is to clients of EPICS: a failure
 /// is an invalid one.
-fn reading(reply: &Reply) -> Option<(i64, Reading)> {
-    let well = |elements, unix_millis| Reading { elements, alarm: (0, 0), unix_millis };
+fn reading(reply: &Reply) -> Option<(i64, SentReading)> {
+    let well = |elements, unix_millis| SentReading { elements, alarm: (0, 0), unix_millis };
     Some(match reply {
         Reply::Scalar(reply) => (reply.ref_id, well(Elements::Numbers(vec![reply.data]), reply.timestamp)),
         Reply::ScalarArray(reply) => (reply.ref_id, well(Elements::Numbers(reply.data.clone()), reply.timestamp)),
@@ -284,7 +296,7 @@ fn reading(reply: &Reply) -> Option<(i64, Reading)> {
         Reply::TextArray(reply) => (reply.ref_id, well(Elements::Texts(reply.data.clone()), reply.timestamp)),
         Reply::Status(reply) => {
             let elements = Elements::Numbers(Vec::new());
-            (reply.ref_id, Reading { elements, alarm: BROKEN, unix_millis: reply.timestamp })
+            (reply.ref_id, SentReading { elements, alarm: BROKEN, unix_millis: reply.timestamp })
         }
         _ => return None,
     })

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::sdd::Message;
+use crate::sdd::SddMessage;
 use crate::sdd::reply::Reply;
 use crate::sdd::request::{AddToList, RemoveFromList, Request, StartList};
 use crate::service::{ClientKey, Dpm};
@@ -14,7 +14,7 @@ use crate::time::Moment;
 /// The client.
 #[derive(Debug, Default)]
 pub struct Inside {
-    lists: Vec<List>,
+    lists: Vec<InsideList>,
     /// The list that each request is on, by the request's number.
     places: HashMap<i64, usize, ahash::RandomState>,
     last: i64,
@@ -22,7 +22,7 @@ pub struct Inside {
 }
 
 #[derive(Debug)]
-struct List {
+struct InsideList {
     client: ClientKey,
     id: i32,
     requests: usize,
@@ -83,7 +83,7 @@ impl Inside {
             dpm.disconnect(client);
             return None;
         };
-        self.lists.push(List { client, id, requests: 0, is_changed: false });
+        self.lists.push(InsideList { client, id, requests: 0, is_changed: false });
         Some(self.lists.len() - 1)
     }
 }

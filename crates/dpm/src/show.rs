@@ -1,8 +1,8 @@
 //! From the bytes of a front-end to the reply that a client gets, by property and field.
 
 use crate::blocks::{AlarmBlock, Attribute, Bit};
-use crate::database::{Device, Form, Value};
-use crate::drf::{Field, Property};
+use crate::database::{DeviceRecord, DeviceValue, ValueForm};
+use crate::drf::{Property, PropertyField};
 use crate::sdd::{Bytes, reply};
 use crate::status::Status;
 
@@ -21,7 +21,7 @@ pub struct Sample {
 
 /// Returns the reply for a sample, with reference number 0. What cannot be shown is a reply with a
 /// status.
-pub fn reply(device: &Device, form: Form, sample: &Sample) -> reply::Reply {
+pub fn reply(device: &DeviceRecord, form: ValueForm, sample: &Sample) -> reply::Reply {
     let shown = if sample.status.is_fatal() { Err(sample.status) } else { show(device, form, sample) };
     shown.unwrap_or_else(|status| self::status(status, sample.timestamp, sample.cycle))
 }
@@ -41,8 +41,8 @@ pub fn number(data: f64, timestamp: i64) -> reply::Reply {
     reply::Scalar { timestamp, data, ..Default::default() }.into()
 }
 
-fn show(device: &Device, form: Form, sample: &Sample) -> Result<reply::Reply, Status> {
-    if form.field == Field::Raw {
+fn show(device: &DeviceRecord, form: ValueForm, sample: &Sample) -> Result<reply::Reply, Status> {
+    if form.field == PropertyField::Raw {
         let data = Bytes(sample.bytes.to_vec());
         let Sample { timestamp, cycle, status, .. } = *sample;
         return Ok(reply::Raw { ref_id: 0, timestamp, cycle, status: status.0, data }.into());
@@ -58,7 +58,7 @@ fn show(device: &Device, form: Form, sample: &Sample) -> Result<reply::Reply, St
     }
 }
 
-fn value(value: &Value, field: Field, sample: &Sample) -> Result<reply::Reply, Status> {
+fn value(value: &DeviceValue, field: PropertyField, sample: &Sample) -> Result<reply::Reply, Status> {
     let size = value.place.element as usize;
     let elements = sample.bytes.chunks_exact(size);
     if sample.bytes.is_empty() || !elements.remainder().is_empty() {
@@ -75,7 +75,7 @@ fn value(value: &Value, field: Field, sample: &Sample) -> Result<reply::Reply, S
         });
     }
     let number = |bytes: &[u8]| match field {
-        Field::Primary => value.scaling.to_primary(bytes),
+        PropertyField::Primary => value.scaling.to_primary(bytes),
         _ => value.scaling.to_common(bytes),
     };
     if sample.bytes.len() == size {
@@ -86,7 +86,7 @@ fn value(value: &Value, field: Field, sample: &Sample) -> Result<reply::Reply, S
     Ok(reply::ScalarArray { ref_id: 0, timestamp, cycle, status: status.0, data }.into())
 }
 
-fn basic_status(device: &Device, field: Field, sample: &Sample) -> Result<reply::Reply, Status> {
+fn basic_status(device: &DeviceRecord, field: PropertyField, sample: &Sample) -> Result<reply::Reply, Status> {
     let property = device.status.as_ref().ok_or(Status::NOPROP)?;
     let bits = &property.bits;
     let mut word = [0; 4];
@@ -99,7 +99,7 @@ fn basic_status(device: &Device, field: Field, sample: &Sample) -> Result<reply:
     let Sample { timestamp, cycle, status, .. } = *sample;
     let texts = |data| Ok(reply::TextArray { ref_id: 0, timestamp, cycle, status: status.0, data }.into());
     match field {
-        Field::All => Ok(reply::BasicStatus {
+        PropertyField::All => Ok(reply::BasicStatus {
             ref_id: 0,
             timestamp,
             cycle,
@@ -110,21 +110,21 @@ fn basic_status(device: &Device, field: Field, sample: &Sample) -> Result<reply:
             ramp: truth(bits.ramp),
         }
         .into()),
-        Field::On => one(bits.on),
-        Field::Ready => one(bits.ready),
-        Field::Remote => one(bits.remote),
-        Field::Positive => one(bits.positive),
-        Field::Ramp => one(bits.ramp),
-        Field::Text => Ok(text_of(bits.text(word), sample)),
-        Field::ExtendedText => texts(Bit::extended(&property.names, word)),
-        Field::BitValue => Ok(scalar(f64::from(word), sample)),
-        Field::BitNames => texts(Bit::texts(&property.names, |bit| &bit.name)),
-        Field::BitValues => texts(Bit::texts(&property.names, |bit| bit.value(word))),
+        PropertyField::On => one(bits.on),
+        PropertyField::Ready => one(bits.ready),
+        PropertyField::Remote => one(bits.remote),
+        PropertyField::Positive => one(bits.positive),
+        PropertyField::Ramp => one(bits.ramp),
+        PropertyField::Text => Ok(text_of(bits.text(word), sample)),
+        PropertyField::ExtendedText => texts(Bit::extended(&property.names, word)),
+        PropertyField::BitValue => Ok(scalar(f64::from(word), sample)),
+        PropertyField::BitNames => texts(Bit::texts(&property.names, |bit| &bit.name)),
+        PropertyField::BitValues => texts(Bit::texts(&property.names, |bit| bit.value(word))),
         _ => Err(Status::NO_SUCH_FIELD),
     }
 }
 
-fn analog(device: &Device, field: Field, sample: &Sample) -> Result<reply::Reply, Status> {
+fn analog(device: &DeviceRecord, field: PropertyField, sample: &Sample) -> Result<reply::Reply, Status> {
     let block = AlarmBlock::read(&sample.bytes).ok_or(Status::INVLEN)?;
     let raw = block.limits();
     let number = |number: f64| Ok(scalar(number, sample));
@@ -133,7 +133,7 @@ fn analog(device: &Device, field: Field, sample: &Sample) -> Result<reply::Reply
         scaling.common.scale(crate::scaling::primary::scale(scaling.primary, scaling.input, raw as i32)?)
     };
     match field {
-        Field::All => {
+        PropertyField::All => {
             let Sample { timestamp, cycle, .. } = *sample;
             Ok(reply::AnalogAlarm {
                 ref_id: 0,
@@ -150,24 +150,24 @@ fn analog(device: &Device, field: Field, sample: &Sample) -> Result<reply::Reply
             }
             .into())
         }
-        Field::Min => number(scaled(raw.minimum)?),
-        Field::Max => number(scaled(raw.maximum)?),
-        Field::Nom => number(scaled(raw.nominal)?),
+        PropertyField::Min => number(scaled(raw.minimum)?),
+        PropertyField::Max => number(scaled(raw.maximum)?),
+        PropertyField::Nom => number(scaled(raw.nominal)?),
         // A distance: what is added to every value does not count.
-        Field::Tol => number((scaled(raw.maximum)? - scaled(raw.minimum)?).abs() / 2.0),
-        Field::RawMin => number(raw.minimum),
-        Field::RawMax => number(raw.maximum),
-        Field::RawNom => number(raw.nominal),
-        Field::RawTol => number(raw.tolerance),
+        PropertyField::Tol => number((scaled(raw.maximum)? - scaled(raw.minimum)?).abs() / 2.0),
+        PropertyField::RawMin => number(raw.minimum),
+        PropertyField::RawMax => number(raw.maximum),
+        PropertyField::RawNom => number(raw.nominal),
+        PropertyField::RawTol => number(raw.tolerance),
         field => alarm_field(device.analog.as_ref().map(|alarm| &*alarm.text), field, &block, sample),
     }
 }
 
-fn digital(device: &Device, field: Field, sample: &Sample) -> Result<reply::Reply, Status> {
+fn digital(device: &DeviceRecord, field: PropertyField, sample: &Sample) -> Result<reply::Reply, Status> {
     let block = AlarmBlock::read(&sample.bytes).ok_or(Status::INVLEN)?;
     let (nominal, mask) = block.bits();
     match field {
-        Field::All => {
+        PropertyField::All => {
             let Sample { timestamp, cycle, .. } = *sample;
             Ok(reply::DigitalAlarm {
                 ref_id: 0,
@@ -184,26 +184,31 @@ fn digital(device: &Device, field: Field, sample: &Sample) -> Result<reply::Repl
             }
             .into())
         }
-        Field::Nom => Ok(scalar(f64::from(nominal), sample)),
-        Field::Mask => Ok(scalar(f64::from(mask), sample)),
+        PropertyField::Nom => Ok(scalar(f64::from(nominal), sample)),
+        PropertyField::Mask => Ok(scalar(f64::from(mask), sample)),
         field => alarm_field(device.digital.as_ref().map(|alarm| &*alarm.text), field, &block, sample),
     }
 }
 
 /// Returns the fields that both kinds of alarm block have.
-fn alarm_field(text: Option<&str>, field: Field, block: &AlarmBlock, sample: &Sample) -> Result<reply::Reply, Status> {
+fn alarm_field(
+    text: Option<&str>,
+    field: PropertyField,
+    block: &AlarmBlock,
+    sample: &Sample,
+) -> Result<reply::Reply, Status> {
     Ok(match field {
-        Field::AlarmEnable => flag(block.is_enabled(), sample),
-        Field::AlarmStatus => flag(block.is_bad(), sample),
-        Field::Abort => flag(block.aborts(), sample),
-        Field::AbortInhibit => flag(block.is_abort_inhibited(), sample),
-        Field::TriesNeeded => scalar(f64::from(block.tries_needed), sample),
-        Field::TriesNow => scalar(f64::from(block.tries_now), sample),
-        Field::AlarmFtd => scalar(f64::from(block.ftd), sample),
-        Field::Flags => scalar(f64::from(block.flags), sample),
-        Field::Text if !block.is_enabled() => text_of("BYPASSED".into(), sample),
-        Field::Text if !block.is_bad() => text_of(String::new(), sample),
-        Field::Text => text_of(text.unwrap_or_default().into(), sample),
+        PropertyField::AlarmEnable => flag(block.is_enabled(), sample),
+        PropertyField::AlarmStatus => flag(block.is_bad(), sample),
+        PropertyField::Abort => flag(block.aborts(), sample),
+        PropertyField::AbortInhibit => flag(block.is_abort_inhibited(), sample),
+        PropertyField::TriesNeeded => scalar(f64::from(block.tries_needed), sample),
+        PropertyField::TriesNow => scalar(f64::from(block.tries_now), sample),
+        PropertyField::AlarmFtd => scalar(f64::from(block.ftd), sample),
+        PropertyField::Flags => scalar(f64::from(block.flags), sample),
+        PropertyField::Text if !block.is_enabled() => text_of("BYPASSED".into(), sample),
+        PropertyField::Text if !block.is_bad() => text_of(String::new(), sample),
+        PropertyField::Text => text_of(text.unwrap_or_default().into(), sample),
         _ => return Err(Status::NO_SUCH_FIELD),
     })
 }

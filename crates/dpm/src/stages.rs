@@ -6,11 +6,11 @@ use rookery_observe::stages;
 pub use stages::Begun;
 
 /// The times that all stages have taken while they were measured.
-pub type Stages = stages::Stages<Stage>;
+pub type ReadingStages = stages::Stages<ReadingStage>;
 
 /// A stage on a reading's way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum ReadingStage {
     /// A datagram is received and taken apart into packets.
     Datagram,
     /// The request that a reply answers is found by its id.
@@ -27,7 +27,7 @@ pub enum Stage {
     Send,
 }
 
-impl Stage {
+impl ReadingStage {
     /// All of them, in their order.
     pub const ALL: [Self; 7] =
         [Self::Datagram, Self::LookUp, Self::Split, Self::Scale, Self::Encode, Self::Queue, Self::Send];
@@ -46,11 +46,11 @@ impl Stage {
     }
 }
 
-impl stages::Stage for Stage {
-    const ALL: &'static [Self] = &Stage::ALL;
+impl stages::Stage for ReadingStage {
+    const ALL: &'static [Self] = &ReadingStage::ALL;
 
     fn name(self) -> &'static str {
         // The function above, which needs no trait.
-        Stage::name(self)
+        ReadingStage::name(self)
     }
 }

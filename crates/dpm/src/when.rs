@@ -1,7 +1,7 @@
 //! The times when a front-end is asked to answer: an event as it is once requests are merged.
 
-use crate::database::{Database, Node, Protocol, Reached};
-use crate::drf::{Clock, Comparison, Event, Time};
+use crate::database::{Database, DeviceNode, Protocol, Reached};
+use crate::drf::{Comparison, DrfEvent, EventClock, Time};
 use crate::status::Status;
 
 /// The times when a front-end answers. Requests of one node that have the same are one request.
@@ -19,7 +19,7 @@ pub enum When {
         /// The number of the event.
         number: u16,
         /// From where.
-        clock: Clock,
+        clock: EventClock,
         /// The time after it, in milliseconds.
         delay: u64,
     },
@@ -38,7 +38,7 @@ pub enum When {
 
 /// The meaning of an event for a reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish {
+pub struct ReaderWish {
     /// The times when the front-end answers.
     pub when: When,
     /// True if the reader wants only answers that differ from the one before.
@@ -47,21 +47,21 @@ pub struct Wish {
     pub at_once: bool,
 }
 
-impl Wish {
+impl ReaderWish {
     /// Returns the meaning of an event; `None` if nothing is ever sent.
-    pub fn of(event: &Event, database: &Database) -> Result<Option<Self>, Status> {
+    pub fn of(event: &DrfEvent, database: &Database) -> Result<Option<Self>, Status> {
         let every = |period: &Time| When::Every(period.millis().clamp(SHORTEST, LONGEST));
         Ok(Some(match event {
-            Event::Never => return Ok(None),
-            Event::Default | Event::Immediate => Self { when: When::Once, on_change: false, at_once: false },
-            Event::Periodic { period, at_once } => Self { when: every(period), on_change: false, at_once: *at_once },
-            Event::OnChange { period, at_once } => Self { when: every(period), on_change: true, at_once: *at_once },
-            Event::Clock { number, clock, delay } => Self {
+            DrfEvent::Never => return Ok(None),
+            DrfEvent::Default | DrfEvent::Immediate => Self { when: When::Once, on_change: false, at_once: false },
+            DrfEvent::Periodic { period, at_once } => Self { when: every(period), on_change: false, at_once: *at_once },
+            DrfEvent::OnChange { period, at_once } => Self { when: every(period), on_change: true, at_once: *at_once },
+            DrfEvent::Clock { number, clock, delay } => Self {
                 when: When::Clock { number: *number, clock: *clock, delay: delay.millis() },
                 on_change: false,
                 at_once: false,
             },
-            Event::State { device, value, delay, comparison } => {
+            DrfEvent::State { device, value, delay, comparison } => {
                 let device = database.named(device).ok_or(Status::BAD_EVENT)?.index;
                 let when = When::State { device, value: *value, delay: delay.millis(), comparison: *comparison };
                 Self { when, on_change: false, at_once: false }
@@ -86,7 +86,7 @@ impl When {
     /// # Errors
     /// [`NO_TCLK`](Status::NO_TCLK) and [`BAD_EVENT`](Status::BAD_EVENT) for events that it doesn't
     /// know.
-    pub fn check_at(&self, node: &Node) -> Result<(), Status> {
+    pub fn check_at(&self, node: &DeviceNode) -> Result<(), Status> {
         match (&node.reached, self) {
             (Reached::Acnet(node), _) => self.check(node.protocol),
             // The accelerator's clock is not heard on that network.
@@ -102,7 +102,7 @@ impl When {
         match (protocol, &self, self.ftd()) {
             (Protocol::Retdat, Self::Every(_), Some(ftd)) => Self::Every((u64::from(ftd) * 1000).div_ceil(60)),
             (Protocol::Retdat, Self::Clock { number, delay, .. }, Some(_)) => {
-                Self::Clock { number: *number, clock: Clock::Either, delay: *delay }
+                Self::Clock { number: *number, clock: EventClock::Either, delay: *delay }
             }
             _ => self,
         }
@@ -126,9 +126,9 @@ impl When {
             Self::Every(millis) | Self::Changed(millis) => format!("p,{millis},true"),
             Self::Clock { number, clock, delay } => {
                 let clock = match clock {
-                    Clock::Hardware => 'h',
-                    Clock::Software => 's',
-                    Clock::Either => 'e',
+                    EventClock::Hardware => 'h',
+                    EventClock::Software => 's',
+                    EventClock::Either => 'e',
                 };
                 format!("e,{number:x},{clock},{delay}")
             }

@@ -3,20 +3,20 @@
 use std::fs;
 use std::path::PathBuf;
 
-use rookery_dpm::authority::{Access, Attempt, Audit, AuditFile};
+use rookery_dpm::authority::{AccessFiles, Attempt, Audit, AuditFile};
 use rookery_dpm::status::Status;
 use rookery_dpm::time::Moment;
 
 #[test]
 fn what_is_missing_is_told_and_refuses_settings_alone() {
-    let (authority, words) = Access::default().open().expect("readings need nothing");
+    let (authority, words) = AccessFiles::default().open().expect("readings need nothing");
     assert!(authority.acceptor.is_none());
     assert!(words.len() == 1 && words[0].contains("--keytab"), "{words:?}");
     // No such file, or no library: both are told in words.
-    let access = Access {
+    let access = AccessFiles {
         keytab: Some(file("nowhere.keytab")),
         principal: Some("daeset/localhost@FNAL.GOV".into()),
-        ..Access::default()
+        ..AccessFiles::default()
     };
     let (authority, words) = access.open().expect("readings need nothing");
     assert!(authority.acceptor.is_none());
@@ -24,7 +24,7 @@ fn what_is_missing_is_told_and_refuses_settings_alone() {
         words.len() == 1 && words[0].starts_with("Settings are refused: ") && words[0].contains("nowhere.keytab"),
         "{words:?}"
     );
-    let access = Access { principal: Some("daeset".into()), ..access };
+    let access = AccessFiles { principal: Some("daeset".into()), ..access };
     assert!(access.open().expect("readings need nothing").1[0].contains("daeset/dpm.example.org"));
 }
 
@@ -32,12 +32,13 @@ fn what_is_missing_is_told_and_refuses_settings_alone() {
 fn a_wrong_file_of_roles_and_a_log_that_cannot_be_written_stop_the_start() {
     let roles = file("wrong-roles.toml");
     fs::write(&roles, "[[role]]\nname = 'a'\nprincipals = ['nobody']\ndevices = []\n").expect("a file");
-    let said = Access { roles: Some(roles), ..Access::default() }.open().expect_err("a mistake");
+    let said = AccessFiles { roles: Some(roles), ..AccessFiles::default() }.open().expect_err("a mistake");
     assert!(said.contains("wrong-roles.toml: line 3, role.principals"), "{said}");
-    let said = Access { roles: Some(file("no-roles.toml")), ..Access::default() }.open().expect_err("no file");
+    let said =
+        AccessFiles { roles: Some(file("no-roles.toml")), ..AccessFiles::default() }.open().expect_err("no file");
     assert!(said.contains("no-roles.toml"), "{said}");
     let log = file("no/such/folder/audit.log");
-    let said = Access { audit: Some(log), ..Access::default() }.open().expect_err("no folder");
+    let said = AccessFiles { audit: Some(log), ..AccessFiles::default() }.open().expect_err("no folder");
     assert!(said.contains("audit.log"), "{said}");
 }
 

@@ -1,8 +1,8 @@
 //! The device database: what a file says, what is wrong with it, and what a request finds.
 
-use rookery_dpm::blocks::{AlarmBlock, Bit, Command};
+use rookery_dpm::blocks::{AlarmBlock, Bit, ControlCommand};
 use rookery_dpm::database::{self, Database, Stored, import};
-use rookery_dpm::drf::{Event, Request};
+use rookery_dpm::drf::{DrfEvent, Request};
 use rookery_dpm::status::Status;
 
 const DEMO: &str = include_str!("../src/database/demo.toml");
@@ -134,11 +134,11 @@ fn numbers_are_at_the_beginning_of_longer_elements() {
     // 1.2 at 881 hundredths of a second: what stands behind the number is no part of it.
     assert_eq!(ramp.scaling.to_common(&[0xb0, 0x04, 0x71, 0x03]), Ok(1.2));
     let commands = &database.named("B:RAMP").and_then(|device| device.control.as_ref()).expect("commands").commands;
-    assert_eq!(Command::numbered(commands, 10.0).map(|command| command.value), Ok(8));
-    assert_eq!(Command::named(commands, "one step back").map(|command| command.value), Ok(16));
-    assert_eq!(Command::named(commands, "On").map(|command| command.order), Ok(1));
+    assert_eq!(ControlCommand::numbered(commands, 10.0).map(|command| command.value), Ok(8));
+    assert_eq!(ControlCommand::named(commands, "one step back").map(|command| command.value), Ok(16));
+    assert_eq!(ControlCommand::named(commands, "On").map(|command| command.order), Ok(1));
     // A name of its own in the place of a usual one.
-    assert_eq!(Command::named(commands, "STANDBY").map(|command| command.order), Ok(2));
+    assert_eq!(ControlCommand::named(commands, "STANDBY").map(|command| command.order), Ok(2));
 }
 
 const RAMP: &str = "
@@ -207,7 +207,7 @@ fn requests_find_bytes_or_a_status() {
     assert_eq!(find("M:OUTTMP.DESC").expect("a target").stored, Stored::Text("Outdoor temperature".into()));
     assert_eq!(find("M:OUTTMP.INDEX").expect("a target").stored, Stored::Number(27235.0));
     assert_eq!(find("M&OUTTMP@N").expect("a target").stored, Stored::Nothing);
-    assert!(matches!(find("M:OUTTMP").expect("a target").event, Event::Periodic { at_once: true, .. }));
+    assert!(matches!(find("M:OUTTMP").expect("a target").event, DrfEvent::Periodic { at_once: true, .. }));
 }
 
 #[test]
@@ -233,11 +233,11 @@ fn status_bits_and_commands_are_told_apart() {
     assert_eq!(Bit::texts(&status.names, |bit| &bit.name), ["On", "Ready", "Remote"]);
     assert_eq!(Bit::texts(&status.names, |bit| bit.value(0b101)), ["Yes", "No", "Remote"]);
     let commands = &device.control.as_ref().expect("commands").commands;
-    assert_eq!(Command::named(commands, "on").map(|command| command.value), Ok(2));
-    assert_eq!(Command::named(commands, "Turn Off").map(|command| command.value), Ok(1));
-    assert_eq!(Command::numbered(commands, 0.0).map(|command| command.value), Ok(4));
-    assert_eq!(Command::named(commands, "TRIP"), Err(Status::SCALEFAIL));
-    assert_eq!(Command::numbered(commands, 3.0), Err(Status::SCALEFAIL));
+    assert_eq!(ControlCommand::named(commands, "on").map(|command| command.value), Ok(2));
+    assert_eq!(ControlCommand::named(commands, "Turn Off").map(|command| command.value), Ok(1));
+    assert_eq!(ControlCommand::numbered(commands, 0.0).map(|command| command.value), Ok(4));
+    assert_eq!(ControlCommand::named(commands, "TRIP"), Err(Status::SCALEFAIL));
+    assert_eq!(ControlCommand::numbered(commands, 3.0), Err(Status::SCALEFAIL));
 }
 
 #[test]

@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use rookery_dpm::database::Database;
-use rookery_dpm::driver::{Server, Settings};
-use rookery_dpm::service::Options;
+use rookery_dpm::driver::{DpmServer, ServeSettings};
+use rookery_dpm::service::ServiceOptions;
 use rustix::net::{AddressFamily, SocketType, connect, socket};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -25,8 +25,8 @@ fn without_descriptors_clients_are_closed_and_later_ones_served() {
     setrlimit(Resource::Nofile, Rlimit { current: Some(256), ..limit }).expect("a lower limit");
     let stop = Arc::new(AtomicBool::new(false));
     let database = Arc::new(Database::read(DEMO).expect("a good file"));
-    let settings = Settings { clients: vec![LOCAL, LOCAL], front_ends: LOCAL, options: Options::default() };
-    let server = Server::open(settings, database).expect("free ports").with_grpc(LOCAL).expect("a free port");
+    let settings = ServeSettings { clients: vec![LOCAL, LOCAL], front_ends: LOCAL, options: ServiceOptions::default() };
+    let server = DpmServer::open(settings, database).expect("free ports").with_grpc(LOCAL).expect("a free port");
     let mut addresses = server.addresses().expect("addresses");
     assert_eq!(addresses.len(), 2);
     addresses.extend(server.grpc_address());

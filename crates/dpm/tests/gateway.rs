@@ -1,10 +1,10 @@
 //! Clients of EPICS on a circuit, well and badly; the replies of the list are made up here.
 
-use rookery_dpm::channel_access::data::{Data, Form, Native};
-use rookery_dpm::channel_access::message::{Header, messages, text};
+use rookery_dpm::channel_access::data::{ChannelData, DataForm, Native};
+use rookery_dpm::channel_access::message::{ChannelHeader, messages, text};
 use rookery_dpm::channel_access::{NORMAL, command};
 use rookery_dpm::database::Database;
-use rookery_dpm::gateway::{Change, Circuit, Close, search};
+use rookery_dpm::gateway::{CloseCircuit, GatewayCircuit, ListChange, search};
 use rookery_dpm::sdd::reply;
 use rookery_dpm::status::Status;
 
@@ -14,21 +14,25 @@ fn database() -> Database {
     Database::read(include_str!("../src/database/demo.toml")).expect("a good file")
 }
 
-fn say(circuit: &mut Circuit, header: Header, payload: &[u8]) -> Result<Vec<(Header, Vec<u8>)>, Close> {
+fn say(
+    circuit: &mut GatewayCircuit,
+    header: ChannelHeader,
+    payload: &[u8],
+) -> Result<Vec<(ChannelHeader, Vec<u8>)>, CloseCircuit> {
     let mut bytes = Vec::new();
     header.write(payload, &mut bytes);
     circuit.received(&bytes, &database(), PORT)?;
     Ok(said(circuit))
 }
 
-fn said(circuit: &mut Circuit) -> Vec<(Header, Vec<u8>)> {
+fn said(circuit: &mut GatewayCircuit) -> Vec<(ChannelHeader, Vec<u8>)> {
     let bytes = std::mem::take(circuit.output());
     messages(&bytes).map(|message| (message.header, message.payload.to_vec())).collect()
 }
 
 /// Makes a channel: returns type, count and the server's number.
-fn create(circuit: &mut Circuit, name: &str) -> Option<(u16, u32, u32)> {
-    let header = Header { command: command::CREATE_CHAN, first: 7, second: 13, ..Header::default() };
+fn create(circuit: &mut GatewayCircuit, name: &str) -> Option<(u16, u32, u32)> {
+    let header = ChannelHeader { command: command::CREATE_CHAN, first: 7, second: 13, ..ChannelHeader::default() };
     let answers = say(circuit, header, &text(name)).expect("a good message");
     let made = answers.iter().find(|(header, _)| header.command == command::CREATE_CHAN)?;
     let rights = answers.iter().find(|(header, _)| header.command == command::ACCESS_RIGHTS).expect("rights");
@@ -40,7 +44,7 @@ fn create(circuit: &mut Circuit, name: &str) -> Option<(u16, u32, u32)> {
 fn searches_find_what_there_is() {
     let mut datagram = Vec::new();
     for (cid, name) in [(1, "M:OUTTMP"), (2, "X:NOBODY"), (3, "B:ARRAY[0:3]"), (4, "M:OUTTMP.STATUS.ON")] {
-        let header = Header { command: command::SEARCH, data_type: 5, count: 13, first: cid, second: cid };
+        let header = ChannelHeader { command: command::SEARCH, data_type: 5, count: 13, first: cid, second: cid };
         header.write(&text(name), &mut datagram);
     }
     let answers = search(&datagram, &database(), PORT).expect("answers");
@@ -54,36 +58,36 @@ fn searches_find_what_there_is() {
 
 #[test]
 fn a_device_is_monitored_until_that_is_cancelled() {
-    let mut circuit = Circuit::new();
+    let mut circuit = GatewayCircuit::new();
     assert_eq!(said(&mut circuit)[0].0.command, command::VERSION);
     let (native, count, sid) = create(&mut circuit, "M:OUTTMP").expect("a channel");
     assert_eq!((native, count), (Native::Double as u16, 1));
-    let data_type = Native::Double.with(Form::Time);
-    let monitor = Header { command: command::EVENT_ADD, data_type, count: 1, first: sid, second: 99 };
+    let data_type = Native::Double.with(DataForm::Time);
+    let monitor = ChannelHeader { command: command::EVENT_ADD, data_type, count: 1, first: sid, second: 99 };
     assert!(say(&mut circuit, monitor, &[0; 16]).expect("a good message").is_empty());
     let changes = circuit.take_changes();
-    assert_eq!(changes, [Change::Add(1, "M:OUTTMP.READING@q,100".into())].map(lowered(&changes)));
+    assert_eq!(changes, [ListChange::Add(1, "M:OUTTMP.READING@q,100".into())].map(lowered(&changes)));
     let reading = reply::Scalar { ref_id: 1, timestamp: 1_700_000_000_000, data: 72.5, ..Default::default() };
     circuit.reply(&reading.into());
     let (header, payload) = said(&mut circuit).remove(0);
     assert_eq!((header.command, header.first, header.second), (command::EVENT_ADD, NORMAL, 99));
-    let data = Data::decode(header.data_type, header.count, &payload).expect("a value");
+    let data = ChannelData::decode(header.data_type, header.count, &payload).expect("a value");
     assert_eq!((data.numbers().collect::<Vec<_>>(), data.unix_millis), (vec![72.5], Some(1_700_000_000_000)));
     // What can't be read is a value that means nothing.
     let failed = reply::Status { ref_id: 1, timestamp: 1_700_000_000_000, cycle: 0, status: Status::UTIME.0 };
     circuit.reply(&failed.into());
     let (header, payload) = said(&mut circuit).remove(0);
-    assert_eq!(Data::decode(header.data_type, header.count, &payload).expect("a value").severity, 3);
-    let cancel = Header { command: command::EVENT_CANCEL, ..monitor };
+    assert_eq!(ChannelData::decode(header.data_type, header.count, &payload).expect("a value").severity, 3);
+    let cancel = ChannelHeader { command: command::EVENT_CANCEL, ..monitor };
     let answers = say(&mut circuit, cancel, &[]).expect("a good message");
     assert_eq!((answers[0].0.command, answers[0].1.len()), (command::EVENT_ADD, 0));
-    assert_eq!(circuit.take_changes(), [Change::Remove(1)]);
+    assert_eq!(circuit.take_changes(), [ListChange::Remove(1)]);
 }
 
 /// Events are written in more than one way: takes the way of what was said.
-fn lowered(said: &[Change]) -> impl Fn(Change) -> Change + '_ {
+fn lowered(said: &[ListChange]) -> impl Fn(ListChange) -> ListChange + '_ {
     |expected| match (&expected, said.first()) {
-        (Change::Add(_, one), Some(Change::Add(_, other)))
+        (ListChange::Add(_, one), Some(ListChange::Add(_, other)))
             if one.eq_ignore_ascii_case(other.split(",TRUE").next().unwrap_or_default()) =>
         {
             said[0].clone()
@@ -95,16 +99,16 @@ fn lowered(said: &[Change]) -> impl Fn(Change) -> Change + '_ {
 #[test]
 fn a_device_is_read_as_every_type() {
     for (data_type, count) in [(6, 1), (0, 1), (34, 1), (28, 1), (19, 0), (20, 5)] {
-        let mut circuit = Circuit::new();
+        let mut circuit = GatewayCircuit::new();
         said(&mut circuit);
         let (.., sid) = create(&mut circuit, "M:OUTTMP").expect("a channel");
-        let read = Header { command: command::READ_NOTIFY, data_type, count, first: sid, second: 5 };
+        let read = ChannelHeader { command: command::READ_NOTIFY, data_type, count, first: sid, second: 5 };
         say(&mut circuit, read, &[]).expect("a good message");
-        assert!(matches!(&circuit.take_changes()[..], [Change::Add(1, request)] if request.ends_with("@I")));
+        assert!(matches!(&circuit.take_changes()[..], [ListChange::Add(1, request)] if request.ends_with("@I")));
         circuit.reply(&reply::Scalar { ref_id: 1, data: 72.0, ..Default::default() }.into());
         let (header, payload) = said(&mut circuit).remove(0);
         assert_eq!((header.command, header.first, header.second), (command::READ_NOTIFY, NORMAL, 5), "{data_type}");
-        let data = Data::decode(data_type, header.count, &payload).expect("a value");
+        let data = ChannelData::decode(data_type, header.count, &payload).expect("a value");
         let text = data.texts().next().map(|text| String::from_utf8_lossy(text).into_owned());
         assert!(data.numbers().next() == Some(72.0) || text.as_deref() == Some("72"), "{data_type}");
         assert!(data.limits.is_none_or(|limits| limits.units == "DegF"));
@@ -116,10 +120,10 @@ fn a_device_is_read_as_every_type() {
 
 #[test]
 fn nothing_can_be_set_and_what_is_not_there_is_refused() {
-    let mut circuit = Circuit::new();
+    let mut circuit = GatewayCircuit::new();
     said(&mut circuit);
     let (.., sid) = create(&mut circuit, "M:OUTTMP").expect("a channel");
-    let write = Header { command: command::WRITE_NOTIFY, data_type: 6, count: 1, first: sid, second: 8 };
+    let write = ChannelHeader { command: command::WRITE_NOTIFY, data_type: 6, count: 1, first: sid, second: 8 };
     let answers = say(&mut circuit, write, &1.0f64.to_be_bytes()).expect("a good message");
     assert_eq!((answers[0].0.command, answers[0].0.second), (command::WRITE_NOTIFY, 8));
     assert_ne!(answers[0].0.first, NORMAL);
@@ -131,16 +135,16 @@ fn nothing_can_be_set_and_what_is_not_there_is_refused() {
 
 #[test]
 fn what_a_client_gives_up_is_read_no_more() {
-    let mut circuit = Circuit::new();
+    let mut circuit = GatewayCircuit::new();
     let (.., sid) = create(&mut circuit, "M:OUTTMP").expect("a channel");
     for number in 1..=3 {
-        let header = Header { command: command::EVENT_ADD, data_type: 20, count: 1, first: sid, second: number };
+        let header = ChannelHeader { command: command::EVENT_ADD, data_type: 20, count: 1, first: sid, second: number };
         say(&mut circuit, header, &[0; 16]).expect("a good message");
     }
     circuit.take_changes();
-    let clear = Header { command: command::CLEAR_CHANNEL, first: sid, second: 7, ..Header::default() };
+    let clear = ChannelHeader { command: command::CLEAR_CHANNEL, first: sid, second: 7, ..ChannelHeader::default() };
     assert_eq!(say(&mut circuit, clear, &[]).expect("a good message")[0].0.command, command::CLEAR_CHANNEL);
-    assert_eq!(circuit.take_changes(), [1, 2, 3].map(Change::Remove));
+    assert_eq!(circuit.take_changes(), [1, 2, 3].map(ListChange::Remove));
     circuit.reply(&reply::Scalar { ref_id: 1, data: 72.0, ..Default::default() }.into());
     assert!(said(&mut circuit).is_empty());
 }
@@ -148,16 +152,20 @@ fn what_a_client_gives_up_is_read_no_more() {
 #[test]
 fn clients_that_ask_for_what_they_have_not_are_ended() {
     for header in [
-        Header { command: command::EVENT_ADD, data_type: 20, count: 1, first: 4711, second: 1 },
-        Header { command: command::READ_NOTIFY, data_type: 20, count: 1, first: 4711, second: 1 },
+        ChannelHeader { command: command::EVENT_ADD, data_type: 20, count: 1, first: 4711, second: 1 },
+        ChannelHeader { command: command::READ_NOTIFY, data_type: 20, count: 1, first: 4711, second: 1 },
     ] {
-        assert_eq!(say(&mut Circuit::new(), header, &[]), Err(Close));
+        assert_eq!(say(&mut GatewayCircuit::new(), header, &[]), Err(CloseCircuit));
     }
-    let mut circuit = Circuit::new();
+    let mut circuit = GatewayCircuit::new();
     let (.., sid) = create(&mut circuit, "M:OUTTMP").expect("a channel");
-    let huge = Header { command: command::READ_NOTIFY, data_type: 20, count: u32::MAX, first: sid, second: 1 };
-    assert_eq!(say(&mut circuit, huge, &[]), Err(Close));
-    assert_eq!(say(&mut Circuit::new(), Header::default(), &vec![0; 70_000]), Err(Close), "a payload without end");
+    let huge = ChannelHeader { command: command::READ_NOTIFY, data_type: 20, count: u32::MAX, first: sid, second: 1 };
+    assert_eq!(say(&mut circuit, huge, &[]), Err(CloseCircuit));
+    assert_eq!(
+        say(&mut GatewayCircuit::new(), ChannelHeader::default(), &vec![0; 70_000]),
+        Err(CloseCircuit),
+        "a payload without end"
+    );
 }
 
 mod any_bytes {
@@ -168,7 +176,7 @@ mod any_bytes {
         #[test]
         fn of_a_client_harm_nothing(bytes: Vec<u8>, cut in 0usize..64) {
             let database = database();
-            let mut circuit = Circuit::new();
+            let mut circuit = GatewayCircuit::new();
             let (head, rest) = bytes.split_at(cut.min(bytes.len()));
             let _ = circuit.received(head, &database, PORT).and_then(|()| circuit.received(rest, &database, PORT));
             let _ = search(&bytes, &database, PORT);

@@ -15,12 +15,12 @@ use h2::{Reason, RecvStream};
 use http::{HeaderMap, Request, StatusCode};
 use prost::Message;
 use rookery_dpm::database::Database;
-use rookery_dpm::driver::{Front, Server, Settings};
+use rookery_dpm::driver::{DpmServer, ServeSettings, SimulatorFront};
 use rookery_dpm::grpc::generated::common::device;
 use rookery_dpm::grpc::generated::services::daq::{ReadingList, Setting, SettingList, SettingReply};
 use rookery_dpm::grpc::protocol::framed;
-use rookery_dpm::history::{Archive, Bounds};
-use rookery_dpm::service::Options;
+use rookery_dpm::history::{HistoryArchive, HistoryBounds};
+use rookery_dpm::service::ServiceOptions;
 use rookery_dpm::simulator::Simulator;
 
 const DEMO: &str = include_str!("../src/database/demo.toml");
@@ -148,7 +148,7 @@ fn who_does_not_read_harms_nobody() {
 
 #[test]
 fn connections_and_calls_have_bounds_for_each_address() {
-    let options = Options { grpc_clients_of_address: 3, grpc_calls_of_address: 2, ..Options::default() };
+    let options = ServiceOptions { grpc_clients_of_address: 3, grpc_calls_of_address: 2, ..ServiceOptions::default() };
     with_options(options, |address, lists| {
         let is_closed = |stream: &mut std::net::TcpStream| {
             use std::io::Read;
@@ -186,7 +186,7 @@ fn connections_and_calls_have_bounds_for_each_address() {
 
 #[test]
 fn messages_have_a_bound_in_bytes_for_each_address() {
-    with_options(Options { grpc_bytes_of_address: 3 << 20, ..Options::default() }, |address, _| {
+    with_options(ServiceOptions { grpc_bytes_of_address: 3 << 20, ..ServiceOptions::default() }, |address, _| {
         on_runtime(async move {
             // Two messages of two megabytes that never end: together they are too much, and one of
             // them is refused.
@@ -224,7 +224,7 @@ fn messages_have_a_bound_in_bytes_for_each_address() {
 
 #[test]
 fn connections_without_calls_end() {
-    with_options(Options { grpc_idle: 300, ..Options::default() }, |address, _| {
+    with_options(ServiceOptions { grpc_idle: 300, ..ServiceOptions::default() }, |address, _| {
         on_runtime(async move {
             let stream = tokio::net::TcpStream::connect(address).await.expect("a connection");
             let (mut client, connection) = h2::client::handshake(stream).await.expect("a handshake");
@@ -241,7 +241,7 @@ fn connections_without_calls_end() {
 
 #[test]
 fn calls_that_take_nothing_end() {
-    with_options(Options { stuck: 300, ..Options::default() }, |address, lists| {
+    with_options(ServiceOptions { stuck: 300, ..ServiceOptions::default() }, |address, lists| {
         on_runtime(async move {
             let mut client = connect(address).await;
             let requests: Vec<String> = (0..500).map(|n| format!("B:ARRAY[]@p,{}", 50 + n % 5)).collect();
@@ -256,17 +256,17 @@ fn calls_that_take_nothing_end() {
 /// Starts front-ends and a service, and hands over its address and the number of lists as it
 /// changes.
 fn with_service(test: impl FnOnce(SocketAddr, Arc<AtomicUsize>)) {
-    with_options(Options::default(), test);
+    with_options(ServiceOptions::default(), test);
 }
 
-fn with_options(options: Options, test: impl FnOnce(SocketAddr, Arc<AtomicUsize>)) {
+fn with_options(options: ServiceOptions, test: impl FnOnce(SocketAddr, Arc<AtomicUsize>)) {
     let read = || Database::read(DEMO).expect("a good file");
     let stop = Arc::new(AtomicBool::new(false));
-    let front = Front::open(LOCAL, Simulator::new(read())).expect("a free port");
+    let front = SimulatorFront::open(LOCAL, Simulator::new(read())).expect("a free port");
     let database = read().at(front.address().expect("an address"));
-    let settings = Settings { clients: vec![LOCAL], front_ends: LOCAL, options };
-    let server = Server::open(settings, Arc::new(database)).expect("free ports");
-    let archive = Archive::in_memory(Bounds::default()).expect("memory");
+    let settings = ServeSettings { clients: vec![LOCAL], front_ends: LOCAL, options };
+    let server = DpmServer::open(settings, Arc::new(database)).expect("free ports");
+    let archive = HistoryArchive::in_memory(HistoryBounds::default()).expect("memory");
     let server = server.with_history(archive).expect("a thread").with_grpc(LOCAL).expect("a free port");
     let address = server.grpc_address().expect("gRPC");
     let lists = Arc::new(AtomicUsize::new(usize::MAX));

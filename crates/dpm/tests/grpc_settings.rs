@@ -15,9 +15,9 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use http::{Request, Response};
 use prost::Message;
-use rookery_dpm::authority::{AuditFile, Authority, IssuerKeys, Roles};
+use rookery_dpm::authority::{AuditFile, IssuerKeys, Roles, SettingAuthority};
 use rookery_dpm::database::Database;
-use rookery_dpm::driver::{Certificate, Front, Keys, Server, Settings, put};
+use rookery_dpm::driver::{Certificate, CertificateKeys, DpmServer, ServeSettings, SimulatorFront, put};
 use rookery_dpm::grpc::generated::common::device::value::{AnalogAlarm, Value};
 use rookery_dpm::grpc::generated::common::{device, status};
 use rookery_dpm::grpc::generated::services::daq::{
@@ -25,7 +25,7 @@ use rookery_dpm::grpc::generated::services::daq::{
 };
 use rookery_dpm::grpc::generated::services::devdb::{DeviceInfoReply, DeviceList, info_entry};
 use rookery_dpm::grpc::protocol::framed;
-use rookery_dpm::service::Options;
+use rookery_dpm::service::ServiceOptions;
 use rookery_dpm::simulator::Simulator;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -78,18 +78,18 @@ fn settings_are_made_from_the_command_line() {
                 std::fs::write(&file, pem).expect("a file");
                 (file.clone(), "localhost".to_owned())
             });
-            let to = rookery_dpm::driver::Service { address: service.address, authority, token: good };
-            let set = |service: &rookery_dpm::driver::Service, setting: &str| {
+            let to = rookery_dpm::driver::PutService { address: service.address, authority, token: good };
+            let set = |service: &rookery_dpm::driver::PutService, setting: &str| {
                 let done = put(service, &[setting.to_owned()], false).expect("an answer");
                 (done[0].1.facility(), done[0].1.error())
             };
             assert_eq!(set(&to, "Z:CUBE_X=6.5"), (0, 0));
             assert_eq!(set(&to, "Z:CUBE_X=1e39"), (14, -20));
-            let nobody = rookery_dpm::driver::Service { token: "nothing".to_owned(), ..to.clone() };
+            let nobody = rookery_dpm::driver::PutService { token: "nothing".to_owned(), ..to.clone() };
             assert_eq!(set(&nobody, "Z:CUBE_X=7.5"), (17, -17));
             // A token doesn't leave the machine in the clear.
             let abroad = SocketAddr::from(([192, 0, 2, 1], 50_051));
-            let open = rookery_dpm::driver::Service { address: abroad, authority: None, ..to };
+            let open = rookery_dpm::driver::PutService { address: abroad, authority: None, ..to };
             let refused = put(&open, &["Z:CUBE_X=7.5".to_owned()], false).expect_err("it is a secret");
             assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
         });
@@ -213,23 +213,23 @@ fn devices_health_and_the_interface_are_told() {
     });
 }
 
-struct Service {
+struct SettingsService {
     address: SocketAddr,
     audit: std::path::PathBuf,
     certificate: Option<rustls::pki_types::CertificateDer<'static>>,
 }
 
-fn with_service(has_certificate: bool, test: impl FnOnce(Service)) {
+fn with_service(has_certificate: bool, test: impl FnOnce(SettingsService)) {
     let folder = tempfile::tempdir().expect("a folder");
     let read = || Database::read(DEMO).expect("a good file");
     let stop = Arc::new(AtomicBool::new(false));
-    let front = Front::open(LOCAL, Simulator::new(read())).expect("a free port");
+    let front = SimulatorFront::open(LOCAL, Simulator::new(read())).expect("a free port");
     let database = read().at(front.address().expect("an address"));
-    let settings = Settings { clients: vec![LOCAL], front_ends: LOCAL, options: Options::default() };
+    let settings = ServeSettings { clients: vec![LOCAL], front_ends: LOCAL, options: ServiceOptions::default() };
     let mut server =
-        Server::open(settings, Arc::new(database)).expect("free ports").with_grpc(LOCAL).expect("a free port");
+        DpmServer::open(settings, Arc::new(database)).expect("free ports").with_grpc(LOCAL).expect("a free port");
     let audit = folder.path().join("audit.log");
-    server.set_authority(Authority {
+    server.set_authority(SettingAuthority {
         acceptor: None,
         roles: Roles::read(ROLES).expect("good roles"),
         audit: Some(Box::new(AuditFile::open(audit.clone()).expect("a log"))),
@@ -237,12 +237,12 @@ fn with_service(has_certificate: bool, test: impl FnOnce(Service)) {
     let tokens = IssuerKeys::read(KEYS, ISSUER, None, Some("EXAMPLE.ORG")).expect("good keys");
     let made = has_certificate.then(|| identity(folder.path()));
     let (certificate, der) = made.unzip();
-    server.grpc_keys().expect("gRPC").replace(Keys { certificate, tokens: Some(tokens) });
+    server.grpc_keys().expect("gRPC").replace(CertificateKeys { certificate, tokens: Some(tokens) });
     let address = server.grpc_address().expect("gRPC");
     let (front_stop, server_stop) = (Arc::clone(&stop), Arc::clone(&stop));
     let front = thread::spawn(move || front.run(|| front_stop.load(Ordering::Relaxed)));
     let server = thread::spawn(move || server.run(|_, _| server_stop.load(Ordering::Relaxed)));
-    test(Service { address, audit, certificate: der });
+    test(SettingsService { address, audit, certificate: der });
     stop.store(true, Ordering::Relaxed);
     front.join().expect("no panic").expect("no error");
     server.join().expect("no panic").expect("no error");

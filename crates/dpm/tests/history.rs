@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use rookery_dpm::history::{Answer, Archive, Bounds, Point, Question, Row, Series, Ticket, Wanted, Work};
+use rookery_dpm::history::{
+    HistoryAnswer, HistoryArchive, HistoryBounds, HistoryQuestion, HistoryRow, HistoryTicket, HistoryWork,
+    RecordedPoint, Series, WantedReadings,
+};
 
 #[test]
 fn readings_outlive_the_process() {
@@ -10,13 +13,13 @@ fn readings_outlive_the_process() {
     let path = folder.path().join("history.db");
     let series = series("M:OUTTMP.READING", "P,1S,TRUE", 1000);
     {
-        let mut archive = Archive::open(&path, Bounds::default()).expect("a file");
+        let mut archive = HistoryArchive::open(&path, HistoryBounds::default()).expect("a file");
         write(&mut archive, (1..=3).map(|second| row(&series, second, vec![second as f64])));
     }
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(&path).expect("a file").permissions().mode();
     assert_eq!(mode & 0o077, 0, "others may not read it");
-    let mut archive = Archive::open(&path, Bounds::default()).expect("a file");
+    let mut archive = HistoryArchive::open(&path, HistoryBounds::default()).expect("a file");
     assert_eq!(all(&mut archive, &series.name), [1.0, 2.0, 3.0]);
 }
 
@@ -25,10 +28,10 @@ fn files_of_later_versions_and_other_programs_are_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = folder.path().join("text");
     std::fs::write(&text, "no database at all, but long enough to be looked at".repeat(9)).expect("a file");
-    assert!(Archive::open(&text, Bounds::default()).is_err());
+    assert!(HistoryArchive::open(&text, HistoryBounds::default()).is_err());
     let later = folder.path().join("later.db");
     rusqlite::Connection::open(&later).expect("a file").execute_batch("PRAGMA user_version = 99").expect("it is set");
-    let error = Archive::open(&later, Bounds::default()).expect_err("a later version");
+    let error = HistoryArchive::open(&later, HistoryBounds::default()).expect_err("a later version");
     assert!(error.to_string().contains("later Rookery"), "{error}");
 }
 
@@ -36,8 +39,8 @@ fn files_of_later_versions_and_other_programs_are_left_alone() {
 fn the_old_and_the_many_go_first() {
     let quick = series("G:QUICK.READING", "P,1S,TRUE", 1000);
     let slow = series("G:SLOW.READING", "P,1000S,TRUE", 1_000_000);
-    let bounds = Bounds { age: 1000, size: u64::MAX };
-    let mut archive = Archive::in_memory(bounds).expect("memory");
+    let bounds = HistoryBounds { age: 1000, size: u64::MAX };
+    let mut archive = HistoryArchive::in_memory(bounds).expect("memory");
     write(&mut archive, (0..3000).map(|second| row(&quick, second, vec![second as f64])));
     write(&mut archive, [0, 1000, 2000].map(|second| row(&slow, second, vec![second as f64])));
     assert!(!archive.trim(3000 * SECOND).expect("it is trimmed"));
@@ -45,8 +48,8 @@ fn the_old_and_the_many_go_first() {
     assert_eq!((kept.len(), kept[0]), (1000, 2000.0));
     assert_eq!(all(&mut archive, &slow.name), [2000.0]);
 
-    let bounds = Bounds { age: u64::MAX, size: 200_000 };
-    let mut archive = Archive::in_memory(bounds).expect("memory");
+    let bounds = HistoryBounds { age: u64::MAX, size: 200_000 };
+    let mut archive = HistoryArchive::in_memory(bounds).expect("memory");
     write(&mut archive, (0..20_000).map(|second| row(&quick, second, vec![second as f64 + 0.25])));
     assert!(archive.size().expect("a size") > 200_000);
     let mut rounds = 1;
@@ -63,7 +66,7 @@ fn the_old_and_the_many_go_first() {
 #[test]
 fn what_is_not_a_number_is_kept_as_such() {
     let series = series("G:ODD.READING", "P,1S,TRUE", 1000);
-    let mut archive = Archive::in_memory(Bounds::default()).expect("memory");
+    let mut archive = HistoryArchive::in_memory(HistoryBounds::default()).expect("memory");
     let odd = [f64::NAN, f64::INFINITY, -0.0, 0.0];
     write(&mut archive, (0..).zip(odd).map(|(second, value)| row(&series, second, vec![value])));
     write(&mut archive, [row(&series, 9, vec![f64::NAN, 1.5])]);
@@ -74,13 +77,13 @@ fn what_is_not_a_number_is_kept_as_such() {
 
 #[test]
 fn the_most_frequent_recording_that_has_something_answers() {
-    let mut archive = Archive::in_memory(Bounds::default()).expect("memory");
+    let mut archive = HistoryArchive::in_memory(HistoryBounds::default()).expect("memory");
     let slow = series("M:OUTTMP.READING", "P,60S,TRUE", 60_000);
     let quick = series("M:OUTTMP.READING", "P,1S,TRUE", 1000);
     write(&mut archive, [row(&slow, 10, vec![1.0]), row(&quick, 20, vec![2.0])]);
     let mut ask = |event: Option<&str>, from: i64, to: i64| {
-        let wanted = Wanted::Span { from: from * SECOND, to: to * SECOND };
-        let question = Question { name: "M:OUTTMP.READING".into(), event: event.map(str::to_owned), wanted };
+        let wanted = WantedReadings::Span { from: from * SECOND, to: to * SECOND };
+        let question = HistoryQuestion { name: "M:OUTTMP.READING".into(), event: event.map(str::to_owned), wanted };
         values(&answer(&mut archive, question))
     };
     assert_eq!(ask(None, 0, 100), [2.0]);
@@ -93,19 +96,19 @@ fn series(name: &str, event: &str, period: i64) -> Arc<Series> {
     Arc::new(Series { name: name.into(), event: event.into(), period })
 }
 
-fn row(series: &Arc<Series>, second: i64, values: Vec<f64>) -> Row {
-    Row { series: Arc::clone(series), micros: second * SECOND, values }
+fn row(series: &Arc<Series>, second: i64, values: Vec<f64>) -> HistoryRow {
+    HistoryRow { series: Arc::clone(series), micros: second * SECOND, values }
 }
 
-fn write(archive: &mut Archive, rows: impl IntoIterator<Item = Row>) {
-    let (answers, done) = archive.work(rows.into_iter().map(Work::Write).collect());
+fn write(archive: &mut HistoryArchive, rows: impl IntoIterator<Item = HistoryRow>) {
+    let (answers, done) = archive.work(rows.into_iter().map(HistoryWork::Write).collect());
     assert!(answers.is_empty());
     done.expect("it is written");
 }
 
-fn answer(archive: &mut Archive, question: Question) -> Answer {
-    let ticket = Ticket { list: 7, number: 9 };
-    let (answers, done) = archive.work(vec![Work::Ask(ticket, question)]);
+fn answer(archive: &mut HistoryArchive, question: HistoryQuestion) -> HistoryAnswer {
+    let ticket = HistoryTicket { list: 7, number: 9 };
+    let (answers, done) = archive.work(vec![HistoryWork::Ask(ticket, question)]);
     done.expect("nothing was to be written");
     let [(told, answer)] = <[_; 1]>::try_from(answers).expect("one answer");
     assert_eq!(told, ticket);
@@ -113,12 +116,12 @@ fn answer(archive: &mut Archive, question: Question) -> Answer {
 }
 
 /// Returns all points of a name, from as many answers as it takes.
-fn points(archive: &mut Archive, name: &str) -> Vec<Point> {
+fn points(archive: &mut HistoryArchive, name: &str) -> Vec<RecordedPoint> {
     let (mut all, mut from) = (Vec::new(), i64::MIN);
     loop {
-        let wanted = Wanted::Span { from, to: i64::MAX };
-        match answer(archive, Question { name: name.into(), event: None, wanted }) {
-            Answer::Points(points, more) => {
+        let wanted = WantedReadings::Span { from, to: i64::MAX };
+        match answer(archive, HistoryQuestion { name: name.into(), event: None, wanted }) {
+            HistoryAnswer::Points(points, more) => {
                 all.extend(points);
                 match all.last().filter(|_| more) {
                     Some(last) => from = last.micros + 1,
@@ -130,13 +133,13 @@ fn points(archive: &mut Archive, name: &str) -> Vec<Point> {
     }
 }
 
-fn all(archive: &mut Archive, name: &str) -> Vec<f64> {
+fn all(archive: &mut HistoryArchive, name: &str) -> Vec<f64> {
     points(archive, name).iter().map(|point| point.values[0]).collect()
 }
 
-fn values(answer: &Answer) -> Vec<f64> {
+fn values(answer: &HistoryAnswer) -> Vec<f64> {
     match answer {
-        Answer::Points(points, _) => points.iter().map(|point| point.values[0]).collect(),
+        HistoryAnswer::Points(points, _) => points.iter().map(|point| point.values[0]).collect(),
         other => panic!("{other:?}"),
     }
 }

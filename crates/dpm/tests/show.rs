@@ -1,9 +1,9 @@
 //! The replies that the bytes of a front-end make.
 
-use rookery_dpm::blocks::{AlarmBlock, Attribute, Command, StatusBits, order};
+use rookery_dpm::blocks::{AlarmBlock, Attribute, ControlCommand, StatusBits, order};
 use rookery_dpm::database::Database;
 use rookery_dpm::drf::Request;
-use rookery_dpm::scaling::{Common, Scaling};
+use rookery_dpm::scaling::{CommonTransform, Scaling};
 use rookery_dpm::sdd::reply::{self, Reply};
 use rookery_dpm::show::{self, Sample};
 use rookery_dpm::status::Status;
@@ -142,28 +142,28 @@ fn every_field_of_an_alarm_block_is_shown() {
 #[test]
 fn every_command_has_its_number() {
     let names = ["RESET", "ON", "OFF", "POSITIVE", "NEGATIVE", "RAMP", "DC", "LOCAL", "REMOTE", "TRIP"];
-    let commands: Vec<Command> = names
+    let commands: Vec<ControlCommand> = names
         .iter()
         .map(|name| {
             let order = order(name).expect("a command");
-            Command { order, value: 100 + u32::from(order), short: (*name).into(), long: format!("do {name}") }
+            ControlCommand { order, value: 100 + u32::from(order), short: (*name).into(), long: format!("do {name}") }
         })
         .collect();
     for (number, name) in (0u32..).zip(names) {
         let value = Ok(100 + number);
-        assert_eq!(Command::numbered(&commands, f64::from(number)).map(|command| command.value), value);
-        assert_eq!(Command::named(&commands, &name.to_lowercase()).map(|command| command.value), value);
-        assert_eq!(Command::named(&commands, &format!("DO {name}")).map(|command| command.value), value);
+        assert_eq!(ControlCommand::numbered(&commands, f64::from(number)).map(|command| command.value), value);
+        assert_eq!(ControlCommand::named(&commands, &name.to_lowercase()).map(|command| command.value), value);
+        assert_eq!(ControlCommand::named(&commands, &format!("DO {name}")).map(|command| command.value), value);
     }
-    assert_eq!(Command::numbered(&commands, 10.0), Err(Status::SCALEFAIL));
-    assert_eq!(Command::numbered(&commands, 0.5), Err(Status::SCALEFAIL));
+    assert_eq!(ControlCommand::numbered(&commands, 10.0), Err(Status::SCALEFAIL));
+    assert_eq!(ControlCommand::numbered(&commands, 0.5), Err(Status::SCALEFAIL));
     assert_eq!(order("EXPLODE"), None);
 }
 
 #[test]
 fn texts_are_digits_characters_or_names_both_ways() {
     let kind = |common: u16, constant: f64| {
-        let common = Common { index: common, constants: vec![constant], ..Common::default() };
+        let common = CommonTransform { index: common, constants: vec![constant], ..CommonTransform::default() };
         Scaling { primary: 68, input: 4, common }.text()
     };
     let names = vec![(1, "ONE".to_owned()), (-1, "LESS".to_owned()), (300, "FAR".to_owned())];

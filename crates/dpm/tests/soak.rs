@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rookery_dpm::database::Database;
 use rookery_dpm::inside::Inside;
 use rookery_dpm::sdd::reply::Reply;
-use rookery_dpm::service::{Dpm, Options};
+use rookery_dpm::service::{Dpm, ServiceOptions};
 use rookery_dpm::simulator::Simulator;
 use rookery_dpm::status::Status;
 use rookery_dpm::time::Moment;
@@ -47,13 +47,13 @@ fn no_list_stays_stuck_and_no_reading_is_anothers() {
 }
 
 /// A datagram under way: when it arrives, its number, where it goes, its bytes.
-type Flight = (u64, u64, Direction, Vec<u8>);
+type Flight = (u64, u64, SoakDirection, Vec<u8>);
 
 struct Soak {
     dpm: Dpm,
     /// By node; `None` while it is dead.
     front_ends: Vec<Option<Simulator>>,
-    readers: Vec<Reader>,
+    readers: Vec<SoakReader>,
     /// Datagrams under way, with when they arrive.
     network: BinaryHeap<Reverse<Flight>>,
     sent: u64,
@@ -61,20 +61,20 @@ struct Soak {
     random: u64,
 }
 
-struct Reader {
+struct SoakReader {
     inside: Inside,
-    asked: BTreeMap<i64, Asked>,
+    asked: BTreeMap<i64, SoakRequest>,
 }
 
 #[derive(Default)]
-struct Asked {
+struct SoakRequest {
     device: usize,
     read: usize,
     failed: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Direction {
+enum SoakDirection {
     ToFrontEnd(usize),
     FromFrontEnd(usize),
 }
@@ -82,7 +82,7 @@ enum Direction {
 impl Soak {
     fn new(seed: u64) -> Self {
         let mut soak = Self {
-            dpm: Dpm::new(Options::default(), Arc::new(database())),
+            dpm: Dpm::new(ServiceOptions::default(), Arc::new(database())),
             front_ends: (0..NODES).map(|_| Some(Simulator::new(database()))).collect(),
             readers: Vec::new(),
             network: BinaryHeap::new(),
@@ -94,11 +94,11 @@ impl Soak {
             let (mut inside, now) = (Inside::default(), soak.moment());
             let asked = (0..NODES * DEVICES).map(|device| {
                 let number = inside.add(&mut soak.dpm, &format!("Z:D{device:05}@P,{PERIOD}"), now);
-                (number.expect("a list"), Asked { device, ..Asked::default() })
+                (number.expect("a list"), SoakRequest { device, ..SoakRequest::default() })
             });
             let asked = asked.collect();
             inside.start(&mut soak.dpm, now);
-            soak.readers.push(Reader { inside, asked });
+            soak.readers.push(SoakReader { inside, asked });
         }
         soak
     }
@@ -138,12 +138,12 @@ impl Soak {
         while self.network.peek().is_some_and(|datagram| datagram.0.0 <= self.now) {
             let Some(Reverse((_, _, direction, mut datagram))) = self.network.pop() else { break };
             match direction {
-                Direction::ToFrontEnd(node) => {
+                SoakDirection::ToFrontEnd(node) => {
                     if let Some(front_end) = &mut self.front_ends[node] {
                         front_end.datagram(here(), &mut datagram, now);
                     }
                 }
-                Direction::FromFrontEnd(node) => self.dpm.datagram(address(node), &mut datagram, now),
+                SoakDirection::FromFrontEnd(node) => self.dpm.datagram(address(node), &mut datagram, now),
             }
         }
         for node in 0..NODES {
@@ -151,13 +151,13 @@ impl Soak {
             front_end.tick(now);
             let answers: Vec<_> = front_end.flush().map(|(_, datagram)| datagram).collect();
             for datagram in answers {
-                self.post(Direction::FromFrontEnd(node), datagram, rough);
+                self.post(SoakDirection::FromFrontEnd(node), datagram, rough);
             }
         }
         self.dpm.tick(now);
         let asked: Vec<_> = self.dpm.datagrams(now).collect();
         for (to, datagram) in asked {
-            self.post(Direction::ToFrontEnd(usize::from(to.port() - FIRST_PORT)), datagram, rough);
+            self.post(SoakDirection::ToFrontEnd(usize::from(to.port() - FIRST_PORT)), datagram, rough);
         }
         let _ = self.dpm.take_dirty();
         for reader in &mut self.readers {
@@ -181,7 +181,7 @@ impl Soak {
 
     /// Puts a datagram on its way: sometimes on none, on two, or on a longer one. Sometimes it
     /// comes from another front-end than it says.
-    fn post(&mut self, direction: Direction, datagram: Vec<u8>, rough: bool) {
+    fn post(&mut self, direction: SoakDirection, datagram: Vec<u8>, rough: bool) {
         if rough && self.chance(5) {
             return;
         }
@@ -190,7 +190,9 @@ impl Soak {
             let late = if rough && self.chance(10) { self.number(1500) } else { self.number(3) };
             let astray = rough && self.chance(2);
             let direction = match direction {
-                Direction::FromFrontEnd(_) if astray => Direction::FromFrontEnd(self.number(NODES as u64) as usize),
+                SoakDirection::FromFrontEnd(_) if astray => {
+                    SoakDirection::FromFrontEnd(self.number(NODES as u64) as usize)
+                }
                 direction => direction,
             };
             self.sent += 1;

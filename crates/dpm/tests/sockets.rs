@@ -8,11 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use rookery_dpm::database::Database;
-use rookery_dpm::driver::{Front, Server, Settings};
-use rookery_dpm::sdd::Message;
+use rookery_dpm::driver::{DpmServer, ServeSettings, SimulatorFront};
+use rookery_dpm::sdd::SddMessage;
 use rookery_dpm::sdd::reply::Reply;
 use rookery_dpm::sdd::request::{AddToList, Request, StartList};
-use rookery_dpm::service::Options;
+use rookery_dpm::service::ServiceOptions;
 use rookery_dpm::simulator::Simulator;
 
 const DEMO: &str = include_str!("../src/database/demo.toml");
@@ -21,17 +21,17 @@ const DEMO: &str = include_str!("../src/database/demo.toml");
 fn a_client_reads_a_device_over_the_network() {
     let read = || Database::read(DEMO).expect("a good file");
     let stop = Arc::new(AtomicBool::new(false));
-    let front = Front::open(LOCAL, Simulator::new(read())).expect("a free port");
+    let front = SimulatorFront::open(LOCAL, Simulator::new(read())).expect("a free port");
     let database = read().at(front.address().expect("an address"));
-    let settings = Settings { clients: vec![LOCAL], front_ends: LOCAL, options: Options::default() };
-    let server = Server::open(settings, Arc::new(database)).expect("free ports");
+    let settings = ServeSettings { clients: vec![LOCAL], front_ends: LOCAL, options: ServiceOptions::default() };
+    let server = DpmServer::open(settings, Arc::new(database)).expect("free ports");
     let address = server.addresses().expect("an address")[0];
     let (front_stop, server_stop) = (Arc::clone(&stop), Arc::clone(&stop));
     let front = thread::spawn(move || front.run(|| front_stop.load(Ordering::Relaxed)));
     let server = thread::spawn(move || server.run(|_, _| server_stop.load(Ordering::Relaxed)));
 
     // Two clients at once; the second leaves in the middle.
-    let (mut client, mut other) = (Client::connect(address), Client::connect(address));
+    let (mut client, mut other) = (SocketClient::connect(address), SocketClient::connect(address));
     for client in [&mut client, &mut other] {
         client.ask(AddToList { list_id: client.list_id, ref_id: 5, drf_request: "G:COUNTR@p,100".into() }.into());
         client.ask(StartList { list_id: client.list_id, model: None }.into());
@@ -57,10 +57,11 @@ fn a_client_reads_a_device_over_the_network() {
 fn a_client_that_takes_nothing_is_closed() {
     let read = || Database::read(DEMO).expect("a good file");
     let stop = Arc::new(AtomicBool::new(false));
-    let front = Front::open(LOCAL, Simulator::new(read())).expect("a free port");
+    let front = SimulatorFront::open(LOCAL, Simulator::new(read())).expect("a free port");
     let database = read().at(front.address().expect("an address"));
-    let options = Options { stuck: 300, ..Options::default() };
-    let server = Server::open(Settings { clients: vec![LOCAL], front_ends: LOCAL, options }, Arc::new(database));
+    let options = ServiceOptions { stuck: 300, ..ServiceOptions::default() };
+    let server =
+        DpmServer::open(ServeSettings { clients: vec![LOCAL], front_ends: LOCAL, options }, Arc::new(database));
     let server = server.expect("free ports");
     let address = server.addresses().expect("an address")[0];
     let connected = Arc::new(AtomicUsize::new(0));
@@ -77,7 +78,7 @@ fn a_client_that_takes_nothing_is_closed() {
             thread::sleep(Duration::from_millis(10));
         }
     };
-    let (mut stuck, mut quiet) = (Client::connect(address), Client::connect(address));
+    let (mut stuck, mut quiet) = (SocketClient::connect(address), SocketClient::connect(address));
     for ref_id in 0..2000 {
         let drf_request = format!("B:ARRAY[]@p,{}", 50 + ref_id % 5);
         stuck.ask(AddToList { list_id: stuck.list_id, ref_id, drf_request }.into());
@@ -94,12 +95,12 @@ fn a_client_that_takes_nothing_is_closed() {
     server.join().expect("no panic").expect("no error");
 }
 
-struct Client {
+struct SocketClient {
     stream: TcpStream,
     list_id: i32,
 }
 
-impl Client {
+impl SocketClient {
     fn connect(address: SocketAddr) -> Self {
         let mut stream = TcpStream::connect(address).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("it can be set");

@@ -8,17 +8,17 @@ use rookery_stream::error::{Condition, StreamError};
 use tracing::info;
 
 use crate::ending::ANSWER_MS;
-use crate::outbound::Purpose;
+use crate::outbound::StreamPurpose;
 use crate::pings::PATIENCE_MS;
-use crate::route::{Cause, Route, State, Writing};
+use crate::route::{Cause, DomainRoute, RouteState, Writing};
 use crate::sent::{Sent, Sharing, TooHigh};
-use crate::servers::{Key, Machine, Servers};
-use crate::timers::Timer;
+use crate::servers::{ConnectionKey, Machine, ServerStreams};
+use crate::timers::StreamTimer;
 use crate::writing::TAKEN_MS;
 
 /// The ways in which a stream begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Start {
+pub(crate) enum StreamStart {
     /// Nothing has left before.
     Fresh,
     /// It goes on where another one was, of which so many stanzas were handled.
@@ -35,10 +35,10 @@ struct Agreement {
     sharing: Sharing,
 }
 
-impl Servers {
+impl ServerStreams {
     /// Takes a stream as ready: what waits leaves, and before it what has left once and not
     /// arrived.
-    pub(crate) fn ready(&mut self, key: Key, start: Start) {
+    pub(crate) fn ready(&mut self, key: ConnectionKey, start: StreamStart) {
         let serial = self.next_serial();
         let (now_ms, idle_ms) = (self.now_ms, self.rests_after_ms(key));
         let Some(at) = self.route_of(key) else { return };
@@ -59,22 +59,22 @@ impl Servers {
         let sharing = managed.as_ref().map_or(Sharing::OneWay, |agreed| agreed.sharing);
         match managed {
             Some(Agreement { id, acked, .. }) => sent.manage(id, acked, sharing),
-            None if purpose == Purpose::Stanzas && !self.silent.contains(&route.remote, now_ms) => sent.watch(),
+            None if purpose == StreamPurpose::Stanzas && !self.silent.contains(&route.remote, now_ms) => sent.watch(),
             None => {}
         }
         let went_on = self.go_on(at, start, sharing, &mut sent);
-        self.set_state(at, State::Ready { key, sent, since_ms: now_ms, writing: Writing::default() });
+        self.set_state(at, RouteState::Ready { key, sent, since_ms: now_ms, writing: Writing::default() });
         if let Some(stream) = self.streams.get_mut(key.0 as usize) {
             stream.used_ms = now_ms;
             let of_stream = stream.serial;
             if sharing != Sharing::Called {
-                self.set_timer(idle_ms, Timer::Idle(key, of_stream));
+                self.set_timer(idle_ms, StreamTimer::Idle(key, of_stream));
             }
         }
         if let Err(too_high) = went_on {
             return self.acknowledges_too_much(at, key, &too_high);
         }
-        if purpose == Purpose::Stanzas {
+        if purpose == StreamPurpose::Stanzas {
             return self.dirty.push(at);
         }
         let mut out = Vec::new();
@@ -82,11 +82,11 @@ impl Servers {
             asked.iter().for_each(|(id, key)| machine.ask(id, key, &mut out));
         }
         self.write(key, out);
-        self.set_timer(ANSWER_MS, Timer::Patience(at, serial));
+        self.set_timer(ANSWER_MS, StreamTimer::Patience(at, serial));
     }
 
     /// Returns how a stream that is ready is acknowledged, if it is; `None` if it is gone.
-    fn agreement(&self, key: Key) -> Option<Option<Agreement>> {
+    fn agreement(&self, key: ConnectionKey) -> Option<Option<Agreement>> {
         let agreed = match &self.streams.get(key.0 as usize)?.machine {
             Machine::Out { machine, .. } => machine.is_managed().then(|| Agreement {
                 id: machine.managed_id().map(Box::from),
@@ -105,12 +105,12 @@ impl Servers {
 
     /// Sends again what has left on a broken stream and is known not to have arrived. What nobody
     /// knows of comes back.
-    fn go_on(&mut self, at: usize, start: Start, sharing: Sharing, sent: &mut Sent) -> Result<(), TooHigh> {
+    fn go_on(&mut self, at: usize, start: StreamStart, sharing: Sharing, sent: &mut Sent) -> Result<(), TooHigh> {
         let Some(broken) = self.routes.get_mut(at).and_then(|route| route.broken.take()) else { return Ok(()) };
         let (went_on, handled) = match start {
-            Start::Resumed(handled) => (sent.resume(&broken, handled, sharing), Some(handled)),
-            Start::NotResumed(handled) => (Ok(()), handled),
-            Start::Fresh => (Ok(()), None),
+            StreamStart::Resumed(handled) => (sent.resume(&broken, handled, sharing), Some(handled)),
+            StreamStart::NotResumed(handled) => (Ok(()), handled),
+            StreamStart::Fresh => (Ok(()), None),
         };
         self.waiting_bytes -= broken.bytes;
         let (again, back) = broken.give_up(handled);
@@ -131,10 +131,11 @@ impl Servers {
     }
 
     /// Notes how many stanzas of a stream were handled.
-    pub(crate) fn acknowledged(&mut self, key: Key, handled: u32) {
+    pub(crate) fn acknowledged(&mut self, key: ConnectionKey, handled: u32) {
         let now_ms = self.now_ms;
         let Some(at) = self.route_of(key) else { return };
-        let Some(Route { local, remote, state: State::Ready { key: ready, sent, .. }, .. }) = self.routes.get_mut(at)
+        let Some(DomainRoute { local, remote, state: RouteState::Ready { key: ready, sent, .. }, .. }) =
+            self.routes.get_mut(at)
         else {
             return;
         };
@@ -164,7 +165,7 @@ impl Servers {
 
     /// Handles a server that acknowledges too much: nothing that it has said of this stream is
     /// believed.
-    fn acknowledges_too_much(&mut self, at: usize, key: Key, TooHigh { h, sent }: &TooHigh) {
+    fn acknowledges_too_much(&mut self, at: usize, key: ConnectionKey, TooHigh { h, sent }: &TooHigh) {
         let error = StreamError::HandledCountTooHigh { h: *h, sent: *sent };
         if let Some((_, sent)) = self.sent_mut(key) {
             sent.is_final();
@@ -175,10 +176,10 @@ impl Servers {
 
     /// Looks whether a server has taken and acknowledged what it was sent, and asks it. Gives it up
     /// if it is silent.
-    pub(crate) fn look_after(&mut self, key: Key, serial: u32) {
+    pub(crate) fn look_after(&mut self, key: ConnectionKey, serial: u32) {
         let now_ms = self.now_ms;
         let Some(at) = self.route_of(key) else { return };
-        let Some(Route { local, remote, state: State::Ready { key: ready, sent, writing, .. }, .. }) =
+        let Some(DomainRoute { local, remote, state: RouteState::Ready { key: ready, sent, writing, .. }, .. }) =
             self.routes.get_mut(at)
         else {
             return;
@@ -214,15 +215,15 @@ impl Servers {
         let due = taken_by.min(answered_by);
         if due < u64::MAX {
             writing.watched_ms = due;
-            self.set_timer(due - now_ms, Timer::Watch(key, serial));
+            self.set_timer(due - now_ms, StreamTimer::Watch(key, serial));
         }
         self.write(key, out);
     }
 
-    fn sent_mut(&mut self, key: Key) -> Option<(usize, &mut Sent)> {
+    fn sent_mut(&mut self, key: ConnectionKey) -> Option<(usize, &mut Sent)> {
         let at = self.route_of(key)?;
         match &mut self.routes.get_mut(at)?.state {
-            State::Ready { key: ready, sent, .. } if *ready == key => Some((at, sent)),
+            RouteState::Ready { key: ready, sent, .. } if *ready == key => Some((at, sent)),
             _ => None,
         }
     }

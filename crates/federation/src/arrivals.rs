@@ -6,16 +6,16 @@ use rookery_stream::error::{Condition, StreamError};
 use tracing::{debug, info};
 
 use crate::bidi::GRACE_MS;
-use crate::inbound::{Event, Inbound, Question};
-use crate::outbound::Purpose;
-use crate::servers::{Action, Arrival, Arrived, Arriving, Handshake, Home, Key, Machine, Servers};
+use crate::inbound::{Inbound, InboundEvent, KeyQuestion};
+use crate::outbound::StreamPurpose;
+use crate::servers::{Action, Arrival, Arrived, ConnectionKey, Handshake, Home, Machine, ServerStreams, StreamOwner};
 use crate::strangers::block;
-use crate::timers::Timer;
+use crate::timers::StreamTimer;
 
-impl Servers {
+impl ServerStreams {
     /// Accepts the connection of another server. Returns `None` if there are too many of that
     /// address, or in all, that have proven nothing, or if the address connects too often.
-    pub fn accept(&mut self, peer: SocketAddr, direct_tls: bool) -> Option<Key> {
+    pub fn accept(&mut self, peer: SocketAddr, direct_tls: bool) -> Option<ConnectionKey> {
         let peer = self.admit_stranger(peer)?;
         let machine = Box::new(Inbound::new(self.settings.clone(), direct_tls));
         let login_ms = self.settings.login_ms;
@@ -29,7 +29,7 @@ impl Servers {
             is_carrier: false,
             carries: None,
         });
-        self.set_timer(login_ms, Timer::Login(key, serial));
+        self.set_timer(login_ms, StreamTimer::Login(key, serial));
         if direct_tls {
             self.actions.push_back(Action::StartTls(key, Handshake::Accept(None)));
         }
@@ -47,13 +47,13 @@ impl Servers {
         Some(peer)
     }
 
-    /// Adopts a stream that came in at another shard, and belongs here. Call [`Servers::received`]
-    /// with nothing behind it.
-    pub fn adopt(&mut self, arrival: Arrival, home: &dyn Home) -> Key {
+    /// Adopts a stream that came in at another shard, and belongs here. Call
+    /// [`ServerStreams::received`] with nothing behind it.
+    pub fn adopt(&mut self, arrival: Arrival, home: &dyn Home) -> ConnectionKey {
         let Arrival { arriving, carry } = arrival;
         let (mut machine, peer, event, deadline_ms) = match arriving {
-            Arriving::Server { machine, peer, event, deadline_ms } => (machine, peer, event, deadline_ms),
-            Arriving::Component(attached) => {
+            StreamOwner::Server { machine, peer, event, deadline_ms } => (machine, peer, event, deadline_ms),
+            StreamOwner::Component(attached) => {
                 let key = self.adopt_component(attached, carry);
                 if self.is_stopping {
                     self.dismiss(key, &StreamError::SystemShutdown);
@@ -101,7 +101,7 @@ impl Servers {
             stream.carry = carry;
         }
         let left = deadline_ms.saturating_sub(self.now_ms);
-        self.set_timer(left, Timer::Login(key, serial));
+        self.set_timer(left, StreamTimer::Login(key, serial));
         self.settled(key, event);
         if self.is_stopping {
             self.stop();
@@ -112,10 +112,10 @@ impl Servers {
     }
 
     /// Deals with an event of an incoming stream. `false` if the stream isn't here any more.
-    pub(crate) fn arrived(&mut self, key: Key, event: Event, rest: &[u8], home: &dyn Home) -> bool {
+    pub(crate) fn arrived(&mut self, key: ConnectionKey, event: InboundEvent, rest: &[u8], home: &dyn Home) -> bool {
         match event {
-            Event::Stanza(packet, to, _) if self.takes_answer(&packet, &to) => {}
-            Event::Stanza(packet, to, custody) => {
+            InboundEvent::Stanza(packet, to, _) if self.takes_answer(&packet, &to) => {}
+            InboundEvent::Stanza(packet, to, custody) => {
                 let mut carries_soon = false;
                 if let Some(stream) = self.streams.get_mut(key.0 as usize) {
                     stream.used_ms = self.now_ms;
@@ -127,12 +127,12 @@ impl Servers {
                     self.may_carry(key);
                 }
             }
-            Event::Refused(error, to) => self.actions.push_back(Action::Refuse(error, to)),
-            Event::StartTls => {
+            InboundEvent::Refused(error, to) => self.actions.push_back(Action::Refuse(error, to)),
+            InboundEvent::StartTls => {
                 let local = self.inbound(key).and_then(|machine| machine.local()).map(Box::from);
                 self.actions.push_back(Action::StartTls(key, Handshake::Accept(local)));
             }
-            Event::End => {
+            InboundEvent::End => {
                 let broken = self.inbound(key).filter(|machine| machine.has_failed());
                 match broken.map(|machine| machine.proven().map(Box::from).collect()) {
                     Some(domains) => self.lost_all(domains),
@@ -140,20 +140,20 @@ impl Servers {
                 }
                 self.end(key);
             }
-            Event::Enable(may_resume) => self.enable(key, may_resume),
-            Event::Asked => self.settles(key, 0),
-            Event::Resume(id, answered) => self.resume(key, &id, answered),
-            Event::Acknowledged(handled) => self.acknowledged(key, handled),
-            Event::Proven(_) | Event::Verify(_) => return self.belongs(key, event, rest, home),
+            InboundEvent::Enable(may_resume) => self.enable(key, may_resume),
+            InboundEvent::Asked => self.settles(key, 0),
+            InboundEvent::Resume(id, answered) => self.resume(key, &id, answered),
+            InboundEvent::Acknowledged(handled) => self.acknowledged(key, handled),
+            InboundEvent::Proven(_) | InboundEvent::Verify(_) => return self.belongs(key, event, rest, home),
         }
         true
     }
 
     /// Sends a stream to the home of the domain that it speaks for, or goes on with it here.
-    fn belongs(&mut self, key: Key, event: Event, rest: &[u8], home: &dyn Home) -> bool {
+    fn belongs(&mut self, key: ConnectionKey, event: InboundEvent, rest: &[u8], home: &dyn Home) -> bool {
         let domain = match &event {
-            Event::Proven(domain) => domain,
-            Event::Verify(question) => &question.from,
+            InboundEvent::Proven(domain) => domain,
+            InboundEvent::Verify(question) => &question.from,
             _ => return true,
         };
         let shard = home.home(domain);
@@ -169,7 +169,7 @@ impl Servers {
             // one.
             let mut out = Vec::new();
             match event {
-                Event::Verify(Question { from, to, .. }) => {
+                InboundEvent::Verify(KeyQuestion { from, to, .. }) => {
                     machine.verified(&from, &to, &Err(Condition::ResourceConstraint), &mut out);
                 }
                 _ => machine.close(&StreamError::ResourceConstraint, Some("Use a stream for each domain."), &mut out),
@@ -185,25 +185,27 @@ impl Servers {
         false
     }
 
-    fn move_away(&mut self, key: Key, event: Event, rest: &[u8], shard: usize) {
+    fn move_away(&mut self, key: ConnectionKey, event: InboundEvent, rest: &[u8], shard: usize) {
         let Some(stream) = self.streams.try_remove(key.0 as usize) else { return };
         let Machine::In { machine, peer, counts, deadline_ms, .. } = stream.machine else { return };
         match &event {
-            Event::Proven(_) if counts => self.strangers.prove(peer),
+            InboundEvent::Proven(_) if counts => self.strangers.prove(peer),
             _ if counts => self.strangers.leave(peer),
             _ => {}
         }
         let carry = (!rest.is_empty())
-            .then(|| Box::new(crate::servers::Carry { bytes: rest.to_vec(), scanner: Box::default() }));
-        let arrival = Arrival { arriving: Arriving::Server { machine, peer, event, deadline_ms }, carry };
+            .then(|| Box::new(crate::servers::CarriedElement { bytes: rest.to_vec(), scanner: Box::default() }));
+        let arrival = Arrival { arriving: StreamOwner::Server { machine, peer, event, deadline_ms }, carry };
         self.actions.push_back(Action::Move(key, Box::new(arrival), shard));
     }
 
     /// Goes on with what a stream that is where it belongs has proven or asked.
-    fn settled(&mut self, key: Key, event: Event) {
+    fn settled(&mut self, key: ConnectionKey, event: InboundEvent) {
         match event {
-            Event::Proven(domain) if self.has_room_for(key, &domain) => self.proven(key, &domain, "its certificate"),
-            Event::Proven(_) => {
+            InboundEvent::Proven(domain) if self.has_room_for(key, &domain) => {
+                self.proven(key, &domain, "its certificate")
+            }
+            InboundEvent::Proven(_) => {
                 let mut out = Vec::new();
                 let Some(machine) = self.inbound_mut(key) else { return };
                 machine.close(&StreamError::ResourceConstraint, Some("That domain has too many streams."), &mut out);
@@ -211,7 +213,7 @@ impl Servers {
                 self.write(key, out);
                 self.end(key);
             }
-            Event::Verify(question) => {
+            InboundEvent::Verify(question) => {
                 let Some(stream) = self.streams.get(key.0 as usize) else { return };
                 let Machine::In { peer, counts, .. } = stream.machine else { return };
                 let arrived = Arrived { key, serial: stream.serial, stranger: None };
@@ -230,7 +232,7 @@ impl Servers {
         }
     }
 
-    fn proven(&mut self, key: Key, domain: &str, by: &str) {
+    fn proven(&mut self, key: ConnectionKey, domain: &str, by: &str) {
         let idle_ms = self.settings.idle_ms;
         let now_ms = self.now_ms;
         let Some(stream) = self.streams.get_mut(key.0 as usize) else { return };
@@ -240,10 +242,10 @@ impl Servers {
         let (peer, pair, is_bidi) = (*peer, pair(machine, domain), machine.is_bidi());
         if std::mem::take(counts) {
             self.strangers.prove(peer);
-            self.set_timer(2 * idle_ms, Timer::Idle(key, serial));
+            self.set_timer(2 * idle_ms, StreamTimer::Idle(key, serial));
         }
         if is_bidi {
-            self.set_timer(GRACE_MS, Timer::Carry(key, serial));
+            self.set_timer(GRACE_MS, StreamTimer::Carry(key, serial));
         }
         *self.speakers.entry(pair).or_default() += 1;
         info!(%peer, domain, by, "another server has opened a stream");
@@ -251,7 +253,7 @@ impl Servers {
     }
 
     /// Tells a stream what has come of its question, if it still waits for that.
-    pub(crate) fn tell(&mut self, arrived: Arrived, question: &Question, outcome: &Result<bool, Condition>) {
+    pub(crate) fn tell(&mut self, arrived: Arrived, question: &KeyQuestion, outcome: &Result<bool, Condition>) {
         if let Some(address) = arrived.stranger {
             self.strangers.answered(address);
         }
@@ -279,14 +281,14 @@ impl Servers {
     }
 
     /// Tells whether one more stream may speak for a domain.
-    fn has_room_for(&self, key: Key, domain: &str) -> bool {
+    fn has_room_for(&self, key: ConnectionKey, domain: &str) -> bool {
         let Some(machine) = self.inbound(key) else { return false };
         self.speakers.get(&pair(machine, domain)).is_none_or(|streams| *streams < MOST_SPEAKERS)
     }
 
     /// Asks the server of a key's domain to verify the key, over a stream that is for nothing else.
-    fn ask(&mut self, question: Question, arrived: Arrived) {
-        let at = self.way(&question.to, &question.from, Purpose::Questions);
+    fn ask(&mut self, question: KeyQuestion, arrived: Arrived) {
+        let at = self.way(&question.to, &question.from, StreamPurpose::Questions);
         let room = at.and_then(|at| Some((at, self.routes.get(at)?.questions.len())));
         match room {
             Some((at, waiting)) if waiting < MOST_QUESTIONS => self.question(at, question, arrived),
@@ -294,7 +296,7 @@ impl Servers {
         }
     }
 
-    pub(crate) fn login_timed_out(&mut self, key: Key, serial: u32) {
+    pub(crate) fn login_timed_out(&mut self, key: ConnectionKey, serial: u32) {
         if !self.is_at(key, serial) {
             return;
         }
@@ -314,14 +316,14 @@ impl Servers {
         self.end(key);
     }
 
-    pub(crate) fn inbound(&self, key: Key) -> Option<&Inbound> {
+    pub(crate) fn inbound(&self, key: ConnectionKey) -> Option<&Inbound> {
         match &self.streams.get(key.0 as usize)?.machine {
             Machine::In { machine, .. } => Some(machine),
             Machine::Out { .. } | Machine::Component(_) => None,
         }
     }
 
-    pub(crate) fn inbound_mut(&mut self, key: Key) -> Option<&mut Inbound> {
+    pub(crate) fn inbound_mut(&mut self, key: ConnectionKey) -> Option<&mut Inbound> {
         match &mut self.streams.get_mut(key.0 as usize)?.machine {
             Machine::In { machine, .. } => Some(machine),
             Machine::Out { .. } | Machine::Component(_) => None,

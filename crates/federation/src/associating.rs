@@ -16,15 +16,15 @@
 use rookery_stream::error::Condition;
 use rookery_stream::tls::trust::tlsa::{Associations, Fingerprints};
 
-use crate::route::State;
-use crate::servers::{Arrived, Key, Servers};
-use crate::settings::Policy;
+use crate::route::RouteState;
+use crate::servers::{Arrived, ConnectionKey, ServerStreams};
+use crate::settings::PeerPolicy;
 use crate::targets::Address;
 
-impl Servers {
+impl ServerStreams {
     /// Takes the certificate that another server has shown as it called, for the case that DNS
-    /// names it. Comes before [`Servers::secured`].
-    pub fn shown(&mut self, key: Key, own: Fingerprints) {
+    /// names it. Comes before [`ServerStreams::secured`].
+    pub fn shown(&mut self, key: ConnectionKey, own: Fingerprints) {
         if let Some(machine) = self.inbound_mut(key) {
             machine.shows(own);
         }
@@ -37,7 +37,7 @@ impl Servers {
         let mut named: Vec<&Associations> = found.iter().filter_map(|address| address.tlsa.as_deref()).collect();
         // The addresses of a target share them.
         named.dedup_by(|one, other| std::ptr::eq(*one, *other));
-        let needs_certificate = self.settings.policy_for(&route.local, &route.remote) == Policy::Certificate;
+        let needs_certificate = self.settings.policy_for(&route.local, &route.remote) == PeerPolicy::Certificate;
         let mut others = Vec::new();
         for (mut question, arrived) in std::mem::take(&mut route.questions) {
             question.is_certified = self.is_named(arrived, &named);
@@ -49,7 +49,7 @@ impl Servers {
         }
         let is_done = others.is_empty();
         if is_done {
-            self.set_state(at, State::Idle);
+            self.set_state(at, RouteState::Idle);
             self.forget_later(at, FORGET_MS);
         } else if let Some(route) = self.routes.get_mut(at) {
             route.questions = others;

@@ -13,13 +13,13 @@
 
 use rookery_base::Map;
 
-use crate::acknowledging::Start;
+use crate::acknowledging::StreamStart;
 use crate::arrivals::name_of_pair;
-use crate::outbound::{Outbound, Purpose};
+use crate::outbound::{Outbound, StreamPurpose};
 use crate::pings::ForADay;
-use crate::route::{Route, State};
+use crate::route::{DomainRoute, RouteState};
 use crate::sent::Sharing;
-use crate::servers::{Key, Machine, Servers, release};
+use crate::servers::{ConnectionKey, Machine, ServerStreams, release};
 
 /// The feature (§2.1).
 pub(crate) const BIDI_FEATURE: &str = "urn:xmpp:features:bidi";
@@ -30,30 +30,33 @@ pub(crate) const BIDI: &str = "urn:xmpp:bidi";
 #[derive(Debug, Default)]
 pub(crate) struct Carriers {
     /// The latest stream for each pair of domains.
-    streams: Map<Box<str>, Key>,
+    streams: Map<Box<str>, ConnectionKey>,
     /// Domains whose servers end streams on which both directions are asked for.
     one_way: ForADay,
 }
 
-impl Servers {
+impl ServerStreams {
     /// Notes that an incoming stream may be ready to carry stanzas of ours: its server has agreed
     /// on acknowledgements, sends stanzas, or has had time for both.
-    pub(crate) fn may_carry(&mut self, key: Key) {
+    pub(crate) fn may_carry(&mut self, key: ConnectionKey) {
         let Some(stream) = self.streams.get_mut(key.0 as usize).filter(|stream| !stream.ended) else { return };
         let Machine::In { machine, is_home: true, is_carrier, .. } = &mut stream.machine else { return };
         let Some((local, remote)) = machine.reverse_pair().filter(|_| !*is_carrier) else { return };
         *is_carrier = true;
         let (local, remote) = (Box::<str>::from(local), Box::<str>::from(remote));
         self.carriers.streams.insert(name_of_pair(&remote, &local), key);
-        if let Some(at) = self.known_way(&local, &remote, Purpose::Stanzas)
-            && matches!(self.routes.get(at), Some(Route { state: State::Resolving | State::Connecting { .. }, .. }))
+        if let Some(at) = self.known_way(&local, &remote, StreamPurpose::Stanzas)
+            && matches!(
+                self.routes.get(at),
+                Some(DomainRoute { state: RouteState::Resolving | RouteState::Connecting { .. }, .. })
+            )
         {
             self.carry(at);
         }
     }
 
     /// Looks at an incoming stream that has been there for a while.
-    pub(crate) fn carries_by_now(&mut self, key: Key, serial: u32) {
+    pub(crate) fn carries_by_now(&mut self, key: ConnectionKey, serial: u32) {
         if self.is_at(key, serial) {
             self.may_carry(key);
         }
@@ -62,41 +65,43 @@ impl Servers {
     /// Lets an incoming stream carry a way, if there is one for it. Not if stanzas have left before
     /// of which it isn't known whether they have arrived.
     pub(crate) fn carry(&mut self, at: usize) -> bool {
-        let Some(route) = self.routes.get(at).filter(|route| route.purpose == Purpose::Stanzas) else { return false };
+        let Some(route) = self.routes.get(at).filter(|route| route.purpose == StreamPurpose::Stanzas) else {
+            return false;
+        };
         if route.broken.as_ref().is_some_and(|broken| !broken.is_empty()) {
             return false;
         }
         let Some(&key) = self.carriers.streams.get(&name_of_pair(&route.remote, &route.local)) else { return false };
-        self.attach_way(at, key, Start::Fresh)
+        self.attach_way(at, key, StreamStart::Fresh)
     }
 
     /// Takes a resumed stream that has carried a way: it goes on, if no stream of ours is about to.
-    pub(crate) fn answers_resumed(&mut self, key: Key, id: &str, answered: u32) {
+    pub(crate) fn answers_resumed(&mut self, key: ConnectionKey, id: &str, answered: u32) {
         let pair = self.inbound(key).and_then(|machine| machine.reverse_pair());
         let pair = pair.map(|(local, remote)| (Box::<str>::from(local), Box::<str>::from(remote)));
-        let at = pair.and_then(|(local, remote)| self.known_way(&local, &remote, Purpose::Stanzas));
-        let may_attach = |route: &Route| {
+        let at = pair.and_then(|(local, remote)| self.known_way(&local, &remote, StreamPurpose::Stanzas));
+        let may_attach = |route: &DomainRoute| {
             // If both servers have asked to go on, each does so on its own stream: neither may give
             // its own up for the other's.
             let has_agreed = match route.state {
-                State::Negotiating { key, .. } => self.outbound(key).is_some_and(Outbound::has_agreed),
-                State::Ready { .. } => true,
+                RouteState::Negotiating { key, .. } => self.outbound(key).is_some_and(Outbound::has_agreed),
+                RouteState::Ready { .. } => true,
                 _ => false,
             };
             !has_agreed && route.broken.as_ref().is_some_and(|broken| *broken.id == *id)
         };
         if let Some(at) = at.filter(|at| self.routes.get(*at).is_some_and(may_attach)) {
-            self.attach_way(at, key, Start::Resumed(answered));
+            self.attach_way(at, key, StreamStart::Resumed(answered));
         }
         self.may_carry(key);
     }
 
     /// Notes that a stream that may carry a way already has acknowledgements from now on. If
     /// something is under way, nobody could tell whether it counts, and the way goes on without.
-    pub(crate) fn answers_managed(&mut self, key: Key) {
+    pub(crate) fn answers_managed(&mut self, key: ConnectionKey) {
         let id = self.inbound(key).and_then(|machine| machine.managed_id()).map(Box::<str>::from);
         let Some(at) = self.route_of(key) else { return };
-        if let Some(Route { state: State::Ready { sent, .. }, .. }) = self.routes.get_mut(at)
+        if let Some(DomainRoute { state: RouteState::Ready { sent, .. }, .. }) = self.routes.get_mut(at)
             && (sent.is_empty() || sent.is_watched() && sent.is_taken() && !sent.is_worth_asking())
         {
             self.waiting_bytes -= sent.bytes();
@@ -105,7 +110,7 @@ impl Servers {
         }
     }
 
-    fn attach_way(&mut self, at: usize, key: Key, start: Start) -> bool {
+    fn attach_way(&mut self, at: usize, key: ConnectionKey, start: StreamStart) -> bool {
         let Some(Machine::In { machine, carries: carries @ None, .. }) =
             self.streams.get_mut(key.0 as usize).filter(|stream| !stream.ended).map(|stream| &mut stream.machine)
         else {
@@ -124,7 +129,7 @@ impl Servers {
     }
 
     /// Takes a way off the incoming stream that carries it.
-    pub(crate) fn detach_way(&mut self, key: Key) -> Option<usize> {
+    pub(crate) fn detach_way(&mut self, key: ConnectionKey) -> Option<usize> {
         match &mut self.streams.get_mut(key.0 as usize)?.machine {
             Machine::In { carries, .. } => carries.take(),
             Machine::Out { .. } | Machine::Component(_) => None,
@@ -132,7 +137,7 @@ impl Servers {
     }
 
     /// Notes that an incoming stream carries nothing more.
-    pub(crate) fn carries_no_more(&mut self, key: Key, reason: &str) {
+    pub(crate) fn carries_no_more(&mut self, key: ConnectionKey, reason: &str) {
         let Some(stream) = self.streams.get_mut(key.0 as usize) else { return };
         let Machine::In { machine, is_carrier, .. } = &mut stream.machine else { return };
         if !std::mem::take(is_carrier) {

@@ -9,11 +9,11 @@ use std::net::IpAddr;
 
 use rookery_base::Map;
 
-use crate::servers::{Key, Machine, Servers};
+use crate::servers::{ConnectionKey, Machine, ServerStreams};
 
 /// The connections that are being made.
 #[derive(Debug, Default)]
-pub(crate) struct Calls {
+pub(crate) struct OutboundCalls {
     addresses: Map<IpAddr, Called>,
     /// Addresses that have room for those who wait.
     free: Vec<IpAddr>,
@@ -26,7 +26,7 @@ struct Called {
     line: VecDeque<(usize, u32)>,
 }
 
-impl Calls {
+impl OutboundCalls {
     /// Takes a place, or puts a way at the end of the line.
     pub(crate) fn enter(&mut self, address: IpAddr, route: usize, serial: u32) -> bool {
         let called = self.addresses.entry(address).or_default();
@@ -61,9 +61,9 @@ impl Calls {
     }
 }
 
-impl Servers {
+impl ServerStreams {
     /// Notes that a stream is ready: another one may be opened at its address.
-    pub(crate) fn has_called(&mut self, key: Key) {
+    pub(crate) fn has_called(&mut self, key: ConnectionKey) {
         if let Some(Machine::Out { calls, .. }) = self.streams.get_mut(key.0 as usize).map(|stream| &mut stream.machine)
             && let Some(address) = calls.take()
         {

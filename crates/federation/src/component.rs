@@ -6,8 +6,8 @@
 //! - A component proves to be one name by that name's secret, and speaks for this name alone:
 //!   neither for another component nor for a domain above or below.
 //! - Nothing that comes behind a handshake is read before the stream is where its name belongs
-//!   ([`Component::attached`]).
-//! - Before the handshake, memory is bounded by `Settings::limits_before`.
+//!   ([`ComponentStream::attached`]).
+//! - Before the handshake, memory is bounded by `FederationSettings::limits_before`.
 
 use std::sync::Arc;
 
@@ -21,17 +21,17 @@ use sha1::{Digest, Sha1};
 use subtle::ConstantTimeEq;
 
 use crate::inbound::{Ours, domain};
-use crate::reading::{Item, Reading, STREAM_END};
-use crate::settings::Settings;
+use crate::reading::{ReadItem, ReadingPlace, STREAM_END};
+use crate::settings::FederationSettings;
 use crate::stanzas::refusal;
 use crate::stream_id;
 
 /// A stream under negotiation, or in use.
 #[derive(Debug)]
-pub struct Component {
-    settings: Arc<Settings>,
-    reading: Reading,
-    phase: Phase,
+pub struct ComponentStream {
+    settings: Arc<FederationSettings>,
+    reading: ReadingPlace,
+    phase: ComponentPhase,
     /// The name that the header asks for.
     name: Box<str>,
     id: String,
@@ -40,7 +40,7 @@ pub struct Component {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum ComponentPhase {
     /// The header.
     Header,
     /// The handshake.
@@ -55,8 +55,8 @@ enum Phase {
 
 /// An act that is the owner's.
 #[derive(Debug)]
-pub enum Event {
-    /// It has proven its name: call [`Component::attached`] at the home of that.
+pub enum ComponentEvent {
+    /// It has proven its name: call [`ComponentStream::attached`] at the home of that.
     Proven,
     /// It has shown a wrong secret, which the operator should know.
     Wrong,
@@ -70,20 +70,20 @@ pub enum Event {
 
 /// The outcome of a call.
 #[derive(Debug)]
-pub struct Read {
+pub struct ComponentRead {
     /// Bytes of the input that are done with.
     pub consumed: usize,
     /// The act that precedes the next call; without one nothing happens until more bytes arrive.
-    pub event: Option<Event>,
+    pub event: Option<ComponentEvent>,
 }
 
-impl Component {
+impl ComponentStream {
     /// Returns a machine for a new connection.
-    pub fn new(settings: Arc<Settings>) -> Self {
+    pub fn new(settings: Arc<FederationSettings>) -> Self {
         Self {
             settings,
-            reading: Reading::of(ns::COMPONENT_ACCEPT),
-            phase: Phase::Header,
+            reading: ReadingPlace::of(ns::COMPONENT_ACCEPT),
+            phase: ComponentPhase::Header,
             name: Box::default(),
             id: String::new(),
             is_open: false,
@@ -97,49 +97,49 @@ impl Component {
 
     /// Tells whether the component has proven its name.
     pub fn has_proven(&self) -> bool {
-        matches!(self.phase, Phase::Proven | Phase::Open)
+        matches!(self.phase, ComponentPhase::Proven | ComponentPhase::Open)
     }
 
     /// Tells whether the stream was ended by us or the peer.
     pub fn has_ended(&self) -> bool {
-        self.phase == Phase::Ended
+        self.phase == ComponentPhase::Ended
     }
 
     /// Takes other settings from now on.
-    pub fn apply(&mut self, settings: Arc<Settings>) {
+    pub fn apply(&mut self, settings: Arc<FederationSettings>) {
         self.settings = settings;
     }
 
     /// Reads what the component sent, up to the first event, and appends what it is to be sent to
     /// `out`.
-    pub fn read(&mut self, input: &[u8], scanner: &mut Scanner, ours: &dyn Ours, out: &mut Vec<u8>) -> Read {
+    pub fn read(&mut self, input: &[u8], scanner: &mut Scanner, ours: &dyn Ours, out: &mut Vec<u8>) -> ComponentRead {
         let mut consumed = 0;
         loop {
             let rest = input.get(consumed..).unwrap_or_default();
             match self.phase {
-                Phase::Ended => return Read { consumed: input.len(), event: None },
-                Phase::Proven => return Read { consumed, event: None },
-                Phase::Header | Phase::Handshake | Phase::Open => {}
+                ComponentPhase::Ended => return ComponentRead { consumed: input.len(), event: None },
+                ComponentPhase::Proven => return ComponentRead { consumed, event: None },
+                ComponentPhase::Header | ComponentPhase::Handshake | ComponentPhase::Open => {}
             }
             let limits = if self.has_proven() { self.settings.limits } else { self.settings.limits_before };
             let (len, event) = match self.reading.next(rest, scanner, &limits, self.has_proven()) {
-                Ok(Item::More) => return Read { consumed, event: None },
-                Ok(Item::Skip(len)) => (len, None),
-                Ok(Item::Header(len, header)) => (len, self.open(*header, ours, out)),
-                Ok(Item::Element(len, stanza)) => (len, self.item(stanza, out)),
-                Ok(Item::Rewritten(len, bytes)) => {
+                Ok(ReadItem::More) => return ComponentRead { consumed, event: None },
+                Ok(ReadItem::Skip(len)) => (len, None),
+                Ok(ReadItem::Header(len, header)) => (len, self.open(*header, ours, out)),
+                Ok(ReadItem::Element(len, stanza)) => (len, self.item(stanza, out)),
+                Ok(ReadItem::Rewritten(len, bytes)) => {
                     let wide = Limits { bytes: limits.bytes.saturating_mul(2), ..limits };
                     match Stanza::parse(&bytes, &wide) {
                         Ok(stanza) => (len, self.item(stanza, out)),
                         Err(fault) => (0, Some(self.fault(fault, out))),
                     }
                 }
-                Ok(Item::Close(len)) => (len, Some(self.end(out))),
+                Ok(ReadItem::Close(len)) => (len, Some(self.end(out))),
                 Err(fault) => (0, Some(self.fault(fault, out))),
             };
             consumed += len;
             if event.is_some() {
-                return Read { consumed, event };
+                return ComponentRead { consumed, event };
             }
         }
     }
@@ -147,21 +147,21 @@ impl Component {
     /// Notes that the stream is where its name belongs: the component hears that its handshake was
     /// right.
     pub fn attached(&mut self, out: &mut Vec<u8>) {
-        if self.phase == Phase::Proven {
-            self.phase = Phase::Open;
+        if self.phase == ComponentPhase::Proven {
+            self.phase = ComponentPhase::Open;
             out.extend_from_slice(b"<handshake/>");
         }
     }
 
     /// Ends the stream with an error, e.g. `system-shutdown`. Nothing happens if it is over.
     pub fn close(&mut self, error: &StreamError, text: Option<&str>, out: &mut Vec<u8>) {
-        if self.phase != Phase::Ended {
+        if self.phase != ComponentPhase::Ended {
             self.fail(error, text, out);
         }
     }
 
     /// Judges the header (XEP-0114 §3, steps 1 and 2).
-    fn open(&mut self, mut header: Header, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+    fn open(&mut self, mut header: Header, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<ComponentEvent> {
         let name = header.to.as_deref().map(domain);
         if let Some(Ok(name)) = &name {
             self.name = name.clone();
@@ -180,7 +180,7 @@ impl Component {
             return Some(self.fail(&error, Some(text), out));
         }
         self.reading.open(&mut header);
-        self.phase = Phase::Handshake;
+        self.phase = ComponentPhase::Handshake;
         None
     }
 
@@ -197,10 +197,10 @@ impl Component {
         self.is_open = true;
     }
 
-    fn item(&mut self, stanza: Stanza<'_>, out: &mut Vec<u8>) -> Option<Event> {
+    fn item(&mut self, stanza: Stanza<'_>, out: &mut Vec<u8>) -> Option<ComponentEvent> {
         match (self.phase, stanza.kind()) {
-            (Phase::Handshake, Kind::Other) => Some(self.handshake(&Element::read(&stanza), out)),
-            (Phase::Handshake, _) => Some(self.fail(&StreamError::NotAuthorized, None, out)),
+            (ComponentPhase::Handshake, Kind::Other) => Some(self.handshake(&Element::read(&stanza), out)),
+            (ComponentPhase::Handshake, _) => Some(self.fail(&StreamError::NotAuthorized, None, out)),
             (_, Kind::Other) => {
                 let element = Element::read(&stanza);
                 match (element.ns(), element.name()) {
@@ -215,7 +215,7 @@ impl Component {
 
     /// Compares the digest of the stream's id and the secret (XEP-0114 §3, step 3). It takes the
     /// same time for every wrong one.
-    fn handshake(&mut self, element: &Element, out: &mut Vec<u8>) -> Event {
+    fn handshake(&mut self, element: &Element, out: &mut Vec<u8>) -> ComponentEvent {
         let given = element.text().trim().to_ascii_lowercase();
         let secret = self.settings.component(&self.name).map(|component| &component.secret);
         let is_right = secret.is_some_and(|secret| {
@@ -223,14 +223,14 @@ impl Component {
             bool::from(own.as_bytes().ct_eq(given.as_bytes()))
         });
         if element.name() == "handshake" && element.children().next().is_none() && is_right {
-            self.phase = Phase::Proven;
-            return Event::Proven;
+            self.phase = ComponentPhase::Proven;
+            return ComponentEvent::Proven;
         }
         self.fail(&StreamError::NotAuthorized, Some("The handshake is not that of the component's secret."), out);
-        Event::Wrong
+        ComponentEvent::Wrong
     }
 
-    fn stanza(&mut self, stanza: Stanza<'_>, out: &mut Vec<u8>) -> Option<Event> {
+    fn stanza(&mut self, stanza: Stanza<'_>, out: &mut Vec<u8>) -> Option<ComponentEvent> {
         if stanza.head().xmlns.is_some() && !matches!(&*stanza.ns(), ns::CLIENT | ns::COMPONENT_ACCEPT) {
             return Some(self.fail(&StreamError::InvalidNamespace, None, out));
         }
@@ -257,34 +257,34 @@ impl Component {
         match StanzaType::of(stanza.kind(), stanza.raw_type().map(|raw| raw.bytes)).filter(|_| !lacks) {
             Some(type_) => {
                 let packet = Packet::received(stanza, type_, sender.as_ref().as_str(), None);
-                Some(Event::Stanza(packet, to))
+                Some(ComponentEvent::Stanza(packet, to))
             }
             None => refusal(&stanza, Condition::BadRequest, to.as_str(), back).map(over),
         }
     }
 
-    fn fault(&mut self, fault: Fault, out: &mut Vec<u8>) -> Event {
+    fn fault(&mut self, fault: Fault, out: &mut Vec<u8>) -> ComponentEvent {
         self.fail(&StreamError::from(fault), Some(fault.text()), out)
     }
 
-    fn fail(&mut self, error: &StreamError, text: Option<&str>, out: &mut Vec<u8>) -> Event {
+    fn fail(&mut self, error: &StreamError, text: Option<&str>, out: &mut Vec<u8>) -> ComponentEvent {
         if !self.is_open {
             self.write_header(out);
         }
         error.render(text, out);
-        self.phase = Phase::Ended;
-        Event::End
+        self.phase = ComponentPhase::Ended;
+        ComponentEvent::End
     }
 
-    fn end(&mut self, out: &mut Vec<u8>) -> Event {
+    fn end(&mut self, out: &mut Vec<u8>) -> ComponentEvent {
         out.extend_from_slice(STREAM_END);
-        self.phase = Phase::Ended;
-        Event::End
+        self.phase = ComponentPhase::Ended;
+        ComponentEvent::End
     }
 }
 
-fn over((error, to): (Built, Jid)) -> Event {
-    Event::Refused(error, to)
+fn over((error, to): (Built, Jid)) -> ComponentEvent {
+    ComponentEvent::Refused(error, to)
 }
 
 #[cfg(test)]

@@ -13,16 +13,16 @@ use rookery_hub::share::Bounds;
 use rookery_stream::error::{Condition, StreamError};
 use tracing::{debug, info, warn};
 
-use crate::component::{Component, Event};
+use crate::component::{ComponentEvent, ComponentStream};
 use crate::queue::Queue;
-use crate::servers::{Action, Arrival, Arriving, Carry, Home, Key, Machine, Servers};
-use crate::timers::Timer;
+use crate::servers::{Action, Arrival, CarriedElement, ConnectionKey, Home, Machine, ServerStreams, StreamOwner};
+use crate::timers::StreamTimer;
 use crate::writing::WRITE;
 
 /// A connection of a component.
 #[derive(Debug)]
-pub(crate) struct Attached {
-    pub machine: Component,
+pub(crate) struct AttachedComponent {
+    pub machine: ComponentStream,
     pub peer: IpAddr,
     /// It counts among those of its address that have proven nothing.
     pub counts: bool,
@@ -31,19 +31,24 @@ pub(crate) struct Attached {
     pub written: Vec<Outgoing>,
 }
 
-impl Servers {
+impl ServerStreams {
     /// Accepts the connection of a component. Returns `None` if there are too many of that address,
     /// or in all, that have proven nothing.
-    pub fn accept_component(&mut self, peer: SocketAddr) -> Option<Key> {
+    pub fn accept_component(&mut self, peer: SocketAddr) -> Option<ConnectionKey> {
         let peer = self.admit_stranger(peer)?;
         let login_ms = self.settings.login_ms;
         let most = Bounds { number: self.settings.queue_stanzas, bytes: self.settings.queue_bytes };
         let mut queue = Queue::new(most);
         queue.connected();
-        let attached =
-            Attached { machine: Component::new(self.settings.clone()), peer, counts: true, queue, written: Vec::new() };
+        let attached = AttachedComponent {
+            machine: ComponentStream::new(self.settings.clone()),
+            peer,
+            counts: true,
+            queue,
+            written: Vec::new(),
+        };
         let (key, serial) = self.insert(Machine::Component(Box::new(attached)));
-        self.set_timer(login_ms, Timer::Login(key, serial));
+        self.set_timer(login_ms, StreamTimer::Login(key, serial));
         Some(key)
     }
 
@@ -67,7 +72,7 @@ impl Servers {
     }
 
     /// Returns which connection of a component gets what this sender says.
-    fn connection_for(&self, stanza: &Outgoing) -> Option<Key> {
+    fn connection_for(&self, stanza: &Outgoing) -> Option<ConnectionKey> {
         let keys = self.components.get(stanza.to().domain())?;
         let sender = stanza.packet().sender();
         let sender = sender.as_ref().map_or("", |sender| sender.bare_str());
@@ -82,7 +87,7 @@ impl Servers {
                 continue;
             };
             let mut out = Vec::new();
-            let Attached { queue, written, .. } = attached;
+            let AttachedComponent { queue, written, .. } = attached;
             queue.render(WRITE, usize::MAX, &mut out, |stanza| written.push(stanza), &mut Vec::new());
             self.write(key, out);
         }
@@ -90,7 +95,7 @@ impl Servers {
 
     /// Notes that a connection of a component has taken all that was to be written. Returns `false`
     /// if it is none.
-    pub(crate) fn component_drained(&mut self, key: Key) -> bool {
+    pub(crate) fn component_drained(&mut self, key: ConnectionKey) -> bool {
         let Some(attached) = self.attached_mut(key) else { return false };
         attached.written.clear();
         attached.written.shrink_to(8);
@@ -101,24 +106,30 @@ impl Servers {
     }
 
     /// Deals with an event of a component's stream. `false` if the stream isn't here any more.
-    pub(crate) fn component_did(&mut self, key: Key, event: Event, rest: &[u8], home: &dyn Home) -> bool {
+    pub(crate) fn component_did(
+        &mut self,
+        key: ConnectionKey,
+        event: ComponentEvent,
+        rest: &[u8],
+        home: &dyn Home,
+    ) -> bool {
         match event {
-            Event::Stanza(packet, to) => self.actions.push_back(Action::Route(packet, to)),
-            Event::Refused(error, to) => self.actions.push_back(Action::Refuse(error, to)),
-            Event::Proven => return self.component_belongs(key, rest, home),
-            Event::Wrong => {
-                if let Some(Attached { machine, peer, .. }) = self.attached_mut(key) {
+            ComponentEvent::Stanza(packet, to) => self.actions.push_back(Action::Route(packet, to)),
+            ComponentEvent::Refused(error, to) => self.actions.push_back(Action::Refuse(error, to)),
+            ComponentEvent::Proven => return self.component_belongs(key, rest, home),
+            ComponentEvent::Wrong => {
+                if let Some(AttachedComponent { machine, peer, .. }) = self.attached_mut(key) {
                     let (component, peer) = (machine.name(), *peer);
                     warn!(component, %peer, "a component has another secret than the one in [component]");
                 }
                 self.end(key);
             }
-            Event::End => self.end(key),
+            ComponentEvent::End => self.end(key),
         }
         true
     }
 
-    fn component_belongs(&mut self, key: Key, rest: &[u8], home: &dyn Home) -> bool {
+    fn component_belongs(&mut self, key: ConnectionKey, rest: &[u8], home: &dyn Home) -> bool {
         let Some(attached) = self.attached_mut(key) else { return false };
         let shard = home.home(attached.machine.name());
         if shard == home.shard() {
@@ -130,14 +141,19 @@ impl Servers {
         if attached.counts {
             self.strangers.leave(attached.peer);
         }
-        let carry = (!rest.is_empty()).then(|| Box::new(Carry { bytes: rest.to_vec(), scanner: Box::default() }));
-        let arrival = Arrival { arriving: Arriving::Component(attached), carry };
+        let carry =
+            (!rest.is_empty()).then(|| Box::new(CarriedElement { bytes: rest.to_vec(), scanner: Box::default() }));
+        let arrival = Arrival { arriving: StreamOwner::Component(attached), carry };
         self.actions.push_back(Action::Move(key, Box::new(arrival), shard));
         false
     }
 
     /// Adopts a connection of a component that has come in at another shard, and belongs here.
-    pub(crate) fn adopt_component(&mut self, mut attached: Box<Attached>, carry: Option<Box<Carry>>) -> Key {
+    pub(crate) fn adopt_component(
+        &mut self,
+        mut attached: Box<AttachedComponent>,
+        carry: Option<Box<CarriedElement>>,
+    ) -> ConnectionKey {
         attached.counts = false;
         attached.machine.apply(self.settings.clone());
         let (key, _) = self.insert(Machine::Component(attached));
@@ -148,7 +164,7 @@ impl Servers {
         key
     }
 
-    fn attach(&mut self, key: Key) {
+    fn attach(&mut self, key: ConnectionKey) {
         let Some(attached) = self.attached_mut(key) else { return };
         let (name, peer) = (Box::<str>::from(attached.machine.name()), attached.peer);
         let was_stranger = std::mem::take(&mut attached.counts);
@@ -179,7 +195,7 @@ impl Servers {
 
     /// Detaches a connection of a component that is gone, or about to be: others get what was not
     /// written, or it comes back.
-    pub(crate) fn detach(&mut self, key: Key) {
+    pub(crate) fn detach(&mut self, key: ConnectionKey) {
         let Some(attached) = self.attached_mut(key) else { return };
         let name = Box::<str>::from(attached.machine.name());
         let waiting = attached.queue.take();
@@ -200,7 +216,7 @@ impl Servers {
 
     /// Gives back what a connection has not taken that is gone. One that this server ends takes
     /// first what was written.
-    pub(crate) fn give_back_written(&mut self, key: Key) {
+    pub(crate) fn give_back_written(&mut self, key: ConnectionKey) {
         let Some(attached) = self.attached_mut(key) else { return };
         for stanza in std::mem::take(&mut attached.written) {
             self.bounce(stanza, Condition::RemoteServerTimeout);
@@ -208,7 +224,7 @@ impl Servers {
     }
 
     /// Ends a component's stream with an error.
-    pub(crate) fn dismiss(&mut self, key: Key, error: &StreamError) {
+    pub(crate) fn dismiss(&mut self, key: ConnectionKey, error: &StreamError) {
         self.detach(key);
         let mut out = Vec::new();
         let Some(attached) = self.attached_mut(key) else { return };
@@ -218,7 +234,7 @@ impl Servers {
         self.end(key);
     }
 
-    pub(crate) fn attached_mut(&mut self, key: Key) -> Option<&mut Attached> {
+    pub(crate) fn attached_mut(&mut self, key: ConnectionKey) -> Option<&mut AttachedComponent> {
         match &mut self.streams.get_mut(key.0 as usize)?.machine {
             Machine::Component(attached) => Some(attached),
             _ => None,

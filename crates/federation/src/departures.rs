@@ -5,20 +5,20 @@ use std::collections::VecDeque;
 use rookery_stream::error::Condition;
 use tracing::debug;
 
-use crate::acknowledging::Start;
-use crate::inbound::Question;
-use crate::outbound::{Event, Outbound, Purpose};
-use crate::route::{Cause, Route, State};
-use crate::servers::{Action, Arrived, Handshake, Key, Machine, Servers};
+use crate::acknowledging::StreamStart;
+use crate::inbound::KeyQuestion;
+use crate::outbound::{Outbound, OutboundEvent, StreamPurpose};
+use crate::route::{Cause, DomainRoute, RouteState};
+use crate::servers::{Action, Arrived, ConnectionKey, Handshake, Machine, ServerStreams};
 use crate::strangers::block;
 use crate::targets::{Address, Found, is_public};
-use crate::timers::Timer;
+use crate::timers::StreamTimer;
 
-impl Servers {
+impl ServerStreams {
     /// Takes the answer of DNS about a domain's server.
     pub fn resolved(&mut self, domain: &str, found: &Found) {
         for at in self.by_remote.get(domain).cloned().unwrap_or_default() {
-            if !matches!(self.routes.get(at), Some(Route { state: State::Resolving, .. })) {
+            if !matches!(self.routes.get(at), Some(DomainRoute { state: RouteState::Resolving, .. })) {
                 continue;
             }
             let addresses = match found {
@@ -32,7 +32,7 @@ impl Servers {
                     continue;
                 }
             };
-            let is_asking = self.routes.get(at).is_some_and(|route| route.purpose == Purpose::Questions);
+            let is_asking = self.routes.get(at).is_some_and(|route| route.purpose == StreamPurpose::Questions);
             if is_asking && !self.associate(at, addresses) {
                 continue;
             }
@@ -49,20 +49,23 @@ impl Servers {
                 self.fail(at, Cause::NotFound, text);
                 continue;
             }
-            self.set_state(at, State::Connecting { untried, trying: Vec::new() });
+            self.set_state(at, RouteState::Connecting { untried, trying: Vec::new() });
             let serial = self.routes.get(at).map_or(0, |route| route.serial);
             self.next_address(at, serial);
         }
     }
 
     /// Takes a connection that was asked for.
-    pub fn connected(&mut self, key: Key) {
+    pub fn connected(&mut self, key: ConnectionKey) {
         let Some(at) = self.route_of(key) else { return };
-        let Some(Route { state: State::Connecting { untried, trying }, .. }) = self.routes.get_mut(at) else { return };
+        let Some(DomainRoute { state: RouteState::Connecting { untried, trying }, .. }) = self.routes.get_mut(at)
+        else {
+            return;
+        };
         let untried = std::mem::take(untried);
         let has_more = !untried.is_empty();
-        let others: Vec<Key> = trying.iter().copied().filter(|other| *other != key).collect();
-        self.set_state(at, State::Negotiating { untried, key });
+        let others: Vec<ConnectionKey> = trying.iter().copied().filter(|other| *other != key).collect();
+        self.set_state(at, RouteState::Negotiating { untried, key });
         others.into_iter().for_each(|other| self.drop_now(other));
         let mut out = Vec::new();
         let Some((machine, direct_tls)) = self.outbound_mut(key) else { return };
@@ -72,45 +75,46 @@ impl Servers {
             self.shake_hands(key);
         }
         if has_more && let Some(serial) = self.streams.get(key.0 as usize).map(|stream| stream.serial) {
-            self.set_timer(HANDSHAKE_MS, Timer::Handshake(key, serial));
+            self.set_timer(HANDSHAKE_MS, StreamTimer::Handshake(key, serial));
         }
     }
 
     /// Gives up a machine that takes connections and says nothing, and goes on to the others.
-    pub(crate) fn handshake_timed_out(&mut self, key: Key) {
+    pub(crate) fn handshake_timed_out(&mut self, key: ConnectionKey) {
         let is_secured = self.outbound_mut(key).is_some_and(|(machine, _)| machine.is_secured());
         let state = self.route_of(key).and_then(|at| self.routes.get(at)).map(|route| &route.state);
-        if !is_secured && matches!(state, Some(State::Negotiating { key: negotiating, .. }) if *negotiating == key) {
+        if !is_secured && matches!(state, Some(RouteState::Negotiating { key: negotiating, .. }) if *negotiating == key)
+        {
             self.attempt_failed(key, "it doesn't begin TLS");
         }
     }
 
     /// Deals with an event of a stream of ours.
-    pub(crate) fn progressed(&mut self, key: Key, event: Event) {
+    pub(crate) fn progressed(&mut self, key: ConnectionKey, event: OutboundEvent) {
         match event {
-            Event::StartTls => self.shake_hands(key),
-            Event::Ready => self.ready(key, Start::Fresh),
-            Event::Resumed(handled) => self.ready(key, Start::Resumed(handled)),
-            Event::NotResumed(handled) => self.ready(key, Start::NotResumed(handled)),
-            Event::Acknowledged(handled) => self.acknowledged(key, handled),
-            Event::Asked => self.settles(key, 0),
-            Event::Counting => self.resumes(key),
-            Event::Stanza(packet, to, _) if self.takes_answer(&packet, &to) => {}
-            Event::Stanza(packet, to, custody) => {
+            OutboundEvent::StartTls => self.shake_hands(key),
+            OutboundEvent::Ready => self.ready(key, StreamStart::Fresh),
+            OutboundEvent::Resumed(handled) => self.ready(key, StreamStart::Resumed(handled)),
+            OutboundEvent::NotResumed(handled) => self.ready(key, StreamStart::NotResumed(handled)),
+            OutboundEvent::Acknowledged(handled) => self.acknowledged(key, handled),
+            OutboundEvent::Asked => self.settles(key, 0),
+            OutboundEvent::Counting => self.resumes(key),
+            OutboundEvent::Stanza(packet, to, _) if self.takes_answer(&packet, &to) => {}
+            OutboundEvent::Stanza(packet, to, custody) => {
                 if let Some(stream) = self.streams.get_mut(key.0 as usize) {
                     stream.used_ms = self.now_ms;
                 }
                 self.actions.push_back(Action::Deliver(packet, to, custody));
             }
-            Event::Refused(error, to) => self.actions.push_back(Action::Refuse(error, to)),
-            Event::Answered { from, to, id, outcome } => self.answered(key, &from, &to, &id, outcome),
-            Event::End => self.ended(key),
+            OutboundEvent::Refused(error, to) => self.actions.push_back(Action::Refuse(error, to)),
+            OutboundEvent::Answered { from, to, id, outcome } => self.answered(key, &from, &to, &id, outcome),
+            OutboundEvent::End => self.ended(key),
         }
     }
 
     /// Handles an attempt that has failed, or a stream in use that has broken. `reason` is for the
     /// operator.
-    pub(crate) fn attempt_failed(&mut self, key: Key, reason: &str) {
+    pub(crate) fn attempt_failed(&mut self, key: ConnectionKey, reason: &str) {
         let Some(at) = self.route_of(key) else { return };
         if let Some(machine) = self.inbound(key) {
             // It was theirs, and carried a way of ours.
@@ -122,7 +126,7 @@ impl Servers {
         self.drop_now(key);
         let Some(route) = self.routes.get_mut(at) else { return };
         match &mut route.state {
-            State::Connecting { untried, trying } => {
+            RouteState::Connecting { untried, trying } => {
                 trying.retain(|trying| *trying != key);
                 match (trying.is_empty(), untried.is_empty()) {
                     (true, true) => self.fail(at, Cause::Timeout, reason),
@@ -133,7 +137,7 @@ impl Servers {
                     _ => {}
                 }
             }
-            State::Negotiating { untried, key: negotiating } if *negotiating == key => {
+            RouteState::Negotiating { untried, key: negotiating } if *negotiating == key => {
                 if untried.is_empty() || is_secured {
                     return self.fail(at, Cause::Timeout, reason);
                 }
@@ -141,7 +145,7 @@ impl Servers {
                 let untried = std::mem::take(untried);
                 self.try_others(at, untried);
             }
-            State::Ready { key: ready, .. } if *ready == key => {
+            RouteState::Ready { key: ready, .. } if *ready == key => {
                 self.tell_lost(at);
                 self.broken(at, reason);
             }
@@ -154,28 +158,28 @@ impl Servers {
     pub(crate) fn is_alive(&mut self, domain: &str) {
         for at in self.by_remote.get(domain).cloned().unwrap_or_default() {
             if let Some(route) = self.routes.get_mut(at)
-                && matches!(route.state, State::Failed { .. })
+                && matches!(route.state, RouteState::Failed { .. })
             {
                 route.failures = 0;
-                route.state = State::Idle;
+                route.state = RouteState::Idle;
             }
         }
     }
 
     /// Asks for the verification of a key.
-    pub(crate) fn question(&mut self, at: usize, question: Question, arrived: Arrived) {
+    pub(crate) fn question(&mut self, at: usize, question: KeyQuestion, arrived: Arrived) {
         let Some(route) = self.routes.get_mut(at) else { return };
-        if let State::Failed { until_ms, cause } = &route.state
+        if let RouteState::Failed { until_ms, cause } = &route.state
             && self.now_ms < *until_ms
         {
             let outcome = Err(cause.condition());
             return self.tell(arrived, &question, &outcome);
         }
         let ready = match &route.state {
-            State::Ready { key, .. } => Some(*key),
+            RouteState::Ready { key, .. } => Some(*key),
             _ => None,
         };
-        let must_begin = matches!(route.state, State::Idle | State::Failed { .. });
+        let must_begin = matches!(route.state, RouteState::Idle | RouteState::Failed { .. });
         let (id, key) = (question.id.clone(), question.key.clone());
         route.questions.push((question, arrived));
         if let Some(ready) = ready {
@@ -191,12 +195,12 @@ impl Servers {
 
     /// Returns the way between two domains, a new one if there is none yet; `None` if there are too
     /// many.
-    pub(crate) fn way(&mut self, local: &str, remote: &str, purpose: Purpose) -> Option<usize> {
+    pub(crate) fn way(&mut self, local: &str, remote: &str, purpose: StreamPurpose) -> Option<usize> {
         let known = self.known_way(local, remote, purpose);
         if known.is_some() {
             return known;
         }
-        let is_question = purpose == Purpose::Questions;
+        let is_question = purpose == StreamPurpose::Questions;
         let is_full = self.routes.len() >= MOST_ROUTES || self.under_way >= MOST_UNDER_WAY;
         // Strangers have questions asked: those never take the place of stanzas.
         let is_shared =
@@ -204,15 +208,15 @@ impl Servers {
         if is_full || is_shared || self.is_stopping {
             return None;
         }
-        let at = self.routes.insert(Route::new(local, remote, purpose, &self.settings));
+        let at = self.routes.insert(DomainRoute::new(local, remote, purpose, &self.settings));
         self.question_ways += usize::from(is_question);
         self.by_remote.entry(remote.into()).or_default().push(at);
         Some(at)
     }
 
     /// Returns the way between two domains, if there is one.
-    pub(crate) fn known_way(&self, local: &str, remote: &str, purpose: Purpose) -> Option<usize> {
-        let is_meant = |route: &Route| route.purpose == purpose && *route.local == *local;
+    pub(crate) fn known_way(&self, local: &str, remote: &str, purpose: StreamPurpose) -> Option<usize> {
+        let is_meant = |route: &DomainRoute| route.purpose == purpose && *route.local == *local;
         self.by_remote.get(remote)?.iter().copied().find(|at| self.routes.get(*at).is_some_and(is_meant))
     }
 
@@ -227,9 +231,9 @@ impl Servers {
         route.serial = serial;
         route.sought_ms.get_or_insert(self.now_ms);
         let remote = route.remote.clone();
-        self.set_state(at, State::Resolving);
+        self.set_state(at, RouteState::Resolving);
         let patience = self.settings.patience_ms;
-        self.set_timer(patience, Timer::Patience(at, serial));
+        self.set_timer(patience, StreamTimer::Patience(at, serial));
         self.actions.push_back(Action::Resolve(remote));
     }
 
@@ -239,7 +243,7 @@ impl Servers {
         let Some(route) = self.routes.get_mut(at).filter(|route| route.serial == serial) else { return };
         let (local, remote, purpose) = (route.local.clone(), route.remote.clone(), route.purpose);
         let broken = route.broken.as_ref().map(|broken| broken.id.clone());
-        let State::Connecting { untried, .. } = &mut route.state else { return };
+        let RouteState::Connecting { untried, .. } = &mut route.state else { return };
         let Some(block) = untried.front().map(|address| block(address.socket)) else { return };
         if !self.calls.enter(block, at, serial) {
             return;
@@ -252,41 +256,41 @@ impl Servers {
         let machine = Box::new(broken.into_iter().fold(machine, Outbound::resuming));
         let direct_tls = address.direct_tls;
         let (key, of_stream) = self.insert(Machine::Out { machine, route: at, direct_tls, calls: Some(block) });
-        if let Some(Route { state: State::Connecting { trying, .. }, .. }) = self.routes.get_mut(at) {
+        if let Some(DomainRoute { state: RouteState::Connecting { trying, .. }, .. }) = self.routes.get_mut(at) {
             trying.push(key);
         }
         self.actions.push_back(Action::Connect(key, address));
-        self.set_timer(settings.connect_ms, Timer::Connect(key, of_stream));
+        self.set_timer(settings.connect_ms, StreamTimer::Connect(key, of_stream));
         if has_more {
-            self.set_timer(BETWEEN_ATTEMPTS_MS, Timer::NextAddress(at, serial));
+            self.set_timer(BETWEEN_ATTEMPTS_MS, StreamTimer::NextAddress(at, serial));
         }
     }
 
     /// Gives up an address that still doesn't answer.
-    pub(crate) fn connect_timed_out(&mut self, key: Key) {
+    pub(crate) fn connect_timed_out(&mut self, key: ConnectionKey) {
         let state = self.route_of(key).and_then(|at| self.routes.get(at)).map(|route| &route.state);
-        if matches!(state, Some(State::Connecting { .. })) {
+        if matches!(state, Some(RouteState::Connecting { .. })) {
             self.attempt_failed(key, "it doesn't answer");
         }
     }
 
     fn try_others(&mut self, at: usize, untried: VecDeque<Address>) {
-        self.set_state(at, State::Connecting { untried, trying: Vec::new() });
+        self.set_state(at, RouteState::Connecting { untried, trying: Vec::new() });
         let serial = self.routes.get(at).map_or(0, |route| route.serial);
         self.next_address(at, serial);
     }
 
-    fn shake_hands(&mut self, key: Key) {
+    fn shake_hands(&mut self, key: ConnectionKey) {
         let Some(route) = self.route_of(key).and_then(|at| self.routes.get(at)) else { return };
         let handshake = Handshake::Call { local: route.local.clone(), remote: route.remote.clone() };
         self.actions.push_back(Action::StartTls(key, handshake));
     }
 
     /// Takes the answer to a question. One that nobody has asked of this server is dropped.
-    fn answered(&mut self, key: Key, from: &str, to: &str, id: &str, outcome: Option<bool>) {
+    fn answered(&mut self, key: ConnectionKey, from: &str, to: &str, id: &str, outcome: Option<bool>) {
         let Some(at) = self.route_of(key) else { return };
         let Some(route) = self.routes.get_mut(at) else { return };
-        let is_meant = |question: &Question| &*question.from == from && &*question.to == to && &*question.id == id;
+        let is_meant = |question: &KeyQuestion| &*question.from == from && &*question.to == to && &*question.id == id;
         if *route.remote != *from || *route.local != *to {
             return debug!(domain = &*route.remote, "an answer of dialback is about other domains");
         }
@@ -302,7 +306,7 @@ impl Servers {
     }
 
     /// Handles the end of a stream of ours: the peer has ended it, or its machine did.
-    fn ended(&mut self, key: Key) {
+    fn ended(&mut self, key: ConnectionKey) {
         let Some(at) = self.route_of(key) else { return };
         let Some((machine, direct_tls)) = self.outbound_mut(key) else { return };
         let (cause, has_failed) = (machine.cause().to_owned(), machine.has_failed());
@@ -316,14 +320,14 @@ impl Servers {
         }
         let Some(route) = self.routes.get_mut(at).filter(|route| route.key() == Some(key)) else { return };
         match &mut route.state {
-            State::Ready { .. } => self.broken(at, &cause),
-            State::Negotiating { .. } if dislikes_bidi => {
+            RouteState::Ready { .. } => self.broken(at, &cause),
+            RouteState::Negotiating { .. } if dislikes_bidi => {
                 let remote = route.remote.clone();
                 self.dislikes_bidi(&remote);
                 self.begin(at);
             }
             // Some servers have no way to log in with direct TLS, but after STARTTLS.
-            State::Negotiating { untried, .. } if direct_tls && !untried.is_empty() => {
+            RouteState::Negotiating { untried, .. } if direct_tls && !untried.is_empty() => {
                 let untried = std::mem::take(untried);
                 self.try_others(at, untried);
             }
@@ -331,7 +335,7 @@ impl Servers {
         }
     }
 
-    pub(crate) fn route_of(&self, key: Key) -> Option<usize> {
+    pub(crate) fn route_of(&self, key: ConnectionKey) -> Option<usize> {
         match self.streams.get(key.0 as usize)?.machine {
             Machine::Out { route, .. } => Some(route),
             Machine::In { carries, .. } => carries,
@@ -339,14 +343,14 @@ impl Servers {
         }
     }
 
-    pub(crate) fn outbound(&self, key: Key) -> Option<&Outbound> {
+    pub(crate) fn outbound(&self, key: ConnectionKey) -> Option<&Outbound> {
         match &self.streams.get(key.0 as usize)?.machine {
             Machine::Out { machine, .. } => Some(machine),
             Machine::In { .. } | Machine::Component(_) => None,
         }
     }
 
-    pub(crate) fn outbound_mut(&mut self, key: Key) -> Option<(&mut Outbound, bool)> {
+    pub(crate) fn outbound_mut(&mut self, key: ConnectionKey) -> Option<(&mut Outbound, bool)> {
         match &mut self.streams.get_mut(key.0 as usize)?.machine {
             Machine::Out { machine, direct_tls, .. } => Some((machine, *direct_tls)),
             Machine::In { .. } | Machine::Component(_) => None,

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::inbound::{Ours, domain};
-use crate::settings::Settings;
+use crate::settings::FederationSettings;
 
 /// The secret that this installation's keys are made with: all its machines have the same one.
 #[derive(Clone)]
@@ -65,14 +65,14 @@ pub(crate) struct Dialback {
     pub to: String,
     pub id: Option<String>,
     /// `None` for a question.
-    pub answer: Option<Answer>,
+    pub answer: Option<DialbackAnswer>,
     /// The key of a question.
     pub key: String,
 }
 
 /// The `type` of an answer (XEP-0220 §2.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum DialbackAnswer {
     /// The key is right.
     Valid,
     /// The key is wrong.
@@ -92,9 +92,9 @@ impl Dialback {
         }
         let answer = match element.attr("type") {
             None => None,
-            Some("valid") => Some(Answer::Valid),
-            Some("invalid") => Some(Answer::Invalid),
-            Some(_) => Some(Answer::Error),
+            Some("valid") => Some(DialbackAnswer::Valid),
+            Some("invalid") => Some(DialbackAnswer::Invalid),
+            Some(_) => Some(DialbackAnswer::Error),
         };
         let (from, to) = (element.attr("from")?.to_owned(), element.attr("to")?.to_owned());
         Some(Self { from, to, id, answer, key })
@@ -153,7 +153,7 @@ pub(crate) fn answer(
 
 /// Answers a question of another server whether a key is ours (XEP-0220 §2.1.2). `false` if it
 /// lacks an address.
-pub(crate) fn confirm(question: &Element, settings: &Settings, ours: &dyn Ours, out: &mut Vec<u8>) -> bool {
+pub(crate) fn confirm(question: &Element, settings: &FederationSettings, ours: &dyn Ours, out: &mut Vec<u8>) -> bool {
     let (Some(from), Some(to)) = (question.attr("from"), question.attr("to")) else { return false };
     let outcome = match (domain(from), domain(to), Dialback::read(question)) {
         (_, Ok(own), _) if !settings.shows(&own, ours) => Err(Condition::ItemNotFound),

@@ -5,19 +5,19 @@ use rookery_base::chance;
 use rookery_stream::error::{Condition, StreamError};
 use tracing::{debug, info};
 
-use crate::outbound::Purpose;
-use crate::route::{Cause, Route, State};
+use crate::outbound::StreamPurpose;
+use crate::route::{Cause, DomainRoute, RouteState};
 use crate::sent::Sent;
-use crate::servers::{Key, LAST_WORDS_MS, Machine, Servers, release};
-use crate::timers::Timer;
+use crate::servers::{ConnectionKey, LAST_WORDS_MS, Machine, ServerStreams, release};
+use crate::timers::StreamTimer;
 
-impl Servers {
+impl ServerStreams {
     /// Handles the loss of a stream that was in use. What isn't acknowledged waits for the next
     /// one, or comes back; what wasn't written tries again.
     pub(crate) fn broken(&mut self, at: usize, reason: &str) {
         let until_ms = self.now_ms + self.settings.patience_ms;
         let Some(route) = self.routes.get_mut(at) else { return };
-        let State::Ready { key, sent, since_ms, .. } = &mut route.state else { return };
+        let RouteState::Ready { key, sent, since_ms, .. } = &mut route.state else { return };
         let (key, sent, since_ms) = (*key, std::mem::take(sent), *since_ms);
         let is_known = !sent.is_managed();
         debug!(domain = &*route.remote, from = &*route.local, reason, "a stream to another server is over");
@@ -28,7 +28,7 @@ impl Servers {
                 // The other direction is resumed when ours is needed again.
                 route.broken = Some(Box::new(broken));
                 _ = route.queue.take();
-                self.set_state(at, State::Idle);
+                self.set_state(at, RouteState::Idle);
                 return self.forget_later(at, FORGET_MS);
             }
             Ok(broken) => {
@@ -55,12 +55,12 @@ impl Servers {
         if let Some(route) = self.routes.get_mut(at) {
             self.waiting_bytes -= route.queue.bytes();
             let waiting = route.queue.take();
-            route.state = State::Idle;
+            route.state = RouteState::Idle;
             waiting.into_iter().for_each(|stanza| self.send(stanza));
         }
         match self.routes.get(at) {
             Some(route) if !route.questions.is_empty() => self.begin(at),
-            Some(route) if matches!(route.state, State::Idle) => self.forget_later(at, FORGET_MS),
+            Some(route) if matches!(route.state, RouteState::Idle) => self.forget_later(at, FORGET_MS),
             _ => {}
         }
     }
@@ -68,13 +68,13 @@ impl Servers {
     /// Lets all that waits wait for a while, for a stream that is to be resumed.
     fn pause(&mut self, at: usize, delay_ms: u64) {
         self.drop_streams(at);
-        self.set_state(at, State::Paused);
+        self.set_state(at, RouteState::Paused);
         let serial = self.next_serial();
         let Some(route) = self.routes.get_mut(at) else { return };
         route.serial = serial;
         let until_ms = route.broken.as_ref().map_or(self.now_ms, |broken| broken.until_ms);
         let delay_ms = delay_ms.min(until_ms.saturating_sub(self.now_ms));
-        self.set_timer(delay_ms, Timer::Retry(at, serial));
+        self.set_timer(delay_ms, StreamTimer::Retry(at, serial));
     }
 
     /// Tries again to resume a stream, unless its stanzas have waited for long enough.
@@ -92,12 +92,12 @@ impl Servers {
     }
 
     /// Ends a stream that nobody needs for now. `false` if it is needed.
-    pub(crate) fn rest(&mut self, at: usize, key: Key) -> bool {
+    pub(crate) fn rest(&mut self, at: usize, key: ConnectionKey) -> bool {
         let Some(route) = self.routes.get_mut(at) else { return true };
         if route.key() != Some(key) || !route.is_in_use() || route.is_needed() {
             return false;
         }
-        if let State::Ready { sent, .. } = std::mem::replace(&mut route.state, State::Idle) {
+        if let RouteState::Ready { sent, .. } = std::mem::replace(&mut route.state, RouteState::Idle) {
             // What has left and isn't known to have arrived is read before the end of the stream.
             self.waiting_bytes -= sent.bytes();
         }
@@ -112,7 +112,7 @@ impl Servers {
         }
         self.write(key, out);
         match self.streams.get(key.0 as usize).map(|stream| stream.serial) {
-            Some(serial) if is_bidi => self.set_timer(LAST_WORDS_MS, Timer::Idle(key, serial)),
+            Some(serial) if is_bidi => self.set_timer(LAST_WORDS_MS, StreamTimer::Idle(key, serial)),
             _ => self.end(key),
         }
         true
@@ -121,7 +121,7 @@ impl Servers {
     /// Notes that the incoming stream of a way that nobody needs for now is about to end.
     pub(crate) fn is_carried_no_more(&mut self, at: usize) {
         if let Some(route) = self.routes.get_mut(at) {
-            if let State::Ready { sent, .. } = std::mem::replace(&mut route.state, State::Idle) {
+            if let RouteState::Ready { sent, .. } = std::mem::replace(&mut route.state, RouteState::Idle) {
                 self.waiting_bytes -= sent.bytes();
             }
             _ = route.queue.take();
@@ -144,7 +144,7 @@ impl Servers {
     /// Gives a way up for a while: all that waits for it comes back, unless a stream is to be
     /// resumed.
     pub(crate) fn fail(&mut self, at: usize, cause: Cause, reason: &str) {
-        if self.routes.get(at).is_some_and(Route::is_under_way) && self.carry(at) {
+        if self.routes.get(at).is_some_and(DomainRoute::is_under_way) && self.carry(at) {
             return;
         }
         let Some(route) = self.routes.get_mut(at) else { return };
@@ -166,16 +166,16 @@ impl Servers {
         }
         // Strangers name domains as they like: what failed for them is remembered no longer than it
         // says something. What isn't there is remembered by DNS.
-        let is_short = route.purpose == Purpose::Questions || cause == Cause::NotFound;
+        let is_short = route.purpose == StreamPurpose::Questions || cause == Cause::NotFound;
         let forget_ms = if is_short { 0 } else { FORGET_MS };
-        self.abandon(at, State::Failed { until_ms, cause }, &cause.condition());
+        self.abandon(at, RouteState::Failed { until_ms, cause }, &cause.condition());
         self.tell_lost(at);
         self.forget_later(at, pause_ms + forget_ms);
     }
 
     /// Tells that the server of a way's domain is gone.
     pub(crate) fn tell_lost(&mut self, at: usize) {
-        let route = self.routes.get(at).filter(|route| route.purpose == Purpose::Stanzas);
+        let route = self.routes.get(at).filter(|route| route.purpose == StreamPurpose::Stanzas);
         let domain = route.map(|route| route.remote.clone());
         self.lost_all(domain.into_iter().collect());
     }
@@ -190,12 +190,12 @@ impl Servers {
             self.detach_way(key);
             self.close_stream(key, error);
         }
-        self.abandon(at, State::Idle, &Condition::RemoteServerTimeout);
+        self.abandon(at, RouteState::Idle, &Condition::RemoteServerTimeout);
         self.forget_later(at, FORGET_MS);
     }
 
     /// Ends a stream with an error.
-    pub(crate) fn close_stream(&mut self, key: Key, error: &StreamError) {
+    pub(crate) fn close_stream(&mut self, key: ConnectionKey, error: &StreamError) {
         let mut out = Vec::new();
         match self.streams.get_mut(key.0 as usize).map(|stream| &mut stream.machine) {
             Some(Machine::Out { machine, .. }) => machine.close(Some(error), &mut out),
@@ -206,12 +206,12 @@ impl Servers {
         self.end(key);
     }
 
-    fn abandon(&mut self, at: usize, state: State, condition: &Condition) {
+    fn abandon(&mut self, at: usize, state: RouteState, condition: &Condition) {
         let is_stopping = self.is_stopping;
         let Some(route) = self.routes.get_mut(at) else { return };
         let (broken, key) = (route.broken.take(), route.key());
         let sent = match &mut route.state {
-            State::Ready { sent, .. } => std::mem::take(sent),
+            RouteState::Ready { sent, .. } => std::mem::take(sent),
             _ => Sent::default(),
         };
         let broken_bytes = broken.as_ref().map_or(0, |broken| broken.bytes);
@@ -237,8 +237,8 @@ impl Servers {
     /// Drops the connections of a way, but not those that still say their last words.
     pub(crate) fn drop_streams(&mut self, at: usize) {
         let keys = match self.routes.get_mut(at).map(|route| &mut route.state) {
-            Some(State::Connecting { trying, .. }) => std::mem::take(trying),
-            Some(State::Negotiating { key, .. } | State::Ready { key, .. }) => vec![*key],
+            Some(RouteState::Connecting { trying, .. }) => std::mem::take(trying),
+            Some(RouteState::Negotiating { key, .. } | RouteState::Ready { key, .. }) => vec![*key],
             _ => Vec::new(),
         };
         for key in keys {
@@ -253,13 +253,13 @@ impl Servers {
         let serial = self.next_serial();
         if let Some(route) = self.routes.get_mut(at) {
             route.serial = serial;
-            self.set_timer(delay_ms, Timer::Forget(at, serial));
+            self.set_timer(delay_ms, StreamTimer::Forget(at, serial));
         }
     }
 
     pub(crate) fn forget(&mut self, at: usize, serial: u32) {
-        let is_idle = |route: &Route| {
-            let rests = matches!(route.state, State::Idle | State::Failed { .. });
+        let is_idle = |route: &DomainRoute| {
+            let rests = matches!(route.state, RouteState::Idle | RouteState::Failed { .. });
             rests
                 && route.broken.as_ref().is_none_or(|broken| broken.is_empty())
                 && route.serial == serial
@@ -270,7 +270,7 @@ impl Servers {
             return;
         }
         let route = self.routes.remove(at);
-        self.question_ways -= usize::from(route.purpose == Purpose::Questions);
+        self.question_ways -= usize::from(route.purpose == StreamPurpose::Questions);
         if let Some(ways) = self.by_remote.get_mut(&route.remote) {
             ways.retain(|way| *way != at);
             if ways.is_empty() {
@@ -279,11 +279,11 @@ impl Servers {
         }
     }
 
-    pub(crate) fn set_state(&mut self, at: usize, state: State) {
+    pub(crate) fn set_state(&mut self, at: usize, state: RouteState) {
         let Some(route) = self.routes.get_mut(at) else { return };
         let was = route.is_under_way();
         route.state = state;
-        let of_questions = usize::from(route.purpose == Purpose::Questions);
+        let of_questions = usize::from(route.purpose == StreamPurpose::Questions);
         match (was, route.is_under_way()) {
             (false, true) => {
                 self.under_way += 1;

@@ -5,11 +5,11 @@
 //! - A stanza is handed on only if the domain of its `from` was proven on this very stream, by its
 //!   certificate or by dialback (`stanzas`).
 //! - A key is never judged by this stream: the owner asks the domain's own server
-//!   ([`Event::Verify`]) and tells ([`Inbound::verified`]). An answer that the peer volunteers here
-//!   is dropped.
+//!   ([`InboundEvent::Verify`]) and tells ([`Inbound::verified`]). An answer that the peer
+//!   volunteers here is dropped.
 //! - The names of a header never change between restarts, and nothing else of before TLS counts
 //!   afterwards.
-//! - Before anything is proven, memory is bounded by `Settings::limits_before` and
+//! - Before anything is proven, memory is bounded by `FederationSettings::limits_before` and
 //!   [`MOST_PENDING`].
 
 use std::borrow::Cow;
@@ -26,8 +26,8 @@ use rookery_xml::{Built, Element, Fault, Kind, Limits, Scanner, Stanza, ns};
 
 use crate::bidi::{BIDI, BIDI_FEATURE};
 use crate::dialback;
-use crate::reading::{Item, Reading, STREAM_END, has_features, judge};
-use crate::settings::{Policy, Settings};
+use crate::reading::{ReadItem, ReadingPlace, STREAM_END, has_features, judge};
+use crate::settings::{FederationSettings, PeerPolicy};
 use crate::stanzas::{Judged, Spoken};
 
 mod features;
@@ -35,7 +35,7 @@ mod managed;
 mod proofs;
 mod reverse;
 
-pub(crate) use managed::{Managed, Said, handled, reaches};
+pub(crate) use managed::{ManagedInbound, Said, handled, reaches};
 use reverse::Reverse;
 
 /// The questions of an incoming stream to the server around it.
@@ -47,9 +47,9 @@ pub trait Ours {
 /// A stream under negotiation, or in use.
 #[derive(Debug)]
 pub struct Inbound {
-    settings: Arc<Settings>,
-    reading: Reading,
-    phase: Phase,
+    settings: Arc<FederationSettings>,
+    reading: ReadingPlace,
+    phase: InboundPhase,
     /// The domain of ours that the header names.
     local: Option<Box<str>>,
     /// The domain that the peer says it is.
@@ -72,7 +72,7 @@ pub struct Inbound {
     pending: Vec<(Box<str>, Box<str>)>,
     failures: u32,
     /// The state of acknowledgements, if the peer wants them.
-    managed: Option<Managed>,
+    managed: Option<ManagedInbound>,
     /// The stream that is to go on here when the store has all that came on it, and what the peer
     /// has handled of ours.
     pub(crate) resuming: Option<(Box<str>, Option<u32>)>,
@@ -86,7 +86,7 @@ pub struct Inbound {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum InboundPhase {
     /// The peer's header, for the first time or again.
     Header,
     /// Elements.
@@ -102,7 +102,7 @@ enum Phase {
 
 /// An act that is the owner's.
 #[derive(Debug)]
-pub enum Event {
+pub enum InboundEvent {
     /// Begin the handshake, as the domain of [`Inbound::local`]; then call [`Inbound::secured`].
     StartTls,
     /// The peer has proven to be of this domain, by its certificate in SASL.
@@ -116,7 +116,7 @@ pub enum Event {
     /// So many of our stanzas were handled since acknowledgements began, modulo 2^32.
     Acknowledged(u32),
     /// Ask the domain's own server whether the key is its own, and call [`Inbound::verified`].
-    Verify(Question),
+    Verify(KeyQuestion),
     /// A stanza for an address of ours, and the custody that it is in until it is acknowledged.
     Stanza(Packet, Jid, Option<Custody>),
     /// The peer asks what is acknowledged, or ends the stream, and the store is still at work: call
@@ -130,7 +130,7 @@ pub enum Event {
 
 /// A key that has to be verified (XEP-0220 §2.2.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
+pub struct KeyQuestion {
     /// The domain that the peer wants to send from.
     pub from: Box<str>,
     /// The domain of ours that it wants to send to.
@@ -145,22 +145,22 @@ pub struct Question {
 
 /// The outcome of a call.
 #[derive(Debug)]
-pub struct Read {
+pub struct InboundRead {
     /// Bytes of the input that are done with.
     pub consumed: usize,
     /// The act that precedes the next call; without one nothing happens until more bytes arrive.
-    pub event: Option<Event>,
+    pub event: Option<InboundEvent>,
 }
 
-type Refusal = (StreamError, Cow<'static, str>);
+type InboundRefusal = (StreamError, Cow<'static, str>);
 
 impl Inbound {
     /// Returns a machine for a new connection. With `direct_tls` the handshake comes first.
-    pub fn new(settings: Arc<Settings>, direct_tls: bool) -> Self {
+    pub fn new(settings: Arc<FederationSettings>, direct_tls: bool) -> Self {
         Self {
             settings,
-            reading: Reading::default(),
-            phase: if direct_tls { Phase::Tls } else { Phase::Header },
+            reading: ReadingPlace::default(),
+            phase: if direct_tls { InboundPhase::Tls } else { InboundPhase::Header },
             local: None,
             remote: None,
             lang: None,
@@ -223,36 +223,38 @@ impl Inbound {
     }
 
     /// Takes other settings from now on.
-    pub fn apply(&mut self, settings: Arc<Settings>) {
+    pub fn apply(&mut self, settings: Arc<FederationSettings>) {
         self.settings = settings;
     }
 
     /// Reads what the peer sent, up to the first event, and appends what it is to be sent to `out`.
-    pub fn read(&mut self, input: &[u8], scanner: &mut Scanner, ours: &dyn Ours, out: &mut Vec<u8>) -> Read {
+    pub fn read(&mut self, input: &[u8], scanner: &mut Scanner, ours: &dyn Ours, out: &mut Vec<u8>) -> InboundRead {
         let mut consumed = 0;
         loop {
             let rest = input.get(consumed..).unwrap_or_default();
             match self.phase {
-                Phase::Settling | Phase::Ended => return Read { consumed: input.len(), event: None },
+                InboundPhase::Settling | InboundPhase::Ended => {
+                    return InboundRead { consumed: input.len(), event: None };
+                }
                 // In the clear behind `<proceed/>`: not the peer we are about to have an encrypted
                 // stream with.
-                Phase::Tls if !rest.is_empty() => {
-                    self.phase = Phase::Ended;
-                    return Read { consumed: input.len(), event: Some(Event::End) };
+                InboundPhase::Tls if !rest.is_empty() => {
+                    self.phase = InboundPhase::Ended;
+                    return InboundRead { consumed: input.len(), event: Some(InboundEvent::End) };
                 }
-                Phase::Tls => return Read { consumed, event: None },
-                Phase::Header | Phase::Open => {}
+                InboundPhase::Tls => return InboundRead { consumed, event: None },
+                InboundPhase::Header | InboundPhase::Open => {}
             }
             let limits = self.limits();
             let (len, event) = match self.reading.next(rest, scanner, &limits, self.has_proven()) {
-                Ok(Item::More) => return Read { consumed, event: None },
-                Ok(Item::Skip(len)) => (len, None),
-                Ok(Item::Header(len, header)) => (len, self.open(*header, ours, out)),
-                Ok(Item::Element(len, stanza)) => {
+                Ok(ReadItem::More) => return InboundRead { consumed, event: None },
+                Ok(ReadItem::Skip(len)) => (len, None),
+                Ok(ReadItem::Header(len, header)) => (len, self.open(*header, ours, out)),
+                Ok(ReadItem::Element(len, stanza)) => {
                     let behind = rest.get(len..).unwrap_or_default();
                     (len, self.item(stanza, behind, ours, out))
                 }
-                Ok(Item::Rewritten(len, bytes)) => {
+                Ok(ReadItem::Rewritten(len, bytes)) => {
                     let behind = rest.get(len..).unwrap_or_default();
                     let wide = Limits { bytes: limits.bytes.saturating_mul(2), ..limits };
                     match Stanza::parse(&bytes, &wide) {
@@ -260,19 +262,19 @@ impl Inbound {
                         Err(fault) => (0, Some(self.fault(fault, out))),
                     }
                 }
-                Ok(Item::Close(len)) => {
+                Ok(ReadItem::Close(len)) => {
                     self.is_finished = true;
                     (len, Some(if self.is_unsettled() { self.settle() } else { self.end(out) }))
                 }
                 Err(fault) => (0, Some(self.fault(fault, out))),
             };
             consumed += len;
-            if self.phase == Phase::Tls {
+            if self.phase == InboundPhase::Tls {
                 // White space behind `<starttls/>`; anything else there was refused.
                 consumed = input.len();
             }
             if event.is_some() {
-                return Read { consumed, event };
+                return InboundRead { consumed, event };
             }
         }
     }
@@ -280,24 +282,24 @@ impl Inbound {
     /// Takes the end of the handshake: the stream begins again, and what the peer said before
     /// doesn't count.
     pub fn secured(&mut self, shown: Result<Names, Untrusted>) {
-        if self.phase == Phase::Tls {
+        if self.phase == InboundPhase::Tls {
             self.tls = Some(shown);
             self.reverse = None;
             self.restart();
         }
     }
 
-    /// Answers [`Event::Verify`]: whether the key is right, or why that can't be told. `true` if
-    /// the domain is proven now.
+    /// Answers [`InboundEvent::Verify`]: whether the key is right, or why that can't be told.
+    /// `true` if the domain is proven now.
     pub fn verified(&mut self, from: &str, to: &str, outcome: &Result<bool, Condition>, out: &mut Vec<u8>) -> bool {
         let asked = self.pending.iter().position(|(of, for_)| &**of == from && &**for_ == to);
         let Some(asked) = asked else { return false };
         self.pending.swap_remove(asked);
-        if self.phase == Phase::Ended {
+        if self.phase == InboundPhase::Ended {
             return false;
         }
         // Where certificates are the proof, no key is.
-        let is_enough = self.settings.policy_for(to, from) != Policy::Certificate || self.is_certified(from);
+        let is_enough = self.settings.policy_for(to, from) != PeerPolicy::Certificate || self.is_certified(from);
         let refused = Err(Condition::NotAuthorized);
         let outcome = if is_enough || *outcome != Ok(true) { outcome } else { &refused };
         dialback::answer(dialback::Name::Result, to, from, None, outcome, out);
@@ -309,7 +311,7 @@ impl Inbound {
             // XEP-0220 §2.2.1: the stream is worth nothing any more.
             Ok(false) if self.proven.is_empty() && self.pending.is_empty() => {
                 out.extend_from_slice(STREAM_END);
-                self.phase = Phase::Ended;
+                self.phase = InboundPhase::Ended;
             }
             _ => {}
         }
@@ -318,7 +320,7 @@ impl Inbound {
 
     /// Tells whether the stream was ended by us or the peer.
     pub fn has_ended(&self) -> bool {
-        self.phase == Phase::Ended
+        self.phase == InboundPhase::Ended
     }
 
     /// Tells whether the stream has ended with an error, the peer's or ours.
@@ -329,9 +331,9 @@ impl Inbound {
     /// Ends the stream with an error, e.g. `system-shutdown`. Nothing happens if it is over.
     pub fn close(&mut self, error: &StreamError, text: Option<&str>, out: &mut Vec<u8>) {
         match self.phase {
-            Phase::Ended => {}
+            InboundPhase::Ended => {}
             // RFC 6120 §5.4.3.2: there is no stream to write an error on.
-            Phase::Tls => self.phase = Phase::Ended,
+            InboundPhase::Tls => self.phase = InboundPhase::Ended,
             _ => _ = self.fail(error, text, out),
         }
     }
@@ -339,7 +341,7 @@ impl Inbound {
     /// Ends our direction because the stream is idle. Stanzas that are on their way are still taken
     /// until the peer has ended its own (RFC 6120 §4.4).
     pub fn finish(&mut self, out: &mut Vec<u8>) {
-        if self.phase == Phase::Open && !self.is_closing {
+        if self.phase == InboundPhase::Open && !self.is_closing {
             self.acknowledge(out);
             out.extend_from_slice(STREAM_END);
             self.is_closing = true;
@@ -356,11 +358,11 @@ impl Inbound {
     }
 
     fn restart(&mut self) {
-        self.reading = Reading::default();
+        self.reading = ReadingPlace::default();
         self.is_open = false;
         self.lang = None;
         self.pending.clear();
-        self.phase = Phase::Header;
+        self.phase = InboundPhase::Header;
     }
 
     fn prove(&mut self, domain: &str) {
@@ -371,7 +373,7 @@ impl Inbound {
 
     // --- the header ---
 
-    fn open(&mut self, mut header: Header, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+    fn open(&mut self, mut header: Header, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<InboundEvent> {
         let judged = judge(&header).map_err(|(error, text)| (error, text.into()));
         let judged = judged.and_then(|()| self.names(&header, ours).map_err(|(error, text)| (error, text.into())));
         let features = has_features(&header);
@@ -382,7 +384,7 @@ impl Inbound {
         }
         self.reading.open(&mut header);
         self.lang = header.lang.filter(|lang| lang.len() <= MAX_LANG).map(String::into_boxed_str);
-        self.phase = Phase::Open;
+        self.phase = InboundPhase::Open;
         if features {
             self.write_features(out);
         }
@@ -410,19 +412,19 @@ impl Inbound {
         Ok(())
     }
 
-    fn judge_peer(&self, features: bool) -> Result<(), Refusal> {
+    fn judge_peer(&self, features: bool) -> Result<(), InboundRefusal> {
         let (local, remote) = (self.local.as_deref().unwrap_or_default(), self.remote.as_deref());
         if let Some(objection) = remote.and_then(|remote| self.settings.objection(local, remote)) {
             return Err((StreamError::PolicyViolation, objection.text().to_owned().into()));
         }
         // Without features there is no STARTTLS: plain dialback is all that is left.
-        let is_plain = remote.is_some_and(|remote| self.settings.policy_for(local, remote) == Policy::Plain);
+        let is_plain = remote.is_some_and(|remote| self.settings.policy_for(local, remote) == PeerPolicy::Plain);
         if features || is_plain { Ok(()) } else { Err((StreamError::UnsupportedVersion, OLD_VERSION.into())) }
     }
 
     // --- elements ---
 
-    fn item(&mut self, stanza: Stanza<'_>, behind: &[u8], ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+    fn item(&mut self, stanza: Stanza<'_>, behind: &[u8], ours: &dyn Ours, out: &mut Vec<u8>) -> Option<InboundEvent> {
         if stanza.kind() == Kind::Other {
             return self.element(&stanza, behind, ours, out);
         }
@@ -432,18 +434,24 @@ impl Inbound {
         }
         let event = self.stanza(stanza, ours, out);
         let custody = match &mut self.managed {
-            Some(managed) if self.phase == Phase::Open => managed.ledger.count(),
+            Some(managed) if self.phase == InboundPhase::Open => managed.ledger.count(),
             _ => return event,
         };
         match event {
-            Some(Event::Stanza(packet, to, _)) => Some(Event::Stanza(packet, to, Some(custody))),
+            Some(InboundEvent::Stanza(packet, to, _)) => Some(InboundEvent::Stanza(packet, to, Some(custody))),
             other => other,
         }
     }
 
     /// Deals with an element of the stream itself. None that is looked into has children: strangers
     /// have no trees built.
-    fn element(&mut self, stanza: &Stanza<'_>, behind: &[u8], ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+    fn element(
+        &mut self,
+        stanza: &Stanza<'_>,
+        behind: &[u8],
+        ours: &dyn Ours,
+        out: &mut Vec<u8>,
+    ) -> Option<InboundEvent> {
         let namespace = stanza.ns();
         match (&*namespace, stanza.name()) {
             (ns::STARTTLS, "starttls") => Some(self.starttls(behind, out)),
@@ -468,7 +476,7 @@ impl Inbound {
         }
     }
 
-    fn starttls(&mut self, behind: &[u8], out: &mut Vec<u8>) -> Event {
+    fn starttls(&mut self, behind: &[u8], out: &mut Vec<u8>) -> InboundEvent {
         let is_silent = behind.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
         if self.tls.is_some() || !self.proven.is_empty() || !is_silent {
             // RFC 6120 §5.4.2.2.
@@ -476,18 +484,18 @@ impl Inbound {
             return self.end(out);
         }
         out.extend_from_slice(b"<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
-        self.phase = Phase::Tls;
-        Event::StartTls
+        self.phase = InboundPhase::Tls;
+        InboundEvent::StartTls
     }
 
     // --- stanzas ---
 
-    fn stanza(&mut self, stanza: Stanza<'_>, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+    fn stanza(&mut self, stanza: Stanza<'_>, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<InboundEvent> {
         let (settings, lang) = (&*self.settings, self.lang.as_deref());
         let spoken = Spoken { settings, local: self.local.as_deref().unwrap_or_default(), lang, ours };
         match spoken.judge(stanza, |domain| self.proof(domain)) {
-            Judged::Taken(packet, to) => Some(Event::Stanza(packet, to, None)),
-            Judged::Refused(error, to) => Some(Event::Refused(error, to)),
+            Judged::Taken(packet, to) => Some(InboundEvent::Stanza(packet, to, None)),
+            Judged::Refused(error, to) => Some(InboundEvent::Refused(error, to)),
             Judged::Dropped => None,
             Judged::Fails(error, text) => Some(self.fail(&error, text, out)),
         }
@@ -495,11 +503,11 @@ impl Inbound {
 
     // --- ends ---
 
-    fn fault(&mut self, fault: Fault, out: &mut Vec<u8>) -> Event {
+    fn fault(&mut self, fault: Fault, out: &mut Vec<u8>) -> InboundEvent {
         self.fail(&StreamError::from(fault), Some(fault.text()), out)
     }
 
-    fn fail(&mut self, error: &StreamError, text: Option<&str>, out: &mut Vec<u8>) -> Event {
+    fn fail(&mut self, error: &StreamError, text: Option<&str>, out: &mut Vec<u8>) -> InboundEvent {
         if !self.is_open {
             self.write_own_header(true, out);
         }
@@ -508,17 +516,17 @@ impl Inbound {
             error.render(text, out);
         }
         self.has_failed = true;
-        self.phase = Phase::Ended;
-        Event::End
+        self.phase = InboundPhase::Ended;
+        InboundEvent::End
     }
 
-    fn end(&mut self, out: &mut Vec<u8>) -> Event {
+    fn end(&mut self, out: &mut Vec<u8>) -> InboundEvent {
         if !self.is_closing {
             self.acknowledge(out);
             out.extend_from_slice(STREAM_END);
         }
-        self.phase = Phase::Ended;
-        Event::End
+        self.phase = InboundPhase::Ended;
+        InboundEvent::End
     }
 }
 

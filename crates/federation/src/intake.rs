@@ -7,19 +7,19 @@
 
 use rookery_base::{Bucket, Map, Set};
 
-use crate::servers::{Action, Key, Machine, Servers};
-use crate::settings::Settings;
-use crate::timers::Timer;
+use crate::servers::{Action, ConnectionKey, Machine, ServerStreams};
+use crate::settings::FederationSettings;
+use crate::timers::StreamTimer;
 
 /// The buckets of domains, in microseconds.
 #[derive(Debug, Default)]
-pub(crate) struct Intake {
+pub(crate) struct DomainIntake {
     buckets: Map<Box<str>, Bucket>,
     /// Domains to which somebody here has written.
     known: Set<Box<str>>,
 }
 
-impl Intake {
+impl DomainIntake {
     /// Notes that somebody here has written to a domain.
     pub(crate) fn wrote_to(&mut self, domain: &str) {
         if self.known.contains(domain) {
@@ -32,7 +32,14 @@ impl Intake {
     }
 
     /// Charges a domain, and returns for how many milliseconds it has to wait, if it was too fast.
-    fn charge(&mut self, domain: &str, bytes: usize, stanzas: u64, settings: &Settings, now_ms: u64) -> Option<u64> {
+    fn charge(
+        &mut self,
+        domain: &str,
+        bytes: usize,
+        stanzas: u64,
+        settings: &FederationSettings,
+        now_ms: u64,
+    ) -> Option<u64> {
         let is_new = settings.newcomer_stanzas > 0 && !self.known.contains(domain);
         let per_second = if is_new { settings.newcomer_stanzas } else { settings.stanzas_per_second };
         let of_bytes = (bytes as u64).saturating_mul(SECOND_US).checked_div(settings.bytes_per_second);
@@ -48,10 +55,10 @@ impl Intake {
     }
 }
 
-impl Servers {
+impl ServerStreams {
     /// Charges the domain of a stream for what has come, and stops reading from the stream if that
     /// was too much.
-    pub(crate) fn charge(&mut self, key: Key, bytes: usize, stanzas: u64) {
+    pub(crate) fn charge(&mut self, key: ConnectionKey, bytes: usize, stanzas: u64) {
         let Some(stream) = self.streams.get(key.0 as usize).filter(|stream| !stream.ended) else { return };
         let serial = stream.serial;
         let domain = match &stream.machine {
@@ -62,12 +69,12 @@ impl Servers {
         let Some(domain) = domain else { return };
         if let Some(wait_ms) = self.intake.charge(domain, bytes, stanzas, &self.settings, self.now_ms) {
             self.actions.push_back(Action::Pause(key, true));
-            self.set_timer(wait_ms, Timer::Read(key, serial));
+            self.set_timer(wait_ms, StreamTimer::Read(key, serial));
         }
     }
 
     /// Reads again from a stream that was too fast.
-    pub(crate) fn read_again(&mut self, key: Key) {
+    pub(crate) fn read_again(&mut self, key: ConnectionKey) {
         self.actions.push_back(Action::Pause(key, false));
     }
 }
@@ -83,9 +90,9 @@ mod tests {
 
     #[test]
     fn a_domain_that_floods_waits_and_others_do_not() {
-        let mut settings = Settings::new(Secret::new(b"secret"));
+        let mut settings = FederationSettings::new(Secret::new(b"secret"));
         (settings.stanzas_per_second, settings.bytes_per_second, settings.burst_seconds) = (10, 1000, 2);
-        let mut intake = Intake::default();
+        let mut intake = DomainIntake::default();
         assert_eq!(intake.charge("a.example", 10, 20, &settings, 0), None, "a burst");
         assert_eq!(intake.charge("a.example", 10, 1, &settings, 0), Some(100));
         assert_eq!(intake.charge("b.example", 2000, 1, &settings, 0), None);
@@ -101,8 +108,8 @@ mod tests {
 
     #[test]
     fn what_is_remembered_of_domains_is_bounded() {
-        let settings = Settings::new(Secret::new(b"secret"));
-        let mut intake = Intake::default();
+        let settings = FederationSettings::new(Secret::new(b"secret"));
+        let mut intake = DomainIntake::default();
         for number in 0..2 * MOST_KNOWN as u64 {
             intake.charge(&format!("{number}.example"), 1, 1, &settings, number * 10);
             intake.wrote_to(&format!("{number}.example"));

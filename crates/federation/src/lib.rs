@@ -1,9 +1,9 @@
 //! Streams between servers (RFC 6120, XEP-0178, XEP-0220), and those of components (XEP-0114),
 //! without sockets, clock or DNS.
 //!
-//! A shard has one [`Servers`]: what it knows of those remote domains whose home it is. Bytes,
-//! stanzas, answers of DNS and the time go in; [`Action`]s come out. The shard has the sockets and
-//! TLS, and tells what the handshakes have shown.
+//! A shard has one [`ServerStreams`]: what it knows of those remote domains whose home it is.
+//! Bytes, stanzas, answers of DNS and the time go in; [`Action`]s come out. The shard has the
+//! sockets and TLS, and tells what the handshakes have shown.
 //!
 //! # Invariants
 //!
@@ -72,8 +72,10 @@ mod timers;
 mod writing;
 
 pub use dialback::Secret;
-pub use servers::{Action, Arrival, Home, Key, Servers};
-pub use settings::{Component, ComponentSecret, Objection, Own, Pattern, Policy, Rule, Rules, Settings};
+pub use servers::{Action, Arrival, ConnectionKey, Home, ServerStreams};
+pub use settings::{
+    ComponentSecret, ComponentTerms, FederationSettings, Objection, Own, Pattern, PeerPolicy, Rule, Rules,
+};
 pub use targets::{Address, Found, NotFound};
 
 /// Returns an id for a stream, which nobody can guess (RFC 6120 §4.7.3). The keys of dialback

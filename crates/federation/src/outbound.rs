@@ -28,12 +28,12 @@ use rookery_stream::tls::trust::{Names, Untrusted};
 use rookery_xml::header::Header;
 use rookery_xml::{Built, Element, Kind, Limits, Scanner, Stanza, ns};
 
-use crate::dialback::{self, Answer, Dialback};
+use crate::dialback::{self, Dialback, DialbackAnswer};
 use crate::inbound::{Ours, domain};
 use crate::notes;
-use crate::outbound::acks::Acks;
-use crate::reading::{Item, Reading, STREAM_END, has_features, judge, write_header};
-use crate::settings::Settings;
+use crate::outbound::acks::AcksAgreement;
+use crate::reading::{ReadItem, ReadingPlace, STREAM_END, has_features, judge, write_header};
+use crate::settings::FederationSettings;
 use crate::stanzas::{Judged, Spoken};
 
 pub(crate) mod acks;
@@ -43,12 +43,12 @@ mod proof;
 /// A stream under negotiation, or in use.
 #[derive(Debug)]
 pub struct Outbound {
-    settings: Arc<Settings>,
-    reading: Reading,
-    phase: Phase,
+    settings: Arc<FederationSettings>,
+    reading: ReadingPlace,
+    phase: OutboundPhase,
     local: Box<str>,
     remote: Box<str>,
-    purpose: Purpose,
+    purpose: StreamPurpose,
     /// The id that the peer gave the stream.
     id: String,
     /// The peer's header has declared the prefix of dialback.
@@ -57,7 +57,7 @@ pub struct Outbound {
     longest: usize,
     /// The milliseconds without traffic that the peer says it bears (XEP-0478).
     most_idle_ms: u64,
-    acks: Acks,
+    acks: AcksAgreement,
     /// Both directions were asked for: the peer may send, too.
     is_bidi: bool,
     /// They aren't asked for, whatever the peer offers.
@@ -83,7 +83,7 @@ pub struct Outbound {
 
 /// The purpose of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub enum StreamPurpose {
     /// Stanzas.
     Stanzas,
     /// Questions whether keys are right (XEP-0220 §2.1.2), which need no login.
@@ -91,7 +91,7 @@ pub enum Purpose {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum OutboundPhase {
     /// Nothing was sent yet.
     Closed,
     /// The peer's header; `true` behind SASL.
@@ -120,7 +120,7 @@ enum Phase {
 
 /// An act that is the owner's.
 #[derive(Debug)]
-pub enum Event {
+pub enum OutboundEvent {
     /// Begin the handshake with the remote domain; then call [`Outbound::secured`].
     StartTls,
     /// Stanzas, or questions, may be sent.
@@ -160,20 +160,20 @@ pub enum Event {
 
 /// The outcome of a call.
 #[derive(Debug)]
-pub struct Read {
+pub struct OutboundRead {
     /// Bytes of the input that are done with.
     pub consumed: usize,
     /// The act that precedes the next call.
-    pub event: Option<Event>,
+    pub event: Option<OutboundEvent>,
 }
 
 impl Outbound {
     /// Returns a machine for a connection to be, in the name of `local`, to the server of `remote`.
-    pub fn new(settings: Arc<Settings>, local: &str, remote: &str, purpose: Purpose) -> Self {
+    pub fn new(settings: Arc<FederationSettings>, local: &str, remote: &str, purpose: StreamPurpose) -> Self {
         Self {
             settings,
-            reading: Reading::default(),
-            phase: Phase::Closed,
+            reading: ReadingPlace::default(),
+            phase: OutboundPhase::Closed,
             local: local.into(),
             remote: remote.into(),
             purpose,
@@ -181,7 +181,7 @@ impl Outbound {
             knows_dialback: false,
             longest: usize::MAX,
             most_idle_ms: u64::MAX,
-            acks: Acks::default(),
+            acks: AcksAgreement::default(),
             is_bidi: false,
             avoids_bidi: false,
             must_encrypt: false,
@@ -197,7 +197,7 @@ impl Outbound {
         }
     }
 
-    /// Resumes the stream of that name, if the peer offers that: see [`Event::Counting`].
+    /// Resumes the stream of that name, if the peer offers that: see [`OutboundEvent::Counting`].
     #[must_use]
     pub fn resuming(mut self, id: Box<str>) -> Self {
         self.acks.id = Some(id);
@@ -224,7 +224,7 @@ impl Outbound {
     }
 
     /// Takes other settings from now on.
-    pub(crate) fn apply(&mut self, settings: Arc<Settings>) {
+    pub(crate) fn apply(&mut self, settings: Arc<FederationSettings>) {
         self.settings = settings;
     }
 
@@ -237,7 +237,7 @@ impl Outbound {
     /// [`Self::secured`].
     pub fn start(&mut self, direct_tls: bool, out: &mut Vec<u8>) {
         if direct_tls {
-            self.phase = Phase::Tls;
+            self.phase = OutboundPhase::Tls;
         } else {
             self.open(false, out);
         }
@@ -250,12 +250,12 @@ impl Outbound {
 
     /// Tells whether the stream has ended with an error, the peer's or ours.
     pub fn has_failed(&self) -> bool {
-        self.phase == Phase::Ended && self.cause.is_some()
+        self.phase == OutboundPhase::Ended && self.cause.is_some()
     }
 
     /// Tells whether stanzas, or questions, may be sent.
     pub fn is_ready(&self) -> bool {
-        self.phase == Phase::Ready
+        self.phase == OutboundPhase::Ready
     }
 
     /// Returns the most bytes of a stanza that the peer says it takes: a longer one would end the
@@ -308,7 +308,7 @@ impl Outbound {
 
     /// Tells whether the stream is over.
     pub fn has_ended(&self) -> bool {
-        self.phase == Phase::Ended
+        self.phase == OutboundPhase::Ended
     }
 
     /// Tells whether TLS is established.
@@ -317,43 +317,46 @@ impl Outbound {
     }
 
     /// Reads what the peer sent, up to the first event, and appends what it is to be sent to `out`.
-    pub fn read(&mut self, input: &[u8], scanner: &mut Scanner, ours: &dyn Ours, out: &mut Vec<u8>) -> Read {
+    pub fn read(&mut self, input: &[u8], scanner: &mut Scanner, ours: &dyn Ours, out: &mut Vec<u8>) -> OutboundRead {
         let mut consumed = 0;
         loop {
             let rest = input.get(consumed..).unwrap_or_default();
             match self.phase {
-                Phase::Ended => return Read { consumed: input.len(), event: None },
-                Phase::Closed | Phase::Tls if !rest.is_empty() => {
-                    return Read { consumed: input.len(), event: Some(self.fail_silently("it spoke out of turn")) };
+                OutboundPhase::Ended => return OutboundRead { consumed: input.len(), event: None },
+                OutboundPhase::Closed | OutboundPhase::Tls if !rest.is_empty() => {
+                    return OutboundRead {
+                        consumed: input.len(),
+                        event: Some(self.fail_silently("it spoke out of turn")),
+                    };
                 }
-                Phase::Closed | Phase::Tls => return Read { consumed, event: None },
+                OutboundPhase::Closed | OutboundPhase::Tls => return OutboundRead { consumed, event: None },
                 _ => {}
             }
             // Whom a question is put to has proven nothing, and never does.
-            let is_proven = self.purpose == Purpose::Stanzas && self.is_logged_in();
+            let is_proven = self.purpose == StreamPurpose::Stanzas && self.is_logged_in();
             let limits = if is_proven { self.settings.limits } else { self.settings.limits_before };
             let (len, event) = match self.reading.next(rest, scanner, &limits, is_proven) {
-                Ok(Item::More) => return Read { consumed, event: None },
-                Ok(Item::Skip(len)) => (len, None),
-                Ok(Item::Header(len, header)) => (len, self.header(*header, out)),
-                Ok(Item::Element(len, stanza)) => (len, self.item(stanza, ours, out)),
-                Ok(Item::Rewritten(len, bytes)) => {
+                Ok(ReadItem::More) => return OutboundRead { consumed, event: None },
+                Ok(ReadItem::Skip(len)) => (len, None),
+                Ok(ReadItem::Header(len, header)) => (len, self.header(*header, out)),
+                Ok(ReadItem::Element(len, stanza)) => (len, self.item(stanza, ours, out)),
+                Ok(ReadItem::Rewritten(len, bytes)) => {
                     let wide = Limits { bytes: limits.bytes.saturating_mul(2), ..limits };
                     match Stanza::parse(&bytes, &wide) {
                         Ok(stanza) => (len, self.item(stanza, ours, out)),
                         Err(fault) => (0, Some(self.fail(&StreamError::from(fault), fault.text(), out))),
                     }
                 }
-                Ok(Item::Close(len)) => (len, Some(self.end(out))),
+                Ok(ReadItem::Close(len)) => (len, Some(self.end(out))),
                 Err(fault) => (0, Some(self.fail(&StreamError::from(fault), fault.text(), out))),
             };
             consumed += len;
-            if self.phase == Phase::Tls {
+            if self.phase == OutboundPhase::Tls {
                 // Nothing may be between `<proceed/>` and the handshake that wasn't encrypted.
                 consumed = input.len();
             }
             if event.is_some() {
-                return Read { consumed, event };
+                return OutboundRead { consumed, event };
             }
         }
     }
@@ -367,11 +370,11 @@ impl Outbound {
     /// Ends the stream with an error, or because it is idle without one.
     pub fn close(&mut self, error: Option<&StreamError>, out: &mut Vec<u8>) {
         match (self.phase, error) {
-            (Phase::Ended, _) => {}
-            (Phase::Closed | Phase::Tls, _) => self.phase = Phase::Ended,
+            (OutboundPhase::Ended, _) => {}
+            (OutboundPhase::Closed | OutboundPhase::Tls, _) => self.phase = OutboundPhase::Ended,
             (_, Some(error)) => {
                 self.say_last(|out| error.render(None, out), out);
-                self.phase = Phase::Ended;
+                self.phase = OutboundPhase::Ended;
             }
             (_, None) => _ = self.end(out),
         }
@@ -396,23 +399,23 @@ impl Outbound {
     fn is_logged_in(&self) -> bool {
         matches!(
             self.phase,
-            Phase::Header(true)
-                | Phase::Features(true)
-                | Phase::Counting
-                | Phase::Resuming
-                | Phase::Enabling
-                | Phase::Ready
+            OutboundPhase::Header(true)
+                | OutboundPhase::Features(true)
+                | OutboundPhase::Counting
+                | OutboundPhase::Resuming
+                | OutboundPhase::Enabling
+                | OutboundPhase::Ready
         )
     }
 
     fn open(&mut self, is_logged_in: bool, out: &mut Vec<u8>) {
-        self.reading = Reading::default();
+        self.reading = ReadingPlace::default();
         write_header(Some(&self.local), Some(&self.remote), None, true, out);
-        self.phase = Phase::Header(is_logged_in);
+        self.phase = OutboundPhase::Header(is_logged_in);
     }
 
-    fn header(&mut self, mut header: Header, out: &mut Vec<u8>) -> Option<Event> {
-        let Phase::Header(is_logged_in) = self.phase else { return None };
+    fn header(&mut self, mut header: Header, out: &mut Vec<u8>) -> Option<OutboundEvent> {
+        let OutboundPhase::Header(is_logged_in) = self.phase else { return None };
         self.reading.open(&mut header);
         self.lang = header.lang.take().filter(|lang| lang.len() <= MAX_LANG).map(String::into_boxed_str);
         if let Err((error, text)) = judge(&header) {
@@ -428,7 +431,7 @@ impl Outbound {
         }
         self.knows_dialback = self.reading.declares(ns::DIALBACK);
         if has_features(&header) {
-            self.phase = Phase::Features(is_logged_in);
+            self.phase = OutboundPhase::Features(is_logged_in);
             return None;
         }
         if self.needs_tls() || is_logged_in {
@@ -441,7 +444,7 @@ impl Outbound {
         self.log_in_by_dialback(out)
     }
 
-    fn item(&mut self, stanza: Stanza<'_>, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+    fn item(&mut self, stanza: Stanza<'_>, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<OutboundEvent> {
         if stanza.kind() != Kind::Other {
             return self.stanza(stanza, ours, out);
         }
@@ -457,17 +460,19 @@ impl Outbound {
         }
         match (element.ns(), element.name(), self.phase) {
             (ns::STREAMS, "error", _) => Some(self.told(&element, out)),
-            (ns::STREAMS, "features", Phase::Features(is_logged_in)) => self.features(&element, is_logged_in, out),
-            (ns::STARTTLS, "proceed", Phase::Proceed) => {
-                self.phase = Phase::Tls;
-                Some(Event::StartTls)
+            (ns::STREAMS, "features", OutboundPhase::Features(is_logged_in)) => {
+                self.features(&element, is_logged_in, out)
             }
-            (ns::STARTTLS, "failure", Phase::Proceed) => Some(self.end_because("it failed to start TLS", out)),
-            (ns::SASL, "success", Phase::Sasl) => {
+            (ns::STARTTLS, "proceed", OutboundPhase::Proceed) => {
+                self.phase = OutboundPhase::Tls;
+                Some(OutboundEvent::StartTls)
+            }
+            (ns::STARTTLS, "failure", OutboundPhase::Proceed) => Some(self.end_because("it failed to start TLS", out)),
+            (ns::SASL, "success", OutboundPhase::Sasl) => {
                 self.open(true, out);
                 None
             }
-            (ns::SASL, "failure", Phase::Sasl) => {
+            (ns::SASL, "failure", OutboundPhase::Sasl) => {
                 self.was_refused = true;
                 let reason = element.children().next().map_or("no reason", Element::name).to_owned();
                 if self.knows_dialback {
@@ -475,18 +480,20 @@ impl Outbound {
                 }
                 Some(self.end_because(&format!("it doesn't accept our certificate: {reason}"), out))
             }
-            (ns::DIALBACK, "result", Phase::Dialback) => self.result(&element, out),
-            (ns::DIALBACK, "verify", Phase::Ready) if self.purpose == Purpose::Questions => answered(&element),
-            (ns::DIALBACK, name, Phase::Ready) if self.is_bidi => self.asked(name, &element, ours, out),
-            (ns::SM, name, Phase::Resuming) => self.resumption(name, &element, out),
-            (ns::SM, name, Phase::Enabling) => self.enabled(name, &element),
-            (ns::SM, name, Phase::Ready) if self.acks.are_on => self.acknowledgement(name, &element, out),
+            (ns::DIALBACK, "result", OutboundPhase::Dialback) => self.result(&element, out),
+            (ns::DIALBACK, "verify", OutboundPhase::Ready) if self.purpose == StreamPurpose::Questions => {
+                answered(&element)
+            }
+            (ns::DIALBACK, name, OutboundPhase::Ready) if self.is_bidi => self.asked(name, &element, ours, out),
+            (ns::SM, name, OutboundPhase::Resuming) => self.resumption(name, &element, out),
+            (ns::SM, name, OutboundPhase::Enabling) => self.enabled(name, &element),
+            (ns::SM, name, OutboundPhase::Ready) if self.acks.are_on => self.acknowledgement(name, &element, out),
             _ => None,
         }
     }
 
     /// Takes a stanza of the peer. It counts if both directions were asked for.
-    fn stanza(&mut self, stanza: Stanza<'_>, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+    fn stanza(&mut self, stanza: Stanza<'_>, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<OutboundEvent> {
         if !self.is_bidi {
             return None;
         }
@@ -499,8 +506,8 @@ impl Outbound {
         let (settings, lang) = (&*self.settings, self.lang.as_deref());
         let spoken = Spoken { settings, local: &self.local, lang, ours };
         let event = match spoken.judge(stanza, |domain| (*domain == *self.remote).then(|| self.proof())) {
-            Judged::Taken(packet, to) => Some(Event::Stanza(packet, to, None)),
-            Judged::Refused(error, to) => Some(Event::Refused(error, to)),
+            Judged::Taken(packet, to) => Some(OutboundEvent::Stanza(packet, to, None)),
+            Judged::Refused(error, to) => Some(OutboundEvent::Refused(error, to)),
             Judged::Dropped => None,
             Judged::Fails(error, text) => {
                 let text = text.unwrap_or("it sent a stanza that it may not send");
@@ -508,14 +515,14 @@ impl Outbound {
             }
         };
         match (event, self.acks.count()) {
-            (Some(Event::Stanza(packet, to, _)), custody) => Some(Event::Stanza(packet, to, custody)),
+            (Some(OutboundEvent::Stanza(packet, to, _)), custody) => Some(OutboundEvent::Stanza(packet, to, custody)),
             (other, _) => other,
         }
     }
 
     /// Takes a question of dialback from a peer that may send, too: about our keys it gets an
     /// answer. For other pairs of domains it needs streams of its own.
-    fn asked(&mut self, name: &str, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+    fn asked(&mut self, name: &str, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<OutboundEvent> {
         if element.attr("type").is_some() {
             return None;
         }
@@ -531,7 +538,7 @@ impl Outbound {
     }
 
     /// Handles a stream error of the peer, which ends the stream.
-    fn told(&mut self, error: &Element, out: &mut Vec<u8>) -> Event {
+    fn told(&mut self, error: &Element, out: &mut Vec<u8>) -> OutboundEvent {
         self.was_told_off = true;
         let condition = error.children().find(|child| child.ns() == ns::STREAM_ERRORS && child.name() != "text");
         let condition = condition.map_or("no condition", Element::name);
@@ -540,39 +547,39 @@ impl Outbound {
         self.end_because(&format!("it says {condition}: {text}"), out)
     }
 
-    fn fail(&mut self, error: &StreamError, text: &str, out: &mut Vec<u8>) -> Event {
+    fn fail(&mut self, error: &StreamError, text: &str, out: &mut Vec<u8>) -> OutboundEvent {
         self.say_last(|out| error.render(Some(text), out), out);
         self.fail_silently(text)
     }
 
-    fn fail_silently(&mut self, cause: &str) -> Event {
-        self.phase = Phase::Ended;
+    fn fail_silently(&mut self, cause: &str) -> OutboundEvent {
+        self.phase = OutboundPhase::Ended;
         self.cause.get_or_insert_with(|| cause.to_owned());
-        Event::End
+        OutboundEvent::End
     }
 
-    fn end_because(&mut self, cause: &str, out: &mut Vec<u8>) -> Event {
+    fn end_because(&mut self, cause: &str, out: &mut Vec<u8>) -> OutboundEvent {
         self.say_last(|out| out.extend_from_slice(STREAM_END), out);
         self.fail_silently(cause)
     }
 
-    fn end(&mut self, out: &mut Vec<u8>) -> Event {
+    fn end(&mut self, out: &mut Vec<u8>) -> OutboundEvent {
         self.say_last(|out| out.extend_from_slice(STREAM_END), out);
-        self.phase = Phase::Ended;
-        Event::End
+        self.phase = OutboundPhase::Ended;
+        OutboundEvent::End
     }
 }
 
 /// Reads the answer to a question. Whether somebody has asked it is for the owner to see.
-fn answered(element: &Element) -> Option<Event> {
+fn answered(element: &Element) -> Option<OutboundEvent> {
     let answer = Dialback::read(element)?;
     let outcome = match answer.answer? {
-        Answer::Valid => Some(true),
-        Answer::Invalid => Some(false),
-        Answer::Error => None,
+        DialbackAnswer::Valid => Some(true),
+        DialbackAnswer::Invalid => Some(false),
+        DialbackAnswer::Error => None,
     };
     let (from, to) = (domain(&answer.from).ok()?, domain(&answer.to).ok()?);
-    Some(Event::Answered { from, to, id: answer.id?.into(), outcome })
+    Some(OutboundEvent::Answered { from, to, id: answer.id?.into(), outcome })
 }
 
 /// The most bytes of a stream's id: it is a part of each key.

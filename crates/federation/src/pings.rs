@@ -18,10 +18,10 @@ use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::Jid;
 
 use crate::acknowledging::ASK_MS;
-use crate::outbound::Purpose;
-use crate::route::{Route, State};
-use crate::servers::Servers;
-use crate::timers::Timer;
+use crate::outbound::StreamPurpose;
+use crate::route::{DomainRoute, RouteState};
+use crate::servers::ServerStreams;
+use crate::timers::StreamTimer;
 #[cfg(doc)]
 use crate::writing::MOST_WAITING;
 
@@ -42,7 +42,7 @@ impl ForADay {
     }
 }
 
-impl Servers {
+impl ServerStreams {
     /// Hears of a stanza that has come in at another node from a domain whose home is here. Returns
     /// `true` if it is the answer to a ping of these streams, and for nobody else.
     pub fn hears(&mut self, packet: &Packet, to: &Jid) -> bool {
@@ -58,9 +58,10 @@ impl Servers {
             return false;
         }
         let (Some(id), Some(sender)) = (packet.id(), packet.sender().filter(Jid::is_domain)) else { return false };
-        let Some(at) = self.known_way(to.domain(), sender.domain(), Purpose::Stanzas) else { return false };
+        let Some(at) = self.known_way(to.domain(), sender.domain(), StreamPurpose::Stanzas) else { return false };
         let now_ms = self.now_ms;
-        let Some(Route { state: State::Ready { key, sent, writing, .. }, .. }) = self.routes.get_mut(at) else {
+        let Some(DomainRoute { state: RouteState::Ready { key, sent, writing, .. }, .. }) = self.routes.get_mut(at)
+        else {
             return false;
         };
         let Some(bytes) = sent.answered(&id) else { return false };
@@ -71,7 +72,7 @@ impl Servers {
         {
             // More has left since, and perhaps nothing follows it.
             writing.watched_ms = now_ms + ASK_MS;
-            let watch = Timer::Watch(*key, stream.serial);
+            let watch = StreamTimer::Watch(*key, stream.serial);
             self.set_timer(ASK_MS, watch);
         }
         true
@@ -80,7 +81,7 @@ impl Servers {
     /// Handles a ping that was not answered.
     pub(crate) fn gives_no_answer(&mut self, at: usize) {
         let Some(route) = self.routes.get_mut(at) else { return };
-        if let State::Ready { sent, .. } = &mut route.state {
+        if let RouteState::Ready { sent, .. } = &mut route.state {
             self.waiting_bytes -= sent.bytes();
             sent.watch_no_more();
             self.silent.insert(&route.remote, self.now_ms);
@@ -89,7 +90,7 @@ impl Servers {
 
     /// Notes that the other server has ended the stream of a way in good order.
     pub(crate) fn has_read_all(&mut self, at: usize) {
-        if let Some(Route { state: State::Ready { sent, .. }, .. }) = self.routes.get_mut(at) {
+        if let Some(DomainRoute { state: RouteState::Ready { sent, .. }, .. }) = self.routes.get_mut(at) {
             let before = sent.bytes();
             sent.is_read();
             self.waiting_bytes -= before - sent.bytes();

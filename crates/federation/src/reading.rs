@@ -7,7 +7,7 @@ use rookery_xml::{Fault, Limits, Scan, Scanner, Stanza, escape_attr, ns, slow};
 
 /// The place up to which a stream has been read.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub(crate) struct ReadingPlace {
     /// The content namespace of the stream.
     namespace: &'static str,
     /// `Some` until its header is read.
@@ -19,7 +19,7 @@ pub(crate) struct Reading {
 }
 
 /// The next item.
-pub(crate) enum Item<'a> {
+pub(crate) enum ReadItem<'a> {
     /// Nothing before more bytes arrive.
     More,
     /// Bytes that mean nothing.
@@ -34,13 +34,13 @@ pub(crate) enum Item<'a> {
     Close(usize),
 }
 
-impl Default for Reading {
+impl Default for ReadingPlace {
     fn default() -> Self {
         Self::of(ns::SERVER)
     }
 }
 
-impl Reading {
+impl ReadingPlace {
     /// Begins a stream of this content namespace.
     pub(crate) fn of(namespace: &'static str) -> Self {
         Self { namespace, opening: Some(Opening::default()), prefix: String::new(), prefixes: Vec::new() }
@@ -55,9 +55,9 @@ impl Reading {
         scanner: &mut Scanner,
         limits: &Limits,
         is_proven: bool,
-    ) -> Result<Item<'a>, Fault> {
+    ) -> Result<ReadItem<'a>, Fault> {
         if input.is_empty() {
-            return Ok(Item::More);
+            return Ok(ReadItem::More);
         }
         match &mut self.opening {
             Some(opening) => Self::header(opening, input, limits),
@@ -78,15 +78,16 @@ impl Reading {
         self.prefixes.iter().any(|(_, declared)| declared == namespace)
     }
 
-    fn header<'a>(opening: &mut Opening, input: &'a [u8], limits: &Limits) -> Result<Item<'a>, Fault> {
+    fn header<'a>(opening: &mut Opening, input: &'a [u8], limits: &Limits) -> Result<ReadItem<'a>, Fault> {
         let space = input.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')).count();
         if space > 0 {
-            return Ok(Item::Skip(space));
+            return Ok(ReadItem::Skip(space));
         }
         if !opening.worthwhile(input) && input.len() <= limits.bytes {
-            return Ok(Item::More);
+            return Ok(ReadItem::More);
         }
-        Ok(header::parse(input, limits)?.map_or(Item::More, |(len, header)| Item::Header(len, Box::new(header))))
+        Ok(header::parse(input, limits)?
+            .map_or(ReadItem::More, |(len, header)| ReadItem::Header(len, Box::new(header))))
     }
 
     fn element<'a>(
@@ -95,15 +96,15 @@ impl Reading {
         scanner: &mut Scanner,
         limits: &Limits,
         most_tags: usize,
-    ) -> Result<Item<'a>, Fault> {
+    ) -> Result<ReadItem<'a>, Fault> {
         if self.opens_again(input) {
             return Err(Fault::BadFormat);
         }
         let item = match scanner.scan(input, limits)? {
-            Scan::Partial => return Ok(Item::More),
-            Scan::Space(len) => Item::Skip(len),
-            Scan::Close(len) => Item::Close(len),
-            Scan::Stanza(len) => Item::Element(len, scanner.stanza(input)),
+            Scan::Partial => return Ok(ReadItem::More),
+            Scan::Space(len) => ReadItem::Skip(len),
+            Scan::Close(len) => ReadItem::Close(len),
+            Scan::Stanza(len) => ReadItem::Element(len, scanner.stanza(input)),
             Scan::Rare(len) => {
                 let tags = input.iter().take(len).filter(|byte| **byte == b'<').count();
                 if tags > most_tags {
@@ -114,7 +115,7 @@ impl Reading {
                     prefixes.push((self.prefix.clone(), ns::STREAMS.to_owned()));
                 }
                 let written = input.get(..len).unwrap_or_default();
-                Item::Rewritten(len, slow::canonical(written, self.namespace, &prefixes)?)
+                ReadItem::Rewritten(len, slow::canonical(written, self.namespace, &prefixes)?)
             }
         };
         scanner.reset();

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use rookery_stream::error::StreamError;
 
-use crate::route::{Route, State};
-use crate::servers::{Home, Key, Machine, Servers};
-use crate::settings::Settings;
+use crate::route::{DomainRoute, RouteState};
+use crate::servers::{ConnectionKey, Home, Machine, ServerStreams};
+use crate::settings::FederationSettings;
 
-impl Servers {
+impl ServerStreams {
     /// Takes other settings. Streams that they no longer admit, or that are for hosts which are
     /// gone, end, and what waits for such comes back.
-    pub fn apply(&mut self, settings: Arc<Settings>, home: &dyn Home) {
+    pub fn apply(&mut self, settings: Arc<FederationSettings>, home: &dyn Home) {
         self.settings = settings;
         self.is_stopping = false;
         let keys: Vec<usize> = self.streams.iter().map(|(key, _)| key).collect();
         for at in keys {
-            let key = Key(at as u32);
+            let key = ConnectionKey(at as u32);
             let settings = self.settings.clone();
             let Some(stream) = self.streams.get_mut(at).filter(|stream| !stream.ended) else { continue };
             let mut out = Vec::new();
@@ -57,10 +57,10 @@ impl Servers {
                 }
             }
         }
-        let is_out = |route: &Route| !matches!(route.state, State::Idle) && route.key().is_none();
+        let is_out = |route: &DomainRoute| !matches!(route.state, RouteState::Idle) && route.key().is_none();
         let ways = self.routes.iter().filter(|(_, route)| is_out(route)).map(|(at, _)| at);
         for at in ways.collect::<Vec<_>>() {
-            let Some(Route { local, remote, .. }) = self.routes.get(at) else { continue };
+            let Some(DomainRoute { local, remote, .. }) = self.routes.get(at) else { continue };
             if !home.is_ours(local) || !self.settings.admits(local, remote) {
                 self.give_up(at, &StreamError::PolicyViolation, CHANGED);
             }
@@ -80,10 +80,10 @@ impl Servers {
             match self.streams.get_mut(at).map(|stream| &mut stream.machine) {
                 Some(Machine::In { machine, .. }) => {
                     machine.close(&StreamError::SystemShutdown, None, &mut out);
-                    self.write(Key(at as u32), out);
-                    self.end(Key(at as u32));
+                    self.write(ConnectionKey(at as u32), out);
+                    self.end(ConnectionKey(at as u32));
                 }
-                Some(Machine::Component(_)) => self.dismiss(Key(at as u32), &StreamError::SystemShutdown),
+                Some(Machine::Component(_)) => self.dismiss(ConnectionKey(at as u32), &StreamError::SystemShutdown),
                 Some(Machine::Out { .. }) | None => {}
             }
         }

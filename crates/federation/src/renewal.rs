@@ -6,12 +6,12 @@
 use rookery_stream::error::StreamError;
 use rookery_stream::tls::trust::{Names, Untrusted};
 
-use crate::servers::{Key, Machine, Servers};
-use crate::timers::Timer;
+use crate::servers::{ConnectionKey, Machine, ServerStreams};
+use crate::timers::StreamTimer;
 
-impl Servers {
+impl ServerStreams {
     /// Remembers until when the certificate of a stream holds, and what else was proven by it.
-    pub(crate) fn holds_until(&mut self, key: Key, shown: &Result<Names, Untrusted>) {
+    pub(crate) fn holds_until(&mut self, key: ConnectionKey, shown: &Result<Names, Untrusted>) {
         let Ok(names) = shown else { return };
         let until_ms = self.now_ms.saturating_add(names.valid_s().saturating_mul(1000));
         if let Some(stream) = self.streams.get_mut(key.0 as usize) {
@@ -24,7 +24,7 @@ impl Servers {
     /// a certificate has to prove itself again.
     pub fn judge_again(&mut self) {
         let certified = self.streams.iter().filter(|(_, stream)| stream.certified_until_ms.is_some());
-        let keys: Vec<Key> = certified.map(|(key, _)| Key(key as u32)).collect();
+        let keys: Vec<ConnectionKey> = certified.map(|(key, _)| ConnectionKey(key as u32)).collect();
         for key in keys {
             if let Some(stream) = self.streams.get_mut(key.0 as usize) {
                 stream.certified_until_ms = Some(self.now_ms);
@@ -34,7 +34,7 @@ impl Servers {
     }
 
     /// Ends a stream whose certificate has expired. `false` if it hasn't.
-    pub(crate) fn renew(&mut self, key: Key) -> bool {
+    pub(crate) fn renew(&mut self, key: ConnectionKey) -> bool {
         let now_ms = self.now_ms;
         let Some(stream) = self.streams.get_mut(key.0 as usize) else { return false };
         if stream.certified_until_ms.is_none_or(|until_ms| now_ms < until_ms) {
@@ -45,7 +45,7 @@ impl Servers {
         match &mut stream.machine {
             // Something is under way; it isn't for long.
             Machine::In { carries: Some(route), .. } if self.routes.get(*route).is_some_and(|route| !route.rests()) => {
-                self.set_timer(SOON_MS, Timer::Idle(key, serial));
+                self.set_timer(SOON_MS, StreamTimer::Idle(key, serial));
             }
             Machine::In { machine, carries, .. } => {
                 let carried = *carries;
@@ -65,7 +65,7 @@ impl Servers {
             // It has shown no certificate.
             Machine::Component(_) => return false,
             // Something is under way; it isn't for long.
-            Machine::Out { .. } => self.set_timer(SOON_MS, Timer::Idle(key, serial)),
+            Machine::Out { .. } => self.set_timer(SOON_MS, StreamTimer::Idle(key, serial)),
         }
         true
     }

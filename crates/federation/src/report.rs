@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 
 use rookery_stream::error::StreamError;
 
-use crate::route::State;
-use crate::servers::{Key, Machine, Servers};
+use crate::route::RouteState;
+use crate::servers::{ConnectionKey, Machine, ServerStreams};
 
 /// The way that stanzas go on a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Direction {
+pub enum StreamDirection {
     /// To another server.
     Outgoing,
     /// From another server.
@@ -20,7 +20,7 @@ pub enum Direction {
     Component,
 }
 
-impl Direction {
+impl StreamDirection {
     /// Returns the direction of a word.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Outgoing, Self::Incoming, Self::Component].into_iter().find(|direction| direction.name() == name)
@@ -38,13 +38,13 @@ impl Direction {
 
 /// A stream, or the way to a domain that has none now.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Report {
+pub struct StreamReport {
     /// The other domain, or the component.
     pub remote: String,
     /// The domain of this server; empty if the stream doesn't say.
     pub local: String,
     /// The way that stanzas go.
-    pub direction: Direction,
+    pub direction: StreamDirection,
     /// The step that it has come to: `ready`, or what it waits for.
     pub state: Cow<'static, str>,
     /// The proof of the other domain, in a few words; empty if there is no stream.
@@ -58,7 +58,7 @@ pub struct Report {
     /// The reason why there was no way the last time; empty if there was one.
     pub trouble: String,
     /// The connection.
-    pub key: Option<Key>,
+    pub key: Option<ConnectionKey>,
 }
 
 /// Counts of streams, for metrics.
@@ -76,9 +76,9 @@ pub struct Tally {
     pub waiting: u64,
 }
 
-impl Servers {
+impl ServerStreams {
     /// Returns all streams of the shard, and the ways that have none.
-    pub fn report(&self) -> Vec<Report> {
+    pub fn report(&self) -> Vec<StreamReport> {
         let mut all = Vec::new();
         for (_, route) in &self.routes {
             let key = route.key();
@@ -88,10 +88,10 @@ impl Servers {
                 Some(Machine::In { machine, .. }) => machine.security(&route.remote),
                 _ => "",
             };
-            all.push(Report {
+            all.push(StreamReport {
                 remote: route.remote.to_string(),
                 local: route.local.to_string(),
-                direction: Direction::Outgoing,
+                direction: StreamDirection::Outgoing,
                 state: state(&route.state).into(),
                 security: security.into(),
                 address: None,
@@ -103,43 +103,44 @@ impl Servers {
         }
         for (at, stream) in &self.streams {
             let quiet_ms = self.now_ms.saturating_sub(stream.used_ms);
-            let report = |remote: &str, local: &str, direction, is_ready, security: &'static str, waiting| Report {
-                remote: remote.to_owned(),
-                local: local.to_owned(),
-                direction,
-                state: match (stream.ended, is_ready) {
-                    (true, _) => "closing",
-                    (false, true) => "ready",
-                    (false, false) => "proves itself",
-                }
-                .into(),
-                security: security.into(),
-                address: None,
-                waiting,
-                quiet_ms,
-                trouble: String::new(),
-                key: Some(Key(at as u32)),
-            };
+            let report =
+                |remote: &str, local: &str, direction, is_ready, security: &'static str, waiting| StreamReport {
+                    remote: remote.to_owned(),
+                    local: local.to_owned(),
+                    direction,
+                    state: match (stream.ended, is_ready) {
+                        (true, _) => "closing",
+                        (false, true) => "ready",
+                        (false, false) => "proves itself",
+                    }
+                    .into(),
+                    security: security.into(),
+                    address: None,
+                    waiting,
+                    quiet_ms,
+                    trouble: String::new(),
+                    key: Some(ConnectionKey(at as u32)),
+                };
             match &stream.machine {
                 Machine::Out { machine, .. } if machine.is_bidi() && machine.is_ready() => {
                     let (remote, local, security) = (machine.remote(), machine.local(), machine.security());
-                    all.push(report(remote, local, Direction::Incoming, true, security, 0));
+                    all.push(report(remote, local, StreamDirection::Incoming, true, security, 0));
                 }
                 Machine::Out { .. } => {}
                 Machine::In { machine, .. } => {
                     let local = machine.local().unwrap_or_default();
                     for domain in machine.proven() {
-                        all.push(report(domain, local, Direction::Incoming, true, machine.security(domain), 0));
+                        all.push(report(domain, local, StreamDirection::Incoming, true, machine.security(domain), 0));
                     }
                     if !machine.has_proven() {
                         let remote = machine.claimed().unwrap_or_default();
-                        all.push(report(remote, local, Direction::Incoming, false, "nothing", 0));
+                        all.push(report(remote, local, StreamDirection::Incoming, false, "nothing", 0));
                     }
                 }
                 Machine::Component(attached) => {
                     let (name, is_ready) = (attached.machine.name(), attached.machine.has_proven());
                     let security = if is_ready { "secret" } else { "nothing" };
-                    all.push(report(name, name, Direction::Component, is_ready, security, attached.queue.len()));
+                    all.push(report(name, name, StreamDirection::Component, is_ready, security, attached.queue.len()));
                 }
             }
         }
@@ -151,18 +152,19 @@ impl Servers {
         for (_, route) in &self.routes {
             tally.waiting += route.waiting() as u64;
             tally.under_way += u64::from(route.is_under_way());
-            tally.failed += u64::from(matches!(route.state, State::Failed { until_ms, .. } if self.now_ms < until_ms));
+            tally.failed +=
+                u64::from(matches!(route.state, RouteState::Failed { until_ms, .. } if self.now_ms < until_ms));
         }
         for (_, stream) in &self.streams {
             let (direction, security) = match &stream.machine {
-                Machine::Out { machine, .. } if machine.is_ready() => (Direction::Outgoing, machine.security()),
+                Machine::Out { machine, .. } if machine.is_ready() => (StreamDirection::Outgoing, machine.security()),
                 Machine::In { machine, .. } if machine.has_proven() => {
                     let first = machine.proven().next().unwrap_or_default();
-                    (Direction::Incoming, machine.security(first))
+                    (StreamDirection::Incoming, machine.security(first))
                 }
                 Machine::Component(attached) if attached.machine.has_proven() => {
                     tally.waiting += attached.queue.len() as u64;
-                    (Direction::Component, "secret")
+                    (StreamDirection::Component, "secret")
                 }
                 Machine::Out { .. } => continue,
                 Machine::In { .. } | Machine::Component(_) => {
@@ -183,12 +185,12 @@ impl Servers {
         for at in self.by_remote.get(remote).cloned().unwrap_or_default() {
             let Some(route) = self.routes.get_mut(at).filter(|route| is_meant(&route.local)) else { continue };
             route.failures = 0;
-            closed += usize::from(!matches!(route.state, State::Idle));
+            closed += usize::from(!matches!(route.state, RouteState::Idle));
             self.give_up(at, &StreamError::Reset, "an operator has closed it");
         }
         let keys: Vec<usize> = self.streams.iter().map(|(key, _)| key).collect();
         for at in keys {
-            let key = Key(at as u32);
+            let key = ConnectionKey(at as u32);
             let Some(stream) = self.streams.get_mut(at).filter(|stream| !stream.ended) else { continue };
             match &mut stream.machine {
                 Machine::In { machine, .. } => {
@@ -217,14 +219,14 @@ pub fn is_of(host: &str, domain: &str) -> bool {
     host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-fn state(state: &State) -> &'static str {
+fn state(state: &RouteState) -> &'static str {
     match state {
-        State::Idle => "at rest",
-        State::Resolving => "asks DNS",
-        State::Connecting { .. } => "connects",
-        State::Negotiating { .. } => "negotiates",
-        State::Ready { .. } => "ready",
-        State::Paused => "waits to resume",
-        State::Failed { .. } => "failed",
+        RouteState::Idle => "at rest",
+        RouteState::Resolving => "asks DNS",
+        RouteState::Connecting { .. } => "connects",
+        RouteState::Negotiating { .. } => "negotiates",
+        RouteState::Ready { .. } => "ready",
+        RouteState::Paused => "waits to resume",
+        RouteState::Failed { .. } => "failed",
     }
 }

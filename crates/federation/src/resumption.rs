@@ -18,35 +18,35 @@ use rookery_base::Map;
 use rookery_hub::custody::{Balance, Ledger};
 use rookery_stream::error::StreamError;
 
-use crate::inbound::{Managed, Said};
+use crate::inbound::{ManagedInbound, Said};
 use crate::outbound::Outbound;
 use crate::sent::Sharing;
-use crate::servers::{Key, Machine, Servers};
+use crate::servers::{ConnectionKey, Machine, ServerStreams};
 use crate::stream_id;
-use crate::timers::Timer;
+use crate::timers::StreamTimer;
 
 /// The streams that may be resumed here.
 #[derive(Debug, Default)]
 pub(crate) struct Resumable {
     /// Those that have a connection, by their domains and names.
-    live: Map<Box<str>, Key>,
+    live: Map<Box<str>, ConnectionKey>,
     /// Those that have none, by the domains that they speak for.
-    broken: Map<Box<str>, Vec<Broken>>,
+    broken: Map<Box<str>, Vec<BrokenStreams>>,
     number: usize,
     is_watched: bool,
 }
 
 #[derive(Debug)]
-struct Broken {
+struct BrokenStreams {
     id: Box<str>,
     local: Box<str>,
     balance: Balance,
     until_ms: u64,
 }
 
-impl Servers {
+impl ServerStreams {
     /// Acknowledges the stanzas of a stream from now on.
-    pub(crate) fn enable(&mut self, key: Key, may_resume: bool) {
+    pub(crate) fn enable(&mut self, key: ConnectionKey, may_resume: bool) {
         let id: Option<Box<str>> = may_resume.then(|| stream_id().into());
         let remote = self.inbound(key).and_then(|machine| machine.proven().next());
         if let Some((id, remote)) = id.as_ref().zip(remote) {
@@ -64,7 +64,7 @@ impl Servers {
 
     /// Lets a stream go on where another one was, whose connection may still seem to be alive. Of
     /// our stanzas on that one the peer says how many it has handled.
-    pub(crate) fn resume(&mut self, key: Key, id: &str, answered: Option<u32>) {
+    pub(crate) fn resume(&mut self, key: ConnectionKey, id: &str, answered: Option<u32>) {
         let Some(machine) = self.inbound(key) else { return };
         let (Some(remote), Some(local)) = (machine.proven().next().map(Box::<str>::from), machine.local()) else {
             return;
@@ -75,16 +75,16 @@ impl Servers {
         let handled = self.take_broken(id, &remote, &local);
         let Some(machine) = self.inbound_mut(key) else { return };
         match handled {
-            Count::Unknown => {
+            HandledCount::Unknown => {
                 let ends = machine.not_resumed(&mut out).is_some();
                 self.write(key, out);
                 if ends { self.end(key) } else { self.may_carry(key) }
             }
-            Count::Moving => {
+            HandledCount::Moving => {
                 machine.resuming = Some((id.into(), answered));
                 self.settles(key, 0);
             }
-            Count::Of(handled) => {
+            HandledCount::Of(handled) => {
                 machine.resumed(id.into(), handled, answered.unwrap_or_default(), &mut out);
                 self.resumable.live.insert(name(&remote, id), key);
                 self.write(key, out);
@@ -98,7 +98,7 @@ impl Servers {
 
     /// Goes on where another stream of ours was: tells its server how many of its own stanzas were
     /// handled there.
-    pub(crate) fn resumes(&mut self, key: Key) {
+    pub(crate) fn resumes(&mut self, key: ConnectionKey) {
         let Some(at) = self.route_of(key) else { return };
         let Some(route) = self.routes.get(at) else { return };
         let (remote, local) = (route.remote.clone(), route.local.clone());
@@ -109,15 +109,15 @@ impl Servers {
             Some((id, _)) => {
                 self.put_away(&id, &remote, &local);
                 match self.take_broken(&id, &remote, &local) {
-                    Count::Unknown => None,
-                    Count::Moving => return self.settles(key, 0),
-                    Count::Of(handled) => {
+                    HandledCount::Unknown => None,
+                    HandledCount::Moving => return self.settles(key, 0),
+                    HandledCount::Of(handled) => {
                         if self.outbound(key).is_some_and(Outbound::is_bidi) {
                             self.resumable.live.insert(name(&remote, &id), key);
                         } else {
                             // The other direction may go on elsewhere.
                             let (balance, until_ms) = (Ledger::after(handled).end(), self.now_ms + KEPT_MS);
-                            self.remember(remote, Broken { id, local, balance, until_ms });
+                            self.remember(remote, BrokenStreams { id, local, balance, until_ms });
                         }
                         Some(handled)
                     }
@@ -133,14 +133,14 @@ impl Servers {
     }
 
     /// Looks in a moment whether the store has all that a stream has to know of.
-    pub(crate) fn settles(&mut self, key: Key, looks: u8) {
+    pub(crate) fn settles(&mut self, key: ConnectionKey, looks: u8) {
         if let Some(serial) = self.streams.get(key.0 as usize).map(|stream| stream.serial) {
-            self.set_timer(SETTLE_MS, Timer::Settle(key, serial, looks));
+            self.set_timer(SETTLE_MS, StreamTimer::Settle(key, serial, looks));
         }
     }
 
     /// Looks whether the store has all that a stream has to know of, and goes on with it.
-    pub(crate) fn look_whether_settled(&mut self, key: Key, serial: u32, looks: u8) {
+    pub(crate) fn look_whether_settled(&mut self, key: ConnectionKey, serial: u32, looks: u8) {
         let Some(stream) = self.streams.get_mut(key.0 as usize).filter(|stream| !stream.ended) else { return };
         let (mut out, is_last) = (Vec::new(), looks >= MOST_LOOKS);
         let is_told = match &mut stream.machine {
@@ -160,13 +160,13 @@ impl Servers {
         };
         self.write(key, out);
         if !is_told {
-            self.set_timer(SETTLE_MS, Timer::Settle(key, serial, looks + 1));
+            self.set_timer(SETTLE_MS, StreamTimer::Settle(key, serial, looks + 1));
         }
     }
 
     /// Watches a stream that we have opened: it is ready, and can be resumed in the peer's
     /// direction.
-    pub(crate) fn watch_reverse(&mut self, key: Key) {
+    pub(crate) fn watch_reverse(&mut self, key: ConnectionKey) {
         let Some((machine, _)) = self.outbound_mut(key) else { return };
         let id = machine.managed_id().filter(|_| machine.may_be_resumed());
         if let Some(name) = id.map(|id| name(machine.remote(), id)) {
@@ -184,10 +184,10 @@ impl Servers {
         }
     }
 
-    fn remember(&mut self, remote: Box<str>, stream: Broken) {
+    fn remember(&mut self, remote: Box<str>, stream: BrokenStreams) {
         self.resumable.keep(remote, stream);
         if !std::mem::replace(&mut self.resumable.is_watched, true) {
-            self.set_timer(KEPT_MS, Timer::Broken);
+            self.set_timer(KEPT_MS, StreamTimer::Broken);
         }
     }
 
@@ -203,7 +203,7 @@ impl Servers {
         resumable.number = resumable.broken.values().map(Vec::len).sum();
         resumable.is_watched = next.is_some();
         if let Some(next) = next {
-            self.set_timer(next - now_ms, Timer::Broken);
+            self.set_timer(next - now_ms, StreamTimer::Broken);
         }
     }
 
@@ -239,22 +239,24 @@ impl Servers {
     }
 
     /// Takes the count of a stream that has no connection any more.
-    fn take_broken(&mut self, id: &str, remote: &str, local: &str) -> Count {
-        let Some(streams) = self.resumable.broken.get_mut(remote) else { return Count::Unknown };
+    fn take_broken(&mut self, id: &str, remote: &str, local: &str) -> HandledCount {
+        let Some(streams) = self.resumable.broken.get_mut(remote) else { return HandledCount::Unknown };
         let found = streams.iter().position(|stream| *stream.id == *id && *stream.local == *local);
-        let Some((at, stream)) = found.and_then(|at| Some((at, streams.get(at)?))) else { return Count::Unknown };
-        let Some(handled) = stream.balance.settled() else { return Count::Moving };
+        let Some((at, stream)) = found.and_then(|at| Some((at, streams.get(at)?))) else {
+            return HandledCount::Unknown;
+        };
+        let Some(handled) = stream.balance.settled() else { return HandledCount::Moving };
         streams.remove(at);
         self.resumable.number -= 1;
         if streams.is_empty() {
             self.resumable.broken.remove(remote);
         }
-        Count::Of(handled)
+        HandledCount::Of(handled)
     }
 }
 
 impl Resumable {
-    fn keep(&mut self, remote: Box<str>, stream: Broken) {
+    fn keep(&mut self, remote: Box<str>, stream: BrokenStreams) {
         let of_domain = self.broken.entry(remote).or_default();
         if of_domain.len() >= MOST_OF_DOMAIN {
             of_domain.remove(0);
@@ -279,11 +281,11 @@ fn named(machine: &Machine) -> Option<Box<str>> {
 }
 
 /// Takes what it takes to go on with a stream elsewhere: nothing more that comes on it counts.
-fn taken(machine: &mut Machine, until_ms: u64) -> Option<(Box<str>, Broken)> {
+fn taken(machine: &mut Machine, until_ms: u64) -> Option<(Box<str>, BrokenStreams)> {
     let (remote, local, id, balance) = match machine {
         Machine::In { machine, .. } => {
             let (remote, local) = (Box::<str>::from(machine.proven().next()?), Box::<str>::from(machine.local()?));
-            let Managed { ledger, id, .. } = machine.take_managed()?;
+            let ManagedInbound { ledger, id, .. } = machine.take_managed()?;
             (remote, local, id?, ledger.end())
         }
         Machine::Out { machine, .. } => {
@@ -292,11 +294,11 @@ fn taken(machine: &mut Machine, until_ms: u64) -> Option<(Box<str>, Broken)> {
         }
         Machine::Component(_) => return None,
     };
-    Some((remote, Broken { id, local, balance, until_ms }))
+    Some((remote, BrokenStreams { id, local, balance, until_ms }))
 }
 
 /// The number of stanzas that were handled on a stream.
-enum Count {
+enum HandledCount {
     /// There was no such stream, or it is forgotten.
     Unknown,
     /// The store is still at work.

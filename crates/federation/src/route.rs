@@ -8,24 +8,24 @@ use rookery_hub::share::Bounds;
 use rookery_hub::{Slow, slow};
 use rookery_stream::error::Condition;
 
-use crate::inbound::Question;
-use crate::outbound::Purpose;
+use crate::inbound::KeyQuestion;
+use crate::outbound::StreamPurpose;
 use crate::queue::Queue;
 use crate::sent::{Broken, Sent};
-use crate::servers::{Arrived, Key};
-use crate::settings::Settings;
+use crate::servers::{Arrived, ConnectionKey};
+use crate::settings::FederationSettings;
 use crate::targets::{Address, NotFound};
 
 /// A way, with what waits for it.
 #[derive(Debug)]
-pub(crate) struct Route {
+pub(crate) struct DomainRoute {
     pub local: Box<str>,
     pub remote: Box<str>,
-    pub purpose: Purpose,
+    pub purpose: StreamPurpose,
     pub queue: Queue,
-    /// Keys to be verified, and for which stream; for a way of [`Purpose::Questions`].
-    pub questions: Vec<(Question, Arrived)>,
-    pub state: State,
+    /// Keys to be verified, and for which stream; for a way of [`StreamPurpose::Questions`].
+    pub questions: Vec<(KeyQuestion, Arrived)>,
+    pub state: RouteState,
     /// The stream that has broken last, and is to be resumed.
     pub broken: Option<Box<Broken>>,
     /// For whom it is looked for, a bare JID, while it is.
@@ -42,17 +42,17 @@ pub(crate) struct Route {
 
 /// The steps of a way.
 #[derive(Debug)]
-pub(crate) enum State {
+pub(crate) enum RouteState {
     /// Nothing waits.
     Idle,
     /// DNS is asked.
     Resolving,
     /// Addresses are tried, several at a time.
-    Connecting { untried: VecDeque<Address>, trying: Vec<Key> },
+    Connecting { untried: VecDeque<Address>, trying: Vec<ConnectionKey> },
     /// One is connected, and its stream negotiated. The others are for the case that TLS fails.
-    Negotiating { untried: VecDeque<Address>, key: Key },
+    Negotiating { untried: VecDeque<Address>, key: ConnectionKey },
     /// The stream is ready. `sent` is what may have to leave again.
-    Ready { key: Key, sent: Sent, since_ms: u64, writing: Writing },
+    Ready { key: ConnectionKey, sent: Sent, since_ms: u64, writing: Writing },
     /// A stream has broken that is to be resumed, and it is too soon for that; what comes waits.
     Paused,
     /// It has failed; until then nothing is tried.
@@ -100,8 +100,8 @@ impl From<NotFound> for Cause {
     }
 }
 
-impl Route {
-    pub(crate) fn new(local: &str, remote: &str, purpose: Purpose, settings: &Settings) -> Self {
+impl DomainRoute {
+    pub(crate) fn new(local: &str, remote: &str, purpose: StreamPurpose, settings: &FederationSettings) -> Self {
         let most = Bounds { number: settings.queue_stanzas, bytes: settings.queue_bytes };
         Self {
             local: local.into(),
@@ -109,7 +109,7 @@ impl Route {
             purpose,
             queue: Queue::new(most),
             questions: Vec::new(),
-            state: State::Idle,
+            state: RouteState::Idle,
             broken: None,
             asker: None,
             failures: 0,
@@ -133,16 +133,16 @@ impl Route {
     }
 
     /// Returns the connection that is negotiated or in use.
-    pub(crate) fn key(&self) -> Option<Key> {
+    pub(crate) fn key(&self) -> Option<ConnectionKey> {
         match &self.state {
-            State::Negotiating { key, .. } | State::Ready { key, .. } => Some(*key),
+            RouteState::Negotiating { key, .. } | RouteState::Ready { key, .. } => Some(*key),
             _ => None,
         }
     }
 
     /// Tells whether a connection is there and has taken all that was written.
     pub(crate) fn rests(&self) -> bool {
-        matches!(&self.state, State::Ready { sent, .. } if sent.is_taken())
+        matches!(&self.state, RouteState::Ready { sent, .. } if sent.is_taken())
     }
 
     /// Returns how many stanzas wait for a stream, those included that have left on one that has
@@ -153,18 +153,18 @@ impl Route {
 
     /// Tells whether something waits, or has left and may not have arrived.
     pub(crate) fn is_needed(&self) -> bool {
-        let is_sent = matches!(&self.state, State::Ready { sent, .. } if sent.is_needed());
+        let is_sent = matches!(&self.state, RouteState::Ready { sent, .. } if sent.is_needed());
         is_sent || !self.queue.is_empty() || !self.questions.is_empty()
     }
 
     /// Tells whether a connection is ready.
     pub(crate) fn is_in_use(&self) -> bool {
-        matches!(self.state, State::Ready { .. })
+        matches!(self.state, RouteState::Ready { .. })
     }
 
     /// Tells whether a connection is being made.
     pub(crate) fn is_under_way(&self) -> bool {
-        matches!(self.state, State::Resolving | State::Connecting { .. } | State::Negotiating { .. })
+        matches!(self.state, RouteState::Resolving | RouteState::Connecting { .. } | RouteState::Negotiating { .. })
     }
 
     /// Returns for how long nothing is tried after a failure: twice as long each time, and not all
@@ -186,8 +186,8 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_five_minutes_and_no_two_servers_call_at_the_same_moment() {
-        let settings = Settings::new(Secret::new(b"secret"));
-        let mut route = Route::new("a.example", "b.example", Purpose::Stanzas, &settings);
+        let settings = FederationSettings::new(Secret::new(b"secret"));
+        let mut route = DomainRoute::new("a.example", "b.example", StreamPurpose::Stanzas, &settings);
         let expected =
             [(5, 7), (10, 15), (20, 30), (40, 60), (80, 120), (160, 240), (200, 300), (200, 300), (200, 300)];
         for (failures, (shortest, longest)) in (1..).zip(expected) {

@@ -5,7 +5,7 @@
 //! - All that concerns a remote domain is at its home shard: the ways to it, and the streams that
 //!   speak for it. A stream that comes in elsewhere moves there before its domain counts.
 //! - Actions are carried out in their order; a key is used again only after [`Action::Drop`] or
-//!   [`Servers::closed`].
+//!   [`ServerStreams::closed`].
 //! - A stanza that can't leave comes back once, as [`Action::Bounce`]. One that has left and that
 //!   the other server doesn't acknowledge leaves again if it is known not to have arrived, and
 //!   comes back if nobody knows.
@@ -27,23 +27,23 @@ use slab::Slab;
 
 use crate::arrivals::pair;
 use crate::bidi::Carriers;
-use crate::calling::Calls;
+use crate::calling::OutboundCalls;
 use crate::component;
-use crate::components::Attached;
+use crate::components::AttachedComponent;
 use crate::inbound::{self, Inbound};
-use crate::intake::Intake;
+use crate::intake::DomainIntake;
 use crate::outbound::{self, Outbound};
 use crate::pings::ForADay;
 use crate::resumption::Resumable;
-use crate::route::Route;
-use crate::settings::Settings;
+use crate::route::DomainRoute;
+use crate::settings::FederationSettings;
 use crate::strangers::Strangers;
 use crate::targets::Address;
-use crate::timers::Timer;
+use crate::timers::StreamTimer;
 
 /// A connection, by its place at this shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(pub u32);
+pub struct ConnectionKey(pub u32);
 
 /// The questions of the streams to the server around them.
 pub trait Home: inbound::Ours {
@@ -56,23 +56,23 @@ pub trait Home: inbound::Ours {
 /// An act that has to be done outside.
 #[derive(Debug)]
 pub enum Action {
-    /// Look up where the server of a domain is; then call [`Servers::resolved`].
+    /// Look up where the server of a domain is; then call [`ServerStreams::resolved`].
     Resolve(Box<str>),
-    /// Connect; then call [`Servers::connected`] or [`Servers::closed`].
-    Connect(Key, Address),
-    /// Begin a handshake; then call [`Servers::secured`]. What comes with it is accepting, as this
-    /// domain if it is known, or calling, as the first domain and for the second one.
-    StartTls(Key, Handshake),
-    /// Write bytes; then call [`Servers::drained`] when all that was to be written is.
-    Write(Key, Vec<u8>),
-    /// Close our direction when all is written; call [`Servers::closed`] when the peer has, or has
-    /// had time enough.
-    End(Key),
+    /// Connect; then call [`ServerStreams::connected`] or [`ServerStreams::closed`].
+    Connect(ConnectionKey, Address),
+    /// Begin a handshake; then call [`ServerStreams::secured`]. What comes with it is accepting, as
+    /// this domain if it is known, or calling, as the first domain and for the second one.
+    StartTls(ConnectionKey, Handshake),
+    /// Write bytes; then call [`ServerStreams::drained`] when all that was to be written is.
+    Write(ConnectionKey, Vec<u8>),
+    /// Close our direction when all is written; call [`ServerStreams::closed`] when the peer has,
+    /// or has had time enough.
+    End(ConnectionKey),
     /// Close at once. The key is free.
-    Drop(Key),
-    /// Give connection and stream to another shard, which calls [`Servers::adopt`]. The key is
-    /// free.
-    Move(Key, Box<Arrival>, usize),
+    Drop(ConnectionKey),
+    /// Give connection and stream to another shard, which calls [`ServerStreams::adopt`]. The key
+    /// is free.
+    Move(ConnectionKey, Box<Arrival>, usize),
     /// A stanza of another server for an address here, to be worked off in this custody.
     Deliver(Packet, Jid, Option<Custody>),
     /// A stanza of a component, for any address.
@@ -88,7 +88,7 @@ pub enum Action {
     /// The last connection of a component is gone.
     ComponentGone(Box<str>),
     /// Stop reading from a connection, or go on.
-    Pause(Key, bool),
+    Pause(ConnectionKey, bool),
 }
 
 /// Our end of a handshake.
@@ -108,29 +108,29 @@ pub enum Handshake {
 /// A stream that moves between shards.
 #[derive(Debug)]
 pub struct Arrival {
-    pub(crate) arriving: Arriving,
-    pub(crate) carry: Option<Box<Carry>>,
+    pub(crate) arriving: StreamOwner,
+    pub(crate) carry: Option<Box<CarriedElement>>,
 }
 
 /// The owner of a stream that moves.
 #[derive(Debug)]
-pub(crate) enum Arriving {
+pub(crate) enum StreamOwner {
     /// Another server's.
     Server {
         machine: Box<Inbound>,
         peer: IpAddr,
         /// The act that is due where it arrives.
-        event: inbound::Event,
+        event: inbound::InboundEvent,
         deadline_ms: u64,
     },
     /// A component's, which has proven its name.
-    Component(Box<Attached>),
+    Component(Box<AttachedComponent>),
 }
 
 /// A stream that a question is about, if it still is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrived {
-    pub key: Key,
+    pub key: ConnectionKey,
     pub serial: u32,
     /// The stranger for whom it counts, if the stream had proven nothing when it asked.
     pub stranger: Option<IpAddr>,
@@ -138,7 +138,7 @@ pub(crate) struct Arrived {
 
 /// An unfinished element, with the scanner that stands in it.
 #[derive(Debug)]
-pub(crate) struct Carry {
+pub(crate) struct CarriedElement {
     pub bytes: Vec<u8>,
     pub scanner: Box<Scanner>,
 }
@@ -147,7 +147,7 @@ pub(crate) struct Carry {
 pub(crate) struct Stream {
     pub serial: u32,
     pub machine: Machine,
-    pub carry: Option<Box<Carry>>,
+    pub carry: Option<Box<CarriedElement>>,
     /// The time at which a stanza went either way last.
     pub used_ms: u64,
     /// Until when the certificate holds that the peer has shown.
@@ -182,16 +182,16 @@ pub(crate) enum Machine {
         /// The address that it counts for, until it is ready.
         calls: Option<IpAddr>,
     },
-    Component(Box<Attached>),
+    Component(Box<AttachedComponent>),
 }
 
 /// The streams of a shard.
 #[derive(Debug)]
-pub struct Servers {
-    pub(crate) settings: Arc<Settings>,
+pub struct ServerStreams {
+    pub(crate) settings: Arc<FederationSettings>,
     pub(crate) now_ms: u64,
     pub(crate) streams: Slab<Stream>,
-    pub(crate) routes: Slab<Route>,
+    pub(crate) routes: Slab<DomainRoute>,
     pub(crate) by_remote: Map<Box<str>, Vec<usize>>,
     /// Ways that are being found or negotiated, and those for questions alone.
     pub(crate) under_way: usize,
@@ -208,28 +208,28 @@ pub struct Servers {
     /// Ways that have something to be written.
     pub(crate) dirty: Vec<usize>,
     /// The connections of the components whose home this is.
-    pub(crate) components: Map<Box<str>, Vec<Key>>,
+    pub(crate) components: Map<Box<str>, Vec<ConnectionKey>>,
     /// Those that have something to be written.
-    pub(crate) dirty_components: Vec<Key>,
+    pub(crate) dirty_components: Vec<ConnectionKey>,
     /// Addresses of incoming streams that have proven nothing.
     pub(crate) strangers: Strangers,
     /// The rates at which domains send.
-    pub(crate) intake: Intake,
+    pub(crate) intake: DomainIntake,
     pub(crate) resumable: Resumable,
     /// Domains whose servers answer no pings.
     pub(crate) silent: ForADay,
     /// Connections to other servers that are being made.
-    pub(crate) calls: Calls,
+    pub(crate) calls: OutboundCalls,
     pub(crate) carriers: Carriers,
-    pub(crate) timers: BinaryHeap<Reverse<(u64, Timer)>>,
+    pub(crate) timers: BinaryHeap<Reverse<(u64, StreamTimer)>>,
     serial: u32,
     scanner: Option<Box<Scanner>>,
     pub(crate) is_stopping: bool,
 }
 
-impl Servers {
+impl ServerStreams {
     /// Returns a shard's servers without streams.
-    pub fn new(settings: Arc<Settings>) -> Self {
+    pub fn new(settings: Arc<FederationSettings>) -> Self {
         Self {
             settings,
             now_ms: 0,
@@ -247,10 +247,10 @@ impl Servers {
             components: Map::default(),
             dirty_components: Vec::new(),
             strangers: Strangers::default(),
-            intake: Intake::default(),
+            intake: DomainIntake::default(),
             resumable: Resumable::default(),
             silent: ForADay::default(),
-            calls: Calls::default(),
+            calls: OutboundCalls::default(),
             carriers: Carriers::default(),
             timers: BinaryHeap::new(),
             serial: 0,
@@ -292,7 +292,7 @@ impl Servers {
     // --- what the shard tells ---
 
     /// Takes bytes of a connection, decrypted.
-    pub fn received(&mut self, key: Key, bytes: &[u8], home: &dyn Home) {
+    pub fn received(&mut self, key: ConnectionKey, bytes: &[u8], home: &dyn Home) {
         let Some(stream) = self.streams.get_mut(key.0 as usize) else { return };
         let (input, mut scanner) = match stream.carry.take() {
             None => (None, self.scanner.take().unwrap_or_default()),
@@ -311,15 +311,15 @@ impl Servers {
             let step = match &mut stream.machine {
                 Machine::In { machine, .. } => {
                     let read = machine.read(rest, &mut scanner, home, &mut out);
-                    (read.consumed, read.event.map(Step::In))
+                    (read.consumed, read.event.map(StreamStep::In))
                 }
                 Machine::Out { machine, .. } => {
                     let read = machine.read(rest, &mut scanner, home, &mut out);
-                    (read.consumed, read.event.map(Step::Out))
+                    (read.consumed, read.event.map(StreamStep::Out))
                 }
                 Machine::Component(attached) => {
                     let read = attached.machine.read(rest, &mut scanner, home, &mut out);
-                    (read.consumed, read.event.map(Step::Component))
+                    (read.consumed, read.event.map(StreamStep::Component))
                 }
             };
             let (consumed, event) = step;
@@ -327,16 +327,22 @@ impl Servers {
             self.write(key, out);
             match event {
                 None => break,
-                Some(Step::In(event)) => {
-                    stanzas += u64::from(matches!(event, inbound::Event::Stanza(..) | inbound::Event::Refused(..)));
+                Some(StreamStep::In(event)) => {
+                    stanzas += u64::from(matches!(
+                        event,
+                        inbound::InboundEvent::Stanza(..) | inbound::InboundEvent::Refused(..)
+                    ));
                     let rest = whole.get(at..).unwrap_or_default();
                     is_here = self.arrived(key, event, rest, home);
                 }
-                Some(Step::Out(event)) => {
-                    stanzas += u64::from(matches!(event, outbound::Event::Stanza(..) | outbound::Event::Refused(..)));
+                Some(StreamStep::Out(event)) => {
+                    stanzas += u64::from(matches!(
+                        event,
+                        outbound::OutboundEvent::Stanza(..) | outbound::OutboundEvent::Refused(..)
+                    ));
                     self.progressed(key, event);
                 }
-                Some(Step::Component(event)) => {
+                Some(StreamStep::Component(event)) => {
                     let rest = whole.get(at..).unwrap_or_default();
                     is_here = self.component_did(key, event, rest, home);
                 }
@@ -348,7 +354,7 @@ impl Servers {
         let rest = whole.get(at..).unwrap_or_default();
         match self.streams.get_mut(key.0 as usize) {
             Some(stream) if is_here && !rest.is_empty() && !stream.ended => {
-                stream.carry = Some(Box::new(Carry { bytes: rest.to_vec(), scanner }));
+                stream.carry = Some(Box::new(CarriedElement { bytes: rest.to_vec(), scanner }));
             }
             _ => {
                 // After a fault it stands in the middle of something; the next stream must not.
@@ -359,7 +365,7 @@ impl Servers {
     }
 
     /// Takes the end of a handshake, when the certificates of the peer were judged.
-    pub fn secured(&mut self, key: Key, shown: Result<Names, Untrusted>) {
+    pub fn secured(&mut self, key: ConnectionKey, shown: Result<Names, Untrusted>) {
         self.holds_until(key, &shown);
         let mut out = Vec::new();
         let event = match self.streams.get_mut(key.0 as usize).map(|stream| &mut stream.machine) {
@@ -378,7 +384,7 @@ impl Servers {
 
     /// Handles a connection that is closed, by the peer or because we ended it. `reason` is for the
     /// operator.
-    pub fn closed(&mut self, key: Key, reason: &str) {
+    pub fn closed(&mut self, key: ConnectionKey, reason: &str) {
         let Some(stream) = self.streams.get(key.0 as usize) else { return };
         match &stream.machine {
             // The key is free with the `Drop` that follows, which finds nothing to close.
@@ -405,7 +411,7 @@ impl Servers {
 
     // --- common to both directions ---
 
-    pub(crate) fn insert(&mut self, machine: Machine) -> (Key, u32) {
+    pub(crate) fn insert(&mut self, machine: Machine) -> (ConnectionKey, u32) {
         self.serial = self.serial.wrapping_add(1);
         let stream = Stream {
             serial: self.serial,
@@ -416,7 +422,7 @@ impl Servers {
             ended: false,
             last_written: Vec::new(),
         };
-        (Key(self.streams.insert(stream) as u32), self.serial)
+        (ConnectionKey(self.streams.insert(stream) as u32), self.serial)
     }
 
     pub(crate) fn next_serial(&mut self) -> u32 {
@@ -424,11 +430,11 @@ impl Servers {
         self.serial
     }
 
-    pub(crate) fn is_at(&self, key: Key, serial: u32) -> bool {
+    pub(crate) fn is_at(&self, key: ConnectionKey, serial: u32) -> bool {
         self.streams.get(key.0 as usize).is_some_and(|stream| stream.serial == serial)
     }
 
-    pub(crate) fn write(&mut self, key: Key, bytes: Vec<u8>) {
+    pub(crate) fn write(&mut self, key: ConnectionKey, bytes: Vec<u8>) {
         if !bytes.is_empty() {
             self.actions.push_back(Action::Write(key, bytes));
         }
@@ -436,7 +442,7 @@ impl Servers {
 
     /// Ends a connection when what was written is on its way. Its key is free when the shard says
     /// that it is closed.
-    pub(crate) fn end(&mut self, key: Key) {
+    pub(crate) fn end(&mut self, key: ConnectionKey) {
         if let Some(stream) = self.streams.get_mut(key.0 as usize)
             && !stream.ended
         {
@@ -449,13 +455,13 @@ impl Servers {
     }
 
     /// Forgets a stream whose connection is to be closed at once.
-    pub(crate) fn drop_now(&mut self, key: Key) {
+    pub(crate) fn drop_now(&mut self, key: ConnectionKey) {
         if self.remove(key) {
             self.actions.push_back(Action::Drop(key));
         }
     }
 
-    fn remove(&mut self, key: Key) -> bool {
+    fn remove(&mut self, key: ConnectionKey) -> bool {
         self.carries_no_more(key, "the other server's connection is gone");
         let Some(mut stream) = self.streams.try_remove(key.0 as usize) else { return false };
         self.lose(std::mem::take(&mut stream.last_written));
@@ -474,12 +480,12 @@ impl Servers {
 
     /// Returns the time without a stanza after which a stream of ours rests: sooner than the other
     /// server would end it (XEP-0478), so that no stanza of ours meets the end on its way.
-    pub(crate) fn rests_after_ms(&self, key: Key) -> u64 {
+    pub(crate) fn rests_after_ms(&self, key: ConnectionKey) -> u64 {
         let borne_ms = self.outbound(key).map_or(u64::MAX, Outbound::most_idle_ms);
         (borne_ms / 4 * 3).max(SHORTEST_REST_MS).min(self.settings.idle_ms)
     }
 
-    pub(crate) fn look_whether_idle(&mut self, key: Key, serial: u32) {
+    pub(crate) fn look_whether_idle(&mut self, key: ConnectionKey, serial: u32) {
         if !self.is_at(key, serial) || self.renew(key) {
             return;
         }
@@ -491,26 +497,26 @@ impl Servers {
         let idle_since = stream.used_ms;
         if self.now_ms < idle_since + patience {
             let delay = idle_since + patience - self.now_ms;
-            return self.set_timer(delay, Timer::Idle(key, serial));
+            return self.set_timer(delay, StreamTimer::Idle(key, serial));
         }
         let mut out = Vec::new();
         match &mut stream.machine {
             Machine::In { machine, .. } if machine.is_closing() => self.drop_now(key),
             Machine::Out { machine, .. } if machine.is_closing() => self.drop_now(key),
-            Machine::In { carries: Some(route), .. } if self.routes.get(*route).is_some_and(Route::is_needed) => {
-                self.set_timer(idle_ms, Timer::Idle(key, serial));
+            Machine::In { carries: Some(route), .. } if self.routes.get(*route).is_some_and(DomainRoute::is_needed) => {
+                self.set_timer(idle_ms, StreamTimer::Idle(key, serial));
             }
             Machine::In { machine, carries, .. } => {
                 let carried = carries.take();
                 machine.finish(&mut out);
                 self.write(key, out);
-                self.set_timer(LAST_WORDS_MS, Timer::Idle(key, serial));
+                self.set_timer(LAST_WORDS_MS, StreamTimer::Idle(key, serial));
                 carried.into_iter().for_each(|route| self.is_carried_no_more(route));
             }
             Machine::Out { route, .. } => {
                 let route = *route;
                 if !self.rest(route, key) {
-                    self.set_timer(idle_ms, Timer::Idle(key, serial));
+                    self.set_timer(idle_ms, StreamTimer::Idle(key, serial));
                 }
             }
             // It is there as long as it likes.
@@ -529,10 +535,10 @@ pub(crate) fn release<N: Copy + Eq + From<u8> + std::ops::SubAssign>(counts: &mu
     }
 }
 
-enum Step {
-    In(inbound::Event),
-    Out(outbound::Event),
-    Component(component::Event),
+enum StreamStep {
+    In(inbound::InboundEvent),
+    Out(outbound::OutboundEvent),
+    Component(component::ComponentEvent),
 }
 
 /// The time that a peer may take to end its direction after we have ended ours.

@@ -7,7 +7,7 @@ use crate::inbound::Ours;
 
 /// The proof that another server must give to be the one of its domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Policy {
+pub enum PeerPolicy {
     /// Dialback is enough, and TLS is not needed: only for servers that have nothing better, since
     /// anybody who sits in between, or lies about DNS, can be anybody.
     Plain,
@@ -89,7 +89,7 @@ impl<'a> Objection<'a> {
 
 /// A component of this server (XEP-0114).
 #[derive(Debug, Clone)]
-pub struct Component {
+pub struct ComponentTerms {
     /// Its name, prepared as in addresses.
     pub name: Box<str>,
     /// The secret with which it proves its name.
@@ -125,9 +125,9 @@ pub struct Rules {
     /// True if there are any.
     pub enabled: bool,
     /// The proof that they give of who they are.
-    pub policy: Policy,
+    pub policy: PeerPolicy,
     /// The same for some of them: the first that matches counts.
-    pub exceptions: Vec<(Pattern, Policy)>,
+    pub exceptions: Vec<(Pattern, PeerPolicy)>,
     /// If there are any: nobody else is communicated with.
     pub allow: Vec<Rule>,
     /// The domains with which nothing is communicated.
@@ -137,7 +137,13 @@ pub struct Rules {
 impl Default for Rules {
     /// Returns rules that let in everybody who has a certificate.
     fn default() -> Self {
-        Self { enabled: true, policy: Policy::Certificate, exceptions: Vec::new(), allow: Vec::new(), deny: Vec::new() }
+        Self {
+            enabled: true,
+            policy: PeerPolicy::Certificate,
+            exceptions: Vec::new(),
+            allow: Vec::new(),
+            deny: Vec::new(),
+        }
     }
 }
 
@@ -152,11 +158,11 @@ pub struct Own {
 
 /// The settings of all streams between servers, and of those of components.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct FederationSettings {
     /// True if there are other servers. If not, there are components only.
     pub has_others: bool,
     /// The components of this server.
-    pub components: Vec<Component>,
+    pub components: Vec<ComponentTerms>,
     /// The other servers that there are for hosts of ours which have no rules of their own.
     pub rules: Rules,
     /// Hosts of ours with rules of their own.
@@ -199,7 +205,7 @@ pub struct Settings {
     pub burst_seconds: u64,
 }
 
-impl Settings {
+impl FederationSettings {
     /// Returns the settings that hold unless the operator decides otherwise.
     pub fn new(secret: Secret) -> Self {
         Self {
@@ -234,7 +240,7 @@ impl Settings {
     }
 
     /// Returns how a domain has to prove itself to a host of ours.
-    pub fn policy_for(&self, local: &str, remote: &str) -> Policy {
+    pub fn policy_for(&self, local: &str, remote: &str) -> PeerPolicy {
         let rules = self.rules_of(local);
         let exception = rules.exceptions.iter().find(|(pattern, _)| pattern.matches(remote));
         exception.map_or(rules.policy, |(_, policy)| *policy)
@@ -243,12 +249,12 @@ impl Settings {
     /// Tells whether a domain of ours may call another one: where certificates are the proof, not
     /// before it has one itself.
     pub fn may_call(&self, local: &str, remote: &str) -> bool {
-        self.policy_for(local, remote) != Policy::Certificate
+        self.policy_for(local, remote) != PeerPolicy::Certificate
             || !self.uncertified.iter().any(|domain| **domain == *local)
     }
 
     /// Returns the component of this name.
-    pub fn component(&self, name: &str) -> Option<&Component> {
+    pub fn component(&self, name: &str) -> Option<&ComponentTerms> {
         self.components.iter().find(|component| *component.name == *name)
     }
 
@@ -299,14 +305,14 @@ mod tests {
         assert!(below.matches("a.example.org") && below.matches("a.b.example.org"));
         assert!(!below.matches("example.org") && !below.matches("badexample.org"));
         assert_eq!(Pattern::read("a@example.org"), None);
-        let mut settings = Settings::new(Secret::new(b"secret"));
+        let mut settings = FederationSettings::new(Secret::new(b"secret"));
         let (policy_for, admits) = (
-            |settings: &Settings, remote: &str| settings.policy_for("a.example", remote),
-            |settings: &Settings, remote: &str| settings.admits("a.example", remote),
+            |settings: &FederationSettings, remote: &str| settings.policy_for("a.example", remote),
+            |settings: &FederationSettings, remote: &str| settings.admits("a.example", remote),
         );
-        settings.rules.exceptions = vec![(Pattern::read("old.example").unwrap(), Policy::Plain)];
-        assert_eq!(policy_for(&settings, "old.example"), Policy::Plain);
-        assert_eq!(policy_for(&settings, "other.example"), Policy::Certificate);
+        settings.rules.exceptions = vec![(Pattern::read("old.example").unwrap(), PeerPolicy::Plain)];
+        assert_eq!(policy_for(&settings, "old.example"), PeerPolicy::Plain);
+        assert_eq!(policy_for(&settings, "other.example"), PeerPolicy::Certificate);
         settings.rules.deny = vec![Rule::read("bad.example").unwrap()];
         assert!(admits(&settings, "good.example") && !admits(&settings, "bad.example"));
         settings.rules.allow = vec![Rule::read("*.example").unwrap()];
@@ -329,7 +335,7 @@ mod tests {
         {
             assert_eq!(Rule::read(text), None, "{text}");
         }
-        let mut settings = Settings::new(Secret::new(b"secret"));
+        let mut settings = FederationSettings::new(Secret::new(b"secret"));
         settings.rules.deny =
             ["*.bad.example: all of them spam", "old.example"].map(|it| Rule::read(it).unwrap()).into();
         settings.rules.allow = ["*.example"].map(|it| Rule::read(it).unwrap()).into();
@@ -343,10 +349,10 @@ mod tests {
 
     #[test]
     fn rules_of_a_domain_stand_in_place_of_those_for_all() {
-        let mut settings = Settings::new(Secret::new(b"secret"));
+        let mut settings = FederationSettings::new(Secret::new(b"secret"));
         settings.rules.deny = vec![Rule::read("bad.example").unwrap()];
         let closed = Rules { enabled: false, ..Rules::default() };
-        let lax = Rules { policy: Policy::Dialback, ..Rules::default() };
+        let lax = Rules { policy: PeerPolicy::Dialback, ..Rules::default() };
         settings.own = vec![
             Own { hosts: vec!["closed.example".into(), "rooms.closed.example".into()], rules: closed },
             Own { hosts: vec!["lax.example".into()], rules: lax },
@@ -356,8 +362,8 @@ mod tests {
             assert!(!settings.federates(local) && !settings.admits(local, "good.example"));
         }
         assert!(!settings.admits("a.example", "bad.example") && settings.admits("lax.example", "bad.example"));
-        assert_eq!(settings.policy_for("a.example", "good.example"), Policy::Certificate);
-        assert_eq!(settings.policy_for("lax.example", "good.example"), Policy::Dialback);
+        assert_eq!(settings.policy_for("a.example", "good.example"), PeerPolicy::Certificate);
+        assert_eq!(settings.policy_for("lax.example", "good.example"), PeerPolicy::Dialback);
         settings.has_others = false;
         assert!(!settings.federates("lax.example") && !settings.admits("lax.example", "good.example"));
     }

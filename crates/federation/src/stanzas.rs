@@ -13,7 +13,7 @@ use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_xml::{Built, Kind, Stanza, Writer, ns};
 
 use crate::inbound::Ours;
-use crate::settings::{Policy, Settings};
+use crate::settings::{FederationSettings, PeerPolicy};
 
 /// The outcome for one stanza.
 pub(crate) enum Judged {
@@ -29,7 +29,7 @@ pub(crate) enum Judged {
 
 /// The stream that a stanza came on.
 pub(crate) struct Spoken<'a> {
-    pub settings: &'a Settings,
+    pub settings: &'a FederationSettings,
     /// The domain of ours that the stream is for.
     pub local: &'a str,
     /// The language of stanzas that name none.
@@ -40,7 +40,7 @@ pub(crate) struct Spoken<'a> {
 impl Spoken<'_> {
     /// Judges a stanza on a stream that speaks for some domains, each by a proof that would satisfy
     /// the policy which `proof` returns.
-    pub(crate) fn judge(&self, stanza: Stanza<'_>, proof: impl Fn(&str) -> Option<Policy>) -> Judged {
+    pub(crate) fn judge(&self, stanza: Stanza<'_>, proof: impl Fn(&str) -> Option<PeerPolicy>) -> Judged {
         if stanza.head().xmlns.is_some() && stanza.ns() != ns::SERVER {
             return Judged::Fails(StreamError::InvalidNamespace, None);
         }

@@ -10,12 +10,12 @@ use rookery_base::bucket::Bucket;
 /// Addresses that have connected recently.
 #[derive(Debug, Default)]
 pub(crate) struct Strangers {
-    addresses: Map<IpAddr, Stranger>,
+    addresses: Map<IpAddr, ForeignStranger>,
     connections: u32,
 }
 
 #[derive(Debug, Default)]
-struct Stranger {
+struct ForeignStranger {
     /// Connections that have proven nothing.
     connections: u32,
     /// Keys of such connections that are being verified.

@@ -40,7 +40,7 @@ pub enum NotFound {
 
 /// A target of an SRV record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct SrvTarget {
     /// The lower, the sooner.
     pub priority: u16,
     /// The share among those of one priority.
@@ -55,7 +55,7 @@ pub struct Target {
     pub is_signed: bool,
 }
 
-impl Target {
+impl SrvTarget {
     /// Returns a target that nothing is known of but its place.
     pub fn at(host: &str, port: u16, direct_tls: bool) -> Self {
         Self { priority: 0, weight: 0, host: host.to_owned(), port, direct_tls, is_signed: false }
@@ -64,9 +64,9 @@ impl Target {
 
 /// The next step after both SRV questions were answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Plan {
+pub enum TargetPlan {
     /// Try these, in this order.
-    Targets(Vec<Target>),
+    Targets(Vec<SrvTarget>),
     /// There are no records: try the addresses of the domain itself, port 5269 (RFC 6120 §3.2.2).
     DomainItself,
     /// The domain says that it has no server.
@@ -76,15 +76,19 @@ pub enum Plan {
 /// Decides by the records of both names: `None` where there are none. A single `.` says that this
 /// way isn't offered, and that the domain's own address is no way either; beside others it is a
 /// fault of the zone and ignored.
-pub fn plan(direct: Option<Vec<Target>>, starttls: Option<Vec<Target>>, random: impl FnMut(u32) -> u32) -> Plan {
+pub fn plan(
+    direct: Option<Vec<SrvTarget>>,
+    starttls: Option<Vec<SrvTarget>>,
+    random: impl FnMut(u32) -> u32,
+) -> TargetPlan {
     let has_records = direct.is_some() || starttls.is_some();
     let all = direct.into_iter().chain(starttls).flatten();
-    let targets: Vec<Target> =
+    let targets: Vec<SrvTarget> =
         all.filter(|target| !matches!(target.host.as_str(), "" | ".")).take(MOST_TARGETS).collect();
     match (targets.is_empty(), has_records) {
-        (false, _) => Plan::Targets(order(targets, |target| (target.priority, target.weight), random)),
-        (true, true) => Plan::Nowhere,
-        (true, false) => Plan::DomainItself,
+        (false, _) => TargetPlan::Targets(order(targets, |target| (target.priority, target.weight), random)),
+        (true, true) => TargetPlan::Nowhere,
+        (true, false) => TargetPlan::DomainItself,
     }
 }
 
@@ -184,12 +188,12 @@ pub const PORT: u16 = 5269;
 mod tests {
     use super::*;
 
-    fn target(priority: u16, weight: u16, host: &str) -> Target {
-        Target { priority, weight, ..Target::at(host, 5269, false) }
+    fn target(priority: u16, weight: u16, host: &str) -> SrvTarget {
+        SrvTarget { priority, weight, ..SrvTarget::at(host, 5269, false) }
     }
 
-    fn hosts(plan: Plan) -> Vec<String> {
-        let Plan::Targets(targets) = plan else { panic!("{plan:?}") };
+    fn hosts(plan: TargetPlan) -> Vec<String> {
+        let TargetPlan::Targets(targets) = plan else { panic!("{plan:?}") };
         targets.into_iter().map(|target| target.host).collect()
     }
 
@@ -199,12 +203,12 @@ mod tests {
     fn a_dot_is_no_server_and_no_records_are_none_at_all() {
         let (none, dot, some) = (None, Some(vec![target(0, 0, ".")]), Some(vec![target(0, 0, "a.example")]));
         let first = |most: u32| most;
-        let of = |direct: &Option<Vec<Target>>, starttls: &Option<Vec<Target>>| {
+        let of = |direct: &Option<Vec<SrvTarget>>, starttls: &Option<Vec<SrvTarget>>| {
             plan(direct.clone(), starttls.clone(), first)
         };
-        assert_eq!(of(&none, &none), Plan::DomainItself);
+        assert_eq!(of(&none, &none), TargetPlan::DomainItself);
         for (direct, starttls) in [(&none, &dot), (&dot, &none), (&dot, &dot)] {
-            assert_eq!(of(direct, starttls), Plan::Nowhere);
+            assert_eq!(of(direct, starttls), TargetPlan::Nowhere);
         }
         for (direct, starttls) in [(&some, &none), (&some, &dot), (&none, &some), (&dot, &some)] {
             assert_eq!(hosts(of(direct, starttls)), ["a.example"]);

@@ -2,30 +2,30 @@
 
 use std::cmp::Reverse;
 
-use crate::servers::{Key, Servers};
+use crate::servers::{ConnectionKey, ServerStreams};
 
 /// A time at which something has to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Timer {
+pub(crate) enum StreamTimer {
     /// An incoming stream must have proven something.
-    Login(Key, u32),
+    Login(ConnectionKey, u32),
     /// One address has had its time.
-    Connect(Key, u32),
+    Connect(ConnectionKey, u32),
     /// One that was connected to has had its time for a handshake.
-    Handshake(Key, u32),
+    Handshake(ConnectionKey, u32),
     /// The other server must have taken what was written, and acknowledges it.
-    Watch(Key, u32),
+    Watch(ConnectionKey, u32),
     /// A stream may be idle.
-    Idle(Key, u32),
+    Idle(ConnectionKey, u32),
     /// An incoming stream has had time to agree on acknowledgements.
-    Carry(Key, u32),
+    Carry(ConnectionKey, u32),
     /// The store may have all that has to be known before a stream says more; the number of times
     /// that somebody has looked.
-    Settle(Key, u32, u8),
+    Settle(ConnectionKey, u32, u8),
     /// The next address of a way is tried beside the others.
     NextAddress(usize, u32),
     /// A stream that was too fast is read from again.
-    Read(Key, u32),
+    Read(ConnectionKey, u32),
     /// Stanzas have waited for a way for long enough.
     Patience(usize, u32),
     /// A way whose stream has broken is tried again.
@@ -36,7 +36,7 @@ pub(crate) enum Timer {
     Broken,
 }
 
-impl Servers {
+impl ServerStreams {
     /// Returns when the next timer is due.
     pub fn next_timer(&self) -> Option<u64> {
         self.timers.peek().map(|Reverse((due, _))| *due)
@@ -50,44 +50,44 @@ impl Servers {
             }
             self.timers.pop();
             match timer {
-                Timer::Login(key, serial) => self.login_timed_out(key, serial),
-                Timer::Connect(key, serial) => {
+                StreamTimer::Login(key, serial) => self.login_timed_out(key, serial),
+                StreamTimer::Connect(key, serial) => {
                     if self.is_at(key, serial) {
                         self.connect_timed_out(key);
                     }
                 }
-                Timer::Handshake(key, serial) => {
+                StreamTimer::Handshake(key, serial) => {
                     if self.is_at(key, serial) {
                         self.handshake_timed_out(key);
                     }
                 }
-                Timer::Watch(key, serial) => {
+                StreamTimer::Watch(key, serial) => {
                     if self.is_at(key, serial) {
                         self.look_after(key, serial);
                     }
                 }
-                Timer::Idle(key, serial) => self.look_whether_idle(key, serial),
-                Timer::Read(key, serial) => {
+                StreamTimer::Idle(key, serial) => self.look_whether_idle(key, serial),
+                StreamTimer::Read(key, serial) => {
                     if self.is_at(key, serial) {
                         self.read_again(key);
                     }
                 }
-                Timer::Settle(key, serial, looks) => {
+                StreamTimer::Settle(key, serial, looks) => {
                     if self.is_at(key, serial) {
                         self.look_whether_settled(key, serial, looks);
                     }
                 }
-                Timer::Carry(key, serial) => self.carries_by_now(key, serial),
-                Timer::NextAddress(route, serial) => self.next_address(route, serial),
-                Timer::Patience(route, serial) => self.patience_ends(route, serial),
-                Timer::Retry(route, serial) => self.retry(route, serial),
-                Timer::Forget(route, serial) => self.forget(route, serial),
-                Timer::Broken => self.forget_broken(),
+                StreamTimer::Carry(key, serial) => self.carries_by_now(key, serial),
+                StreamTimer::NextAddress(route, serial) => self.next_address(route, serial),
+                StreamTimer::Patience(route, serial) => self.patience_ends(route, serial),
+                StreamTimer::Retry(route, serial) => self.retry(route, serial),
+                StreamTimer::Forget(route, serial) => self.forget(route, serial),
+                StreamTimer::Broken => self.forget_broken(),
             }
         }
     }
 
-    pub(crate) fn set_timer(&mut self, delay_ms: u64, timer: Timer) {
+    pub(crate) fn set_timer(&mut self, delay_ms: u64, timer: StreamTimer) {
         self.timers.push(Reverse((self.now_ms + delay_ms, timer)));
     }
 }

@@ -7,13 +7,13 @@ use rookery_stream::error::{Condition, StanzaError};
 
 use crate::acknowledging::ASK_MS;
 use crate::departures::MOST_FOR_ONE;
-use crate::outbound::Purpose;
+use crate::outbound::StreamPurpose;
 use crate::queue::size;
-use crate::route::{Route, State};
-use crate::servers::{Action, Key, Machine, Servers};
-use crate::timers::Timer;
+use crate::route::{DomainRoute, RouteState};
+use crate::servers::{Action, ConnectionKey, Machine, ServerStreams};
+use crate::timers::StreamTimer;
 
-impl Servers {
+impl ServerStreams {
     /// Takes a stanza for the domain of its address, from the domain of its sender.
     pub fn send(&mut self, stanza: Outgoing) {
         let sender = stanza.packet().sender();
@@ -36,17 +36,17 @@ impl Servers {
         if SPEAKING.contains(&stanza.packet().type_()) {
             self.intake.wrote_to(stanza.to().domain());
         }
-        let found = self.way(local.domain(), stanza.to().domain(), Purpose::Stanzas);
+        let found = self.way(local.domain(), stanza.to().domain(), StreamPurpose::Stanzas);
         let Some((at, route)) = found.and_then(|at| Some((at, self.routes.get_mut(at)?))) else {
             return self.bounce(stanza, Condition::ResourceConstraint);
         };
-        if let State::Failed { until_ms, cause } = &route.state
+        if let RouteState::Failed { until_ms, cause } = &route.state
             && self.now_ms < *until_ms
         {
             let condition = cause.condition();
             return self.bounce(stanza, condition);
         }
-        let begins = matches!(route.state, State::Idle | State::Failed { .. });
+        let begins = matches!(route.state, RouteState::Idle | RouteState::Failed { .. });
         let asker = begins.then(|| Box::<str>::from(local.bare_str()));
         if asker.as_deref().and_then(|asker| self.askers.get(asker)).is_some_and(|ways| *ways >= MOST_FOR_ONE) {
             // A sender who writes to a whole world of domains keeps nobody else from theirs.
@@ -62,8 +62,8 @@ impl Servers {
         }
         self.waiting_bytes += bytes;
         match route.state {
-            State::Ready { .. } if is_first => self.dirty.push(at),
-            State::Idle | State::Failed { .. } => {
+            RouteState::Ready { .. } if is_first => self.dirty.push(at),
+            RouteState::Idle | RouteState::Failed { .. } => {
                 if let Some(asker) = asker {
                     *self.askers.entry(asker.clone()).or_default() += 1;
                     route.asker = Some(asker);
@@ -80,7 +80,7 @@ impl Servers {
         self.call_up();
         for at in std::mem::take(&mut self.dirty) {
             let now_ms = self.now_ms;
-            let Some(Route { local, remote, state: State::Ready { key, sent, writing, .. }, queue, .. }) =
+            let Some(DomainRoute { local, remote, state: RouteState::Ready { key, sent, writing, .. }, queue, .. }) =
                 self.routes.get_mut(at)
             else {
                 continue;
@@ -108,7 +108,7 @@ impl Servers {
             let delay_ms = if sent.is_managed() { ASK_MS } else { TAKEN_MS };
             if writing.watched_ms > now_ms + delay_ms {
                 writing.watched_ms = now_ms + delay_ms;
-                self.set_timer(delay_ms, Timer::Watch(key, serial));
+                self.set_timer(delay_ms, StreamTimer::Watch(key, serial));
             }
             self.write(key, out);
             for stanza in refused {
@@ -118,7 +118,7 @@ impl Servers {
     }
 
     /// Notes that a connection has taken all that was to be written.
-    pub fn drained(&mut self, key: Key) {
+    pub fn drained(&mut self, key: ConnectionKey) {
         if self.component_drained(key) {
             return;
         }
@@ -127,7 +127,8 @@ impl Servers {
         }
         let Some(at) = self.route_of(key) else { return };
         let has_room = self.waiting_bytes < MOST_WAITING / 2;
-        if let Some(Route { state: State::Ready { key: ready, sent, .. }, queue, .. }) = self.routes.get_mut(at)
+        if let Some(DomainRoute { state: RouteState::Ready { key: ready, sent, .. }, queue, .. }) =
+            self.routes.get_mut(at)
             && *ready == key
         {
             let before = sent.bytes();
@@ -142,7 +143,7 @@ impl Servers {
     /// Gives a stanza back for which there is no room. A way that was made for it alone is
     /// forgotten.
     fn refuse(&mut self, at: usize, stanza: Outgoing) {
-        if self.routes.get(at).is_some_and(|route| matches!(route.state, State::Idle)) {
+        if self.routes.get(at).is_some_and(|route| matches!(route.state, RouteState::Idle)) {
             self.forget_later(at, 0);
         }
         self.bounce(stanza, Condition::ResourceConstraint);
@@ -153,7 +154,7 @@ impl Servers {
     /// its end.
     pub(crate) fn give_back_untaken(
         &mut self,
-        key: Option<Key>,
+        key: Option<ConnectionKey>,
         stanzas: impl IntoIterator<Item = Outgoing>,
         condition: &Condition,
     ) {

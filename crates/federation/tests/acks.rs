@@ -3,8 +3,8 @@
 #[allow(dead_code, reason = "other tests play more of the peers")]
 mod hostile;
 
-use hostile::{Server, at};
-use rookery_federation::{Key, Policy};
+use hostile::{HostileRig, at};
+use rookery_federation::{ConnectionKey, PeerPolicy};
 use rookery_stream::tls::trust::{Names, Untrusted};
 
 const ACKS: &str = "<stream:features><sm xmlns='urn:xmpp:sm:3'/></stream:features>";
@@ -15,8 +15,8 @@ fn ack(h: u32) -> String {
 }
 
 /// Returns a server that calls `a.example`, which acknowledges; `1` to `3` have left.
-fn scene(enabled: &str) -> (Server, Key) {
-    let mut server = Server::new(Policy::Certificate);
+fn scene(enabled: &str) -> (HostileRig, ConnectionKey) {
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.dns.insert("a.example".into(), at(1));
     server.send("romeo@a.example", "1");
     let key = server.welcome("a.example");
@@ -29,7 +29,7 @@ fn scene(enabled: &str) -> (Server, Key) {
     (server, key)
 }
 
-fn called_again(server: &mut Server, key: Key) -> Key {
+fn called_again(server: &mut HostileRig, key: ConnectionKey) -> ConnectionKey {
     server.servers.closed(key, "closed");
     server.gone.insert(key);
     server.advance(5_000);
@@ -168,7 +168,7 @@ fn answers_that_mean_nothing_change_nothing() {
 #[test]
 fn nothing_is_acknowledged_that_the_store_does_not_have() {
     let message = "<message from='x@a.example' to='y@b.example'/>";
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.store = Some(Vec::new());
     let key = server.proven(hostile::address(1), "a.example");
     let enabled = server.hear(key, "<enable xmlns='urn:xmpp:sm:3' resume='true'/>");
@@ -267,7 +267,7 @@ fn what_waits_for_acknowledgements_is_bounded() {
 
 const MESSAGE: &str = "<message from='romeo@a.example/x' to='juliet@b.example'/>";
 
-fn enable(server: &mut Server, key: Key) -> String {
+fn enable(server: &mut HostileRig, key: ConnectionKey) -> String {
     let said = server.hear(key, "<enable xmlns='urn:xmpp:sm:3' resume='true'/>");
     assert!(said.contains("resume='true'") && said.contains("max='300'"), "{said}");
     said.split("id='").nth(1).expect("an id").split('\'').next().expect("an id").to_owned()
@@ -280,7 +280,7 @@ fn resume(id: &str) -> String {
 #[test]
 fn a_stream_goes_on_for_the_domain_that_it_was_of_and_once() {
     for is_alive in [false, true] {
-        let mut server = Server::new(Policy::Certificate);
+        let mut server = HostileRig::new(PeerPolicy::Certificate);
         let old = server.proven(hostile::address(1), "a.example");
         let id = enable(&mut server, old);
         server.hear(old, MESSAGE.repeat(3));
@@ -308,7 +308,7 @@ fn a_stream_goes_on_for_the_domain_that_it_was_of_and_once() {
 
 #[test]
 fn only_who_has_proven_a_domain_is_acknowledged_anything() {
-    let mut server = Server::new(Policy::Dialback);
+    let mut server = HostileRig::new(PeerPolicy::Dialback);
     let key = server.secured(hostile::address(1), "a.example", Err(Untrusted::Missing));
     for element in ["<enable xmlns='urn:xmpp:sm:3' resume='true'/>", &resume("x"), "<r xmlns='urn:xmpp:sm:3'/>"] {
         assert!(server.hear(key, element).contains("unexpected-request"), "{element}");
@@ -320,7 +320,7 @@ fn only_who_has_proven_a_domain_is_acknowledged_anything() {
 
 #[test]
 fn a_broken_stream_is_kept_for_five_minutes_and_sixteen_of_a_domain() {
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     let mut names = Vec::new();
     for _ in 0..17 {
         let key = server.proven(hostile::address(1), "a.example");
@@ -338,7 +338,7 @@ fn a_broken_stream_is_kept_for_five_minutes_and_sixteen_of_a_domain() {
 
 #[test]
 fn a_stream_that_ended_in_good_order_is_not_resumed_and_its_last_word_is_what_has_arrived() {
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     let key = server.proven(hostile::address(1), "a.example");
     let id = enable(&mut server, key);
     // The store needs a moment.
@@ -357,7 +357,7 @@ fn a_stream_that_ended_in_good_order_is_not_resumed_and_its_last_word_is_what_ha
 
 #[test]
 fn a_header_s_answer_offers_acknowledgements_when_they_may_be_asked_for() {
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     let key = server.secured(hostile::address(1), "a.example", Ok(Names::of(&["a.example"])));
     assert!(server.hear(key, hostile::EXTERNAL).contains("<success"));
     assert!(server.hear(key, hostile::header("a.example")).contains("<sm xmlns='urn:xmpp:sm:3'/>"));

@@ -3,8 +3,8 @@
 #[allow(dead_code, reason = "other tests play more of the peers")]
 mod hostile;
 
-use hostile::{EXTERNAL, PROCEED, SUCCESS, Server, TLS_FEATURE, address, at, header, reply};
-use rookery_federation::{Key, Policy};
+use hostile::{EXTERNAL, HostileRig, PROCEED, SUCCESS, TLS_FEATURE, address, at, header, reply};
+use rookery_federation::{ConnectionKey, PeerPolicy};
 use rookery_stream::tls::trust::{Names, Untrusted};
 
 const BIDI: &str = "<bidi xmlns='urn:xmpp:bidi'/>";
@@ -13,8 +13,8 @@ const OFFER: &str = "<stream:features><mechanisms xmlns='urn:ietf:params:xml:ns:
 const ENABLE: &str = "<enable xmlns='urn:xmpp:sm:3' resume='true'/>";
 
 /// Returns a server that has called as `a.example`, asks for both directions and has proven itself.
-fn called(request: &str) -> (Server, Key) {
-    let mut server = Server::new(Policy::Certificate);
+fn called(request: &str) -> (HostileRig, ConnectionKey) {
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     let key = server.secured(address(1), "a.example", Ok(Names::of(&["a.example"])));
     assert_eq!(server.hear(key, request), "");
     assert!(server.hear(key, EXTERNAL).contains("<success"));
@@ -23,8 +23,8 @@ fn called(request: &str) -> (Server, Key) {
 }
 
 /// Returns a server that was called as `a.example`, offers both directions and is asked for them.
-fn calling() -> (Server, Key, String) {
-    let mut server = Server::new(Policy::Certificate);
+fn calling() -> (HostileRig, ConnectionKey, String) {
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.dns.insert("a.example".into(), at(1));
     server.send("romeo@a.example", "1");
     let key = server.answer();
@@ -36,7 +36,7 @@ fn calling() -> (Server, Key, String) {
     (server, key, said)
 }
 
-fn ready() -> (Server, Key) {
+fn ready() -> (HostileRig, ConnectionKey) {
     let (mut server, key, _) = calling();
     server.hear(key, SUCCESS);
     assert!(server.hear(key, reply("a.example", "3") + "<stream:features/>").contains("id='1'"));
@@ -49,12 +49,12 @@ fn message(from: &str, to: &str) -> String {
 
 #[test]
 fn it_is_offered_in_tls_and_asked_for_before_the_proof() {
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     let key = server.call(address(1)).expect("a place");
     assert!(!server.hear(key, header("a.example")).contains("bidi"));
     assert!(server.hear(key, BIDI).contains("policy-violation"), "STARTTLS comes first (§2.1)");
 
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     let key = server.call(address(1)).expect("a place");
     server.hear(key, header("a.example"));
     server.hear(key, hostile::STARTTLS);
@@ -70,7 +70,7 @@ fn it_is_offered_in_tls_and_asked_for_before_the_proof() {
 #[test]
 fn nothing_is_sent_to_who_has_proven_nothing() {
     for shown in [Err(Untrusted::UnknownIssuer), Err(Untrusted::Missing), Ok(Names::of(&["c.example"]))] {
-        let mut server = Server::new(Policy::Certificate);
+        let mut server = HostileRig::new(PeerPolicy::Certificate);
         let key = server.secured(address(1), "a.example", shown);
         server.hear(key, BIDI);
         assert!(server.hear(key, EXTERNAL).contains("<failure"));
@@ -84,7 +84,7 @@ fn nothing_is_sent_to_who_has_proven_nothing() {
 /// Dialback proves pairs, one after the other (XEP-0220 §2.6).
 #[test]
 fn nothing_is_sent_to_a_domain_that_is_not_proven() {
-    let mut server = Server::new(Policy::Dialback);
+    let mut server = HostileRig::new(PeerPolicy::Dialback);
     for number in [1, 2] {
         server.dns.insert(["a.example", "c.example"][number - 1].into(), at(number as u8));
     }
@@ -107,7 +107,7 @@ fn nothing_is_sent_to_a_domain_that_is_not_proven() {
 
 #[test]
 fn who_has_not_asked_is_sent_nothing_on_its_own_stream() {
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     let key = server.proven(address(1), "a.example");
     server.hear(key, BIDI);
     server.hear(key, message("romeo@a.example/x", "juliet@b.example"));
@@ -201,7 +201,7 @@ fn who_was_called_says_nothing_before_it_has_let_us_in() {
     assert!(server.hear(key, message("romeo@a.example", "juliet@b.example")).contains("not-authorized"));
     assert_eq!(server.delivered, []);
     // And nothing at all if it wasn't asked.
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.dns.insert("a.example".into(), at(1));
     server.send("romeo@a.example", "1");
     let key = server.welcome("a.example");

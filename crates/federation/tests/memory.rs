@@ -4,9 +4,9 @@
 #[allow(dead_code, reason = "the other test plays more of the peers")]
 mod hostile;
 
-use hostile::{EXTERNAL, Server, address, at, header};
+use hostile::{EXTERNAL, HostileRig, address, at, header};
 use peak_alloc::PeakAlloc;
-use rookery_federation::{Key, Policy};
+use rookery_federation::{ConnectionKey, PeerPolicy};
 use rookery_stream::tls::trust::Untrusted;
 
 #[global_allocator]
@@ -23,10 +23,10 @@ fn strangers_cost_little() {
     what_ends_leaves_nothing();
 }
 
-type State = (&'static str, usize, fn(&mut Server, u8) -> Key);
+type MemoryState = (&'static str, usize, fn(&mut HostileRig, u8) -> ConnectionKey);
 
 fn each_connection_has_its_price() {
-    let states: [State; 5] = [
+    let states: [MemoryState; 5] = [
         ("connected", 1_000, |server, from| server.call(address(from)).expect("a place")),
         ("its header is read", 2_000, |server, from| {
             let key = server.call(address(from)).expect("a place");
@@ -50,7 +50,7 @@ fn each_connection_has_its_price() {
         }),
     ];
     for (state, most, reach) in states {
-        let mut server = Server::new(Policy::Dialback);
+        let mut server = HostileRig::new(PeerPolicy::Dialback);
         // What the server itself has grown to is not the strangers'.
         let first = reach(&mut server, 0);
         assert!(!server.gone.contains(&first));
@@ -65,19 +65,19 @@ fn each_connection_has_its_price() {
 }
 
 /// The name of a kind of streams, the most bytes of one, and how one is opened.
-type Kind<'k> = (&'static str, usize, &'k mut dyn FnMut(&mut Server, u8));
+type StreamKind<'k> = (&'static str, usize, &'k mut dyn FnMut(&mut HostileRig, u8));
 
 /// Counts streams in use on which nothing happens, without the system's part and that of TLS.
 fn each_idle_stream_has_its_price() {
-    let mut server = Server::new(Policy::Certificate);
-    let mut called = |server: &mut Server, number: u8| {
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
+    let mut called = |server: &mut HostileRig, number: u8| {
         let key = server.proven(address(number), &format!("in{number}.example"));
         server.hear(key, format!("<message from='a@in{number}.example' to='b@b.example'><body>hi</body></message>"));
         server.said_to(key);
         assert_eq!(server.delivered.len(), 1);
         server.delivered.clear();
     };
-    let mut calls = |server: &mut Server, number: u8| {
+    let mut calls = |server: &mut HostileRig, number: u8| {
         let domain = format!("out{number}.example");
         server.dns.insert(domain.clone(), at(number));
         server.send(&format!("romeo@{domain}"), "1");
@@ -89,7 +89,7 @@ fn each_idle_stream_has_its_price() {
         server.looked_up.clear();
         server.said_to(key);
     };
-    let kinds: [Kind<'_>; 2] = [("called", 1_100, &mut called), ("calls", 2_000, &mut calls)];
+    let kinds: [StreamKind<'_>; 2] = [("called", 1_100, &mut called), ("calls", 2_000, &mut calls)];
     for (kind, most, open) in kinds {
         // Tables have grown to their sizes.
         (0..=128).for_each(|number| open(&mut server, number));
@@ -115,7 +115,7 @@ fn no_element_is_blown_up() {
         EXTERNAL.to_owned(),
     ];
     for element in elements {
-        let mut server = Server::new(Policy::Dialback);
+        let mut server = HostileRig::new(PeerPolicy::Dialback);
         let key = server.secured(address(1), "a.example", Err(Untrusted::Missing));
         let most = peak(|| _ = server.hear(key, &element));
         println!("{}: {most} bytes", &element[..20]);
@@ -123,7 +123,7 @@ fn no_element_is_blown_up() {
     }
     // The same of a server that is called, which has proven nothing either.
     let features = format!("<stream:features>{}</stream:features>", full("<b xmlns='x'/>"));
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.dns.insert("a.example".into(), at(1));
     server.send("romeo@a.example", "1");
     let key = server.answer();
@@ -134,8 +134,8 @@ fn no_element_is_blown_up() {
 }
 
 fn what_ends_leaves_nothing() {
-    let mut server = Server::new(Policy::Dialback);
-    let round = |server: &mut Server| {
+    let mut server = HostileRig::new(PeerPolicy::Dialback);
+    let round = |server: &mut HostileRig| {
         for number in 0..=250 {
             let key = server.call(address(number)).expect("a place");
             server.hear(key, header("a.example"));

@@ -7,16 +7,16 @@
 #[allow(dead_code, reason = "other tests play more of the peers")]
 mod hostile;
 
-use hostile::{EXTERNAL, EXTERNAL_FEATURE, PROCEED, SUCCESS, Server, TLS_FEATURE, address, header, reply};
-use rookery_federation::{Address, Key, Policy, Secret, Settings};
+use hostile::{EXTERNAL, EXTERNAL_FEATURE, HostileRig, PROCEED, SUCCESS, TLS_FEATURE, address, header, reply};
+use rookery_federation::{Address, ConnectionKey, FederationSettings, PeerPolicy, Secret};
 use rookery_jid::Jid;
 use rookery_stream::tls::trust::tlsa::{Association, Associations, Fingerprints};
 use rookery_stream::tls::trust::{Names, Untrusted};
 
 /// Draws numbers from a seed.
-struct Draw(u64);
+struct MutationNumbers(u64);
 
-impl Draw {
+impl MutationNumbers {
     fn below(&mut self, most: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % most.max(1)
@@ -71,15 +71,15 @@ const PIECES: [&str; 34] = [
 /// A conversation: the peer has called or was called, has TLS or not, and says so.
 struct Case {
     is_called: bool,
-    policy: Policy,
+    policy: PeerPolicy,
     shown: Option<Result<Names, Untrusted>>,
     /// DNS is believed, and names the certificate of a peer that has called as `a.example`.
     is_named: bool,
     bytes: Vec<u8>,
 }
 
-fn case(draw: &mut Draw) -> Case {
-    let policy = [Policy::Certificate, Policy::Dialback, Policy::Plain][draw.below(3)];
+fn case(draw: &mut MutationNumbers) -> Case {
+    let policy = [PeerPolicy::Certificate, PeerPolicy::Dialback, PeerPolicy::Plain][draw.below(3)];
     let shown = [None, Some(Ok(Names::of(&["a.example"]))), Some(Err(Untrusted::UnknownIssuer))][draw.below(3)].clone();
     let is_called = draw.below(2) == 0;
     let mut text = String::new();
@@ -121,17 +121,17 @@ fn case(draw: &mut Draw) -> Case {
 
 /// The outcome of a conversation, without the ids that are made by chance.
 #[derive(Debug, PartialEq, Eq)]
-struct Outcome {
+struct MutationOutcome {
     said: usize,
     delivered: Vec<(String, String)>,
     looked_up: Vec<String>,
     is_over: bool,
 }
 
-fn converse(case: &Case, cut: usize) -> Outcome {
-    let mut settings = Settings::new(Secret::new(b"the secret of b.example"));
+fn converse(case: &Case, cut: usize) -> MutationOutcome {
+    let mut settings = FederationSettings::new(Secret::new(b"the secret of b.example"));
     (settings.rules.policy, settings.dane) = (case.policy, case.is_named);
-    let mut server = Server::with(settings);
+    let mut server = HostileRig::with(settings);
     let record = case.is_named.then(|| Association::read(3, 0, 0, OWN)).flatten();
     let tlsa = Associations::new("a.example", "xmpp.a.example", 5269, record).map(Into::into);
     server.dns.insert("a.example".into(), Ok(vec![Address { tlsa, ..Address::new(address(1), false) }]));
@@ -161,10 +161,10 @@ fn converse(case: &Case, cut: usize) -> Outcome {
     // What is stored by the end of a stream is acknowledged there: no stanza of the same piece.
     let is_managed = case.bytes.windows(8).any(|part| part == b"<enable ");
     said *= usize::from(!case.is_called && !is_managed);
-    Outcome { said, delivered: server.delivered, looked_up: server.looked_up, is_over }
+    MutationOutcome { said, delivered: server.delivered, looked_up: server.looked_up, is_over }
 }
 
-fn hear(server: &mut Server, key: Key, bytes: &[u8]) -> usize {
+fn hear(server: &mut HostileRig, key: ConnectionKey, bytes: &[u8]) -> usize {
     if server.gone.contains(&key) { 0 } else { server.hear(key, bytes).len() }
 }
 
@@ -173,7 +173,7 @@ fn nothing_counts_that_is_not_proven_however_a_conversation_goes() {
     let cases = std::env::var("ROOKERY_MUTATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(3_000_u64);
     let mut delivered = 0;
     for seed in 0..cases {
-        let mut draw = Draw(seed);
+        let mut draw = MutationNumbers(seed);
         let case = case(&mut draw);
         let text = String::from_utf8_lossy(&case.bytes).into_owned();
         let whole = converse(&case, 0);
@@ -187,7 +187,7 @@ fn nothing_counts_that_is_not_proven_however_a_conversation_goes() {
         }
         let is_certified = matches!(case.shown, Some(Ok(_)));
         // Who was called is where DNS says; that is enough where dialback is.
-        let is_believed = case.is_called && case.policy != Policy::Certificate;
+        let is_believed = case.is_called && case.policy != PeerPolicy::Certificate;
         for (sender, to) in whole.delivered.iter().chain(&parts.delivered) {
             let domain = |text: &str| Jid::parse(text).expect("an address").domain().to_owned();
             let is_named = case.is_named && case.shown.is_some();

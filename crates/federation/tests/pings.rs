@@ -4,13 +4,13 @@
 #[allow(dead_code, reason = "other tests play more of the peers")]
 mod hostile;
 
-use hostile::{Server, address, at};
-use rookery_federation::{Key, Policy};
+use hostile::{HostileRig, address, at};
+use rookery_federation::{ConnectionKey, PeerPolicy};
 
 /// Returns a server that calls `a.example`, which knows no acknowledgements, and has sent `1` to
 /// `3`.
-fn scene() -> (Server, Key) {
-    let mut server = Server::new(Policy::Certificate);
+fn scene() -> (HostileRig, ConnectionKey) {
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.dns.insert("a.example".into(), at(1));
     server.send("romeo@a.example", "1");
     let key = server.welcome("a.example");
@@ -34,11 +34,11 @@ fn answer(id: &str) -> String {
     format!("<iq type='result' id='{id}' from='a.example' to='b.example'/>")
 }
 
-fn back(server: &Server) -> Vec<&str> {
+fn back(server: &HostileRig) -> Vec<&str> {
     server.bounced.iter().map(|(id, _)| id.as_str()).collect()
 }
 
-fn breaks(server: &mut Server, key: Key) {
+fn breaks(server: &mut HostileRig, key: ConnectionKey) {
     server.servers.closed(key, "the cable was cut");
     server.run();
 }

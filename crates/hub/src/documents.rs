@@ -22,7 +22,7 @@ use std::rc::Rc;
 use rookery_fanout::{Link, Packet};
 use rookery_jid::{Jid, JidRef};
 use rookery_observe::{Bound, Most, Per, Unit};
-use rookery_store::{Document as Stored, Pending, StoreError};
+use rookery_store::{Pending, StoreError, StoredDocument as Stored};
 use rookery_stream::error::Condition;
 use tracing::warn;
 

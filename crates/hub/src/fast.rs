@@ -15,7 +15,7 @@ use rookery_base::hex;
 use rookery_jid::Jid;
 use rookery_sasl::token::new_token;
 use rookery_sasl::{Credentials, Hash, TokenKey, TokenMechanism};
-use rookery_store::Document;
+use rookery_store::StoredDocument;
 use rookery_stream::c2s::{FastSlot, Issued, StoredToken};
 use tracing::warn;
 
@@ -100,7 +100,7 @@ impl World {
         });
     }
 
-    fn change_these(&mut self, connection: u64, change: TokenChange, password: String, all: &[Document]) {
+    fn change_these(&mut self, connection: u64, change: TokenChange, password: String, all: &[StoredDocument]) {
         let name = document(&change.client);
         let own = all.iter().find(|document| document.name == name);
         let before = own.map(|own| Tokens::read(&own.bytes, &password));
@@ -157,7 +157,7 @@ impl World {
     }
 
     /// Forgets the installations whose last token is oldest, so that one more has a place.
-    fn make_room_for_tokens(&mut self, account: &Jid, all: &[Document]) {
+    fn make_room_for_tokens(&mut self, account: &Jid, all: &[StoredDocument]) {
         let options = self.domain(account.domain()).and_then(|domain| domain.module(MODULE));
         let most = options.map_or(0, |options| options.number(CLIENTS)).max(1) as usize;
         let mut by_age: Vec<_> = all.iter().map(|document| (newest(&document.bytes), &document.name)).collect();

@@ -3,7 +3,7 @@
 
 use rookery_fanout::{Link, Packet, To};
 use rookery_jid::Jid;
-use rookery_store::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, SizeOf, Subscription};
+use rookery_store::{Changed, Changes, Edit, EditRoster, Roster, RosterChange, RosterItem, SizeOf, Subscription};
 use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_xml::{Element, Writer, ns};
 use serde::{Deserialize, Serialize};
@@ -274,8 +274,8 @@ impl World {
         let change = match (visible(&changed.before), visible(&changed.after)) {
             (None, None) => return,
             (Some(before), Some(after)) if same_to_clients(&before, &after) => return,
-            (_, Some(item)) => Change::Put(item),
-            (Some(item), None) => Change::Removed(item.jid),
+            (_, Some(item)) => RosterChange::Put(item),
+            (Some(item), None) => RosterChange::Removed(item.jid),
         };
         let links = self.links_of(owner.as_ref());
         for link in &links {
@@ -292,10 +292,12 @@ impl World {
         }
         let version = (!self.has_shared(owner)).then_some(changed.version);
         let change = match change {
-            Change::Put(item) => Change::Put(self.joined(owner.as_ref(), contact, Some(item.clone())).unwrap_or(item)),
-            Change::Removed(jid) => match self.joined(owner.as_ref(), contact, None) {
-                Some(item) => Change::Put(item),
-                None => Change::Removed(jid),
+            RosterChange::Put(item) => {
+                RosterChange::Put(self.joined(owner.as_ref(), contact, Some(item.clone())).unwrap_or(item))
+            }
+            RosterChange::Removed(jid) => match self.joined(owner.as_ref(), contact, None) {
+                Some(item) => RosterChange::Put(item),
+                None => RosterChange::Removed(jid),
             },
         };
         if let Some(push) = push(&self.unique_text(), version, &change) {
@@ -371,18 +373,18 @@ fn same_to_clients(a: &RosterItem, b: &RosterItem) -> bool {
 }
 
 /// Returns a roster push (§2.1.6), which is built once for all resources that get it.
-fn push(id: &str, version: Option<u64>, change: &Change) -> Option<Packet> {
+fn push(id: &str, version: Option<u64>, change: &RosterChange) -> Option<Packet> {
     Packet::built(&write_push(None, id, version, change).finish()).ok()
 }
 
 /// Writes a roster push; for others than the owner's resources it is from the owner.
-fn write_push(owner: Option<&Jid>, id: &str, version: Option<u64>, change: &Change) -> Writer {
+fn write_push(owner: Option<&Jid>, id: &str, version: Option<u64>, change: &RosterChange) -> Writer {
     let mut iq = Writer::new("iq");
     iq.attr("type", "set").attr("id", id).opt_attr("from", owner.map(Jid::as_str));
     iq.start_ns("query", ns::ROSTER).opt_attr("ver", version.map(|version| version.to_string()).as_deref());
     match change {
-        Change::Put(item) => write_item(&mut iq, item),
-        Change::Removed(jid) => {
+        RosterChange::Put(item) => write_item(&mut iq, item),
+        RosterChange::Removed(jid) => {
             iq.start("item").attr("jid", jid.as_str()).attr("subscription", "remove");
             iq.end();
         }
@@ -394,7 +396,7 @@ fn write_push(owner: Option<&Jid>, id: &str, version: Option<u64>, change: &Chan
 /// Returns a roster push of a contact by group, which no version tells of: its item, or that it is
 /// gone.
 pub(crate) fn push_unversioned(id: &str, contact: &Jid, item: Option<RosterItem>) -> Option<Packet> {
-    let change = item.map_or_else(|| Change::Removed(contact.clone()), Change::Put);
+    let change = item.map_or_else(|| RosterChange::Removed(contact.clone()), RosterChange::Put);
     push(id, None, &change)
 }
 

@@ -15,17 +15,17 @@ use rookery_jid::Jid;
 use serde_json::json;
 
 use crate::desk::Away;
-use crate::web::{Address, Web};
+use crate::web::{Web, WebAddress};
 
 /// An address that knows passwords.
-pub struct Call {
-    address: Address,
+pub struct PasswordCall {
+    address: WebAddress,
     web: Web,
 }
 
-impl Call {
+impl PasswordCall {
     /// Returns what asks an address.
-    pub fn new(address: Address, web: Web) -> Self {
+    pub fn new(address: WebAddress, web: Web) -> Self {
         Self { address, web }
     }
 
@@ -61,13 +61,13 @@ impl Call {
     }
 }
 
-impl fmt::Display for Call {
+impl fmt::Display for PasswordCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.address.fmt(f)
     }
 }
 
-impl fmt::Debug for Call {
+impl fmt::Debug for PasswordCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call").field("address", &self.address).finish_non_exhaustive()
     }

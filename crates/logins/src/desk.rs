@@ -20,7 +20,7 @@ use tracing::{info, warn};
 
 /// The operator's decisions about how a source is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Terms {
+pub struct DeskTerms {
     /// The time that an answer may take.
     pub patience: Duration,
     /// Questions that it works on at a time.
@@ -31,11 +31,11 @@ pub struct Terms {
 pub type Away = String;
 
 /// A thread on which a source is asked. It ends with this.
-pub struct Desk {
+pub struct LoginDesk {
     handle: Handle,
     turns: Arc<Semaphore>,
     patience: Duration,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DeskState>>,
     name: Arc<str>,
     /// True if a source that is away is asked all the same.
     asks_always: bool,
@@ -44,7 +44,7 @@ pub struct Desk {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct DeskState {
     /// Questions without an answer.
     waiting: usize,
     /// Questions in a row that had none.
@@ -57,7 +57,7 @@ struct State {
 
 /// The answer to a question about a proof: a place in [`SourceSeen::ANSWERS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
+enum DeskAnswer {
     Yes,
     No,
     None,
@@ -65,12 +65,12 @@ enum Answer {
     Remembered,
 }
 
-impl Desk {
+impl LoginDesk {
     /// Starts the thread. `name` is that of the source, for the log.
     ///
     /// # Errors
     /// The system gives no thread or descriptor.
-    pub fn start(name: &str, terms: &Terms) -> std::io::Result<Self> {
+    pub fn start(name: &str, terms: &DeskTerms) -> std::io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (ends, ended) = oneshot::channel::<()>();
@@ -102,9 +102,9 @@ impl Desk {
     /// Asks a question, unless too many wait or the source is away.
     pub fn ask(&self, question: impl Future<Output = Result<Judgement, Away>> + Send + 'static) -> Judging {
         let answer = self.ask_and_count(question, |judgement| match judgement {
-            Judgement::Good { .. } => Answer::Yes,
-            Judgement::Bad { .. } => Answer::No,
-            Judgement::Away => Answer::None,
+            Judgement::Good { .. } => DeskAnswer::Yes,
+            Judgement::Bad { .. } => DeskAnswer::No,
+            Judgement::Away => DeskAnswer::None,
         });
         Box::pin(async { answer.await.unwrap_or(Judgement::Away) })
     }
@@ -114,7 +114,7 @@ impl Desk {
         &self,
         question: impl Future<Output = Result<T, Away>> + Send + 'static,
     ) -> Pin<Box<dyn Future<Output = Option<T>> + Send>> {
-        self.ask_and_count(question, |_| Answer::Yes)
+        self.ask_and_count(question, |_| DeskAnswer::Yes)
     }
 
     /// Returns what was asked since the start, under the name of a key of the configuration.
@@ -125,20 +125,20 @@ impl Desk {
 
     /// Counts a yes of a short time ago that is good for another question.
     pub fn remembered(&self) {
-        lock(&self.state).count(Answer::Remembered);
+        lock(&self.state).count(DeskAnswer::Remembered);
     }
 
     fn ask_and_count<T: Send + 'static>(
         &self,
         question: impl Future<Output = Result<T, Away>> + Send + 'static,
-        answer_of: fn(&T) -> Answer,
+        answer_of: fn(&T) -> DeskAnswer,
     ) -> Pin<Box<dyn Future<Output = Option<T>> + Send>> {
         let begun = Instant::now();
         if !lock(&self.state).takes_one(begun, self.asks_always) {
             return Box::pin(ready(None));
         }
         let (answer, awaited) = one_shot();
-        let (turns, patience, place) = (self.turns.clone(), self.patience, Place(self.state.clone()));
+        let (turns, patience, place) = (self.turns.clone(), self.patience, QuestionPlace(self.state.clone()));
         let name = self.name.clone();
         self.handle.spawn(async move {
             let in_turn = async {
@@ -148,7 +148,7 @@ impl Desk {
             };
             let outcome = timeout(patience, in_turn).await;
             let outcome = outcome.unwrap_or_else(|_| Err(format!("no answer within {} seconds", patience.as_secs())));
-            let counted = outcome.as_ref().map_or(Answer::None, answer_of);
+            let counted = outcome.as_ref().map_or(DeskAnswer::None, answer_of);
             place.settle(&name, outcome.as_ref().err(), counted, begun.elapsed());
             answer.complete(outcome.ok());
         });
@@ -156,18 +156,18 @@ impl Desk {
     }
 }
 
-impl fmt::Debug for Desk {
+impl fmt::Debug for LoginDesk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Desk").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-impl State {
+impl DeskState {
     /// Takes a question, if there is room and the source is there as far as is known.
     fn takes_one(&mut self, now: Instant, asks_always: bool) -> bool {
         let is_away = self.again.is_some_and(|again| now < again);
         if self.waiting >= MOST_WAITING || is_away && !asks_always {
-            self.count(Answer::Unasked);
+            self.count(DeskAnswer::Unasked);
             return false;
         }
         if self.again.is_some() {
@@ -178,7 +178,7 @@ impl State {
         true
     }
 
-    fn count(&mut self, answer: Answer) {
+    fn count(&mut self, answer: DeskAnswer) {
         if let Some(count) = self.seen.answers.get_mut(answer as usize) {
             *count += 1;
         }
@@ -186,11 +186,11 @@ impl State {
 }
 
 /// The place of a question among those that wait, until it is dropped.
-struct Place(Arc<Mutex<State>>);
+struct QuestionPlace(Arc<Mutex<DeskState>>);
 
-impl Place {
+impl QuestionPlace {
     /// Notes how the source has answered, or why it hasn't, and makes room.
-    fn settle(self, name: &str, why: Option<&Away>, answer: Answer, lasted: Duration) {
+    fn settle(self, name: &str, why: Option<&Away>, answer: DeskAnswer, lasted: Duration) {
         let mut state = lock(&self.0);
         state.count(answer);
         state.seen.seconds.record_time(lasted);
@@ -216,7 +216,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for QuestionPlace {
     fn drop(&mut self) {
         lock(&self.0).waiting -= 1;
     }
@@ -240,8 +240,8 @@ mod tests {
 
     use super::*;
 
-    fn desk(patience: Duration, at_once: usize) -> Desk {
-        Desk::start("a test", &Terms { patience, at_once }).unwrap()
+    fn desk(patience: Duration, at_once: usize) -> LoginDesk {
+        LoginDesk::start("a test", &DeskTerms { patience, at_once }).unwrap()
     }
 
     const GOOD: Judgement = Judgement::Good { username: None, until_s: None };
@@ -265,7 +265,7 @@ mod tests {
         assert!(lock(&desk.state).takes_one(due, false), "one sees whether it is back");
         assert!(!lock(&desk.state).takes_one(due, false), "and no other");
         assert!(desk.seen("url").is_away);
-        Place(desk.state.clone()).settle("a test", None, Answer::Yes, Duration::ZERO);
+        QuestionPlace(desk.state.clone()).settle("a test", None, DeskAnswer::Yes, Duration::ZERO);
         assert_eq!(wait(desk.ask(async { Ok(GOOD) })), GOOD);
     }
 

@@ -20,9 +20,9 @@ use crate::desk::Away;
 use crate::web::{Web, is_here};
 
 /// A directory.
-pub struct Directory {
-    place: Place,
-    entry: Entry,
+pub struct LdapDirectory {
+    place: DirectoryAddress,
+    entry: EntryLookup,
     own: Option<OwnEntry>,
     tls: Arc<ClientConfig>,
 }
@@ -38,7 +38,7 @@ pub struct OwnEntry {
 
 /// The address of a directory: `ldaps://`, or `ldap://` with StartTLS unless it is on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct DirectoryAddress {
     url: String,
     is_here: bool,
     starts_tls: bool,
@@ -46,7 +46,7 @@ pub struct Place {
 
 /// The way to a user's entry. `%u` stands for the user's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
+pub enum EntryLookup {
     /// It has this name, such as `uid=%u,ou=people,dc=example,dc=org`.
     Named(String),
     /// It is searched.
@@ -58,7 +58,7 @@ pub enum Entry {
     },
 }
 
-impl Place {
+impl DirectoryAddress {
     /// Reads an address; `None` if it is none.
     pub fn read(text: &str) -> Option<Self> {
         let (scheme, rest) = text.split_once("://")?;
@@ -86,15 +86,15 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for DirectoryAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.url)
     }
 }
 
-impl Directory {
+impl LdapDirectory {
     /// Returns a directory.
-    pub fn new(place: Place, entry: Entry, own: Option<OwnEntry>, web: &Web) -> Self {
+    pub fn new(place: DirectoryAddress, entry: EntryLookup, own: Option<OwnEntry>, web: &Web) -> Self {
         Self { place, entry, own, tls: web.tls() }
     }
 
@@ -108,8 +108,8 @@ impl Directory {
         let Some(user) = account.local().filter(|_| !password.is_empty()) else { return Ok(bad()) };
         let mut ldap = self.connect().await?;
         let named = match &self.entry {
-            Entry::Named(template) => Some(template.replace(USER, &dn_escape(user))),
-            Entry::Searched { base, filter } => self.find(&mut ldap, base, filter, user).await?,
+            EntryLookup::Named(template) => Some(template.replace(USER, &dn_escape(user))),
+            EntryLookup::Searched { base, filter } => self.find(&mut ldap, base, filter, user).await?,
         };
         let Some(named) = named else { return Ok(bad()) };
         let bound = ldap.simple_bind(&named, password).await.map_err(|error| self.failed(&error))?;
@@ -130,8 +130,8 @@ impl Directory {
     pub async fn probe(&self) -> Result<(), String> {
         let mut ldap = self.connect().await?;
         match &self.entry {
-            Entry::Searched { base, filter } => drop(self.find(&mut ldap, base, filter, NOBODY).await?),
-            Entry::Named(_) => self.bind(&mut ldap).await?,
+            EntryLookup::Searched { base, filter } => drop(self.find(&mut ldap, base, filter, NOBODY).await?),
+            EntryLookup::Named(_) => self.bind(&mut ldap).await?,
         }
         Ok(())
     }
@@ -199,13 +199,13 @@ impl Directory {
     }
 }
 
-impl fmt::Display for Directory {
+impl fmt::Display for LdapDirectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.place.fmt(f)
     }
 }
 
-impl fmt::Debug for Directory {
+impl fmt::Debug for LdapDirectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Directory").field("place", &self.place).finish_non_exhaustive()
     }
@@ -250,12 +250,12 @@ mod tests {
             ("ldap://a b", None),
             ("ldap://host:port", None),
         ] {
-            assert_eq!(Place::read(text).map(|place| place.starts_tls), starts_tls, "{text}");
+            assert_eq!(DirectoryAddress::read(text).map(|place| place.starts_tls), starts_tls, "{text}");
         }
-        let away = Place::read("ldap://ldap.example.org").unwrap();
+        let away = DirectoryAddress::read("ldap://ldap.example.org").unwrap();
         assert!(away.with_start_tls(false).starts_tls, "nobody can switch it off for another machine");
-        assert!(Place::read("ldap://localhost").unwrap().with_start_tls(true).starts_tls);
-        assert!(!Place::read("ldaps://localhost").unwrap().with_start_tls(true).starts_tls);
+        assert!(DirectoryAddress::read("ldap://localhost").unwrap().with_start_tls(true).starts_tls);
+        assert!(!DirectoryAddress::read("ldaps://localhost").unwrap().with_start_tls(true).starts_tls);
     }
 
     #[test]

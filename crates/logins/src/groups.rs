@@ -14,11 +14,11 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::desk::Away;
-use crate::directory::Directory;
+use crate::directory::LdapDirectory;
 
 /// The groups that are wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedGroups {
     /// The domain whose accounts their members are.
     pub domain: String,
     /// The entry below which they are.
@@ -37,16 +37,16 @@ pub struct Wanted {
 
 /// The groups that were read last; `None` before the first time.
 #[derive(Debug, Clone, Default)]
-pub struct Known(Arc<Mutex<Option<Arc<Vec<Group>>>>>);
+pub struct KnownGroups(Arc<Mutex<Option<Arc<Vec<Group>>>>>);
 
-impl Known {
+impl KnownGroups {
     /// Returns the groups that were read last.
     pub fn get(&self) -> Option<Arc<Vec<Group>>> {
         lock(&self.0).clone()
     }
 
     /// Reads the groups again and again, until nobody wants that any more.
-    pub async fn keep_reading(self, directory: impl AsRef<Directory>, wanted: Wanted) {
+    pub async fn keep_reading(self, directory: impl AsRef<LdapDirectory>, wanted: WantedGroups) {
         let (mut is_away, directory) = (false, directory.as_ref());
         loop {
             let read = timeout(LONGEST, directory.groups(&wanted)).await;
@@ -75,12 +75,12 @@ impl Known {
     }
 }
 
-impl Directory {
+impl LdapDirectory {
     /// Reads the groups, with the accounts that are their members.
     ///
     /// # Errors
     /// The reason why they can't be read, in words.
-    pub async fn groups(&self, wanted: &Wanted) -> Result<Vec<Group>, Away> {
+    pub async fn groups(&self, wanted: &WantedGroups) -> Result<Vec<Group>, Away> {
         let mut ldap = self.connect().await?;
         self.bind(&mut ldap).await?;
         let attributes = vec![wanted.name.clone(), wanted.members.clone()];
@@ -164,7 +164,7 @@ impl Directory {
     async fn user(
         &self,
         ldap: &mut Ldap,
-        wanted: &Wanted,
+        wanted: &WantedGroups,
         member: &str,
         known: &mut BTreeMap<String, Option<Jid>>,
     ) -> Result<Option<Jid>, Away> {

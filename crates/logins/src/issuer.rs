@@ -20,19 +20,19 @@ use tracing::{info, warn};
 
 use crate::believed::Believed;
 use crate::desk::Away;
-use crate::web::{Address, Web};
+use crate::web::{Web, WebAddress};
 
 /// An issuer of tokens, and what tokens of it are believed by.
 pub struct Issuer {
     believed: Believed,
-    discovery: [Address; 2],
+    discovery: [WebAddress; 2],
     /// The scope that clients are told to ask for.
     scope: Option<String>,
-    client: Option<Client>,
+    client: Option<IssuerClient>,
     /// The time for which a session goes on when its token has ended; `None` for any.
     session_after: Option<Duration>,
     web: Web,
-    known: Mutex<Known>,
+    known: Mutex<KnownKeys>,
     /// Lets one read the keys at a time.
     reading: Turn<()>,
     pauses: Pauses,
@@ -47,7 +47,7 @@ struct Pauses {
 
 /// The keys that were read last.
 #[derive(Clone, Default)]
-struct Known {
+struct KnownKeys {
     keys: Arc<TokenKeys>,
     places: Option<Places>,
     read: Option<Instant>,
@@ -58,20 +58,20 @@ struct Known {
 /// The places of an issuer for browsers and for codes, if it has them.
 #[derive(Debug, Clone)]
 struct Places {
-    authorization: Address,
-    token: Address,
+    authorization: WebAddress,
+    token: WebAddress,
 }
 
 /// Ourselves as an issuer knows us, where browsers sign in.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Client {
+pub struct IssuerClient {
     /// The name that it has given us.
     pub id: String,
     /// The secret that goes with it, if there is one.
     pub secret: Option<String>,
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for IssuerClient {
     /// Shows no secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("id", &self.id).finish_non_exhaustive()
@@ -97,7 +97,7 @@ impl Issuer {
     }
 
     /// Returns the same for browsers that sign in there, and come back to us.
-    pub fn with_client(self, client: Client) -> Self {
+    pub fn with_client(self, client: IssuerClient) -> Self {
         Self { client: Some(client), ..self }
     }
 
@@ -291,8 +291,8 @@ impl Issuer {
         if text("issuer") != self.believed.issuer {
             return Err(format!("{usual}: it names the issuer {:?}, not {:?}", text("issuer"), self.believed.issuer));
         }
-        let place = Address::read(text("jwks_uri")).ok_or(format!("{usual}: `jwks_uri` is no address of https"))?;
-        let browsers = Address::read(text("authorization_endpoint")).zip(Address::read(text("token_endpoint")));
+        let place = WebAddress::read(text("jwks_uri")).ok_or(format!("{usual}: `jwks_uri` is no address of https"))?;
+        let browsers = WebAddress::read(text("authorization_endpoint")).zip(WebAddress::read(text("token_endpoint")));
         let browsers = browsers.map(|(authorization, token)| Places { authorization, token });
         let answer = self.web.get(&place).await?;
         if !answer.status.is_success() {
@@ -303,7 +303,7 @@ impl Issuer {
     }
 }
 
-impl Known {
+impl KnownKeys {
     fn may_try(&self, pauses: Pauses) -> bool {
         let pause = if self.is_away { pauses.after_failure } else { pauses.usual };
         self.tried.is_none_or(|tried| tried.elapsed() >= pause)
@@ -312,14 +312,14 @@ impl Known {
 
 /// Returns the places where an issuer says what it is: as OpenID Connect has it, and as OAuth (RFC
 /// 8414 §3.1).
-fn discovery(issuer: &str) -> Option<[Address; 2]> {
-    Address::read(issuer).filter(|_| !issuer.contains(['?', '#']))?;
+fn discovery(issuer: &str) -> Option<[WebAddress; 2]> {
+    WebAddress::read(issuer).filter(|_| !issuer.contains(['?', '#']))?;
     let base = issuer.trim_end_matches('/');
     let (scheme, rest) = base.split_once("://")?;
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let usual = format!("{base}/.well-known/openid-configuration");
     let other = format!("{scheme}://{host}/.well-known/oauth-authorization-server{path}");
-    Some([Address::read(&usual)?, Address::read(&other)?])
+    Some([WebAddress::read(&usual)?, WebAddress::read(&other)?])
 }
 
 impl fmt::Display for Issuer {
@@ -539,7 +539,7 @@ mod tests {
             domain: "example.org".into(),
         };
         let issuer = Issuer::new(believed, None, Web::trusting(None).unwrap()).unwrap();
-        let issuer = Arc::new(issuer.with_client(Client { id: "us".into(), secret: Some("s3:cret".into()) }));
+        let issuer = Arc::new(issuer.with_client(IssuerClient { id: "us".into(), secret: Some("s3:cret".into()) }));
         let visit = SignIn {
             back: "https://a.example/back".into(),
             state: "s".into(),

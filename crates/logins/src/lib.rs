@@ -4,7 +4,7 @@
 //!
 //! * A shard gives a question away and goes on: each source works on a thread of its own.
 //! * No question waits for longer than the operator says, and there is a bound on how many wait. A
-//!   source that is away is not asked by everybody, but now and then ([`Desk`]).
+//!   source that is away is not asked by everybody, but now and then ([`LoginDesk`]).
 //! * What a source sends is read within a bound in bytes, and believed only over TLS, or from this
 //!   machine.
 //! * No password and no token is kept, logged or shown; a cache has hashes of passwords under a key
@@ -35,10 +35,10 @@ use rookery_hub::{Entrance, Group, Judgement, Judging, Proof, SignIn, Source, So
 use rookery_jid::Jid;
 
 pub use believed::Believed;
-pub use call::Call;
-pub use desk::{Desk, Terms};
-pub use directory::{Directory, Entry, OwnEntry, Place};
-pub use issuer::{Client, Issuer};
+pub use call::PasswordCall;
+pub use desk::{DeskTerms, LoginDesk};
+pub use directory::{DirectoryAddress, EntryLookup, LdapDirectory, OwnEntry};
+pub use issuer::{Issuer, IssuerClient};
 pub use web::Web;
 
 use tokio::time::timeout;
@@ -48,10 +48,10 @@ use remembered::Remembered;
 
 /// Those who vouch for the logins of a domain.
 pub struct Outside {
-    passwords: Option<Line<Passwords>>,
-    tokens: Option<Line<Issuer>>,
+    passwords: Option<LoginLine<Passwords>>,
+    tokens: Option<LoginLine<Issuer>>,
     remembered: Arc<Remembered>,
-    groups: groups::Known,
+    groups: groups::KnownGroups,
     makes_accounts: bool,
 }
 
@@ -59,15 +59,15 @@ pub struct Outside {
 #[derive(Debug)]
 pub enum Passwords {
     /// An address of HTTP.
-    Call(Call),
+    Call(PasswordCall),
     /// A directory.
-    Directory(Arc<Directory>),
+    Directory(Arc<LdapDirectory>),
 }
 
 /// Somebody to ask, and the desk at which that is done.
-struct Line<T> {
+struct LoginLine<T> {
     asked: Arc<T>,
-    desk: Desk,
+    desk: LoginDesk,
 }
 
 impl Outside {
@@ -78,21 +78,21 @@ impl Outside {
     /// The system gives no random bytes.
     pub fn new(makes_accounts: bool, remembered: Duration) -> std::io::Result<Self> {
         let remembered = Arc::new(Remembered::for_a(remembered)?);
-        Ok(Self { passwords: None, tokens: None, remembered, groups: groups::Known::default(), makes_accounts })
+        Ok(Self { passwords: None, tokens: None, remembered, groups: groups::KnownGroups::default(), makes_accounts })
     }
 
     /// Returns the same with somebody who knows passwords.
     ///
     /// # Errors
     /// The system gives no thread.
-    pub fn with_passwords(mut self, passwords: Passwords, terms: &Terms) -> std::io::Result<Self> {
-        let desk = Desk::start(&passwords.to_string(), terms)?;
-        self.passwords = Some(Line { asked: Arc::new(passwords), desk });
+    pub fn with_passwords(mut self, passwords: Passwords, terms: &DeskTerms) -> std::io::Result<Self> {
+        let desk = LoginDesk::start(&passwords.to_string(), terms)?;
+        self.passwords = Some(LoginLine { asked: Arc::new(passwords), desk });
         Ok(self)
     }
 
     /// Returns the same, with the groups of the directory that knows the passwords, if that is one.
-    pub fn with_groups(self, wanted: groups::Wanted) -> Self {
+    pub fn with_groups(self, wanted: groups::WantedGroups) -> Self {
         if let Some(line) = &self.passwords
             && let Passwords::Directory(directory) = &*line.asked
         {
@@ -105,10 +105,10 @@ impl Outside {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub fn with_issuer(mut self, issuer: Issuer, terms: &Terms) -> std::io::Result<Self> {
+    pub fn with_issuer(mut self, issuer: Issuer, terms: &DeskTerms) -> std::io::Result<Self> {
         // It knows most answers by itself.
-        let desk = Desk::start(&issuer.to_string(), terms)?.always();
-        self.tokens = Some(Line { asked: Arc::new(issuer), desk });
+        let desk = LoginDesk::start(&issuer.to_string(), terms)?.always();
+        self.tokens = Some(LoginLine { asked: Arc::new(issuer), desk });
         Ok(self)
     }
 }
@@ -235,11 +235,11 @@ mod tests {
     use rookery_needs::Site;
 
     use super::*;
-    use crate::web::Address;
+    use crate::web::WebAddress;
 
     fn outside(site: &Site, remembered: Duration) -> Outside {
-        let call = Call::new(Address::read(&site.url("/check")).unwrap(), Web::trusting(None).unwrap());
-        let terms = Terms { patience: Duration::from_secs(20), at_once: 2 };
+        let call = PasswordCall::new(WebAddress::read(&site.url("/check")).unwrap(), Web::trusting(None).unwrap());
+        let terms = DeskTerms { patience: Duration::from_secs(20), at_once: 2 };
         Outside::new(true, remembered).unwrap().with_passwords(Passwords::Call(call), &terms).unwrap()
     }
 
@@ -301,7 +301,7 @@ mod tests {
     fn a_probe_tells_a_door_that_is_open_to_all() {
         let probe = |status: u16| {
             let site = Site::start(move |_, _| (status, String::new()));
-            let call = Call::new(Address::read(&site.url("/")).unwrap(), Web::trusting(None).unwrap());
+            let call = PasswordCall::new(WebAddress::read(&site.url("/")).unwrap(), Web::trusting(None).unwrap());
             within(Duration::from_secs(20), call.probe("example.org"))
         };
         assert_eq!((probe(401), probe(403), probe(400)), (Ok(()), Ok(()), Ok(())));

@@ -18,12 +18,12 @@ pub struct Remembered {
     /// The time for which a yes holds; none at all if it is zero.
     time: Duration,
     key: [u8; 32],
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<HashMap<String, KnownPassword>>,
 }
 
 /// The hash of a password that was right, and the time until which it is taken for so.
 #[derive(Clone, Copy)]
-struct Known {
+struct KnownPassword {
     hash: [u8; 32],
     until: Instant,
 }
@@ -60,7 +60,7 @@ impl Remembered {
         }
         if let Some(mac) = self.mac(account, password).filter(|_| is_right && known.len() < MOST) {
             let hash = mac.finalize().into_bytes().into();
-            known.insert(account.as_str().to_owned(), Known { hash, until: now + self.time });
+            known.insert(account.as_str().to_owned(), KnownPassword { hash, until: now + self.time });
         }
     }
 

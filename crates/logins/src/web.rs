@@ -30,7 +30,7 @@ pub struct Web {
 
 /// The answer to a request.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct WebAnswer {
     /// Its status.
     pub status: StatusCode,
     /// Its content.
@@ -39,9 +39,9 @@ pub struct Answer {
 
 /// The address of something on the web that may be asked: `https://`, or `http://` on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address(Uri);
+pub struct WebAddress(Uri);
 
-impl Address {
+impl WebAddress {
     /// Reads an address; `None` if it is none, or if what is said there could be read on the way.
     pub fn read(text: &str) -> Option<Self> {
         let uri: Uri = text.parse().ok()?;
@@ -59,7 +59,7 @@ impl Address {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for WebAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -83,7 +83,7 @@ impl Web {
     ///
     /// # Errors
     /// The reason why there is no answer, in words.
-    pub async fn get(&self, address: &Address) -> Result<Answer, String> {
+    pub async fn get(&self, address: &WebAddress) -> Result<WebAnswer, String> {
         let request = Request::builder().method(Method::GET).header(ACCEPT, JSON);
         self.send(address, request.body(Full::default())).await
     }
@@ -92,7 +92,7 @@ impl Web {
     ///
     /// # Errors
     /// The reason why there is no answer, in words.
-    pub async fn post(&self, address: &Address, json: String) -> Result<Answer, String> {
+    pub async fn post(&self, address: &WebAddress, json: String) -> Result<WebAnswer, String> {
         let request = Request::builder().method(Method::POST).header(CONTENT_TYPE, JSON).header(ACCEPT, JSON);
         self.send(address, request.body(Full::from(json))).await
     }
@@ -103,10 +103,10 @@ impl Web {
     /// The reason why there is no answer, in words.
     pub async fn post_form(
         &self,
-        address: &Address,
+        address: &WebAddress,
         form: String,
         client: Option<(&str, &str)>,
-    ) -> Result<Answer, String> {
+    ) -> Result<WebAnswer, String> {
         let request = Request::builder().method(Method::POST).header(CONTENT_TYPE, FORM).header(ACCEPT, JSON);
         let request = match client {
             Some((id, secret)) => {
@@ -120,16 +120,16 @@ impl Web {
 
     async fn send(
         &self,
-        address: &Address,
+        address: &WebAddress,
         request: hyper::http::Result<Request<Full<Bytes>>>,
-    ) -> Result<Answer, String> {
+    ) -> Result<WebAnswer, String> {
         match request {
             Ok(request) => self.exchange(address, request).await.map_err(|error| format!("{address}: {error}")),
             Err(error) => Err(error.to_string()),
         }
     }
 
-    async fn exchange(&self, address: &Address, mut request: Request<Full<Bytes>>) -> Result<Answer, Failed> {
+    async fn exchange(&self, address: &WebAddress, mut request: Request<Full<Bytes>>) -> Result<WebAnswer, WebFailed> {
         let authority = address.0.authority().ok_or("it names no host")?;
         let host = bare(authority.host()).to_owned();
         let path = address.0.path_and_query().map_or("/", |path| path.as_str());
@@ -153,9 +153,9 @@ impl fmt::Debug for Web {
     }
 }
 
-type Failed = Box<dyn StdError + Send + Sync>;
+type WebFailed = Box<dyn StdError + Send + Sync>;
 
-async fn over<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Answer, Failed>
+async fn over<S>(stream: S, request: Request<Full<Bytes>>) -> Result<WebAnswer, WebFailed>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -164,7 +164,7 @@ where
     tokio::spawn(async move { drop(connection.await) });
     let (parts, body) = sender.send_request(request).await?.into_parts();
     let body = Limited::new(body, MOST_BYTES).collect().await?.to_bytes();
-    Ok(Answer { status: parts.status, body })
+    Ok(WebAnswer { status: parts.status, body })
 }
 
 fn tls(file: Option<&Path>) -> Result<ClientConfig, String> {
@@ -235,7 +235,7 @@ mod tests {
                 }
             }
         });
-        let address = Address::read(&address).unwrap();
+        let address = WebAddress::read(&address).unwrap();
         let get = |web: Web| crate::within(Duration::from_secs(20), async { web.get(&address).await });
         assert_eq!(get(Web::trusting(Some(&file)).unwrap()).unwrap().status, StatusCode::OK);
         assert!(get(Web::trusting(None).unwrap()).is_err(), "nobody knows it");
@@ -261,7 +261,7 @@ mod tests {
             ("login.example.org", false),
             ("", false),
         ] {
-            assert_eq!(Address::read(text).is_some(), is_one, "{text}");
+            assert_eq!(WebAddress::read(text).is_some(), is_one, "{text}");
         }
     }
 }

@@ -5,7 +5,7 @@ use rookery_hub::failure::work_condition;
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::{Credentials, CredentialsError};
 use rookery_store::WorkError;
-use rookery_store::background::Outcome;
+use rookery_store::background::WorkOutcome;
 use rookery_stream::error::{Condition, StanzaError};
 
 /// The outcome of [`derive()`].
@@ -14,7 +14,7 @@ pub type Derived = Result<Credentials, CredentialsError>;
 /// Derives the keys of a password for the account `whose` in the background: that takes some ten
 /// milliseconds. Every way to set a password while the server runs comes here, so that all accounts
 /// have the same number of iterations: another one would tell accounts from unknown names.
-pub fn derive(world: &World, whose: JidRef<'_>, password: String) -> Outcome<Derived> {
+pub fn derive(world: &World, whose: JidRef<'_>, password: String) -> WorkOutcome<Derived> {
     let iterations = world.settings().scram_iterations;
     world.background.run(whose.bare_str(), move || Credentials::derive(&password, iterations))
 }

@@ -7,7 +7,7 @@ use rookery_archive::id;
 use rookery_jid::Jid;
 use rookery_pubsub::bookmarks;
 use rookery_sasl::{Credentials, Keys};
-use rookery_store::pubsub::{Created, Item, Kept, Room};
+use rookery_store::pubsub::{Created, Item, ItemsKept, NodeRoom};
 use rookery_store::{
     ArchiveOf, ArchivedMessage, Edit, EditRoster, OfflineRoom, Pending, RosterItem, Subscription, wait,
 };
@@ -255,14 +255,14 @@ impl ImportedAccount {
         let (config, items) = bookmarks::imported(storage);
         let pubsub = import.stores.pubsub.clone();
         let host = self.jid.clone();
-        let made = wait(pubsub.create_node(host.as_ref(), ns::BOOKMARKS, config, host.as_ref(), Room::ANY))?;
+        let made = wait(pubsub.create_node(host.as_ref(), ns::BOOKMARKS, config, host.as_ref(), NodeRoom::ANY))?;
         if made == Created::Exists {
             return Ok(());
         }
         for (id, payload) in items {
             let bytes = payload.len() + BYTES_PER_ITEM;
             let item = Item { id, publisher: host.clone(), unix_ms: import.terms.unix_ms, payload };
-            let published = pubsub.publish(host.as_ref(), ns::BOOKMARKS, item, KEPT, Room::ANY);
+            let published = pubsub.publish(host.as_ref(), ns::BOOKMARKS, item, KEPT, NodeRoom::ANY);
             self.write(bytes, Box::pin(async move { published.await.map(drop) }))?;
         }
         Ok(())
@@ -285,7 +285,7 @@ impl ImportedAccount {
                 _ if node == bookmarks::LEGACY => {}
                 "configure" => {
                     let config = read_config(&element);
-                    let made = wait(pubsub.create_node(host.as_ref(), node, config, host.as_ref(), Room::ANY))?;
+                    let made = wait(pubsub.create_node(host.as_ref(), node, config, host.as_ref(), NodeRoom::ANY))?;
                     if made == Created::Exists {
                         wait(pubsub.configure_node(host.as_ref(), node, read_config(&element), KEPT))?;
                     }
@@ -293,7 +293,7 @@ impl ImportedAccount {
                 "affiliations" => {
                     for (jid, affiliation) in element.children().filter_map(read_affiliation) {
                         let set =
-                            pubsub.set_affiliation(host.as_ref(), node, jid.as_ref(), Some(affiliation), Room::ANY);
+                            pubsub.set_affiliation(host.as_ref(), node, jid.as_ref(), Some(affiliation), NodeRoom::ANY);
                         self.write(BYTES_PER_ITEM, Box::pin(async move { set.await.map(drop) }))?;
                     }
                 }
@@ -330,7 +330,7 @@ impl ImportedAccount {
                 }
                 continue;
             }
-            wait(pubsub.create_node(host.as_ref(), &node, Vec::new(), host.as_ref(), Room::ANY))?;
+            wait(pubsub.create_node(host.as_ref(), &node, Vec::new(), host.as_ref(), NodeRoom::ANY))?;
             while let InputNext::Start(tag) = input.next()? {
                 let line = tag.line;
                 let Some(element) = self.element(import, input, tag)? else { continue };
@@ -339,7 +339,7 @@ impl ImportedAccount {
                     continue;
                 };
                 let bytes = item.payload.len() + BYTES_PER_ITEM;
-                let published = pubsub.publish(host.as_ref(), &node, item, KEPT, Room::ANY);
+                let published = pubsub.publish(host.as_ref(), &node, item, KEPT, NodeRoom::ANY);
                 self.write(bytes, Box::pin(async move { published.await.map(drop) }))?;
             }
         }
@@ -489,4 +489,4 @@ const BATCH_BYTES: usize = 1 << 20;
 /// XEP-0091, which XEP-0203 replaced.
 const LEGACY_DELAY: &str = "jabber:x:delay";
 /// All items of a file are kept; the node's own limits count from the next publication on.
-const KEPT: Kept = Kept { items: 1_000_000, since_ms: 0 };
+const KEPT: ItemsKept = ItemsKept { items: 1_000_000, since_ms: 0 };

@@ -11,8 +11,8 @@ use rookery_base::chance;
 use rookery_base::date;
 use rookery_hub::{DocumentSpec, Exported};
 use rookery_jid::Jid;
-use rookery_store::pubsub::Wanted;
-use rookery_store::{ArchiveQuery, Document, RosterItem, StoreError, Stores, wait};
+use rookery_store::pubsub::WantedItems;
+use rookery_store::{ArchiveQuery, RosterItem, StoreError, StoredDocument, Stores, wait};
 use rookery_xml::{Element, Writer, ns};
 
 use super::nodes::{write_item, write_node};
@@ -227,8 +227,9 @@ impl ExportedAccount<'_> {
     /// Writes private storage, vCard and privacy lists (§4.6 to §4.8), and what modules keep
     /// besides.
     fn documents(&mut self) -> Result<(), ExportError> {
-        let form =
-            |document: &Document| self.specs.iter().find(|spec| spec.name.is(&document.name)).map(|spec| spec.export);
+        let form = |document: &StoredDocument| {
+            self.specs.iter().find(|spec| spec.name.is(&document.name)).map(|spec| spec.export)
+        };
         let (private, others): (Vec<_>, Vec<_>) = wait(self.stores.documents.starting(self.jid.as_ref(), ""))?
             .into_iter()
             .partition(|document| form(document) == Some(Exported::Private));
@@ -276,7 +277,7 @@ impl ExportedAccount<'_> {
             self.out.write_all(&open("items", &[("node", id)]))?;
             let mut after = None;
             loop {
-                let wanted = Wanted::After(after, PAGE);
+                let wanted = WantedItems::After(after, PAGE);
                 let page = wait(self.stores.pubsub.items(self.jid.as_ref(), id, wanted, 0))?.unwrap_or_default();
                 let Some(last) = page.items.last() else { break };
                 after = Some(last.id.clone());

@@ -1,12 +1,12 @@
 //! Nodes of PEP as elements (XEP-0227 §4.10), both ways.
 
 use rookery_jid::Jid;
-use rookery_store::pubsub::{Affiliation, Item, Node, NodeSubscription};
+use rookery_store::pubsub::{Item, NodeAffiliation, NodeRecord, NodeSubscription};
 use rookery_xml::{Element, Writer, ns};
 
 /// Returns the elements of a node: configuration, then affiliations and subscriptions where there
 /// are any besides the owner's.
-pub fn write_node(id: &str, node: &Node, owner: &Jid) -> Vec<Element> {
+pub fn write_node(id: &str, node: &NodeRecord, owner: &Jid) -> Vec<Element> {
     let of_owner = |name: &str| Element::new(name, ns::PUBSUB_OWNER);
     let mut configure = of_owner("configure").with_attr("node", id);
     if let Ok(form) = Element::parse(&node.config) {
@@ -51,9 +51,9 @@ pub fn read_config(configure: &Element) -> Vec<u8> {
 }
 
 /// Reads somebody's affiliation.
-pub fn read_affiliation(element: &Element) -> Option<(Jid, Affiliation)> {
+pub fn read_affiliation(element: &Element) -> Option<(Jid, NodeAffiliation)> {
     let jid = Jid::parse(element.attr("jid")?).ok()?.to_bare();
-    Some((jid, Affiliation::named(element.attr("affiliation")?)?))
+    Some((jid, NodeAffiliation::named(element.attr("affiliation")?)?))
 }
 
 /// Reads somebody's subscription, without its options, for which the standard has no place.

@@ -10,7 +10,7 @@ use rookery_base::{Map, Set};
 use rookery_hub::failure::condition;
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
-use rookery_store::pubsub::{Item, Wanted};
+use rookery_store::pubsub::{Item, WantedItems};
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, ns};
 
@@ -71,7 +71,7 @@ pub(super) fn node(world: &mut World, call: PubsubCall, action: RequestAction) -
 
 /// Goes on with the bookmarks of the asker.
 fn with_items(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, &Iq, Vec<Item>) + 'static) {
-    let found = world.stores.pubsub.items(iq.to.bare(), ns::BOOKMARKS, Wanted::Newest(MAX_BOOKMARKS), 0);
+    let found = world.stores.pubsub.items(iq.to.bare(), ns::BOOKMARKS, WantedItems::Newest(MAX_BOOKMARKS), 0);
     world.wait(found, move |world, found| match found {
         Ok(found) => then(world, &iq, found.map(|found| found.items).unwrap_or_default()),
         Err(error) => {

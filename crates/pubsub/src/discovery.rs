@@ -4,7 +4,7 @@ use rookery_hub::{Iq, World};
 use rookery_modkit::disco::{DiscoIdentity, Info};
 use rookery_modkit::form::{Field, Form};
 use rookery_modkit::rsm::{self, Part};
-use rookery_store::pubsub::{Affiliation, Wanted};
+use rookery_store::pubsub::{NodeAffiliation, WantedItems};
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
@@ -79,7 +79,7 @@ pub(super) fn node_info(world: &mut World, call: PubsubCall, node: &str) {
 fn meta_data(node: &PubsubNode) -> Form {
     let text = |var: &str, value: &str| Field::text_single(var).value(value);
     let publishers = node.affiliations.iter().filter(|(_, affiliation)| {
-        matches!(affiliation, Affiliation::Owner | Affiliation::Publisher | Affiliation::PublishOnly)
+        matches!(affiliation, NodeAffiliation::Owner | NodeAffiliation::Publisher | NodeAffiliation::PublishOnly)
     });
     let subscribers = node.subscriptions.values().filter(|subscription| !subscription.pending).count();
     let contacts = node.config.contact.iter().map(rookery_jid::Jid::as_str);
@@ -115,7 +115,7 @@ pub(super) fn node_items(world: &mut World, call: PubsubCall, node: &str) {
             return call.refuse(world, error);
         }
         let since = since(&node.config, world.time());
-        let found = world.stores.pubsub.items(key.0.as_ref(), &key.1, Wanted::Newest(MAX_LISTED), since);
+        let found = world.stores.pubsub.items(key.0.as_ref(), &key.1, WantedItems::Newest(MAX_LISTED), since);
         world.wait(found, move |world, found| match found {
             Ok(found) => {
                 let mut reply = call.iq.result();

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use rookery_hub::World;
 use rookery_modkit::rsm::{self, Part};
-use rookery_store::pubsub::{Items, Wanted};
+use rookery_store::pubsub::{Items, WantedItems};
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
@@ -32,9 +32,9 @@ pub(super) fn retrieve(
     }
     let is_cut = ids.is_empty() && max_items.is_none();
     let wanted = match &page {
-        _ if !ids.is_empty() => Wanted::Ids(ids),
+        _ if !ids.is_empty() => WantedItems::Ids(ids),
         Some(page) => part(page, max_items),
-        None => Wanted::Newest(max_items.unwrap_or(MAX_PAGE).min(MAX_PAGE)),
+        None => WantedItems::Newest(max_items.unwrap_or(MAX_PAGE).min(MAX_PAGE)),
     };
     let found = world.stores.pubsub.items(key.0.as_ref(), &key.1, wanted, since(&node.config, world.time()));
     let (node, asks_page) = (node.clone(), page.is_some());
@@ -52,14 +52,14 @@ pub(super) fn retrieve(
     });
 }
 
-fn part(page: &rsm::RsmRequest, max_items: Option<usize>) -> Wanted {
+fn part(page: &rsm::RsmRequest, max_items: Option<usize>) -> WantedItems {
     let most = page.max.unwrap_or(MAX_PAGE).min(max_items.unwrap_or(MAX_PAGE)).min(MAX_PAGE);
     match &page.part {
-        Part::First => Wanted::After(None, most),
-        Part::After(id) => Wanted::After(Some(id.clone()), most),
-        Part::Before(id) => Wanted::Before(Some(id.clone()), most),
-        Part::Last => Wanted::Before(None, most),
-        Part::Index(index) => Wanted::From(*index, most),
+        Part::First => WantedItems::After(None, most),
+        Part::After(id) => WantedItems::After(Some(id.clone()), most),
+        Part::Before(id) => WantedItems::Before(Some(id.clone()), most),
+        Part::Last => WantedItems::Before(None, most),
+        Part::Index(index) => WantedItems::From(*index, most),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use rookery_hub::World;
 use rookery_jid::Jid;
-use rookery_store::pubsub::{Item, Wanted};
+use rookery_store::pubsub::{Item, WantedItems};
 use rookery_xml::{Element, Writer, ns};
 
 use super::config::NodeConfig;
@@ -20,7 +20,7 @@ pub(super) fn tell(world: &mut World, account: Jid, only: Option<Jid>) {
     if addresses.is_empty() {
         return;
     }
-    let found = world.stores.pubsub.items(account.as_ref(), ns::BOOKMARKS, Wanted::Newest(MAX_BOOKMARKS), 0);
+    let found = world.stores.pubsub.items(account.as_ref(), ns::BOOKMARKS, WantedItems::Newest(MAX_BOOKMARKS), 0);
     world.wait(found, move |world, found| {
         let found = match found {
             Ok(Some(found)) => found,

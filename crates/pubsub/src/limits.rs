@@ -10,7 +10,7 @@
 use rookery_hub::{Bound, Bounds, Most, OptionSpec, Per, Unit, Value, World};
 use rookery_jid::Jid;
 use rookery_modkit::option;
-use rookery_store::pubsub::Room;
+use rookery_store::pubsub::NodeRoom;
 use rookery_xml::ns;
 
 use super::afar::{MOST_OF_DOMAIN, MOST_RESOURCES};
@@ -65,8 +65,8 @@ impl NodeLimits {
     }
 
     /// Returns the room that the store may fill.
-    pub fn room(&self) -> Room {
-        Room {
+    pub fn room(&self) -> NodeRoom {
+        NodeRoom {
             host_nodes: self.nodes,
             creator_nodes: self.account_nodes,
             node_bytes: self.node_bytes,

@@ -8,7 +8,7 @@ use rookery_hub::World;
 use rookery_jid::Jid;
 use rookery_modkit::rsm;
 use rookery_store::StoreError;
-use rookery_store::pubsub::{Affiliation, Set};
+use rookery_store::pubsub::{NodeAffiliation, SetOutcome};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
@@ -225,14 +225,14 @@ pub(super) fn set_affiliated(
     let mut after = (**node).clone();
     let (mut good, mut bad) = (VecDeque::new(), Vec::new());
     for (text, wanted) in changes {
-        let affiliation = Affiliation::named(&wanted);
+        let affiliation = NodeAffiliation::named(&wanted);
         if affiliation.is_none() && wanted != "none" {
             return call.refuse(world, unsupported(&format!("{wanted}-affiliation")));
         }
         let jid = Jid::parse(&text).map(|jid| jid.to_bare()).ok();
         let before = jid.as_ref().and_then(|jid| after.affiliation(jid.as_ref()));
-        let is_last = before == Some(Affiliation::Owner)
-            && affiliation != Some(Affiliation::Owner)
+        let is_last = before == Some(NodeAffiliation::Owner)
+            && affiliation != Some(NodeAffiliation::Owner)
             // The account itself owns its nodes, whatever else (XEP-0163 §3.1).
             && (after.owners().count() == 1 || jid.as_ref() == Some(&key.0));
         let fits = before.is_some() || after.affiliations.len() < limits.subscriptions;
@@ -254,8 +254,8 @@ pub(super) fn set_affiliated(
 }
 
 /// Returns the entry for a change of an affiliation that is not made, with the one that holds on.
-fn unaffiliated(jid: &str, before: Option<Affiliation>) -> Element {
-    let name = before.map_or("none", Affiliation::as_str);
+fn unaffiliated(jid: &str, before: Option<NodeAffiliation>) -> Element {
+    let name = before.map_or("none", NodeAffiliation::as_str);
     Element::new("affiliation", ns::PUBSUB_OWNER).with_attr("jid", jid).with_attr("affiliation", name)
 }
 
@@ -263,7 +263,7 @@ fn next_affiliated(
     world: &mut World,
     call: PubsubCall,
     key: NodeKey,
-    mut good: VecDeque<(Jid, Option<Affiliation>)>,
+    mut good: VecDeque<(Jid, Option<NodeAffiliation>)>,
     mut bad: Vec<Element>,
 ) {
     let Some((jid, affiliation)) = good.pop_front() else {
@@ -273,7 +273,7 @@ fn next_affiliated(
     let room = NodeLimits::of(world, &key.0).room();
     let written = world.stores.pubsub.set_affiliation(key.0.as_ref(), &key.1, jid.as_ref(), affiliation, room);
     world.wait(written, move |world, written| match written {
-        Ok(Set::Done) => {
+        Ok(SetOutcome::Done) => {
             let entry = jid.clone();
             let edit = move |node: &mut PubsubNode| match affiliation {
                 Some(affiliation) => drop(node.affiliations.insert(entry, affiliation)),
@@ -284,11 +284,11 @@ fn next_affiliated(
             settle(world, &key, jid, affiliation);
             next_affiliated(world, call, key, good, bad);
         }
-        Ok(Set::Full) => {
+        Ok(SetOutcome::Full) => {
             bad.push(unaffiliated(jid.as_str(), None));
             next_affiliated(world, call, key, good, bad);
         }
-        Ok(Set::NoNode) => {
+        Ok(SetOutcome::NoNode) => {
             call.refuse(world, Condition::ItemNotFound);
             state::let_go(world, key, NodeChange::Forget);
         }
@@ -302,7 +302,7 @@ fn next_affiliated(
 
 /// Settles what waits for approval (§8.7.4): a user gets it with a higher affiliation; an outcast
 /// keeps no subscription.
-fn settle(world: &mut World, key: &NodeKey, jid: Jid, affiliation: Option<Affiliation>) {
+fn settle(world: &mut World, key: &NodeKey, jid: Jid, affiliation: Option<NodeAffiliation>) {
     let key = key.clone();
     state::with_node(world, key.clone(), (), move |world, (), node| {
         let Ok(Some(node)) = node else { return };
@@ -310,7 +310,7 @@ fn settle(world: &mut World, key: &NodeKey, jid: Jid, affiliation: Option<Affili
             node.subscriptions_of(jid.as_ref()).map(|(jid, found)| (jid.clone(), found.pending)).collect();
         for (subscriber, pending) in theirs {
             match affiliation {
-                Some(Affiliation::Outcast) => approval::decide(world, key.clone(), &node, subscriber, false),
+                Some(NodeAffiliation::Outcast) => approval::decide(world, key.clone(), &node, subscriber, false),
                 Some(_) if pending => approval::decide(world, key.clone(), &node, subscriber, true),
                 _ => {}
             }

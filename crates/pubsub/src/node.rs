@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rookery_base::Map;
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::form::{Field, Form};
-use rookery_store::pubsub::{Affiliation, NodeSubscription};
+use rookery_store::pubsub::{NodeAffiliation, NodeSubscription};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer};
 
@@ -25,7 +25,7 @@ pub(crate) struct PubsubNode {
     pub config: NodeConfig,
     /// The account that answers for it.
     pub creator: Option<Jid>,
-    pub affiliations: BTreeMap<Jid, Affiliation>,
+    pub affiliations: BTreeMap<Jid, NodeAffiliation>,
     pub subscriptions: BTreeMap<Jid, PubsubSubscription>,
 }
 
@@ -52,10 +52,10 @@ pub(crate) struct Relation {
 
 /// Returns whether somebody hears of a node without a subscription: an auto-subscriber (XEP-0060
 /// §9.1), or one of the whitelist.
-pub(super) fn hears(config: &NodeConfig, affiliation: Option<Affiliation>, relation: &Relation) -> bool {
+pub(super) fn hears(config: &NodeConfig, affiliation: Option<NodeAffiliation>, relation: &Relation) -> bool {
     match affiliation {
-        Some(Affiliation::Owner | Affiliation::Publisher | Affiliation::Member) => return true,
-        Some(Affiliation::PublishOnly | Affiliation::Outcast) => return false,
+        Some(NodeAffiliation::Owner | NodeAffiliation::Publisher | NodeAffiliation::Member) => return true,
+        Some(NodeAffiliation::PublishOnly | NodeAffiliation::Outcast) => return false,
         None => {}
     }
     match config.access {
@@ -70,12 +70,12 @@ pub(super) fn hears(config: &NodeConfig, affiliation: Option<Affiliation>, relat
 impl PubsubNode {
     /// Returns a new node.
     pub(crate) fn new(config: NodeConfig, owner: Jid) -> Self {
-        let affiliations = BTreeMap::from([(owner.clone(), Affiliation::Owner)]);
+        let affiliations = BTreeMap::from([(owner.clone(), NodeAffiliation::Owner)]);
         Self { config, creator: Some(owner), affiliations, subscriptions: BTreeMap::new() }
     }
 
     /// Returns a node as the store has it. `defaults` are for what its configuration doesn't say.
-    pub(crate) fn of(stored: rookery_store::pubsub::Node, defaults: NodeConfig) -> Self {
+    pub(crate) fn of(stored: rookery_store::pubsub::NodeRecord, defaults: NodeConfig) -> Self {
         let subscriptions = stored.subscriptions.into_iter();
         Self {
             config: defaults.read(&stored.config),
@@ -86,18 +86,21 @@ impl PubsubNode {
     }
 
     /// Returns the affiliation of somebody, whatever their resource.
-    pub(crate) fn affiliation(&self, entity: JidRef<'_>) -> Option<Affiliation> {
+    pub(crate) fn affiliation(&self, entity: JidRef<'_>) -> Option<NodeAffiliation> {
         self.affiliations.get(&entity.bare().to_jid()).copied()
     }
 
     /// Returns whether an entity owns the node.
     pub(crate) fn is_owner(&self, entity: JidRef<'_>) -> bool {
-        self.affiliation(entity) == Some(Affiliation::Owner)
+        self.affiliation(entity) == Some(NodeAffiliation::Owner)
     }
 
     /// Returns the addresses that own the node.
     pub(crate) fn owners(&self) -> impl Iterator<Item = &Jid> {
-        self.affiliations.iter().filter(|(_, affiliation)| **affiliation == Affiliation::Owner).map(|(owner, _)| owner)
+        self.affiliations
+            .iter()
+            .filter(|(_, affiliation)| **affiliation == NodeAffiliation::Owner)
+            .map(|(owner, _)| owner)
     }
 
     /// Returns the subscriptions of somebody, whatever the resource.
@@ -126,8 +129,8 @@ impl PubsubNode {
     /// Checks whether an entity may subscribe (§6.1.3), but not whether an owner must approve it.
     pub(crate) fn lets_subscribe(&self, entity: JidRef<'_>, relation: &Relation) -> Result<(), StanzaError> {
         match self.affiliation(entity) {
-            Some(Affiliation::Owner | Affiliation::Publisher | Affiliation::Member) => return Ok(()),
-            Some(Affiliation::PublishOnly | Affiliation::Outcast) => return Err(Condition::Forbidden.into()),
+            Some(NodeAffiliation::Owner | NodeAffiliation::Publisher | NodeAffiliation::Member) => return Ok(()),
+            Some(NodeAffiliation::PublishOnly | NodeAffiliation::Outcast) => return Err(Condition::Forbidden.into()),
             None => {}
         }
         match self.config.access {
@@ -152,8 +155,8 @@ impl PubsubNode {
     /// Returns whether an entity may publish (§7.1.3.1).
     pub(crate) fn lets_publish(&self, entity: JidRef<'_>) -> bool {
         match (self.affiliation(entity), self.config.publish) {
-            (Some(Affiliation::Outcast), _) => false,
-            (Some(Affiliation::Owner | Affiliation::Publisher | Affiliation::PublishOnly), _) => true,
+            (Some(NodeAffiliation::Outcast), _) => false,
+            (Some(NodeAffiliation::Owner | NodeAffiliation::Publisher | NodeAffiliation::PublishOnly), _) => true,
             (_, Publish::Open) => true,
             (_, Publish::Subscribers) => self.is_subscribed(entity),
             (_, Publish::Publishers) => false,
@@ -161,9 +164,9 @@ impl PubsubNode {
     }
 
     /// Returns whether an entity may see in lists that the node exists.
-    pub(crate) fn shows_to(config: &NodeConfig, affiliation: Option<Affiliation>, relation: &Relation) -> bool {
+    pub(crate) fn shows_to(config: &NodeConfig, affiliation: Option<NodeAffiliation>, relation: &Relation) -> bool {
         match affiliation {
-            Some(Affiliation::Outcast) => false,
+            Some(NodeAffiliation::Outcast) => false,
             Some(_) => true,
             None => match config.access {
                 Access::Open | Access::Authorize => true,

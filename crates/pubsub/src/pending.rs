@@ -8,7 +8,7 @@ use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
 use rookery_modkit::disco::{DiscoIdentity, Info};
 use rookery_modkit::form::{Field, Form};
-use rookery_store::pubsub::Affiliation;
+use rookery_store::pubsub::NodeAffiliation;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, ns};
 
@@ -46,7 +46,7 @@ fn all_nodes(world: &mut World, iq: Iq) {
     let found = world.stores.pubsub.affiliations_of(iq.to.bare(), iq.from.bare());
     world.wait(found, move |world, found| match found {
         Ok(found) => {
-            let own = found.iter().filter(|(_, affiliation)| *affiliation == Affiliation::Owner);
+            let own = found.iter().filter(|(_, affiliation)| *affiliation == NodeAffiliation::Owner);
             let mut room = FORM_BYTES;
             let fits = |node: &&str| {
                 room = room.saturating_sub(node.len() * 2);
@@ -108,7 +108,7 @@ pub(super) fn discovered(world: &mut World, iq: Iq, node: &str) {
     let (found, is_list) = (world.stores.pubsub.affiliations_of(iq.to.bare(), iq.from.bare()), node == ns::COMMANDS);
     world.wait(found, move |world, found| match found {
         Ok(found) => {
-            let owns = found.iter().any(|(_, affiliation)| *affiliation == Affiliation::Owner);
+            let owns = found.iter().any(|(_, affiliation)| *affiliation == NodeAffiliation::Owner);
             let mut reply = iq.result();
             reply.start_ns("query", ns::DISCO_ITEMS).opt_attr("node", iq.payload.attr("node"));
             if is_list && owns {

@@ -2,7 +2,7 @@
 
 use rookery_hub::World;
 use rookery_jid::Jid;
-use rookery_store::pubsub::{Item, Wanted};
+use rookery_store::pubsub::{Item, WantedItems};
 use rookery_xml::{Element, ns};
 
 use super::card::{self, Photo};
@@ -36,7 +36,7 @@ pub(super) fn published(world: &mut World, key: &NodeKey, node: &PubsubNode, ite
 /// Goes on with the data of an avatar, in Base64, if everybody may see it.
 fn with_data(world: &mut World, account: Jid, id: String, then: impl FnOnce(&mut World, Jid, String) + 'static) {
     let node = world.stores.pubsub.node(account.as_ref(), ns::AVATAR_DATA);
-    let items = world.stores.pubsub.items(account.as_ref(), ns::AVATAR_DATA, Wanted::Ids(vec![id]), 0);
+    let items = world.stores.pubsub.items(account.as_ref(), ns::AVATAR_DATA, WantedItems::Ids(vec![id]), 0);
     world.wait(node, move |world, node| {
         let node = match node {
             Ok(Some(node)) => node,

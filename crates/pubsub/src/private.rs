@@ -7,7 +7,7 @@ use rookery_hub::{
     Bound, DocumentName, DocumentSpec, Exported, Hooks, Iq, Module, Most, OptionSpec, Per, Target, Unit, Value, World,
 };
 use rookery_modkit::option;
-use rookery_store::{Document, DocumentRoom, DocumentsPut};
+use rookery_store::{DocumentRoom, DocumentsPut, StoredDocument};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
@@ -126,7 +126,8 @@ fn keep(world: &mut World, iq: Iq, elements: Vec<Element>) {
     let bytes = |key| options.map_or(0, |options| options.number(key));
     let number = |key| usize::try_from(bytes(key)).unwrap_or(usize::MAX);
     let (most, room) = (number(BYTES.key), DocumentRoom { number: number(ELEMENTS.key), bytes: bytes(TOTAL.key) });
-    let document = |element: &Element| Document { name: name_of(element), bytes: Writer::write(element).into_bytes() };
+    let document =
+        |element: &Element| StoredDocument { name: name_of(element), bytes: Writer::write(element).into_bytes() };
     let documents: Vec<_> = elements.iter().map(document).collect();
     if documents.iter().any(|document| document.bytes.len() > most) {
         return refuse(world, &iq, "the element is too large");

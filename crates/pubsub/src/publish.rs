@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use rookery_hub::World;
 use rookery_modkit::form::Form;
-use rookery_store::pubsub::{Affiliation, Item, Kept, Published, Wanted};
+use rookery_store::pubsub::{Item, ItemsKept, NodeAffiliation, Published, WantedItems};
 use rookery_store::{Pending, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
@@ -198,8 +198,8 @@ fn await_replaced(
 }
 
 /// Returns the number of items that a node keeps, and the time for which it does.
-pub(super) fn kept(config: &NodeConfig, limits: &NodeLimits, now_ms: u64) -> Kept {
-    Kept { items: config.max_items.unwrap_or(limits.items).min(limits.items), since_ms: since(config, now_ms) }
+pub(super) fn kept(config: &NodeConfig, limits: &NodeLimits, now_ms: u64) -> ItemsKept {
+    ItemsKept { items: config.max_items.unwrap_or(limits.items).min(limits.items), since_ms: since(config, now_ms) }
 }
 
 /// Returns whether a node meets the publish options: each is a precondition (§7.1.5).
@@ -257,11 +257,13 @@ pub(super) fn retract(
         return call.refuse(world, unsupported("persistent-items"));
     }
     match node.affiliation(call.from()) {
-        Some(Affiliation::Owner | Affiliation::Publisher) => remove(world, call, key, node.clone(), ids, notify),
+        Some(NodeAffiliation::Owner | NodeAffiliation::Publisher) => {
+            remove(world, call, key, node.clone(), ids, notify)
+        }
         _ if !node.lets_publish(call.from()) => call.refuse(world, Condition::Forbidden),
         // Others remove what they have published themselves.
         _ => {
-            let theirs = world.stores.pubsub.items(key.0.as_ref(), &key.1, Wanted::Ids(ids.clone()), 0);
+            let theirs = world.stores.pubsub.items(key.0.as_ref(), &key.1, WantedItems::Ids(ids.clone()), 0);
             let node = node.clone();
             world.wait(theirs, move |world, found| match found {
                 Ok(found) => {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use rookery_hub::World;
 use rookery_jid::Jid;
 use rookery_modkit::form::Form;
-use rookery_store::pubsub::{Set, Wanted};
+use rookery_store::pubsub::{SetOutcome, WantedItems};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::ns;
 
@@ -86,7 +86,8 @@ pub(super) fn begun(world: &mut World, key: &NodeKey, node: &Rc<PubsubNode>, sub
     if node.config.send_last == SendLast::Never || !node.config.persist_items {
         return;
     }
-    let found = world.stores.pubsub.items(key.0.as_ref(), &key.1, Wanted::Newest(1), since(&node.config, world.time()));
+    let found =
+        world.stores.pubsub.items(key.0.as_ref(), &key.1, WantedItems::Newest(1), since(&node.config, world.time()));
     let (key, node, subscriber) = (key.clone(), node.clone(), subscriber.clone());
     world.wait(found, move |world, found| {
         let item = match found {
@@ -166,7 +167,7 @@ pub(super) fn set(
     let written = world.stores.pubsub.set_subscription(key.0.as_ref(), &key.1, jid.as_ref(), stored, most);
     world.wait(written, move |world, written| {
         let (change, outcome) = match written {
-            Ok(Set::Done) => {
+            Ok(SetOutcome::Done) => {
                 let (entry, new) = (jid.clone(), subscription.clone());
                 let edit = move |node: &mut PubsubNode| match new {
                     Some(new) => drop(node.subscriptions.insert(entry, new)),
@@ -174,8 +175,8 @@ pub(super) fn set(
                 };
                 (NodeChange::Edit(Box::new(edit)), Ok(subscription))
             }
-            Ok(Set::NoNode) => (NodeChange::Forget, Err(Condition::ItemNotFound.into())),
-            Ok(Set::Full) => (NodeChange::None, Err(too_many())),
+            Ok(SetOutcome::NoNode) => (NodeChange::Forget, Err(Condition::ItemNotFound.into())),
+            Ok(SetOutcome::Full) => (NodeChange::None, Err(too_many())),
             Err(error) => {
                 world.store_failed("changing a subscription to a node", &key.0, &error);
                 (NodeChange::Forget, Err(failed(&error)))

@@ -25,7 +25,7 @@ use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use rookery_base::Map;
 use rookery_federation::Address;
-use rookery_federation::targets::{Target, interleave, is_public, order};
+use rookery_federation::targets::{SrvTarget, interleave, is_public, order};
 use rookery_stream::tls::trust::Trust;
 use rustls::ClientConfig;
 use rustls::crypto::aws_lc_rs;
@@ -154,7 +154,7 @@ impl Thread {
     }
 
     async fn connect(&self, reader: &DocumentReader, host: &str) -> Result<TcpStream, DocumentFailed> {
-        let target = Target::at(host, reader.web.port, true);
+        let target = SrvTarget::at(host, reader.web.port, true);
         let found = self.addresses(host, &target).await.map_err(|_| "it has no address")?;
         let may = |address: &Address| reader.web.allow_private_addresses || is_public(address.socket.ip());
         let mut failure: DocumentFailed = "it has no address that may be connected to".into();

@@ -39,7 +39,7 @@ use hickory_resolver::net::NetError;
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use hickory_resolver::system_conf::read_system_conf;
 use rookery_base::chance;
-use rookery_federation::targets::{PORT, Plan, Target, interleave, plan};
+use rookery_federation::targets::{PORT, SrvTarget, TargetPlan, interleave, plan};
 use rookery_federation::{Address, Found, NotFound};
 use rookery_observe::{Bound, Most, Per, Unit};
 use rookery_shard::Resolver;
@@ -151,7 +151,7 @@ pub fn explain(settings: &ResolverSettings, domain: &str) -> (Vec<String>, Found
             match runtime.block_on(thread.targets(&name, direct_tls)) {
                 Ok(None) => lines.push(format!("{name} SRV: none")),
                 Ok(Some(targets)) => lines.extend(targets.iter().map(|target| {
-                    let Target { priority, weight, host, port, .. } = target;
+                    let SrvTarget { priority, weight, host, port, .. } = target;
                     let signed = match (settings.dnssec, target.is_signed) {
                         (false, _) => "",
                         (true, true) => " (signed)",
@@ -210,7 +210,7 @@ impl Lookups {
     ///
     /// [`NotFound::NoAnswer`]
     pub fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, NotFound> {
-        match self.runtime.block_on(self.thread.addresses(name, &Target::at(name, PORT, false))) {
+        match self.runtime.block_on(self.thread.addresses(name, &SrvTarget::at(name, PORT, false))) {
             Ok(found) => Ok(found.into_iter().map(|address| address.socket.ip()).collect()),
             Err(NotFound::NoServer) => Ok(Vec::new()),
             Err(NotFound::NoAnswer) => Err(NotFound::NoAnswer),
@@ -223,7 +223,7 @@ impl Lookups {
     /// # Errors
     ///
     /// [`NotFound::NoAnswer`]
-    pub fn targets(&self, name: &str) -> Result<Vec<Target>, NotFound> {
+    pub fn targets(&self, name: &str) -> Result<Vec<SrvTarget>, NotFound> {
         let name = format!("{}.", name.trim_end_matches('.'));
         Ok(self.runtime.block_on(self.thread.targets(&name, false))?.unwrap_or_default())
     }
@@ -305,7 +305,7 @@ impl Thread {
 
     async fn find(self: &Rc<Self>, domain: &str) -> Found {
         if let Some(route) = self.settings.routes.iter().find(|route| route.domain == domain) {
-            return self.addresses(domain, &Target::at(&route.host, route.port, route.direct_tls)).await;
+            return self.addresses(domain, &SrvTarget::at(&route.host, route.port, route.direct_tls)).await;
         }
         if is_literal(domain) {
             return Err(NotFound::NoServer);
@@ -320,11 +320,11 @@ impl Thread {
         let (direct, starttls) = tokio::join!(self.targets(&tls, true), self.targets(&starttls, false));
         let is_broken = direct.is_err() || starttls.is_err();
         match plan(direct.unwrap_or(None), starttls.unwrap_or(None), random) {
-            Plan::Targets(targets) => self.all_addresses(domain, targets).await,
+            TargetPlan::Targets(targets) => self.all_addresses(domain, targets).await,
             // What the other question would have said isn't known.
-            Plan::DomainItself | Plan::Nowhere if is_broken => Err(NotFound::NoAnswer),
-            Plan::DomainItself => self.without_records(domain, &ascii).await,
-            Plan::Nowhere => Err(NotFound::NoServer),
+            TargetPlan::DomainItself | TargetPlan::Nowhere if is_broken => Err(NotFound::NoAnswer),
+            TargetPlan::DomainItself => self.without_records(domain, &ascii).await,
+            TargetPlan::Nowhere => Err(NotFound::NoServer),
         }
     }
 
@@ -332,7 +332,7 @@ impl Thread {
     /// web names, and its own.
     async fn without_records(&self, domain: &str, ascii: &str) -> Found {
         // Nothing leads away from the domain, so that its own records speak for it.
-        let itself = Target { is_signed: true, ..Target::at(ascii, PORT, false) };
+        let itself = SrvTarget { is_signed: true, ..SrvTarget::at(ascii, PORT, false) };
         let own = self.addresses(domain, &itself).await?;
         // Where DNS names certificates, it is the word of DNS that counts.
         if own.iter().any(|address| address.tlsa.is_some()) {
@@ -356,7 +356,7 @@ impl Thread {
     }
 
     /// Returns the targets of a name; `None` if it has no records.
-    async fn targets(&self, name: &str, direct_tls: bool) -> Result<Option<Vec<Target>>, NotFound> {
+    async fn targets(&self, name: &str, direct_tls: bool) -> Result<Option<Vec<SrvTarget>>, NotFound> {
         let asked = Name::from_ascii(name).map_err(|_| NotFound::NoServer)?;
         let DnsAnswer { records, is_signed } = match self.lookup(&asked, RecordType::SRV).await {
             Ok(answer) => answer,
@@ -366,14 +366,14 @@ impl Thread {
                 return Err(NotFound::NoAnswer);
             }
         };
-        let targets = targets(&asked, &records, direct_tls).into_iter().map(|target| Target { is_signed, ..target });
+        let targets = targets(&asked, &records, direct_tls).into_iter().map(|target| SrvTarget { is_signed, ..target });
         let targets: Vec<_> = targets.collect();
         Ok((!targets.is_empty()).then_some(targets))
     }
 
     /// Looks all of them up at the same time: one whose name servers are dead doesn't delay the
     /// others.
-    async fn all_addresses(self: &Rc<Self>, domain: &str, targets: Vec<Target>) -> Found {
+    async fn all_addresses(self: &Rc<Self>, domain: &str, targets: Vec<SrvTarget>) -> Found {
         let lookups = targets.into_iter().map(|target| {
             let (thread, domain) = (self.clone(), domain.to_owned());
             tokio::task::spawn_local(async move { thread.addresses(&domain, &target).await })
@@ -410,7 +410,7 @@ impl Thread {
     }
 
     /// Returns the addresses of a target of the domain, and which certificates DNS says are there.
-    async fn addresses(&self, domain: &str, target: &Target) -> Found {
+    async fn addresses(&self, domain: &str, target: &SrvTarget) -> Found {
         let address = |ip| Address::new(SocketAddr::new(ip, target.port), target.direct_tls);
         if let Ok(ip) = target.host.parse() {
             return Ok(vec![address(ip)]);
@@ -435,11 +435,11 @@ impl Thread {
     async fn associations_of(
         &self,
         domain: &str,
-        target: &Target,
+        target: &SrvTarget,
         end: Option<Name>,
     ) -> Result<Option<Arc<Associations>>, NotFound> {
         if let Some(end) = end {
-            let target = Target { host: end.to_ascii(), ..target.clone() };
+            let target = SrvTarget { host: end.to_ascii(), ..target.clone() };
             if let Some(found) = self.associations(domain, &target).await? {
                 return Ok(Some(found));
             }
@@ -448,7 +448,7 @@ impl Thread {
     }
 
     /// Returns the certificates that DNS says are at a name (RFC 7673 §3).
-    async fn associations(&self, domain: &str, target: &Target) -> Result<Option<Arc<Associations>>, NotFound> {
+    async fn associations(&self, domain: &str, target: &SrvTarget) -> Result<Option<Arc<Associations>>, NotFound> {
         let name = format!("_{}._tcp.{}.", target.port, target.host.trim_end_matches('.'));
         // A name that is too long has no records.
         let Ok(asked) = Name::from_ascii(&name) else { return Ok(None) };
@@ -475,12 +475,12 @@ fn is_literal(domain: &str) -> bool {
 
 /// Returns the targets in an answer to a question for the SRV records of a name; what else is in it
 /// doesn't count.
-pub fn targets(asked: &Name, answers: &[Record], direct_tls: bool) -> Vec<Target> {
+pub fn targets(asked: &Name, answers: &[Record], direct_tls: bool) -> Vec<SrvTarget> {
     let targets = of_name(asked, answers).filter_map(|record| match &record.data {
-        RData::SRV(srv) => Some(Target {
+        RData::SRV(srv) => Some(SrvTarget {
             priority: srv.priority,
             weight: srv.weight,
-            ..Target::at(&srv.target.to_ascii(), srv.port, direct_tls)
+            ..SrvTarget::at(&srv.target.to_ascii(), srv.port, direct_tls)
         }),
         _ => None,
     });

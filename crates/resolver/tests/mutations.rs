@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use hickory_resolver::proto::op::{Message, OpCode, Query};
 use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, NULL, SRV};
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
-use rookery_federation::targets::{Plan, interleave, plan};
+use rookery_federation::targets::{TargetPlan, interleave, plan};
 use rookery_resolver::{addresses, associations, targets};
 use rookery_stream::tls::trust::tlsa::Associations;
 
@@ -76,7 +76,7 @@ fn whatever_an_answer_says_few_targets_are_tried_in_their_order() {
             message.as_ref().map(|message| targets(&asked(message), &message.answers, direct_tls))
         };
         let chance = |most: u32| draw.below(most as usize + 1) as u32;
-        if let Plan::Targets(planned) = plan(found(&direct, true), found(&starttls, false), chance) {
+        if let TargetPlan::Targets(planned) = plan(found(&direct, true), found(&starttls, false), chance) {
             planned_some += 1;
             assert!(!planned.is_empty() && planned.len() <= 20);
             assert!(planned.is_sorted_by_key(|target| target.priority));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use rookery_base::{Awaited, Transport};
-use rookery_federation::report::{Direction, Report};
+use rookery_federation::report::{StreamDirection, StreamReport};
 use rookery_hub::{Bound, DriverQuestion, Most, Per, QuestionReply, Unit};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -120,8 +120,8 @@ impl AnswersElsewhere<CensusElsewhere> {
     }
 }
 
-impl From<Report> for StreamElsewhere {
-    fn from(report: Report) -> Self {
+impl From<StreamReport> for StreamElsewhere {
+    fn from(report: StreamReport) -> Self {
         Self {
             remote: report.remote,
             local: report.local,
@@ -136,12 +136,12 @@ impl From<Report> for StreamElsewhere {
     }
 }
 
-impl From<StreamElsewhere> for Report {
+impl From<StreamElsewhere> for StreamReport {
     fn from(told: StreamElsewhere) -> Self {
         Self {
             remote: told.remote,
             local: told.local,
-            direction: Direction::from_name(&told.direction).unwrap_or(Direction::Incoming),
+            direction: StreamDirection::from_name(&told.direction).unwrap_or(StreamDirection::Incoming),
             state: told.state.into(),
             security: told.security.into(),
             address: told.address,

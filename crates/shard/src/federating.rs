@@ -1,5 +1,5 @@
 //! Other servers: carries bytes, handshakes and addresses between their connections and
-//! [`rookery_federation::Servers`], which decides, and stanzas between that and the world.
+//! [`rookery_federation::ServerStreams`], which decides, and stanzas between that and the world.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 use rookery_fanout::Packet;
 use rookery_fanout::multicast::Outgoing;
 use rookery_federation::inbound::Ours;
-use rookery_federation::report::Report;
+use rookery_federation::report::StreamReport;
 use rookery_federation::servers::Handshake;
-use rookery_federation::{Action, Address, Found, Home, Key};
+use rookery_federation::{Action, Address, ConnectionKey, Found, Home};
 use rookery_hub::{Custody, Step, World};
 use rookery_jid::Jid;
 use rookery_stream::tls::ServerTls;
@@ -23,7 +23,7 @@ use crate::shard::Shard;
 use crate::wires::{Arriving, Federating, Leaving, Moving, SERVERS, ServerWire, WireTls, handshake};
 
 /// Says why there is no way to a domain, for a trace.
-fn trouble_with(servers: &rookery_federation::Servers, domain: &str) -> String {
+fn trouble_with(servers: &rookery_federation::ServerStreams, domain: &str) -> String {
     let trouble = servers.report().into_iter().find(|report| report.remote == domain && !report.trouble.is_empty());
     let trouble = trouble.map_or_else(|| "it is away, or does not answer".to_owned(), |report| report.trouble);
     format!("there is no stream with {domain}: {trouble}")
@@ -139,7 +139,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn server_ready(&mut self, ready: &ReadySocket) {
         let Some(mut federating) = self.federating.take() else { return };
         federating.servers.set_time(self.timing.now_ms);
-        let key = Key(ready.key & !SERVERS);
+        let key = ConnectionKey(ready.key & !SERVERS);
         self.connect_result(&mut federating, key);
         if ready.write {
             self.write_rest(&mut federating, key);
@@ -180,7 +180,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Returns the streams with other servers and components, with their addresses.
-    pub(crate) fn reported(&mut self) -> Vec<Report> {
+    pub(crate) fn reported(&mut self) -> Vec<StreamReport> {
         let Some(federating) = &mut self.federating else { return Vec::new() };
         federating.servers.set_time(self.timing.now_ms);
         let mut reports = federating.servers.report();
@@ -281,7 +281,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn watch_wire(&mut self, federating: &mut Federating<D::Socket>, key: Key, wire: ServerWire<D::Socket>) {
+    fn watch_wire(&mut self, federating: &mut Federating<D::Socket>, key: ConnectionKey, wire: ServerWire<D::Socket>) {
         let watched = self.driver.system.add(&wire.socket, key.0 | SERVERS);
         let (peer, connecting) = (wire.peer, wire.connecting);
         federating.put(key, wire);
@@ -295,7 +295,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn connect(&mut self, federating: &mut Federating<D::Socket>, key: Key, address: Address) {
+    fn connect(&mut self, federating: &mut Federating<D::Socket>, key: ConnectionKey, address: Address) {
         let peer = address.socket;
         if !self.common.gate.enter(peer.ip(), 0) {
             return federating.servers.closed(key, "there are too many connections");
@@ -312,7 +312,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn connect_result(&mut self, federating: &mut Federating<D::Socket>, key: Key) {
+    fn connect_result(&mut self, federating: &mut Federating<D::Socket>, key: ConnectionKey) {
         let Some(wire) = federating.get(key).filter(|wire| wire.connecting) else { return };
         wire.connecting = false;
         match self.driver.system.connected(&wire.socket) {
@@ -327,7 +327,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn shake_hands(&mut self, federating: &mut Federating<D::Socket>, key: Key, handshake: &Handshake) {
+    fn shake_hands(&mut self, federating: &mut Federating<D::Socket>, key: ConnectionKey, handshake: &Handshake) {
         let settings = federating.terms.tls.clone();
         let mut out = Vec::new();
         let tls = match handshake {
@@ -350,7 +350,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn read_server(&mut self, federating: &mut Federating<D::Socket>, key: Key) {
+    fn read_server(&mut self, federating: &mut Federating<D::Socket>, key: ConnectionKey) {
         let mut buffer = std::mem::take(&mut self.buffers.buffer);
         let read = federating.get(key).map(|wire| self.driver.system.recv(&wire.socket, &mut buffer));
         match read {
@@ -363,7 +363,7 @@ impl<D: Driver> Shard<D> {
         self.buffers.buffer = buffer;
     }
 
-    fn received_from_server(&mut self, federating: &mut Federating<D::Socket>, key: Key, bytes: &mut [u8]) {
+    fn received_from_server(&mut self, federating: &mut Federating<D::Socket>, key: ConnectionKey, bytes: &mut [u8]) {
         let Some(wire) = federating.get(key) else { return };
         let Some(tls) = &mut wire.tls else {
             return federating.servers.received(key, bytes, &FederatingWorld(&self.world));
@@ -402,7 +402,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Writes what a stream says, encrypted if the connection is.
-    fn write_server(&mut self, federating: &mut Federating<D::Socket>, key: Key, bytes: &[u8]) {
+    fn write_server(&mut self, federating: &mut Federating<D::Socket>, key: ConnectionKey, bytes: &[u8]) {
         let Some(wire) = federating.get(key) else { return };
         let Some(tls) = &mut wire.tls else { return self.write_bytes(federating, key, bytes) };
         let mut cipher = std::mem::take(&mut self.buffers.cipher);
@@ -416,7 +416,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Writes bytes behind those that wait.
-    fn write_bytes(&mut self, federating: &mut Federating<D::Socket>, key: Key, bytes: &[u8]) {
+    fn write_bytes(&mut self, federating: &mut Federating<D::Socket>, key: ConnectionKey, bytes: &[u8]) {
         let Some(wire) = federating.get(key) else { return };
         if wire.unsent.is_empty() {
             match self.driver.system.send(&wire.socket, bytes) {
@@ -436,7 +436,7 @@ impl<D: Driver> Shard<D> {
         self.show_interest(federating, key);
     }
 
-    fn write_rest(&mut self, federating: &mut Federating<D::Socket>, key: Key) {
+    fn write_rest(&mut self, federating: &mut Federating<D::Socket>, key: ConnectionKey) {
         let Some(wire) = federating.get(key) else { return };
         if wire.unsent.is_empty() {
             return self.show_interest(federating, key);
@@ -456,7 +456,7 @@ impl<D: Driver> Shard<D> {
         self.show_interest(federating, key);
     }
 
-    fn show_interest(&mut self, federating: &mut Federating<D::Socket>, key: Key) {
+    fn show_interest(&mut self, federating: &mut Federating<D::Socket>, key: ConnectionKey) {
         let Some(wire) = federating.get(key) else { return };
         let wants = wire.connecting || !wire.unsent.is_empty();
         if wants != wire.wants_write {
@@ -466,7 +466,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Closes our direction when all is written. The peer has a few seconds to close its own.
-    fn end_wire(&mut self, federating: &mut Federating<D::Socket>, key: Key) {
+    fn end_wire(&mut self, federating: &mut Federating<D::Socket>, key: ConnectionKey) {
         let mut out = Vec::new();
         let Some(wire) = federating.get(key) else { return federating.servers.closed(key, "it is closed") };
         if let Some(tls) = &mut wire.tls {
@@ -483,7 +483,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Closes a connection, and tells its stream.
-    fn close_wire(&mut self, federating: &mut Federating<D::Socket>, key: Key, reason: &str) {
+    fn close_wire(&mut self, federating: &mut Federating<D::Socket>, key: ConnectionKey, reason: &str) {
         if let Some(wire) = federating.take(key) {
             self.forget_wire(&wire);
             debug!(peer = %wire.peer, reason, "a connection with another server is closed");

@@ -79,7 +79,7 @@ pub use census::{Carrier, Coverage, LoginCensus, ShardCensus};
 pub use driver::{Driver, ReadySocket};
 pub use gate::{Gate, LoginTerms};
 pub use mailboxes::{BoshRequest, Envelope, Generation, Handed, MailboxKind, NodeLetter, Outlet, Port, Post, Posted};
-pub use rookery_federation::report::{self, Report};
+pub use rookery_federation::report::{self, StreamReport};
 pub use shard::{Shard, ShardSetup};
 pub use start::{Door, RunningShards, ShardListener, Start, start};
 pub use wires::{FederationTerms, Resolver};

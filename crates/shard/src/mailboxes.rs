@@ -9,7 +9,7 @@ use rookery_base::Transport;
 use rookery_base::lock::lock;
 use rookery_fanout::{Station, View};
 use rookery_federation::Found;
-use rookery_federation::report::Report;
+use rookery_federation::report::StreamReport;
 use rookery_hub::Errand;
 use rookery_hub::mail::Parcel;
 use rookery_hub::{Card, Custody, JournalBatch, JournalFields, JournalLookup};
@@ -137,7 +137,7 @@ pub enum Envelope<S> {
     /// Go on with them: all shards have taken up theirs.
     Proceed,
     /// Add the streams with other servers to these.
-    Servers(Arc<Mutex<Vec<Report>>>, SyncSender<()>),
+    Servers(Arc<Mutex<Vec<StreamReport>>>, SyncSender<()>),
     /// End the streams with a domain, and add how many there were.
     CloseServers(Arc<Closing>, SyncSender<()>),
     /// Add what there is to count to this.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rookery_base::lock::lock;
 use rookery_base::{AddressHash, Awaited, Completer, one_shot};
 use rookery_fanout::{Station, View};
-use rookery_federation::report::Report;
+use rookery_federation::report::StreamReport;
 use rookery_hub::{Card, Custody, Errand, JournalFields, Place, Registry, Wakeups, World};
 use rookery_observe::{Since, vital};
 use rookery_store::{Background, Stores};
@@ -389,7 +389,7 @@ impl Door {
 
     /// Returns all streams with other servers and components, by the names of those. Shards that
     /// don't answer within a second are left out; until then this blocks.
-    pub fn servers(&self) -> Vec<Report> {
+    pub fn servers(&self) -> Vec<StreamReport> {
         let all = Arc::new(Mutex::new(Vec::new()));
         self.ask_all(|done| Envelope::Servers(all.clone(), done));
         let mut all = lock(&all).clone();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rookery_fanout::Packet;
 use rookery_fanout::multicast::Outgoing;
-use rookery_federation::{Arrival, Found, Key, Servers, Settings};
+use rookery_federation::{Arrival, ConnectionKey, FederationSettings, Found, ServerStreams};
 use rookery_hub::Custody;
 use rookery_jid::Jid;
 use rookery_stream::tls::client::ClientTls;
@@ -22,7 +22,7 @@ use rookery_stream::tls::{ServerTls, TlsError, TlsProgress};
 #[derive(Clone)]
 pub struct FederationTerms {
     /// The decisions of the operator.
-    pub settings: Arc<Settings>,
+    pub settings: Arc<FederationSettings>,
     /// The certificates that are shown to other servers.
     pub tls: Arc<PeerSettings>,
     /// The authorities whose certificates are believed.
@@ -47,14 +47,14 @@ pub trait Resolver: Send + Sync {
 /// The part of a shard that deals with other servers.
 pub(crate) struct Federating<S> {
     pub(crate) terms: Arc<FederationTerms>,
-    pub(crate) servers: Servers,
+    pub(crate) servers: ServerStreams,
     /// The stanzas that the world has for other servers.
     pub(crate) leaving: Leaving,
     /// The stanzas of other servers that have come in at other nodes.
     pub(crate) arriving: Arriving,
     wires: Vec<Option<ServerWire<S>>>,
     /// Connections that are ended by us, and until when the peer may end its side.
-    pub(crate) lingering: VecDeque<(u64, Key, u32)>,
+    pub(crate) lingering: VecDeque<(u64, ConnectionKey, u32)>,
     serial: u32,
 }
 
@@ -159,7 +159,7 @@ impl WireTls {
 impl<S> Federating<S> {
     pub(crate) fn new(terms: Arc<FederationTerms>) -> Self {
         Self {
-            servers: Servers::new(terms.settings.clone()),
+            servers: ServerStreams::new(terms.settings.clone()),
             terms,
             leaving: Leaving::default(),
             arriving: Arriving::default(),
@@ -170,7 +170,7 @@ impl<S> Federating<S> {
     }
 
     /// Puts a connection to the place of its key.
-    pub(crate) fn put(&mut self, key: Key, mut wire: ServerWire<S>) {
+    pub(crate) fn put(&mut self, key: ConnectionKey, mut wire: ServerWire<S>) {
         let at = key.0 as usize;
         if self.wires.len() <= at {
             self.wires.resize_with(at + 1, || None);
@@ -182,11 +182,11 @@ impl<S> Federating<S> {
         }
     }
 
-    pub(crate) fn get(&mut self, key: Key) -> Option<&mut ServerWire<S>> {
+    pub(crate) fn get(&mut self, key: ConnectionKey) -> Option<&mut ServerWire<S>> {
         self.wires.get_mut(key.0 as usize)?.as_mut()
     }
 
-    pub(crate) fn take(&mut self, key: Key) -> Option<ServerWire<S>> {
+    pub(crate) fn take(&mut self, key: ConnectionKey) -> Option<ServerWire<S>> {
         self.wires.get_mut(key.0 as usize)?.take()
     }
 

@@ -6,7 +6,7 @@ use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_shard::LoginTerms;
 use rookery_store::memory::Memory;
-use rookery_store::{Background, Desk, Stores, wait};
+use rookery_store::{Background, BackgroundDesk, Stores, wait};
 use rookery_testkit::config::ITERATIONS;
 use rookery_testkit::server::PASSWORD;
 use rookery_testkit::{Config, Internet, Server};
@@ -43,7 +43,7 @@ pub struct Run {
     pub(crate) book: Book,
     pub(crate) people: People,
     pub(crate) statistics: Statistics,
-    desk: Desk,
+    desk: BackgroundDesk,
     store_is_late: bool,
     is_fine: bool,
     /// True while homes move, or may.

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex};
 
 use rookery_base::lock::lock;
 use rookery_base::{Abandoned, one_shot};
-use rookery_store::error::Engine;
+use rookery_store::error::EngineWords;
 use rookery_store::forward::{Forward, Owners};
-use rookery_store::shuffled::Waiting;
-use rookery_store::{Meta, Pending, StoreError, Stores, Writer};
+use rookery_store::shuffled::ShuffledWaiting;
+use rookery_store::{Meta, Pending, ProcessWriter, StoreError, Stores};
 
 use crate::draw::Draw;
 use crate::nodes::Fences;
@@ -26,17 +26,17 @@ pub struct Unsteady {
 
 struct State {
     draw: Draw,
-    waiting: Waiting<Run>,
+    waiting: ShuffledWaiting<Run>,
     trouble: Trouble,
     called: u64,
     failed: u64,
     /// The process that writes, where several share the database.
-    writer: Option<(Writer, Fences)>,
+    writer: Option<(ProcessWriter, Fences)>,
     /// True once the database has refused something of it, since others have taken over.
     was_refused: bool,
     /// The operations of a process that has died that are still under way, with the time at which
     /// each takes effect, in milliseconds, and the process.
-    orphans: Vec<(u64, (Writer, Fences), Run)>,
+    orphans: Vec<(u64, (ProcessWriter, Fences), Run)>,
 }
 
 /// The state of the database.
@@ -68,7 +68,7 @@ type Run = Box<dyn FnOnce(&Stores, Fate) + Send>;
 impl Unsteady {
     /// Stands in front of these stores.
     pub fn new(inner: Stores, seed: u64) -> Arc<Self> {
-        let (draw, waiting) = (Draw::new(seed), Waiting::new(!seed));
+        let (draw, waiting) = (Draw::new(seed), ShuffledWaiting::new(!seed));
         let state = State {
             draw,
             waiting,
@@ -110,7 +110,7 @@ impl Unsteady {
     }
 
     /// Writes as a process from now on, which may be fenced off.
-    pub fn write_as(&self, writer: Writer, fences: Fences) {
+    pub fn write_as(&self, writer: ProcessWriter, fences: Fences) {
         let mut state = lock(&self.state);
         (state.writer, state.was_refused) = (Some((writer, fences)), false);
     }
@@ -264,6 +264,6 @@ fn lost() -> StoreError {
     StoreError::Lost(engine())
 }
 
-fn engine() -> Engine {
-    Engine { database: "simulated".into(), message: "the connection was lost".into() }
+fn engine() -> EngineWords {
+    EngineWords { database: "simulated".into(), message: "the connection was lost".into() }
 }

@@ -106,7 +106,8 @@ fn store() -> &'static SqlStore {
     static STORE: OnceLock<(tempfile::TempDir, SqlStore)> = OnceLock::new();
     let (_, store) = STORE.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let store = sqlite::open(&folder.path().join("rookery.db"), &sqlite::Options::default()).expect("a database");
+        let store =
+            sqlite::open(&folder.path().join("rookery.db"), &sqlite::SqliteOptions::default()).expect("a database");
         let keys = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("keys");
         let users = (0..OWNERS).map(|user| Jid::parse(&format!("user{user}@example.org")).expect("an address"));
         let accounts = users.chain([owner()]).map(|jid| (jid, keys.clone())).collect();

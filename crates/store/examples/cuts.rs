@@ -39,11 +39,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn open(address: &str) -> Result<Stores, Box<dyn Error>> {
     if address.starts_with("mysql:") {
-        let options = mysql::Options::at(mysql::Address::parse(address)?);
-        return Ok(Stores::of(Arc::new(mysql::open(&mysql::Options { trusts_durability: true, ..options })?)));
+        let options = mysql::MysqlOptions::at(mysql::MysqlAddress::parse(address)?);
+        return Ok(Stores::of(Arc::new(mysql::open(&mysql::MysqlOptions { trusts_durability: true, ..options })?)));
     }
-    let options = postgres::Options::at(postgres::Address::parse(address)?);
-    Ok(Stores::of(Arc::new(postgres::open(&postgres::Options { trusts_durability: true, ..options })?)))
+    let options = postgres::PostgresOptions::at(postgres::PostgresAddress::parse(address)?);
+    Ok(Stores::of(Arc::new(postgres::open(&postgres::PostgresOptions { trusts_durability: true, ..options })?)))
 }
 
 /// Cuts connections that go over the proxy, so many, and reports by a connection that doesn't.

@@ -17,8 +17,8 @@ use std::time::Instant;
 fn main() -> Result<(), Box<dyn Error>> {
     let times = std::env::args().nth(1).map_or(Ok(100), |times| times.parse())?;
     let mut pair = Pair::start();
-    let address = postgres::Address::parse(&pair.database())?;
-    let options = postgres::Options { trusts_durability: true, ..postgres::Options::at(address) };
+    let address = postgres::PostgresAddress::parse(&pair.database())?;
+    let options = postgres::PostgresOptions { trusts_durability: true, ..postgres::PostgresOptions::at(address) };
     let stores = Stores::of(Arc::new(postgres::open(&options)?));
     writers::prepare(&stores)?;
     let start = Instant::now();

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return measure(&stores, "as it is");
     }
     let folder = tempfile::tempdir()?;
-    let embedded = sqlite::open(&folder.path().join("rookery.db"), &sqlite::Options::default())?;
+    let embedded = sqlite::open(&folder.path().join("rookery.db"), &sqlite::SqliteOptions::default())?;
     let embedded = Stores::of(Arc::new(embedded));
     fill(&embedded)?;
     measure(&embedded, "SQLite")?;
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Measures logins on SQLite alone, and beside those who search through a large archive.
 fn beside_searches(messages: u64) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let store = sqlite::open(&folder.path().join("rookery.db"), &sqlite::Options::default())?;
+    let store = sqlite::open(&folder.path().join("rookery.db"), &sqlite::SqliteOptions::default())?;
     let stores = Stores::of(Arc::new(store));
     fill(&stores)?;
     let ids = (1..=messages).map(|id| id << 24).collect::<Vec<_>>();
@@ -97,8 +97,8 @@ fn search(stores: &Stores, is_over: &AtomicBool, portions: &AtomicUsize) -> Resu
 }
 
 fn postgres(address: &str) -> Result<Stores, Box<dyn Error>> {
-    let address = postgres::Address::parse(address)?;
-    let options = postgres::Options { trusts_durability: true, ..postgres::Options::at(address) };
+    let address = postgres::PostgresAddress::parse(address)?;
+    let options = postgres::PostgresOptions { trusts_durability: true, ..postgres::PostgresOptions::at(address) };
     Ok(Stores::of(Arc::new(postgres::open(&options)?)))
 }
 

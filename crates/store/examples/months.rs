@@ -10,7 +10,7 @@
 use rookery_jid::Jid;
 use rookery_needs::{Mariadb, Postgres};
 use rookery_sasl::Credentials;
-use rookery_store::sql::copy::Address;
+use rookery_store::sql::copy::EndAddress;
 use rookery_store::{ArchiveOf, ArchiveQuery, ArchivedMessage, Expiry, Retention, Stores, mysql, postgres, wait};
 use std::error::Error;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         "postgresql" => {
             let cluster = Postgres::start_with(&["fsync=on", "synchronous_commit=on", "full_page_writes=on"]);
             for months in [false, true] {
-                let options = postgres::Options::at(postgres::Address::parse(&cluster.database())?);
-                let address = Address::Postgres(Box::new(postgres::Options { months, ..options }));
+                let options = postgres::PostgresOptions::at(postgres::PostgresAddress::parse(&cluster.database())?);
+                let address = EndAddress::Postgres(Box::new(postgres::PostgresOptions { months, ..options }));
                 measure(&address, months, messages)?;
             }
         }
@@ -34,8 +34,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let database = server.database();
                 let name = database.rsplit('/').next().unwrap_or_default();
                 server.sql(&database, &format!("GRANT DROP, LOCK TABLES ON {name}.* TO rookery@'%'"))?;
-                let options = mysql::Options::at(mysql::Address::parse(&database)?);
-                measure(&Address::Mysql(Box::new(mysql::Options { months, ..options })), months, messages)?;
+                let options = mysql::MysqlOptions::at(mysql::MysqlAddress::parse(&database)?);
+                measure(&EndAddress::Mysql(Box::new(mysql::MysqlOptions { months, ..options })), months, messages)?;
             }
         }
         _ => return Err("name an engine: postgresql or mariadb".into()),
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Fills a database, reads pages, and lets half a year go.
-fn measure(address: &Address, months: bool, messages: u64) -> Result<(), Box<dyn Error>> {
+fn measure(address: &EndAddress, months: bool, messages: u64) -> Result<(), Box<dyn Error>> {
     let stores = Stores::of(Arc::new(address.open()?));
     let keeping = |days| Retention {
         domains: vec![Expiry { domain: DOMAIN.into(), before: at(days) }],

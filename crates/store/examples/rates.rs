@@ -19,14 +19,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let _directory;
     let store = match place.as_deref().filter(|place| place.starts_with("postgres")) {
         Some(url) => {
-            let options = postgres::Options::at(postgres::Address::parse(url)?);
-            postgres::open(&postgres::Options { trusts_durability: true, ..options })?
+            let options = postgres::PostgresOptions::at(postgres::PostgresAddress::parse(url)?);
+            postgres::open(&postgres::PostgresOptions { trusts_durability: true, ..options })?
         }
         None => {
             let directory = tempfile::tempdir_in(place.map_or_else(std::env::temp_dir, PathBuf::from))?;
             let file = directory.path().join("rookery.db");
             _directory = directory;
-            sqlite::open(&file, &sqlite::Options::default())?
+            sqlite::open(&file, &sqlite::SqliteOptions::default())?
         }
     };
     let stores = Stores::of(Arc::new(store));

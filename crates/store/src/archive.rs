@@ -201,13 +201,13 @@ impl ArchiveQuery {
 }
 
 /// A page that is being filled, from its beginning or, where the end was asked for, from its end.
-pub(crate) struct Gathered<'q> {
+pub(crate) struct GatheredPage<'q> {
     query: &'q ArchiveQuery,
     room: usize,
     page: ArchivePage,
 }
 
-impl<'q> Gathered<'q> {
+impl<'q> GatheredPage<'q> {
     pub(crate) fn new(query: &'q ArchiveQuery) -> Self {
         Self { query, room: query.max_bytes, page: ArchivePage::default() }
     }

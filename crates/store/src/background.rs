@@ -25,24 +25,24 @@ use rookery_observe::{Bound, Most, Per, Unit, vital};
 /// the last clone.
 #[derive(Clone, Debug)]
 pub struct Background {
-    place: Place,
+    place: WorkPlace,
 }
 
 /// The place where work is done.
 #[derive(Clone, Debug)]
-enum Place {
+enum WorkPlace {
     Threads(Arc<Crews>),
     /// The thread that asks for it.
     Here,
-    /// The thread that calls [`Desk::run_one`].
+    /// The thread that calls [`BackgroundDesk::run_one`].
     Desk(Arc<Turns>),
 }
 
 /// Does the work of a [`Background`] piece by piece, when it is told to.
 #[derive(Clone, Debug)]
-pub struct Desk(Arc<Turns>);
+pub struct BackgroundDesk(Arc<Turns>);
 
-impl Desk {
+impl BackgroundDesk {
     /// Does the piece of work whose turn it is. `false` if none waits.
     pub fn run_one(&self) -> bool {
         // The lock is free while the work is done, since it may ask for more.
@@ -62,10 +62,10 @@ struct Crews {
     others: Crew,
 }
 
-type Work = Box<dyn FnOnce() + Send>;
+type BackgroundWork = Box<dyn FnOnce() + Send>;
 
 /// The outcome of work that was given to the background. Dropping it cancels nothing.
-pub type Outcome<T> = Pin<Box<dyn Future<Output = Result<T, WorkError>> + Send>>;
+pub type WorkOutcome<T> = Pin<Box<dyn Future<Output = Result<T, WorkError>> + Send>>;
 
 /// Says why work has no outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,31 +109,31 @@ impl Background {
     pub fn new(threads: usize) -> std::io::Result<Self> {
         let logins = Crew::start("logins", threads.max(1))?;
         let others = Crew::start("background", (threads / 2).max(1))?;
-        Ok(Self { place: Place::Threads(Arc::new(Crews { logins, others })) })
+        Ok(Self { place: WorkPlace::Threads(Arc::new(Crews { logins, others })) })
     }
 
     /// Does all work at once, on the thread that asks: for tests, where nothing may happen by
     /// chance.
     pub fn in_place() -> Self {
-        Self { place: Place::Here }
+        Self { place: WorkPlace::Here }
     }
 
     /// Does work when the desk is told to: for tests that choose the order themselves.
-    pub fn at_desk() -> (Self, Desk) {
+    pub fn at_desk() -> (Self, BackgroundDesk) {
         let turns = Arc::<Turns>::default();
-        (Self { place: Place::Desk(turns.clone()) }, Desk(turns))
+        (Self { place: WorkPlace::Desk(turns.clone()) }, BackgroundDesk(turns))
     }
 
     /// Checks something that a login of the account `whose` waits for. The outcome is as that of
     /// [`Background::run`].
-    pub fn verify<T: Send + 'static>(&self, whose: &str, work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
+    pub fn verify<T: Send + 'static>(&self, whose: &str, work: impl FnOnce() -> T + Send + 'static) -> WorkOutcome<T> {
         self.give(|crews| &crews.logins, whose, work)
     }
 
     /// Does `work` for `whose`: the account or room that the work is counted for. The outcome is
     /// [`WorkError::Crowded`] if too much of it waits already, [`WorkError::Panicked`] if it
     /// panics.
-    pub fn run<T: Send + 'static>(&self, whose: &str, work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
+    pub fn run<T: Send + 'static>(&self, whose: &str, work: impl FnOnce() -> T + Send + 'static) -> WorkOutcome<T> {
         self.give(|crews| &crews.others, whose, work)
     }
 
@@ -142,17 +142,17 @@ impl Background {
         to: impl FnOnce(&Crews) -> &Crew,
         whose: &str,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Outcome<T> {
+    ) -> WorkOutcome<T> {
         let (completer, awaited) = one_shot::<Result<T, WorkError>>();
         let outcome = Box::pin(async { awaited.await.unwrap_or_else(|Abandoned| Err(WorkError::Closed)) });
-        let job: Work = Box::new(move || {
+        let job: BackgroundWork = Box::new(move || {
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
             completer.complete(outcome.map_err(|_| WorkError::Panicked));
         });
         let turns = match &self.place {
-            Place::Threads(crews) => &to(crews).turns,
-            Place::Desk(turns) => turns,
-            Place::Here => {
+            WorkPlace::Threads(crews) => &to(crews).turns,
+            WorkPlace::Desk(turns) => turns,
+            WorkPlace::Here => {
                 job();
                 return outcome;
             }
@@ -204,7 +204,7 @@ struct Turns {
 #[derive(Default)]
 struct Waiting {
     /// The work by the name that it is for; an entry is never empty.
-    work: HashMap<Box<str>, VecDeque<Work>>,
+    work: HashMap<Box<str>, VecDeque<BackgroundWork>>,
     /// The names that have an entry, each once, in the order of their turns.
     order: VecDeque<Box<str>>,
     count: usize,
@@ -212,7 +212,7 @@ struct Waiting {
 }
 
 impl Turns {
-    fn push(&self, whose: &str, work: Work) -> Result<(), WorkError> {
+    fn push(&self, whose: &str, work: BackgroundWork) -> Result<(), WorkError> {
         let mut waiting = self.waiting();
         let own = waiting.work.get(whose).map_or(0, VecDeque::len);
         if waiting.count >= MOST_WAITING || own >= MOST_WAITING_FOR_ONE {
@@ -229,7 +229,7 @@ impl Turns {
     }
 
     /// Waits for the next piece of work; `None` at the end.
-    fn next(&self) -> Option<Work> {
+    fn next(&self) -> Option<BackgroundWork> {
         let mut waiting = self.waiting();
         loop {
             if let Some(work) = waiting.take() {
@@ -251,7 +251,7 @@ impl Turns {
 
 impl Waiting {
     /// Takes the first piece of the name whose turn it is, which is the last in the order then.
-    fn take(&mut self) -> Option<Work> {
+    fn take(&mut self) -> Option<BackgroundWork> {
         let whose = self.order.pop_front()?;
         let own = self.work.get_mut(&whose)?;
         let work = own.pop_front()?;
@@ -291,7 +291,7 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
 
     /// Keeps a crew busy until the sender is dropped.
-    fn occupied(crew: impl FnOnce(Work) -> Outcome<()>) -> (Sender<()>, Outcome<()>) {
+    fn occupied(crew: impl FnOnce(BackgroundWork) -> WorkOutcome<()>) -> (Sender<()>, WorkOutcome<()>) {
         let (started, has_started) = channel();
         let (free, is_free) = channel::<()>();
         let answer = crew(Box::new(move || {
@@ -318,7 +318,7 @@ mod tests {
         let background = Background::new(2).unwrap();
         assert_eq!(wait(background.run("a@x", || 6 * 7)), Ok(42));
         for _ in 0..3 {
-            let broken: Outcome<u8> = background.run("a@x", || panic!("as a bug would"));
+            let broken: WorkOutcome<u8> = background.run("a@x", || panic!("as a bug would"));
             assert!(matches!(wait(broken), Err(WorkError::Panicked)));
         }
         assert_eq!(wait(background.run("a@x", || 1)), Ok(1));

@@ -22,13 +22,13 @@ pub trait Documents: Send + Sync {
         &self,
         owner: JidRef<'_>,
         prefix: &str,
-        documents: Vec<Document>,
+        documents: Vec<StoredDocument>,
         room: DocumentRoom,
     ) -> Pending<DocumentsPut>;
 
     /// Returns the documents whose names begin with `prefix`, in the order of the bytes of their
     /// names. Nothing for an owner that isn't an account.
-    fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<Document>>;
+    fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<StoredDocument>>;
 
     /// Returns the document of that name of each of these owners who has one, in the order of
     /// `owners`.
@@ -57,7 +57,7 @@ pub enum DocumentsPut {
 
 /// A document with its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Document {
+pub struct StoredDocument {
     /// Its name.
     pub name: String,
     /// The content.

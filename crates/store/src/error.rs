@@ -18,20 +18,20 @@ pub enum StoreError {
     /// The caller's code, or ours, panicked in the operation; the store goes on.
     Panicked(String),
     /// No room: the disk, a quota or the configured size limit.
-    Full(Engine),
+    Full(EngineWords),
     /// Another process held the database for longer than the store waits.
-    Locked(Engine),
+    Locked(EngineWords),
     /// Other connections changed the same rows at the same time, again and again.
-    Conflict(Engine),
+    Conflict(EngineWords),
     /// The connection to the database was lost, or can't be made. If the operation was being
     /// committed at that moment, it may have taken effect.
-    Lost(Engine),
+    Lost(EngineWords),
     /// The database can be read but not written.
-    ReadOnly(Engine),
+    ReadOnly(EngineWords),
     /// The file is damaged, or no database at all.
-    Corrupt(Engine),
+    Corrupt(EngineWords),
     /// The operating system failed to read or write.
-    Io(Engine),
+    Io(EngineWords),
     /// The database was written by a newer version of this server.
     TooNew {
         /// The database.
@@ -58,7 +58,7 @@ pub enum StoreError {
     Foreign(PathBuf),
     /// The database can't keep what this store promises: its settings, its version or its schema
     /// are in the way.
-    Unfit(Engine),
+    Unfit(EngineWords),
     /// The directory of the database is missing or can't be written.
     Directory {
         /// The directory.
@@ -67,14 +67,14 @@ pub enum StoreError {
         reason: String,
     },
     /// Anything else that the engine reported.
-    Other(Engine),
+    Other(EngineWords),
     /// Others have taken over from this process: it must not write any more.
-    Fenced(Engine),
+    Fenced(EngineWords),
 }
 
 /// The words of the storage engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Engine {
+pub struct EngineWords {
     /// The database: a file, or the address of a server.
     pub database: String,
     /// The engine's own message.
@@ -84,7 +84,7 @@ pub struct Engine {
 impl StoreError {
     /// Returns the error for anything else that went wrong with a database file.
     pub(crate) fn other(database: &Path, error: impl fmt::Display) -> StoreError {
-        StoreError::Other(Engine { database: database.display().to_string(), message: error.to_string() })
+        StoreError::Other(EngineWords { database: database.display().to_string(), message: error.to_string() })
     }
 
     /// Tells whether the operation should be run again at once: nothing is wrong but that others
@@ -207,7 +207,7 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
-impl fmt::Display for Engine {
+impl fmt::Display for EngineWords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.database, self.message)
     }

@@ -10,14 +10,14 @@ use std::fmt;
 
 /// A process that shares the database with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Writer {
+pub struct ProcessWriter {
     /// The number of its node.
     pub node: u16,
     /// The number of the node's processes so far.
     pub incarnation: u32,
 }
 
-impl fmt::Display for Writer {
+impl fmt::Display for ProcessWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.node, self.incarnation)
     }
@@ -37,7 +37,7 @@ pub trait Fencing: Send + Sync {
     /// # Errors
     ///
     /// Those of the database.
-    fn enlist(&self, own: Writer) -> Pending<()>;
+    fn enlist(&self, own: ProcessWriter) -> Pending<()>;
 
     /// Fences another process off. Returns `false` if it was fenced off before, or has never
     /// written.
@@ -46,7 +46,7 @@ pub trait Fencing: Send + Sync {
     ///
     /// [`StoreError::Fenced`] if this process was fenced off itself, otherwise those of the
     /// database.
-    fn fence(&self, other: Writer) -> Pending<bool>;
+    fn fence(&self, other: ProcessWriter) -> Pending<bool>;
 
     /// Calls this, once, when the database refuses a write since this process was fenced off: on a
     /// thread of the store.
@@ -55,7 +55,7 @@ pub trait Fencing: Send + Sync {
 
 /// Returns the error of a store that other processes don't share.
 pub(crate) fn not_shared() -> StoreError {
-    StoreError::Other(crate::error::Engine {
+    StoreError::Other(crate::error::EngineWords {
         database: "this database".to_owned(),
         message: "processes can't share it".to_owned(),
     })

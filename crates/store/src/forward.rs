@@ -5,14 +5,15 @@
 
 use crate::documents::{DocumentRoom, DocumentsPut};
 use crate::pubsub::{
-    Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Room, Set, Wanted,
+    Created, Item, Items, ItemsKept, News, NodeAffiliation, NodeListed, NodeRecord, NodeRoom, NodeSubscription,
+    Published, SetOutcome, WantedItems,
 };
 use crate::{
     Accounts, Activity, Added, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Browsed, Changed,
-    Changes, Choice, Document, Documents, EditRoster, Invitation, Invitations, LastPresence, LastSeen, ListedRoom,
-    Meta, Offline, OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, Retention, RoomDocument, Rooms,
-    Roster, RosterItem, Rosters, Slot, SlotQuota, SlotStage, Slots, StoreError, StoredRoom, Stores, Subscription,
-    Swept,
+    Changes, Choice, Documents, EditRoster, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline,
+    OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, Retention, RoomDocument, RoomStore, Roster,
+    RosterItem, Rosters, Slot, SlotQuota, SlotStage, Slots, StoreError, StoredDocument, StoredRoom, Stores,
+    Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -188,9 +189,9 @@ forward! { Offline in offline {
 forward! { Documents in documents {
     get(owner: jid, name: text) -> Option<Vec<u8>>, of Owners::of(owner);
     put(owner: jid, name: text, bytes: [Option<Vec<u8>>]) -> (), of Owners::of(owner);
-    put_within(owner: jid, prefix: text, documents: [Vec<Document>], room: [DocumentRoom]) -> DocumentsPut,
+    put_within(owner: jid, prefix: text, documents: [Vec<StoredDocument>], room: [DocumentRoom]) -> DocumentsPut,
         of Owners::of(owner);
-    starting(owner: jid, prefix: text) -> Vec<Document>, of Owners::of(owner);
+    starting(owner: jid, prefix: text) -> Vec<StoredDocument>, of Owners::of(owner);
     of(owners: [Vec<Jid>], name: text) -> Vec<(Jid, Vec<u8>)>, of Owners::NONE;
 }}
 
@@ -235,12 +236,12 @@ forward! { LastPresence in last_presence {
 }}
 
 forward! { Pubsub in pubsub {
-    node(host: jid, node: text) -> Option<Node>, of Owners::of(host);
-    nodes(host: jid, asker: jid, after: text, limit: [usize]) -> Vec<Listed>, of Owners::of(host);
-    create_node(host: jid, node: text, config: [Vec<u8>], owner: jid, room: [Room]) -> Created, of Owners::of(host);
-    configure_node(host: jid, node: text, config: [Vec<u8>], kept: [Kept]) -> bool, of Owners::of(host);
+    node(host: jid, node: text) -> Option<NodeRecord>, of Owners::of(host);
+    nodes(host: jid, asker: jid, after: text, limit: [usize]) -> Vec<NodeListed>, of Owners::of(host);
+    create_node(host: jid, node: text, config: [Vec<u8>], owner: jid, room: [NodeRoom]) -> Created, of Owners::of(host);
+    configure_node(host: jid, node: text, config: [Vec<u8>], kept: [ItemsKept]) -> bool, of Owners::of(host);
     delete_node(host: jid, node: text) -> bool, of Owners::of(host);
-    set_affiliation(host: jid, node: text, entity: jid, affiliation: [Option<Affiliation>], room: [Room]) -> Set,
+    set_affiliation(host: jid, node: text, entity: jid, affiliation: [Option<NodeAffiliation>], room: [NodeRoom]) -> SetOutcome,
         of Owners::of(host);
     set_subscription(
         host: jid,
@@ -248,19 +249,19 @@ forward! { Pubsub in pubsub {
         subscriber: jid,
         subscription: [Option<NodeSubscription>],
         most: [usize],
-    ) -> Set, of Owners::of(host);
-    publish(host: jid, node: text, item: [Item], kept: [Kept], room: [Room]) -> Published, of Owners::of(host);
-    items(host: jid, node: text, wanted: [Wanted], since_ms: [u64]) -> Option<Items>, of Owners::of(host);
+    ) -> SetOutcome, of Owners::of(host);
+    publish(host: jid, node: text, item: [Item], kept: [ItemsKept], room: [NodeRoom]) -> Published, of Owners::of(host);
+    items(host: jid, node: text, wanted: [WantedItems], since_ms: [u64]) -> Option<Items>, of Owners::of(host);
     retract(host: jid, node: text, ids: [Vec<String>]) -> Vec<String>, of Owners::of(host);
     purge(host: jid, node: text) -> u64, of Owners::of(host);
     subscriptions_of(host: jid, entity: jid) -> Vec<(String, Jid, NodeSubscription)>, of Owners::of(host);
-    affiliations_of(host: jid, entity: jid) -> Vec<(String, Affiliation)>, of Owners::of(host);
+    affiliations_of(host: jid, entity: jid) -> Vec<(String, NodeAffiliation)>, of Owners::of(host);
     news(asker: jid, owners: [Vec<Jid>], nodes: [Vec<String>], after: [Option<(Jid, String)>]) -> (Vec<News>, bool),
         of Owners::of(asker);
     accounts_nodes(after: [u64], limit: [usize]) -> Vec<(u64, Jid, String)>, of Owners::NONE;
 }}
 
-forward! { Rooms in rooms {
+forward! { RoomStore in rooms {
     list(host: text) -> Vec<ListedRoom>, of Owners::NONE;
     load(room: jid) -> Option<StoredRoom>, of Owners::of(room);
     put(room: jid, document: [RoomDocument]) -> (), of Owners::of(room);

@@ -1,11 +1,11 @@
 //! A store that is slow or broken at will: for tests of those who must cope with one.
 //!
-//! [`Held`] stands in front of other stores, usually [`Memory`](crate::memory::Memory). An
+//! [`HeldStores`] stands in front of other stores, usually [`Memory`](crate::memory::Memory). An
 //! operation reaches those when it is called, as always; what is held back is its completion. So a
 //! test sees the same thing as with a slow disk: the order is fixed, the answer is late.
 
 use crate::forward::{Forward, Owners};
-use crate::pending::{Completer, pending, ready};
+use crate::pending::{StoreCompleter, pending, ready};
 use crate::{Pending, StoreError, Stores};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,29 +13,29 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use rookery_base::lock::lock;
 
 /// Stores whose completions are released by hand.
-pub struct Held {
+pub struct HeldStores {
     inner: Stores,
-    state: Mutex<State>,
+    state: Mutex<HeldState>,
 }
 
 #[derive(Default)]
-struct State {
+struct HeldState {
     flows: bool,
     most_logins: Option<usize>,
     fault: Option<StoreError>,
     /// The operation that fails, counted from the next one, which is 0.
     fails_at: Option<(usize, StoreError)>,
-    waiting: VecDeque<Completer<()>>,
+    waiting: VecDeque<StoreCompleter<()>>,
 }
 
-impl Held {
+impl HeldStores {
     /// Holds every completion of these stores back.
-    pub fn new(inner: Stores) -> Arc<Held> {
-        Arc::new(Held { inner, state: Mutex::default() })
+    pub fn new(inner: Stores) -> Arc<HeldStores> {
+        Arc::new(HeldStores { inner, state: Mutex::default() })
     }
 
     /// Returns the stores as the code under test sees them.
-    pub fn stores(self: &Arc<Held>) -> Stores {
+    pub fn stores(self: &Arc<HeldStores>) -> Stores {
         Stores::of(self.clone())
     }
 
@@ -77,22 +77,22 @@ impl Held {
     }
 
     /// Lets one of the later operations, counted from 0, change nothing and answer this error.
-    /// Whether it has is told by [`Held::has_failed`].
+    /// Whether it has is told by [`HeldStores::has_failed`].
     pub fn fail_one(&self, at: usize, fault: StoreError) {
         self.state().fails_at = Some((at, fault));
     }
 
-    /// Tells whether the operation that [`Held::fail_one`] was about has been called.
+    /// Tells whether the operation that [`HeldStores::fail_one`] was about has been called.
     pub fn has_failed(&self) -> bool {
         self.state().fails_at.is_none()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HeldState> {
         lock(&self.state)
     }
 }
 
-impl Forward for Held {
+impl Forward for HeldStores {
     fn inner(&self) -> &Stores {
         &self.inner
     }
@@ -123,7 +123,7 @@ impl Forward for Held {
     }
 }
 
-impl State {
+impl HeldState {
     fn next_fault(&mut self) -> Option<StoreError> {
         match self.fails_at.take() {
             Some((0, fault)) => return Some(fault),

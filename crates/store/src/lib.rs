@@ -3,7 +3,7 @@
 //!
 //! One small trait per concern, so that a caller names what it needs and a test replaces one of
 //! them; [`Stores`] bundles all of them. [`sqlite::open`] keeps everything in one SQLite file,
-//! [`memory::Memory`] in this process; [`held::Held`] rehearses a slow or a broken store,
+//! [`memory::Memory`] in this process; [`held::HeldStores`] rehearses a slow or a broken store,
 //! [`shuffled::Shuffled`] one with several connections.
 //!
 //! # The contract of every method
@@ -60,10 +60,10 @@ pub use archive::{
     Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, BYTES_PER_MESSAGE, Expiry, Retention, Swept,
     TermsOf,
 };
-pub use background::{Background, Desk, WorkError};
-pub use documents::{Document, DocumentRoom, Documents, DocumentsPut};
+pub use background::{Background, BackgroundDesk, WorkError};
+pub use documents::{DocumentRoom, Documents, DocumentsPut, StoredDocument};
 pub use error::StoreError;
-pub use fencing::{Fencing, Writer};
+pub use fencing::{Fencing, ProcessWriter};
 pub use invitations::{Invitation, Invitations, Purpose};
 pub use meta::{Activity, Added, Meta};
 pub use offline::{Offline, OfflineMessage, OfflineRoom, Pushed};
@@ -71,9 +71,9 @@ pub use pending::Pending;
 pub use presence::{LastPresence, LastSeen};
 pub use pubsub::Pubsub;
 pub use rookery_base::wait;
-pub use rooms::{Affiliated, Affiliation, ListedRoom, RoomDocument, Rooms, StoredRoom};
+pub use rooms::{Affiliated, Affiliation, ListedRoom, RoomDocument, RoomStore, StoredRoom};
 pub use rosters::{
-    Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, RosterSize, Rosters, SizeOf, Subscription,
+    Changed, Changes, Edit, EditRoster, Roster, RosterChange, RosterItem, RosterSize, Rosters, SizeOf, Subscription,
 };
 pub use slots::{Reserved, Slot, SlotQuota, SlotStage, Slots};
 #[cfg(feature = "mysql")]

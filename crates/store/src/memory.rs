@@ -22,10 +22,10 @@ mod world;
 
 use crate::offline::MOST_LOADED;
 use crate::{
-    Accounts, Added, Affiliated, Browsed, Changed, Changes, Choice, Document, DocumentRoom, Documents, DocumentsPut,
-    EditRoster, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage, OfflineRoom, Pending, Pushed,
-    RoomDocument, Rooms, Roster, RosterItem, Rosters, StoreError, StoredRoom, Stores, Subscription, pending::caught,
-    pending::ready,
+    Accounts, Added, Affiliated, Browsed, Changed, Changes, Choice, DocumentRoom, Documents, DocumentsPut, EditRoster,
+    LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage, OfflineRoom, Pending, Pushed, RoomDocument,
+    RoomStore, Roster, RosterItem, Rosters, StoreError, StoredDocument, StoredRoom, Stores, Subscription,
+    pending::caught, pending::ready,
 };
 use key::key;
 use rookery_jid::{Jid, JidRef};
@@ -35,17 +35,17 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rookery_base::lock::lock;
-use world::World;
+use world::MemoryWorld;
 
 /// The stores in memory.
 pub struct Memory {
-    world: Mutex<World>,
+    world: Mutex<MemoryWorld>,
 }
 
 impl Memory {
     /// Returns empty stores.
     pub fn new() -> Memory {
-        Memory { world: Mutex::new(World::default()) }
+        Memory { world: Mutex::new(MemoryWorld::default()) }
     }
 
     /// Returns empty stores, bundled.
@@ -55,7 +55,7 @@ impl Memory {
 
     /// Locks the world. A panic of a caller's code is caught before anything is changed, so the
     /// world is whole even when the lock is poisoned.
-    fn world(&self) -> MutexGuard<'_, World> {
+    fn world(&self) -> MutexGuard<'_, MemoryWorld> {
         lock(&self.world)
     }
 }
@@ -263,7 +263,7 @@ impl Documents for Memory {
         &self,
         owner: JidRef<'_>,
         prefix: &str,
-        documents: Vec<Document>,
+        documents: Vec<StoredDocument>,
         room: DocumentRoom,
     ) -> Pending<DocumentsPut> {
         let mut world = self.world();
@@ -286,11 +286,11 @@ impl Documents for Memory {
         }))
     }
 
-    fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<Document>> {
+    fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<StoredDocument>> {
         let world = self.world();
         let all = world.account(owner).into_iter().flat_map(|owner| &owner.documents);
         let found = all.filter(|(name, _)| name.starts_with(prefix));
-        let found = found.map(|(name, bytes)| Document { name: name.clone(), bytes: bytes.clone() });
+        let found = found.map(|(name, bytes)| StoredDocument { name: name.clone(), bytes: bytes.clone() });
         ready(Ok(found.collect()))
     }
 
@@ -327,7 +327,7 @@ impl LastPresence for Memory {
     }
 }
 
-impl Rooms for Memory {
+impl RoomStore for Memory {
     fn list(&self, host: &str) -> Pending<Vec<ListedRoom>> {
         ready(Ok(self.world().rooms.list(host)))
     }

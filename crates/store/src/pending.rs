@@ -16,9 +16,9 @@ use std::pin::Pin;
 pub type Pending<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
 /// Returns a future, and what completes it.
-pub(crate) fn pending<T: Send + 'static>() -> (Completer<T>, Pending<T>) {
+pub(crate) fn pending<T: Send + 'static>() -> (StoreCompleter<T>, Pending<T>) {
     let (completer, awaited) = one_shot::<Result<T, StoreError>>();
-    (Completer(completer), Box::pin(async { awaited.await.unwrap_or_else(|Abandoned| Err(StoreError::Closed)) }))
+    (StoreCompleter(completer), Box::pin(async { awaited.await.unwrap_or_else(|Abandoned| Err(StoreError::Closed)) }))
 }
 
 /// Returns a future that is done.
@@ -27,9 +27,9 @@ pub(crate) fn ready<T: Send + 'static>(answer: Result<T, StoreError>) -> Pending
 }
 
 /// Completes one [`Pending`].
-pub(crate) struct Completer<T>(rookery_base::Completer<Result<T, StoreError>>);
+pub(crate) struct StoreCompleter<T>(rookery_base::Completer<Result<T, StoreError>>);
 
-impl<T> Completer<T> {
+impl<T> StoreCompleter<T> {
     /// Sets the answer and wakes the one that waits.
     pub(crate) fn complete(self, answer: Result<T, StoreError>) {
         self.0.complete(answer);

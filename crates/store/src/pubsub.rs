@@ -13,11 +13,11 @@ use rookery_jid::{Jid, JidRef};
 /// The nodes of all hosts. Hosts and affiliated entities count by their bare JIDs.
 pub trait Pubsub: Send + Sync {
     /// Returns a node with all that belongs to it but its items; `None` if there is no such node.
-    fn node(&self, host: JidRef<'_>, node: &str) -> Pending<Option<Node>>;
+    fn node(&self, host: JidRef<'_>, node: &str) -> Pending<Option<NodeRecord>>;
 
     /// Returns the nodes of a host whose id is above `after` (`""`: from the first), at most
     /// `limit`, by id; each with its configuration and the affiliation of `asker`.
-    fn nodes(&self, host: JidRef<'_>, asker: JidRef<'_>, after: &str, limit: usize) -> Pending<Vec<Listed>>;
+    fn nodes(&self, host: JidRef<'_>, asker: JidRef<'_>, after: &str, limit: usize) -> Pending<Vec<NodeListed>>;
 
     /// Makes a node with an owner, if there is room for it.
     fn create_node(
@@ -26,12 +26,12 @@ pub trait Pubsub: Send + Sync {
         node: &str,
         config: Vec<u8>,
         owner: JidRef<'_>,
-        room: Room,
+        room: NodeRoom,
     ) -> Pending<Created>;
 
     /// Replaces the configuration, and removes the items that are too many or too old then; `false`
     /// if there is no such node.
-    fn configure_node(&self, host: JidRef<'_>, node: &str, config: Vec<u8>, kept: Kept) -> Pending<bool>;
+    fn configure_node(&self, host: JidRef<'_>, node: &str, config: Vec<u8>, kept: ItemsKept) -> Pending<bool>;
 
     /// Removes a node with all that belongs to it; `false` if there was none.
     fn delete_node(&self, host: JidRef<'_>, node: &str) -> Pending<bool>;
@@ -43,9 +43,9 @@ pub trait Pubsub: Send + Sync {
         host: JidRef<'_>,
         node: &str,
         entity: JidRef<'_>,
-        affiliation: Option<Affiliation>,
-        room: Room,
-    ) -> Pending<Set>;
+        affiliation: Option<NodeAffiliation>,
+        room: NodeRoom,
+    ) -> Pending<SetOutcome>;
 
     /// Sets the subscription of an address, bare or full, or with `None` takes it away. A new one
     /// is refused if the addresses of the same account have `most` subscriptions to nodes of the
@@ -57,16 +57,16 @@ pub trait Pubsub: Send + Sync {
         subscriber: JidRef<'_>,
         subscription: Option<NodeSubscription>,
         most: usize,
-    ) -> Pending<Set>;
+    ) -> Pending<SetOutcome>;
 
     /// Keeps an item as the newest one, in the place of one of the same id, and removes items that
     /// are too many or too old then. An item that leaves the node larger than before needs room for
     /// its bytes.
-    fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: Kept, room: Room) -> Pending<Published>;
+    fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: ItemsKept, room: NodeRoom) -> Pending<Published>;
 
     /// Returns some items of a node, without those that are too old; `None` if there is no such
     /// node.
-    fn items(&self, host: JidRef<'_>, node: &str, wanted: Wanted, since_ms: u64) -> Pending<Option<Items>>;
+    fn items(&self, host: JidRef<'_>, node: &str, wanted: WantedItems, since_ms: u64) -> Pending<Option<Items>>;
 
     /// Removes items by their ids. Answers with the ids of those that were there, in the order
     /// asked.
@@ -80,7 +80,7 @@ pub trait Pubsub: Send + Sync {
     fn subscriptions_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, Jid, NodeSubscription)>>;
 
     /// Returns the affiliations of an entity with the nodes of a host, by node.
-    fn affiliations_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, Affiliation)>>;
+    fn affiliations_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, NodeAffiliation)>>;
 
     /// Reads what an entity that becomes available needs to hear the last news of accounts: for
     /// each of these accounts, each of the named nodes that it has and that holds an item. They
@@ -101,32 +101,32 @@ pub trait Pubsub: Send + Sync {
 
 /// A node with all that belongs to it but its items.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct NodeRecord {
     /// The configuration, as it was given.
     pub config: Vec<u8>,
     /// The account that answers for it: the one that has made it or, once that was removed, another
     /// owner.
     pub creator: Option<Jid>,
     /// Bare JIDs with their affiliation, by address.
-    pub affiliations: Vec<(Jid, Affiliation)>,
+    pub affiliations: Vec<(Jid, NodeAffiliation)>,
     /// Addresses, bare or full, with their subscription, by address.
     pub subscriptions: Vec<(Jid, NodeSubscription)>,
 }
 
 /// A node in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct NodeListed {
     /// Its id.
     pub node: String,
     /// Its configuration, as it was given.
     pub config: Vec<u8>,
     /// The affiliation of who asks.
-    pub affiliation: Option<Affiliation>,
+    pub affiliation: Option<NodeAffiliation>,
 }
 
 /// The rights of an address on a node (XEP-0060 §4.1). The affiliation `none` is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Affiliation {
+pub enum NodeAffiliation {
     /// Everything.
     Owner,
     /// Publish, subscribe and retrieve.
@@ -139,9 +139,10 @@ pub enum Affiliation {
     Outcast,
 }
 
-impl Affiliation {
+impl NodeAffiliation {
     /// All of them.
-    pub const ALL: [Affiliation; 5] = [Self::Owner, Self::Publisher, Self::PublishOnly, Self::Member, Self::Outcast];
+    pub const ALL: [NodeAffiliation; 5] =
+        [Self::Owner, Self::Publisher, Self::PublishOnly, Self::Member, Self::Outcast];
 
     /// Returns the value of the `affiliation` attribute.
     pub fn as_str(self) -> &'static str {
@@ -207,7 +208,7 @@ impl Item {
 
 /// The number of items that a node keeps, and the time that it keeps them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct ItemsKept {
     /// This many of the newest.
     pub items: usize,
     /// Those published then or later, milliseconds since 1970.
@@ -216,7 +217,7 @@ pub struct Kept {
 
 /// The most that there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct NodeRoom {
     /// Nodes of the host.
     pub host_nodes: usize,
     /// Nodes of the host that were made by the same account.
@@ -227,7 +228,7 @@ pub struct Room {
     pub creator_bytes: u64,
 }
 
-impl Room {
+impl NodeRoom {
     /// Room for as much as anybody wants.
     pub const ANY: Self =
         Self { host_nodes: usize::MAX, creator_nodes: usize::MAX, node_bytes: u64::MAX, creator_bytes: u64::MAX };
@@ -235,7 +236,7 @@ impl Room {
 
 /// The outcome of setting an affiliation or a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Set {
+pub enum SetOutcome {
     /// It is as it should be.
     Done,
     /// There is no such node.
@@ -259,7 +260,7 @@ pub enum Published {
 
 /// The items of a node that are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum WantedItems {
     /// Those with these ids, in this order, as far as they exist.
     Ids(Vec<String>),
     /// The newest, at most this many.
@@ -296,7 +297,7 @@ pub struct News {
     /// Its configuration, as it was given.
     pub config: Vec<u8>,
     /// The affiliation of who asked.
-    pub affiliation: Option<Affiliation>,
+    pub affiliation: Option<NodeAffiliation>,
     /// True if the one who asked sees the presence of the account.
     pub sees_presence: bool,
     /// The roster groups that the account has put who asked in.

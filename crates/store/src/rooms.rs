@@ -4,7 +4,7 @@ use crate::Pending;
 use rookery_jid::{Jid, JidRef};
 
 /// The persistent rooms of all services. A room counts by its bare JID, an affiliated user too.
-pub trait Rooms: Send + Sync {
+pub trait RoomStore: Send + Sync {
     /// Returns all rooms of a service, in the order of their localparts.
     fn list(&self, host: &str) -> Pending<Vec<ListedRoom>>;
 

@@ -108,12 +108,12 @@ pub struct Changes {
     pub version: u64,
     /// One change per contact, each with the version that it made: one roster push each (RFC 6121
     /// §2.6.3).
-    pub changes: Vec<(u64, Change)>,
+    pub changes: Vec<(u64, RosterChange)>,
 }
 
 /// The latest change of one contact, as a client must see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum RosterChange {
     /// The item is new or different, and visible.
     Put(RosterItem),
     /// The item is gone, or clients must not see it any more.

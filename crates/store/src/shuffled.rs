@@ -17,15 +17,15 @@ use rookery_base::lock::lock;
 /// Stores that shuffle between owners.
 pub struct Shuffled {
     inner: Stores,
-    waiting: Mutex<Waiting<Run>>,
+    waiting: Mutex<ShuffledWaiting<ShuffledRun>>,
 }
 
-type Run = Box<dyn FnOnce(&Stores) + Send>;
+type ShuffledRun = Box<dyn FnOnce(&Stores) + Send>;
 
 /// Operations that were called and not carried out, of which any may be next that has no earlier
 /// one of the same owner in front of it.
 #[derive(Debug)]
-pub struct Waiting<T> {
+pub struct ShuffledWaiting<T> {
     sequence: Sequence,
     operations: Vec<(Owners, T)>,
 }
@@ -33,7 +33,7 @@ pub struct Waiting<T> {
 impl Shuffled {
     /// Shuffles what goes to these stores; the same calls with the same seed give the same order.
     pub fn new(inner: Stores, seed: u64) -> Arc<Shuffled> {
-        Arc::new(Shuffled { inner, waiting: Mutex::new(Waiting::new(seed)) })
+        Arc::new(Shuffled { inner, waiting: Mutex::new(ShuffledWaiting::new(seed)) })
     }
 
     /// Returns the stores as the code under test sees them.
@@ -66,7 +66,7 @@ impl Forward for Shuffled {
     }
 }
 
-impl<T> Waiting<T> {
+impl<T> ShuffledWaiting<T> {
     /// Returns an empty list, whose order is drawn from a seed.
     pub fn new(seed: u64) -> Self {
         Self { sequence: Sequence::new(seed), operations: Vec::new() }

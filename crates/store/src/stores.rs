@@ -1,6 +1,8 @@
 //! All stores in one bundle.
 
-use crate::{Accounts, Archive, Documents, Invitations, LastPresence, Meta, Offline, Pubsub, Rooms, Rosters, Slots};
+use crate::{
+    Accounts, Archive, Documents, Invitations, LastPresence, Meta, Offline, Pubsub, RoomStore, Rosters, Slots,
+};
 use std::sync::Arc;
 
 /// One of each store. A clone is a handle on the same stores.
@@ -23,7 +25,7 @@ pub struct Stores {
     /// The nodes that others can subscribe to.
     pub pubsub: Arc<dyn Pubsub>,
     /// The rooms that outlive their occupants.
-    pub rooms: Arc<dyn Rooms>,
+    pub rooms: Arc<dyn RoomStore>,
     /// Places for files.
     pub slots: Arc<dyn Slots>,
     /// The server's own few settings.
@@ -42,7 +44,7 @@ impl Stores {
             + Invitations
             + LastPresence
             + Pubsub
-            + Rooms
+            + RoomStore
             + Slots
             + Meta
             + 'static,

@@ -5,12 +5,12 @@
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
 
-use engines::{Harm, Server};
+use engines::{EngineServer, Harm};
 use rookery_jid::Jid;
 use rookery_needs::{Proxy, family, signal};
 use rookery_sasl::Credentials;
 use rookery_store::archive::BYTES_PER_MESSAGE;
-use rookery_store::sql::Bounds;
+use rookery_store::sql::QueueBounds;
 use rookery_store::{
     ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, OfflineRoom, Pending, Pushed, StoreError, Stores, wait,
 };
@@ -36,8 +36,8 @@ engines::tests! {
     what_others_take_out_of_an_archive_counts_no_more,
 }
 
-fn a_database_that_comes_back_soon_is_waited_for<S: Server>() {
-    let Some(rig) = Rig::<S>::start(2) else { return };
+fn a_database_that_comes_back_soon_is_waited_for<S: EngineServer>() {
+    let Some(rig) = AwayRig::<S>::start(2) else { return };
     rig.proxy.refuse(true);
     rig.proxy.cut_all();
     let pushed = rig.push("romeo", "1");
@@ -49,8 +49,8 @@ fn a_database_that_comes_back_soon_is_waited_for<S: Server>() {
     rig.expect_waiting("romeo", &["1"]);
 }
 
-fn a_database_that_stays_away_refuses_in_time_and_is_found_again<S: Server>() {
-    let Some(rig) = Rig::<S>::start(2) else { return };
+fn a_database_that_stays_away_refuses_in_time_and_is_found_again<S: EngineServer>() {
+    let Some(rig) = AwayRig::<S>::start(2) else { return };
     rig.proxy.refuse(true);
     rig.proxy.cut_all();
     let answers = [rig.push("romeo", "1"), rig.push("juliet", "2")];
@@ -70,11 +70,11 @@ fn a_database_that_stays_away_refuses_in_time_and_is_found_again<S: Server>() {
 }
 
 /// Stanzas of a gibibyte and a half are offered, and logins beside, which find places of their own.
-fn what_waits_for_a_database_that_is_away_is_bounded<S: Server>() {
-    let Some(rig) = Rig::<S>::start(4) else { return };
+fn what_waits_for_a_database_that_is_away_is_bounded<S: EngineServer>() {
+    let Some(rig) = AwayRig::<S>::start(4) else { return };
     rig.proxy.refuse(true);
     rig.proxy.cut_all();
-    let bounds = Bounds::default();
+    let bounds = QueueBounds::default();
     let (stanza, before) = ("x".repeat(64 << 10), resident());
     let (mut most, mut refused, mut waiting) = ((0, 0), 0, Vec::new());
     for number in 0..24_000 {
@@ -113,8 +113,8 @@ fn what_waits_for_a_database_that_is_away_is_bounded<S: Server>() {
 }
 
 /// Operators are told the truth on a server that has nothing to do, too.
-fn a_database_that_goes_away_is_missed_by_those_who_want_nothing_of_it<S: Server>() {
-    let Some(rig) = Rig::<S>::start(2) else { return };
+fn a_database_that_goes_away_is_missed_by_those_who_want_nothing_of_it<S: EngineServer>() {
+    let Some(rig) = AwayRig::<S>::start(2) else { return };
     assert_eq!(rig.stores.meta.trouble(), None);
     let before = rig.stores.meta.activity().reconnects;
     rig.proxy.refuse(true);
@@ -139,8 +139,8 @@ fn a_database_that_goes_away_is_missed_by_those_who_want_nothing_of_it<S: Server
     }
 }
 
-fn a_database_that_stands_still_is_given_up_and_found_again<S: Server>() {
-    let Some(rig) = Rig::<S>::start(2) else { return };
+fn a_database_that_stands_still_is_given_up_and_found_again<S: EngineServer>() {
+    let Some(rig) = AwayRig::<S>::start(2) else { return };
     let processes = family(rig.server.process());
     signal("STOP", &processes);
     let answers = [rig.push("romeo", "1"), rig.push("juliet", "2")];
@@ -155,8 +155,8 @@ fn a_database_that_stands_still_is_given_up_and_found_again<S: Server>() {
     rig.expect_waiting("romeo", &["3"]);
 }
 
-fn a_database_that_ends_its_connections_loses_nothing<S: Server>() {
-    let Some(rig) = Rig::<S>::start(3) else { return };
+fn a_database_that_ends_its_connections_loses_nothing<S: EngineServer>() {
+    let Some(rig) = AwayRig::<S>::start(3) else { return };
     let names: Vec<_> = (0..300).map(|n| n.to_string()).collect();
     for portion in names.chunks(10) {
         let pushed: Vec<_> = portion.iter().map(|name| rig.push("romeo", name)).collect();
@@ -169,8 +169,8 @@ fn a_database_that_ends_its_connections_loses_nothing<S: Server>() {
 }
 
 /// The server doesn't notice for a long time that nobody is at the other end.
-fn what_a_silent_connection_has_locked_is_let_go<S: Server>() {
-    let Some(rig) = Rig::<S>::start(1) else { return };
+fn what_a_silent_connection_has_locked_is_let_go<S: EngineServer>() {
+    let Some(rig) = AwayRig::<S>::start(1) else { return };
     rig.server.harm(&rig.database, Harm::Slow);
     let first = rig.push("romeo", "1");
     while !rig.server.is_slow(&rig.database) {}
@@ -185,8 +185,8 @@ fn what_a_silent_connection_has_locked_is_let_go<S: Server>() {
 
 /// A minute is given to what may take a minute: anything else needs the database, or comes later,
 /// doesn't wait for that.
-fn long_reads_over_a_silent_network_hold_up_nobody_else<S: Server>() {
-    let Some(rig) = Rig::<S>::start(1) else { return };
+fn long_reads_over_a_silent_network_hold_up_nobody_else<S: EngineServer>() {
+    let Some(rig) = AwayRig::<S>::start(1) else { return };
     let page = || rig.stores.archive.page(jid("romeo").as_ref(), ArchiveQuery { limit: 9, ..ArchiveQuery::default() });
     assert_eq!(wait(page()), Ok(Some(ArchivePage::default())));
     rig.proxy.silence();
@@ -201,8 +201,8 @@ fn long_reads_over_a_silent_network_hold_up_nobody_else<S: Server>() {
     rig.expect_waiting("romeo", &["2"]);
 }
 
-fn a_deadlock_is_resolved<S: Server>() {
-    let Some(rig) = Rig::<S>::start(1) else { return };
+fn a_deadlock_is_resolved<S: EngineServer>() {
+    let Some(rig) = AwayRig::<S>::start(1) else { return };
     thread::scope(|scope| {
         let other = scope.spawn(|| rig.server.lock_slowly(&rig.database));
         while !rig.server.is_locking(&rig.database) && !other.is_finished() {}
@@ -215,8 +215,8 @@ fn a_deadlock_is_resolved<S: Server>() {
     rig.expect_waiting("romeo", &["2"]);
 }
 
-fn what_is_slow_for_one_is_not_slow_for_others<S: Server>() {
-    let Some(rig) = Rig::<S>::start(4) else { return };
+fn what_is_slow_for_one_is_not_slow_for_others<S: EngineServer>() {
+    let Some(rig) = AwayRig::<S>::start(4) else { return };
     rig.server.harm(&rig.database, Harm::Slow);
     let mut slow = rig.push("romeo", "1");
     let accounts: Vec<_> = (0..20).map(|n| jid(&format!("user{n}"))).collect();
@@ -229,8 +229,8 @@ fn what_is_slow_for_one_is_not_slow_for_others<S: Server>() {
     assert_eq!(wait(slow), Ok(Pushed::Kept));
 }
 
-fn a_full_database_is_read_and_written_to_again_when_there_is_room<S: Server>() {
-    let Some(rig) = Rig::<S>::start(2) else { return };
+fn a_full_database_is_read_and_written_to_again_when_there_is_room<S: EngineServer>() {
+    let Some(rig) = AwayRig::<S>::start(2) else { return };
     rig.server.harm(&rig.database, Harm::Full);
     let refused = wait(rig.push("romeo", "1"));
     assert!(matches!(refused, Err(StoreError::Full(_))), "{refused:?}");
@@ -242,8 +242,8 @@ fn a_full_database_is_read_and_written_to_again_when_there_is_room<S: Server>() 
     rig.expect_waiting("romeo", &["2"]);
 }
 
-fn a_database_that_can_only_be_read_is_read<S: Server>() {
-    let Some(rig) = Rig::<S>::start(2) else { return };
+fn a_database_that_can_only_be_read_is_read<S: EngineServer>() {
+    let Some(rig) = AwayRig::<S>::start(2) else { return };
     rig.server.set_read_only(&rig.database, true);
     let refused = wait(rig.push("romeo", "1"));
     assert!(matches!(refused, Err(StoreError::ReadOnly(_))), "{refused:?}");
@@ -259,8 +259,8 @@ fn a_database_that_can_only_be_read_is_read<S: Server>() {
 }
 
 /// Another server takes a message out of an archive while this one writes down how large that is.
-fn what_others_take_out_of_an_archive_counts_no_more<S: Server>() {
-    let Some(rig) = Rig::<S>::start(1) else { return };
+fn what_others_take_out_of_an_archive_counts_no_more<S: EngineServer>() {
+    let Some(rig) = AwayRig::<S>::start(1) else { return };
     let append = |id| {
         let (owner, with) = (jid("romeo"), jid("juliet"));
         let stanza = b"<message/>".to_vec();
@@ -294,7 +294,7 @@ fn what_others_take_out_of_an_archive_counts_no_more<S: Server>() {
     assert!(["t|t", "1\t1"].contains(&counted.as_str()), "{counted}");
 }
 
-struct Rig<S> {
+struct AwayRig<S> {
     /// By way of the proxy.
     stores: Stores,
     proxy: Proxy,
@@ -302,9 +302,9 @@ struct Rig<S> {
     server: S,
 }
 
-impl<S: Server> Rig<S> {
+impl<S: EngineServer> AwayRig<S> {
     /// Starts a database with some accounts; `None` if it is to be left out here.
-    fn start(connections: usize) -> Option<Rig<S>> {
+    fn start(connections: usize) -> Option<AwayRig<S>> {
         let server = S::start()?;
         let database = server.database().rsplit('/').next().expect("a name").to_owned();
         let proxy = Proxy::start(&server.socket());
@@ -313,7 +313,7 @@ impl<S: Server> Rig<S> {
         let names = ["romeo".to_owned(), "juliet".to_owned()].into_iter().chain((0..20).map(|n| format!("user{n}")));
         let accounts = names.map(|name| (jid(&name), credentials.clone())).collect();
         wait(stores.accounts.create_many(accounts)).expect("accounts");
-        Some(Rig { stores, proxy, database, server })
+        Some(AwayRig { stores, proxy, database, server })
     }
 
     fn push(&self, to: &str, stanza: &str) -> Pending<Pushed> {

@@ -11,10 +11,10 @@ mod rows;
 #[path = "engines/writers.rs"]
 mod writers;
 
-use engines::Server;
+use engines::EngineServer;
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
-use rookery_store::pubsub::{Created, NodeSubscription, Room};
+use rookery_store::pubsub::{Created, NodeRoom, NodeSubscription};
 use rookery_store::sql::{Severity, SqlStore};
 use rookery_store::{
     Accounts, Archive, ArchiveOf, ArchiveQuery, ArchivedMessage, Edit, Invitation, Invitations, Pubsub, Purpose,
@@ -36,7 +36,7 @@ engines::tests! {
     another_schema_is_refused,
 }
 
-fn keys_of_any_length_are_told_apart<S: Server>() {
+fn keys_of_any_length_are_told_apart<S: EngineServer>() {
     let Some(server) = S::start() else { return };
     let store = S::open(&server.database(), 2);
     let long = |letter: &str| letter.repeat(1023);
@@ -48,7 +48,8 @@ fn keys_of_any_length_are_told_apart<S: Server>() {
     let contacts =
         [contact(&long("r")), contact(&format!("{}s", "r".repeat(1022))), contact("ß"), contact("ss"), contact("🐦")];
     assert_eq!(contacts[0].as_str().len(), 3071);
-    let node_of = |node: &str| Pubsub::create_node(&store, owner.as_ref(), node, vec![1], owner.as_ref(), Room::ANY);
+    let node_of =
+        |node: &str| Pubsub::create_node(&store, owner.as_ref(), node, vec![1], owner.as_ref(), NodeRoom::ANY);
     let node = long("n");
     assert_eq!(wait(node_of(&node)), Ok(Created::Done));
     assert_eq!(wait(node_of(&format!("{} ", "n".repeat(1022)))), Ok(Created::Done));
@@ -80,7 +81,7 @@ fn keys_of_any_length_are_told_apart<S: Server>() {
 }
 
 /// If you add a table, decide here what becomes of it when an account is removed.
-fn an_account_takes_every_row_along<S: Server>() {
+fn an_account_takes_every_row_along<S: EngineServer>() {
     let Some(server) = S::start() else { return };
     let database = server.database();
     S::open(&database, 1).close();
@@ -104,7 +105,7 @@ fn an_account_takes_every_row_along<S: Server>() {
     assert_eq!(staying.lines().collect::<Vec<_>>(), expected);
 }
 
-fn killed_connections_lose_and_double_nothing<S: Server>() {
+fn killed_connections_lose_and_double_nothing<S: EngineServer>() {
     let Some(server) = S::start() else { return };
     let database = server.database();
     let stores = Stores::of(Arc::new(S::open(&database, 2)));
@@ -122,7 +123,7 @@ fn killed_connections_lose_and_double_nothing<S: Server>() {
     assert_eq!(server.sql(&database, counts), "0");
 }
 
-fn ten_servers_start_at_once<S: Server>() {
+fn ten_servers_start_at_once<S: EngineServer>() {
     let Some(server) = S::start() else { return };
     let database = server.database();
     let stores = thread::scope(|scope| {
@@ -136,7 +137,7 @@ fn ten_servers_start_at_once<S: Server>() {
 }
 
 /// PostgreSQL and MariaDB count the values of a statement in 16 bits.
-fn what_is_too_much_for_a_statement_goes_in_several<S: Server>() {
+fn what_is_too_much_for_a_statement_goes_in_several<S: EngineServer>() {
     let Some(server) = S::start() else { return };
     let stores = Stores::of(Arc::new(S::open(&server.database(), 2)));
     let address = |number: usize| Jid::parse(&format!("user{number}@a.example")).expect("an address");
@@ -170,7 +171,7 @@ fn what_is_too_much_for_a_statement_goes_in_several<S: Server>() {
     let page = ArchiveQuery { ids: Some(ids), limit: MANY, max_bytes: 1 << 30, ..ArchiveQuery::default() };
     let page = wait(stores.archive.page(first.as_ref(), page)).expect("an answer").expect("all of them");
     assert_eq!(page.messages.len(), MANY);
-    let node = stores.pubsub.create_node(first.as_ref(), "news", vec![1], first.as_ref(), Room::ANY);
+    let node = stores.pubsub.create_node(first.as_ref(), "news", vec![1], first.as_ref(), NodeRoom::ANY);
     assert_eq!(wait(node), Ok(Created::Done));
     let ids = (0..MANY).map(|id| id.to_string()).collect();
     assert_eq!(wait(stores.pubsub.retract(first.as_ref(), "news", ids)), Ok(Vec::new()));
@@ -182,13 +183,13 @@ fn what_is_too_much_for_a_statement_goes_in_several<S: Server>() {
 /// More than 65 535, whatever each of them has.
 const MANY: usize = 66_000;
 
-fn rows_that_the_server_cannot_have_written_are_told<S: Server>() {
+fn rows_that_the_server_cannot_have_written_are_told<S: EngineServer>() {
     rows::rows_that_the_server_cannot_have_written_are_told::<S>();
 }
 
 /// One server's clock is an hour ahead of the other's, and the database's a month and a half ahead
 /// of both.
-fn servers_whose_clocks_differ_share_a_database<S: Server>() {
+fn servers_whose_clocks_differ_share_a_database<S: EngineServer>() {
     let Some(server) = S::start_at("+45d") else { return };
     let database = server.database();
     let (ahead, behind) = (S::open(&database, 2), S::open(&database, 2));
@@ -235,7 +236,7 @@ fn servers_whose_clocks_differ_share_a_database<S: Server>() {
     assert_eq!(clock.expect("a finding").severity, Severity::Warning);
 }
 
-fn a_database_of_another_program_is_refused<S: Server>() {
+fn a_database_of_another_program_is_refused<S: EngineServer>() {
     let Some(server) = S::start() else { return };
     let database = server.database();
     server.sql(&database, "CREATE TABLE accounts (name TEXT)");
@@ -246,7 +247,7 @@ fn a_database_of_another_program_is_refused<S: Server>() {
     S::open(&database, 1);
 }
 
-fn another_schema_is_refused<S: Server>() {
+fn another_schema_is_refused<S: EngineServer>() {
     let Some(server) = S::start() else { return };
     let database = server.database();
     S::open(&database, 1).close();
@@ -260,7 +261,7 @@ fn another_schema_is_refused<S: Server>() {
     assert!(refused::<S>(&database).contains("newer server"));
 }
 
-fn refused<S: Server>(database: &str) -> String {
+fn refused<S: EngineServer>(database: &str) -> String {
     let error = S::try_open(database, 1).err().expect("a database to refuse");
     assert!(!error.is_temporary(), "{error:?}");
     error.to_string()

@@ -4,11 +4,11 @@
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
 
-use engines::Server;
+use engines::EngineServer;
 use rookery_jid::Jid;
 use rookery_needs::{Direction, Proxy};
 use rookery_sasl::Credentials;
-use rookery_store::sql::copy::{self, Address, Compared, End, Phase, Progress};
+use rookery_store::sql::copy::{self, Compared, CopyEnd, CopyPhase, EndAddress, Progress};
 use rookery_store::{ArchiveOf, ArchivedMessage, Edit, EditRoster, OfflineRoom, RosterItem, Stores, sqlite, wait};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ engines::tests!(
     a_copy_outlasts_a_server_that_is_away_for_a_while,
 );
 
-fn a_copy_survives_cuts_of_its_destination<S: Server>() {
-    let Some(rig) = Rig::<S>::start() else { return };
+fn a_copy_survives_cuts_of_its_destination<S: EngineServer>() {
+    let Some(rig) = CopiesRig::<S>::start() else { return };
     let from = rig.filled_file();
     for (direction, bytes) in CUTS {
         let (there, by_proxy) = rig.database();
@@ -35,12 +35,12 @@ fn a_copy_survives_cuts_of_its_destination<S: Server>() {
     }
 }
 
-fn a_copy_survives_cuts_of_its_source<S: Server>() {
-    let Some(rig) = Rig::<S>::start() else { return };
+fn a_copy_survives_cuts_of_its_source<S: EngineServer>() {
+    let Some(rig) = CopiesRig::<S>::start() else { return };
     let (there, by_proxy) = rig.database();
     expect_same(&copy_between(&rig.filled_file(), &there, &mut |_| ()));
     for (direction, bytes) in CUTS {
-        let to = Address::Sqlite(rig.folder.path().join(format!("{direction:?}-{bytes}.db")));
+        let to = EndAddress::Sqlite(rig.folder.path().join(format!("{direction:?}-{bytes}.db")));
         let mut cuts = Cuts::new(&rig.proxy, direction, bytes);
         let copied = copy_between(&by_proxy, &to, &mut |at| cuts.at(at));
         expect_same(&copied);
@@ -51,12 +51,12 @@ fn a_copy_survives_cuts_of_its_source<S: Server>() {
 
 /// With each cut the source is seen as it is at another moment: accounts have gone that were
 /// copied, others have come with what refers to them, and have changed.
-fn a_copy_of_what_changes_while_it_is_cut_is_of_one_moment<S: Server>() {
-    let Some(rig) = Rig::<S>::start() else { return };
+fn a_copy_of_what_changes_while_it_is_cut_is_of_one_moment<S: EngineServer>() {
+    let Some(rig) = CopiesRig::<S>::start() else { return };
     let (there, by_proxy) = rig.database();
     expect_same(&copy_between(&rig.filled_file(), &there, &mut |_| ()));
     let stores = stores(&there);
-    let to = Address::Sqlite(rig.folder.path().join("copy.db"));
+    let to = EndAddress::Sqlite(rig.folder.path().join("copy.db"));
     let mut cuts = Cuts::new(&rig.proxy, Direction::Answered, 1);
     let mut changes = 0;
     let copied = copy_between(&by_proxy, &to, &mut |at| {
@@ -70,14 +70,14 @@ fn a_copy_of_what_changes_while_it_is_cut_is_of_one_moment<S: Server>() {
     expect_same(&compare(&there, &to));
 }
 
-fn a_comparison_survives_cuts_of_both_sides<S: Server>() {
-    let Some(rig) = Rig::<S>::start() else { return };
+fn a_comparison_survives_cuts_of_both_sides<S: EngineServer>() {
+    let Some(rig) = CopiesRig::<S>::start() else { return };
     let (from, to) = (rig.filled_file(), rig.database());
     expect_same(&copy_between(&from, &to.0, &mut |_| ()));
     for (direction, bytes) in CUTS {
         for [one, other] in [[&from, &to.1], [&to.1, &from], [&to.1, &to.1]] {
             let mut cuts = Cuts::new(&rig.proxy, direction, bytes);
-            let mut ends = [one, other].map(|address| End::source(address).expect("an end"));
+            let mut ends = [one, other].map(|address| CopyEnd::source(address).expect("an end"));
             let [one, other] = &mut ends;
             let mut tell = |at| {
                 cuts.at(at);
@@ -88,8 +88,8 @@ fn a_comparison_survives_cuts_of_both_sides<S: Server>() {
     }
 }
 
-fn a_copy_outlasts_a_server_that_is_away_for_a_while<S: Server>() {
-    let Some(rig) = Rig::<S>::start() else { return };
+fn a_copy_outlasts_a_server_that_is_away_for_a_while<S: EngineServer>() {
+    let Some(rig) = CopiesRig::<S>::start() else { return };
     let from = rig.filled_file();
     let (there, by_proxy) = rig.database();
     let mut is_away = false;
@@ -110,16 +110,17 @@ fn a_copy_outlasts_a_server_that_is_away_for_a_while<S: Server>() {
     expect_same(&compare(&from, &there));
 }
 
-fn copy_between<T>(from: &Address, to: &Address, progress: &mut dyn FnMut(Progress) -> T) -> Vec<Compared> {
-    let (mut from, mut to) = (End::source(from).expect("a source"), End::destination(to).expect("a destination"));
+fn copy_between<T>(from: &EndAddress, to: &EndAddress, progress: &mut dyn FnMut(Progress) -> T) -> Vec<Compared> {
+    let (mut from, mut to) =
+        (CopyEnd::source(from).expect("a source"), CopyEnd::destination(to).expect("a destination"));
     let mut tell = |at| {
         progress(at);
     };
     copy::copy(&mut from, &mut to, &mut tell).expect("copied")
 }
 
-fn compare(from: &Address, to: &Address) -> Vec<Compared> {
-    let (mut from, mut to) = (End::source(from).expect("a source"), End::source(to).expect("a destination"));
+fn compare(from: &EndAddress, to: &EndAddress) -> Vec<Compared> {
+    let (mut from, mut to) = (CopyEnd::source(from).expect("a source"), CopyEnd::source(to).expect("a destination"));
     copy::compare(&mut from, &mut to, &mut |_| ()).expect("compared")
 }
 
@@ -135,7 +136,7 @@ struct Cuts<'a> {
     direction: Direction,
     bytes: u64,
     before: u64,
-    places: HashSet<(Phase, &'static str)>,
+    places: HashSet<(CopyPhase, &'static str)>,
 }
 
 impl Cuts<'_> {
@@ -160,36 +161,36 @@ impl Cuts<'_> {
     }
 }
 
-struct Rig<S> {
+struct CopiesRig<S> {
     server: S,
     proxy: Proxy,
     folder: TempDir,
 }
 
-impl<S: Server> Rig<S> {
-    fn start() -> Option<Rig<S>> {
+impl<S: EngineServer> CopiesRig<S> {
+    fn start() -> Option<CopiesRig<S>> {
         let server = S::start()?;
         let proxy = Proxy::start(&server.socket());
-        Some(Rig { server, proxy, folder: tempfile::tempdir().expect("a folder") })
+        Some(CopiesRig { server, proxy, folder: tempfile::tempdir().expect("a folder") })
     }
 
     /// Makes a database. Returns it, and the same by way of the proxy.
-    fn database(&self) -> (Address, Address) {
+    fn database(&self) -> (EndAddress, EndAddress) {
         let there = self.server.database();
         let name = there.rsplit('/').next().expect("a name");
         (S::copied(&there), S::copied(&self.server.address_by(&self.proxy, name)))
     }
 
-    fn filled_file(&self) -> Address {
+    fn filled_file(&self) -> EndAddress {
         let file = self.folder.path().join("filled.db");
         if !file.exists() {
-            fill(&Stores::of(Arc::new(sqlite::open(&file, &sqlite::Options::default()).expect("a file"))));
+            fill(&Stores::of(Arc::new(sqlite::open(&file, &sqlite::SqliteOptions::default()).expect("a file"))));
         }
-        Address::Sqlite(file)
+        EndAddress::Sqlite(file)
     }
 }
 
-fn stores(address: &Address) -> Stores {
+fn stores(address: &EndAddress) -> Stores {
     Stores::of(Arc::new(address.open().expect("the stores")))
 }
 

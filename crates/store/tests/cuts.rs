@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
 
-use engines::Server;
+use engines::EngineServer;
 use rookery_jid::Jid;
 use rookery_needs::{Direction, Mariadb, Postgres, Proxy};
 use rookery_sasl::Credentials;
@@ -33,8 +33,8 @@ fn a_connection_to_mariadb_that_is_cut_while_it_comes_back_does_nothing_twice() 
 }
 
 /// Cuts what a few operations send and get behind each of their bytes, one after the other.
-fn cut_everywhere<S: Server>() {
-    let Some(rig) = Rig::<S>::start(1) else { return };
+fn cut_everywhere<S: EngineServer>() {
+    let Some(rig) = CutsRig::<S>::start(1) else { return };
     let mut round = 0;
     // The first time, statements are prepared.
     rig.work(round);
@@ -56,8 +56,8 @@ fn cut_everywhere<S: Server>() {
 
 /// The same with a second cut while the first is mended: in the greeting, in the question whether
 /// it was committed, in what is run again.
-fn cut_twice<S: Server>() {
-    let Some(rig) = Rig::<S>::start(1) else { return };
+fn cut_twice<S: EngineServer>() {
+    let Some(rig) = CutsRig::<S>::start(1) else { return };
     let mut round = 0;
     rig.work(round);
     for direction in [Direction::Asked, Direction::Answered] {
@@ -77,7 +77,7 @@ fn cut_twice<S: Server>() {
     rig.check(round + 1);
 }
 
-struct Rig<S> {
+struct CutsRig<S> {
     proxy: Proxy,
     /// By way of the proxy.
     stores: Stores,
@@ -87,8 +87,8 @@ struct Rig<S> {
     _server: S,
 }
 
-impl<S: Server> Rig<S> {
-    fn start(connections: usize) -> Option<Rig<S>> {
+impl<S: EngineServer> CutsRig<S> {
+    fn start(connections: usize) -> Option<CutsRig<S>> {
         let server = S::start()?;
         let database = server.database();
         let proxy = Proxy::start(&server.socket());
@@ -97,7 +97,7 @@ impl<S: Server> Rig<S> {
         let store = Arc::new(S::open(&server.address_by(&proxy, name), connections));
         let credentials = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("a password");
         wait(direct.accounts.create(romeo().as_ref(), credentials)).expect("an account");
-        Some(Rig { proxy, stores: Stores::of(store.clone()), store, direct, _server: server })
+        Some(CutsRig { proxy, stores: Stores::of(store.clone()), store, direct, _server: server })
     }
 
     /// Writes what belongs to a round, in one batch or several, and expects all to be acknowledged:

@@ -14,8 +14,8 @@ fn what_was_acknowledged_survives_the_primary() {
         return;
     }
     let mut pair = Pair::start();
-    let address = postgres::Address::parse(&pair.database()).expect("an address");
-    let options = postgres::Options { trusts_durability: true, ..postgres::Options::at(address) };
+    let address = postgres::PostgresAddress::parse(&pair.database()).expect("an address");
+    let options = postgres::PostgresOptions { trusts_durability: true, ..postgres::PostgresOptions::at(address) };
     let stores = Stores::of(Arc::new(postgres::open(&options).expect("a database")));
     writers::prepare(&stores).expect("accounts");
     let told = writers::write_while(&stores, || writers::fail_over(&stores, &mut pair, 3));

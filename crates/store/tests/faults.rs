@@ -3,7 +3,7 @@
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_store::sql::SqlStore;
-use rookery_store::sqlite::{self, Options, Severity};
+use rookery_store::sqlite::{self, Severity, SqliteOptions};
 use rookery_store::{
     Accounts, Archive, ArchiveOf, ArchivedMessage, Meta, Offline, OfflineRoom, Pending, Pushed, StoreError, wait,
 };
@@ -14,8 +14,8 @@ use tempfile::TempDir;
 
 #[test]
 fn a_full_database_keeps_what_it_has_and_recovers() {
-    let place = Place::new();
-    let options = Options { max_bytes: Some(400 << 10), ..Options::default() };
+    let place = FaultsFolder::new();
+    let options = SqliteOptions { max_bytes: Some(400 << 10), ..SqliteOptions::default() };
     let store = sqlite::open(&place.file, &options).expect("a new database");
     create(&store, &owner());
     let push = |bytes: usize| store.offline_push(bytes);
@@ -51,8 +51,8 @@ fn a_full_database_keeps_what_it_has_and_recovers() {
 
 #[test]
 fn an_archive_that_another_process_removes_is_begun_anew() {
-    let place = Place::new();
-    let store = sqlite::open(&place.file, &Options::default()).expect("a new database");
+    let place = FaultsFolder::new();
+    let store = sqlite::open(&place.file, &SqliteOptions::default()).expect("a new database");
     create(&store, &owner());
     let append = |id| {
         let message = ArchivedMessage {
@@ -75,8 +75,8 @@ fn an_archive_that_another_process_removes_is_begun_anew() {
 
 #[test]
 fn a_locked_database_is_read_and_written_again_when_free() {
-    let place = Place::new();
-    let options = Options { lock_wait: Duration::from_millis(5), ..Options::default() };
+    let place = FaultsFolder::new();
+    let options = SqliteOptions { lock_wait: Duration::from_millis(5), ..SqliteOptions::default() };
     let store = sqlite::open(&place.file, &options).expect("a new database");
     wait(Meta::put(&store, "key", vec![1])).expect("a free database");
     let other = place.connect();
@@ -96,7 +96,7 @@ fn a_locked_database_is_read_and_written_again_when_free() {
 
 #[test]
 fn data_is_there_after_opening_again() {
-    let place = Place::new();
+    let place = FaultsFolder::new();
     let store = place.open();
     create(&store, &owner());
     // Dropping the store carries out what is queued.
@@ -112,9 +112,9 @@ fn data_is_there_after_opening_again() {
 #[test]
 fn only_the_owner_may_read_the_file() {
     use std::os::unix::fs::PermissionsExt;
-    let place = Place::new();
+    let place = FaultsFolder::new();
     let file = place.directory.path().join("new/rookery.db");
-    let store = sqlite::open(&file, &Options::default()).expect("a new directory and database");
+    let store = sqlite::open(&file, &SqliteOptions::default()).expect("a new directory and database");
     wait(Meta::put(&store, "key", vec![1])).expect("a writable database");
     let mode = |path: &Path| fs::metadata(path).expect("the file").permissions().mode() & 0o777;
     assert_eq!(mode(&file), 0o600);
@@ -124,7 +124,7 @@ fn only_the_owner_may_read_the_file() {
 
 #[test]
 fn a_newer_schema_is_refused() {
-    let place = Place::new();
+    let place = FaultsFolder::new();
     place.open().close();
     place.connect().execute_batch("PRAGMA user_version = 99").expect("a free database");
     let error = place.refused();
@@ -134,7 +134,7 @@ fn a_newer_schema_is_refused() {
 
 #[test]
 fn a_file_of_another_program_is_refused_and_left_alone() {
-    let place = Place::new();
+    let place = FaultsFolder::new();
     place.connect().execute_batch("CREATE TABLE songs (title TEXT)").expect("a new database");
     let before = fs::read(&place.file).expect("the file");
     let error = place.refused();
@@ -144,7 +144,7 @@ fn a_file_of_another_program_is_refused_and_left_alone() {
 
 #[test]
 fn what_is_no_database_is_refused() {
-    let place = Place::new();
+    let place = FaultsFolder::new();
     fs::write(
         &place.file,
         "a letter to a friend, long enough to be taken for the head of a database file\n".repeat(20),
@@ -157,7 +157,7 @@ fn what_is_no_database_is_refused() {
 
 #[test]
 fn damage_is_found() {
-    let place = Place::new();
+    let place = FaultsFolder::new();
     let store = place.open();
     create(&store, &owner());
     (0..200).map(|_| store.offline_push(1000)).for_each(|push| drop(wait(push)));
@@ -171,15 +171,16 @@ fn damage_is_found() {
 
 #[test]
 fn a_directory_out_of_reach_is_named() {
-    let place = Place::new();
+    let place = FaultsFolder::new();
     fs::write(&place.file, "").expect("a new file");
     // A file can't be a directory, not even for the administrator, whom no permission binds.
     let below = place.file.join("rookery.db");
-    let error = sqlite::open(&below, &Options::default()).err().expect("no directory");
+    let error = sqlite::open(&below, &SqliteOptions::default()).err().expect("no directory");
     assert!(matches!(&error, StoreError::Directory { path, .. } if *path == place.file), "{error:?}");
     assert!(error.to_string().contains("write permission"), "{error}");
     if Path::new("/proc/self").exists() {
-        let error = sqlite::open(Path::new("/proc/rookery.db"), &Options::default()).err().expect("no file there");
+        let error =
+            sqlite::open(Path::new("/proc/rookery.db"), &SqliteOptions::default()).err().expect("no file there");
         assert!(matches!(error, StoreError::Directory { .. }), "{error:?}");
         assert_eq!(severities(Path::new("/proc/rookery.db"))[0], Severity::Fault);
     }
@@ -187,7 +188,7 @@ fn a_directory_out_of_reach_is_named() {
 
 #[test]
 fn a_check_of_nothing_says_what_will_be() {
-    let place = Place::new();
+    let place = FaultsFolder::new();
     assert_eq!(severities(&place.file), [Severity::Note; 2]);
     assert!(!place.file.exists(), "a check creates nothing");
     fs::write(&place.file, "").expect("a new file");
@@ -196,25 +197,25 @@ fn a_check_of_nothing_says_what_will_be() {
 }
 
 /// A directory for one test, and where its database is.
-struct Place {
+struct FaultsFolder {
     directory: TempDir,
     file: PathBuf,
 }
 
-impl Place {
-    fn new() -> Place {
+impl FaultsFolder {
+    fn new() -> FaultsFolder {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let file = directory.path().join("rookery.db");
-        Place { directory, file }
+        FaultsFolder { directory, file }
     }
 
     fn open(&self) -> SqlStore {
-        sqlite::open(&self.file, &Options::default()).expect("a database")
+        sqlite::open(&self.file, &SqliteOptions::default()).expect("a database")
     }
 
     fn refused(&self) -> StoreError {
         assert!(severities(&self.file).contains(&Severity::Fault), "a check finds it too");
-        sqlite::open(&self.file, &Options::default()).err().expect("a database to refuse")
+        sqlite::open(&self.file, &SqliteOptions::default()).err().expect("a database to refuse")
     }
 
     /// Another program's connection.

@@ -4,12 +4,12 @@
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
 
-use engines::{Harm, Server};
+use engines::{EngineServer, Harm};
 use rookery_jid::Jid;
 use rookery_needs::{Mariadb, Proxy};
 use rookery_sasl::Credentials;
 use rookery_store::sql::SqlStore;
-use rookery_store::{Fencing, OfflineRoom, Pending, Pushed, StoreError, Stores, Writer, wait};
+use rookery_store::{Fencing, OfflineRoom, Pending, ProcessWriter, Pushed, StoreError, Stores, wait};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
@@ -27,14 +27,14 @@ engines::tests! {
 #[test]
 fn the_process_of_a_file_has_no_others() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let options = rookery_store::sqlite::Options::default();
+    let options = rookery_store::sqlite::SqliteOptions::default();
     let store = rookery_store::sqlite::open(&folder.path().join("rookery.db"), &options).expect("a database");
     assert!(matches!(wait(store.enlist(FIRST)), Err(StoreError::Other(_))));
     assert!(matches!(wait(store.fence(SECOND)), Err(StoreError::Other(_))));
 }
 
-fn a_process_that_was_fenced_off_writes_nothing_and_is_told<S: Server>() {
-    let Some(rig) = Rig::<S>::start() else { return };
+fn a_process_that_was_fenced_off_writes_nothing_and_is_told<S: EngineServer>() {
+    let Some(rig) = FencingRig::<S>::start() else { return };
     let first = rig.process(FIRST);
     let second = rig.process(SECOND);
     let names: Vec<_> = (0..8).map(|n| format!("user{n}")).collect();
@@ -62,8 +62,8 @@ fn a_process_that_was_fenced_off_writes_nothing_and_is_told<S: Server>() {
 }
 
 /// As when it was stopped in the middle of a transaction, which holds locks.
-fn what_a_process_has_begun_is_undone_when_it_is_fenced_off<S: Server>() {
-    let Some(rig) = Rig::<S>::start() else { return };
+fn what_a_process_has_begun_is_undone_when_it_is_fenced_off<S: EngineServer>() {
+    let Some(rig) = FencingRig::<S>::start() else { return };
     let proxy = Proxy::start(&rig.server.socket());
     let first = rig.process_at(&rig.server.address_by(&proxy, &rig.database), FIRST);
     let second = rig.process(SECOND);
@@ -91,10 +91,10 @@ fn what_a_process_has_begun_is_undone_when_it_is_fenced_off<S: Server>() {
     assert_eq!(second.waiting("romeo"), ["meanwhile"]);
 }
 
-fn of_two_that_fence_each_other_off_one_goes_on<S: Server>() {
-    let Some(rig) = Rig::<S>::start() else { return };
+fn of_two_that_fence_each_other_off_one_goes_on<S: EngineServer>() {
+    let Some(rig) = FencingRig::<S>::start() else { return };
     for round in 1..=4 {
-        let [one, other] = [1, 2].map(|node| Writer { node, incarnation: round });
+        let [one, other] = [1, 2].map(|node| ProcessWriter { node, incarnation: round });
         let [first, second] = [rig.process(one), rig.process(other)];
         let outcomes = [first.store.fence(other), second.store.fence(one)].map(wait);
         let pushed = [&first, &second].map(|process| wait(process.push("romeo", "still here")));
@@ -102,13 +102,13 @@ fn of_two_that_fence_each_other_off_one_goes_on<S: Server>() {
         for (outcome, pushed) in outcomes.iter().zip(&pushed) {
             assert_eq!(outcome.is_ok(), pushed.is_ok(), "{outcomes:?} {pushed:?}");
         }
-        let is_told = |process: &Process| process.told.recv_timeout(Duration::from_millis(1)).is_ok();
+        let is_told = |process: &FencedProcess| process.told.recv_timeout(Duration::from_millis(1)).is_ok();
         assert_eq!([is_told(&first), is_told(&second)], outcomes.map(|outcome| outcome.is_err()));
     }
 }
 
-fn a_row_that_is_missing_counts_as_marked<S: Server>() {
-    let Some(rig) = Rig::<S>::start() else { return };
+fn a_row_that_is_missing_counts_as_marked<S: EngineServer>() {
+    let Some(rig) = FencingRig::<S>::start() else { return };
     let first = rig.process(FIRST);
     rig.server.sql(&rig.database, "DELETE FROM rookery_lanes WHERE node = 1");
     let refused = wait(first.push("romeo", "without a row"));
@@ -116,22 +116,22 @@ fn a_row_that_is_missing_counts_as_marked<S: Server>() {
     assert_eq!(rig.process(SECOND).waiting("romeo"), Vec::<String>::new());
 }
 
-fn a_process_is_fenced_off_once<S: Server>() {
-    let Some(rig) = Rig::<S>::start() else { return };
+fn a_process_is_fenced_off_once<S: EngineServer>() {
+    let Some(rig) = FencingRig::<S>::start() else { return };
     let first = rig.process(FIRST);
     // A command is none of the processes.
     let command = S::open(&rig.address, 1);
-    assert_eq!(wait(command.fence(Writer { incarnation: 8, ..FIRST })), Ok(false), "it has never written");
+    assert_eq!(wait(command.fence(ProcessWriter { incarnation: 8, ..FIRST })), Ok(false), "it has never written");
     assert_eq!(wait(command.fence(FIRST)), Ok(true));
     assert_eq!(wait(command.fence(FIRST)), Ok(false));
-    let next = rig.process(Writer { incarnation: 8, ..FIRST });
+    let next = rig.process(ProcessWriter { incarnation: 8, ..FIRST });
     assert_eq!(wait(next.push("romeo", "from the next one")), Ok(Pushed::Kept));
     assert!(matches!(wait(first.push("romeo", "from the last one")), Err(StoreError::Fenced(_))));
     assert_eq!(next.waiting("romeo"), ["from the next one"]);
 }
 
-fn a_write_that_is_under_way_when_a_process_is_enlisted_is_done<S: Server>() {
-    let Some(rig) = Rig::<S>::start() else { return };
+fn a_write_that_is_under_way_when_a_process_is_enlisted_is_done<S: EngineServer>() {
+    let Some(rig) = FencingRig::<S>::start() else { return };
     // Its connection has no row yet, and makes one in this transaction.
     let first = rig.process_before(&rig.address);
     let pushed = thread::scope(|scope| {
@@ -153,7 +153,7 @@ fn a_write_that_is_under_way_when_a_process_is_enlisted_is_done<S: Server>() {
 /// Without its lock a session that stands still can't be found, and ended, by those who take over.
 #[test]
 fn a_connection_to_mariadb_serves_under_its_lock_alone() {
-    let Some(rig) = Rig::<Mariadb>::start() else { return };
+    let Some(rig) = FencingRig::<Mariadb>::start() else { return };
     let first = rig.process(FIRST);
     let sql = |statements: &str| rig.server.sql(&rig.database, statements).unwrap_or_default();
     let users: Vec<_> = (0..8).map(|user| format!("user{user}")).collect();
@@ -196,26 +196,26 @@ fn a_connection_to_mariadb_serves_under_its_lock_alone() {
 }
 
 /// A database with some accounts.
-struct Rig<S> {
+struct FencingRig<S> {
     server: S,
     address: String,
     database: String,
 }
 
 /// A process of several.
-struct Process {
+struct FencedProcess {
     store: Arc<SqlStore>,
     stores: Stores,
     told: Receiver<()>,
 }
 
-impl<S: Server> Rig<S> {
+impl<S: EngineServer> FencingRig<S> {
     /// Starts one; `None` if it is to be left out here.
-    fn start() -> Option<Rig<S>> {
+    fn start() -> Option<FencingRig<S>> {
         let server = S::start()?;
         let address = server.database();
         let database = address.rsplit('/').next().expect("a name").to_owned();
-        let rig = Rig { server, address, database };
+        let rig = FencingRig { server, address, database };
         let stores = Stores::of(Arc::new(S::open(&rig.address, 1)));
         let credentials = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("a password");
         let names = ["romeo".to_owned()].into_iter().chain((0..8).map(|n| format!("user{n}")));
@@ -224,26 +224,26 @@ impl<S: Server> Rig<S> {
         Some(rig)
     }
 
-    fn process(&self, own: Writer) -> Process {
+    fn process(&self, own: ProcessWriter) -> FencedProcess {
         self.process_at(&self.address, own)
     }
 
-    fn process_at(&self, address: &str, own: Writer) -> Process {
+    fn process_at(&self, address: &str, own: ProcessWriter) -> FencedProcess {
         let process = self.process_before(address);
         wait(process.store.enlist(own)).expect("its rows");
         process
     }
 
     /// Returns a process that is not enlisted yet.
-    fn process_before(&self, address: &str) -> Process {
+    fn process_before(&self, address: &str) -> FencedProcess {
         let store = Arc::new(S::open(address, 2));
         let (tell, told) = channel();
         store.when_fenced(Box::new(move || tell.send(()).expect("somebody hears it")));
-        Process { stores: Stores::of(store.clone()), store, told }
+        FencedProcess { stores: Stores::of(store.clone()), store, told }
     }
 }
 
-impl Process {
+impl FencedProcess {
     fn push(&self, to: &str, stanza: &str) -> Pending<Pushed> {
         let (to, from) = (jid(to), jid("mercutio"));
         self.stores.offline.push(to.as_ref(), from.as_ref(), stanza.into(), 1, OfflineRoom::UNBOUNDED)
@@ -259,5 +259,5 @@ fn jid(local: &str) -> Jid {
     Jid::parse(&format!("{local}@a.example")).expect("an address")
 }
 
-const FIRST: Writer = Writer { node: 1, incarnation: 7 };
-const SECOND: Writer = Writer { node: 2, incarnation: 1 };
+const FIRST: ProcessWriter = ProcessWriter { node: 1, incarnation: 7 };
+const SECOND: ProcessWriter = ProcessWriter { node: 2, incarnation: 1 };

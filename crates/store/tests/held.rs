@@ -2,14 +2,14 @@
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
-use rookery_store::held::Held;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_store::{Pending, StoreError, wait};
 use std::task::{Context, Waker};
 
 #[test]
 fn completions_wait_for_their_release_in_order() {
-    let held = Held::new(Memory::stores());
+    let held = HeldStores::new(Memory::stores());
     let stores = held.stores();
     let romeo = Jid::parse("romeo@a.example").expect("an address");
     let credentials = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("a password");
@@ -31,7 +31,7 @@ fn completions_wait_for_their_release_in_order() {
 
 #[test]
 fn a_fault_answers_and_changes_nothing() {
-    let held = Held::new(Memory::stores());
+    let held = HeldStores::new(Memory::stores());
     let stores = held.stores();
     held.set_fault(Some(StoreError::Busy));
     let failed = stores.meta.put("key", vec![1]);
@@ -44,7 +44,7 @@ fn a_fault_answers_and_changes_nothing() {
 
 #[test]
 fn whoever_waits_for_a_store_that_is_gone_hears_of_it() {
-    let held = Held::new(Memory::stores());
+    let held = HeldStores::new(Memory::stores());
     let read = held.stores().meta.get("key");
     drop(held);
     assert_eq!(wait(read), Err(StoreError::Closed));

@@ -208,8 +208,8 @@ fn a_password_is_not_told_in_the_clear() {
         hear(&mut client, &heard);
     });
     let address = format!("postgres://rookery:secret@127.0.0.1:{port}/chat");
-    let address = postgres::Address::parse(&address).expect("an address");
-    let error = postgres::open(&postgres::Options::at(address)).err().expect("no database");
+    let address = postgres::PostgresAddress::parse(&address).expect("an address");
+    let error = postgres::open(&postgres::PostgresOptions::at(address)).err().expect("no database");
     expect_unfit(&error, "pg_hba.conf");
     expect_untold(&told);
     // Of MariaDB's methods, the one that tells it isn't answered at all.
@@ -220,8 +220,8 @@ fn a_password_is_not_told_in_the_clear() {
         hear(&mut client, &heard);
     });
     let address = format!("mysql://rookery:secret@127.0.0.1:{port}/chat");
-    let address = mysql::Address::parse(&address).expect("an address");
-    mysql::open(&mysql::Options::at(address)).err().expect("no database");
+    let address = mysql::MysqlAddress::parse(&address).expect("an address");
+    mysql::open(&mysql::MysqlOptions::at(address)).err().expect("no database");
     expect_untold(&told);
 }
 
@@ -241,8 +241,8 @@ fn nobody_logs_in_where_no_encryption_is_offered() {
     let roots = rustls::RootCertStore::empty();
     let config = config.expect("versions").with_root_certificates(roots).with_no_client_auth();
     let address = format!("postgres://secret:secret@127.0.0.1:{port}/chat");
-    let address = postgres::Address::parse(&address).expect("an address");
-    let options = postgres::Options { tls: Some(Arc::new(config)), ..postgres::Options::at(address) };
+    let address = postgres::PostgresAddress::parse(&address).expect("an address");
+    let options = postgres::PostgresOptions { tls: Some(Arc::new(config)), ..postgres::PostgresOptions::at(address) };
     expect_unfit(&postgres::open(&options).err().expect("no encryption"), "does not support TLS");
     expect_untold(&told);
     let heard = told.clone();
@@ -250,8 +250,9 @@ fn nobody_logs_in_where_no_encryption_is_offered() {
         drop(client.write_all(&greeting()));
         hear(&mut client, &heard);
     });
-    let address = mysql::Address::parse(&format!("mysql://secret:secret@127.0.0.1:{port}/chat")).expect("an address");
-    let options = mysql::Options { roots: Some(Vec::new()), ..mysql::Options::at(address) };
+    let address =
+        mysql::MysqlAddress::parse(&format!("mysql://secret:secret@127.0.0.1:{port}/chat")).expect("an address");
+    let options = mysql::MysqlOptions { roots: Some(Vec::new()), ..mysql::MysqlOptions::at(address) };
     expect_unfit(&mysql::open(&options).err().expect("no encryption"), "SSL");
     expect_untold(&told);
 }
@@ -303,11 +304,11 @@ fn expect_unfit(error: &StoreError, words: &str) {
 
 fn open_postgres(port: u16) -> StoreError {
     let address = format!("postgres://rookery@127.0.0.1:{port}/chat");
-    let address = postgres::Address::parse(&address).expect("an address");
-    postgres::open(&postgres::Options::at(address)).err().expect("no database")
+    let address = postgres::PostgresAddress::parse(&address).expect("an address");
+    postgres::open(&postgres::PostgresOptions::at(address)).err().expect("no database")
 }
 
 fn open_mysql(port: u16) -> StoreError {
-    let address = mysql::Address::parse(&format!("mysql://rookery@127.0.0.1:{port}/chat")).expect("an address");
-    mysql::open(&mysql::Options::at(address)).err().expect("no database")
+    let address = mysql::MysqlAddress::parse(&format!("mysql://rookery@127.0.0.1:{port}/chat")).expect("an address");
+    mysql::open(&mysql::MysqlOptions::at(address)).err().expect("no database")
 }

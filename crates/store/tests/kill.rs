@@ -65,7 +65,7 @@ fn verified(database: &Path, acknowledged: u64) -> u64 {
     if !database.exists() {
         return 0;
     }
-    let store = Arc::new(sqlite::open(database, &sqlite::Options::default()).expect("no repair is needed"));
+    let store = Arc::new(sqlite::open(database, &sqlite::SqliteOptions::default()).expect("no repair is needed"));
     let stores = Stores::of(store.clone());
     let owner = owner();
     if !wait(stores.accounts.exists(owner.as_ref())).expect("a whole database") {
@@ -98,7 +98,7 @@ fn verified(database: &Path, acknowledged: u64) -> u64 {
 /// The child: writes numbered messages and contacts, several at a time, and prints the number of
 /// each that is done.
 fn write_until_killed(database: &Path) {
-    let store = sqlite::open(database, &sqlite::Options::default()).expect("no repair is needed");
+    let store = sqlite::open(database, &sqlite::SqliteOptions::default()).expect("no repair is needed");
     let (stores, owner) = (Stores::of(Arc::new(store)), owner());
     let credentials = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("a password");
     wait(stores.accounts.create(owner.as_ref(), credentials)).expect("an account");

@@ -3,8 +3,8 @@
 use rookery_jid::Jid;
 use rookery_needs::Mariadb;
 use rookery_sasl::Credentials;
-use rookery_store::mysql::{self, Address, Options};
-use rookery_store::sql::copy::{self, End};
+use rookery_store::mysql::{self, MysqlAddress, MysqlOptions};
+use rookery_store::sql::copy::{self, CopyEnd};
 use rookery_store::sql::{Severity, SqlStore};
 use rookery_store::{Accounts, Documents, Meta, Offline, OfflineRoom, Pushed, StoreError, wait};
 use std::sync::LazyLock;
@@ -46,7 +46,7 @@ mod test {
         server.sql("mysql", "SET GLOBAL max_allowed_packet = 16777216").expect("a setting");
         let error = refused(&options(&database));
         assert!(error.contains("innodb_flush_log_at_trx_commit is 2") && error.contains("durability"), "{error}");
-        let trusting = Options { trusts_durability: true, ..options(&database) };
+        let trusting = MysqlOptions { trusts_durability: true, ..options(&database) };
         let store = mysql::open(&trusting).expect("a database that is trusted");
         // The mode of the server is not that of our sessions.
         assert_eq!(wait(Meta::put(&store, "key", vec![1; 100_000])), Ok(()));
@@ -70,8 +70,8 @@ mod test {
     }
 
     pub fn what_cannot_be_reached_is_told() {
-        let nowhere = Address::parse("mysql://rookery@%2Fnowhere/rookery").expect("an address");
-        let error = mysql::open(&Options::at(nowhere)).err().expect("nobody there");
+        let nowhere = MysqlAddress::parse("mysql://rookery@%2Fnowhere/rookery").expect("an address");
+        let error = mysql::open(&MysqlOptions::at(nowhere)).err().expect("nobody there");
         assert!(matches!(error, StoreError::Lost(_)) && error.is_temporary(), "{error:?}");
         assert!(error.to_string().contains("/nowhere") && error.to_string().contains("can't be reached"), "{error}");
         let error = refused(&options(&SERVER.address("nothing")));
@@ -125,7 +125,7 @@ mod test {
         let address = |host: &str| format!("mysql://rookery@{host}:{}/{name}", server.port());
         let (other, password) =
             (rcgen::generate_simple_self_signed(["localhost".to_owned()]), Some("secret".to_owned()));
-        let trusting = |host: &str, root: &rcgen::Certificate| Options {
+        let trusting = |host: &str, root: &rcgen::Certificate| MysqlOptions {
             roots: Some(vec![root.der().clone()]),
             password: password.clone(),
             ..options(&address(host))
@@ -139,7 +139,7 @@ mod test {
             store.close();
         }
         let options = trusting("127.0.0.1", &made.cert);
-        let wrong = Options { password: Some("wrong".to_owned()), ..options.clone() };
+        let wrong = MysqlOptions { password: Some("wrong".to_owned()), ..options.clone() };
         let error = mysql::open(&wrong).err().expect("a wrong password").to_string();
         assert!(error.contains("Access denied") && !error.contains("wrong"), "{error}");
         // A certificate for another name.
@@ -147,13 +147,15 @@ mod test {
         let elsewhere = Mariadb::start_encrypted(&named.cert.pem(), &named.signing_key.serialize_pem());
         let name = elsewhere.database();
         let name = name.rsplit('/').next().expect("a name");
-        let address = Address::parse(&format!("mysql://rookery@127.0.0.1:{}/{name}", elsewhere.port()));
+        let address = MysqlAddress::parse(&format!("mysql://rookery@127.0.0.1:{}/{name}", elsewhere.port()));
         let address = address.expect("an address");
         let roots = Some(vec![named.cert.der().clone()]);
-        let error =
-            mysql::open(&Options { roots, ..Options::at(address.clone()) }).err().expect("another name").to_string();
+        let error = mysql::open(&MysqlOptions { roots, ..MysqlOptions::at(address.clone()) })
+            .err()
+            .expect("another name")
+            .to_string();
         assert!(error.contains("not valid for name"), "{error}");
-        let error = mysql::open(&Options::at(address)).err().expect("a server that wants encryption").to_string();
+        let error = mysql::open(&MysqlOptions::at(address)).err().expect("a server that wants encryption").to_string();
         assert!(error.contains("Access denied"), "{error}");
     }
 
@@ -204,9 +206,9 @@ mod test {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = format!("sqlite:{}", folder.path().join("rookery.db").display());
         for (from, to) in [(&one, &file), (&file, &other)] {
-            let address = |text: &str| copy::Address::parse(text).expect("an address");
-            let mut from = End::source(&address(from)).expect("a source");
-            let mut to = End::destination(&address(to)).expect("a destination");
+            let address = |text: &str| copy::EndAddress::parse(text).expect("an address");
+            let mut from = CopyEnd::source(&address(from)).expect("a source");
+            let mut to = CopyEnd::destination(&address(to)).expect("a destination");
             let tables = copy::copy(&mut from, &mut to, &mut |_| ()).expect("a copy");
             assert!(tables.iter().all(copy::Compared::is_same), "{tables:?}");
             let accounts = tables.iter().find(|table| table.table == "accounts").expect("a table");
@@ -223,22 +225,22 @@ mod test {
 
 static SERVER: LazyLock<Mariadb> = LazyLock::new(Mariadb::start);
 
-fn options(address: &str) -> Options {
-    let address = Address::parse(address).expect("an address");
-    Options { connections: 2, ..Options::at(address) }
+fn options(address: &str) -> MysqlOptions {
+    let address = MysqlAddress::parse(address).expect("an address");
+    MysqlOptions { connections: 2, ..MysqlOptions::at(address) }
 }
 
 fn open(address: &str) -> SqlStore {
     mysql::open(&options(address)).expect("a database")
 }
 
-fn refused(options: &Options) -> String {
+fn refused(options: &MysqlOptions) -> String {
     let error = mysql::open(options).err().expect("a database to refuse");
     assert!(!error.is_temporary(), "{error:?}");
     error.to_string()
 }
 
-fn findings(options: &Options) -> Vec<String> {
+fn findings(options: &MysqlOptions) -> Vec<String> {
     let faults = mysql::check(options).into_iter().filter(|finding| finding.severity == Severity::Fault);
     faults.map(|finding| finding.text).collect()
 }

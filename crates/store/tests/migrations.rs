@@ -4,12 +4,12 @@
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
 
-use engines::Server;
+use engines::EngineServer;
 use rookery_jid::Jid;
 use rookery_needs::{Mariadb, Postgres};
 use rookery_sasl::Credentials;
 use rookery_store::sql::SqlStore;
-use rookery_store::sql::copy::Address;
+use rookery_store::sql::copy::EndAddress;
 use rookery_store::{Accounts, Edit, RosterItem, Rosters, SizeOf, StoreError, wait};
 use std::thread;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn writes_go_on_while_an_index_is_made<S: Old>() {
     let Some(server) = S::start() else { return };
     let (database, before) = filled(&server);
     thread::scope(|scope| {
-        let held = Held { server: &server, database: &database };
+        let held = HeldTransaction { server: &server, database: &database };
         scope.spawn(|| server.hold(&database));
         until(|| server.is_holding(&database));
         let others: Vec<_> = (0..3).map(|_| scope.spawn(|| S::try_open(&database, 1).map(drop))).collect();
@@ -50,7 +50,7 @@ fn an_index_whose_making_was_ended_is_made_again<S: Old>() {
     let Some(server) = S::start() else { return };
     let (database, before) = filled(&server);
     thread::scope(|scope| {
-        let held = Held { server: &server, database: &database };
+        let held = HeldTransaction { server: &server, database: &database };
         scope.spawn(|| server.hold(&database));
         until(|| server.is_holding(&database));
         let ended = scope.spawn(|| S::try_open(&database, 1).map(drop));
@@ -74,7 +74,7 @@ fn an_index_whose_making_was_ended_is_made_again<S: Old>() {
 fn no_step_writes_a_table_again<S: Old>() {
     let Some(server) = S::start() else { return };
     let database = server.database();
-    let address = Address::parse(&database).expect("an address");
+    let address = EndAddress::parse(&database).expect("an address");
     let next = || address.plan().expect("a plan").steps.into_iter().next();
     let first = next().expect("an empty database");
     server.sql(&database, &first.sql);
@@ -95,7 +95,7 @@ fn no_step_writes_a_table_again<S: Old>() {
 
 /// A server whose databases are given the schema of a version before, and disturbed while they get
 /// the newest.
-trait Old: Server {
+trait Old: EngineServer {
     /// Takes a database back to the version before the index of rosters.
     const TAKEN_BACK: &'static str;
 
@@ -126,12 +126,12 @@ trait Old: Server {
 }
 
 /// A transaction that is open, also if the test fails meanwhile.
-struct Held<'a, S: Old> {
+struct HeldTransaction<'a, S: Old> {
     server: &'a S,
     database: &'a str,
 }
 
-impl<S: Old> Drop for Held<'_, S> {
+impl<S: Old> Drop for HeldTransaction<'_, S> {
     fn drop(&mut self) {
         self.server.let_go(self.database);
     }
@@ -227,12 +227,12 @@ impl Old for Mariadb {
     fn has_index(&self, database: &str) -> bool {
         let there = "SELECT COUNT(*) > 0 FROM information_schema.statistics WHERE table_schema = DATABASE() \
              AND index_name = 'roster_items_shown'";
-        Server::sql(self, database, there) == "1"
+        EngineServer::sql(self, database, there) == "1"
     }
 }
 
 /// An engine that tells of its connections.
-trait Connections: Server {
+trait CountedConnections: EngineServer {
     fn connections(&self, database: &str, which: &str) -> Vec<String> {
         let found = format!("SELECT id FROM information_schema.processlist WHERE {which}");
         self.sql(database, &found).lines().map(str::to_owned).collect()
@@ -246,7 +246,7 @@ trait Connections: Server {
     }
 }
 
-impl Connections for Mariadb {}
+impl CountedConnections for Mariadb {}
 
 /// Makes a database of the version before with two accounts, of which one has a contact, and a
 /// server that uses it.

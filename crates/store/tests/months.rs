@@ -4,12 +4,12 @@
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
 
-use engines::Server;
+use engines::EngineServer;
 use rookery_jid::Jid;
 use rookery_needs::{Direction, Mariadb, Postgres, Proxy};
 use rookery_sasl::Credentials;
-use rookery_store::sql::copy::{self, Address, End};
-use rookery_store::sql::{Migrations, Plan};
+use rookery_store::sql::copy::{self, CopyEnd, EndAddress};
+use rookery_store::sql::{MigrationPlan, Migrations};
 use rookery_store::{
     ArchiveOf, ArchiveQuery, ArchivedMessage, Expiry, Retention, StoreError, Stores, mysql, postgres, wait,
 };
@@ -19,10 +19,10 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// An engine that can divide archives.
-trait Divides: Server {
+trait Divides: EngineServer {
     /// Returns the address of a database as `[store] archives = "months"` has it, with all rights
     /// that this needs.
-    fn by_months(&self, database: &str) -> Address;
+    fn by_months(&self, database: &str) -> EndAddress;
 
     /// Returns the number of parts.
     fn parts(&self, database: &str) -> usize;
@@ -34,32 +34,32 @@ trait Divides: Server {
 impl Divides for Postgres {
     const REST: &'static str = "SELECT COUNT(*) FROM archive_messages_rest";
 
-    fn by_months(&self, database: &str) -> Address {
-        let options = postgres::Options::at(postgres::Address::parse(database).expect("an address"));
-        let options = postgres::Options { months: true, trusts_durability: true, connections: 2, ..options };
-        Address::Postgres(Box::new(options))
+    fn by_months(&self, database: &str) -> EndAddress {
+        let options = postgres::PostgresOptions::at(postgres::PostgresAddress::parse(database).expect("an address"));
+        let options = postgres::PostgresOptions { months: true, trusts_durability: true, connections: 2, ..options };
+        EndAddress::Postgres(Box::new(options))
     }
 
     fn parts(&self, database: &str) -> usize {
         let count = "SELECT COUNT(*) FROM pg_inherits WHERE inhparent = 'archive_messages'::regclass";
-        Server::sql(self, database, count).parse().expect("a number")
+        EngineServer::sql(self, database, count).parse().expect("a number")
     }
 }
 
 impl Divides for Mariadb {
     const REST: &'static str = "SELECT COUNT(*) FROM archive_messages PARTITION (rest)";
 
-    fn by_months(&self, database: &str) -> Address {
+    fn by_months(&self, database: &str) -> EndAddress {
         let name = database.rsplit('/').next().expect("a name");
-        Server::sql(self, database, &format!("GRANT DROP, LOCK TABLES ON {name}.* TO rookery@'%'"));
-        let options = mysql::Options::at(mysql::Address::parse(database).expect("an address"));
-        Address::Mysql(Box::new(mysql::Options { months: true, connections: 2, ..options }))
+        EngineServer::sql(self, database, &format!("GRANT DROP, LOCK TABLES ON {name}.* TO rookery@'%'"));
+        let options = mysql::MysqlOptions::at(mysql::MysqlAddress::parse(database).expect("an address"));
+        EndAddress::Mysql(Box::new(mysql::MysqlOptions { months: true, connections: 2, ..options }))
     }
 
     fn parts(&self, database: &str) -> usize {
         let count = "SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = DATABASE() \
             AND table_name = 'archive_messages' AND partition_name IS NOT NULL";
-        Server::sql(self, database, count).parse().expect("a number")
+        EngineServer::sql(self, database, count).parse().expect("a number")
     }
 }
 
@@ -83,7 +83,7 @@ fn divide_in_use<S: Divides>() {
     let mut ids: Vec<Vec<u64>> = owners.iter().map(|owner| say(&stores, owner, -300..0, 100)).collect();
     let address = server.by_months(&database);
     let plan = address.plan().expect("a plan");
-    let is_due = |plan: &Plan| plan.division.as_ref().is_some_and(|sql| sql.contains("archive_messages"));
+    let is_due = |plan: &MigrationPlan| plan.division.as_ref().is_some_and(|sql| sql.contains("archive_messages"));
     assert!(plan.steps.is_empty() && is_due(&plan), "{plan:?}");
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -142,7 +142,7 @@ fn remove_months<S: Divides>() {
     let owners = accounts(&stores, 40);
     // Half a year, of which the server has made three months.
     let ids: Vec<_> = owners.iter().map(|owner| say(&stores, owner, 0..180, 2)).collect();
-    let rest = Server::sql(&server, &database, S::REST).parse::<usize>().expect("a number");
+    let rest = EngineServer::sql(&server, &database, S::REST).parse::<usize>().expect("a number");
     assert!(rest > 0, "a message always has a place");
     assert_eq!(wait(stores.archive.months(keeping(0, &[]))), Ok(0), "who says nothing keeps all");
     assert_eq!(wait(stores.archive.months(keeping(100, &[("b.example", 90)]))), Ok(0), "a.example says nothing");
@@ -232,40 +232,41 @@ fn cut_removals<S: Divides>() {
 
 #[test]
 fn a_division_of_postgres_that_was_interrupted_is_in_nobodys_way() {
-    let Some(server) = <Postgres as Server>::start() else { return };
-    let database = Server::database(&server);
+    let Some(server) = <Postgres as EngineServer>::start() else { return };
+    let database = EngineServer::database(&server);
     let stores = Stores::of(Arc::new(Postgres::open(&database, 1)));
     let owner = &accounts(&stores, 1)[0];
     say(&stores, owner, -10..0, 1);
     // As far as the look at what is there, which was never ended; and its month is over now.
     let condition = "ALTER TABLE archive_messages ADD CONSTRAINT archive_messages_first CHECK (id < 7) NOT VALID";
-    Server::sql(&server, &database, condition);
+    EngineServer::sql(&server, &database, condition);
     assert!(wait(stores.archive.append([message(owner, at(1))].into())).is_err());
     // A server that may change no tables says so, when it starts and as long as it runs.
-    let Address::Postgres(options) = server.by_months(&database) else { unreachable!("a PostgreSQL") };
-    let options = postgres::Options { migrations: Migrations::Never, ..*options };
+    let EndAddress::Postgres(options) = server.by_months(&database) else { unreachable!("a PostgreSQL") };
+    let options = postgres::PostgresOptions { migrations: Migrations::Never, ..*options };
     let refused = postgres::open(&options).err().expect("refused");
     assert!(matches!(&refused, StoreError::Unfit(_)) && refused.to_string().contains("store migrate"), "{refused}");
     assert_eq!(wait(stores.archive.months(keeping(0, &[]))), Ok(0));
     let running = Stores::of(Arc::new(postgres::open(&options).expect("a database without a fault")));
     assert_eq!(wait(running.archive.months(keeping(0, &[]))), Ok(0));
-    Server::sql(&server, &database, condition);
+    EngineServer::sql(&server, &database, condition);
     assert_eq!(wait(running.archive.months(keeping(0, &[]))), Err(refused));
     drop(running);
     assert_eq!(wait(stores.archive.months(keeping(0, &[]))), Ok(0));
     wait(stores.archive.append([message(owner, at(1))].into())).expect("written again");
     // Those who have rights in the table keep them, and it can be divided again.
-    Server::sql(&server, &database, "CREATE ROLE reader; GRANT SELECT ON archive_messages TO reader");
+    EngineServer::sql(&server, &database, "CREATE ROLE reader; GRANT SELECT ON archive_messages TO reader");
     server.by_months(&database).migrate().expect("divided");
-    let may = Server::sql(&server, &database, "SELECT has_table_privilege('reader', 'archive_messages', 'SELECT')");
+    let may =
+        EngineServer::sql(&server, &database, "SELECT has_table_privilege('reader', 'archive_messages', 'SELECT')");
     assert_eq!(may, "t");
     assert_eq!(all(&stores, owner).len(), 11);
 }
 
 #[test]
 fn a_division_of_mariadb_that_was_interrupted_goes_on() {
-    let Some(server) = <Mariadb as Server>::start() else { return };
-    let database = Server::database(&server);
+    let Some(server) = <Mariadb as EngineServer>::start() else { return };
+    let database = EngineServer::database(&server);
     let stores = Stores::of(Arc::new(Mariadb::open(&database, 1)));
     let owner = &accounts(&stores, 1)[0];
     let mut ids = say(&stores, owner, -10..0, 1);
@@ -274,7 +275,7 @@ fn a_division_of_mariadb_that_was_interrupted_goes_on() {
     // As far as the exchange, before the table has its name; a server that knows nothing of it goes
     // on.
     let (exchanged, _) = statements.split_once("RENAME TABLE").expect("the exchange");
-    Server::sql(&server, &database, exchanged);
+    EngineServer::sql(&server, &database, exchanged);
     ids.extend(say(&stores, owner, 0..2, 1));
     assert_eq!(all(&stores, owner).len(), 2);
     address.migrate().expect("divided");
@@ -287,15 +288,16 @@ fn divided_archives_are_copied() {
     fn copy<S: Divides>() {
         let Some(server) = S::start() else { return };
         let (database, folder) = (server.database(), tempfile::tempdir().expect("a temporary folder"));
-        let file = Address::Sqlite(folder.path().join("rookery.db"));
+        let file = EndAddress::Sqlite(folder.path().join("rookery.db"));
         let stores = Stores::of(Arc::new(file.open().expect("a database")));
         let owners = accounts(&stores, 3);
         let ids: Vec<_> = owners.iter().map(|owner| say(&stores, owner, -100..100, 3)).collect();
         drop(stores);
         let address = server.by_months(&database);
-        let back = Address::Sqlite(folder.path().join("back.db"));
+        let back = EndAddress::Sqlite(folder.path().join("back.db"));
         for (from, to) in [(&file, &address), (&address, &back)] {
-            let (mut from, mut to) = (End::source(from).expect("opened"), End::destination(to).expect("opened"));
+            let (mut from, mut to) =
+                (CopyEnd::source(from).expect("opened"), CopyEnd::destination(to).expect("opened"));
             let compared = copy::copy(&mut from, &mut to, &mut |_| {}).expect("copied");
             assert!(compared.iter().all(copy::Compared::is_same), "{compared:?}");
         }
@@ -308,7 +310,7 @@ fn divided_archives_are_copied() {
         let removed = wait(stores.archive.months(keeping(0, &[("a.example", -40)]))).expect("removed");
         assert!((1..=3).contains(&removed), "{removed} months");
         assert_counts(&server, &database);
-        copy::clear(&mut End::destination(&address).expect("opened")).expect("cleared");
+        copy::clear(&mut CopyEnd::destination(&address).expect("opened")).expect("cleared");
         assert_eq!(wait(stores.archive.ends(owners[0].as_ref())), Ok(None));
     }
     copy::<Postgres>();
@@ -318,11 +320,11 @@ fn divided_archives_are_copied() {
 /// A server that may not change tables leaves months alone.
 #[test]
 fn months_are_left_alone_where_nothing_may_be_migrated() {
-    let Some(server) = <Postgres as Server>::start() else { return };
-    let database = Server::database(&server);
-    let Address::Postgres(options) = server.by_months(&database) else { unreachable!("a PostgreSQL") };
+    let Some(server) = <Postgres as EngineServer>::start() else { return };
+    let database = EngineServer::database(&server);
+    let EndAddress::Postgres(options) = server.by_months(&database) else { unreachable!("a PostgreSQL") };
     postgres::migrate(&options).expect("a schema");
-    let options = postgres::Options { migrations: Migrations::Never, ..*options };
+    let options = postgres::PostgresOptions { migrations: Migrations::Never, ..*options };
     let stores = Stores::of(Arc::new(postgres::open(&options).expect("a database")));
     let owner = &accounts(&stores, 1)[0];
     say(&stores, owner, 0..100, 1);
@@ -405,7 +407,7 @@ fn keeping(now: i64, domains: &[(&str, i64)]) -> Retention {
 }
 
 /// Fails if the database counts other bytes than archives have.
-fn assert_counts<S: Server>(server: &S, database: &str) {
+fn assert_counts<S: EngineServer>(server: &S, database: &str) {
     let wrong = server.sql(
         database,
         "SELECT id, bytes, counted, (SELECT SUM(length(m.stanza) + 128) FROM archive_messages m \

@@ -19,7 +19,7 @@ mod suite {
 
 use rookery_needs::{Mariadb, Postgres};
 use rookery_store::sql::SqlStore;
-use rookery_store::sql::copy::{Address, End};
+use rookery_store::sql::copy::{CopyEnd, EndAddress};
 use rookery_store::{StoreError, Stores, Subscription, mysql, postgres};
 use std::sync::Arc;
 use suite::samples::done;
@@ -28,7 +28,7 @@ use tempfile::TempDir;
 macro_rules! on_all_engines {
     ($($name:ident),* $(,)?) => {
         mod sqlite_file {
-            $(#[test] fn $name() { super::$name::<super::Files>(); })*
+            $(#[test] fn $name() { super::$name::<super::SqliteFiles>(); })*
         }
         mod postgres_server {
             $(#[test] fn $name() { super::$name::<rookery_needs::Postgres>(); })*
@@ -47,7 +47,7 @@ on_all_engines! {
     each_schema_says_who_can_use_it,
 }
 
-fn the_version_before_goes_on_with_what_a_later_one_has_added<E: Engine>() {
+fn the_version_before_goes_on_with_what_a_later_one_has_added<E: NeighbourEngine>() {
     let Some(engine) = E::start() else { return };
     for test in BASICS {
         let database = engine.empty();
@@ -61,7 +61,7 @@ fn the_version_before_goes_on_with_what_a_later_one_has_added<E: Engine>() {
     }
 }
 
-fn a_server_that_runs_goes_on_while_a_later_one_changes_the_schema<E: Engine>() {
+fn a_server_that_runs_goes_on_while_a_later_one_changes_the_schema<E: NeighbourEngine>() {
     let Some(engine) = E::start() else { return };
     let database = engine.empty();
     let store = Arc::new(engine.open(&database).expect("this version's schema"));
@@ -79,7 +79,7 @@ fn a_server_that_runs_goes_on_while_a_later_one_changes_the_schema<E: Engine>() 
     store.close();
 }
 
-fn the_version_before_that_is_refused<E: Engine>() {
+fn the_version_before_that_is_refused<E: NeighbourEngine>() {
     let Some(engine) = E::start() else { return };
     let database = engine.empty();
     engine.open(&database).expect("this version's schema").close();
@@ -98,13 +98,13 @@ fn the_version_before_that_is_refused<E: Engine>() {
     assert!(matches!(error, StoreError::TooNew { runs_from, .. } if runs_from == this + 1), "{error:?}");
 }
 
-fn a_copy_is_made_by_a_server_that_knows_all<E: Engine>() {
+fn a_copy_is_made_by_a_server_that_knows_all<E: NeighbourEngine>() {
     let Some(engine) = E::start() else { return };
     let database = engine.empty();
     engine.open(&database).expect("this version's schema").close();
     let this = engine.newest(&database);
     engine.note(&database, this + 1, Some(this));
-    for end in [End::source, End::destination] {
+    for end in [CopyEnd::source, CopyEnd::destination] {
         let error = end(&engine.address(&database)).err().expect("a schema that isn't known whole");
         assert!(matches!(error, StoreError::TooNew { .. }), "{error:?}");
     }
@@ -113,7 +113,7 @@ fn a_copy_is_made_by_a_server_that_knows_all<E: Engine>() {
     assert!(found.iter().any(|finding| finding.text.contains(&expected)), "{found:?}");
 }
 
-fn each_schema_says_who_can_use_it<E: Engine>() {
+fn each_schema_says_who_can_use_it<E: NeighbourEngine>() {
     let Some(engine) = E::start() else { return };
     let database = engine.empty();
     engine.open(&database).expect("this version's schema").close();
@@ -142,7 +142,7 @@ const BASICS: [fn(&Stores); 14] = [
 ];
 
 /// Databases of one kind, as somebody from outside reads and changes them.
-trait Engine: Sized {
+trait NeighbourEngine: Sized {
     /// Starts what they need; `None` if its tests are to be left out here.
     fn start() -> Option<Self>;
 
@@ -150,7 +150,7 @@ trait Engine: Sized {
     fn empty(&self) -> String;
 
     /// Returns the place as copies want it.
-    fn address(&self, database: &str) -> Address;
+    fn address(&self, database: &str) -> EndAddress;
 
     fn open(&self, database: &str) -> Result<SqlStore, StoreError> {
         self.address(database).open()
@@ -186,7 +186,7 @@ fn noted(version: i64, runs_from: Option<i64>) -> String {
     )
 }
 
-impl Engine for Postgres {
+impl NeighbourEngine for Postgres {
     const ADDED: &'static str = "\
         SELECT 'ALTER TABLE ' || tablename || ' ADD COLUMN later BIGINT NOT NULL DEFAULT 7; \
         CREATE INDEX ' || tablename || '_later ON ' || tablename || ' (later);' FROM pg_tables WHERE schemaname = 'public'";
@@ -199,10 +199,10 @@ impl Engine for Postgres {
         self.database()
     }
 
-    fn address(&self, database: &str) -> Address {
-        let address = postgres::Address::parse(database).expect("an address");
-        let options = postgres::Options::at(address);
-        Address::Postgres(postgres::Options { trusts_durability: true, ..options }.into())
+    fn address(&self, database: &str) -> EndAddress {
+        let address = postgres::PostgresAddress::parse(database).expect("an address");
+        let options = postgres::PostgresOptions::at(address);
+        EndAddress::Postgres(postgres::PostgresOptions { trusts_durability: true, ..options }.into())
     }
 
     fn sql(&self, database: &str, statements: &str) -> String {
@@ -210,11 +210,11 @@ impl Engine for Postgres {
     }
 
     fn note(&self, database: &str, version: i64, runs_from: Option<i64>) {
-        Engine::sql(self, database, &noted(version, runs_from));
+        NeighbourEngine::sql(self, database, &noted(version, runs_from));
     }
 }
 
-impl Engine for Mariadb {
+impl NeighbourEngine for Mariadb {
     const ADDED: &'static str = "\
         SELECT CONCAT('ALTER TABLE ', table_name, ' ADD COLUMN later BIGINT NOT NULL DEFAULT 7, ADD INDEX (later);') \
         FROM information_schema.tables WHERE table_schema = DATABASE()";
@@ -227,9 +227,9 @@ impl Engine for Mariadb {
         self.database()
     }
 
-    fn address(&self, database: &str) -> Address {
-        let address = mysql::Address::parse(database).expect("an address");
-        Address::Mysql(mysql::Options::at(address).into())
+    fn address(&self, database: &str) -> EndAddress {
+        let address = mysql::MysqlAddress::parse(database).expect("an address");
+        EndAddress::Mysql(mysql::MysqlOptions::at(address).into())
     }
 
     fn sql(&self, database: &str, statements: &str) -> String {
@@ -237,21 +237,21 @@ impl Engine for Mariadb {
     }
 
     fn note(&self, database: &str, version: i64, runs_from: Option<i64>) {
-        Engine::sql(self, database, &noted(version, runs_from));
+        NeighbourEngine::sql(self, database, &noted(version, runs_from));
     }
 }
 
 /// Files of SQLite in a temporary folder.
-struct Files(TempDir);
+struct SqliteFiles(TempDir);
 
-impl Engine for Files {
+impl NeighbourEngine for SqliteFiles {
     const ADDED: &'static str = "\
         SELECT 'ALTER TABLE ' || name || ' ADD COLUMN later INTEGER NOT NULL DEFAULT 7; \
         CREATE INDEX ' || name || '_later ON ' || name || ' (later);' FROM sqlite_master WHERE type = 'table' \
         AND name NOT LIKE 'sqlite_%'";
 
     fn start() -> Option<Self> {
-        Some(Files(tempfile::tempdir().expect("a temporary folder")))
+        Some(SqliteFiles(tempfile::tempdir().expect("a temporary folder")))
     }
 
     fn empty(&self) -> String {
@@ -259,8 +259,8 @@ impl Engine for Files {
         folder.join("rookery.db").display().to_string()
     }
 
-    fn address(&self, database: &str) -> Address {
-        Address::Sqlite(database.into())
+    fn address(&self, database: &str) -> EndAddress {
+        EndAddress::Sqlite(database.into())
     }
 
     fn sql(&self, database: &str, statements: &str) -> String {

@@ -3,7 +3,7 @@
 use rookery_jid::Jid;
 use rookery_needs::{Postgres, Proxy};
 use rookery_sasl::Credentials;
-use rookery_store::postgres::{self, Address, Options};
+use rookery_store::postgres::{self, PostgresAddress, PostgresOptions};
 use rookery_store::sql::{Migrations, Patience, Severity, SqlStore};
 use rookery_store::{Accounts, Meta, Offline, OfflineRoom, Pushed, StoreError, wait};
 use std::sync::{Arc, LazyLock};
@@ -24,7 +24,7 @@ mod test {
 
     pub fn what_is_unfit_is_refused() {
         let database = CLUSTER.database();
-        let strict = Options { trusts_durability: false, ..options(&database) };
+        let strict = PostgresOptions { trusts_durability: false, ..options(&database) };
         let error = refused(&strict);
         assert!(error.contains("fsync is off") && error.contains("durability = \"trust\""), "{error}");
         assert!(findings(&strict).iter().any(|finding| finding.contains("fsync is off")));
@@ -43,7 +43,7 @@ mod test {
         create(&direct, &account);
         let proxy = Proxy::start(&cluster.socket());
         let by_proxy = cluster.address_by(&proxy, database.rsplit('/').next().expect("a name"));
-        let patient = Options { connections: 1, patience: Patience::of_commands(), ..options(&by_proxy) };
+        let patient = PostgresOptions { connections: 1, patience: Patience::of_commands(), ..options(&by_proxy) };
         let store = postgres::open(&patient).expect("a database");
         psql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
         psql("SELECT pg_reload_conf()");
@@ -64,8 +64,8 @@ mod test {
     }
 
     pub fn what_cannot_be_reached_is_told() {
-        let nowhere = Address::parse("postgres://rookery@%2Fnowhere/rookery").expect("an address");
-        let error = postgres::open(&Options::at(nowhere)).err().expect("nobody there");
+        let nowhere = PostgresAddress::parse("postgres://rookery@%2Fnowhere/rookery").expect("an address");
+        let error = postgres::open(&PostgresOptions::at(nowhere)).err().expect("nobody there");
         assert!(matches!(error, StoreError::Lost(_)) && error.is_temporary(), "{error:?}");
         assert!(error.to_string().contains("/nowhere") && error.to_string().contains("can't be reached"), "{error}");
         let error = refused(&options(&CLUSTER.address("nothing")));
@@ -110,24 +110,24 @@ mod test {
         let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
         roots.add(other.cert.der().clone()).expect("a certificate");
         let password = Some("secret".to_owned());
-        let options = Options { tls: trusting(roots), password, ..options(&address) };
+        let options = PostgresOptions { tls: trusting(roots), password, ..options(&address) };
         let error = postgres::open(&options).err().expect("another certificate").to_string();
         assert!(error.contains("invalid peer certificate"), "{error}");
         let mut roots = rustls::RootCertStore::empty();
         roots.add(made.cert.der().clone()).expect("a certificate");
-        let options = Options { tls: trusting(roots), ..options };
+        let options = PostgresOptions { tls: trusting(roots), ..options };
         let store = postgres::open(&options).expect("an encrypted way");
         assert_eq!(wait(Meta::put(&store, "key", vec![1])), Ok(()));
         let encrypted =
             "SELECT COUNT(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = 'rookery' AND ssl";
         assert_eq!(cluster.psql(&database, encrypted).as_deref(), Ok("4"));
-        let wrong = Options { password: Some("wrong".to_owned()), ..options.clone() };
+        let wrong = PostgresOptions { password: Some("wrong".to_owned()), ..options.clone() };
         let error = postgres::open(&wrong).err().expect("a wrong password").to_string();
         assert!(error.contains("password authentication failed") && !error.contains("wrong"), "{error}");
-        let clear = Options { tls: None, ..options };
+        let clear = PostgresOptions { tls: None, ..options };
         assert!(
-            postgres::open(&Options {
-                address: Address::parse(&address.replace("?channel_binding=require", "")).expect("an address"),
+            postgres::open(&PostgresOptions {
+                address: PostgresAddress::parse(&address.replace("?channel_binding=require", "")).expect("an address"),
                 ..clear
             })
             .is_err()
@@ -139,8 +139,10 @@ mod test {
         let name = database.rsplit('/').next().expect("a name");
         let role = format!("server_{name}");
         CLUSTER.psql(&database, &format!("CREATE ROLE {role} LOGIN")).expect("a role");
-        let limited =
-            Options { migrations: Migrations::Never, ..options(&database.replace("rookery@", &format!("{role}@"))) };
+        let limited = PostgresOptions {
+            migrations: Migrations::Never,
+            ..options(&database.replace("rookery@", &format!("{role}@")))
+        };
         let error = postgres::open(&limited).err().expect("an old schema");
         assert!(matches!(error, StoreError::OldSchema { found: 0, .. }), "{error:?}");
         assert!(postgres::migrate(&options(&database)).is_ok_and(|steps| steps > 0));
@@ -180,22 +182,22 @@ mod test {
 
 static CLUSTER: LazyLock<Postgres> = LazyLock::new(Postgres::start);
 
-fn options(address: &str) -> Options {
-    let address = Address::parse(address).expect("an address");
-    Options { trusts_durability: true, connections: 2, ..Options::at(address) }
+fn options(address: &str) -> PostgresOptions {
+    let address = PostgresAddress::parse(address).expect("an address");
+    PostgresOptions { trusts_durability: true, connections: 2, ..PostgresOptions::at(address) }
 }
 
 fn open(address: &str) -> SqlStore {
     postgres::open(&options(address)).expect("a database")
 }
 
-fn refused(options: &Options) -> String {
+fn refused(options: &PostgresOptions) -> String {
     let error = postgres::open(options).err().expect("a database to refuse");
     assert!(!error.is_temporary(), "{error:?}");
     error.to_string()
 }
 
-fn findings(options: &Options) -> Vec<String> {
+fn findings(options: &PostgresOptions) -> Vec<String> {
     let faults = postgres::check(options).into_iter().filter(|finding| finding.severity == Severity::Fault);
     faults.map(|finding| finding.text).collect()
 }

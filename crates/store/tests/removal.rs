@@ -4,7 +4,7 @@
 #[expect(dead_code, reason = "nothing is done to the servers here")]
 mod engines;
 
-use engines::Server;
+use engines::EngineServer;
 use rookery_jid::Jid;
 use rookery_needs::{Mariadb, Postgres};
 use rookery_sasl::Credentials;
@@ -15,7 +15,7 @@ use rookery_store::{Accounts, Archive, ArchiveOf, ArchiveQuery, ArchivedMessage,
 fn in_sqlite() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = folder.path().join("rookery.db");
-    let open = || sqlite::open(&file, &sqlite::Options::default()).expect("a database");
+    let open = || sqlite::open(&file, &sqlite::SqliteOptions::default()).expect("a database");
     removed(open, |sql| {
         let connection = rusqlite::Connection::open(&file).expect("a database");
         connection.query_row(sql, [], |row| row.get(0)).expect("a row")
@@ -32,7 +32,7 @@ fn in_mariadb() {
     on::<Mariadb>(Mariadb::sql);
 }
 
-fn on<S: Server>(ask: fn(&S, &str, &str) -> Result<String, String>) {
+fn on<S: EngineServer>(ask: fn(&S, &str, &str) -> Result<String, String>) {
     let Some(server) = S::start() else { return };
     let address = server.database();
     let count = |sql: &str| ask(&server, &address, sql).expect("a row").parse().expect("a number");

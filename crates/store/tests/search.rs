@@ -4,39 +4,39 @@
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
 
-use engines::Server;
+use engines::EngineServer;
 use rookery_jid::Jid;
 use rookery_needs::{Mariadb, Postgres};
 use rookery_sasl::Credentials;
-use rookery_store::sql::copy::{self, Address, End};
+use rookery_store::sql::copy::{self, CopyEnd, EndAddress};
 use rookery_store::sql::{IndexPlan, Migrations};
 use rookery_store::{ArchiveOf, ArchiveQuery, ArchivedMessage, Expiry, Retention, StoreError, Stores, mysql, wait};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// An engine that can have an index.
-trait Indexes: Server {
+trait Indexes: EngineServer {
     /// Returns the address of a database as `[store] search` has it.
-    fn address(&self, database: &str, has_index: bool, migrations: Migrations) -> Address;
+    fn address(&self, database: &str, has_index: bool, migrations: Migrations) -> EndAddress;
 }
 
 impl Indexes for Postgres {
-    fn address(&self, database: &str, has_index: bool, migrations: Migrations) -> Address {
-        use rookery_store::postgres::{self, Options};
-        let options = Options::at(postgres::Address::parse(database).expect("an address"));
+    fn address(&self, database: &str, has_index: bool, migrations: Migrations) -> EndAddress {
+        use rookery_store::postgres::{self, PostgresOptions};
+        let options = PostgresOptions::at(postgres::PostgresAddress::parse(database).expect("an address"));
         let terms_of = if has_index { Some(terms as rookery_store::TermsOf) } else { None };
-        let options = Options { terms_of, migrations, trusts_durability: true, connections: 2, ..options };
-        Address::Postgres(Box::new(options))
+        let options = PostgresOptions { terms_of, migrations, trusts_durability: true, connections: 2, ..options };
+        EndAddress::Postgres(Box::new(options))
     }
 }
 
 impl Indexes for Mariadb {
-    fn address(&self, database: &str, has_index: bool, migrations: Migrations) -> Address {
+    fn address(&self, database: &str, has_index: bool, migrations: Migrations) -> EndAddress {
         let name = database.rsplit('/').next().expect("a name");
-        Server::sql(self, database, &format!("GRANT DROP ON {name}.* TO rookery@'%'"));
-        let options = mysql::Options::at(mysql::Address::parse(database).expect("an address"));
+        EngineServer::sql(self, database, &format!("GRANT DROP ON {name}.* TO rookery@'%'"));
+        let options = mysql::MysqlOptions::at(mysql::MysqlAddress::parse(database).expect("an address"));
         let terms_of = if has_index { Some(terms as rookery_store::TermsOf) } else { None };
-        Address::Mysql(Box::new(mysql::Options { terms_of, migrations, connections: 2, ..options }))
+        EndAddress::Mysql(Box::new(mysql::MysqlOptions { terms_of, migrations, connections: 2, ..options }))
     }
 }
 
@@ -117,7 +117,7 @@ fn an_index_is_made_for_archives_that_are_there<S: Indexes>() {
     // What is copied to another database is in no index there until that is filled.
     let other = server.database();
     let to = server.address(&other, true, Migrations::Auto);
-    let (mut from, mut end) = (End::source(&address).expect("opened"), End::destination(&to).expect("opened"));
+    let (mut from, mut end) = (CopyEnd::source(&address).expect("opened"), CopyEnd::destination(&to).expect("opened"));
     copy::copy(&mut from, &mut end, &mut |_| {}).expect("copied");
     drop((from, end));
     let copied = Stores::of(Arc::new(to.open().expect("a database")));

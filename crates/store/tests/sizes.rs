@@ -3,7 +3,7 @@
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_store::sql::SqlStore;
-use rookery_store::sqlite::{self, Options};
+use rookery_store::sqlite::{self, SqliteOptions};
 use rookery_store::{Accounts, Archive, ArchiveOf, ArchivedMessage, Expiry, Offline, OfflineRoom, Retention, wait};
 use std::path::Path;
 
@@ -101,7 +101,7 @@ fn query(file: &Path, sql: &str) -> i64 {
 }
 
 fn open(file: &Path) -> SqlStore {
-    let store = sqlite::open(file, &Options::default()).expect("a database");
+    let store = sqlite::open(file, &SqliteOptions::default()).expect("a database");
     for number in 0..3 {
         create(&store, &jid(&format!("user{number}@a.example")));
     }

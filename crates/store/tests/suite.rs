@@ -190,7 +190,7 @@ fn with_shuffled(test: impl Fn(&Stores)) {
                     }
                 }
             });
-            let over = Over(&is_over);
+            let over = EndsThread(&is_over);
             test(&shuffled.stores());
             drop(over);
         });
@@ -198,9 +198,9 @@ fn with_shuffled(test: impl Fn(&Stores)) {
 }
 
 /// Ends the thread that runs the operations, also when the test panics.
-struct Over<'a>(&'a AtomicBool);
+struct EndsThread<'a>(&'a AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for EndsThread<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -210,7 +210,8 @@ fn with_sqlite(contested: bool, test: impl FnOnce(&Stores)) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("rookery.db");
     let store = Arc::new(
-        sqlite::open(&path, &sqlite::Options { contested, ..sqlite::Options::default() }).expect("a new database"),
+        sqlite::open(&path, &sqlite::SqliteOptions { contested, ..sqlite::SqliteOptions::default() })
+            .expect("a new database"),
     );
     test(&Stores::of(store.clone()));
     store.close();
@@ -223,10 +224,14 @@ fn with_postgres(months: bool, test: impl FnOnce(&Stores)) {
         return;
     }
     static CLUSTER: LazyLock<Postgres> = LazyLock::new(Postgres::start);
-    let address = postgres::Address::parse(&CLUSTER.database()).expect("an address");
+    let address = postgres::PostgresAddress::parse(&CLUSTER.database()).expect("an address");
     // The cluster's own setting: fsync is off.
-    let options =
-        postgres::Options { trusts_durability: true, connections: 2, months, ..postgres::Options::at(address) };
+    let options = postgres::PostgresOptions {
+        trusts_durability: true,
+        connections: 2,
+        months,
+        ..postgres::PostgresOptions::at(address)
+    };
     let store = Arc::new(postgres::open(&options).expect("an empty database"));
     test(&Stores::of(store.clone()));
     store.close();
@@ -245,8 +250,8 @@ fn with_mariadb(months: bool, test: impl FnOnce(&Stores)) {
         let grant = format!("GRANT DROP, LOCK TABLES ON {name}.* TO rookery@'%'");
         SERVER.sql(&database, &grant).expect("rights");
     }
-    let address = mysql::Address::parse(&database).expect("an address");
-    let options = mysql::Options { connections: 2, months, ..mysql::Options::at(address) };
+    let address = mysql::MysqlAddress::parse(&database).expect("an address");
+    let options = mysql::MysqlOptions { connections: 2, months, ..mysql::MysqlOptions::at(address) };
     let store = Arc::new(mysql::open(&options).expect("an empty database"));
     test(&Stores::of(store.clone()));
     store.close();

@@ -198,7 +198,7 @@ impl Config {
 
     /// Returns the settings for other servers and for components.
     fn federation(&self) -> Option<FederationTerms> {
-        let components = self.components.iter().map(|name| rookery_federation::Component {
+        let components = self.components.iter().map(|name| rookery_federation::ComponentTerms {
             name: name.as_str().into(),
             secret: rookery_federation::ComponentSecret::new(COMPONENT_SECRET.as_bytes()),
         });
@@ -209,7 +209,7 @@ impl Config {
             None => Internet::default().federation(&self.domains, |settings| settings.has_others = false),
         };
         if !components.is_empty() {
-            let settings = rookery_federation::Settings { components, ..(*federation.settings).clone() };
+            let settings = rookery_federation::FederationSettings { components, ..(*federation.settings).clone() };
             federation.settings = Arc::new(settings);
         }
         Some(federation)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rookery_hub::DocumentSpec;
 use rookery_jid::{Jid, JidRef};
-use rookery_store::{Document, DocumentRoom, Documents, DocumentsPut, Pending};
+use rookery_store::{DocumentRoom, Documents, DocumentsPut, Pending, StoredDocument};
 
 /// A store of documents that refuses names which no module declares.
 pub(crate) struct Declared {
@@ -40,14 +40,14 @@ impl Documents for Declared {
         &self,
         owner: JidRef<'_>,
         prefix: &str,
-        documents: Vec<Document>,
+        documents: Vec<StoredDocument>,
         room: DocumentRoom,
     ) -> Pending<DocumentsPut> {
         documents.iter().for_each(|document| self.check(&document.name));
         self.documents.put_within(owner, prefix, documents, room)
     }
 
-    fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<Document>> {
+    fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<StoredDocument>> {
         self.documents.starting(owner, prefix)
     }
 

@@ -19,7 +19,7 @@ pub(crate) fn stores() -> Stores {
         Err(_) | Ok("memory") => Memory::stores(),
         Ok("sqlite") => {
             let folder = tempfile::tempdir().expect("a temporary folder");
-            let store = sqlite::open(&folder.path().join("rookery.db"), &sqlite::Options::default());
+            let store = sqlite::open(&folder.path().join("rookery.db"), &sqlite::SqliteOptions::default());
             at_once(Stores::of(Arc::new(store.expect("a new database"))), folder)
         }
         Ok("postgres") => {
@@ -38,24 +38,25 @@ pub(crate) fn stores() -> Stores {
         Ok("postgres-index") => {
             static CLUSTER: LazyLock<Postgres> = LazyLock::new(Postgres::start);
             let terms_of: Option<TermsOf> = Some(rookery_archive::terms);
-            let store = postgres::open(&postgres::Options { terms_of, ..options(&CLUSTER.database()) });
+            let store = postgres::open(&postgres::PostgresOptions { terms_of, ..options(&CLUSTER.database()) });
             at_once(Stores::of(Arc::new(store.expect("a new database"))), ())
         }
         Ok(engine @ ("mariadb" | "mariadb-index")) => {
             static SERVER: LazyLock<Mariadb> = LazyLock::new(Mariadb::start);
-            let address = mysql::Address::parse(&SERVER.database()).expect("an address");
+            let address = mysql::MysqlAddress::parse(&SERVER.database()).expect("an address");
             let terms_of: Option<TermsOf> = if engine == "mariadb" { None } else { Some(rookery_archive::terms) };
-            let store = mysql::open(&mysql::Options { connections: 2, terms_of, ..mysql::Options::at(address) });
+            let store =
+                mysql::open(&mysql::MysqlOptions { connections: 2, terms_of, ..mysql::MysqlOptions::at(address) });
             at_once(Stores::of(Arc::new(store.expect("a new database"))), ())
         }
         Ok(other) => panic!("{ENGINE} is {other:?}: memory, sqlite, postgres or mariadb is expected"),
     }
 }
 
-fn options(address: &str) -> postgres::Options {
-    let address = postgres::Address::parse(address).expect("an address");
+fn options(address: &str) -> postgres::PostgresOptions {
+    let address = postgres::PostgresAddress::parse(address).expect("an address");
     // The cluster of tests doesn't wait for the disk.
-    postgres::Options { trusts_durability: true, connections: 2, ..postgres::Options::at(address) }
+    postgres::PostgresOptions { trusts_durability: true, connections: 2, ..postgres::PostgresOptions::at(address) }
 }
 
 /// Returns stores that answer at once, however long it takes: nothing is left to wait for when the

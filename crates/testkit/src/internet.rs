@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rookery_federation::{Address, Found, NotFound, Policy, Secret, Settings};
+use rookery_federation::{Address, FederationSettings, Found, NotFound, PeerPolicy, Secret};
 use rookery_shard::{Envelope, FederationTerms, Port, Post, Resolver};
 use rookery_stream::tls::Identity;
 use rookery_stream::tls::certificate::{Authority, IssuedCertificate};
@@ -152,14 +152,14 @@ impl Internet {
 
     /// Returns the terms on which a server of these names meets the others: by STARTTLS and with a
     /// certificate of the authority that all trust.
-    pub fn meeting(&self, names: &[String], change: impl FnOnce(&mut Settings)) -> Meeting {
+    pub fn meeting(&self, names: &[String], change: impl FnOnce(&mut FederationSettings)) -> Meeting {
         let federation = self.federation(names, change);
         Meeting { internet: self.clone(), federation, names: names.to_owned(), direct_tls: false }
     }
 
     /// Returns terms on which dialback is proof enough, and TLS may be left out.
     pub fn meeting_without_tls(&self, names: &[String]) -> Meeting {
-        self.meeting(names, |settings| settings.rules.policy = Policy::Plain)
+        self.meeting(names, |settings| settings.rules.policy = PeerPolicy::Plain)
     }
 
     /// Returns the same with a certificate that the test has made.
@@ -167,7 +167,7 @@ impl Internet {
         &self,
         issued: &IssuedCertificate,
         names: &[String],
-        change: impl FnOnce(&mut Settings),
+        change: impl FnOnce(&mut FederationSettings),
     ) -> Meeting {
         let federation = self.federation_with(issued, names, change);
         Meeting { internet: self.clone(), federation, names: names.to_owned(), direct_tls: false }
@@ -180,7 +180,7 @@ impl Internet {
 
     /// Returns settings for federation with a certificate for these names, by the authority that
     /// all trust.
-    pub fn federation(&self, names: &[String], change: impl FnOnce(&mut Settings)) -> FederationTerms {
+    pub fn federation(&self, names: &[String], change: impl FnOnce(&mut FederationSettings)) -> FederationTerms {
         self.federation_with(&self.issue(names), names, change)
     }
 
@@ -189,10 +189,10 @@ impl Internet {
         &self,
         issued: &IssuedCertificate,
         names: &[String],
-        change: impl FnOnce(&mut Settings),
+        change: impl FnOnce(&mut FederationSettings),
     ) -> FederationTerms {
         let identity = Identity::from_pem(names, issued.chain.as_bytes(), issued.key.as_bytes()).expect("an identity");
-        let mut settings = Settings::new(Secret::new(names[0].as_bytes()));
+        let mut settings = FederationSettings::new(Secret::new(names[0].as_bytes()));
         change(&mut settings);
         FederationTerms {
             settings: Arc::new(settings),

@@ -8,7 +8,7 @@ use rookery_hub::World;
 use rookery_jid::Jid;
 use rookery_operations::{Gathered, Outcome, Refusal};
 use rookery_portability::export::to_unnamed_file;
-use rookery_shard::{Report, ShardCensus};
+use rookery_shard::{ShardCensus, StreamReport};
 use rookery_store::Pending;
 use tokio::time::timeout;
 use tracing::{error, warn};
@@ -89,11 +89,11 @@ impl WebShared {
     ///
     /// # Errors
     /// The server ends.
-    pub async fn servers_of_all(&self) -> Outcome<Gathered<Report>> {
+    pub async fn servers_of_all(&self) -> Outcome<Gathered<StreamReport>> {
         let (door, elsewhere) = (self.door.clone(), self.door.servers_elsewhere());
         let mut items = tokio::task::spawn_blocking(move || door.servers()).await.map_err(|_| Refusal::Late)?;
         let elsewhere = self.patiently(elsewhere).await?;
-        items.extend(elsewhere.answers.into_iter().flatten().map(Report::from));
+        items.extend(elsewhere.answers.into_iter().flatten().map(StreamReport::from));
         items.sort();
         Ok(Gathered { items, is_partial: elsewhere.missing > 0 })
     }

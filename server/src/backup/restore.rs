@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rookery_store::sql::copy::{self, Address, Compared, CopyError, End};
+use rookery_store::sql::copy::{self, Compared, CopyEnd, CopyError, EndAddress};
 use rookery_store::sqlite;
 
 use super::write::sound;
@@ -31,7 +31,7 @@ pub fn restore(source: &ConfigSource, file: &Path, to: Option<&str>, replace: bo
     let to = match to {
         Some(to) => Some(database::named(to, &store)?),
         // The database that the configuration here names, if it isn't in the data folder.
-        None => Some(database::address(folder, &store)?).filter(|own| *own != Address::Sqlite(folder.database())),
+        None => Some(database::address(folder, &store)?).filter(|own| *own != EndAddress::Sqlite(folder.database())),
     };
     folder.create()?;
     let _lock = folder.lock()?;
@@ -87,7 +87,7 @@ fn look(parts: &Path) -> Result<(), CommandFailure> {
 }
 
 /// Puts what was unpacked into its place.
-fn put(folder: &Folder, parts: &Path, to: Option<&Address>, replace: bool) -> Result<(), CommandFailure> {
+fn put(folder: &Folder, parts: &Path, to: Option<&EndAddress>, replace: bool) -> Result<(), CommandFailure> {
     if let Some(to) = to {
         // Before anything is changed here: the other database may not be empty.
         copy_database(&parts.join(DATABASE), to, replace)?;
@@ -116,10 +116,10 @@ fn put(folder: &Folder, parts: &Path, to: Option<&Address>, replace: bool) -> Re
 }
 
 /// Puts the database of a backup into another one.
-fn copy_database(from: &Path, to: &Address, replace: bool) -> Result<(), CommandFailure> {
+fn copy_database(from: &Path, to: &EndAddress, replace: bool) -> Result<(), CommandFailure> {
     sqlite::migrate(from)?;
-    let mut from = End::source(&Address::Sqlite(from.to_owned()))?;
-    let mut to = End::destination(to)?;
+    let mut from = CopyEnd::source(&EndAddress::Sqlite(from.to_owned()))?;
+    let mut to = CopyEnd::destination(to)?;
     let bar = Bar::new();
     let mut copied = copy::copy(&mut from, &mut to, &mut |progress| bar.show(progress));
     if replace && matches!(copied, Err(CopyError::NotEmpty(_))) {

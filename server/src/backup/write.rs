@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rookery_base::date;
-use rookery_store::sql::copy::{self, Address, End};
+use rookery_store::sql::copy::{self, CopyEnd, EndAddress};
 use rookery_store::sqlite::{self, Severity};
 
 use super::archive::{self, BackupArchive};
@@ -83,21 +83,21 @@ fn make(source: &ConfigSource, config: &ServerConfig, work: &BackupWork) -> Resu
 fn rows(source: &ConfigSource, to: &Path) -> Result<u64, CommandFailure> {
     let from = database::address(&source.folder, &source.read()?.store)?;
     let counts = match &from {
-        Address::Sqlite(file) if !file.exists() => {
+        EndAddress::Sqlite(file) if !file.exists() => {
             let file = file.display();
             return Err(CommandFailure::Failed(format!(
                 "there is no database {file} yet, so there is nothing to back up"
             )));
         }
-        Address::Sqlite(file) => {
+        EndAddress::Sqlite(file) => {
             sqlite::snapshot(file, to)?;
-            copy::counts(&mut End::source(&Address::Sqlite(to.to_owned()))?)?
+            copy::counts(&mut CopyEnd::source(&EndAddress::Sqlite(to.to_owned()))?)?
         }
-        Address::Postgres(_) | Address::Mysql(_) => {
-            let to = Address::Sqlite(to.to_owned());
-            let copied = copy::copy(&mut End::source(&from)?, &mut End::destination(&to)?, &mut |_| {});
+        EndAddress::Postgres(_) | EndAddress::Mysql(_) => {
+            let to = EndAddress::Sqlite(to.to_owned());
+            let copied = copy::copy(&mut CopyEnd::source(&from)?, &mut CopyEnd::destination(&to)?, &mut |_| {});
             copied.map_err(|error| CommandFailure::Failed(error.to_string()))?;
-            copy::counts(&mut End::source(&to)?)?
+            copy::counts(&mut CopyEnd::source(&to)?)?
         }
     };
     sound(to)?;
@@ -121,7 +121,7 @@ pub fn sound(database: &Path) -> Result<(), CommandFailure> {
 fn uploads(archive: &mut BackupArchive, folder: &Folder, database: &Path) -> Result<(u64, u64), CommandFailure> {
     let (mut there, mut gone) = (0, 0);
     let mut tokens = Vec::new();
-    copy::uploads(&mut End::source(&Address::Sqlite(database.to_owned()))?, &mut |token| {
+    copy::uploads(&mut CopyEnd::source(&EndAddress::Sqlite(database.to_owned()))?, &mut |token| {
         tokens.push(token.to_owned())
     })?;
     for token in tokens {

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-use rookery_federation::targets::{Target, is_public};
+use rookery_federation::targets::{SrvTarget, is_public};
 use rookery_resolver::Lookups;
 use rookery_stream::tls::trust::Trust;
 use serde_json::Value;
@@ -211,7 +211,7 @@ impl WantedPort {
             }
             None => Vec::new(),
         };
-        let mut targets: Vec<_> = records.into_iter().map(|Target { host, port, .. }| (host, port)).collect();
+        let mut targets: Vec<_> = records.into_iter().map(|SrvTarget { host, port, .. }| (host, port)).collect();
         if targets.is_empty() {
             targets.extend(self.otherwise.clone());
         }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use rookery_federation::Policy;
+use rookery_federation::PeerPolicy;
 
 use super::{CheckReport, certificate};
 use crate::config::{DomainConfig, ServerConfig};
@@ -95,7 +95,7 @@ fn certificates(report: &mut CheckReport, config: &ServerConfig, folder: &Folder
 /// Returns whether a domain is to be proven to other servers by a certificate.
 fn needs_certificate(config: &ServerConfig, domain: &DomainConfig) -> bool {
     let federation = config.federation_of(domain);
-    federation.enabled && federation.policy == Policy::Certificate
+    federation.enabled && federation.policy == PeerPolicy::Certificate
 }
 
 /// Returns whether a name of this server is one that other servers hear from.

@@ -55,7 +55,7 @@ pub struct DpmConfig {
 
 impl Default for DpmConfig {
     fn default() -> Self {
-        let options = rookery_dpm::service::Options::default();
+        let options = rookery_dpm::service::ServiceOptions::default();
         Self {
             enabled: false,
             database: None,

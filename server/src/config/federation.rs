@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use rookery_federation::{Pattern, Policy};
+use rookery_federation::{Pattern, PeerPolicy};
 use rookery_resolver::Route;
 
 /// Other servers.
@@ -12,7 +12,7 @@ pub struct FederationConfig {
     /// True if there are any.
     pub enabled: bool,
     /// The proof of their name that they have to give.
-    pub policy: Policy,
+    pub policy: PeerPolicy,
     /// Domains for which another policy holds.
     pub exceptions: Vec<Exception>,
     /// The only domains to communicate with, if there are any.
@@ -49,7 +49,7 @@ pub struct OwnFederation {
     /// True if it communicates with other servers.
     pub enabled: Option<bool>,
     /// The proof of their name that they have to give.
-    pub policy: Option<Policy>,
+    pub policy: Option<PeerPolicy>,
     /// Domains for which another policy holds.
     pub exceptions: Option<Vec<Exception>>,
     /// The only domains to communicate with, if there are any.
@@ -75,7 +75,7 @@ pub struct Exception {
     /// The domains that it means.
     pub pattern: Pattern,
     /// The policy that holds for them.
-    pub policy: Policy,
+    pub policy: PeerPolicy,
 }
 
 impl FederationConfig {
@@ -97,7 +97,7 @@ impl Default for FederationConfig {
     fn default() -> FederationConfig {
         FederationConfig {
             enabled: false,
-            policy: Policy::Certificate,
+            policy: PeerPolicy::Certificate,
             exceptions: Vec::new(),
             allow: Vec::new(),
             deny: Vec::new(),

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use rookery_logins::Place;
-use rookery_logins::web::Address;
+use rookery_logins::DirectoryAddress;
+use rookery_logins::web::WebAddress;
 use rookery_modules::logins::{self, place};
 use rookery_stream::c2s::LoginKind;
 
@@ -15,9 +15,9 @@ pub struct DomainLogin {
     /// True if everybody gets an account for one session.
     pub anonymous: bool,
     /// An address that knows passwords.
-    pub url: Option<Address>,
+    pub url: Option<WebAddress>,
     /// A directory that does.
-    pub ldap: Option<Place>,
+    pub ldap: Option<DirectoryAddress>,
     /// Set if the connection to it begins TLS by StartTLS, or doesn't.
     pub start_tls: Option<bool>,
     /// The name of a user's entry.

@@ -1,6 +1,6 @@
 //! The parser against the table of keys, and every mistake that only two keys together can make.
 
-use rookery_federation::Policy;
+use rookery_federation::PeerPolicy;
 use rookery_hub::{Conflict, Hooks, OptionSpec};
 
 use super::example::{SHORT, SHORT_MODULES, short};
@@ -150,7 +150,7 @@ fn domains_have_other_servers_of_their_own() {
     let of = |at: usize| config.federation_of(&config.domains[at]);
     assert_eq!(of(0), config.federation);
     assert!(of(0).enabled && !of(1).enabled && of(2).enabled && config.federates());
-    assert_eq!((of(2).policy, of(2).deny.len(), of(1).deny.len()), (Policy::Dialback, 0, 1));
+    assert_eq!((of(2).policy, of(2).deny.len(), of(1).deny.len()), (PeerPolicy::Dialback, 0, 1));
     let has = |at: usize, host: &str| config.hosts_of(&config.domains[at]).contains(&host.to_owned());
     assert!(has(1, "b.example") && has(1, "irc.b.example") && !has(0, "irc.b.example") && has(0, "irc.example"));
     let one = |enabled: &str| parse(&format!("[domain.\"a.example\".federation]\nenabled = {enabled}")).federates();

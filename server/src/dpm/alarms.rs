@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rookery_dpm::database::{Database, Device};
+use rookery_dpm::database::{Database, DeviceRecord};
 use rookery_dpm::sdd::reply::Reply;
 use rookery_jid::Jid;
 use rookery_pubsub::data::say;
@@ -23,7 +23,7 @@ pub struct AlarmWatch {
 
 /// An alarm block of a device.
 struct DeviceAlarm {
-    device: Arc<Device>,
+    device: Arc<DeviceRecord>,
     kind: AlarmKind,
     rooms: Vec<Jid>,
     is_bad: bool,
@@ -86,7 +86,7 @@ impl AlarmWatch {
 
 impl DeviceAlarm {
     fn text(&self, reply: &Reply) -> String {
-        let Device { name, description, .. } = &*self.device;
+        let DeviceRecord { name, description, .. } = &*self.device;
         let about = if description.is_empty() { String::new() } else { format!(" ({description})") };
         let alarm = match self.kind {
             AlarmKind::Analog => self.device.analog.as_ref(),

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, RwLock};
 use rookery_base::lock::{lock, read, write};
 use rookery_dpm::authority::Roles;
 use rookery_dpm::database::{Database, Stored};
-use rookery_dpm::drf::{Event, Request, Time};
+use rookery_dpm::drf::{DrfEvent, Request, Time};
 use rookery_dpm::driver::Wake;
 use rookery_dpm::status::Status;
-use rookery_dpm::when::Wish;
+use rookery_dpm::when::ReaderWish;
 use rookery_pubsub::data::{DataListed, DataSource, Description, Topic};
 
 use super::payload::NAMESPACE;
@@ -113,8 +113,8 @@ impl BridgeKnown {
 /// is asked again and again.
 pub fn request(node: &str) -> Result<Request, Status> {
     let mut request = Request::parse(node).map_err(rookery_dpm::drf::Error::status)?;
-    if request.event == Event::Default {
-        request.event = Event::Periodic { period: PERIOD, at_once: true };
+    if request.event == DrfEvent::Default {
+        request.event = DrfEvent::Periodic { period: PERIOD, at_once: true };
     }
     Ok(request)
 }
@@ -125,7 +125,7 @@ fn describe(database: &Database, node: &str) -> Result<Description, Status> {
         return Err(Status::INVALID_DATASOURCE);
     }
     let target = database.find(&request)?;
-    let wish = Wish::of(&target.event, database)?.ok_or(Status::BAD_EVENT)?;
+    let wish = ReaderWish::of(&target.event, database)?.ok_or(Status::BAD_EVENT)?;
     match &target.stored {
         Stored::FrontEnd(wanted) => {
             let front_end = database.nodes().get(wanted.node).ok_or(Status::NO_NODE)?;

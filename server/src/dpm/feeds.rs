@@ -10,10 +10,10 @@ use rookery_web::readings::{Feed, Readings, Told};
 
 /// Opens feeds of the thread that serves devices.
 #[derive(Debug)]
-pub struct Feeds(pub driver::Feeds);
+pub struct Feeds(pub driver::DeviceFeeds);
 
 #[derive(Debug)]
-struct Fed(driver::Feed);
+struct Fed(driver::DeviceFeed);
 
 impl Readings for Feeds {
     fn read(&self, requests: &[String], is_once: bool, from: IpAddr) -> io::Result<Box<dyn Feed>> {
@@ -27,8 +27,8 @@ impl Feed for Fed {
         self.0.poll(context).map(|told| {
             told.map(|told| {
                 told.map(|told| match told {
-                    driver::Told::Reading(reading) => Told::Reading(reading),
-                    driver::Told::Alive => Told::Alive,
+                    driver::FeedNews::Reading(reading) => Told::Reading(reading),
+                    driver::FeedNews::Alive => Told::Alive,
                 })
             })
         })

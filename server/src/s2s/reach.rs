@@ -7,9 +7,9 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use rookery_federation::inbound::Ours;
-use rookery_federation::outbound::{Event, Outbound, Purpose};
+use rookery_federation::outbound::{Outbound, OutboundEvent, StreamPurpose};
 use rookery_federation::targets::is_public;
-use rookery_federation::{Address, NotFound, Objection, Policy};
+use rookery_federation::{Address, NotFound, Objection, PeerPolicy};
 use rookery_stream::tls::client::ClientTls;
 use rookery_xml::Scanner;
 use serde_json::json;
@@ -80,9 +80,9 @@ pub fn look(
 ) -> bool {
     let settings = &federated.terms.settings;
     let policy = match settings.policy_for(local, domain) {
-        Policy::Certificate => "certificate",
-        Policy::Dialback => "dialback",
-        Policy::Plain => "plain",
+        PeerPolicy::Certificate => "certificate",
+        PeerPolicy::Dialback => "dialback",
+        PeerPolicy::Plain => "plain",
     };
     tell(format!("policy    {local} to {domain}: {policy}"));
     if let Some(objection) = settings.objection(local, domain) {
@@ -172,7 +172,7 @@ impl<'a> ReachAttempt<'a> {
         address: Address,
         tell: &'a mut dyn FnMut(String),
     ) -> Self {
-        let machine = Outbound::new(federated.terms.settings.clone(), local, domain, Purpose::Stanzas).noting();
+        let machine = Outbound::new(federated.terms.settings.clone(), local, domain, StreamPurpose::Stanzas).noting();
         let machine = if address.tlsa.is_some() { machine.encrypted() } else { machine };
         Self {
             federated,
@@ -239,12 +239,12 @@ impl<'a> ReachAttempt<'a> {
             let read = self.machine.read(&self.waiting, &mut self.scanner, &Nobody, &mut out);
             self.waiting.drain(..read.consumed);
             self.machine.take_notes().into_iter().for_each(|note| (self.tell)(note));
-            let starts_tls = matches!(read.event, Some(Event::StartTls));
+            let starts_tls = matches!(read.event, Some(OutboundEvent::StartTls));
             self.send_encrypted(socket, &out)?;
             match read.event {
                 None => return Ok(false),
-                Some(Event::Ready) => return Ok(true),
-                Some(Event::End) => return Err(self.machine.cause().to_owned()),
+                Some(OutboundEvent::Ready) => return Ok(true),
+                Some(OutboundEvent::End) => return Err(self.machine.cause().to_owned()),
                 Some(_) => {}
             }
             if starts_tls {
@@ -292,7 +292,7 @@ impl<'a> ReachAttempt<'a> {
         let mut out = Vec::new();
         let event = self.machine.secured(judged, &mut out);
         self.send_encrypted(socket, &out)?;
-        if matches!(event, Some(Event::End)) { Err(self.machine.cause().to_owned()) } else { Ok(()) }
+        if matches!(event, Some(OutboundEvent::End)) { Err(self.machine.cause().to_owned()) } else { Ok(()) }
     }
 
     fn send(&mut self, socket: &mut TcpStream, bytes: &[u8]) -> Result<(), String> {

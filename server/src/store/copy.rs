@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use rookery_base::lock::lock;
-use rookery_store::sql::copy::{self, Address, Compared, CopyError, End, Phase, Progress};
+use rookery_store::sql::copy::{self, Compared, CopyEnd, CopyError, CopyPhase, EndAddress, Progress};
 use serde_json::json;
 
 use crate::arguments::{Ends, ShownAs};
@@ -35,8 +35,8 @@ pub fn copy(source: &ConfigSource, ends: &Ends, live: bool) -> Result<(), Comman
         )?;
     }
     not_running(&to, "stop it first")?;
-    let mut source = End::source(&from).map_err(|error| side("source", error))?;
-    let mut destination = End::destination(&to).map_err(|error| side("destination", error))?;
+    let mut source = CopyEnd::source(&from).map_err(|error| side("source", error))?;
+    let mut destination = CopyEnd::destination(&to).map_err(|error| side("destination", error))?;
     let bar = Bar::new();
     let copied = copy::copy(&mut source, &mut destination, &mut |progress| bar.show(progress));
     bar.end();
@@ -54,8 +54,8 @@ pub fn copy(source: &ConfigSource, ends: &Ends, live: bool) -> Result<(), Comman
 /// [`CommandFailure::Told`] if they differ, [`CommandFailure::Failed`] if either fails.
 pub fn verify(source: &ConfigSource, ends: &Ends, shown: ShownAs) -> Result<(), CommandFailure> {
     let (from, to) = addresses(source, ends)?;
-    let mut source = End::source(&from).map_err(|error| side("source", error))?;
-    let mut destination = End::source(&to).map_err(|error| side("destination", error))?;
+    let mut source = CopyEnd::source(&from).map_err(|error| side("source", error))?;
+    let mut destination = CopyEnd::source(&to).map_err(|error| side("destination", error))?;
     let bar = Bar::new();
     let compared = copy::compare(&mut source, &mut destination, &mut |progress| bar.show(progress));
     bar.end();
@@ -74,7 +74,7 @@ pub fn verify(source: &ConfigSource, ends: &Ends, shown: ShownAs) -> Result<(), 
 
 /// Returns the database that is copied from, this server's own if none is named, and the one that
 /// is copied to.
-fn addresses(source: &ConfigSource, ends: &Ends) -> Result<(Address, Address), CommandFailure> {
+fn addresses(source: &ConfigSource, ends: &Ends) -> Result<(EndAddress, EndAddress), CommandFailure> {
     let store = source.read()?.store;
     let own = || database::address(&source.folder, &store);
     let from = ends.from.as_deref().map_or_else(own, |from| database::named(from, &store))?;
@@ -82,9 +82,9 @@ fn addresses(source: &ConfigSource, ends: &Ends) -> Result<(Address, Address), C
 }
 
 /// Makes sure that no server runs on a file.
-fn not_running(address: &Address, remedy: &str) -> Result<(), CommandFailure> {
+fn not_running(address: &EndAddress, remedy: &str) -> Result<(), CommandFailure> {
     // Who else uses a server of databases can't be seen from here.
-    let Address::Sqlite(file) = address else { return Ok(()) };
+    let EndAddress::Sqlite(file) = address else { return Ok(()) };
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match Folder::new(folder.to_owned()).running() {
         Some(pid) => Err(CommandFailure::Failed(format!("a server (process {pid}) runs on {address}; {remedy}"))),
@@ -158,9 +158,9 @@ impl Bar {
     /// Shows how far it is.
     pub fn show(&self, progress: Progress) {
         let phase = match progress.phase {
-            Phase::Copying => "copying",
-            Phase::Mending => "mending",
-            Phase::Comparing => "comparing",
+            CopyPhase::Copying => "copying",
+            CopyPhase::Mending => "mending",
+            CopyPhase::Comparing => "comparing",
         };
         *lock(&self.moved) = Instant::now();
         self.bar.set_length(progress.of);

@@ -1,7 +1,7 @@
 //! `rookery store migrate`: the schema of the database.
 
 use rookery_store::sql::IndexPlan;
-use rookery_store::sql::copy::Address;
+use rookery_store::sql::copy::EndAddress;
 use serde_json::json;
 
 use crate::arguments::ShownAs;
@@ -34,12 +34,12 @@ pub fn run(source: &ConfigSource, dry_run: bool, sql: bool, shown: ShownAs) -> R
         return Ok(());
     }
     let name = match &database {
-        Address::Sqlite(file) => file.display().to_string(),
+        EndAddress::Sqlite(file) => file.display().to_string(),
         server => server.to_string(),
     };
     let (found, known) = (plan.found, plan.known);
     if !dry_run && !sql {
-        if let Address::Sqlite(_) = database {
+        if let EndAddress::Sqlite(_) = database {
             source.folder.find()?;
         }
         database.migrate()?;

@@ -1,7 +1,7 @@
 //! XEP-0431: words in archives, and the bounds of searches.
 
 use rookery_hub::Value;
-use rookery_store::held::Held;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_testkit::Config;
 use rookery_xml::ns;
@@ -63,7 +63,7 @@ fn so_does_one_from_the_end() {
 
 #[test]
 fn an_account_has_few_searches_at_a_time_and_a_shard_one_portion() {
-    let held = Held::new(Memory::stores());
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     let mut scene = ArchiveScene::with(Config { stores: held.stores(), ..Config::default() });
     scene.romeo_says("rose");

@@ -2,15 +2,15 @@
 
 use rookery_hub::Value;
 use rookery_store::StoreError;
-use rookery_store::held::Held;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_testkit::Config;
 use rookery_xml::ns;
 
 use super::{ArchiveScene, page, query, refused};
 
-fn held() -> (ArchiveScene, std::sync::Arc<Held>) {
-    let held = Held::new(Memory::stores());
+fn held() -> (ArchiveScene, std::sync::Arc<HeldStores>) {
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     (ArchiveScene::with(Config { stores: held.stores(), ..Config::default() }), held)
 }
@@ -49,7 +49,7 @@ fn a_store_that_is_away_is_told_by_its_error_and_chat_goes_on() {
 #[test]
 fn what_a_store_refuses_for_good_is_missing_and_counted() {
     let (mut scene, held) = held();
-    let engine = rookery_store::error::Engine { database: "of a test".into(), message: "on demand".into() };
+    let engine = rookery_store::error::EngineWords { database: "of a test".into(), message: "on demand".into() };
     held.set_fault(Some(StoreError::Full(engine)));
     scene.romeo_says("lost");
     scene.server.advance(1000);

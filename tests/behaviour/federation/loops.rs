@@ -1,7 +1,7 @@
 //! Domains whose DNS leads to the wrong server: two that point to each other, to this one, or to
 //! themselves. Nobody calls on somebody else's behalf for ever, and no attempt makes more of them.
 
-use rookery_federation::{Policy, Settings};
+use rookery_federation::{FederationSettings, PeerPolicy};
 use rookery_testkit::client::xml;
 use rookery_testkit::{Client, Internet, Server};
 
@@ -17,12 +17,12 @@ struct LoopedServers {
 }
 
 impl LoopedServers {
-    fn new(policy: Policy) -> Self {
+    fn new(policy: PeerPolicy) -> Self {
         let internet = Internet::default();
         let [a, b] = ["a.example", "b.example"].map(|domain| match policy {
-            Policy::Certificate => server(&internet, domain, plain),
+            PeerPolicy::Certificate => server(&internet, domain, plain),
             // Nobody believes its certificate, so that keys have to be asked for.
-            _ => server_with(&internet, domain, &own_certificate(domain), |settings: &mut Settings| {
+            _ => server_with(&internet, domain, &own_certificate(domain), |settings: &mut FederationSettings| {
                 settings.rules.policy = policy;
             }),
         });
@@ -57,7 +57,7 @@ impl LoopedServers {
     }
 }
 
-const POLICIES: [Policy; 2] = [Policy::Certificate, Policy::Dialback];
+const POLICIES: [PeerPolicy; 2] = [PeerPolicy::Certificate, PeerPolicy::Dialback];
 
 /// The pauses after failures double up to five minutes, of which two thirds are certain: after six
 /// calls there are 18 in an hour at most.
@@ -95,7 +95,7 @@ fn names_that_nobody_serves_lead_two_servers_nowhere() {
 /// itself: that one asks itself, says no, and has called nobody.
 #[test]
 fn a_question_of_dialback_that_comes_home_asks_nobody_further() {
-    let mut pair = LoopedServers::new(Policy::Dialback);
+    let mut pair = LoopedServers::new(PeerPolicy::Dialback);
     pair.internet.say("a.example", pair.internet.says("b.example"));
     chat(&mut pair.romeo, "juliet@b.example/balcony", "1");
     assert!(xml(&pair.romeo.expect_element()).contains("remote-server-timeout"));
@@ -109,7 +109,7 @@ fn a_question_of_dialback_that_comes_home_asks_nobody_further() {
 /// A stranger names domains that lead from each server to the other one, again and again.
 #[test]
 fn a_stranger_has_two_servers_ask_each_other_seldom() {
-    let pair = LoopedServers::new(Policy::Dialback);
+    let pair = LoopedServers::new(PeerPolicy::Dialback);
     for number in 0..40 {
         let there = pair.internet.says(if number % 2 == 0 { "b.example" } else { "a.example" });
         pair.internet.say(&format!("x{number}.example"), there);

@@ -1,14 +1,14 @@
 //! Servers that call each other at the same moment: both keep their streams, and what is said
 //! arrives once and in its order, whichever carries it (XEP-0288, RFC 6120 §10.1).
 
-use rookery_federation::{Policy, Settings};
+use rookery_federation::{FederationSettings, PeerPolicy};
 use rookery_testkit::{Client, Config, Internet, Server};
 
 use super::proofs::{own_certificate, server_with};
 use super::{chat, names, plain, start};
 
 /// Returns two servers of several shards each, the first with these settings.
-fn both(internet: &Internet, change: fn(&mut Settings)) -> [Server; 2] {
+fn both(internet: &Internet, change: fn(&mut FederationSettings)) -> [Server; 2] {
     let meet = |domain, change| {
         start(domain, Config { shards: 3, ..Config::default() }, internet.meeting(&names(domain), change))
     };
@@ -42,7 +42,7 @@ impl Talk {
 
 #[test]
 fn both_get_through_and_nobody_calls_a_third_time() {
-    let changes: [fn(&mut Settings); 2] = [plain, |settings| settings.bidi = false];
+    let changes: [fn(&mut FederationSettings); 2] = [plain, |settings| settings.bidi = false];
     for change in changes {
         let internet = Internet::default();
         let servers = both(&internet, change);
@@ -66,7 +66,9 @@ fn both_get_through_and_nobody_calls_a_third_time() {
 fn both_get_through_by_dialback() {
     let internet = Internet::default();
     let servers = ["a.example", "b.example"].map(|domain| {
-        server_with(&internet, domain, &own_certificate(domain), |settings| settings.rules.policy = Policy::Dialback)
+        server_with(&internet, domain, &own_certificate(domain), |settings| {
+            settings.rules.policy = PeerPolicy::Dialback
+        })
     });
     let mut talk = Talk::new(&servers);
     for _ in 0..5 {

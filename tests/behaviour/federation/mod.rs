@@ -7,7 +7,7 @@
 //! the middle, `meetings` those who call at the same time, `loops` ways that lead nowhere,
 //! `strangers` what users of other servers may not, `nodes` a cluster and other servers.
 
-use rookery_federation::Settings;
+use rookery_federation::FederationSettings;
 use rookery_testkit::client::xml;
 use rookery_testkit::{Client, Config, Internet, Meeting, Server};
 
@@ -20,7 +20,7 @@ mod rules;
 mod strangers;
 
 /// Returns a server of a domain and its rooms, whose certificate is good.
-fn server(internet: &Internet, domain: &str, change: impl FnOnce(&mut Settings)) -> Server {
+fn server(internet: &Internet, domain: &str, change: impl FnOnce(&mut FederationSettings)) -> Server {
     start(domain, Config::default(), internet.meeting(&names(domain), change))
 }
 
@@ -41,7 +41,7 @@ fn scene() -> (Server, Server, Client, Client) {
     (a, b, romeo, juliet)
 }
 
-fn plain(_: &mut Settings) {}
+fn plain(_: &mut FederationSettings) {}
 
 fn chat(client: &mut Client, to: &str, body: &str) {
     client.send(&format!("<message to='{to}' id='{body}' type='chat'><body>{body}</body></message>"));

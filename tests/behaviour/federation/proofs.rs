@@ -1,7 +1,7 @@
 //! Proofs of who a server is: certificates, what a signed zone says of them, and dialback (RFC 6120
 //! §13.7, RFC 7673, XEP-0220).
 
-use rookery_federation::{Address, Policy, Settings};
+use rookery_federation::{Address, FederationSettings, PeerPolicy};
 use rookery_stream::tls::Identity;
 use rookery_stream::tls::certificate::{Authority, IssuedCertificate, self_signed};
 use rookery_stream::tls::peer::PeerSettings;
@@ -17,7 +17,7 @@ pub(super) fn server_with(
     internet: &Internet,
     domain: &str,
     issued: &IssuedCertificate,
-    change: impl FnOnce(&mut Settings),
+    change: impl FnOnce(&mut FederationSettings),
 ) -> Server {
     start(domain, Config::default(), internet.meeting_with(issued, &names(domain), change))
 }
@@ -35,8 +35,9 @@ fn a_server_without_a_good_certificate_gets_and_gives_nothing() {
     for issued in [own_certificate("b.example"), foreign] {
         let internet_of_two = internet.clone();
         let a = server(&internet_of_two, "a.example", plain);
-        let b =
-            server_with(&internet_of_two, "b.example", &issued, |settings| settings.rules.policy = Policy::Dialback);
+        let b = server_with(&internet_of_two, "b.example", &issued, |settings| {
+            settings.rules.policy = PeerPolicy::Dialback
+        });
         let mut romeo = a.online("romeo@a.example/orchard");
         let mut juliet = b.online("juliet@b.example/balcony");
         chat(&mut romeo, "juliet@b.example/balcony", "secret");
@@ -65,7 +66,7 @@ fn what_a_signed_zone_says_of_a_certificate_is_proof() {
     let internet = Internet::default();
     let own = own_certificate("b.example");
     let a = server(&internet, "a.example", plain);
-    let b = server_with(&internet, "b.example", &own, |settings| settings.rules.policy = Policy::Dialback);
+    let b = server_with(&internet, "b.example", &own, |settings| settings.rules.policy = PeerPolicy::Dialback);
     associate(&internet, "b.example", &own);
     expect_talk(&a, &b);
 }
@@ -77,7 +78,7 @@ fn who_calls_is_proven_by_what_a_signed_zone_says() {
         let internet = Internet::default();
         let (own, other) = (own_certificate("b.example"), own_certificate("b.example"));
         let a = server(&internet, "a.example", |settings| settings.dane = is_believed);
-        let b = server_with(&internet, "b.example", &own, |settings| settings.rules.policy = Policy::Dialback);
+        let b = server_with(&internet, "b.example", &own, |settings| settings.rules.policy = PeerPolicy::Dialback);
         associate(&internet, "b.example", if is_named { &own } else { &other });
         let mut romeo = a.online("romeo@a.example/orchard");
         let mut juliet = b.online("juliet@b.example/balcony");
@@ -94,7 +95,7 @@ fn who_calls_is_proven_by_what_a_signed_zone_says() {
 
 #[test]
 fn a_certificate_that_a_signed_zone_does_not_name_ends_it_whatever_else_would_do() {
-    for policy in [Policy::Certificate, Policy::Dialback, Policy::Plain] {
+    for policy in [PeerPolicy::Certificate, PeerPolicy::Dialback, PeerPolicy::Plain] {
         let internet = Internet::default();
         let a = server(&internet, "a.example", |settings| settings.rules.policy = policy);
         // Its certificate is of an authority that everybody trusts.
@@ -141,7 +142,7 @@ fn the_name_that_is_asked_for_proves_no_domain() {
 #[test]
 fn dialback_serves_where_the_operator_allows_it() {
     let internet = Internet::default();
-    let dialback = |settings: &mut Settings| settings.rules.policy = Policy::Dialback;
+    let dialback = |settings: &mut FederationSettings| settings.rules.policy = PeerPolicy::Dialback;
     let a = server_with(&internet, "a.example", &own_certificate("a.example"), dialback);
     let b = server_with(&internet, "b.example", &own_certificate("b.example"), dialback);
     expect_talk(&a, &b);

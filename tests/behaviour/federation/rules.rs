@@ -9,7 +9,7 @@ use super::{chat, plain, server};
 #[test]
 fn denied_servers_are_refused_in_both_directions() {
     let internet = Internet::default();
-    let deny = |settings: &mut rookery_federation::Settings| {
+    let deny = |settings: &mut rookery_federation::FederationSettings| {
         settings.rules.deny = vec![Rule::read("b.example: it floods rooms").unwrap()]
     };
     let (a, b) = (server(&internet, "a.example", deny), server(&internet, "b.example", plain));

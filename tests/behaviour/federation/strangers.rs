@@ -1,6 +1,6 @@
 //! Claims and requests of users of other servers, and what their servers are told.
 
-use rookery_federation::{Address, NotFound, Rule, Settings};
+use rookery_federation::{Address, FederationSettings, NotFound, Rule};
 use rookery_hub::Value;
 use rookery_stream::tls::certificate::Authority;
 use rookery_testkit::client::xml;
@@ -39,7 +39,7 @@ fn who_is_nowhere_is_told_by_its_cause() {
 #[test]
 fn errors_name_no_server() {
     let internet = Internet::default();
-    let deny = |settings: &mut Settings| settings.rules.deny = vec![Rule::read("excluded.example").unwrap()];
+    let deny = |settings: &mut FederationSettings| settings.rules.deny = vec![Rule::read("excluded.example").unwrap()];
     let b = server(&internet, "b.example", deny);
     let mut juliet = b.online("juliet@b.example/balcony");
     let at = |socket: &str| Ok(vec![Address::new(socket.parse().unwrap(), false)]);
@@ -50,7 +50,8 @@ fn errors_name_no_server() {
     let foreign = other.issue(&names("foreign.example"), 1_700_000_000).expect("a certificate");
     let meeting = internet.meeting_with(&foreign, &names("foreign.example"), plain);
     let _foreign = start("foreign.example", Config::default(), meeting);
-    let closed = |settings: &mut Settings| settings.rules.deny = vec![Rule::read("b.example: we know you").unwrap()];
+    let closed =
+        |settings: &mut FederationSettings| settings.rules.deny = vec![Rule::read("b.example: we know you").unwrap()];
     let _closed = server(&internet, "closed.example", closed);
     for domain in ["nowhere", "silent", "refusing", "private", "foreign", "closed", "excluded"] {
         chat(&mut juliet, &format!("x@{domain}.example"), "1");

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use rookery_store::StoreError;
-use rookery_store::held::Held;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_testkit::{Client, Config, Server};
 use rookery_xml::Element;
@@ -13,7 +13,7 @@ use rookery_xml::Element;
 /// answers at once until it is held.
 struct CustodyScene {
     server: Server,
-    held: Arc<Held>,
+    held: Arc<HeldStores>,
     romeo: Client,
     juliet: Client,
     /// The id by which romeo resumes.
@@ -27,7 +27,7 @@ impl CustodyScene {
     }
 
     fn with(config: Config) -> Self {
-        let held = Held::new(Memory::stores());
+        let held = HeldStores::new(Memory::stores());
         held.set_flowing(true);
         let server = Server::with(Config { stores: held.stores(), ..config });
         let [romeo, juliet] = [("romeo", 0), ("juliet", 1)].map(|(stem, at)| server.name_at(stem, at));
@@ -219,8 +219,8 @@ fn what_waited_for_the_store_goes_with_its_account() {
     assert_eq!(scene.server.done(scene.server.stores().archive.ends(juliet.as_ref())), Ok(None));
 }
 
-fn engine() -> rookery_store::error::Engine {
-    rookery_store::error::Engine { database: "of a test".into(), message: "on demand".into() }
+fn engine() -> rookery_store::error::EngineWords {
+    rookery_store::error::EngineWords { database: "of a test".into(), message: "on demand".into() }
 }
 
 /// An invitation goes from romeo's home to that of the room and from there to that of the invited

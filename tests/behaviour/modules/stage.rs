@@ -9,7 +9,7 @@ use rookery_hub::{Domain, Event, Guest, Iq, LoginBy, OptionSpec, Options, Regist
 use rookery_jid::Jid;
 use rookery_modules::{Shared, table};
 use rookery_sasl::Credentials;
-use rookery_store::held::Held;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_store::{Background, Edit, RosterItem, Stores, Subscription, wait};
 use rookery_stream::error::StreamError;
@@ -39,9 +39,9 @@ impl ModuleStage {
 
     /// Returns a stage whose world sees a store that can be slow or broken; it flows at first. The
     /// stage's own `stores` are always well.
-    pub fn held(change: impl FnOnce(&mut Settings)) -> (Self, Arc<Held>) {
+    pub fn held(change: impl FnOnce(&mut Settings)) -> (Self, Arc<HeldStores>) {
         let stores = Memory::stores();
-        let held = Held::new(stores.clone());
+        let held = HeldStores::new(stores.clone());
         held.set_flowing(true);
         (Self::over(stores, held.stores(), change), held)
     }

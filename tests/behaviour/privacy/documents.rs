@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use rookery_store::StoreError;
-use rookery_store::error::Engine;
-use rookery_store::held::Held;
+use rookery_store::error::EngineWords;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_testkit::{Client, Config, Security, Server};
 
@@ -12,8 +12,8 @@ use super::{UNAVAILABLE, block};
 
 /// Returns a server over a store whose answers a test can hold back. Juliet has blocked Romeo, and
 /// is not there; he is.
-fn slow() -> (Server, Arc<Held>, Client) {
-    let held = Held::new(Memory::stores());
+fn slow() -> (Server, Arc<HeldStores>, Client) {
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     let server = Server::with(Config { stores: held.stores(), ..Config::default() });
     let romeo = server.login("romeo/orchard");
@@ -119,7 +119,7 @@ fn a_failing_store_bounces() {
     server.advance(FORGOTTEN_MS);
     let mut juliet = server.connect();
     juliet.log_in(&server.address("juliet"), Security::Plain);
-    let engine = || Engine { database: "test".into(), message: "as told".into() };
+    let engine = || EngineWords { database: "test".into(), message: "as told".into() };
     for (fault, type_, condition) in [
         (StoreError::Locked(engine()), "wait", "resource-constraint"),
         (StoreError::ReadOnly(engine()), "wait", "resource-constraint"),
@@ -144,7 +144,7 @@ fn a_failing_store_bounces() {
 /// out sees the account again.
 #[test]
 fn a_change_that_the_store_refuses_is_taken_back() {
-    let held = Held::new(Memory::stores());
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     let server = Server::with(Config { stores: held.stores(), ..Config::default() });
     let mut juliet = server.online("juliet/balcony");
@@ -152,7 +152,7 @@ fn a_change_that_the_store_refuses_is_taken_back() {
     rookery_testkit::befriend(&mut juliet, &mut romeo);
     block(&mut juliet, &["paris@example.org"]);
     held.set_flowing(false);
-    held.set_fault(Some(StoreError::ReadOnly(Engine { database: "test".into(), message: "as told".into() })));
+    held.set_fault(Some(StoreError::ReadOnly(EngineWords { database: "test".into(), message: "as told".into() })));
     for jid in ["romeo@example.org", "tybalt@example.org"] {
         juliet
             .send(&format!("<iq type='set' id='b'><block xmlns='urn:xmpp:blocking'><item jid='{jid}'/></block></iq>"));

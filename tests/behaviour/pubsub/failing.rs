@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rookery_store::StoreError;
-use rookery_store::held::Held;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_testkit::Config;
 
@@ -12,8 +12,8 @@ use super::*;
 const BOOKMARKS: &str = "<storage xmlns='storage:bookmarks'/>";
 
 /// Returns a server whose store answers at once, and may be told to fail.
-fn scene() -> (PubsubScene, Arc<Held>) {
-    let held = Held::new(Memory::stores());
+fn scene() -> (PubsubScene, Arc<HeldStores>) {
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     let server = Server::with(Config { stores: held.stores(), ..Config::default() });
     (PubsubScene::on(server), held)

@@ -2,7 +2,7 @@
 //! it.
 
 use rookery_hub::Value;
-use rookery_store::held::Held;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_testkit::{Config, befriend};
 use rookery_xml::ns;
@@ -235,8 +235,8 @@ fn long_lists_come_in_parts() {
     let PubsubScene { server, mut hamlet, .. } = PubsubScene::new();
     let (service, owner) = (rookery_jid::Jid::parse(SERVICE).expect("an address"), server.address("owner"));
     let who = hamlet.jid.clone().expect("bound").to_bare();
-    let affiliation = Some(rookery_store::pubsub::Affiliation::Member);
-    let room = rookery_store::pubsub::Room::ANY;
+    let affiliation = Some(rookery_store::pubsub::NodeAffiliation::Member);
+    let room = rookery_store::pubsub::NodeRoom::ANY;
     for number in 0..400 {
         let node = format!("{number:04}{}", "x".repeat(1000));
         let pubsub = server.stores().pubsub;
@@ -269,7 +269,7 @@ fn long_lists_come_in_parts() {
 /// for ever.
 #[test]
 fn a_flood_of_requests_while_the_store_is_slow_hits_its_sender_alone() {
-    let held = Held::new(Memory::stores());
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     let server = Server::with(Config { shards: 1, stores: held.stores(), ..Config::default() });
     let mut mallory = server.online("mallory/x");

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rookery_store::held::Held;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_testkit::{Config, befriend};
 use sha1::{Digest, Sha1};
@@ -370,7 +370,7 @@ fn subscriptions_to_an_account_are_approved() {
 /// item is told again while earlier news still waits for the contact's roster.
 #[test]
 fn last_items_stay_behind_the_news_that_wait_for_a_contact() {
-    let held = Held::new(Memory::stores());
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     let server = Server::with(Config { stores: held.stores(), ..Config::default() });
     let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::on(server);

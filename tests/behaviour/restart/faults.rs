@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use rookery_store::StoreError;
-use rookery_store::held::Held;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_testkit::Config;
 use rookery_xml::Element;
@@ -12,8 +12,8 @@ use rookery_xml::Element;
 use super::*;
 
 /// Returns a server with a store that can be held back.
-fn with_held(shards: usize) -> (Server, Arc<Held>) {
-    let held = Held::new(Memory::stores());
+fn with_held(shards: usize) -> (Server, Arc<HeldStores>) {
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     (Server::with(Config { stores: held.stores(), shards, ..Config::default() }), held)
 }
@@ -264,7 +264,7 @@ fn sessions_end_where_none_can_be_resumed_any_more() {
 /// that it was handled, though its session was in two processes.
 #[test]
 fn a_doubt_outlives_the_process() {
-    let held = Held::new(Memory::stores());
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     let config = Config { stores: held.stores(), modules_off: vec!["archive"], ..Config::default() };
     let server = Server::with(config);

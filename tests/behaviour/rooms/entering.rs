@@ -254,7 +254,7 @@ fn who_enters_twice_gets_everything_again() {
 /// account already.
 #[test]
 fn a_welcome_waits_behind_what_came_before() {
-    let held = rookery_store::held::Held::new(rookery_store::memory::Memory::stores());
+    let held = rookery_store::held::HeldStores::new(rookery_store::memory::Memory::stores());
     held.set_flowing(true);
     let mut s = RoomScene::with(Config { stores: held.stores(), ..Config::default() }).open("").all_in();
     held.set_flowing(false);

@@ -2,7 +2,7 @@
 
 use super::*;
 use rookery_store::StoreError;
-use rookery_store::held::Held;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 
 #[test]
@@ -161,7 +161,7 @@ fn stanzas_wait_for_a_room_that_is_loaded() {
     let s = RoomScene::with(Config { stores: stores.clone(), ..Config::default() }).open("persistentroom=1");
     let (crone, hag) = (s.crone.full().to_owned(), s.hag.full().to_owned());
     drop(s);
-    let held = Held::new(stores);
+    let held = HeldStores::new(stores);
     held.set_flowing(true);
     let server = Server::with(Config { stores: held.stores(), ..Config::default() });
     let (mut crone, mut hag) = (server.online(&crone), server.online(&hag));
@@ -187,7 +187,7 @@ fn a_broken_store_is_told() {
     let s = RoomScene::with(Config { stores: stores.clone(), ..Config::default() }).open("persistentroom=1");
     let crone = s.crone.full().to_owned();
     drop(s);
-    let held = Held::new(stores);
+    let held = HeldStores::new(stores);
     held.set_flowing(true);
     let server = Server::with(Config { stores: held.stores(), ..Config::default() });
     let mut crone = server.online(&crone);
@@ -268,7 +268,7 @@ fn a_room_that_sleeps_forgets_a_removed_account() {
 /// end: a room that was changed, and one that was destroyed.
 #[test]
 fn what_the_store_refuses_is_written_again() {
-    let held = Held::new(Memory::stores());
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     let mut s = RoomScene::with(Config { stores: held.stores(), ..Config::default() }).open("persistentroom=1");
     let other = "other@conference.example.org";
@@ -316,7 +316,7 @@ fn what_the_store_refuses_is_written_again() {
 /// written.
 #[test]
 fn a_room_is_written_once_for_each_request() {
-    let held = rookery_store::held::Held::new(Memory::stores());
+    let held = rookery_store::held::HeldStores::new(Memory::stores());
     held.set_flowing(true);
     let config = Config { stores: held.stores(), ..Config::default() };
     let mut s = RoomScene::with(config).open("persistentroom=1 moderatedroom=1 enablearchiving=0").all_in();

@@ -1,7 +1,7 @@
 //! §7.10 and §9.9: registration with a room, at once or with the approval of an admin.
 
 use super::*;
-use rookery_store::held::Held;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 
 const QUERY: &str = "<query xmlns='jabber:iq:register'/>";
@@ -232,7 +232,7 @@ fn who_waits_is_not_forgotten() {
 /// A request that the store doesn't have is answered by an error.
 #[test]
 fn a_request_is_answered_when_it_is_stored() {
-    let held = Held::new(Memory::stores());
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     let config = Config { stores: held.stores(), ..Config::default() };
     let mut s = RoomScene::with(config).open("membersonly=1 persistentroom=1");

@@ -2,7 +2,7 @@
 
 use rookery_hub::Card;
 use rookery_jid::Jid;
-use rookery_store::held::Held;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_store::{RoomDocument, StoreError};
 
@@ -106,7 +106,7 @@ fn who_does_not_outlive_the_restart_leaves() {
 #[test]
 fn who_does_not_come_back_leaves_whatever_the_store_does() {
     for (fault, is_late) in [(None, true), (Some(StoreError::Busy), false), (Some(StoreError::Busy), true)] {
-        let held = Held::new(Memory::stores());
+        let held = HeldStores::new(Memory::stores());
         held.set_flowing(true);
         let mut s = RoomScene::with(Config { stores: held.stores(), ..Config::default() }).open("").all_in();
         s.hush();
@@ -129,7 +129,7 @@ fn who_does_not_come_back_leaves_whatever_the_store_does() {
 /// A store that is away for a while puts nobody out; who speaks meanwhile hears that it is.
 #[test]
 fn rooms_wait_for_a_store_that_is_away() {
-    let held = Held::new(Memory::stores());
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     let mut s =
         RoomScene::with(Config { stores: held.stores(), ..Config::default() }).open("persistentroom=1").all_in();
@@ -208,7 +208,7 @@ fn who_was_in_a_room_that_is_gone_hears_it() {
 /// which writes it (RFC 6120 §8.3.3.18: "wait").
 #[test]
 fn a_change_that_the_store_has_not_taken_outlives_a_restart() {
-    let held = Held::new(Memory::stores());
+    let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     let config = Config { stores: held.stores(), ..Config::default() };
     let mut s = RoomScene::with(config).open("persistentroom=1").all_in();

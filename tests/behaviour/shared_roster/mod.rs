@@ -3,7 +3,7 @@
 use rookery_hub::Value;
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
-use rookery_store::held::Held;
+use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_testkit::{Client, Config, Server, play};
 use rookery_xml::{Element, ns};
@@ -237,7 +237,7 @@ fn a_member_is_blocked() {
 fn a_large_group_costs_the_store_nothing() {
     let mut asked = Vec::new();
     for members in [0, 5000] {
-        let held = Held::new(Memory::stores());
+        let held = HeldStores::new(Memory::stores());
         held.set_flowing(true);
         let list: String = (0..members).map(|at| format!("m{at}@example.org, ")).collect();
         let groups = format!("Large: {list} alice@example.org");
@@ -294,7 +294,7 @@ fn everybody_costs_the_store_nothing() {
             let jid = Jid::parse(&format!("m{number}@example.org")).expect("an address");
             rookery_store::wait(memory.accounts.create(jid.as_ref(), credentials.clone())).expect("an account");
         }
-        let held = Held::new(memory);
+        let held = HeldStores::new(memory);
         held.set_flowing(true);
         let server = Server::with(Config { stores: held.stores(), ..config(&["Everybody: @all@"]) });
         server.account("alice");
@@ -327,7 +327,7 @@ fn everybody_costs_the_store_nothing() {
 fn those_who_are_there_cost_the_store_nothing() {
     let mut asked = Vec::new();
     for others in [3, 60] {
-        let held = Held::new(Memory::stores());
+        let held = HeldStores::new(Memory::stores());
         held.set_flowing(true);
         let groups = config(&["There: @online@", "Everybody: @all@"]);
         let server = Server::with(Config { stores: held.stores(), ..groups });

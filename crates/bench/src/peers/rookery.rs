@@ -30,7 +30,7 @@ pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Be
 }
 
 fn fill(data: &Path, population: Population) -> BenchOutcome<()> {
-    let stores = Stores::of(Arc::new(sqlite::open(&data.join("rookery.db"), &sqlite::Options::default())?));
+    let stores = Stores::of(Arc::new(sqlite::open(&data.join("rookery.db"), &sqlite::SqliteOptions::default())?));
     let credentials = credentials()?;
     let jid = |number| Jid::parse(&chat::account(number, DOMAIN));
     let accounts: Result<Vec<_>, _> = (0..population.accounts)

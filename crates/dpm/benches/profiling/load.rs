@@ -8,13 +8,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rookery_dpm::database::Database;
-use rookery_dpm::driver::{Front, Server, Settings};
-use rookery_dpm::service::{Dpm, Options, Statistics};
+use rookery_dpm::driver::{DpmServer, ServeSettings, SimulatorFront};
+use rookery_dpm::service::{Dpm, ServiceOptions, Statistics};
 use rookery_dpm::simulator::Simulator;
 use rookery_dpm::time::Moment;
 
 use crate::machine::{self, LOCAL, Lateness, cpu};
-use crate::readers::{Observers, Readers};
+use crate::readers::{BenchReaders, Observers};
 
 /// The load of a run.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +31,7 @@ pub struct Load {
 
 /// The figures of a run.
 #[derive(Debug, Clone)]
-pub struct Run {
+pub struct LoadRun {
     pub readings_per_second: f64,
     /// Requests to front-ends since the start.
     pub requests: u64,
@@ -63,18 +63,18 @@ struct Figures {
     stages: String,
 }
 
-pub fn run(load: Load) -> Run {
+pub fn run(load: Load) -> LoadRun {
     let stop = Arc::new(AtomicBool::new(false));
-    let fronts: Vec<Front> = (0..load.front_ends)
+    let fronts: Vec<SimulatorFront> = (0..load.front_ends)
         .map(|front_end| {
             let database = Database::read(&devices(load, Some(front_end), &[])).expect("a good database");
-            Front::open(LOCAL, Simulator::new(database)).expect("a free port")
+            SimulatorFront::open(LOCAL, Simulator::new(database)).expect("a free port")
         })
         .collect();
     let addresses: Vec<SocketAddr> = fronts.iter().map(|front| front.address().expect("an address")).collect();
     let database = Database::read(&devices(load, None, &addresses)).expect("a good database");
-    let settings = Settings { clients: vec![LOCAL], front_ends: LOCAL, options: Options::default() };
-    let server = Server::open(settings, Arc::new(database)).expect("free ports");
+    let settings = ServeSettings { clients: vec![LOCAL], front_ends: LOCAL, options: ServiceOptions::default() };
+    let server = DpmServer::open(settings, Arc::new(database)).expect("free ports");
     let address = server.addresses().expect("an address")[0];
     let figures = Arc::new(Mutex::new(Figures::default()));
     let mut threads: Vec<thread::JoinHandle<()>> = fronts
@@ -100,7 +100,7 @@ pub fn run(load: Load) -> Run {
             server.run(turn).expect("it runs");
         }
     }));
-    let (mut readers, observed) = Readers::connect(address, load);
+    let (mut readers, observed) = BenchReaders::connect(address, load);
     let observers = Observers::start(observed, stop.clone());
     let sleeper = Lateness::start(stop.clone());
     readers.drain(WARM_UP);
@@ -122,7 +122,7 @@ pub fn run(load: Load) -> Run {
     let delivered = (pool.delivered - before.statistics.pool.delivered) as f64;
     let spent = (after.cpu - before.cpu).as_secs_f64();
     let per_write = load.devices as f64 / load.front_ends as f64;
-    Run {
+    LoadRun {
         readings_per_second: delivered / elapsed,
         requests: pool.requests,
         shared: 100.0 * pool.shared as f64 / pool.asked as f64,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::readers::Readers;
+use crate::readers::BenchReaders;
 
 /// Returns the time that a thread spends that writes as many bytes at a time to each of as many
 /// sockets, in µs by reading.
@@ -18,7 +18,8 @@ pub fn bare_writes(clients: usize, bytes: usize, readings: f64) -> f64 {
     let address = listener.local_addr().expect("an address");
     let accept =
         thread::spawn(move || (0..clients).map(|_| listener.accept().expect("a client").0).collect::<Vec<_>>());
-    let mut readers = Readers::new((0..clients).map(|_| TcpStream::connect(address).expect("a connection")).collect());
+    let mut readers =
+        BenchReaders::new((0..clients).map(|_| TcpStream::connect(address).expect("a connection")).collect());
     let mut streams = accept.join().expect("no panic");
     let payload = vec![0; bytes];
     let writer = thread::spawn(move || {

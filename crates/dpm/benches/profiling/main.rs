@@ -18,8 +18,8 @@ mod report;
 
 use std::path::PathBuf;
 
-use load::{Load, Run};
-use report::Row;
+use load::{Load, LoadRun};
+use report::ReportRow;
 
 fn main() {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
@@ -42,8 +42,8 @@ fn main() {
     }
 }
 
-fn row(load: Load) -> Row {
-    let run: Run = load::run(load);
+fn row(load: Load) -> ReportRow {
+    let run: LoadRun = load::run(load);
     let bare = machine::bare_writes(load.clients, run.bytes_per_write, run.readings_per_write);
-    Row { load, run, bare }
+    ReportRow { load, run, bare }
 }

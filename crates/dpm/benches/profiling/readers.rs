@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rookery_dpm::sdd::Message;
+use rookery_dpm::sdd::SddMessage;
 use rookery_dpm::sdd::reply::Reply;
 use rookery_dpm::sdd::request::{AddToList, Request, StartList};
 use rustix::event::epoll;
@@ -17,13 +17,13 @@ use rustix::event::epoll;
 use crate::load::Load;
 
 /// Clients whose bytes are taken and dropped.
-pub struct Readers {
+pub struct BenchReaders {
     set: OwnedFd,
     streams: Vec<TcpStream>,
     buffer: Vec<u8>,
 }
 
-impl Readers {
+impl BenchReaders {
     /// Connects all clients of a load. Those that are to be observed come back apart.
     pub fn connect(address: SocketAddr, load: Load) -> (Self, Vec<TcpStream>) {
         let mut streams: Vec<Option<TcpStream>> =

@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 
-use crate::load::{Load, Run};
+use crate::load::{Load, LoadRun};
 
 /// A run and the bare writes beside it.
-pub struct Row {
+pub struct ReportRow {
     pub load: Load,
-    pub run: Run,
+    pub run: LoadRun,
     /// In µs by reading.
     pub bare: f64,
 }
 
-pub fn markdown(same: &[Row], different: &[Row], measured: &Run) -> String {
+pub fn markdown(same: &[ReportRow], different: &[ReportRow], measured: &LoadRun) -> String {
     let mut text = String::from("# DPM: one reading, many readers\n\n");
     let _ = writeln!(text, "{ABOUT}\n\n## The same 100 devices\n\n{}", table(same));
     let _ = writeln!(text, "## 10 000 different devices from 100 front-ends\n\n{}", table(different));
@@ -21,7 +21,7 @@ pub fn markdown(same: &[Row], different: &[Row], measured: &Run) -> String {
     text
 }
 
-pub fn html(same: &[Row], different: &[Row], measured: &Run) -> String {
+pub fn html(same: &[ReportRow], different: &[ReportRow], measured: &LoadRun) -> String {
     let mut text = format!("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n{HEAD}</head><body>\n");
     let _ = writeln!(text, "<h1>DPM: one reading, many readers</h1>\n<p>{ABOUT}</p>\n<h2>The same 100 devices</h2>");
     let micros =
@@ -43,7 +43,7 @@ pub fn html(same: &[Row], different: &[Row], measured: &Run) -> String {
     text
 }
 
-fn stages_about(same: &[Row], measured: &Run) -> String {
+fn stages_about(same: &[ReportRow], measured: &LoadRun) -> String {
     let off = same.iter().find(|row| row.load.clients == 100).map_or(0.0, |row| row.run.micros);
     format!(
         "100 clients, stages measured as `rookery dpm top` has it: {:.3} µs for each reading then, {off:.3} without.",
@@ -65,8 +65,8 @@ const COLUMNS: [&str; 11] = [
     "bytes/write",
 ];
 
-fn cells(row: &Row) -> [String; COLUMNS.len()] {
-    let Run { latency, sleeper, .. } = &row.run;
+fn cells(row: &ReportRow) -> [String; COLUMNS.len()] {
+    let LoadRun { latency, sleeper, .. } = &row.run;
     [
         row.load.clients.to_string(),
         format!("{:.0}", row.run.readings_per_second),
@@ -82,7 +82,7 @@ fn cells(row: &Row) -> [String; COLUMNS.len()] {
     ]
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[ReportRow]) -> String {
     let mut text = format!("| {} |\n|{}\n", COLUMNS.join(" | "), " ---: |".repeat(COLUMNS.len()));
     for row in rows {
         let _ = writeln!(text, "| {} |", cells(row).join(" | "));
@@ -90,7 +90,7 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-fn html_table(rows: &[Row]) -> String {
+fn html_table(rows: &[ReportRow]) -> String {
     let line = |tag: &str, cells: &[String]| {
         let cells: String = cells.iter().map(|cell| format!("<{tag}>{cell}</{tag}>")).collect();
         format!("<tr>{cells}</tr>\n")
@@ -100,12 +100,12 @@ fn html_table(rows: &[Row]) -> String {
     format!("<table>{head}{body}</table>")
 }
 
-fn values(rows: &[Row], value: impl Fn(&Row) -> f64) -> Vec<f64> {
+fn values(rows: &[ReportRow], value: impl Fn(&ReportRow) -> f64) -> Vec<f64> {
     rows.iter().map(value).collect()
 }
 
 /// Returns a plot of bars, side by side for each number of clients.
-fn bars(title: &str, rows: &[Row], series: &[(&str, usize, Vec<f64>)]) -> String {
+fn bars(title: &str, rows: &[ReportRow], series: &[(&str, usize, Vec<f64>)]) -> String {
     let most = series.iter().flat_map(|(_, _, values)| values).fold(f64::MIN_POSITIVE, |most, value| most.max(*value));
     let mut svg = format!("<figure><figcaption>{title}</figcaption><svg viewBox=\"0 0 640 240\" role=\"img\">\n");
     for (place, row) in rows.iter().enumerate() {

@@ -10,7 +10,7 @@
 //! Times in replies are hundreds of microseconds since the accelerator's clock event 02, which
 //! comes about every five seconds. All is little endian.
 
-use super::Item;
+use super::DeviceItem;
 use super::snapshot;
 pub use super::snapshot::{Retrieval, SnapshotControl, SnapshotSetup};
 use super::words::{item, put, word};
@@ -22,9 +22,9 @@ pub const TASK: Rad50 = Rad50::literal(b"FTPMAN");
 
 /// A request to plot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Request {
+pub enum PlotRequest {
     /// Asks for the classes of plots of these.
-    Classes(Vec<Item>),
+    Classes(Vec<DeviceItem>),
     /// Plot one device until this is cancelled.
     Continuous(Setup),
     /// Take a snapshot of some devices, and tell how it gets on.
@@ -41,7 +41,7 @@ pub struct Setup {
     /// The plot's own name, by which front-ends tell requesters apart.
     pub name: Rad50,
     /// The device; it has 2 or 4 bytes.
-    pub item: Item,
+    pub item: DeviceItem,
     /// Time between points, in tens of microseconds.
     pub period: u16,
 }
@@ -75,7 +75,7 @@ pub struct Point {
     pub raw: i32,
 }
 
-impl Request {
+impl PlotRequest {
     /// Returns the body of the request.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
@@ -253,24 +253,24 @@ mod tests {
 
     use super::*;
 
-    const ITEM: Item =
-        Item { device: 27235, property: 12, ssdn: [0, 0, 0x42, 0, 0x3f, 0x21, 0, 0], length: 0, offset: 0 };
+    const ITEM: DeviceItem =
+        DeviceItem { device: 27235, property: 12, ssdn: [0, 0, 0x42, 0, 0x3f, 0x21, 0, 0], length: 0, offset: 0 };
 
     #[test]
     fn requests_stand_as_front_ends_read_them() {
         let hex = |body: Vec<u8>| body.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let classes = Request::Classes(vec![ITEM]);
+        let classes = PlotRequest::Classes(vec![ITEM]);
         assert_eq!(hex(classes.encode()), "01000100636a000c000042003f210000");
-        let setup = Setup { name: Rad50(0), item: Item { length: 2, ..ITEM }, period: 1000 };
+        let setup = Setup { name: Rad50(0), item: DeviceItem { length: 2, ..ITEM }, period: 1000 };
         let zeros = |bytes: usize| "00".repeat(bytes);
         let device = format!("636a000c{}000042003f210000e803{}", zeros(4), zeros(4));
         let expected = format!("0600{}010003004600{}{device}", zeros(4), zeros(20));
-        let body = Request::Continuous(setup.clone()).encode();
+        let body = PlotRequest::Continuous(setup.clone()).encode();
         assert_eq!(hex(body.clone()), expected);
-        assert_eq!(Request::decode(&body), Ok(Request::Continuous(Setup { item: ITEM, ..setup })));
-        assert_eq!(Request::decode(&classes.encode()), Ok(classes));
-        assert_eq!(Request::decode(&[9, 0]), Err(Status::FTP_INVTYP));
-        assert_eq!(Request::decode(&[1, 0, 9, 0, 1]), Err(Status::FTP_INVREQLEN));
+        assert_eq!(PlotRequest::decode(&body), Ok(PlotRequest::Continuous(Setup { item: ITEM, ..setup })));
+        assert_eq!(PlotRequest::decode(&classes.encode()), Ok(classes));
+        assert_eq!(PlotRequest::decode(&[9, 0]), Err(Status::FTP_INVTYP));
+        assert_eq!(PlotRequest::decode(&[1, 0, 9, 0, 1]), Err(Status::FTP_INVREQLEN));
     }
 
     #[test]
@@ -297,7 +297,7 @@ mod tests {
     proptest! {
         #[test]
         fn anything_may_come(body in prop::collection::vec(any::<u8>(), 0..80), is_long: bool) {
-            let _ = (Reply::decode(&body, is_long), Request::decode(&body), Class::decode(&body));
+            let _ = (Reply::decode(&body, is_long), PlotRequest::decode(&body), Class::decode(&body));
         }
     }
 }

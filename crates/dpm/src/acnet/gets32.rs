@@ -1,6 +1,6 @@
 //! `GETS32`: devices are read by an event in text; replies carry times.
 
-use super::Item;
+use super::DeviceItem;
 use crate::rad50::Rad50;
 use crate::status::Status;
 
@@ -9,7 +9,7 @@ pub const TASK: Rad50 = Rad50::literal(b"GETS32");
 
 /// A request for readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct Gets32Request {
     /// The node that is asked.
     pub node: u16,
     /// True if it is answered again and again.
@@ -19,7 +19,7 @@ pub struct Request {
     /// The event, such as `P,500,TRUE`.
     pub event: String,
     /// The items to read.
-    pub items: Vec<Item>,
+    pub items: Vec<DeviceItem>,
 }
 
 /// The head of a reply, before its readings.
@@ -37,14 +37,14 @@ pub struct ReplyHead {
     pub replied: i64,
 }
 
-impl Request {
+impl Gets32Request {
     /// Returns the body of the request.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(HEAD + self.items.len() * ITEM);
         body.extend_from_slice(&[1, 1, 0]);
         body.extend_from_slice(&self.node.to_be_bytes());
         body.extend_from_slice(&[0, 0, u8::from(self.repetitive)]);
-        let reply: usize = REPLY_HEAD + self.items.iter().map(Item::reply_size).sum::<usize>();
+        let reply: usize = REPLY_HEAD + self.items.iter().map(DeviceItem::reply_size).sum::<usize>();
         body.extend_from_slice(&(reply as u32).to_le_bytes());
         body.extend_from_slice(&(self.items.len() as u16).to_le_bytes());
         body.extend_from_slice(&self.ftd.to_le_bytes());
@@ -104,7 +104,7 @@ impl ReplyHead {
 }
 
 /// Appends a row of 20 bytes.
-pub(super) fn put_item(item: &Item, body: &mut Vec<u8>) {
+pub(super) fn put_item(item: &DeviceItem, body: &mut Vec<u8>) {
     body.extend_from_slice(&item.dipi().to_le_bytes());
     body.extend_from_slice(&item.ssdn);
     body.extend_from_slice(&item.length.to_le_bytes());
@@ -112,11 +112,11 @@ pub(super) fn put_item(item: &Item, body: &mut Vec<u8>) {
 }
 
 /// Reads a row of 20 bytes.
-pub(super) fn item(row: &[u8]) -> Item {
+pub(super) fn item(row: &[u8]) -> DeviceItem {
     let long = |at: usize| u32::from_le_bytes([row[at], row[at + 1], row[at + 2], row[at + 3]]);
     let mut ssdn = [0; 8];
     ssdn.copy_from_slice(&row[4..12]);
-    Item { device: long(0) & 0xff_ffff, property: row[3], ssdn, length: long(12), offset: long(16) }
+    DeviceItem { device: long(0) & 0xff_ffff, property: row[3], ssdn, length: long(12), offset: long(16) }
 }
 
 /// Bytes before the devices, with the longest event that counts.

@@ -1,9 +1,9 @@
 //! ACNET: packets, outstanding requests, and what front-ends are asked.
 //!
-//! [`packet`] is the header on the network and the swapping of its words; [`Requests`] holds what
-//! was asked and not answered yet, by an id that is found in constant time; [`retdat`], [`gets32`],
-//! [`sets32`], [`ftpman`] and [`snapshot`] are the bodies of requests and replies, [`setsdb`] those
-//! of messages to the log of settings.
+//! [`packet`] is the header on the network and the swapping of its words; [`RequestsById`] holds
+//! what was asked and not answered yet, by an id that is found in constant time; [`retdat`],
+//! [`gets32`], [`sets32`], [`ftpman`] and [`snapshot`] are the bodies of requests and replies,
+//! [`setsdb`] those of messages to the log of settings.
 
 pub mod ftpman;
 pub mod gets32;
@@ -15,15 +15,15 @@ pub mod setsdb;
 pub mod snapshot;
 mod words;
 
-pub use packet::{Header, Kind, Packet};
-pub use requests::Requests;
+pub use packet::{AcnetHeader, AcnetPacket, PacketKind};
+pub use requests::RequestsById;
 
 use crate::rad50::Rad50;
 use crate::status::Status;
 
 /// A device in a front-end request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Item {
+pub struct DeviceItem {
     /// The device's number, 24 bits.
     pub device: u32,
     /// The property's number.
@@ -36,7 +36,7 @@ pub struct Item {
     pub offset: u32,
 }
 
-impl Item {
+impl DeviceItem {
     /// Returns device and property as they are packed.
     fn dipi(&self) -> u32 {
         self.device & 0xff_ffff | u32::from(self.property) << 24
@@ -64,7 +64,7 @@ pub fn split(mut body: &[u8], lengths: impl Iterator<Item = u32>) -> Option<Vec<
 }
 
 /// The items to set, with their values.
-pub type Settings<'a> = Vec<(Item, &'a [u8])>;
+pub type ItemSettings<'a> = Vec<(DeviceItem, &'a [u8])>;
 
 /// The task that replies to pings.
 pub const ACNET: Rad50 = Rad50::literal(b"ACNET");

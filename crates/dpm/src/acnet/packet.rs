@@ -9,7 +9,7 @@ use crate::status::Status;
 
 /// The kind of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum PacketKind {
     /// A message that nobody answers.
     Message,
     /// A request for one reply.
@@ -26,9 +26,9 @@ pub enum Kind {
 
 /// The head of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
+pub struct AcnetHeader {
     /// The kind of the packet.
-    pub kind: Kind,
+    pub kind: PacketKind,
     /// Of a reply.
     pub status: Status,
     /// The node that is asked: trunk and node.
@@ -45,14 +45,14 @@ pub struct Header {
 
 /// A packet of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet<'a> {
+pub struct AcnetPacket<'a> {
     /// Its head.
-    pub header: Header,
+    pub header: AcnetHeader,
     /// The bytes behind the header.
     pub body: &'a [u8],
 }
 
-impl Header {
+impl AcnetHeader {
     /// Appends a packet, as clients of a node get it; an odd body gets a zero.
     pub fn write(&self, body: &[u8], out: &mut Vec<u8>) {
         self.write_head(body.len(), out);
@@ -85,13 +85,13 @@ impl Header {
 
     /// Returns the head of a reply to this request.
     pub fn answer(&self, status: Status, more: bool) -> Self {
-        Self { kind: if more { Kind::ReplyWithMore } else { Kind::Reply }, status, ..*self }
+        Self { kind: if more { PacketKind::ReplyWithMore } else { PacketKind::Reply }, status, ..*self }
     }
 
     fn read(bytes: &[u8; SIZE]) -> Option<(Self, usize)> {
         let [f0, f1, s0, s1, st, sn, ct, cn, t0, t1, t2, t3, i0, i1, m0, m1, l0, l1] = *bytes;
         let header = Self {
-            kind: Kind::of(u16::from_le_bytes([f0, f1]))?,
+            kind: PacketKind::of(u16::from_le_bytes([f0, f1]))?,
             status: Status(i16::from_le_bytes([s0, s1])),
             server: u16::from_be_bytes([st, sn]),
             client: u16::from_be_bytes([ct, cn]),
@@ -103,27 +103,27 @@ impl Header {
     }
 }
 
-impl Kind {
+impl PacketKind {
     fn flags(self) -> u16 {
         match self {
-            Kind::Message => 0x0000,
-            Kind::Request => 0x0002,
-            Kind::MultipleRequest => 0x0003,
-            Kind::Reply => 0x0004,
-            Kind::ReplyWithMore => 0x0005,
-            Kind::Cancel => 0x0200,
+            PacketKind::Message => 0x0000,
+            PacketKind::Request => 0x0002,
+            PacketKind::MultipleRequest => 0x0003,
+            PacketKind::Reply => 0x0004,
+            PacketKind::ReplyWithMore => 0x0005,
+            PacketKind::Cancel => 0x0200,
         }
     }
 
     /// Bits other than type, cancel and "more" (checksum, "do not block") say nothing here.
     fn of(flags: u16) -> Option<Self> {
         match (flags & 0x020e, flags & 1 == 1) {
-            (0x0000, _) => Some(Kind::Message),
-            (0x0002, false) => Some(Kind::Request),
-            (0x0002, true) => Some(Kind::MultipleRequest),
-            (0x0004, false) => Some(Kind::Reply),
-            (0x0004, true) => Some(Kind::ReplyWithMore),
-            (0x0200, _) => Some(Kind::Cancel),
+            (0x0000, _) => Some(PacketKind::Message),
+            (0x0002, false) => Some(PacketKind::Request),
+            (0x0002, true) => Some(PacketKind::MultipleRequest),
+            (0x0004, false) => Some(PacketKind::Reply),
+            (0x0004, true) => Some(PacketKind::ReplyWithMore),
+            (0x0200, _) => Some(PacketKind::Cancel),
             _ => None,
         }
     }
@@ -137,15 +137,15 @@ pub fn swap(datagram: &mut [u8]) {
 }
 
 /// Returns the packets of a datagram that was swapped back. It ends at the first one that is none.
-pub fn packets(mut datagram: &[u8]) -> impl Iterator<Item = Packet<'_>> {
+pub fn packets(mut datagram: &[u8]) -> impl Iterator<Item = AcnetPacket<'_>> {
     if !datagram.len().is_multiple_of(2) {
         datagram = &[];
     }
     std::iter::from_fn(move || {
-        let (header, length) = Header::read(datagram.first_chunk()?)?;
+        let (header, length) = AcnetHeader::read(datagram.first_chunk()?)?;
         let body = datagram.get(SIZE..length).filter(|body| body.len().is_multiple_of(2))?;
         datagram = &datagram[length..];
-        Some(Packet { header, body })
+        Some(AcnetPacket { header, body })
     })
 }
 

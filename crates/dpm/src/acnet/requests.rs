@@ -13,27 +13,27 @@ use std::ops::Range;
 /// ids alone. Tables whose requests may be outstanding at the same time therefore have places of
 /// their own.
 #[derive(Debug)]
-pub struct Requests<T> {
+pub struct RequestsById<T> {
     /// Its part of all places.
     range: Range<u16>,
-    places: Vec<Place<T>>,
+    places: Vec<RequestPlace<T>>,
     free: VecDeque<u16>,
     count: usize,
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct RequestPlace<T> {
     uses: u8,
     request: Option<T>,
 }
 
-impl<T> Default for Requests<T> {
+impl<T> Default for RequestsById<T> {
     fn default() -> Self {
         Self::within(0..PLACES)
     }
 }
 
-impl<T> Requests<T> {
+impl<T> RequestsById<T> {
     /// Returns a table of the places of a range, which ends at 8192 at most.
     pub fn within(range: Range<u16>) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl<T> Requests<T> {
     /// Does the same, but gives the request back if no id is free.
     pub fn open_or_return(&mut self, request: T) -> Result<u16, T> {
         let place = if self.places.len() < self.capacity() {
-            self.places.push(Place { uses: 0, request: None });
+            self.places.push(RequestPlace { uses: 0, request: None });
             self.places.len() - 1
         } else if let Some(place) = self.free.pop_front() {
             usize::from(place)

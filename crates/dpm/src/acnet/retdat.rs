@@ -1,6 +1,6 @@
 //! `RETDAT` and `SETDAT`: devices are read by a 16-bit frequency word and set.
 
-use super::{Item, Settings};
+use super::{DeviceItem, ItemSettings};
 use crate::rad50::Rad50;
 
 /// The task that reads.
@@ -10,19 +10,19 @@ pub const SETTING_TASK: Rad50 = Rad50::literal(b"SETDAT");
 
 /// A request for readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct RetdatRequest {
     /// The time: 0 once, otherwise a period in sixtieths of a second, or a clock event with the
     /// highest bit set.
     pub ftd: u16,
     /// The items to read.
-    pub items: Vec<Item>,
+    pub items: Vec<DeviceItem>,
 }
 
-impl Request {
+impl RetdatRequest {
     /// Returns the body of the request.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(HEAD + self.items.len() * ITEM);
-        let reply: usize = self.items.iter().map(Item::reply_size).sum();
+        let reply: usize = self.items.iter().map(DeviceItem::reply_size).sum();
         body.extend_from_slice(&(reply as u16).to_le_bytes());
         body.extend_from_slice(&(self.items.len() as u16).to_le_bytes());
         body.extend_from_slice(&self.ftd.to_le_bytes());
@@ -43,7 +43,7 @@ impl Request {
 }
 
 /// Returns the body of a request that sets devices to bytes.
-pub fn encode_settings(settings: &[(Item, &[u8])]) -> Vec<u8> {
+pub fn encode_settings(settings: &[(DeviceItem, &[u8])]) -> Vec<u8> {
     let mut body = 1u16.to_le_bytes().to_vec();
     body.extend_from_slice(&(settings.len() as u16).to_le_bytes());
     for (item, data) in settings {
@@ -57,7 +57,7 @@ pub fn encode_settings(settings: &[(Item, &[u8])]) -> Vec<u8> {
 }
 
 /// Reads the body of a request that sets devices.
-pub fn decode_settings(body: &[u8]) -> Option<Settings<'_>> {
+pub fn decode_settings(body: &[u8]) -> Option<ItemSettings<'_>> {
     let ([_, _, c0, c1], mut rest) = body.split_first_chunk::<4>()?;
     let mut settings = Vec::new();
     for _ in 0..u16::from_le_bytes([*c0, *c1]) {
@@ -70,7 +70,7 @@ pub fn decode_settings(body: &[u8]) -> Option<Settings<'_>> {
     Some(settings)
 }
 
-fn put_item(item: &Item, body: &mut Vec<u8>) {
+fn put_item(item: &DeviceItem, body: &mut Vec<u8>) {
     body.extend_from_slice(&item.dipi().to_le_bytes());
     body.extend_from_slice(&item.ssdn);
     body.extend_from_slice(&(item.length as u16).to_le_bytes());
@@ -78,11 +78,11 @@ fn put_item(item: &Item, body: &mut Vec<u8>) {
 }
 
 /// Reads a row of 16 bytes.
-fn item(row: &[u8]) -> Item {
+fn item(row: &[u8]) -> DeviceItem {
     let word = |at: usize| u16::from_le_bytes([row[at], row[at + 1]]);
     let mut ssdn = [0; 8];
     ssdn.copy_from_slice(&row[4..12]);
-    Item {
+    DeviceItem {
         device: u32::from_le_bytes([row[0], row[1], row[2], 0]),
         property: row[3],
         ssdn,

@@ -2,14 +2,14 @@
 //! head of a `GETS32` reply, then a status for each device.
 
 use super::gets32::{ITEM, REPLY_HEAD, item, put_item};
-use super::{Item, Settings};
+use super::{DeviceItem, ItemSettings};
 use crate::rad50::Rad50;
 
 /// The task that sets.
 pub const TASK: Rad50 = Rad50::literal(b"SETS32");
 
 /// Returns the body of a request that sets devices of a node to bytes.
-pub fn encode(node: u16, settings: &[(Item, &[u8])]) -> Vec<u8> {
+pub fn encode(node: u16, settings: &[(DeviceItem, &[u8])]) -> Vec<u8> {
     let mut body = vec![1, 1, 0];
     body.extend_from_slice(&node.to_be_bytes());
     body.extend_from_slice(&[1, 0, 0]);
@@ -29,7 +29,7 @@ pub fn encode(node: u16, settings: &[(Item, &[u8])]) -> Vec<u8> {
 }
 
 /// Reads the body of such a request; `None` if it is none.
-pub fn decode(body: &[u8]) -> Option<(u16, Settings<'_>)> {
+pub fn decode(body: &[u8]) -> Option<(u16, ItemSettings<'_>)> {
     let (head, rest) = body.split_first_chunk::<18>()?;
     let [1, 1, 0, trunk, node, 1, _, 0, _, _, _, _, c0, c1, _, _, e0, e1] = *head else { return None };
     let mut rest = rest.get(usize::from(u16::from_le_bytes([e0, e1]))..)?;

@@ -9,7 +9,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Item, LARGEST, packet};
+use super::{DeviceItem, LARGEST, packet};
 use crate::rad50::Rad50;
 
 /// The task that keeps the log, and the node that it is on.
@@ -17,7 +17,7 @@ pub const TASK: Rad50 = Rad50::literal(b"SETSDB");
 
 /// A report of settings, with the person, the time and the place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct SettingsReport {
     /// The time, in milliseconds since 1970.
     pub unix_millis: i64,
     /// The number of the console user; 0 if nobody knows.
@@ -32,15 +32,15 @@ pub struct Report {
 
 /// A setting that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    item: Item,
+pub struct SettingEntry {
+    item: DeviceItem,
     /// The first bytes.
     data: SmallVec<[u8; SHOWN]>,
 }
 
-impl Entry {
+impl SettingEntry {
     /// Returns a device that was set to bytes.
-    pub fn new(item: Item, bytes: &[u8]) -> Self {
+    pub fn new(item: DeviceItem, bytes: &[u8]) -> Self {
         Self { item, data: bytes.iter().copied().take(SHOWN).collect() }
     }
 
@@ -56,14 +56,14 @@ impl Entry {
     }
 }
 
-impl Report {
+impl SettingsReport {
     /// Returns the bodies of as many messages as the entries need.
-    pub fn encode(&self, mut entries: &[Entry]) -> Vec<Vec<u8>> {
+    pub fn encode(&self, mut entries: &[SettingEntry]) -> Vec<Vec<u8>> {
         let names: Vec<u8> = [&self.node, &self.host, &self.account].into_iter().flat_map(|name| named(name)).collect();
         let mut bodies = Vec::new();
         while !entries.is_empty() {
             let mut size = packet::SIZE + HEAD + names.len();
-            let fits = |entry: &&Entry| {
+            let fits = |entry: &&SettingEntry| {
                 size += entry.size();
                 size <= LARGEST
             };
@@ -75,7 +75,7 @@ impl Report {
         bodies
     }
 
-    fn body(&self, names: &[u8], entries: &[Entry]) -> Vec<u8> {
+    fn body(&self, names: &[u8], entries: &[SettingEntry]) -> Vec<u8> {
         let mut body = KIND.to_le_bytes().to_vec();
         body.extend_from_slice(&[0; 4]);
         body.extend_from_slice(&self.unix_millis.to_le_bytes());

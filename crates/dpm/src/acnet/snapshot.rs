@@ -5,7 +5,7 @@
 //! for a clock event, then for a delay, collecting, done. Points are retrieved by requests of their
 //! own, which name the snapshot as its setup did. The first of them is no reading.
 
-use super::Item;
+use super::DeviceItem;
 use super::words::{item, put, word};
 use crate::rad50::Rad50;
 use crate::status::Status;
@@ -30,7 +30,7 @@ pub struct SnapshotSetup {
     /// The number of points.
     pub points: u32,
     /// The readings to take.
-    pub items: Vec<Item>,
+    pub items: Vec<DeviceItem>,
 }
 
 /// Points that are wanted of a snapshot.
@@ -57,7 +57,7 @@ pub struct SnapshotControl {
 
 /// The reply to the setup of a snapshot: the state of each of its devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Progress<'a> {
+pub struct SnapshotProgress<'a> {
     /// The reason for which there is no snapshot at all, if there is none.
     pub status: Status,
     /// As it is taken.
@@ -70,7 +70,7 @@ pub struct Progress<'a> {
 
 /// A point of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Point {
+pub struct SnapshotPoint {
     /// The time, in hundreds of microseconds since it was armed.
     pub ticks: u16,
     /// The raw value.
@@ -161,7 +161,7 @@ impl Retrieval {
     }
 
     /// Returns the body of the reply. Values have 2 bytes, or 4.
-    pub fn reply(points: &[Point], is_long: bool) -> Vec<u8> {
+    pub fn reply(points: &[SnapshotPoint], is_long: bool) -> Vec<u8> {
         let mut body = Vec::new();
         put(&mut body, &[0, points.len() as u16]);
         for point in points {
@@ -189,7 +189,7 @@ impl SnapshotControl {
     }
 }
 
-impl Progress<'_> {
+impl SnapshotProgress<'_> {
     /// Returns the body of the reply.
     pub fn encode(&self) -> Vec<u8> {
         let setup = self.setup;
@@ -238,11 +238,12 @@ const NO_EVENT: u8 = 0xff;
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::ftpman::Request;
+    use super::super::ftpman::PlotRequest;
     use super::*;
 
     fn setup() -> SnapshotSetup {
-        let item = Item { device: 27235, property: 12, ssdn: [0, 0, 0x42, 0, 0x3f, 0x21, 0, 0], length: 0, offset: 0 };
+        let item =
+            DeviceItem { device: 27235, property: 12, ssdn: [0, 0, 0x42, 0, 0x3f, 0x21, 0, 0], length: 0, offset: 0 };
         SnapshotSetup {
             name: Rad50(0x1234_5678),
             arm: 0x00c2,
@@ -252,34 +253,36 @@ mod tests {
             events: [2, 255, 255, 255, 255, 255, 255, 255],
             sample: [255; 4],
             points: 2048,
-            items: vec![item, Item { offset: 2, ..item }],
+            items: vec![item, DeviceItem { offset: 2, ..item }],
         }
     }
 
     #[test]
     fn requests_stand_as_clients_write_them() {
-        let hex = |request: Request| request.encode().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let hex = |request: PlotRequest| request.encode().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let zeros = |bytes: usize| "00".repeat(bytes);
         let device = |offset: &str| format!("636a000c{offset}000042003f210000{}", zeros(4));
         let head = "070078563412 0200 c200 0000 a0050000 e8030000 02ffffffffffffff ffffffff 00080000".replace(' ', "");
         let expected = format!("{head}{}{}{}", zeros(32), device("00000000"), device("02000000"));
-        assert_eq!(hex(Request::Snapshot(setup())), expected);
+        assert_eq!(hex(PlotRequest::Snapshot(setup())), expected);
         let retrieval = Retrieval { name: Rad50(0x1234_5678), item: 1, count: 512, from: None };
-        assert_eq!(hex(Request::Retrieve(retrieval)), "080078563412010000 02ffffffff".replace(' ', ""));
+        assert_eq!(hex(PlotRequest::Retrieve(retrieval)), "080078563412010000 02ffffffff".replace(' ', ""));
         let control = SnapshotControl { name: Rad50(0x1234_5678), restarts: true };
-        assert_eq!(hex(Request::Control(control)), "0500785634120100");
-        for request in [Request::Snapshot(setup()), Request::Retrieve(retrieval), Request::Control(control)] {
+        assert_eq!(hex(PlotRequest::Control(control)), "0500785634120100");
+        for request in [PlotRequest::Snapshot(setup()), PlotRequest::Retrieve(retrieval), PlotRequest::Control(control)]
+        {
             let body = request.encode();
-            assert_eq!(Request::decode(&body), Ok(request));
-            assert_eq!(Request::decode(&body[..body.len() - 1]), Err(Status::FTP_INVREQLEN));
+            assert_eq!(PlotRequest::decode(&body), Ok(request));
+            assert_eq!(PlotRequest::decode(&body[..body.len() - 1]), Err(Status::FTP_INVREQLEN));
         }
-        assert_eq!(Request::decode(&[5, 0, 0, 0, 0, 0, 9, 0]), Err(Status::FTP_BADARG));
+        assert_eq!(PlotRequest::decode(&[5, 0, 0, 0, 0, 0, 9, 0]), Err(Status::FTP_BADARG));
     }
 
     #[test]
     fn progress_stands_as_clients_read_it() {
         let (setup, devices) = (setup(), [Status::SUCCESS, Status::FTP_UNSDEV]);
-        let body = Progress { status: Status::SUCCESS, setup: &setup, devices: &devices, armed: 1_700_000_000_250 };
+        let body =
+            SnapshotProgress { status: Status::SUCCESS, setup: &setup, devices: &devices, armed: 1_700_000_000_250 };
         let body = body.encode();
         assert_eq!(body.len(), 24 + 18 * 2);
         assert_eq!(body[..8], [0, 0, 0xc2, 0, 0xa0, 5, 0, 0]);
@@ -291,7 +294,7 @@ mod tests {
     proptest! {
         #[test]
         fn anything_may_come(body in prop::collection::vec(any::<u8>(), 0..120), code in 5u8..9) {
-            let _ = Request::decode(&[&[code, 0], &*body].concat());
+            let _ = PlotRequest::decode(&[&[code, 0], &*body].concat());
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Words of the messages of `FTPMAN`, which plots and snapshots have in common.
 
-use super::Item;
+use super::DeviceItem;
 
-pub(super) fn item(dipi: &[u8], offset: u32, ssdn: &[u8]) -> Item {
-    Item {
+pub(super) fn item(dipi: &[u8], offset: u32, ssdn: &[u8]) -> DeviceItem {
+    DeviceItem {
         device: u32::from_le_bytes([dipi[0], dipi[1], dipi[2], 0]),
         property: dipi[3],
         ssdn: ssdn.first_chunk().copied().unwrap_or_default(),

@@ -7,9 +7,9 @@ use super::roles::Roles;
 
 /// The rights to set, and the log of attempts. The default refuses everybody.
 #[derive(Debug, Default)]
-pub struct Authority {
+pub struct SettingAuthority {
     /// Takes clients' tokens.
-    pub acceptor: Option<Box<dyn Acceptor>>,
+    pub acceptor: Option<Box<dyn ProofAcceptor>>,
     /// The devices that each client may set.
     pub roles: Roles,
     /// The log that attempts are written to.
@@ -17,23 +17,23 @@ pub struct Authority {
 }
 
 /// Lets clients prove who they are, by GSS-API.
-pub trait Acceptor: Debug + Send {
+pub trait ProofAcceptor: Debug + Send {
     /// Returns the name for which clients get a ticket, as they are told it: `daeset@localhost` for
     /// the principal `daeset/localhost`.
     fn service_name(&self) -> &str;
 
     /// Returns the start of a conversation.
-    fn converse(&self) -> Box<dyn Conversation>;
+    fn converse(&self) -> Box<dyn ProofConversation>;
 }
 
 /// A conversation with one client.
-pub trait Conversation: Debug + Send {
+pub trait ProofConversation: Debug + Send {
     /// Takes a token of the client, and gives the one to send back, if there is one. An error ends
     /// the conversation; it is for our log only.
     fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, String>;
 
     /// Returns the client's identity, once it is proved.
-    fn peer(&self) -> Option<Peer>;
+    fn peer(&self) -> Option<ProvenPeer>;
 
     /// Checks that the client signed this message.
     fn verify(&mut self, message: &[u8], mic: &[u8]) -> Result<(), String>;
@@ -41,12 +41,12 @@ pub trait Conversation: Debug + Send {
 
 /// The proof of identity that a client showed that sets by gRPC.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Proof {
+pub enum SetterProof {
     /// No proof at all.
     #[default]
     Nothing,
     /// A token that was good: this is who it is.
-    Peer(Peer),
+    Peer(ProvenPeer),
     /// Something that proves nothing, and the reason, for our log.
     Failed(String),
     /// A token of GSS-API, for the acceptor.
@@ -55,7 +55,7 @@ pub enum Proof {
 
 /// A client that proved who it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
+pub struct ProvenPeer {
     /// Its principal, such as `operator@FNAL.GOV`.
     pub principal: String,
     /// The milliseconds from then on for which that is good; `None` if for ever.

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-use crate::setting::Value;
+use crate::setting::WantedValue;
 use crate::status::Status;
 use crate::time::{Moment, Utc};
 
@@ -23,7 +23,7 @@ pub struct Attempt {
     /// The request in canonical form, or the reason why somebody's proof is none.
     pub what: String,
     /// The value; `None` if nothing was to be set.
-    pub value: Option<Value>,
+    pub value: Option<WantedValue>,
     /// The outcome.
     pub verdict: Status,
 }
@@ -85,9 +85,11 @@ impl fmt::Display for Attempt {
         write!(formatter, " {}", Word(&self.what))?;
         match &self.value {
             None => {}
-            Some(Value::Scaled(numbers)) => write!(formatter, " = {}", List(numbers.iter(), numbers.len()))?,
-            Some(Value::Text(texts)) => write!(formatter, " = {}", List(texts.iter(), texts.len()))?,
-            Some(Value::Raw(bytes)) => {
+            Some(WantedValue::Scaled(numbers)) => {
+                write!(formatter, " = {}", FirstValues(numbers.iter(), numbers.len()))?
+            }
+            Some(WantedValue::Text(texts)) => write!(formatter, " = {}", FirstValues(texts.iter(), texts.len()))?,
+            Some(WantedValue::Raw(bytes)) => {
                 write!(formatter, " = 0x")?;
                 bytes.iter().take(LONGEST).try_for_each(|byte| write!(formatter, "{byte:02x}"))?;
                 if bytes.len() > LONGEST {
@@ -111,9 +113,9 @@ impl fmt::Display for Word<'_> {
 }
 
 /// The first of some values.
-struct List<I>(I, usize);
+struct FirstValues<I>(I, usize);
 
-impl<T: Debug, I: Iterator<Item = T> + Clone> fmt::Display for List<I> {
+impl<T: Debug, I: Iterator<Item = T> + Clone> fmt::Display for FirstValues<I> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, value) in self.0.clone().take(LONGEST).enumerate() {
             write!(formatter, "{}{value:?}", if place == 0 { "" } else { "," })?;
@@ -128,7 +130,7 @@ const LONGEST: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::Attempt;
-    use crate::setting::Value;
+    use crate::setting::WantedValue;
     use crate::status::Status;
     use crate::time::Utc;
 
@@ -152,17 +154,17 @@ mod tests {
             role: Some("testing".into()),
             from: "127.0.0.1:5000".parse().ok(),
             what: "Z:CUBE_X.SETTING@N".into(),
-            value: Some(Value::Scaled(vec![45.5, 1.0])),
+            value: Some(WantedValue::Scaled(vec![45.5, 1.0])),
             verdict: Status::PRIV,
         };
         let said =
             "operator@FNAL.GOV role=testing from=127.0.0.1:5000 Z:CUBE_X.SETTING@N = 45.5,1.0: [17 -17] DPM_PRIV";
         assert_eq!(attempt.to_string(), said);
         attempt.role = Some("a\nroot@FNAL.GOV role=b".into());
-        attempt.value = Some(Value::Text(vec!["\n".into()]));
+        attempt.value = Some(WantedValue::Text(vec!["\n".into()]));
         assert_eq!(attempt.to_string().lines().count(), 1);
         assert!(attempt.to_string().contains(r#"role="a\nroot@FNAL.GOV role=b" "#), "{attempt}");
-        attempt.value = Some(Value::Raw(vec![0xab; 100]));
+        attempt.value = Some(WantedValue::Raw(vec![0xab; 100]));
         assert!(attempt.to_string().contains("abab…(100 bytes)"), "{attempt}");
     }
 }

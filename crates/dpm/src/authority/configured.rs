@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{AuditFile, Authority, IssuerKeys, Kerberos, Roles};
+use super::{AuditFile, IssuerKeys, Kerberos, Roles, SettingAuthority};
 
 /// The files and names that decide who may set devices. Without a keytab or tokens nobody may.
 #[derive(Debug, Clone, Default, Args)]
-pub struct Access {
+pub struct AccessFiles {
     /// The service's key in Kerberos: with it clients can prove who they are and set devices.
     /// Without it nothing can be set
     #[arg(long, value_name = "FILE", requires = "principal")]
@@ -38,15 +38,15 @@ pub struct Access {
     pub audit: Option<PathBuf>,
 }
 
-impl Access {
+impl AccessFiles {
     /// Opens what was chosen. What is missing for settings is told in words, and refuses settings;
     /// it does not keep readings from being served.
     ///
     /// Fails for a file of roles that cannot be read and a log that cannot be written: with those
     /// somebody meant to be safe.
-    pub fn open(&self) -> Result<(Authority, Vec<String>), String> {
+    pub fn open(&self) -> Result<(SettingAuthority, Vec<String>), String> {
         let mut words = Vec::new();
-        let mut authority = Authority { roles: self.roles()?, ..Authority::default() };
+        let mut authority = SettingAuthority { roles: self.roles()?, ..SettingAuthority::default() };
         match (&self.keytab, &self.principal) {
             (Some(keytab), Some(principal)) => match Kerberos::open(keytab, principal) {
                 Ok(kerberos) => authority.acceptor = Some(Box::new(kerberos)),

@@ -6,7 +6,7 @@ use std::fmt;
 use rookery_tokens::{ShownToken, TokenKeys, TokenTerms, end};
 use serde_json::Value;
 
-use super::acceptor::Peer;
+use super::acceptor::ProvenPeer;
 
 /// Keys of an issuer of tokens.
 pub struct IssuerKeys {
@@ -34,7 +34,7 @@ impl IssuerKeys {
     ///
     /// # Errors
     /// The reason in words, for our log.
-    pub fn check(&self, token: &str, now: u64) -> Result<Peer, String> {
+    pub fn check(&self, token: &str, now: u64) -> Result<ProvenPeer, String> {
         let terms = TokenTerms { issuer: &self.issuer, audience: self.audience.as_ref().map(<[String; 1]>::as_slice) };
         let claims = self.keys.claims(&ShownToken::read(token)?, terms)?;
         let subject = claims.get("sub").and_then(Value::as_str).ok_or("it has no subject")?;
@@ -43,7 +43,7 @@ impl IssuerKeys {
         }
         let name = subject.split_once('@').map_or(subject, |(name, _)| name);
         let good_for = end(&claims).map(|end| end.saturating_sub(now).saturating_mul(1000));
-        Ok(Peer { principal: format!("{name}@{}", self.realm), good_for })
+        Ok(ProvenPeer { principal: format!("{name}@{}", self.realm), good_for })
     }
 
     /// Returns true for a subject that names a realm which isn't ours.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Acceptor, Conversation, Peer};
+use super::{ProofAcceptor, ProofConversation, ProvenPeer};
 
 /// Accepts clients with tickets of Kerberos.
 #[derive(Debug)]
@@ -24,12 +24,12 @@ impl Kerberos {
     }
 }
 
-impl Acceptor for Kerberos {
+impl ProofAcceptor for Kerberos {
     fn service_name(&self) -> &str {
         &self.service_name
     }
 
-    fn converse(&self) -> Box<dyn Conversation> {
+    fn converse(&self) -> Box<dyn ProofConversation> {
         Box::new(TicketExchange(self.acceptor.context()))
     }
 }
@@ -38,14 +38,17 @@ impl Acceptor for Kerberos {
 #[derive(Debug)]
 struct TicketExchange(rookery_gssapi::Context);
 
-impl Conversation for TicketExchange {
+impl ProofConversation for TicketExchange {
     fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, String> {
         self.0.step(token).map_err(|error| error.to_string())
     }
 
-    fn peer(&self) -> Option<Peer> {
+    fn peer(&self) -> Option<ProvenPeer> {
         let peer = self.0.peer()?;
-        Some(Peer { principal: peer.name.clone(), good_for: peer.good_for.map(|good_for| good_for.as_millis() as u64) })
+        Some(ProvenPeer {
+            principal: peer.name.clone(),
+            good_for: peer.good_for.map(|good_for| good_for.as_millis() as u64),
+        })
     }
 
     fn verify(&mut self, message: &[u8], mic: &[u8]) -> Result<(), String> {

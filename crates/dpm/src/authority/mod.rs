@@ -13,9 +13,9 @@ mod issuer;
 mod kerberos;
 mod roles;
 
-pub use acceptor::{Acceptor, Authority, Conversation, Peer, Proof};
+pub use acceptor::{ProofAcceptor, ProofConversation, ProvenPeer, SetterProof, SettingAuthority};
 pub use audit::{Attempt, Audit, AuditFile};
-pub use configured::Access;
+pub use configured::AccessFiles;
 pub use issuer::IssuerKeys;
 pub use kerberos::Kerberos;
 pub use roles::Roles;

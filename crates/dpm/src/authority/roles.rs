@@ -8,25 +8,25 @@
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::database::{Device, Mistake, line};
+use crate::database::{DeviceRecord, Mistake, line};
 
 /// The roles and users. The default lets nobody set anything.
 #[derive(Debug, Default)]
 pub struct Roles {
     roles: Vec<Role>,
-    users: Vec<User>,
+    users: Vec<RolesUser>,
 }
 
 #[derive(Debug)]
 struct Role {
     name: String,
-    principals: Vec<Pattern>,
-    devices: Vec<Pattern>,
+    principals: Vec<NamePattern>,
+    devices: Vec<NamePattern>,
 }
 
 #[derive(Debug)]
-struct User {
-    principal: Pattern,
+struct RolesUser {
+    principal: NamePattern,
     classes: u32,
     /// Its number as a console user.
     number: i32,
@@ -35,7 +35,7 @@ struct User {
 impl Roles {
     /// Reads a file.
     pub fn read(text: &str) -> Result<Self, Mistake> {
-        let file: File = toml::from_str(text).map_err(|error| {
+        let file: RolesFile = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| line(text, &span));
             Mistake { line, field: String::new(), what: error.message().to_owned() }
         })?;
@@ -47,7 +47,7 @@ impl Roles {
         let principal = |value: Spanned<String>, field: &str| {
             let is_one =
                 value.get_ref().split_once('@').is_some_and(|(name, realm)| !name.is_empty() && !realm.is_empty());
-            if is_one { Ok(Pattern::of(value.get_ref())) } else { Err(wrong(&value, field, PRINCIPAL)) }
+            if is_one { Ok(NamePattern::of(value.get_ref())) } else { Err(wrong(&value, field, PRINCIPAL)) }
         };
         let mut roles: Vec<Role> = Vec::new();
         for row in file.role {
@@ -61,7 +61,7 @@ impl Roles {
                 let is_one = value.get_ref().len() > 2 && value.get_ref().as_bytes().get(1) == Some(&b':')
                     || value.get_ref() == "*";
                 let upper = value.get_ref().to_ascii_uppercase();
-                if is_one { Ok(Pattern::of(&upper)) } else { Err(wrong(&value, "role.devices", DEVICE)) }
+                if is_one { Ok(NamePattern::of(&upper)) } else { Err(wrong(&value, "role.devices", DEVICE)) }
             };
             roles.push(Role {
                 principals: principals.collect::<Result<_, _>>()?,
@@ -71,13 +71,13 @@ impl Roles {
         }
         let users = file.user.into_iter().map(|row| {
             let principal = principal(row.principal, "user.principal")?;
-            Ok(User { principal, classes: row.classes, number: row.number })
+            Ok(RolesUser { principal, classes: row.classes, number: row.number })
         });
         Ok(Self { users: users.collect::<Result<_, Mistake>>()?, roles })
     }
 
     /// Returns whether somebody, in a role or in none, may set a device.
-    pub fn allow(&self, principal: &str, role: Option<&str>, device: &Device) -> bool {
+    pub fn allow(&self, principal: &str, role: Option<&str>, device: &DeviceRecord) -> bool {
         let by_role = role.is_some_and(|name| {
             self.roles.iter().any(|role| {
                 role.name.eq_ignore_ascii_case(name)
@@ -85,12 +85,12 @@ impl Roles {
                     && role.devices.iter().any(|pattern| pattern.matches(&device.name))
             })
         });
-        let in_class = |user: &User| user.classes & device.protection != 0 && user.principal.matches(principal);
+        let in_class = |user: &RolesUser| user.classes & device.protection != 0 && user.principal.matches(principal);
         by_role || self.users.iter().any(in_class)
     }
 
     /// Returns true if somebody may set a device in one of the roles that name them, or in none.
-    pub fn allow_in_any(&self, principal: &str, device: &Device) -> bool {
+    pub fn allow_in_any(&self, principal: &str, device: &DeviceRecord) -> bool {
         let mut roles = self.roles.iter().map(|role| role.name.as_str());
         self.allow(principal, None, device) || roles.any(|role| self.allow(principal, Some(role), device))
     }
@@ -115,7 +115,7 @@ impl Roles {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct RolesFile {
     #[serde(default)]
     role: Vec<RoleRow>,
     #[serde(default)]
@@ -142,9 +142,9 @@ struct UserRow {
 
 /// A name in which `*` stands for any number of characters.
 #[derive(Debug)]
-struct Pattern(Vec<String>);
+struct NamePattern(Vec<String>);
 
-impl Pattern {
+impl NamePattern {
     fn of(text: &str) -> Self {
         Self(text.split('*').map(str::to_owned).collect())
     }
@@ -168,7 +168,7 @@ const DEVICE: &str = "a device such as M:OUTTMP; * stands for anything";
 
 #[cfg(test)]
 mod tests {
-    use super::{Pattern, Roles};
+    use super::{NamePattern, Roles};
 
     #[test]
     fn stars_stand_for_anything() {
@@ -184,7 +184,7 @@ mod tests {
             ("Z:C*C", "Z:C", false),
             ("", "Z", false),
         ] {
-            assert_eq!(Pattern::of(pattern).matches(text), expected, "{pattern} {text}");
+            assert_eq!(NamePattern::of(pattern).matches(text), expected, "{pattern} {text}");
         }
     }
 

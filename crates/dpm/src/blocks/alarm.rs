@@ -28,7 +28,7 @@ pub struct AlarmBlock {
 
 /// The meaning of the two values of a block.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
+pub struct AlarmLimits {
     /// Raw readings below are bad.
     pub minimum: f64,
     /// Raw readings above are bad.
@@ -143,11 +143,11 @@ impl AlarmBlock {
     }
 
     /// Returns the limits as raw values, whichever way the block holds them.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> AlarmLimits {
         let (first, second) = self.values();
         let (first, second) = (f64::from(first), f64::from(second));
         if self.flags >> 8 & 3 == MINIMUM_AND_MAXIMUM {
-            return Limits {
+            return AlarmLimits {
                 minimum: first,
                 maximum: second,
                 nominal: (first + second) / 2.0,
@@ -156,7 +156,7 @@ impl AlarmBlock {
         }
         let is_share = self.flags >> 8 & 3 == NOMINAL_AND_PERCENT;
         let tolerance = if is_share { (first * second / 100.0).abs() } else { second };
-        Limits { minimum: first - tolerance, maximum: first + tolerance, nominal: first, tolerance }
+        AlarmLimits { minimum: first - tolerance, maximum: first + tolerance, nominal: first, tolerance }
     }
 
     /// Returns the nominal bits and the mask of a digital block, without sign extension.

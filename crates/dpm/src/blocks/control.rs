@@ -4,7 +4,7 @@ use crate::status::Status;
 
 /// A command that a device knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Command {
+pub struct ControlCommand {
     /// Its place in the fixed order: RESET 0, ON 1, OFF 2…
     pub order: u8,
     /// The value that is sent to the front-end.
@@ -20,16 +20,17 @@ pub fn order(name: &str) -> Option<u8> {
     ORDER.iter().position(|known| known.eq_ignore_ascii_case(name)).map(|order| order as u8)
 }
 
-impl Command {
+impl ControlCommand {
     /// Returns the command of a number that a client set.
-    pub fn numbered(commands: &[Command], number: f64) -> Result<&Command, Status> {
+    pub fn numbered(commands: &[ControlCommand], number: f64) -> Result<&ControlCommand, Status> {
         commands.iter().find(|command| f64::from(command.order) == number).ok_or(Status::SCALEFAIL)
     }
 
     /// Returns the command of a text that a client set, in whatever case.
-    pub fn named<'a>(commands: &'a [Command], text: &str) -> Result<&'a Command, Status> {
-        let is_it =
-            |command: &&Command| [&command.short, &command.long].iter().any(|name| name.eq_ignore_ascii_case(text));
+    pub fn named<'a>(commands: &'a [ControlCommand], text: &str) -> Result<&'a ControlCommand, Status> {
+        let is_it = |command: &&ControlCommand| {
+            [&command.short, &command.long].iter().any(|name| name.eq_ignore_ascii_case(text))
+        };
         commands.iter().find(is_it).ok_or(Status::SCALEFAIL)
     }
 }

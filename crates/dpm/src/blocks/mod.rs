@@ -4,6 +4,6 @@ mod alarm;
 mod control;
 mod status;
 
-pub use alarm::{AlarmBlock, Limits, SIZE as ALARM_SIZE};
-pub use control::{Command, order};
+pub use alarm::{AlarmBlock, AlarmLimits, SIZE as ALARM_SIZE};
+pub use control::{ControlCommand, order};
 pub use status::{Attribute, Bit, StatusBits};

@@ -23,7 +23,7 @@ pub enum Native {
 
 /// The details that are told with a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum DataForm {
     /// Nothing.
     Plain,
     /// The alarm.
@@ -38,7 +38,7 @@ pub enum Form {
 
 /// A value as it came.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Data<'a> {
+pub struct ChannelData<'a> {
     /// The type of its elements.
     pub native: Native,
     /// The number of what is wrong, if something is.
@@ -48,7 +48,7 @@ pub struct Data<'a> {
     /// The time at which it was read, in milliseconds since 1970, if that was told.
     pub unix_millis: Option<i64>,
     /// Units and limits, if they were told.
-    pub limits: Option<Limits>,
+    pub limits: Option<NumberLimits>,
     /// The names of the choices of an enumeration, if they were told.
     pub choices: Vec<String>,
     elements: &'a [u8],
@@ -56,7 +56,7 @@ pub struct Data<'a> {
 
 /// Units and limits of a number.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Limits {
+pub struct NumberLimits {
     /// The name of its units.
     pub units: String,
     /// The digits behind the point that people want to see, of floating types.
@@ -79,7 +79,7 @@ impl Native {
     }
 
     /// Returns the number of this type with such details.
-    pub fn with(self, form: Form) -> u16 {
+    pub fn with(self, form: DataForm) -> u16 {
         self as u16 + 7 * form as u16
     }
 
@@ -117,19 +117,20 @@ impl Native {
     }
 }
 
-impl Form {
+impl DataForm {
     /// Returns native type and details of a number, if there is such a type.
     pub fn of(number: u16) -> Option<(Native, Self)> {
-        const ALL: [Form; 5] = [Form::Plain, Form::Status, Form::Time, Form::Graphic, Form::Control];
+        const ALL: [DataForm; 5] =
+            [DataForm::Plain, DataForm::Status, DataForm::Time, DataForm::Graphic, DataForm::Control];
         Some((Native::of(number % 7)?, *ALL.get(usize::from(number / 7))?))
     }
 }
 
-impl<'a> Data<'a> {
+impl<'a> ChannelData<'a> {
     /// Reads a payload of a type and a number of elements; `None` if it is no such thing.
     pub fn decode(data_type: u16, count: u32, payload: &'a [u8]) -> Option<Self> {
-        let (native, form) = Form::of(data_type)?;
-        let mut rest = Rest(payload);
+        let (native, form) = DataForm::of(data_type)?;
+        let mut rest = PayloadRest(payload);
         let mut data = Self {
             native,
             status: 0,
@@ -139,18 +140,18 @@ impl<'a> Data<'a> {
             choices: Vec::new(),
             elements: &[],
         };
-        if form != Form::Plain {
+        if form != DataForm::Plain {
             (data.status, data.severity) = (rest.word()?, rest.word()?);
         }
         match form {
-            Form::Plain => {}
-            Form::Status => drop(rest.take(native.gap_after_status())?),
-            Form::Time => {
+            DataForm::Plain => {}
+            DataForm::Status => drop(rest.take(native.gap_after_status())?),
+            DataForm::Time => {
                 let (seconds, nanos) = (rest.long()?, rest.long()?);
                 data.unix_millis = Some((i64::from(seconds) + EPOCH) * 1000 + i64::from(nanos / 1_000_000));
                 rest.take(native.gap())?;
             }
-            Form::Graphic | Form::Control => match native {
+            DataForm::Graphic | DataForm::Control => match native {
                 Native::Text => {}
                 Native::Enumerated => data.choices = rest.choices()?,
                 _ => data.limits = Some(rest.limits(native, form)?),
@@ -184,7 +185,7 @@ impl<'a> Data<'a> {
     }
 }
 
-impl<'a> Data<'a> {
+impl<'a> ChannelData<'a> {
     /// Returns an array of characters as a text, up to its first zero; others are none.
     pub fn characters(&self) -> &'a [u8] {
         if self.native == Native::Char { until_zero(self.elements) } else { &[] }
@@ -216,9 +217,9 @@ pub fn write_time(native: Native, (status, severity): (u16, u16), unix_millis: i
 }
 
 /// The part of a payload that was not read yet.
-struct Rest<'a>(&'a [u8]);
+struct PayloadRest<'a>(&'a [u8]);
 
-impl<'a> Rest<'a> {
+impl<'a> PayloadRest<'a> {
     fn take(&mut self, size: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(size)?;
         self.0 = rest;
@@ -243,8 +244,8 @@ impl<'a> Rest<'a> {
         Some(all.into_iter().take(used).collect())
     }
 
-    fn limits(&mut self, native: Native, form: Form) -> Option<Limits> {
-        let mut limits = Limits::default();
+    fn limits(&mut self, native: Native, form: DataForm) -> Option<NumberLimits> {
+        let mut limits = NumberLimits::default();
         if matches!(native, Native::Float | Native::Double) {
             limits.precision = self.word()? as i16;
             self.word()?;
@@ -256,7 +257,7 @@ impl<'a> Rest<'a> {
         limits.display = (low, high);
         let falling = [number()?, number()?, number()?, number()?];
         limits.alarm = [falling[3], falling[2], falling[1], falling[0]];
-        if form == Form::Control {
+        if form == DataForm::Control {
             let (high, low) = (number()?, number()?);
             limits.control = Some((low, high));
         }
@@ -291,7 +292,7 @@ mod tests {
         for number in [1.5f64, -2.0] {
             payload.extend_from_slice(&number.to_be_bytes());
         }
-        let data = Data::decode(Native::Double.with(Form::Time), 2, &payload).expect("a value");
+        let data = ChannelData::decode(Native::Double.with(DataForm::Time), 2, &payload).expect("a value");
         assert_eq!((data.severity, data.unix_millis), (2, Some(1_700_000_000_250)));
         assert_eq!(data.numbers().collect::<Vec<_>>(), [1.5, -2.0]);
         assert!(data.texts().next().is_none());
@@ -305,7 +306,7 @@ mod tests {
             payload.extend_from_slice(&f64::from(number).to_be_bytes());
         }
         payload.extend_from_slice(&9.0f64.to_be_bytes());
-        let data = Data::decode(Native::Double.with(Form::Control), 1, &payload).expect("a value");
+        let data = ChannelData::decode(Native::Double.with(DataForm::Control), 1, &payload).expect("a value");
         let limits = data.limits.clone().expect("limits");
         assert_eq!((limits.units.as_str(), limits.precision, limits.display), ("mA", 3, (2.0, 1.0)));
         assert_eq!((limits.alarm, limits.control), ([6.0, 5.0, 4.0, 3.0], Some((8.0, 7.0))));
@@ -321,7 +322,7 @@ mod tests {
             payload.extend(choice);
         }
         payload.extend_from_slice(&1u16.to_be_bytes());
-        let data = Data::decode(Native::Enumerated.with(Form::Control), 1, &payload).expect("a value");
+        let data = ChannelData::decode(Native::Enumerated.with(DataForm::Control), 1, &payload).expect("a value");
         assert_eq!(data.choices, ["Off", "On"]);
         assert_eq!(data.numbers().collect::<Vec<_>>(), [1.0]);
     }
@@ -329,7 +330,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_payload_is_read_or_refused(data_type in 0u16..40, count in 0u32..2000, payload: Vec<u8>) {
-            if let Some(data) = Data::decode(data_type, count, &payload) {
+            if let Some(data) = ChannelData::decode(data_type, count, &payload) {
                 prop_assert_eq!(data.len(), count as usize);
                 prop_assert!(data.numbers().count() == data.len() && data.texts().count() <= data.len());
             }
@@ -340,7 +341,7 @@ mod tests {
             let mut payload = Vec::new();
             write_time(Native::Double, (0, 0), 1_700_000_000_000, &mut payload);
             payload.extend_from_slice(&number.to_be_bytes());
-            prop_assert!(Data::decode(Native::Double.with(Form::Time), 1, &payload[..cut]).is_none());
+            prop_assert!(ChannelData::decode(Native::Double.with(DataForm::Time), 1, &payload[..cut]).is_none());
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Values as servers send them: of the type and with the details that a client asks for.
 
-use super::data::{Form, Native, write_time};
+use super::data::{DataForm, Native, write_time};
 
 /// A value that is to be sent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reading {
+pub struct SentReading {
     /// The elements.
     pub elements: Elements,
     /// The number of what is wrong, if something is, and how bad that is.
@@ -48,17 +48,17 @@ impl Elements {
 
 /// Returns the payload of a value for a type, with as many elements as a client wants: what is
 /// missing is zeros. `None` if there is no such type, or the value can't be of it.
-pub fn encode(data_type: u16, count: usize, reading: &Reading, details: &Details) -> Option<Vec<u8>> {
-    let (native, form) = Form::of(data_type)?;
+pub fn encode(data_type: u16, count: usize, reading: &SentReading, details: &Details) -> Option<Vec<u8>> {
+    let (native, form) = DataForm::of(data_type)?;
     let mut payload = Vec::new();
     match form {
-        Form::Plain => {}
-        Form::Time => write_time(native, reading.alarm, reading.unix_millis, &mut payload),
-        Form::Status | Form::Graphic | Form::Control => {
+        DataForm::Plain => {}
+        DataForm::Time => write_time(native, reading.alarm, reading.unix_millis, &mut payload),
+        DataForm::Status | DataForm::Graphic | DataForm::Control => {
             payload.extend_from_slice(&reading.alarm.0.to_be_bytes());
             payload.extend_from_slice(&reading.alarm.1.to_be_bytes());
             match form {
-                Form::Status => payload.resize(payload.len() + native.gap_after_status(), 0),
+                DataForm::Status => payload.resize(payload.len() + native.gap_after_status(), 0),
                 _ => limits(native, form, details, &mut payload),
             }
         }
@@ -72,7 +72,7 @@ pub fn encode(data_type: u16, count: usize, reading: &Reading, details: &Details
 }
 
 /// Appends units and limits, in the order in which they stand.
-fn limits(native: Native, form: Form, details: &Details, payload: &mut Vec<u8>) {
+fn limits(native: Native, form: DataForm, details: &Details, payload: &mut Vec<u8>) {
     match native {
         Native::Text => return,
         Native::Enumerated => return payload.resize(payload.len() + CHOICES, 0),
@@ -85,7 +85,7 @@ fn limits(native: Native, form: Form, details: &Details, payload: &mut Vec<u8>) 
     // Upper and lower display limits, four of alarms, upper and lower control limits.
     let (low, high) = details.control;
     let all = [high, low, 0.0, 0.0, 0.0, 0.0, high, low];
-    let many = if form == Form::Control { all.len() } else { all.len() - 2 };
+    let many = if form == DataForm::Control { all.len() } else { all.len() - 2 };
     for limit in &all[..many] {
         number(native, *limit, payload);
     }
@@ -133,7 +133,7 @@ const CHOICES: usize = 2 + 16 * 26;
 
 #[cfg(test)]
 mod tests {
-    use super::super::data::Data;
+    use super::super::data::ChannelData;
     use super::*;
     use proptest::prelude::*;
 
@@ -142,10 +142,10 @@ mod tests {
         fn what_is_written_is_read(data_type in 0u16..35, numbers in prop::collection::vec(0u8..100, 0..20), count in 0usize..30) {
             let numbers: Vec<f64> = numbers.into_iter().map(f64::from).collect();
             let elements = Elements::Numbers(numbers.clone());
-            let reading = Reading { elements, alarm: (1, 2), unix_millis: 1_700_000_000_123 };
+            let reading = SentReading { elements, alarm: (1, 2), unix_millis: 1_700_000_000_123 };
             let details = Details { units: "mA".into(), control: (0.0, 50.0) };
             let payload = encode(data_type, count, &reading, &details).expect("numbers are of every type");
-            let data = Data::decode(data_type, count as u32, &payload).expect("a value");
+            let data = ChannelData::decode(data_type, count as u32, &payload).expect("a value");
             let expected: Vec<f64> = numbers.into_iter().chain(std::iter::repeat(0.0)).take(count).collect();
             if data.native == Native::Text {
                 prop_assert_eq!(data.texts().count(), count);

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 /// The number of a connection, given by the part that decides.
-pub type Link = usize;
+pub type LinkNumber = usize;
 
 /// Something that came from the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,11 +11,11 @@ pub enum Came<'a> {
     /// A datagram, in answer to a search.
     Datagram(SocketAddr, &'a [u8]),
     /// A connection is made.
-    Up(Link),
+    Up(LinkNumber),
     /// Bytes of a connection.
-    Bytes(Link, &'a [u8]),
+    Bytes(LinkNumber, &'a [u8]),
     /// A connection is gone, or could not be made.
-    Down(Link),
+    Down(LinkNumber),
 }
 
 /// Something that is to be done.
@@ -24,9 +24,9 @@ pub enum Goes {
     /// Send a datagram.
     Datagram(SocketAddr, Vec<u8>),
     /// Make a connection. Nothing is sent on it before it is up.
-    Connect(Link, SocketAddr),
+    Connect(LinkNumber, SocketAddr),
     /// Send bytes on a connection.
-    Bytes(Link, Vec<u8>),
+    Bytes(LinkNumber, Vec<u8>),
     /// Close a connection; its number may mean another one from then on.
-    Close(Link),
+    Close(LinkNumber),
 }

@@ -6,7 +6,7 @@ use super::{MINOR, command};
 
 /// The head of a message. What its numbers mean depends on the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Header {
+pub struct ChannelHeader {
     /// The command.
     pub command: u16,
     /// The type of data, or another number of 16 bits.
@@ -21,9 +21,9 @@ pub struct Header {
 
 /// A message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Message<'a> {
+pub struct ChannelMessage<'a> {
     /// Its head.
-    pub header: Header,
+    pub header: ChannelHeader,
     /// The payload, with what fills it up.
     pub payload: &'a [u8],
 }
@@ -32,7 +32,7 @@ pub struct Message<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Oversized;
 
-impl Header {
+impl ChannelHeader {
     /// Appends the message with this head and a payload, filled up with zeros.
     pub fn write(&self, payload: &[u8], out: &mut Vec<u8>) {
         let size = payload.len().next_multiple_of(8);
@@ -64,7 +64,7 @@ impl Header {
 /// # Errors
 /// [`Oversized`] if its payload has more than `largest` bytes: then nothing that follows can be
 /// read.
-pub fn next(bytes: &[u8], largest: usize) -> Result<Option<(Message<'_>, usize)>, Oversized> {
+pub fn next(bytes: &[u8], largest: usize) -> Result<Option<(ChannelMessage<'_>, usize)>, Oversized> {
     let Some((head, rest)) = bytes.split_first_chunk::<SHORT>() else { return Ok(None) };
     let word = |place: usize| u16::from_be_bytes([head[place], head[place + 1]]);
     let long = |place: usize| u32::from_be_bytes([head[place], head[place + 1], head[place + 2], head[place + 3]]);
@@ -77,12 +77,12 @@ pub fn next(bytes: &[u8], largest: usize) -> Result<Option<(Message<'_>, usize)>
     }
     let size = usize::try_from(size).ok().filter(|size| *size <= largest).ok_or(Oversized)?;
     let Some(payload) = rest.get(..size) else { return Ok(None) };
-    let header = Header { command: word(0), data_type: word(4), count, first: long(8), second: long(12) };
-    Ok(Some((Message { header, payload }, length + size)))
+    let header = ChannelHeader { command: word(0), data_type: word(4), count, first: long(8), second: long(12) };
+    Ok(Some((ChannelMessage { header, payload }, length + size)))
 }
 
 /// Returns the messages of a datagram, up to the first that is not whole.
-pub fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
+pub fn messages(mut bytes: &[u8]) -> impl Iterator<Item = ChannelMessage<'_>> {
     std::iter::from_fn(move || {
         let (message, length) = next(bytes, usize::MAX).ok()??;
         bytes = &bytes[length..];
@@ -91,8 +91,8 @@ pub fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
 }
 
 /// Returns the head of the message that tells which version is spoken.
-pub fn version() -> Header {
-    Header { command: command::VERSION, count: u32::from(MINOR), ..Header::default() }
+pub fn version() -> ChannelHeader {
+    ChannelHeader { command: command::VERSION, count: u32::from(MINOR), ..ChannelHeader::default() }
 }
 
 /// Returns a text as it stands in a payload: with a zero behind it.
@@ -118,7 +118,7 @@ mod tests {
         fn what_is_written_is_read(
             command: u16, data_type: u16, count: u32, first: u32, second: u32, size in 0usize..70_000, cut in 0usize..70_000,
         ) {
-            let (header, payload) = (Header { command, data_type, count, first, second }, vec![7; size]);
+            let (header, payload) = (ChannelHeader { command, data_type, count, first, second }, vec![7; size]);
             let mut bytes = Vec::new();
             header.write(&payload, &mut bytes);
             let (message, length) = next(&bytes, usize::MAX).expect("small enough").expect("a whole one");

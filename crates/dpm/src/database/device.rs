@@ -4,22 +4,22 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::file::{Fault, Script};
-use super::limits::Limits;
-use crate::blocks::{Bit, Command, StatusBits};
-use crate::drf::{Event, Request};
+use super::file::{NodeFaults, Script};
+use super::limits::PropertyLimits;
+use crate::blocks::{Bit, ControlCommand, StatusBits};
+use crate::drf::{DrfEvent, Request};
 use crate::rad50::Rad50;
 use crate::scaling::{Enumeration, Scaling};
 
 /// Nodes and devices.
 #[derive(Debug, Default)]
 pub struct Database {
-    pub(super) nodes: Vec<Node>,
-    pub(super) devices: Vec<Arc<Device>>,
+    pub(super) nodes: Vec<DeviceNode>,
+    pub(super) devices: Vec<Arc<DeviceRecord>>,
     pub(super) names: HashMap<String, usize, ahash::RandomState>,
     pub(super) indices: HashMap<u32, usize, ahash::RandomState>,
     pub(super) scripts: Vec<Script>,
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Vec<NodeFaults>,
     pub(super) records: Vec<Request>,
     pub(super) names_of_this: OwnNames,
 }
@@ -35,7 +35,7 @@ pub struct OwnNames {
 
 /// A node that devices are on: a front-end, or a network of them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Node {
+pub struct DeviceNode {
     /// Its name.
     pub name: Rad50,
     /// Other names by which clients find it.
@@ -50,7 +50,7 @@ pub enum Reached {
     /// By datagrams of ACNET.
     Acnet(AcnetNode),
     /// By Channel Access, the protocol of EPICS: the node stands for the servers that are found.
-    ChannelAccess(Search),
+    ChannelAccess(ChannelSearch),
 }
 
 /// A node of the ACNET network that front-end tasks run on.
@@ -66,14 +66,14 @@ pub struct AcnetNode {
 
 /// The addresses at which process variables are searched for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Search {
+pub struct ChannelSearch {
     /// Hosts and networks, over UDP.
     pub addresses: Vec<SocketAddr>,
     /// Name servers, over TCP.
     pub name_servers: Vec<SocketAddr>,
 }
 
-impl Node {
+impl DeviceNode {
     /// Returns the node as ACNET knows it, if it is on that network.
     pub fn acnet(&self) -> Option<AcnetNode> {
         match self.reached {
@@ -83,7 +83,7 @@ impl Node {
     }
 
     /// Returns the addresses at which its process variables are searched for, if it has some.
-    pub fn search(&self) -> Option<&Search> {
+    pub fn search(&self) -> Option<&ChannelSearch> {
         match &self.reached {
             Reached::Acnet(_) => None,
             Reached::ChannelAccess(search) => Some(search),
@@ -102,7 +102,7 @@ pub enum Protocol {
 
 /// A device with its properties.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Device {
+pub struct DeviceRecord {
     /// Its number.
     pub index: u32,
     /// Its name, such as `M:OUTTMP`.
@@ -116,9 +116,9 @@ pub struct Device {
     /// The classes of users who may set it without a role, a bit each.
     pub protection: u32,
     /// The property that is measured.
-    pub reading: Option<Value>,
+    pub reading: Option<DeviceValue>,
     /// The property that is set.
-    pub setting: Option<Value>,
+    pub setting: Option<DeviceValue>,
     /// Basic status.
     pub status: Option<StatusProperty>,
     /// Commands.
@@ -131,7 +131,7 @@ pub struct Device {
 
 /// The place of a property in a front-end.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Place {
+pub struct PropertyPlace {
     /// The number of its node in [`Database::nodes`].
     pub node: usize,
     /// The place as the front-end is told it: eight bytes that only the front-end understands. They
@@ -146,16 +146,16 @@ pub struct Place {
     /// One element, in bytes.
     pub element: u32,
     /// The event at which it is read if a request names none.
-    pub event: Event,
+    pub event: DrfEvent,
     /// Elements need not be read as wholes.
     pub unframed: bool,
 }
 
 /// A reading or setting.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Value {
+pub struct DeviceValue {
     /// The place in the front-end.
-    pub place: Place,
+    pub place: PropertyPlace,
     /// To engineering units.
     pub scaling: Scaling,
     /// Of the primary transform.
@@ -165,14 +165,14 @@ pub struct Value {
     /// Names of numbers, if it is an enumeration.
     pub names: Enumeration,
     /// The limits of its settings; none for a reading.
-    pub limits: Limits,
+    pub limits: PropertyLimits,
 }
 
 /// A status property.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatusProperty {
     /// The place in the front-end.
-    pub place: Place,
+    pub place: PropertyPlace,
     /// The bits for on, ready, remote, positive and ramp.
     pub bits: StatusBits,
     /// The meaning of each bit.
@@ -183,20 +183,20 @@ pub struct StatusProperty {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ControlProperty {
     /// The place in the front-end.
-    pub place: Place,
+    pub place: PropertyPlace,
     /// The commands that it takes.
-    pub commands: Vec<Command>,
+    pub commands: Vec<ControlCommand>,
     /// The values that may be sent, by whatever name.
-    pub limits: Limits,
+    pub limits: PropertyLimits,
 }
 
 /// An alarm block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AlarmProperty {
     /// The place in the front-end.
-    pub place: Place,
+    pub place: PropertyPlace,
     /// The text that is shown while it is in alarm.
     pub text: String,
     /// Between which readings its limits may be set; nothing of a digital block.
-    pub limits: Limits,
+    pub limits: PropertyLimits,
 }

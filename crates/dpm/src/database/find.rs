@@ -2,29 +2,29 @@
 
 use std::sync::Arc;
 
-use super::{Database, Device, Place, Value};
-use crate::drf::{self, Event, Field, Property, Range, Request};
+use super::{Database, DeviceRecord, DeviceValue, PropertyPlace};
+use crate::drf::{self, DrfEvent, Property, PropertyField, Range, Request};
 use crate::sdd::reply;
 use crate::status::Status;
 
 /// A request in terms of the database.
 #[derive(Debug, Clone)]
-pub struct Target {
+pub struct FoundTarget {
     /// The device.
-    pub device: Arc<Device>,
+    pub device: Arc<DeviceRecord>,
     /// The source of its value.
     pub stored: Stored,
     /// The form in which its value is shown.
-    pub form: Form,
+    pub form: ValueForm,
     /// The event; the database's own if the request named none.
-    pub event: Event,
+    pub event: DrfEvent,
 }
 
 /// The source of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stored {
     /// From a front-end.
-    FrontEnd(Wanted),
+    FrontEnd(FrontRequest),
     /// From the database.
     Text(String),
     /// From the database, too.
@@ -35,7 +35,7 @@ pub enum Stored {
 
 /// The part of a request that a front-end is asked for. Requests for the same are one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Wanted {
+pub struct FrontRequest {
     /// The number of its node in [`Database::nodes`].
     pub node: usize,
     /// The device's number.
@@ -53,11 +53,11 @@ pub struct Wanted {
 /// The form in which a value is shown. Readers of the same value in the same form get the same
 /// bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Form {
+pub struct ValueForm {
     /// The property.
     pub property: Property,
     /// The form in which it is wanted.
-    pub field: Field,
+    pub field: PropertyField,
 }
 
 impl Database {
@@ -65,13 +65,13 @@ impl Database {
     ///
     /// Errors are the control system's: no such device or property, a range that splits elements or
     /// leaves the property, no scaling.
-    pub fn find(&self, request: &Request) -> Result<Target, Status> {
+    pub fn find(&self, request: &Request) -> Result<FoundTarget, Status> {
         let device = match &request.device {
             drf::Device::Name(name) => self.named(name),
             drf::Device::Index(index) => self.numbered(*index),
         };
         let device = Arc::clone(device.ok_or(Status::NOPROP)?);
-        let form = Form { property: request.property, field: request.field };
+        let form = ValueForm { property: request.property, field: request.field };
         let text = |text: &str| if text.is_empty() { Err(Status::NOPROP) } else { Ok(Stored::Text(text.to_owned())) };
         let stored = match request.property {
             Property::Description => text(&device.description)?,
@@ -86,7 +86,7 @@ impl Database {
                 let place = device.place(property).ok_or(Status::NOPROP)?;
                 device.check(form)?;
                 let (offset, length) = extent(place, request.range)?;
-                Stored::FrontEnd(Wanted {
+                Stored::FrontEnd(FrontRequest {
                     node: place.node,
                     device: device.index,
                     property: property.index(),
@@ -97,16 +97,18 @@ impl Database {
             }
         };
         let event = match &request.event {
-            Event::Default => device.place(request.property).map_or(Event::Immediate, |place| place.event.clone()),
+            DrfEvent::Default => {
+                device.place(request.property).map_or(DrfEvent::Immediate, |place| place.event.clone())
+            }
             event => event.clone(),
         };
-        Ok(Target { device, stored, form, event })
+        Ok(FoundTarget { device, stored, form, event })
     }
 }
 
-impl Device {
+impl DeviceRecord {
     /// Returns the place of a property; `None` if the device does not have it.
-    pub fn place(&self, property: Property) -> Option<&Place> {
+    pub fn place(&self, property: Property) -> Option<&PropertyPlace> {
         match property {
             Property::Reading | Property::Setting => self.value(property).map(|value| &value.place),
             Property::Status => self.status.as_ref().map(|status| &status.place),
@@ -118,7 +120,7 @@ impl Device {
     }
 
     /// Returns the places of its properties that front-ends have.
-    pub fn places(&self) -> impl Iterator<Item = &Place> {
+    pub fn places(&self) -> impl Iterator<Item = &PropertyPlace> {
         const ALL: [Property; 6] = [
             Property::Reading,
             Property::Setting,
@@ -131,7 +133,7 @@ impl Device {
     }
 
     /// Returns its reading or setting.
-    pub fn value(&self, property: Property) -> Option<&Value> {
+    pub fn value(&self, property: Property) -> Option<&DeviceValue> {
         match property {
             Property::Reading => self.reading.as_ref(),
             Property::Setting => self.setting.as_ref(),
@@ -140,9 +142,9 @@ impl Device {
     }
 
     /// Returns the description of the device that comes before its data, with reference number 0.
-    pub fn info(&self, form: Form) -> reply::DeviceInfo {
+    pub fn info(&self, form: ValueForm) -> reply::DeviceInfo {
         let units = self.value(form.property).map(|value| match form.field {
-            Field::Primary => value.primary_units.clone(),
+            PropertyField::Primary => value.primary_units.clone(),
             _ => value.units.clone(),
         });
         reply::DeviceInfo {
@@ -156,9 +158,9 @@ impl Device {
     }
 
     /// Checks that the property can be shown in that form.
-    fn check(&self, form: Form) -> Result<(), Status> {
+    fn check(&self, form: ValueForm) -> Result<(), Status> {
         match (form.property, form.field) {
-            (Property::Analog, Field::Raw | Field::Text) => Ok(()),
+            (Property::Analog, PropertyField::Raw | PropertyField::Text) => Ok(()),
             // Limits are scaled as readings are.
             (Property::Analog, _) if self.reading.is_none() => Err(Status::NOSCALE),
             _ => Ok(()),
@@ -167,7 +169,7 @@ impl Device {
 }
 
 /// Returns offset and length in bytes.
-fn extent(place: &Place, range: Option<Range>) -> Result<(u32, u32), Status> {
+fn extent(place: &PropertyPlace, range: Option<Range>) -> Result<(u32, u32), Status> {
     let element = place.element;
     let rest = |offset: u32| place.size.checked_sub(offset).filter(|rest| *rest > 0).ok_or(Status::OUT_OF_BOUNDS);
     let (offset, length) = match range {

@@ -8,7 +8,7 @@ use crate::status::Status;
 /// They are looked at before anything is sent, whichever way a client names the value: in
 /// engineering units, in primary units, or as bytes.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Limits {
+pub struct PropertyLimits {
     /// The lowest.
     pub min: Option<f64>,
     /// The highest.
@@ -17,7 +17,7 @@ pub struct Limits {
     pub allowed: Vec<f64>,
 }
 
-impl Limits {
+impl PropertyLimits {
     /// Returns true if everything is allowed.
     pub fn is_empty(&self) -> bool {
         self.min.is_none() && self.max.is_none() && self.allowed.is_empty()

@@ -12,13 +12,13 @@ mod limits;
 mod record;
 
 pub use device::{
-    AcnetNode, AlarmProperty, ControlProperty, Database, Device, Node, OwnNames, Place, Protocol, Reached, Search,
-    StatusProperty, Value,
+    AcnetNode, AlarmProperty, ChannelSearch, ControlProperty, Database, DeviceNode, DeviceRecord, DeviceValue,
+    OwnNames, PropertyPlace, Protocol, Reached, StatusProperty,
 };
 pub(crate) use file::line;
-pub use file::{Fault, Imported, Mistake, Script, example, import, reference};
-pub use find::{Form, Stored, Target, Wanted};
-pub use limits::Limits;
+pub use file::{Imported, Mistake, NodeFaults, Script, example, import, reference};
+pub use find::{FoundTarget, FrontRequest, Stored, ValueForm};
+pub use limits::PropertyLimits;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -83,8 +83,8 @@ impl Database {
     }
 
     /// Adds a node. Errors are the field that is wrong, and what would be right.
-    fn add_node(&mut self, node: Node) -> Result<(), (&'static str, String)> {
-        let names = |node: &Node| node.aliases.iter().copied().chain([node.name]).collect::<Vec<_>>();
+    fn add_node(&mut self, node: DeviceNode) -> Result<(), (&'static str, String)> {
+        let names = |node: &DeviceNode| node.aliases.iter().copied().chain([node.name]).collect::<Vec<_>>();
         let new = names(&node);
         for other in &self.nodes {
             if let Some(name) = names(other).into_iter().find(|name| new.contains(name)) {
@@ -99,7 +99,7 @@ impl Database {
     }
 
     /// Adds a device. The error is the field that another device has, too.
-    fn add_device(&mut self, device: Device) -> Result<(), &'static str> {
+    fn add_device(&mut self, device: DeviceRecord) -> Result<(), &'static str> {
         if self.names.contains_key(&device.name) {
             return Err("name");
         }
@@ -119,7 +119,7 @@ impl Database {
     }
 
     /// Returns all nodes, by their numbers here.
-    pub fn nodes(&self) -> &[Node] {
+    pub fn nodes(&self) -> &[DeviceNode] {
         &self.nodes
     }
 
@@ -129,17 +129,17 @@ impl Database {
     }
 
     /// Returns all devices.
-    pub fn devices(&self) -> &[Arc<Device>] {
+    pub fn devices(&self) -> &[Arc<DeviceRecord>] {
         &self.devices
     }
 
     /// Returns the device of a name in upper case.
-    pub fn named(&self, name: &str) -> Option<&Arc<Device>> {
+    pub fn named(&self, name: &str) -> Option<&Arc<DeviceRecord>> {
         self.devices.get(*self.names.get(name)?)
     }
 
     /// Returns the device of a number.
-    pub fn numbered(&self, index: u32) -> Option<&Arc<Device>> {
+    pub fn numbered(&self, index: u32) -> Option<&Arc<DeviceRecord>> {
         self.devices.get(*self.indices.get(&index)?)
     }
 
@@ -149,7 +149,7 @@ impl Database {
     }
 
     /// Returns the faults of simulated nodes.
-    pub fn faults(&self) -> &[Fault] {
+    pub fn faults(&self) -> &[NodeFaults] {
         &self.faults
     }
 

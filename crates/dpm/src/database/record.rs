@@ -2,7 +2,7 @@
 
 use super::file::{At, Wrong};
 use super::{Database, Stored};
-use crate::drf::{Event, Field, Request};
+use crate::drf::{DrfEvent, PropertyField, Request};
 
 #[derive(Debug, Default)]
 pub(super) struct RecordRow {
@@ -22,11 +22,11 @@ impl RecordRow {
         let target =
             database.find(&request).map_err(|status| wrong(&format!("the device cannot be read: {status}")))?;
         let is_number = target.device.value(request.property).is_some_and(|value| value.scaling.text().is_none());
-        if !is_number || request.field != Field::Scaled || !matches!(target.stored, Stored::FrontEnd(_)) {
+        if !is_number || request.field != PropertyField::Scaled || !matches!(target.stored, Stored::FrontEnd(_)) {
             return Err(wrong("only numbers of READING and SETTING in engineering units can be recorded"));
         }
         match target.event {
-            Event::Immediate | Event::Never | Event::Default => {
+            DrfEvent::Immediate | DrfEvent::Never | DrfEvent::Default => {
                 Err(wrong("an event that comes again, such as @P,1000, @Q,1000 or @E,02"))
             }
             event => Ok(Request { event, ..request }),

@@ -6,7 +6,7 @@ use super::{Device, Error};
 
 /// The times at which a request is answered.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Event {
+pub enum DrfEvent {
     /// Nothing was said, or `U`: as the database says.
     Default,
     /// `I`: once, now.
@@ -32,7 +32,7 @@ pub enum Event {
         /// The number of the event.
         number: u16,
         /// From hardware, software or either.
-        clock: Clock,
+        clock: EventClock,
         /// The time after it.
         delay: Time,
     },
@@ -60,7 +60,7 @@ pub enum Time {
 
 /// The source of a clock event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Clock {
+pub enum EventClock {
     /// The timing hardware.
     Hardware,
     /// The network.
@@ -82,7 +82,7 @@ pub enum Comparison {
     GreaterOrEqual,
 }
 
-impl Event {
+impl DrfEvent {
     /// Reads what stands behind `@`, in upper case.
     pub(super) fn parse(text: &str) -> Result<Self, Error> {
         let words: Vec<&str> = text.split(',').map(str::trim).collect();
@@ -95,9 +95,9 @@ impl Event {
             ["E", number, ref rest @ ..] => {
                 let number = u16::from_str_radix(number, 16).map_err(|_| Error::Event)?;
                 let (clock, delay) = match rest {
-                    [] => (Clock::Either, Time::Micros(0)),
-                    [clock] => (Clock::parse(clock)?, Time::Micros(0)),
-                    [clock, delay] => (Clock::parse(clock)?, Time::parse(delay)?),
+                    [] => (EventClock::Either, Time::Micros(0)),
+                    [clock] => (EventClock::parse(clock)?, Time::Micros(0)),
+                    [clock, delay] => (EventClock::parse(clock)?, Time::parse(delay)?),
                     _ => return Err(Error::Event),
                 };
                 Ok(Self::Clock { number, clock, delay })
@@ -170,7 +170,7 @@ impl Time {
     }
 }
 
-impl Clock {
+impl EventClock {
     fn parse(text: &str) -> Result<Self, Error> {
         match text {
             "H" => Ok(Self::Hardware),
@@ -210,26 +210,26 @@ impl Comparison {
     }
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for DrfEvent {
     /// Writes the event with the `@`; nothing for the database's own event, which `U` asks for,
     /// too.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let truth = |at_once: &bool| if *at_once { "TRUE" } else { "FALSE" };
         match self {
-            Event::Default => Ok(()),
-            Event::Immediate => formatter.write_str("@I"),
-            Event::Never => formatter.write_str("@N"),
-            Event::Periodic { period, at_once } => write!(formatter, "@P,{period},{}", truth(at_once)),
-            Event::OnChange { period, at_once } => write!(formatter, "@Q,{period},{}", truth(at_once)),
-            Event::Clock { number, clock, delay } => {
+            DrfEvent::Default => Ok(()),
+            DrfEvent::Immediate => formatter.write_str("@I"),
+            DrfEvent::Never => formatter.write_str("@N"),
+            DrfEvent::Periodic { period, at_once } => write!(formatter, "@P,{period},{}", truth(at_once)),
+            DrfEvent::OnChange { period, at_once } => write!(formatter, "@Q,{period},{}", truth(at_once)),
+            DrfEvent::Clock { number, clock, delay } => {
                 let clock = match clock {
-                    Clock::Hardware => 'H',
-                    Clock::Software => 'S',
-                    Clock::Either => 'E',
+                    EventClock::Hardware => 'H',
+                    EventClock::Software => 'S',
+                    EventClock::Either => 'E',
                 };
                 write!(formatter, "@E,{number:X},{clock},{delay}")
             }
-            Event::State { device, value, delay, comparison } => {
+            DrfEvent::State { device, value, delay, comparison } => {
                 write!(formatter, "@S,{device},{value},{delay},{}", comparison.sign())
             }
         }

@@ -13,8 +13,8 @@ mod range;
 
 pub use device::Device;
 pub use error::Error;
-pub use event::{Clock, Comparison, Event, Time};
-pub use property::{Field, Property};
+pub use event::{Comparison, DrfEvent, EventClock, Time};
+pub use property::{Property, PropertyField};
 pub use range::Range;
 
 use std::fmt;
@@ -29,9 +29,9 @@ pub struct Request {
     /// The elements or bytes; the first element if there was no range.
     pub range: Option<Range>,
     /// The form in which it is wanted.
-    pub field: Field,
+    pub field: PropertyField,
     /// The event at which it is answered.
-    pub event: Event,
+    pub event: DrfEvent,
     /// From where, as it was written; live data if there was nothing.
     pub model: Option<String>,
 }
@@ -52,7 +52,7 @@ impl Request {
         // The second character may be an `@` that means the analog alarm.
         let at = text.char_indices().skip(2).find(|(_, character)| *character == '@').map_or(text.len(), |(at, _)| at);
         let (target, event) = text.split_at(at);
-        let event = event.strip_prefix('@').map_or(Ok(Event::Default), Event::parse)?;
+        let event = event.strip_prefix('@').map_or(Ok(DrfEvent::Default), DrfEvent::parse)?;
         let name_end = target.find(['.', '[', '{']).unwrap_or(target.len());
         let (name, rest) = target.split_at(name_end);
         let (device, qualified) = Device::parse(name)?;
@@ -94,7 +94,7 @@ impl fmt::Display for Request {
         if let Some(range) = &self.range {
             write!(formatter, "{range}")?;
         }
-        if Some(self.field) != self.property.default_field() && self.field != Field::None {
+        if Some(self.field) != self.property.default_field() && self.field != PropertyField::None {
             write!(formatter, ".{}", self.field.name())?;
         }
         write!(formatter, "{}", self.event)?;

@@ -30,7 +30,7 @@ pub enum Property {
 /// The form in which a property is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "they are the grammar's own words, which `name` shows")]
-pub enum Field {
+pub enum PropertyField {
     /// The property has no fields.
     None,
     Raw,
@@ -95,7 +95,7 @@ impl Property {
     }
 
     /// Returns the field that is meant if none is named. `None` if the property has no fields.
-    pub fn default_field(self) -> Option<Field> {
+    pub fn default_field(self) -> Option<PropertyField> {
         self.fields().first().copied()
     }
 
@@ -104,8 +104,8 @@ impl Property {
     }
 
     /// Returns its fields, the default one first.
-    fn fields(self) -> &'static [Field] {
-        use Field::*;
+    fn fields(self) -> &'static [PropertyField] {
+        use PropertyField::*;
         match self {
             Self::Reading | Self::Setting => &[Scaled, Primary, Raw],
             Self::Status => {
@@ -153,7 +153,7 @@ impl Property {
     }
 }
 
-impl Field {
+impl PropertyField {
     /// Returns its canonical name.
     pub fn name(self) -> &'static str {
         FIELDS.iter().find(|row| row.0 == self).map_or("", |row| row.1[0])
@@ -162,7 +162,7 @@ impl Field {
 
 /// Returns property and field of up to two words behind the device; `qualified` is the property
 /// that the device's second character chose.
-pub(super) fn choose(words: &[&str], qualified: Property) -> Option<(Property, Field)> {
+pub(super) fn choose(words: &[&str], qualified: Property) -> Option<(Property, PropertyField)> {
     let (property, field) = match words {
         [] => (qualified, None),
         [word] => match Property::named(word) {
@@ -173,13 +173,13 @@ pub(super) fn choose(words: &[&str], qualified: Property) -> Option<(Property, F
         _ => return None,
     };
     let field = match field {
-        None => property.default_field().unwrap_or(Field::None),
+        None => property.default_field().unwrap_or(PropertyField::None),
         Some(word) => *property.fields().iter().find(|field| names(**field).contains(&word))?,
     };
     Some((property, field))
 }
 
-fn names(field: Field) -> &'static [&'static str] {
+fn names(field: PropertyField) -> &'static [&'static str] {
     FIELDS.iter().find(|row| row.0 == field).map_or(&[], |row| row.1)
 }
 
@@ -201,36 +201,36 @@ const PROPERTIES: &[(Property, u8, &[&str])] = &[
 
 /// Each field with its names, the canonical one first.
 #[rustfmt::skip]
-const FIELDS: &[(Field, &[&str])] = &[
-    (Field::Raw, &["RAW"]),
-    (Field::Primary, &["PRIMARY", "VOLTS"]),
-    (Field::Scaled, &["SCALED", "COMMON"]),
-    (Field::All, &["ALL"]),
-    (Field::Text, &["TEXT"]),
-    (Field::ExtendedText, &["EXTENDED_TEXT"]),
-    (Field::On, &["ON"]),
-    (Field::Ready, &["READY"]),
-    (Field::Remote, &["REMOTE"]),
-    (Field::Positive, &["POSITIVE"]),
-    (Field::Ramp, &["RAMP"]),
-    (Field::BitValue, &["BIT_VALUE"]),
-    (Field::BitNames, &["BIT_NAMES"]),
-    (Field::BitValues, &["BIT_VALUES"]),
-    (Field::Min, &["MIN", "MINIMUM"]),
-    (Field::Max, &["MAX", "MAXIMUM"]),
-    (Field::Nom, &["NOM", "NOMINAL"]),
-    (Field::Tol, &["TOL", "TOLERANCE"]),
-    (Field::Mask, &["MASK"]),
-    (Field::RawMin, &["RAW_MIN", "RAWMIN"]),
-    (Field::RawMax, &["RAW_MAX", "RAWMAX"]),
-    (Field::RawNom, &["RAW_NOM", "RAWNOM"]),
-    (Field::RawTol, &["RAW_TOL", "RAWTOL"]),
-    (Field::AlarmEnable, &["ALARM_ENABLE", "ENABLE"]),
-    (Field::AlarmStatus, &["ALARM_STATUS", "STATUS"]),
-    (Field::TriesNeeded, &["TRIES_NEEDED"]),
-    (Field::TriesNow, &["TRIES_NOW"]),
-    (Field::AlarmFtd, &["ALARM_FTD", "FTD"]),
-    (Field::Abort, &["ABORT"]),
-    (Field::AbortInhibit, &["ABORT_INHIBIT"]),
-    (Field::Flags, &["FLAGS"]),
+const FIELDS: &[(PropertyField, &[&str])] = &[
+    (PropertyField::Raw, &["RAW"]),
+    (PropertyField::Primary, &["PRIMARY", "VOLTS"]),
+    (PropertyField::Scaled, &["SCALED", "COMMON"]),
+    (PropertyField::All, &["ALL"]),
+    (PropertyField::Text, &["TEXT"]),
+    (PropertyField::ExtendedText, &["EXTENDED_TEXT"]),
+    (PropertyField::On, &["ON"]),
+    (PropertyField::Ready, &["READY"]),
+    (PropertyField::Remote, &["REMOTE"]),
+    (PropertyField::Positive, &["POSITIVE"]),
+    (PropertyField::Ramp, &["RAMP"]),
+    (PropertyField::BitValue, &["BIT_VALUE"]),
+    (PropertyField::BitNames, &["BIT_NAMES"]),
+    (PropertyField::BitValues, &["BIT_VALUES"]),
+    (PropertyField::Min, &["MIN", "MINIMUM"]),
+    (PropertyField::Max, &["MAX", "MAXIMUM"]),
+    (PropertyField::Nom, &["NOM", "NOMINAL"]),
+    (PropertyField::Tol, &["TOL", "TOLERANCE"]),
+    (PropertyField::Mask, &["MASK"]),
+    (PropertyField::RawMin, &["RAW_MIN", "RAWMIN"]),
+    (PropertyField::RawMax, &["RAW_MAX", "RAWMAX"]),
+    (PropertyField::RawNom, &["RAW_NOM", "RAWNOM"]),
+    (PropertyField::RawTol, &["RAW_TOL", "RAWTOL"]),
+    (PropertyField::AlarmEnable, &["ALARM_ENABLE", "ENABLE"]),
+    (PropertyField::AlarmStatus, &["ALARM_STATUS", "STATUS"]),
+    (PropertyField::TriesNeeded, &["TRIES_NEEDED"]),
+    (PropertyField::TriesNow, &["TRIES_NOW"]),
+    (PropertyField::AlarmFtd, &["ALARM_FTD", "FTD"]),
+    (PropertyField::Abort, &["ABORT"]),
+    (PropertyField::AbortInhibit, &["ABORT_INHIBIT"]),
+    (PropertyField::Flags, &["FLAGS"]),
 ];

@@ -5,8 +5,8 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::drf::{Event, Request};
-use crate::sdd::Message;
+use crate::drf::{DrfEvent, Request};
+use crate::sdd::SddMessage;
 use crate::sdd::reply::Reply;
 use crate::sdd::request;
 use crate::status::Status;
@@ -88,8 +88,8 @@ pub(super) fn meant(request: &str, until: Until) -> io::Result<String> {
     let wrong = |status| io::Error::new(io::ErrorKind::InvalidInput, format!("{request}: {status}"));
     let parsed = Request::parse(request).map_err(|error| wrong(error.status()))?;
     Ok(match (parsed.event, until) {
-        (Event::Default, Until::Answered) => format!("{request}@I"),
-        (Event::Default, Until::Readings(_)) => format!("{request}@P,1000"),
+        (DrfEvent::Default, Until::Answered) => format!("{request}@I"),
+        (DrfEvent::Default, Until::Readings(_)) => format!("{request}@P,1000"),
         _ => request.to_owned(),
     })
 }

@@ -6,11 +6,11 @@ use crate::time::Moment;
 
 /// Gives moments of the machine's clocks.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(super) struct MachineClock {
     pub(super) start: Instant,
 }
 
-impl Clock {
+impl MachineClock {
     pub(super) fn new() -> Self {
         Self { start: Instant::now() }
     }

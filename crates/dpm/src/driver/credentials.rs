@@ -14,7 +14,7 @@ use crate::authority::IssuerKeys;
 
 /// A certificate and keys.
 #[derive(Debug, Default)]
-pub struct Keys {
+pub struct CertificateKeys {
     /// The port's certificate; without one it speaks HTTP/2 in the clear.
     pub certificate: Option<Certificate>,
     /// The keys of tokens; without them no token proves anything.
@@ -52,15 +52,15 @@ impl fmt::Debug for Certificate {
 
 /// The keys that count at the moment, for all threads.
 #[derive(Debug, Clone, Default)]
-pub struct Keyring(Arc<RwLock<Arc<Keys>>>);
+pub struct Keyring(Arc<RwLock<Arc<CertificateKeys>>>);
 
 impl Keyring {
     /// Takes on other keys, for connections and calls from now on.
-    pub fn replace(&self, keys: Keys) {
+    pub fn replace(&self, keys: CertificateKeys) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 
-    pub(super) fn now(&self) -> Arc<Keys> {
+    pub(super) fn now(&self) -> Arc<CertificateKeys> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -11,8 +11,8 @@ use std::task::{Context, Poll, ready};
 use serde_json::{Map, Value, json};
 
 use super::ask::{GREETING, LARGEST, Until, meant};
-use super::reception::{Errand, Reception, Visitor};
-use crate::sdd::Message;
+use super::reception::{Reception, Visitor, VisitorErrand};
+use crate::sdd::SddMessage;
 use crate::sdd::reply::Reply;
 use crate::sdd::request::{AddToList, Request, StartList};
 use crate::service::network;
@@ -21,11 +21,11 @@ use crate::time::Utc;
 
 /// Opens feeds. Clones mean the same service.
 #[derive(Debug, Clone)]
-pub struct Feeds(Reception);
+pub struct DeviceFeeds(Reception);
 
 /// Readings that come one after the other.
 #[derive(Debug)]
-pub struct Feed {
+pub struct DeviceFeed {
     stream: tokio::net::UnixStream,
     requests: Vec<String>,
     /// The units of each, once they are known.
@@ -39,14 +39,14 @@ pub struct Feed {
 
 /// Something that a feed has to say.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Told {
+pub enum FeedNews {
     /// A reading, as an object.
     Reading(Value),
     /// Nothing came for a while, but somebody is there.
     Alive,
 }
 
-impl Feeds {
+impl DeviceFeeds {
     pub(super) fn new(reception: Reception) -> Self {
         Self(reception)
     }
@@ -57,17 +57,17 @@ impl Feeds {
     /// # Errors
     /// `InvalidInput` for a request that can't be read; `NotConnected` if nobody serves any more;
     /// others are the system's.
-    pub fn open(&self, requests: &[String], is_once: bool, from: IpAddr) -> io::Result<Feed> {
+    pub fn open(&self, requests: &[String], is_once: bool, from: IpAddr) -> io::Result<DeviceFeed> {
         let until = if is_once { Until::Answered } else { Until::Readings(None) };
         let meant = requests.iter().map(|request| meant(request, until)).collect::<io::Result<Vec<_>>>()?;
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
         let stream = tokio::net::UnixStream::from_std(ours)?;
-        if !self.0.enter(Visitor { stream: theirs, errand: Errand::Talk, from: network(from) }) {
+        if !self.0.enter(Visitor { stream: theirs, errand: VisitorErrand::Talk, from: network(from) }) {
             return Err(io::ErrorKind::NotConnected.into());
         }
-        Ok(Feed {
+        Ok(DeviceFeed {
             stream,
             units: vec![None; meant.len()],
             waiting: is_once.then(|| vec![true; meant.len()]),
@@ -79,10 +79,10 @@ impl Feeds {
     }
 }
 
-impl Feed {
+impl DeviceFeed {
     /// Returns what comes next; `None` once all requests that are read once have been answered, or
     /// nobody serves any more.
-    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Told>>> {
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<FeedNews>>> {
         loop {
             if let Some(told) = self.told() {
                 return Poll::Ready(Some(told));
@@ -111,7 +111,7 @@ impl Feed {
     }
 
     /// Takes replies off what came, up to one that is worth telling.
-    fn told(&mut self) -> Option<io::Result<Told>> {
+    fn told(&mut self) -> Option<io::Result<FeedNews>> {
         while let Some((prefix, framed)) = self.input.split_first_chunk::<4>() {
             let length = u32::from_be_bytes(*prefix) as usize;
             if length > LARGEST {
@@ -127,7 +127,7 @@ impl Feed {
         None
     }
 
-    fn take(&mut self, reply: &Reply) -> Option<Told> {
+    fn take(&mut self, reply: &Reply) -> Option<FeedNews> {
         match reply {
             Reply::OpenList(opened) if !self.is_open => {
                 self.is_open = true;
@@ -139,7 +139,7 @@ impl Feed {
                 *self.units.get_mut(place)? = info.units.clone().filter(|units| !units.is_empty());
                 None
             }
-            Reply::ListStatus(_) => Some(Told::Alive),
+            Reply::ListStatus(_) => Some(FeedNews::Alive),
             reply => {
                 let (ref_id, timestamp, rest) = members(reply)?;
                 let place = usize::try_from(ref_id - 1).ok()?;
@@ -156,7 +156,7 @@ impl Feed {
                     object.insert("units".into(), units.into());
                 }
                 object.extend(rest.into_iter().map(|(name, value)| (name.to_owned(), value)));
-                Some(Told::Reading(object.into()))
+                Some(FeedNews::Reading(object.into()))
             }
         }
     }
@@ -176,11 +176,11 @@ impl Feed {
 }
 
 /// The members of an object.
-type Members = Vec<(&'static str, Value)>;
+type ObjectMembers = Vec<(&'static str, Value)>;
 
 /// Returns the number of a reading's request, its time, and what it says, by name. Numbers that
 /// JSON has not are null.
-fn members(reply: &Reply) -> Option<(i64, i64, Members)> {
+fn members(reply: &Reply) -> Option<(i64, i64, ObjectMembers)> {
     let value = |value: Value| vec![("value", value)];
     Some(match reply {
         Reply::Status(reply) => {

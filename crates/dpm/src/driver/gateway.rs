@@ -18,10 +18,10 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::ask::{GREETING, LARGEST};
 use super::listen::{self, Reserve};
-use super::reception::{Errand, Reception, Visitor};
-use crate::gateway::{Change, Circuit, search};
-use crate::grpc::devdb::Devices;
-use crate::sdd::Message;
+use super::reception::{Reception, Visitor, VisitorErrand};
+use crate::gateway::{GatewayCircuit, ListChange, search};
+use crate::grpc::devdb::DeviceDatabase;
+use crate::sdd::SddMessage;
 use crate::sdd::reply::Reply;
 use crate::sdd::request::{AddToList, RemoveFromList, Request, StartList};
 use crate::service::network;
@@ -31,14 +31,14 @@ use rookery_observe::vital;
 #[derive(Debug)]
 pub(super) struct Gateway {
     address: SocketAddr,
-    devices: Devices,
+    devices: DeviceDatabase,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Gateway {
     /// Opens the port, for TCP and UDP, and starts the thread.
-    pub(super) fn start(listen: SocketAddr, reception: Reception, devices: Devices) -> io::Result<Self> {
+    pub(super) fn start(listen: SocketAddr, reception: Reception, devices: DeviceDatabase) -> io::Result<Self> {
         let listener = listen::open(listen)?;
         let reserve = Reserve::new("clients of Channel Access")?;
         let address = listener.local_addr()?;
@@ -46,7 +46,7 @@ impl Gateway {
         searches.set_nonblocking(true)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let (stop, stopped) = oneshot::channel();
-        let front = Arc::new(Front { reception, devices: devices.clone(), address, taken: Mutex::default() });
+        let front = Arc::new(GatewayFront { reception, devices: devices.clone(), address, taken: Mutex::default() });
         let serve = move || {
             let served = async {
                 let searches = UdpSocket::from_std(searches)?;
@@ -62,7 +62,7 @@ impl Gateway {
     }
 
     /// Returns the devices that clients find.
-    pub(super) fn devices(&self) -> &Devices {
+    pub(super) fn devices(&self) -> &DeviceDatabase {
         &self.devices
     }
 
@@ -81,21 +81,21 @@ impl Drop for Gateway {
     }
 }
 
-struct Front {
+struct GatewayFront {
     reception: Reception,
-    devices: Devices,
+    devices: DeviceDatabase,
     address: SocketAddr,
     /// Circuits, by address.
     taken: Mutex<HashMap<IpAddr, usize>>,
 }
 
 /// The place of a circuit; dropping it gives it back.
-struct Place {
-    front: Arc<Front>,
+struct CircuitPlace {
+    front: Arc<GatewayFront>,
     from: IpAddr,
 }
 
-impl Drop for Place {
+impl Drop for CircuitPlace {
     fn drop(&mut self) {
         let mut taken = self.front.taken();
         if let Some(own) = taken.get_mut(&self.from) {
@@ -107,19 +107,19 @@ impl Drop for Place {
     }
 }
 
-impl Front {
+impl GatewayFront {
     fn taken(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn place(self: &Arc<Self>, from: IpAddr) -> Option<Place> {
+    fn place(self: &Arc<Self>, from: IpAddr) -> Option<CircuitPlace> {
         let mut taken = self.taken();
         let (all, own) = (taken.values().sum::<usize>(), taken.get(&from).copied().unwrap_or_default());
         if all >= MOST_CLIENTS || own >= MOST_CLIENTS_OF_ADDRESS {
             return None;
         }
         *taken.entry(from).or_default() += 1;
-        Some(Place { front: Arc::clone(self), from })
+        Some(CircuitPlace { front: Arc::clone(self), from })
     }
 
     async fn answer_searches(self: Arc<Self>, searches: UdpSocket) {
@@ -156,7 +156,7 @@ impl Front {
             };
             let from = network(from.ip());
             if let Some(place) = self.place(from)
-                && let Ok(talk) = Talk::begin(stream, &self, from)
+                && let Ok(talk) = CircuitTalk::begin(stream, &self, from)
             {
                 tokio::spawn(talk.run(place));
             }
@@ -165,11 +165,11 @@ impl Front {
 }
 
 /// A circuit, between its client and the thread that serves.
-struct Talk {
-    front: Arc<Front>,
+struct CircuitTalk {
+    front: Arc<GatewayFront>,
     client: TcpStream,
     service: tokio::net::UnixStream,
-    circuit: Circuit,
+    circuit: GatewayCircuit,
     /// The number of the list, once it is open.
     list: Option<i32>,
     /// Bytes for the service, and bytes of it that make no whole reply.
@@ -181,24 +181,24 @@ struct Talk {
 }
 
 /// The end of a circuit.
-struct Over;
+struct CircuitOver;
 
-impl Talk {
-    fn begin(client: TcpStream, front: &Arc<Front>, from: IpAddr) -> io::Result<Self> {
+impl CircuitTalk {
+    fn begin(client: TcpStream, front: &Arc<GatewayFront>, from: IpAddr) -> io::Result<Self> {
         client.set_nodelay(true)?;
         listen::keep_alive(&client)?;
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
         let service = tokio::net::UnixStream::from_std(ours)?;
-        if !front.reception.enter(Visitor { stream: theirs, errand: Errand::Talk, from }) {
+        if !front.reception.enter(Visitor { stream: theirs, errand: VisitorErrand::Talk, from }) {
             return Err(io::ErrorKind::NotConnected.into());
         }
         Ok(Self {
             front: Arc::clone(front),
             client,
             service,
-            circuit: Circuit::new(),
+            circuit: GatewayCircuit::new(),
             list: None,
             asks: GREETING.to_vec(),
             replies: Vec::new(),
@@ -207,7 +207,7 @@ impl Talk {
         })
     }
 
-    async fn run(mut self, place: Place) {
+    async fn run(mut self, place: CircuitPlace) {
         poll_fn(|cx| self.poll(cx)).await;
         drop(place);
     }
@@ -216,7 +216,7 @@ impl Talk {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match self.turn(cx) {
-                Err(Over) => return Poll::Ready(()),
+                Err(CircuitOver) => return Poll::Ready(()),
                 Ok(true) => {}
                 Ok(false) => break,
             }
@@ -234,7 +234,7 @@ impl Talk {
 
     /// Moves some bytes. Returns whether it has to be called again: a socket that was not ready
     /// after all is waited for by asking it once more.
-    fn turn(&mut self, cx: &mut Context<'_>) -> Result<bool, Over> {
+    fn turn(&mut self, cx: &mut Context<'_>) -> Result<bool, CircuitOver> {
         let mut again = false;
         let mut chunk = [0; CHUNK];
         if !self.circuit.output().is_empty() && self.client.poll_write_ready(cx).is_ready() {
@@ -260,7 +260,7 @@ impl Talk {
         if has_room && self.client.poll_read_ready(cx).is_ready() {
             let length = heard(self.client.try_read(&mut chunk))?;
             let (database, port) = (self.front.devices.now(), self.front.address.port());
-            self.circuit.received(&chunk[..length], &database, port).map_err(|_| Over)?;
+            self.circuit.received(&chunk[..length], &database, port).map_err(|_| CircuitOver)?;
             again = true;
         }
         self.ask();
@@ -268,14 +268,14 @@ impl Talk {
     }
 
     /// Takes the replies that are whole.
-    fn take_replies(&mut self) -> Result<(), Over> {
+    fn take_replies(&mut self) -> Result<(), CircuitOver> {
         while let Some((prefix, framed)) = self.replies.split_first_chunk::<4>() {
             let length = u32::from_be_bytes(*prefix) as usize;
             if length > LARGEST {
-                return Err(Over);
+                return Err(CircuitOver);
             }
             let Some(frame) = framed.get(..length) else { return Ok(()) };
-            let reply = Reply::decode(frame).map_err(|_| Over)?;
+            let reply = Reply::decode(frame).map_err(|_| CircuitOver)?;
             self.replies.drain(..prefix.len() + length);
             match &reply {
                 Reply::OpenList(opened) if self.list.is_none() => self.list = Some(opened.list_id),
@@ -289,11 +289,11 @@ impl Talk {
     fn ask(&mut self) {
         let Some(list_id) = self.list else { return };
         let changes = self.circuit.take_changes();
-        let starts = changes.iter().any(|change| matches!(change, Change::Add(..)));
+        let starts = changes.iter().any(|change| matches!(change, ListChange::Add(..)));
         for change in changes {
             self.say(match change {
-                Change::Add(ref_id, drf_request) => AddToList { list_id, ref_id, drf_request }.into(),
-                Change::Remove(ref_id) => RemoveFromList { list_id, ref_id }.into(),
+                ListChange::Add(ref_id, drf_request) => AddToList { list_id, ref_id, drf_request }.into(),
+                ListChange::Remove(ref_id) => RemoveFromList { list_id, ref_id }.into(),
             });
         }
         if starts {
@@ -311,18 +311,18 @@ impl Talk {
 }
 
 /// Returns how many bytes were moved: none if the socket was not ready after all.
-fn moved(result: io::Result<usize>) -> Result<usize, Over> {
+fn moved(result: io::Result<usize>) -> Result<usize, CircuitOver> {
     match result {
         Ok(moved) => Ok(moved),
         Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(0),
-        Err(_) => Err(Over),
+        Err(_) => Err(CircuitOver),
     }
 }
 
 /// Returns how many bytes were read. The end of what is read is the end of the circuit.
-fn heard(result: io::Result<usize>) -> Result<usize, Over> {
+fn heard(result: io::Result<usize>) -> Result<usize, CircuitOver> {
     match result {
-        Ok(0) => Err(Over),
+        Ok(0) => Err(CircuitOver),
         result => moved(result),
     }
 }

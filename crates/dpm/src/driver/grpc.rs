@@ -24,14 +24,14 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
-use super::credentials::{Keyring, Keys};
+use super::credentials::{CertificateKeys, Keyring};
 use super::listen::{self, Reserve};
-use super::methods::{Caller, Incoming, Methods};
-use super::reception::{Errand, Reception, Visitor};
+use super::methods::{ClientInput, MethodCaller, Methods};
+use super::reception::{Reception, Visitor, VisitorErrand};
 use crate::grpc::daq;
-use crate::grpc::devdb::Devices;
+use crate::grpc::devdb::DeviceDatabase;
 use crate::grpc::protocol::{self, Code};
-use crate::service::{Options, network};
+use crate::service::{ServiceOptions, network};
 use rookery_observe::vital;
 
 /// The thread. Dropping it ends all calls.
@@ -39,7 +39,7 @@ use rookery_observe::vital;
 pub(super) struct Grpc {
     address: SocketAddr,
     keyring: Keyring,
-    devices: Devices,
+    devices: DeviceDatabase,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -49,8 +49,8 @@ impl Grpc {
     pub(super) fn start(
         listen: SocketAddr,
         reception: Reception,
-        options: Options,
-        devices: Devices,
+        options: ServiceOptions,
+        devices: DeviceDatabase,
     ) -> io::Result<Self> {
         let listener = listen::open(listen)?;
         let reserve = Reserve::new("clients of readings by gRPC")?;
@@ -59,7 +59,8 @@ impl Grpc {
         let (stop, stopped) = oneshot::channel();
         let methods = Methods { reception: reception.clone(), devices: devices.clone(), requests: options.requests };
         let keyring = Keyring::default();
-        let front = Arc::new(Front { reception, methods, keyring: keyring.clone(), options, taken: Mutex::default() });
+        let front =
+            Arc::new(GrpcFront { reception, methods, keyring: keyring.clone(), options, taken: Mutex::default() });
         let serve = move || {
             if let Err(error) = runtime.block_on(front.serve(listener, reserve, stopped)) {
                 eprintln!("rookery: gRPC is not served any more: {error}");
@@ -75,7 +76,7 @@ impl Grpc {
     }
 
     /// Returns the devices that clients are told of.
-    pub(super) fn devices(&self) -> &Devices {
+    pub(super) fn devices(&self) -> &DeviceDatabase {
         &self.devices
     }
 
@@ -94,18 +95,18 @@ impl Drop for Grpc {
     }
 }
 
-struct Front {
+struct GrpcFront {
     reception: Reception,
     methods: Methods,
     keyring: Keyring,
-    options: Options,
+    options: ServiceOptions,
     /// Places that are taken.
-    taken: Mutex<HashMap<(What, Option<IpAddr>), usize>>,
+    taken: Mutex<HashMap<(BoundedThing, Option<IpAddr>), usize>>,
 }
 
 /// A thing of which there is a bounded number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum What {
+enum BoundedThing {
     Connection,
     /// A call that reads.
     Call,
@@ -114,14 +115,14 @@ enum What {
 }
 
 /// Places that an address has taken; dropping this gives them back.
-struct Place {
-    front: Arc<Front>,
-    what: What,
+struct GrpcPlaces {
+    front: Arc<GrpcFront>,
+    what: BoundedThing,
     from: IpAddr,
     count: usize,
 }
 
-impl Place {
+impl GrpcPlaces {
     /// Takes more places. Returns false if there are not so many, or the address has had its share.
     fn grow(&mut self, more: usize) -> bool {
         let is_there = self.front.take(self.what, self.from, more);
@@ -132,7 +133,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for GrpcPlaces {
     fn drop(&mut self) {
         let mut taken = self.front.taken();
         for key in [(self.what, None), (self.what, Some(self.from))] {
@@ -155,27 +156,27 @@ struct Call {
 }
 
 /// A call that ended otherwise than well: with a code and a reason, or because the client is gone.
-enum Failure {
+enum CallFailure {
     Told(Code, &'static str),
     Gone,
 }
 
-impl Front {
-    fn taken(&self) -> MutexGuard<'_, HashMap<(What, Option<IpAddr>), usize>> {
+impl GrpcFront {
+    fn taken(&self) -> MutexGuard<'_, HashMap<(BoundedThing, Option<IpAddr>), usize>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a place for an address, if there is one and the address doesn't have its share
     /// already.
-    fn place(self: &Arc<Self>, what: What, from: IpAddr) -> Option<Place> {
-        self.take(what, from, 1).then(|| Place { front: Arc::clone(self), what, from, count: 1 })
+    fn place(self: &Arc<Self>, what: BoundedThing, from: IpAddr) -> Option<GrpcPlaces> {
+        self.take(what, from, 1).then(|| GrpcPlaces { front: Arc::clone(self), what, from, count: 1 })
     }
 
-    fn take(&self, what: What, from: IpAddr, count: usize) -> bool {
+    fn take(&self, what: BoundedThing, from: IpAddr, count: usize) -> bool {
         let (all, of_address) = match what {
-            What::Connection => (self.options.grpc_clients, self.options.grpc_clients_of_address),
-            What::Call => (self.options.grpc_calls, self.options.grpc_calls_of_address),
-            What::Byte => (self.options.grpc_bytes, self.options.grpc_bytes_of_address),
+            BoundedThing::Connection => (self.options.grpc_clients, self.options.grpc_clients_of_address),
+            BoundedThing::Call => (self.options.grpc_calls, self.options.grpc_calls_of_address),
+            BoundedThing::Byte => (self.options.grpc_bytes, self.options.grpc_bytes_of_address),
         };
         let bounds = [((what, None), all), ((what, Some(from)), of_address)];
         let mut taken = self.taken();
@@ -211,18 +212,18 @@ impl Front {
                 }
             };
             // Connections beyond the bounds are closed at once.
-            if let Some(place) = self.place(What::Connection, network(from.ip())) {
+            if let Some(place) = self.place(BoundedThing::Connection, network(from.ip())) {
                 tokio::spawn(Arc::clone(&self).greet(stream, from, place));
             }
         }
     }
 
     /// Begins a connection, by a handshake if there is a certificate.
-    async fn greet(self: Arc<Self>, stream: tokio::net::TcpStream, address: SocketAddr, place: Place) {
+    async fn greet(self: Arc<Self>, stream: tokio::net::TcpStream, address: SocketAddr, place: GrpcPlaces) {
         let _ = stream.set_nodelay(true);
         let _ = listen::keep_alive(&stream);
         let certificate = self.keyring.now().certificate.clone();
-        let caller = Caller { address, is_safe: certificate.is_some(), unproved: Arc::default() };
+        let caller = MethodCaller { address, is_safe: certificate.is_some(), unproved: Arc::default() };
         match certificate {
             None => self.connection(stream, caller, place).await,
             Some(certificate) => {
@@ -237,8 +238,8 @@ impl Front {
     async fn connection(
         self: Arc<Self>,
         stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
-        caller: Caller,
-        place: Place,
+        caller: MethodCaller,
+        place: GrpcPlaces,
     ) {
         let mut builder = h2::server::Builder::new();
         builder.max_concurrent_streams(STREAMS).max_header_list_size(HEADERS).max_send_buffer_size(SEND_BUFFER);
@@ -285,7 +286,7 @@ impl Front {
         request: Request<RecvStream>,
         mut respond: SendResponse<Bytes>,
         from: IpAddr,
-        caller: Caller,
+        caller: MethodCaller,
     ) {
         if let Some(status) = refusal(&request) {
             let mut response = Response::new(());
@@ -297,7 +298,7 @@ impl Front {
             request.headers().get("grpc-timeout").map(|value| value.to_str().ok().and_then(protocol::timeout));
         let mut call = Call { from, deadline: None, stuck: self.options.stuck };
         let outcome = match timeout {
-            Some(None) => Err(Failure::Told(Code::Internal, "grpc-timeout cannot be read")),
+            Some(None) => Err(CallFailure::Told(Code::Internal, "grpc-timeout cannot be read")),
             timeout => {
                 // Timers of centuries do not exist; who gives so much time has none that is up.
                 let end = timeout.flatten().and_then(|timeout| Instant::now().checked_add(timeout));
@@ -310,8 +311,8 @@ impl Front {
         };
         match outcome {
             Ok(()) => {}
-            Err(Failure::Gone) => respond.send_reset(Reason::CANCEL),
-            Err(Failure::Told(code, why)) => {
+            Err(CallFailure::Gone) => respond.send_reset(Reason::CANCEL),
+            Err(CallFailure::Told(code, why)) => {
                 let mut response = accepted();
                 response.headers_mut().extend(trailers(code, why));
                 let _ = respond.send_response(response, true);
@@ -325,20 +326,20 @@ impl Front {
         call: &mut Call,
         body: RecvStream,
         respond: &mut SendResponse<Bytes>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallFailure> {
         let (message, held) = call.message(body, self).await?;
         let list = daq::reading_list(&message, self.options.requests).map_err(|_| MALFORMED)?;
         drop((message, held));
-        let requests = list.ok_or(Failure::Told(Code::ResourceExhausted, "there are too many requests"))?;
-        let _place = self.place(What::Call, call.from).ok_or(CROWDED)?;
+        let requests = list.ok_or(CallFailure::Told(Code::ResourceExhausted, "there are too many requests"))?;
+        let _place = self.place(BoundedThing::Call, call.from).ok_or(CROWDED)?;
         let broken = |_| CROWDED;
         let (ours, theirs) = UnixStream::pair().map_err(broken)?;
         let nonblocking = ours.set_nonblocking(true).and_then(|()| theirs.set_nonblocking(true));
         let ours = nonblocking.and_then(|()| tokio::net::UnixStream::from_std(ours)).map_err(broken)?;
-        if !self.reception.enter(Visitor { stream: theirs, errand: Errand::Read(requests), from: call.from }) {
-            return Err(Failure::Told(Code::Unavailable, "the service ends"));
+        if !self.reception.enter(Visitor { stream: theirs, errand: VisitorErrand::Read(requests), from: call.from }) {
+            return Err(CallFailure::Told(Code::Unavailable, "the service ends"));
         }
-        let mut stream = respond.send_response(accepted(), false).map_err(|_| Failure::Gone)?;
+        let mut stream = respond.send_response(accepted(), false).map_err(|_| CallFailure::Gone)?;
         call.pass_on(&ours, &mut stream).await
     }
 
@@ -347,35 +348,36 @@ impl Front {
         self: &Arc<Self>,
         call: &mut Call,
         request: Request<RecvStream>,
-        caller: Caller,
+        caller: MethodCaller,
         respond: &mut SendResponse<Bytes>,
-    ) -> Result<(), Failure> {
-        let _place = self.place(What::Call, call.from).ok_or(CROWDED)?;
-        let mut held = Place { front: Arc::clone(self), what: What::Byte, from: call.from, count: 0 };
+    ) -> Result<(), CallFailure> {
+        let _place = self.place(BoundedThing::Call, call.from).ok_or(CROWDED)?;
+        let mut held = GrpcPlaces { front: Arc::clone(self), what: BoundedThing::Byte, from: call.from, count: 0 };
         let makes_room = move |bytes| held.grow(bytes);
-        let request = request.map(|stream| Incoming { stream, makes_room });
-        let keys: Arc<Keys> = self.keyring.now();
+        let request = request.map(|stream| ClientInput { stream, makes_room });
+        let keys: Arc<CertificateKeys> = self.keyring.now();
         let mut answer = Box::pin(self.methods.call(request, caller, keys));
         let answer = poll_fn(|cx| {
             if respond.poll_reset(cx).is_ready() {
-                return Poll::Ready(Err(Failure::Gone));
+                return Poll::Ready(Err(CallFailure::Gone));
             }
             match call.is_late(cx) {
                 true => Poll::Ready(Err(LATE)),
                 false => answer.as_mut().poll(cx).map(Ok),
             }
         });
-        let response = answer.await?.ok_or(Failure::Told(Code::Unimplemented, "there is no such method"))?;
+        let response = answer.await?.ok_or(CallFailure::Told(Code::Unimplemented, "there is no such method"))?;
         let (head, mut body) = response.into_parts();
         let is_over = http_body::Body::is_end_stream(&body);
-        let mut stream = respond.send_response(Response::from_parts(head, ()), is_over).map_err(|_| Failure::Gone)?;
+        let mut stream =
+            respond.send_response(Response::from_parts(head, ()), is_over).map_err(|_| CallFailure::Gone)?;
         if is_over {
             return Ok(());
         }
         loop {
             let frame = poll_fn(|cx| {
                 if stream.poll_reset(cx).is_ready() {
-                    return Poll::Ready(Err(Failure::Gone));
+                    return Poll::Ready(Err(CallFailure::Gone));
                 }
                 match call.is_late(cx) {
                     true => Poll::Ready(Err(LATE)),
@@ -384,17 +386,17 @@ impl Front {
             });
             let frame = match frame.await {
                 Ok(Some(Ok(frame))) => frame,
-                Ok(Some(Err(_)) | None) => return stream.send_data(Bytes::new(), true).map_err(|_| Failure::Gone),
-                Err(Failure::Told(code, why)) => {
-                    return stream.send_trailers(trailers(code, why)).map_err(|_| Failure::Gone);
+                Ok(Some(Err(_)) | None) => return stream.send_data(Bytes::new(), true).map_err(|_| CallFailure::Gone),
+                Err(CallFailure::Told(code, why)) => {
+                    return stream.send_trailers(trailers(code, why)).map_err(|_| CallFailure::Gone);
                 }
-                Err(Failure::Gone) => return Err(Failure::Gone),
+                Err(CallFailure::Gone) => return Err(CallFailure::Gone),
             };
             match frame.into_data() {
                 Ok(data) => call.send(&mut stream, data).await?,
                 Err(frame) => {
                     let last = frame.into_trailers().unwrap_or_default();
-                    return stream.send_trailers(last).map_err(|_| Failure::Gone);
+                    return stream.send_trailers(last).map_err(|_| CallFailure::Gone);
                 }
             }
         }
@@ -403,14 +405,18 @@ impl Front {
 
 impl Call {
     /// Returns the one message that the client sends.
-    async fn message(&mut self, mut body: RecvStream, front: &Arc<Front>) -> Result<(Vec<u8>, Place), Failure> {
-        let mut held = Place { front: Arc::clone(front), what: What::Byte, from: self.from, count: 0 };
+    async fn message(
+        &mut self,
+        mut body: RecvStream,
+        front: &Arc<GrpcFront>,
+    ) -> Result<(Vec<u8>, GrpcPlaces), CallFailure> {
+        let mut held = GrpcPlaces { front: Arc::clone(front), what: BoundedThing::Byte, from: self.from, count: 0 };
         let mut bytes = Vec::new();
         let mut patience = Box::pin(tokio::time::sleep(PATIENCE));
         loop {
             let data = poll_fn(|cx| match self.is_late(cx) || patience.as_mut().poll(cx).is_ready() {
                 true => Poll::Ready(Err(LATE)),
-                false => body.poll_data(cx).map(|data| data.transpose().map_err(|_| Failure::Gone)),
+                false => body.poll_data(cx).map(|data| data.transpose().map_err(|_| CallFailure::Gone)),
             });
             let data = data.await?;
             let is_over = data.is_none();
@@ -424,23 +430,27 @@ impl Call {
             match protocol::message(&bytes, is_over) {
                 Ok(Some(message)) => return Ok((message.to_vec(), held)),
                 Ok(None) => {}
-                Err((code, why)) => return Err(Failure::Told(code, why)),
+                Err((code, why)) => return Err(CallFailure::Told(code, why)),
             }
         }
     }
 
     /// Passes on what the service says, until it has said all or nobody wants it any more. The call
     /// is ended here.
-    async fn pass_on(&mut self, ours: &tokio::net::UnixStream, stream: &mut SendStream<Bytes>) -> Result<(), Failure> {
+    async fn pass_on(
+        &mut self,
+        ours: &tokio::net::UnixStream,
+        stream: &mut SendStream<Bytes>,
+    ) -> Result<(), CallFailure> {
         let outcome = loop {
             let ready = poll_fn(|cx| {
                 if stream.poll_reset(cx).is_ready() {
-                    return Poll::Ready(Err(Failure::Gone));
+                    return Poll::Ready(Err(CallFailure::Gone));
                 }
                 if self.is_late(cx) {
                     return Poll::Ready(Err(LATE));
                 }
-                ours.poll_read_ready(cx).map(|ready| ready.map_err(|_| Failure::Gone))
+                ours.poll_read_ready(cx).map(|ready| ready.map_err(|_| CallFailure::Gone))
             });
             if let Err(failure) = ready.await {
                 break Err(failure);
@@ -455,27 +465,27 @@ impl Call {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => break Err(Failure::Told(Code::Unavailable, "the service ended the call")),
+                Err(_) => break Err(CallFailure::Told(Code::Unavailable, "the service ended the call")),
             }
         };
         // The head of the response is sent: what comes of the call stands in its trailers.
         let (code, why) = match outcome {
             Ok(()) => (Code::Ok, ""),
-            Err(Failure::Told(code, why)) => (code, why),
-            Err(Failure::Gone) => return Err(Failure::Gone),
+            Err(CallFailure::Told(code, why)) => (code, why),
+            Err(CallFailure::Gone) => return Err(CallFailure::Gone),
         };
-        stream.send_trailers(trailers(code, why)).map_err(|_| Failure::Gone)
+        stream.send_trailers(trailers(code, why)).map_err(|_| CallFailure::Gone)
     }
 
     /// Sends bytes as the client's flow control lets them through.
-    async fn send(&mut self, stream: &mut SendStream<Bytes>, mut bytes: Bytes) -> Result<(), Failure> {
+    async fn send(&mut self, stream: &mut SendStream<Bytes>, mut bytes: Bytes) -> Result<(), CallFailure> {
         let stuck = Duration::from_millis(self.stuck);
         while bytes.has_remaining() {
             stream.reserve_capacity(bytes.len());
             let mut patience = Box::pin(tokio::time::sleep(stuck));
             let capacity = poll_fn(|cx| {
                 if stream.poll_reset(cx).is_ready() {
-                    return Poll::Ready(Err(Failure::Gone));
+                    return Poll::Ready(Err(CallFailure::Gone));
                 }
                 if self.is_late(cx) {
                     return Poll::Ready(Err(LATE));
@@ -483,10 +493,10 @@ impl Call {
                 if patience.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Err(STUCK));
                 }
-                stream.poll_capacity(cx).map(|capacity| capacity.transpose().ok().flatten().ok_or(Failure::Gone))
+                stream.poll_capacity(cx).map(|capacity| capacity.transpose().ok().flatten().ok_or(CallFailure::Gone))
             });
             let capacity = capacity.await?.min(bytes.len());
-            stream.send_data(bytes.split_to(capacity), false).map_err(|_| Failure::Gone)?;
+            stream.send_data(bytes.split_to(capacity), false).map_err(|_| CallFailure::Gone)?;
         }
         Ok(())
     }
@@ -555,10 +565,10 @@ fn trailers(code: Code, why: &'static str) -> HeaderMap {
 }
 
 const READ: &str = "/services.daq.DAQ/Read";
-const MALFORMED: Failure = Failure::Told(Code::Internal, "the message cannot be read");
-const CROWDED: Failure = Failure::Told(Code::ResourceExhausted, "there are too many calls");
-const STUCK: Failure = Failure::Told(Code::ResourceExhausted, "readings are not taken");
-const LATE: Failure = Failure::Told(Code::DeadlineExceeded, "the time is up");
+const MALFORMED: CallFailure = CallFailure::Told(Code::Internal, "the message cannot be read");
+const CROWDED: CallFailure = CallFailure::Told(Code::ResourceExhausted, "there are too many calls");
+const STUCK: CallFailure = CallFailure::Told(Code::ResourceExhausted, "readings are not taken");
+const LATE: CallFailure = CallFailure::Told(Code::DeadlineExceeded, "the time is up");
 /// Calls of a connection at a time.
 const STREAMS: u32 = 256;
 /// Headers of a call, in bytes.

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rookery_observe::vital;
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::history::{Answer, Archive, Ticket, Work};
+use crate::history::{HistoryAnswer, HistoryArchive, HistoryTicket, HistoryWork};
 
 /// The thread as the one that serves sees it. Dropping it waits until everything is written.
 #[derive(Debug)]
 pub(super) struct Historian {
-    work: Option<Sender<Vec<Work>>>,
-    answers: Receiver<(Ticket, Answer)>,
+    work: Option<Sender<Vec<HistoryWork>>>,
+    answers: Receiver<(HistoryTicket, HistoryAnswer)>,
     bell: Arc<OwnedFd>,
     /// Readings that are not written yet.
     waiting: Arc<AtomicUsize>,
@@ -29,12 +29,12 @@ pub(super) struct Historian {
 
 impl Historian {
     /// Starts the thread.
-    pub(super) fn start(archive: Archive) -> io::Result<Self> {
+    pub(super) fn start(archive: HistoryArchive) -> io::Result<Self> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (work, to_do) = mpsc::channel();
         let (to_answer, answers) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
-        let desk = Desk { archive, answers: to_answer, bell: Arc::clone(&bell), waiting: Arc::clone(&waiting) };
+        let desk = HistoryDesk { archive, answers: to_answer, bell: Arc::clone(&bell), waiting: Arc::clone(&waiting) };
         let thread = std::thread::Builder::new().name("history".into()).spawn(move || vital(|| desk.run(&to_do)))?;
         Ok(Self { work: Some(work), answers, bell, waiting, lost: 0, thread: Some(thread) })
     }
@@ -45,16 +45,16 @@ impl Historian {
     }
 
     /// Hands over work. Readings are left out while too many wait for a disk that does not follow.
-    pub(super) fn give(&mut self, mut work: Vec<Work>) {
+    pub(super) fn give(&mut self, mut work: Vec<HistoryWork>) {
         if work.is_empty() {
             return;
         }
         if self.waiting.load(Ordering::Relaxed) > MOST_WAITING {
             let before = work.len();
-            work.retain(|work| !matches!(work, Work::Write(_)));
+            work.retain(|work| !matches!(work, HistoryWork::Write(_)));
             self.lost += (before - work.len()) as u64;
         }
-        let rows = work.iter().filter(|work| matches!(work, Work::Write(_))).count();
+        let rows = work.iter().filter(|work| matches!(work, HistoryWork::Write(_))).count();
         self.waiting.fetch_add(rows, Ordering::Relaxed);
         if let Some(sender) = &self.work {
             // Should the thread have died, questions go unanswered; its panic was told.
@@ -63,7 +63,7 @@ impl Historian {
     }
 
     /// Returns the answers so far.
-    pub(super) fn take(&mut self) -> impl Iterator<Item = (Ticket, Answer)> {
+    pub(super) fn take(&mut self) -> impl Iterator<Item = (HistoryTicket, HistoryAnswer)> {
         let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
         self.answers.try_iter()
     }
@@ -84,22 +84,22 @@ impl Drop for Historian {
 }
 
 /// The thread's own side.
-struct Desk {
-    archive: Archive,
-    answers: Sender<(Ticket, Answer)>,
+struct HistoryDesk {
+    archive: HistoryArchive,
+    answers: Sender<(HistoryTicket, HistoryAnswer)>,
     bell: Arc<OwnedFd>,
     waiting: Arc<AtomicUsize>,
 }
 
-impl Desk {
-    fn run(mut self, to_do: &Receiver<Vec<Work>>) {
+impl HistoryDesk {
+    fn run(mut self, to_do: &Receiver<Vec<HistoryWork>>) {
         let mut trimmed: Option<Instant> = None;
         let mut complained: Option<Instant> = None;
         let is_time = |last: Option<Instant>| last.is_none_or(|last| last.elapsed() >= TRIM);
         let mut is_too_much = false;
         loop {
             let (work, is_over) = gather(to_do, if is_too_much { Duration::ZERO } else { TRIM });
-            let rows = work.iter().filter(|work| matches!(work, Work::Write(_))).count();
+            let rows = work.iter().filter(|work| matches!(work, HistoryWork::Write(_))).count();
             let (answers, mut done) = self.archive.work(work);
             self.waiting.fetch_sub(rows, Ordering::Relaxed);
             if !answers.is_empty() {
@@ -132,14 +132,14 @@ impl Desk {
 
 /// Waits for work, then for more of it for a while, so that many readings are one transaction. A
 /// question ends the wait. Returns the work, and whether it is the last.
-fn gather(to_do: &Receiver<Vec<Work>>, wait: Duration) -> (Vec<Work>, bool) {
+fn gather(to_do: &Receiver<Vec<HistoryWork>>, wait: Duration) -> (Vec<HistoryWork>, bool) {
     let mut all = match to_do.recv_timeout(wait) {
         Ok(work) => work,
         Err(RecvTimeoutError::Timeout) => return (Vec::new(), false),
         Err(RecvTimeoutError::Disconnected) => return (Vec::new(), true),
     };
     let end = Instant::now() + GATHER;
-    let asks = |work: &[Work]| work.iter().any(|work| matches!(work, Work::Ask(..)));
+    let asks = |work: &[HistoryWork]| work.iter().any(|work| matches!(work, HistoryWork::Ask(..)));
     while all.len() < MOST_AT_ONCE {
         let wait = if asks(&all) { Duration::ZERO } else { end.saturating_duration_since(Instant::now()) };
         match to_do.recv_timeout(wait) {

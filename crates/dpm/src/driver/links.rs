@@ -12,17 +12,17 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::datagram::next_datagram;
 use super::listen;
-use super::set::{Ready, Set};
-use crate::channel_access::link::{Came, Goes, Link};
+use super::set::{Ready, SocketSet};
+use crate::channel_access::link::{Came, Goes, LinkNumber};
 
 /// The sockets.
 #[derive(Debug, Default)]
-pub(super) struct Links {
+pub(super) struct LinkSockets {
     /// Opened with the first search.
     search: Option<UdpSocket>,
-    lines: Vec<Option<Line>>,
+    lines: Vec<Option<LinkLine>>,
     /// Connections that broke, or could not be made.
-    broken: Vec<Link>,
+    broken: Vec<LinkNumber>,
     /// The time when the log heard of a connection last, in milliseconds, and how many ended since.
     told: Option<u64>,
     ended: u64,
@@ -30,7 +30,7 @@ pub(super) struct Links {
 
 /// A connection.
 #[derive(Debug)]
-struct Line {
+struct LinkLine {
     stream: TcpStream,
     server: SocketAddr,
     is_up: bool,
@@ -38,9 +38,9 @@ struct Line {
     unsent: Vec<u8>,
 }
 
-impl Links {
+impl LinkSockets {
     /// Does what is to be done.
-    pub(super) fn obey(&mut self, goes: Goes, set: &Set, now: u64) {
+    pub(super) fn obey(&mut self, goes: Goes, set: &SocketSet, now: u64) {
         match goes {
             Goes::Datagram(to, bytes) => {
                 if let Ok(socket) = self.search(set) {
@@ -70,7 +70,7 @@ impl Links {
     }
 
     /// Returns the socket for searches.
-    fn search(&mut self, set: &Set) -> io::Result<&UdpSocket> {
+    fn search(&mut self, set: &SocketSet) -> io::Result<&UdpSocket> {
         if self.search.is_none() {
             let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
             socket.set_nonblocking(true)?;
@@ -81,7 +81,7 @@ impl Links {
         self.search.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))
     }
 
-    fn connect(&mut self, link: Link, server: SocketAddr, set: &Set) -> io::Result<()> {
+    fn connect(&mut self, link: LinkNumber, server: SocketAddr, set: &SocketSet) -> io::Result<()> {
         let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
@@ -97,7 +97,7 @@ impl Links {
         if self.lines.len() <= link {
             self.lines.resize_with(link + 1, || None);
         }
-        self.lines[link] = Some(Line { stream, server, is_up: false, unsent: Vec::new() });
+        self.lines[link] = Some(LinkLine { stream, server, is_up: false, unsent: Vec::new() });
         Ok(())
     }
 
@@ -115,12 +115,12 @@ impl Links {
     pub(super) fn ready(
         &mut self,
         event: Ready,
-        set: &Set,
+        set: &SocketSet,
         buffer: &mut [u8],
         now: u64,
         mut take: impl FnMut(Came<'_>),
     ) {
-        let link = (event.key - LINKS) as Link;
+        let link = (event.key - LINKS) as LinkNumber;
         let Some(Some(line)) = self.lines.get_mut(link) else { return };
         let server = line.server;
         if event.write && !line.is_up {
@@ -146,11 +146,11 @@ impl Links {
     }
 
     /// Returns the connections that broke since this was asked last.
-    pub(super) fn take_broken(&mut self) -> Vec<Link> {
+    pub(super) fn take_broken(&mut self) -> Vec<LinkNumber> {
         std::mem::take(&mut self.broken)
     }
 
-    fn write(&mut self, link: Link, set: &Set, now: u64) {
+    fn write(&mut self, link: LinkNumber, set: &SocketSet, now: u64) {
         let Some(Some(line)) = self.lines.get_mut(link) else { return };
         if !line.is_up {
             return;
@@ -174,7 +174,7 @@ impl Links {
     }
 
     /// Ends a connection. The log hears of the first in a minute.
-    fn end(&mut self, link: Link, server: SocketAddr, why: &str, now: u64) {
+    fn end(&mut self, link: LinkNumber, server: SocketAddr, why: &str, now: u64) {
         if let Some(line) = self.lines.get_mut(link) {
             *line = None;
         }

@@ -27,11 +27,11 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_prost::ProstCodec;
 use tower_service::Service;
 
-use super::credentials::Keys;
-use super::reception::{Errand, Reception, Visitor};
-use crate::authority::Proof;
+use super::credentials::CertificateKeys;
+use super::reception::{Reception, Visitor, VisitorErrand};
+use crate::authority::SetterProof;
 use crate::grpc::daq;
-use crate::grpc::devdb::Devices;
+use crate::grpc::devdb::DeviceDatabase;
 use crate::grpc::generated::DESCRIPTION;
 use crate::grpc::generated::services::daq::{SettingList, SettingReply};
 use crate::grpc::generated::services::devdb::dev_db_server::DevDbServer;
@@ -39,7 +39,7 @@ use crate::service::network;
 
 /// The caller, with what is asked of it.
 #[derive(Debug, Clone)]
-pub(super) struct Caller {
+pub(super) struct MethodCaller {
     pub(super) address: SocketAddr,
     /// Nobody on the way can read or change what is said.
     pub(super) is_safe: bool,
@@ -51,14 +51,19 @@ pub(super) struct Caller {
 #[derive(Debug, Clone)]
 pub(super) struct Methods {
     pub(super) reception: Reception,
-    pub(super) devices: Devices,
+    pub(super) devices: DeviceDatabase,
     /// Settings of a call, at most.
     pub(super) requests: usize,
 }
 
 impl Methods {
     /// Calls a method. `None` if there is none of that path.
-    pub(super) async fn call<B>(&self, request: Request<B>, caller: Caller, keys: Arc<Keys>) -> Option<Response<Body>>
+    pub(super) async fn call<B>(
+        &self,
+        request: Request<B>,
+        caller: MethodCaller,
+        keys: Arc<CertificateKeys>,
+    ) -> Option<Response<Body>>
     where
         B: http_body::Body<Data = Bytes, Error = tonic::Status> + Send + 'static,
     {
@@ -67,7 +72,7 @@ impl Methods {
         let service = path.strip_prefix('/').and_then(|path| path.split_once('/'))?.0;
         Some(match service {
             "services.daq.DAQ" if path == SET => {
-                let settings = Settings { methods: self.clone(), caller, keys };
+                let settings = SetStream { methods: self.clone(), caller, keys };
                 let codec = ProstCodec::<SettingReply, SettingList>::default();
                 Grpc::new(codec).max_decoding_message_size(LARGEST_SETTINGS).unary(settings, request).await
             }
@@ -102,20 +107,20 @@ fn never<T>(result: Result<T, Infallible>) -> T {
 }
 
 /// `Set`, of one client.
-struct Settings {
+struct SetStream {
     methods: Methods,
-    caller: Caller,
-    keys: Arc<Keys>,
+    caller: MethodCaller,
+    keys: Arc<CertificateKeys>,
 }
 
-impl UnaryService<SettingList> for Settings {
+impl UnaryService<SettingList> for SetStream {
     type Response = SettingReply;
     type Future = Pin<Box<dyn Future<Output = Result<tonic::Response<SettingReply>, tonic::Status>> + Send>>;
 
     fn call(&mut self, request: tonic::Request<SettingList>) -> Self::Future {
         let proof = prove(request.metadata().as_ref(), &self.caller, &self.keys);
         let unproved = &self.caller.unproved;
-        let is_stranger = matches!(proof, Proof::Nothing | Proof::Failed(_));
+        let is_stranger = matches!(proof, SetterProof::Nothing | SetterProof::Failed(_));
         let has_many = is_stranger && unproved.fetch_add(1, Ordering::Relaxed) >= UNPROVED_CALLS;
         let list = request.into_inner();
         let (reception, from, most) = (self.methods.reception.clone(), self.caller.address, self.methods.requests);
@@ -127,7 +132,7 @@ impl UnaryService<SettingList> for Settings {
             let (ours, theirs) = UnixStream::pair().map_err(broken)?;
             let nonblocking = ours.set_nonblocking(true).and_then(|()| theirs.set_nonblocking(true));
             let mut ours = nonblocking.and_then(|()| tokio::net::UnixStream::from_std(ours)).map_err(broken)?;
-            let errand = Errand::Set(daq::settings(list), proof, from);
+            let errand = VisitorErrand::Set(daq::settings(list), proof, from);
             if !reception.enter(Visitor { stream: theirs, errand, from: network(from.ip()) }) {
                 return Err(tonic::Status::unavailable("the service ends"));
             }
@@ -140,27 +145,29 @@ impl UnaryService<SettingList> for Settings {
 }
 
 /// Returns what the `authorization` of a call proves.
-fn prove(headers: &HeaderMap, caller: &Caller, keys: &Keys) -> Proof {
-    let Some(given) = headers.get(http::header::AUTHORIZATION) else { return Proof::Nothing };
+fn prove(headers: &HeaderMap, caller: &MethodCaller, keys: &CertificateKeys) -> SetterProof {
+    let Some(given) = headers.get(http::header::AUTHORIZATION) else { return SetterProof::Nothing };
     let given = given.to_str().ok().and_then(|given| given.split_once(' '));
-    let Some((scheme, token)) = given else { return Proof::Failed("an authorization that can't be read".to_owned()) };
+    let Some((scheme, token)) = given else {
+        return SetterProof::Failed("an authorization that can't be read".to_owned());
+    };
     if !caller.is_safe && !caller.address.ip().is_loopback() {
-        return Proof::Failed("a proof without TLS: others could have it".to_owned());
+        return SetterProof::Failed("a proof without TLS: others could have it".to_owned());
     }
     if scheme.eq_ignore_ascii_case("bearer") {
         let Some(tokens) = &keys.tokens else {
-            return Proof::Failed("a token, but there are no keys for it".to_owned());
+            return SetterProof::Failed("a token, but there are no keys for it".to_owned());
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        return tokens.check(token.trim(), now).map_or_else(Proof::Failed, Proof::Peer);
+        return tokens.check(token.trim(), now).map_or_else(SetterProof::Failed, SetterProof::Peer);
     }
     if scheme.eq_ignore_ascii_case("negotiate") {
         return match STANDARD.decode(token.trim()) {
-            Ok(token) => Proof::Negotiate(token),
-            Err(error) => Proof::Failed(error.to_string()),
+            Ok(token) => SetterProof::Negotiate(token),
+            Err(error) => SetterProof::Failed(error.to_string()),
         };
     }
-    Proof::Failed(format!("an authorization of the kind {scheme:.20}"))
+    SetterProof::Failed(format!("an authorization of the kind {scheme:.20}"))
 }
 
 /// Health as gRPC's own protocol asks for it: who is answered is served.
@@ -169,7 +176,7 @@ struct Healthy;
 
 #[tonic::async_trait]
 impl Health for Healthy {
-    type WatchStream = Pin<Box<dyn Told>>;
+    type WatchStream = Pin<Box<dyn HealthStream>>;
 
     async fn check(
         &self,
@@ -189,7 +196,7 @@ impl Health for Healthy {
         let is_known = SERVICES.contains(&asked.into_inner().service.as_str());
         let unknown = tonic_health::pb::health_check_response::ServingStatus::ServiceUnknown as i32;
         let told = if is_known { serving() } else { tonic_health::pb::HealthCheckResponse { status: unknown } };
-        Ok(tonic::Response::new(Box::pin(Once(Some(told)))))
+        Ok(tonic::Response::new(Box::pin(HealthOnce(Some(told)))))
     }
 }
 
@@ -199,15 +206,15 @@ fn serving() -> tonic_health::pb::HealthCheckResponse {
 }
 
 /// A stream of the health of a service.
-trait Told:
+trait HealthStream:
     tonic::codegen::tokio_stream::Stream<Item = Result<tonic_health::pb::HealthCheckResponse, tonic::Status>> + Send
 {
 }
 
 /// A health that is told once and stays.
-struct Once(Option<tonic_health::pb::HealthCheckResponse>);
+struct HealthOnce(Option<tonic_health::pb::HealthCheckResponse>);
 
-impl tonic::codegen::tokio_stream::Stream for Once {
+impl tonic::codegen::tokio_stream::Stream for HealthOnce {
     type Item = Result<tonic_health::pb::HealthCheckResponse, tonic::Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -216,16 +223,16 @@ impl tonic::codegen::tokio_stream::Stream for Once {
     }
 }
 
-impl Told for Once {}
+impl HealthStream for HealthOnce {}
 
 /// The input of a client, as it comes.
-pub(super) struct Incoming<T> {
+pub(super) struct ClientInput<T> {
     pub(super) stream: h2::RecvStream,
     /// Takes room for so many bytes more. Returns false if there is none.
     pub(super) makes_room: T,
 }
 
-impl<T: FnMut(usize) -> bool + Unpin> http_body::Body for Incoming<T> {
+impl<T: FnMut(usize) -> bool + Unpin> http_body::Body for ClientInput<T> {
     type Data = Bytes;
     type Error = tonic::Status;
 

@@ -15,7 +15,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::drf::{Event, Property, Request};
+use crate::drf::{DrfEvent, Property, Request};
 use crate::grpc::generated::common::device::{self, value};
 use crate::grpc::generated::services::daq::{Setting, SettingList, SettingReply};
 use crate::grpc::protocol::framed;
@@ -23,7 +23,7 @@ use crate::status::Status;
 
 /// A service, and the proof that it wants.
 #[derive(Debug, Clone)]
-pub struct Service {
+pub struct PutService {
     /// The address of its gRPC port.
     pub address: SocketAddr,
     /// The authority of its certificate, PEM, and the name in that; without it the port speaks no
@@ -39,7 +39,7 @@ pub struct Service {
 /// # Errors
 /// `InvalidInput` for a setting that can't be read, or a token that would go over the network in
 /// the clear; `TimedOut`; what gRPC and the system say.
-pub fn put(service: &Service, settings: &[String], is_text: bool) -> io::Result<Vec<(String, Status)>> {
+pub fn put(service: &PutService, settings: &[String], is_text: bool) -> io::Result<Vec<(String, Status)>> {
     let settings = settings.iter().map(|text| setting(text, is_text)).collect::<io::Result<Vec<_>>>()?;
     if service.authority.is_none() && !service.address.ip().is_loopback() {
         return Err(wrong("a token is a secret: name the authority of the port's certificate with --ca"));
@@ -56,7 +56,7 @@ fn setting(text: &str, is_text: bool) -> io::Result<Setting> {
     let (request, value) = text.split_once('=').ok_or_else(|| wrong(&format!("{text}: REQUEST=VALUE is expected")))?;
     let parsed = Request::parse(request).map_err(|error| wrong(&format!("{request}: {}", error.status())))?;
     let property = if parsed.property == Property::Reading { Property::Setting } else { parsed.property };
-    let request = Request { property, event: Event::Never, ..parsed };
+    let request = Request { property, event: DrfEvent::Never, ..parsed };
     let numbers: Result<Vec<f64>, _> = value.split(',').map(|number| number.trim().parse()).collect();
     let value = match numbers {
         Ok(numbers) if !is_text => match <[f64; 1]>::try_from(numbers) {
@@ -68,7 +68,7 @@ fn setting(text: &str, is_text: bool) -> io::Result<Setting> {
     Ok(Setting { device: request.to_string(), value: Some(device::Value { value: Some(value) }) })
 }
 
-async fn ask(service: &Service, setting: Vec<Setting>) -> io::Result<Vec<Status>> {
+async fn ask(service: &PutService, setting: Vec<Setting>) -> io::Result<Vec<Status>> {
     let stream = tokio::net::TcpStream::connect(service.address).await?;
     let message = SettingList { setting }.encode_to_vec();
     match &service.authority {

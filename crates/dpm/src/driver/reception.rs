@@ -8,8 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 
-use crate::authority::Proof;
-use crate::grpc::daq::Parts;
+use crate::authority::SetterProof;
+use crate::grpc::daq::SettingParts;
 use rustix::event::{EventfdFlags, eventfd};
 
 /// A client that is handed over.
@@ -17,20 +17,20 @@ use rustix::event::{EventfdFlags, eventfd};
 pub(super) struct Visitor {
     /// Bytes written to it are read by the thread that brought it; closing it ends the client.
     pub(super) stream: UnixStream,
-    pub(super) errand: Errand,
+    pub(super) errand: VisitorErrand,
     /// The address that it counts for.
     pub(super) from: IpAddr,
 }
 
 /// The purpose of a visitor.
 #[derive(Debug)]
-pub(super) enum Errand {
+pub(super) enum VisitorErrand {
     /// To read what these requests name.
     Read(Vec<String>),
     /// To say what it wants itself, as clients over TCP do.
     Talk,
     /// To set devices, in the name that it proves, from the address that it calls from.
-    Set(Vec<Parts>, Proof, SocketAddr),
+    Set(Vec<SettingParts>, SetterProof, SocketAddr),
 }
 
 /// The outer side, for any number of threads.
@@ -81,14 +81,14 @@ impl Visitors {
 
 /// The other end of a client's connection.
 #[derive(Debug)]
-pub(super) enum Peer {
+pub(super) enum ConnectionPeer {
     /// A client on the network.
     Network(TcpStream),
     /// A client of another thread.
     Thread(UnixStream),
 }
 
-impl Read for Peer {
+impl Read for ConnectionPeer {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Network(stream) => stream.read(buffer),
@@ -97,7 +97,7 @@ impl Read for Peer {
     }
 }
 
-impl Write for Peer {
+impl Write for ConnectionPeer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Network(stream) => stream.write(bytes),
@@ -110,7 +110,7 @@ impl Write for Peer {
     }
 }
 
-impl AsFd for Peer {
+impl AsFd for ConnectionPeer {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Network(stream) => stream.as_fd(),

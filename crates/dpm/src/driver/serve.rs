@@ -4,37 +4,37 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 
-use super::clock::Clock;
+use super::clock::MachineClock;
 use super::credentials::Keyring;
 use super::datagram::{DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
-use super::feed::Feeds;
+use super::feed::DeviceFeeds;
 use super::gateway::Gateway;
 use super::grpc::Grpc;
 use super::history::Historian;
-use super::links::{LINKS, Links, SEARCH};
+use super::links::{LINKS, LinkSockets, SEARCH};
 use super::listen::{self, Reserve};
-use super::reception::{Errand, Peer, Visitors};
-use super::set::{Ready, Set};
+use super::reception::{ConnectionPeer, VisitorErrand, Visitors};
+use super::set::{Ready, SocketSet};
 use super::wake::Wake;
-use crate::authority::Authority;
+use crate::authority::SettingAuthority;
 use crate::channel_access::link::Came;
 use crate::database::Database;
-use crate::grpc::devdb::Devices;
-use crate::history::Archive;
+use crate::grpc::devdb::DeviceDatabase;
+use crate::history::HistoryArchive;
 use crate::rad50::Rad50;
-use crate::service::{ClientKey, Dpm, Options, Statistics};
-use crate::stages::Stage;
+use crate::service::{ClientKey, Dpm, ServiceOptions, Statistics};
+use crate::stages::ReadingStage;
 use crate::time::Moment;
 
 /// The addresses and options of the service.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ServeSettings {
     /// For clients, TCP: one or more.
     pub clients: Vec<SocketAddr>,
     /// For front-ends, UDP.
     pub front_ends: SocketAddr,
     /// The rest.
-    pub options: Options,
+    pub options: ServiceOptions,
 }
 
 /// An address that can't be had.
@@ -62,20 +62,20 @@ impl std::error::Error for NotOpened {}
 
 /// The service and its sockets.
 #[derive(Debug)]
-pub struct Server {
+pub struct DpmServer {
     dpm: Dpm,
-    set: Set,
+    set: SocketSet,
     wake: Wake,
-    clock: Clock,
+    clock: MachineClock,
     listeners: Vec<Listener>,
     front_ends: UdpSocket,
     history: Option<Historian>,
     visitors: Visitors,
     grpc: Option<Grpc>,
     gateway: Option<Gateway>,
-    links: Links,
+    links: LinkSockets,
     /// By the number of the client.
-    connections: Vec<Option<Connection>>,
+    connections: Vec<Option<ServedConnection>>,
     buffer: Vec<u8>,
     rendered: Vec<u8>,
     /// The time when this turn began, in milliseconds.
@@ -93,8 +93,8 @@ struct Listener {
 }
 
 #[derive(Debug)]
-struct Connection {
-    stream: Peer,
+struct ServedConnection {
+    stream: ConnectionPeer,
     /// Rendered bytes that the socket did not take.
     unsent: Vec<u8>,
     /// The time since when the socket has taken nothing, in milliseconds, if it was offered
@@ -104,13 +104,13 @@ struct Connection {
     writes: bool,
 }
 
-impl Server {
+impl DpmServer {
     /// Opens the sockets. Bounds of connections that the process has no descriptors for are
     /// lowered.
     ///
     /// # Errors
     /// [`NotOpened`] with the address that can't be had.
-    pub fn open(settings: Settings, database: Arc<Database>) -> Result<Self, NotOpened> {
+    pub fn open(settings: ServeSettings, database: Arc<Database>) -> Result<Self, NotOpened> {
         let addresses = settings.clients.iter().take(MOST_LISTENERS);
         let listeners = addresses.map(|address| Listener::open(*address).map_err(NotOpened::at(*address)));
         let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
@@ -118,12 +118,12 @@ impl Server {
         Self::of(settings, database, listeners).map_err(NotOpened::at(address))
     }
 
-    fn of(settings: Settings, database: Arc<Database>, listeners: Vec<Listener>) -> io::Result<Self> {
+    fn of(settings: ServeSettings, database: Arc<Database>, listeners: Vec<Listener>) -> io::Result<Self> {
         let front_ends = UdpSocket::bind(settings.front_ends)?;
         front_ends.set_nonblocking(true)?;
         // A thousand front-ends may answer at the same moment.
         let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&front_ends, RECEIVE_BUFFER);
-        let set = Set::new()?;
+        let set = SocketSet::new()?;
         for (listener, key) in listeners.iter().zip(LISTENERS..) {
             set.add(&listener.socket, key)?;
         }
@@ -136,14 +136,14 @@ impl Server {
             dpm: Dpm::new(settings.options.within(listen::descriptors()), database),
             set,
             wake,
-            clock: Clock::new(),
+            clock: MachineClock::new(),
             listeners,
             front_ends,
             history: None,
             visitors,
             grpc: None,
             gateway: None,
-            links: Links::default(),
+            links: LinkSockets::default(),
             connections: Vec::new(),
             buffer: vec![0; LARGEST_DATAGRAM],
             rendered: Vec::new(),
@@ -153,7 +153,7 @@ impl Server {
     }
 
     /// Records what the database says, and answers questions about history.
-    pub fn with_history(mut self, archive: Archive) -> io::Result<Self> {
+    pub fn with_history(mut self, archive: HistoryArchive) -> io::Result<Self> {
         let historian = Historian::start(archive)?;
         self.set.add(historian.bell(), HISTORY)?;
         self.history = Some(historian);
@@ -164,7 +164,7 @@ impl Server {
     /// Serves gRPC, too, on a port and thread of its own.
     pub fn with_grpc(mut self, listen: SocketAddr) -> io::Result<Self> {
         self.grpc = Some({
-            let devices = Devices::new(Arc::clone(self.dpm.database()));
+            let devices = DeviceDatabase::new(Arc::clone(self.dpm.database()));
             Grpc::start(listen, self.visitors.reception(), *self.dpm.options(), devices)?
         });
         Ok(self)
@@ -172,7 +172,7 @@ impl Server {
 
     /// Serves Channel Access to clients of EPICS, too, by TCP and UDP, on a thread of its own.
     pub fn with_channel_access(mut self, listen: SocketAddr) -> io::Result<Self> {
-        let devices = Devices::new(Arc::clone(self.dpm.database()));
+        let devices = DeviceDatabase::new(Arc::clone(self.dpm.database()));
         self.gateway = Some(Gateway::start(listen, self.visitors.reception(), devices)?);
         Ok(self)
     }
@@ -202,8 +202,8 @@ impl Server {
     }
 
     /// Returns what opens feeds of readings for other threads.
-    pub fn feeds(&self) -> Feeds {
-        Feeds::new(self.visitors.reception())
+    pub fn feeds(&self) -> DeviceFeeds {
+        DeviceFeeds::new(self.visitors.reception())
     }
 
     /// Returns the handle with which another thread ends a turn's waiting.
@@ -273,7 +273,7 @@ impl Server {
     }
 
     /// Lets an authority say who may set what. Before that nobody may.
-    pub fn set_authority(&mut self, authority: Authority) {
+    pub fn set_authority(&mut self, authority: SettingAuthority) {
         self.dpm.set_authority(authority);
     }
 
@@ -302,7 +302,7 @@ impl Server {
                     if listen::prepare(&stream).is_ok()
                         && let Some(client) = self.dpm.connect_from(from, now)
                     {
-                        self.keep(Peer::Network(stream), client);
+                        self.keep(ConnectionPeer::Network(stream), client);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -332,8 +332,8 @@ impl Server {
         self.review = now.millis + REVIEW;
         let patience = self.dpm.options().stuck;
         // Those of other threads have deadlines of their own.
-        let is_stuck = |connection: &Connection| {
-            matches!(connection.stream, Peer::Network(_))
+        let is_stuck = |connection: &ServedConnection| {
+            matches!(connection.stream, ConnectionPeer::Network(_))
                 && connection.stuck.is_some_and(|since| since + patience <= now.millis)
         };
         let connections = self.connections.iter().enumerate();
@@ -350,11 +350,11 @@ impl Server {
     fn take_visitors(&mut self, now: Moment) {
         for visitor in self.visitors.take() {
             let client = self.dpm.connect_for(visitor.from);
-            let Some(client) = self.keep(Peer::Thread(visitor.stream), client) else { continue };
+            let Some(client) = self.keep(ConnectionPeer::Thread(visitor.stream), client) else { continue };
             let taken = match visitor.errand {
-                Errand::Read(requests) => self.dpm.read(client, &requests, now),
-                Errand::Talk => Ok(()),
-                Errand::Set(settings, proof, from) => self.dpm.set(client, settings, proof, from, now),
+                VisitorErrand::Read(requests) => self.dpm.read(client, &requests, now),
+                VisitorErrand::Talk => Ok(()),
+                VisitorErrand::Set(settings, proof, from) => self.dpm.set(client, settings, proof, from, now),
             };
             match taken {
                 Ok(()) => self.write(client),
@@ -364,7 +364,7 @@ impl Server {
     }
 
     /// Keeps a client's connection.
-    fn keep(&mut self, stream: Peer, client: ClientKey) -> Option<ClientKey> {
+    fn keep(&mut self, stream: ConnectionPeer, client: ClientKey) -> Option<ClientKey> {
         if self.set.add(&stream, client as u64).is_err() {
             self.dpm.disconnect(client);
             return None;
@@ -373,7 +373,7 @@ impl Server {
             self.connections.resize_with(client + 1, || None);
         }
         self.connections[client] =
-            Some(Connection { stream, unsent: Vec::new(), stuck: None, reads: true, writes: false });
+            Some(ServedConnection { stream, unsent: Vec::new(), stuck: None, reads: true, writes: false });
         Some(client)
     }
 
@@ -381,7 +381,7 @@ impl Server {
         for _ in 0..DATAGRAMS {
             let begun = self.dpm.stages().begin();
             let Some((length, from)) = next_datagram(&self.front_ends, &mut self.buffer)? else { return Ok(()) };
-            let _ = self.dpm.stages().end(Stage::Datagram, begun);
+            let _ = self.dpm.stages().end(ReadingStage::Datagram, begun);
             self.dpm.datagram(from, &mut self.buffer[..length], now);
         }
         Ok(())
@@ -427,7 +427,7 @@ impl Server {
     fn write(&mut self, client: ClientKey) {
         let begun = self.dpm.stages().begin();
         self.write_out(client);
-        let _ = self.dpm.stages().end(Stage::Send, begun);
+        let _ = self.dpm.stages().end(ReadingStage::Send, begun);
     }
 
     fn write_out(&mut self, client: ClientKey) {

@@ -7,7 +7,7 @@ use rustix::event::{Timespec, epoll};
 
 /// A set of sockets.
 #[derive(Debug)]
-pub(super) struct Set {
+pub(super) struct SocketSet {
     set: OwnedFd,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct Ready {
     pub(super) write: bool,
 }
 
-impl Set {
+impl SocketSet {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self { set: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }

@@ -3,19 +3,19 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
-use super::clock::Clock;
+use super::clock::MachineClock;
 use super::datagram::{DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
-use super::set::Set;
+use super::set::SocketSet;
 use crate::simulator::Simulator;
 
 /// A simulator and its socket.
 #[derive(Debug)]
-pub struct Front {
+pub struct SimulatorFront {
     simulator: Simulator,
     socket: UdpSocket,
 }
 
-impl Front {
+impl SimulatorFront {
     /// Opens the socket.
     pub fn open(listen: SocketAddr, simulator: Simulator) -> io::Result<Self> {
         let socket = UdpSocket::bind(listen)?;
@@ -30,7 +30,7 @@ impl Front {
 
     /// Answers until something goes wrong, or `stop` says so.
     pub fn run(mut self, stop: impl Fn() -> bool) -> io::Result<()> {
-        let (set, clock) = (Set::new()?, Clock::new());
+        let (set, clock) = (SocketSet::new()?, MachineClock::new());
         set.add(&self.socket, 0)?;
         let mut ready = Vec::new();
         let mut buffer = vec![0; LARGEST_DATAGRAM];

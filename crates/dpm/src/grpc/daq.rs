@@ -7,9 +7,9 @@ use prost_types::Timestamp;
 
 use super::generated::common::{device, status};
 use super::generated::services::daq::{self, reading_reply};
-use crate::drf::{self, Field, Property};
+use crate::drf::{self, Property, PropertyField};
 use crate::sdd::reply::{self, Reply};
-use crate::setting::Value;
+use crate::setting::WantedValue;
 use crate::status::Status;
 
 /// Returns the requests of a `ReadingList`, at most as many as `limit`.
@@ -32,30 +32,30 @@ pub fn reading_list(message: &[u8], limit: usize) -> Result<Option<Vec<String>>,
 
 /// A setting as the service takes it: the requests that it sets, each with its value. There is none
 /// if it names no value.
-pub type Parts = Vec<(String, Value)>;
+pub type SettingParts = Vec<(String, WantedValue)>;
 
 /// Returns the settings of a `SettingList`, in its order. An alarm's block is set by its parts;
 /// what only the front-end knows of it is left out.
-pub fn settings(list: daq::SettingList) -> Vec<Parts> {
+pub fn settings(list: daq::SettingList) -> Vec<SettingParts> {
     list.setting.into_iter().map(parts).collect()
 }
 
-fn parts(setting: daq::Setting) -> Parts {
+fn parts(setting: daq::Setting) -> SettingParts {
     use device::value::Value as Given;
     let Some(value) = setting.value.and_then(|value| value.value) else { return Vec::new() };
     let value = match value {
-        Given::Scalar(number) => Value::Scaled(vec![number]),
-        Given::ScalarArr(array) => Value::Scaled(array.value),
-        Given::Raw(bytes) => Value::Raw(bytes.to_vec()),
-        Given::Text(text) => Value::Text(vec![text]),
-        Given::TextArr(array) => Value::Text(array.value),
+        Given::Scalar(number) => WantedValue::Scaled(vec![number]),
+        Given::ScalarArr(array) => WantedValue::Scaled(array.value),
+        Given::Raw(bytes) => WantedValue::Raw(bytes.to_vec()),
+        Given::Text(text) => WantedValue::Text(vec![text]),
+        Given::TextArr(array) => WantedValue::Text(array.value),
         Given::AnaAlarm(alarm) => {
-            let limits = [(Field::Min, alarm.minimum), (Field::Max, alarm.maximum)];
+            let limits = [(PropertyField::Min, alarm.minimum), (PropertyField::Max, alarm.maximum)];
             let flags = (alarm.alarm_enable, alarm.abort_inhibit);
             return block(&setting.device, Property::Analog, &limits, flags, alarm.tries_needed);
         }
         Given::DigAlarm(alarm) => {
-            let limits = [(Field::Nom, f64::from(alarm.nominal)), (Field::Mask, f64::from(alarm.mask))];
+            let limits = [(PropertyField::Nom, f64::from(alarm.nominal)), (PropertyField::Mask, f64::from(alarm.mask))];
             let flags = (alarm.alarm_enable, alarm.abort_inhibit);
             return block(&setting.device, Property::Digital, &limits, flags, alarm.tries_needed);
         }
@@ -70,18 +70,20 @@ fn parts(setting: daq::Setting) -> Parts {
 fn block(
     device: &str,
     property: Property,
-    limits: &[(Field, f64)],
+    limits: &[(PropertyField, f64)],
     (enable, inhibit): (bool, bool),
     tries: u32,
-) -> Parts {
-    let flags =
-        [(Field::AlarmEnable, f64::from(u8::from(enable))), (Field::AbortInhibit, f64::from(u8::from(inhibit)))];
-    let all = limits.iter().chain(&flags).copied().chain([(Field::TriesNeeded, f64::from(tries))]);
+) -> SettingParts {
+    let flags = [
+        (PropertyField::AlarmEnable, f64::from(u8::from(enable))),
+        (PropertyField::AbortInhibit, f64::from(u8::from(inhibit))),
+    ];
+    let all = limits.iter().chain(&flags).copied().chain([(PropertyField::TriesNeeded, f64::from(tries))]);
     let named = |field| match drf::Request::parse(device) {
         Ok(request) => drf::Request { property, field, ..request }.to_string(),
         Err(_) => device.to_owned(),
     };
-    all.map(|(field, number)| (named(field), Value::Scaled(vec![number]))).collect()
+    all.map(|(field, number)| (named(field), WantedValue::Scaled(vec![number]))).collect()
 }
 
 /// Returns a `SettingReply`: what became of each setting.

@@ -9,14 +9,14 @@ use super::generated::services::devdb::{
     DeviceInfo, DeviceInfoReply, DeviceList, DigitalControl, DigitalControlItem, DigitalExtStatusItem, DigitalStatus,
     InfoEntry, Property, info_entry,
 };
-use crate::database::{self, Database, Device};
+use crate::database::{self, Database, DeviceRecord};
 use crate::drf;
 
 /// The database as it is now, for code on another thread that is asked about it.
 #[derive(Debug, Clone)]
-pub struct Devices(Arc<RwLock<Arc<Database>>>);
+pub struct DeviceDatabase(Arc<RwLock<Arc<Database>>>);
 
-impl Devices {
+impl DeviceDatabase {
     /// Tells of a database.
     pub fn new(database: Arc<Database>) -> Self {
         Self(Arc::new(RwLock::new(database)))
@@ -33,7 +33,7 @@ impl Devices {
 }
 
 #[tonic::async_trait]
-impl DevDb for Devices {
+impl DevDb for DeviceDatabase {
     async fn get_device_info(&self, asked: Request<DeviceList>) -> Result<Response<DeviceInfoReply>, tonic::Status> {
         let names = asked.into_inner().device;
         if names.len() > MOST {
@@ -52,14 +52,14 @@ impl DevDb for Devices {
 }
 
 /// Finds the device that a request or a name is about.
-fn find<'a>(database: &'a Database, name: &str) -> Option<&'a Arc<Device>> {
+fn find<'a>(database: &'a Database, name: &str) -> Option<&'a Arc<DeviceRecord>> {
     match drf::Request::parse(name).ok()?.device {
         drf::Device::Name(name) => database.named(&name),
         drf::Device::Index(index) => database.numbered(index),
     }
 }
 
-fn info(device: &Arc<Device>) -> DeviceInfo {
+fn info(device: &Arc<DeviceRecord>) -> DeviceInfo {
     let control = device.control.as_ref().map(|control| DigitalControl {
         cmds: control
             .commands
@@ -95,7 +95,7 @@ fn info(device: &Arc<Device>) -> DeviceInfo {
     }
 }
 
-fn property(value: &database::Value, is_setting: bool) -> Property {
+fn property(value: &database::DeviceValue, is_setting: bool) -> Property {
     let units = |units: &str| (!units.is_empty()).then(|| units.to_owned());
     Property {
         primary_units: units(&value.primary_units),

@@ -9,18 +9,20 @@ use std::sync::Arc;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Result, params};
 
-use super::{Answer, Point, Question, Row, Series, Ticket, Wanted, Work};
+use super::{
+    HistoryAnswer, HistoryQuestion, HistoryRow, HistoryTicket, HistoryWork, RecordedPoint, Series, WantedReadings,
+};
 
 /// The bounds on what is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct HistoryBounds {
     /// The age of the oldest reading, in seconds.
     pub age: u64,
     /// The size of all readings together, in bytes; the file's log comes on top.
     pub size: u64,
 }
 
-impl Default for Bounds {
+impl Default for HistoryBounds {
     fn default() -> Self {
         Self { age: 30 * 86_400, size: 1 << 30 }
     }
@@ -28,26 +30,26 @@ impl Default for Bounds {
 
 /// Recorded readings.
 #[derive(Debug)]
-pub struct Archive {
+pub struct HistoryArchive {
     connection: Connection,
-    bounds: Bounds,
+    bounds: HistoryBounds,
     ids: HashMap<Arc<Series>, i64, ahash::RandomState>,
 }
 
-impl Archive {
+impl HistoryArchive {
     /// Opens a file, which is made for its owner's eyes alone if it is not there.
-    pub fn open(path: &Path, bounds: Bounds) -> Result<Self> {
+    pub fn open(path: &Path, bounds: HistoryBounds) -> Result<Self> {
         // Whether this works is told when the file is opened as a database.
         let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         Self::prepare(Connection::open(path)?, bounds)
     }
 
     /// Returns an archive that ends with the process.
-    pub fn in_memory(bounds: Bounds) -> Result<Self> {
+    pub fn in_memory(bounds: HistoryBounds) -> Result<Self> {
         Self::prepare(Connection::open_in_memory()?, bounds)
     }
 
-    fn prepare(connection: Connection, bounds: Bounds) -> Result<Self> {
+    fn prepare(connection: Connection, bounds: HistoryBounds) -> Result<Self> {
         let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         if version > VERSION {
             return Err(rusqlite::Error::InvalidParameterName(format!(
@@ -60,12 +62,12 @@ impl Archive {
 
     /// Does some work, all writing in one transaction. Answers come in the order of the questions;
     /// a failure to write is told after them.
-    pub fn work(&mut self, work: Vec<Work>) -> (Vec<(Ticket, Answer)>, Result<()>) {
+    pub fn work(&mut self, work: Vec<HistoryWork>) -> (Vec<(HistoryTicket, HistoryAnswer)>, Result<()>) {
         let mut questions = Vec::new();
         let written = self.write(work, &mut questions);
         let answers = questions.into_iter().map(|(ticket, question)| {
             // The asker learns that it failed; the operator reads why on the next write.
-            (ticket, self.answer(&question).unwrap_or(Answer::Failed))
+            (ticket, self.answer(&question).unwrap_or(HistoryAnswer::Failed))
         });
         (answers.collect(), written)
     }
@@ -92,14 +94,14 @@ impl Archive {
         Ok(u64::try_from(pages * pragma("page_size")?).unwrap_or_default())
     }
 
-    fn write(&mut self, work: Vec<Work>, questions: &mut Vec<(Ticket, Question)>) -> Result<()> {
+    fn write(&mut self, work: Vec<HistoryWork>, questions: &mut Vec<(HistoryTicket, HistoryQuestion)>) -> Result<()> {
         let mut rows = Vec::new();
         let mut declared = Vec::new();
         for work in work {
             match work {
-                Work::Declare(series) => declared.extend(series),
-                Work::Write(row) => rows.push(row),
-                Work::Ask(ticket, question) => questions.push((ticket, question)),
+                HistoryWork::Declare(series) => declared.extend(series),
+                HistoryWork::Write(row) => rows.push(row),
+                HistoryWork::Ask(ticket, question) => questions.push((ticket, question)),
             }
         }
         if rows.is_empty() && declared.is_empty() {
@@ -110,7 +112,7 @@ impl Archive {
             id(&transaction, &mut self.ids, &series)?;
         }
         let insert = "INSERT OR REPLACE INTO reading (series, micros, value) VALUES (?1, ?2, ?3)";
-        for Row { series, micros, values } in rows {
+        for HistoryRow { series, micros, values } in rows {
             let series = id(&transaction, &mut self.ids, &series)?;
             let mut statement = transaction.prepare_cached(insert)?;
             match values.as_slice() {
@@ -129,27 +131,27 @@ impl Archive {
         committed
     }
 
-    fn answer(&self, question: &Question) -> Result<Answer> {
+    fn answer(&self, question: &HistoryQuestion) -> Result<HistoryAnswer> {
         let select = "SELECT id FROM series WHERE name = ?1 AND (?2 IS NULL OR event = ?2) ORDER BY period, id";
         let mut statement = self.connection.prepare_cached(select)?;
         let series: Vec<i64> =
             statement.query_map(params![question.name, question.event], |row| row.get(0))?.collect::<Result<_>>()?;
         if series.is_empty() {
-            return Ok(Answer::Unknown);
+            return Ok(HistoryAnswer::Unknown);
         }
         for id in series {
             let (points, more) = match question.wanted {
-                Wanted::Span { from, to } => self.span(id, from, to)?,
-                Wanted::Nearest { at, within } => (self.nearest(id, at, within)?.into_iter().collect(), false),
+                WantedReadings::Span { from, to } => self.span(id, from, to)?,
+                WantedReadings::Nearest { at, within } => (self.nearest(id, at, within)?.into_iter().collect(), false),
             };
             if !points.is_empty() {
-                return Ok(Answer::Points(points, more));
+                return Ok(HistoryAnswer::Points(points, more));
             }
         }
-        Ok(Answer::Points(Vec::new(), false))
+        Ok(HistoryAnswer::Points(Vec::new(), false))
     }
 
-    fn span(&self, series: i64, from: i64, to: i64) -> Result<(Vec<Point>, bool)> {
+    fn span(&self, series: i64, from: i64, to: i64) -> Result<(Vec<RecordedPoint>, bool)> {
         let select = "SELECT micros, value FROM reading WHERE series = ?1 AND micros BETWEEN ?2 AND ?3 ORDER BY micros";
         let mut statement = self.connection.prepare_cached(select)?;
         let mut rows = statement.query(params![series, from, to])?;
@@ -165,7 +167,7 @@ impl Archive {
         Ok((points, false))
     }
 
-    fn nearest(&self, series: i64, at: i64, within: i64) -> Result<Option<Point>> {
+    fn nearest(&self, series: i64, at: i64, within: i64) -> Result<Option<RecordedPoint>> {
         let one = |select: &str, limit: i64| {
             let mut statement = self.connection.prepare_cached(select)?;
             statement.query_row(params![series, at, limit], point).optional()
@@ -216,14 +218,14 @@ fn id(
     Ok(found)
 }
 
-fn point(row: &rusqlite::Row<'_>) -> Result<Point> {
+fn point(row: &rusqlite::Row<'_>) -> Result<RecordedPoint> {
     let values = match row.get_ref(1)? {
         ValueRef::Blob(bytes) => bytes.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect(),
         // NaN is stored as NULL.
         ValueRef::Null => vec![f64::NAN],
         _ => vec![row.get(1)?],
     };
-    Ok(Point { micros: row.get(0)?, values })
+    Ok(RecordedPoint { micros: row.get(0)?, values })
 }
 
 const VERSION: i64 = 1;

@@ -6,9 +6,9 @@
 //! Recorded are engineering values, as clients saw them at the time; a change of a device's scaling
 //! changes no history.
 //!
-//! - [`Source`] is what stands behind `<-`.
-//! - [`Work`] goes to an [`Archive`], [`Answer`] comes back. The archive is SQLite on a thread of
-//!   its own; nothing that serves clients waits for it.
+//! - [`HistorySource`] is what stands behind `<-`.
+//! - [`HistoryWork`] goes to an [`HistoryArchive`], [`HistoryAnswer`] comes back. The archive is
+//!   SQLite on a thread of its own; nothing that serves clients waits for it.
 //!
 //! Invariants:
 //! - Everything that was handed over before a question counts for its answer.
@@ -19,6 +19,9 @@ mod archive;
 mod source;
 mod work;
 
-pub use archive::{Archive, Bounds};
-pub use source::Source;
-pub use work::{Answer, NOT_PERIODIC, Point, Question, Row, Series, Ticket, Wanted, Work};
+pub use archive::{HistoryArchive, HistoryBounds};
+pub use source::HistorySource;
+pub use work::{
+    HistoryAnswer, HistoryQuestion, HistoryRow, HistoryTicket, HistoryWork, NOT_PERIODIC, RecordedPoint, Series,
+    WantedReadings,
+};

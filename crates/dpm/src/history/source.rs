@@ -1,11 +1,11 @@
 //! The text behind `<-` in a request: the source of its readings.
 
-use super::Wanted;
+use super::WantedReadings;
 use crate::status::Status;
 
 /// The source of readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum HistorySource {
     /// From front-ends, now.
     Live,
     /// From front-ends by fast plots.
@@ -37,7 +37,7 @@ pub enum Source {
     },
 }
 
-impl Source {
+impl HistorySource {
     /// Reads `LOGGER:from:to[:logger]`, `LOGGERDURATION:millis[:logger]`,
     /// `LOGGERSINGLE:logger:seconds:seconds`, `FTP` or `LIVEDATA`.
     ///
@@ -68,17 +68,17 @@ impl Source {
 
     /// Returns the recorded readings that are wanted, if recorded ones are; `now` is in
     /// milliseconds since 1970.
-    pub fn wanted(&self, now: i64) -> Option<Wanted> {
+    pub fn wanted(&self, now: i64) -> Option<WantedReadings> {
         let micros = |millis: i64| millis.saturating_mul(1000);
         match self {
             Self::Live | Self::FastPlot => None,
-            Self::Span { from, to, .. } => Some(Wanted::Span { from: micros(*from), to: micros(*to) }),
+            Self::Span { from, to, .. } => Some(WantedReadings::Span { from: micros(*from), to: micros(*to) }),
             Self::Last { millis, .. } => {
-                Some(Wanted::Span { from: micros(now.saturating_sub(*millis)), to: micros(now) })
+                Some(WantedReadings::Span { from: micros(now.saturating_sub(*millis)), to: micros(now) })
             }
             Self::Single { at, within, .. } => {
                 let micros = |seconds: i64| seconds.saturating_mul(1_000_000);
-                Some(Wanted::Nearest { at: micros(*at), within: micros(*within) })
+                Some(WantedReadings::Nearest { at: micros(*at), within: micros(*within) })
             }
         }
     }
@@ -100,29 +100,31 @@ mod tests {
     #[test]
     fn sources_are_read() {
         for (text, source) in [
-            ("LIVEDATA", Source::Live),
-            ("ftp", Source::FastPlot),
-            ("LOGGER:1:2", Source::Span { from: 1, to: 2, logger: None }),
-            ("logger:1:2:backup", Source::Span { from: 1, to: 2, logger: Some("BACKUP".into()) }),
-            ("LOGGERDURATION:60000", Source::Last { millis: 60_000, logger: None }),
-            ("LOGGERSINGLE:DPM06:17:2", Source::Single { logger: "DPM06".into(), at: 17, within: 2 }),
+            ("LIVEDATA", HistorySource::Live),
+            ("ftp", HistorySource::FastPlot),
+            ("LOGGER:1:2", HistorySource::Span { from: 1, to: 2, logger: None }),
+            ("logger:1:2:backup", HistorySource::Span { from: 1, to: 2, logger: Some("BACKUP".into()) }),
+            ("LOGGERDURATION:60000", HistorySource::Last { millis: 60_000, logger: None }),
+            ("LOGGERSINGLE:DPM06:17:2", HistorySource::Single { logger: "DPM06".into(), at: 17, within: 2 }),
         ] {
-            assert_eq!(Source::parse(text), Ok(source), "{text}");
+            assert_eq!(HistorySource::parse(text), Ok(source), "{text}");
         }
         for text in
             ["LOGGER", "LOGGER:1", "LOGGER:a:b", "LOGGER:1:2:3:4", "LOGGERSINGLE:1:2", "FTP:1", "LOGGERDURATION:"]
         {
-            assert_eq!(Source::parse(text), Err(Status::BAD_DATASOURCE_FORMAT), "{text}");
+            assert_eq!(HistorySource::parse(text), Err(Status::BAD_DATASOURCE_FORMAT), "{text}");
         }
         for text in ["SRFILE:300", "MIRROR", "REDIR:A->B", "SDAFILE:1:2:3:4", "NOSUCH"] {
-            assert_eq!(Source::parse(text), Err(Status::INVALID_DATASOURCE), "{text}");
+            assert_eq!(HistorySource::parse(text), Err(Status::INVALID_DATASOURCE), "{text}");
         }
     }
 
     #[test]
     fn times_that_no_clock_has_do_no_harm() {
-        let source = Source::parse(&format!("LOGGER:{}:{}", i64::MIN, i64::MAX)).expect("numbers");
-        assert_eq!(source.wanted(0), Some(Wanted::Span { from: i64::MIN, to: i64::MAX }));
-        assert!(Source::parse(&format!("LOGGERDURATION:{}", i64::MIN)).expect("a number").wanted(i64::MAX).is_some());
+        let source = HistorySource::parse(&format!("LOGGER:{}:{}", i64::MIN, i64::MAX)).expect("numbers");
+        assert_eq!(source.wanted(0), Some(WantedReadings::Span { from: i64::MIN, to: i64::MAX }));
+        assert!(
+            HistorySource::parse(&format!("LOGGERDURATION:{}", i64::MIN)).expect("a number").wanted(i64::MAX).is_some()
+        );
     }
 }

@@ -15,7 +15,7 @@ pub struct Series {
 
 /// A reading to be recorded.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct HistoryRow {
     /// The series that it belongs to.
     pub series: Arc<Series>,
     /// The time, in microseconds since 1970.
@@ -26,19 +26,19 @@ pub struct Row {
 
 /// A piece of work for an archive.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Work {
+pub enum HistoryWork {
     /// These are recorded from now on: questions about them have answers even before the first
     /// reading.
     Declare(Vec<Arc<Series>>),
     /// Keep a reading.
-    Write(Row),
+    Write(HistoryRow),
     /// Answer.
-    Ask(Ticket, Question),
+    Ask(HistoryTicket, HistoryQuestion),
 }
 
 /// The mark of the asker. The archive hands it back as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ticket {
+pub struct HistoryTicket {
     /// The list.
     pub list: usize,
     /// The number of the question.
@@ -47,18 +47,18 @@ pub struct Ticket {
 
 /// A question for recorded readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
+pub struct HistoryQuestion {
     /// As in [`Series`].
     pub name: String,
     /// As in [`Series`]; the one that is read most often if there is none.
     pub event: Option<String>,
     /// The readings that are asked for.
-    pub wanted: Wanted,
+    pub wanted: WantedReadings,
 }
 
 /// A choice among the readings of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum WantedReadings {
     /// All from one time to another, both included, in microseconds since 1970.
     Span {
         /// The earliest.
@@ -77,9 +77,9 @@ pub enum Wanted {
 
 /// The answer of an archive.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
+pub enum HistoryAnswer {
     /// Readings in the order of their times, and whether there may be more.
-    Points(Vec<Point>, bool),
+    Points(Vec<RecordedPoint>, bool),
     /// This was never recorded.
     Unknown,
     /// The archive cannot be read.
@@ -88,7 +88,7 @@ pub enum Answer {
 
 /// A recorded reading.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Point {
+pub struct RecordedPoint {
     /// The time, in microseconds since 1970.
     pub micros: i64,
     /// The value, or all values of an array.

@@ -21,14 +21,14 @@ use std::sync::Arc;
 
 use indexmap::IndexSet;
 
-use crate::acnet::ftpman::{Class, Point, Reply, Request, Setup, TASK};
-use crate::acnet::{Header, Item, Kind, Packet, Requests, requests};
-use crate::database::{AcnetNode, Database, Device, Form, Node, Wanted};
-use crate::drf::{Event, Field, Property};
-use crate::pool::{Deliver, Reader};
+use crate::acnet::ftpman::{Class, PlotRequest, Point, Reply, Setup, TASK};
+use crate::acnet::{AcnetHeader, AcnetPacket, DeviceItem, PacketKind, RequestsById, requests};
+use crate::database::{AcnetNode, Database, DeviceNode, DeviceRecord, FrontRequest, ValueForm};
+use crate::drf::{DrfEvent, Property, PropertyField};
+use crate::pool::{Deliver, PoolReader};
 use crate::rad50::Rad50;
 use crate::scaling::Scaling;
-use crate::sdd::{Shared, reply};
+use crate::sdd::{SharedReply, reply};
 use crate::show;
 use crate::status::Status;
 use crate::time::Moment;
@@ -43,23 +43,23 @@ pub struct Plots {
     nodes: Vec<Option<AcnetNode>>,
     address: u16,
     plots: BTreeMap<PlotKey, Plot>,
-    by_key: HashMap<Key, PlotKey, ahash::RandomState>,
-    requests: Requests<PlotKey>,
+    by_key: HashMap<PlottedReadings, PlotKey, ahash::RandomState>,
+    requests: RequestsById<PlotKey>,
     /// One for each plot.
     timers: BTreeSet<(u64, PlotKey)>,
     next: PlotKey,
     out: Vec<(usize, Vec<u8>)>,
-    handed_back: Vec<Reader>,
+    handed_back: Vec<PoolReader>,
 }
 
 /// The readings that are plotted, and the tens of microseconds between points.
-type Key = (Wanted, u16);
+type PlottedReadings = (FrontRequest, u16);
 
 #[derive(Debug)]
 struct Plot {
-    key: Key,
-    channels: Vec<Channel>,
-    stage: Stage,
+    key: PlottedReadings,
+    channels: Vec<PlotChannel>,
+    stage: PlotStage,
     attempts: u32,
     /// The time when something has to be done about it, in milliseconds, and the time when its
     /// timer rings: then or earlier.
@@ -70,14 +70,14 @@ struct Plot {
 
 /// Readers of one form of a plot. One comes and leaves in constant time.
 #[derive(Debug)]
-struct Channel {
-    form: Form,
-    device: Arc<Device>,
-    readers: IndexSet<Reader, ahash::RandomState>,
+struct PlotChannel {
+    form: ValueForm,
+    device: Arc<DeviceRecord>,
+    readers: IndexSet<PoolReader, ahash::RandomState>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum PlotStage {
     /// The front-end was asked for the device's class.
     Asked(u16),
     /// The front-end was asked to plot.
@@ -89,12 +89,17 @@ enum Stage {
 /// Returns the time between points, in tens of microseconds, if a request is one for a plot: a
 /// number of a reading more often than twenty times a second. Faster than once in ten microseconds
 /// is no event of this protocol.
-pub fn period(device: &Device, form: Form, wanted: &Wanted, event: &Event) -> Result<Option<u16>, Status> {
-    let Event::Periodic { period, .. } = event else { return Ok(None) };
+pub fn period(
+    device: &DeviceRecord,
+    form: ValueForm,
+    wanted: &FrontRequest,
+    event: &DrfEvent,
+) -> Result<Option<u16>, Status> {
+    let DrfEvent::Periodic { period, .. } = event else { return Ok(None) };
     let micros = period.micros();
     let element = device.value(Property::Reading).filter(|value| value.scaling.text().is_none());
     let is_number = form.property == Property::Reading
-        && matches!(form.field, Field::Scaled | Field::Primary)
+        && matches!(form.field, PropertyField::Scaled | PropertyField::Primary)
         && matches!(wanted.length, 2 | 4)
         && element.is_some_and(|value| value.place.element == wanted.length);
     match u16::try_from(micros / 10) {
@@ -108,11 +113,11 @@ impl Plots {
     /// Plots of the nodes of a database, for the node `address`.
     pub fn new(database: &Database, address: u16) -> Self {
         Self {
-            nodes: database.nodes().iter().map(Node::acnet).collect(),
+            nodes: database.nodes().iter().map(DeviceNode::acnet).collect(),
             address,
             plots: BTreeMap::new(),
             by_key: HashMap::default(),
-            requests: Requests::within(requests::PLOTS),
+            requests: RequestsById::within(requests::PLOTS),
             timers: BTreeSet::new(),
             next: 0,
             out: Vec::new(),
@@ -133,11 +138,11 @@ impl Plots {
     /// Takes on a reader.
     pub fn join(
         &mut self,
-        wanted: Wanted,
+        wanted: FrontRequest,
         period: u16,
-        device: &Arc<Device>,
-        form: Form,
-        reader: Reader,
+        device: &Arc<DeviceRecord>,
+        form: ValueForm,
+        reader: PoolReader,
         now: Moment,
     ) -> PlotKey {
         let key = (wanted, period);
@@ -152,7 +157,7 @@ impl Plots {
         let mut plot = Plot {
             key,
             channels: Vec::new(),
-            stage: Stage::Resting,
+            stage: PlotStage::Resting,
             attempts: 0,
             deadline: now.millis,
             timer: now.millis,
@@ -167,7 +172,7 @@ impl Plots {
     }
 
     /// Returns the plot that somebody reads already, if there is one.
-    pub fn running(&self, wanted: &Wanted, period: u16) -> Option<PlotKey> {
+    pub fn running(&self, wanted: &FrontRequest, period: u16) -> Option<PlotKey> {
         self.by_key.get(&(*wanted, period)).copied()
     }
 
@@ -177,7 +182,7 @@ impl Plots {
     }
 
     /// Lets a reader go.
-    pub fn leave(&mut self, number: PlotKey, reader: Reader) {
+    pub fn leave(&mut self, number: PlotKey, reader: PoolReader) {
         let Some(plot) = self.plots.get_mut(&number) else { return };
         if let Some(place) = plot.channels.iter_mut().position(|channel| channel.readers.swap_remove(&reader))
             && plot.channels[place].readers.is_empty()
@@ -190,16 +195,16 @@ impl Plots {
     }
 
     /// Takes a packet for the plots' task that came from the node of a number.
-    pub fn take(&mut self, node: usize, packet: Packet<'_>, now: Moment, deliver: &mut impl Deliver) {
+    pub fn take(&mut self, node: usize, packet: AcnetPacket<'_>, now: Moment, deliver: &mut impl Deliver) {
         let header = packet.header;
-        if !matches!(header.kind, Kind::Reply | Kind::ReplyWithMore) || header.client != self.address {
+        if !matches!(header.kind, PacketKind::Reply | PacketKind::ReplyWithMore) || header.client != self.address {
             return;
         }
         let number = self.requests.get(header.message).copied();
         let plot = number.and_then(|number| self.plots.get_mut(&number)).filter(|plot| plot.key.0.node == node);
         let expected = self.nodes.get(node).copied().flatten().map(|node| node.address);
         let (Some(plot), Some(number), true) = (plot, number, expected == Some(header.server)) else {
-            let cancel = Header { kind: Kind::Cancel, status: Status::SUCCESS, ..header };
+            let cancel = AcnetHeader { kind: PacketKind::Cancel, status: Status::SUCCESS, ..header };
             self.out.push((node, cancel.datagram(&[])));
             return;
         };
@@ -208,9 +213,9 @@ impl Plots {
             return;
         }
         match plot.stage {
-            Stage::Asked(_) => self.classified(number, packet, now, deliver),
-            Stage::Plotting(_) => self.plotted(number, packet, now, deliver),
-            Stage::Resting => {}
+            PlotStage::Asked(_) => self.classified(number, packet, now, deliver),
+            PlotStage::Plotting(_) => self.plotted(number, packet, now, deliver),
+            PlotStage::Resting => {}
         }
     }
 
@@ -219,7 +224,7 @@ impl Plots {
         while let Some((due, number)) = self.timers.first().copied().filter(|(due, _)| *due <= now.millis) {
             match self.plots.get(&number).map(|plot| (plot.deadline, plot.stage)) {
                 Some((deadline, _)) if deadline > now.millis => self.wait_until(number, deadline),
-                Some((_, Stage::Resting)) => self.ask(number, now),
+                Some((_, PlotStage::Resting)) => self.ask(number, now),
                 Some(_) => self.fail(number, Status::UTIME, now, deliver),
                 None => {
                     self.timers.remove(&(due, number));
@@ -239,24 +244,24 @@ impl Plots {
     }
 
     /// Readers of devices that have no fast plots. They are no readers here any more.
-    pub fn take_handed_back(&mut self) -> Vec<Reader> {
+    pub fn take_handed_back(&mut self) -> Vec<PoolReader> {
         std::mem::take(&mut self.handed_back)
     }
 
     /// Takes on another database's nodes.
-    pub fn replace_nodes(&mut self, nodes: &[Node]) {
-        self.nodes = nodes.iter().map(Node::acnet).collect();
+    pub fn replace_nodes(&mut self, nodes: &[DeviceNode]) {
+        self.nodes = nodes.iter().map(DeviceNode::acnet).collect();
     }
 
     /// Asks for the class of a plot's device.
     fn ask(&mut self, number: PlotKey, now: Moment) {
         let Some(item) = self.plots.get(&number).map(|plot| item(&plot.key.0)) else { return };
-        let body = Request::Classes(vec![item]).encode();
-        self.send(number, Kind::Request, &body, Stage::Asked, now);
+        let body = PlotRequest::Classes(vec![item]).encode();
+        self.send(number, PacketKind::Request, &body, PlotStage::Asked, now);
     }
 
     /// Sends a request for a plot, in place of the one before.
-    fn send(&mut self, number: PlotKey, kind: Kind, body: &[u8], stage: fn(u16) -> Stage, now: Moment) {
+    fn send(&mut self, number: PlotKey, kind: PacketKind, body: &[u8], stage: fn(u16) -> PlotStage, now: Moment) {
         let Some(id) = self.requests.open(number) else { return self.rest(number, now) };
         let Some(plot) = self.plots.get_mut(&number) else { return };
         plot.stage = stage(id);
@@ -267,14 +272,14 @@ impl Plots {
         }
     }
 
-    fn header(&self, node: usize, kind: Kind, id: u16) -> Option<Header> {
+    fn header(&self, node: usize, kind: PacketKind, id: u16) -> Option<AcnetHeader> {
         let server = (*self.nodes.get(node)?)?.address;
         let status = Status::SUCCESS;
-        Some(Header { kind, status, server, client: self.address, task: TASK, task_id: TASK_ID, message: id })
+        Some(AcnetHeader { kind, status, server, client: self.address, task: TASK, task_id: TASK_ID, message: id })
     }
 
     /// Takes the class of a plot's device.
-    fn classified(&mut self, number: PlotKey, packet: Packet<'_>, now: Moment, deliver: &mut impl Deliver) {
+    fn classified(&mut self, number: PlotKey, packet: AcnetPacket<'_>, now: Moment, deliver: &mut impl Deliver) {
         self.close(number, false);
         let status = packet.header.status;
         let class = Class::decode(packet.body);
@@ -284,8 +289,8 @@ impl Plots {
             Some(class) if class.is_fast() => {
                 let (wanted, period) = plot.key;
                 let name = name(number);
-                let body = Request::Continuous(Setup { name, item: item(&wanted), period }).encode();
-                self.send(number, Kind::MultipleRequest, &body, Stage::Plotting, now);
+                let body = PlotRequest::Continuous(Setup { name, item: item(&wanted), period }).encode();
+                self.send(number, PacketKind::MultipleRequest, &body, PlotStage::Plotting, now);
             }
             // No such task, no such class: the front-end does not plot.
             _ => {
@@ -296,7 +301,7 @@ impl Plots {
     }
 
     /// Takes a batch, or the answer to the request for it.
-    fn plotted(&mut self, number: PlotKey, packet: Packet<'_>, now: Moment, deliver: &mut impl Deliver) {
+    fn plotted(&mut self, number: PlotKey, packet: AcnetPacket<'_>, now: Moment, deliver: &mut impl Deliver) {
         let Some(plot) = self.plots.get_mut(&number) else { return };
         let status = packet.header.status;
         let read = match status.is_fatal() {
@@ -309,7 +314,7 @@ impl Plots {
             Ok(Reply::Points(Ok(points))) => {
                 plot.attempts = 0;
                 plot.give(&points, now, deliver);
-                if packet.header.kind == Kind::Reply {
+                if packet.header.kind == PacketKind::Reply {
                     self.close(number, false);
                     self.rest(number, now);
                 }
@@ -322,7 +327,7 @@ impl Plots {
     fn fail(&mut self, number: PlotKey, status: Status, now: Moment, deliver: &mut impl Deliver) {
         self.close(number, true);
         if let Some(plot) = self.plots.get(&number)
-            && let Some(shared) = Shared::new(&show::status(status, now.unix_millis, 0))
+            && let Some(shared) = SharedReply::new(&show::status(status, now.unix_millis, 0))
         {
             let shared = Arc::new(shared);
             for reader in plot.channels.iter().flat_map(|channel| &channel.readers) {
@@ -334,7 +339,7 @@ impl Plots {
 
     fn rest(&mut self, number: PlotKey, now: Moment) {
         let Some(plot) = self.plots.get_mut(&number) else { return };
-        plot.stage = Stage::Resting;
+        plot.stage = PlotStage::Resting;
         plot.times = Times::default();
         let deadline = now.millis + (FIRST_REST << plot.attempts.min(10)).min(LONGEST_REST);
         plot.attempts += 1;
@@ -359,23 +364,23 @@ impl Plots {
     /// Forgets a plot's outstanding request.
     fn close(&mut self, number: PlotKey, cancel: bool) {
         let Some(plot) = self.plots.get_mut(&number) else { return };
-        let (Stage::Asked(id) | Stage::Plotting(id)) = plot.stage else { return };
+        let (PlotStage::Asked(id) | PlotStage::Plotting(id)) = plot.stage else { return };
         let node = plot.key.0.node;
-        plot.stage = Stage::Resting;
+        plot.stage = PlotStage::Resting;
         self.requests.close(id);
-        if cancel && let Some(header) = self.header(node, Kind::Cancel, id) {
+        if cancel && let Some(header) = self.header(node, PacketKind::Cancel, id) {
             self.out.push((node, header.datagram(&[])));
         }
     }
 }
 
 impl Plot {
-    fn join(&mut self, device: &Arc<Device>, form: Form, reader: Reader) {
+    fn join(&mut self, device: &Arc<DeviceRecord>, form: ValueForm, reader: PoolReader) {
         // After a reload the same device may be scaled in another way.
-        let is_same = |channel: &Channel| channel.form == form && Arc::ptr_eq(&channel.device, device);
+        let is_same = |channel: &PlotChannel| channel.form == form && Arc::ptr_eq(&channel.device, device);
         let place = self.channels.iter().position(is_same).unwrap_or_else(|| {
             let device = Arc::clone(device);
-            self.channels.push(Channel { form, device, readers: IndexSet::default() });
+            self.channels.push(PlotChannel { form, device, readers: IndexSet::default() });
             self.channels.len() - 1
         });
         self.channels[place].readers.insert(reader);
@@ -393,9 +398,9 @@ impl Plot {
     }
 }
 
-impl Channel {
+impl PlotChannel {
     /// Returns the message of a batch; `None` if nothing of it can be shown.
-    fn show(&self, points: &[Point], times: &[i64], length: u32) -> Option<Shared> {
+    fn show(&self, points: &[Point], times: &[i64], length: u32) -> Option<SharedReply> {
         let value = self.device.value(self.form.property)?;
         let (mut data, mut micros) = (Vec::new(), Vec::new());
         for (point, micro) in points.iter().zip(times) {
@@ -407,21 +412,21 @@ impl Channel {
         }
         let timestamp = micros.first()? / 1000;
         let reply = reply::TimedScalarArray { timestamp, data, micros, ..Default::default() };
-        Shared::new(&reply.into())
+        SharedReply::new(&reply.into())
     }
 }
 
-fn scale(scaling: &Scaling, field: Field, length: u32, raw: i32) -> Result<f64, Status> {
+fn scale(scaling: &Scaling, field: PropertyField, length: u32, raw: i32) -> Result<f64, Status> {
     let bytes = raw.to_le_bytes();
     let bytes = bytes.get(..length as usize).ok_or(Status::SCALEFAIL)?;
     match field {
-        Field::Primary => scaling.to_primary(bytes),
+        PropertyField::Primary => scaling.to_primary(bytes),
         _ => scaling.to_common(bytes),
     }
 }
 
-fn item(wanted: &Wanted) -> Item {
-    Item {
+fn item(wanted: &FrontRequest) -> DeviceItem {
+    DeviceItem {
         device: wanted.device,
         property: wanted.property,
         ssdn: wanted.ssdn,

@@ -5,27 +5,27 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use smallvec::SmallVec;
 
-use super::keys::Reader;
-use crate::database::{Device, Form, Wanted};
-use crate::sdd::Shared;
+use super::keys::PoolReader;
+use crate::database::{DeviceRecord, FrontRequest, ValueForm};
+use crate::sdd::SharedReply;
 use crate::show::{self, Sample};
-use crate::stages::{Begun, Stage, Stages};
+use crate::stages::{Begun, ReadingStage, ReadingStages};
 use crate::time::Moment;
 use crate::when::When;
 
 /// Readers, each with the time from which it wants readings, in milliseconds. One comes and leaves
 /// in constant time, however many there are.
-type Readers = IndexMap<Reader, u64, ahash::RandomState>;
+type EntryReaders = IndexMap<PoolReader, u64, ahash::RandomState>;
 
 /// One thing that is read from a node at some event.
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) wanted: Wanted,
+pub(super) struct PoolEntry {
+    pub(super) wanted: FrontRequest,
     /// The event, as the front-end is told it.
     pub(super) when: When,
     /// Tells it from another one that has the same number later.
     pub(super) serial: u64,
-    channels: SmallVec<[Channel; 1]>,
+    channels: SmallVec<[EntryChannel; 1]>,
     /// The time when it was last read, and the time for which that counts as current.
     read_at: Option<u64>,
     fresh_for: u64,
@@ -41,25 +41,25 @@ pub(super) struct Made {
 
 /// Readers of one form of an entry.
 #[derive(Debug)]
-pub(super) struct Channel {
-    form: Form,
+pub(super) struct EntryChannel {
+    form: ValueForm,
     on_change: bool,
-    device: Arc<Device>,
-    current: Option<Arc<Shared>>,
+    device: Arc<DeviceRecord>,
+    current: Option<Arc<SharedReply>>,
     /// The sample that was last told, to see changes.
     told: Option<Sample>,
-    readers: Readers,
+    readers: EntryReaders,
 }
 
-impl Channel {
-    pub(super) fn new(form: Form, on_change: bool, device: &Arc<Device>) -> Self {
+impl EntryChannel {
+    pub(super) fn new(form: ValueForm, on_change: bool, device: &Arc<DeviceRecord>) -> Self {
         let device = Arc::clone(device);
-        Self { form, on_change, device, current: None, told: None, readers: Readers::default() }
+        Self { form, on_change, device, current: None, told: None, readers: EntryReaders::default() }
     }
 }
 
-impl Entry {
-    pub(super) fn new(wanted: Wanted, when: When, serial: u64) -> Self {
+impl PoolEntry {
+    pub(super) fn new(wanted: FrontRequest, when: When, serial: u64) -> Self {
         let channels = SmallVec::new();
         Self { wanted, when, serial, channels, read_at: None, fresh_for: 0 }
     }
@@ -67,8 +67,8 @@ impl Entry {
     /// Adds a reader to its channel, which is made if it is the first. The channel's current
     /// message is returned. The reader gets what comes at a time or later, in milliseconds: the
     /// reading that a front-end sends at once is not for everyone.
-    pub(super) fn join(&mut self, channel: Channel, reader: Reader, from: u64) -> Option<Arc<Shared>> {
-        let is_same = |other: &Channel| {
+    pub(super) fn join(&mut self, channel: EntryChannel, reader: PoolReader, from: u64) -> Option<Arc<SharedReply>> {
+        let is_same = |other: &EntryChannel| {
             // After a reload the same device may be scaled in another way.
             (other.form, other.on_change) == (channel.form, channel.on_change)
                 && Arc::ptr_eq(&other.device, &channel.device)
@@ -82,7 +82,7 @@ impl Entry {
     }
 
     /// Removes a reader. Returns false if it was not there.
-    pub(super) fn leave(&mut self, reader: Reader) -> bool {
+    pub(super) fn leave(&mut self, reader: PoolReader) -> bool {
         for (number, channel) in self.channels.iter_mut().enumerate() {
             if channel.readers.swap_remove(&reader).is_none() {
                 continue;
@@ -115,9 +115,9 @@ impl Entry {
         sample: &Sample,
         fresh_for: u64,
         now: Moment,
-        stages: &mut Stages,
+        stages: &mut ReadingStages,
         mut begun: Begun,
-        mut give: impl FnMut(Reader, &Arc<Shared>),
+        mut give: impl FnMut(PoolReader, &Arc<SharedReply>),
     ) -> Made {
         self.read_at = (!sample.status.is_fatal()).then_some(now.millis);
         self.fresh_for = fresh_for;
@@ -134,10 +134,10 @@ impl Entry {
                 channel.told = Some(sample.clone());
             }
             let reply = show::reply(&channel.device, channel.form, sample);
-            begun = stages.end(Stage::Scale, begun);
-            let Some(shared) = Shared::new(&reply) else { continue };
+            begun = stages.end(ReadingStage::Scale, begun);
+            let Some(shared) = SharedReply::new(&reply) else { continue };
             let shared = Arc::new(shared);
-            begun = stages.end(Stage::Encode, begun);
+            begun = stages.end(ReadingStage::Encode, begun);
             made += 1;
             for (reader, from) in &channel.readers {
                 if *from <= now.millis {
@@ -145,7 +145,7 @@ impl Entry {
                 }
             }
             channel.current = Some(shared);
-            begun = stages.end(Stage::Queue, begun);
+            begun = stages.end(ReadingStage::Queue, begun);
         }
         Made { made, ended: begun }
     }

@@ -1,19 +1,19 @@
 //! Kinds of front-ends, as the pool sees them.
 
 use super::keys::EntryKey;
-use super::readers::{Counters, Deliver, Readers};
-use crate::database::{Node, Place, Wanted};
+use super::readers::{Deliver, PoolCounters, PoolReaders};
+use crate::database::{DeviceNode, FrontRequest, PropertyPlace};
 use crate::stages::Begun;
 use crate::status::Status;
 use crate::time::Moment;
-use crate::when::{When, Wish};
+use crate::when::{ReaderWish, When};
 
 /// Asks the front-ends of one kind for what the pool wants, once for all readers.
 ///
 /// The pool says which entries begin and end; the front-end gives what it reads to
-/// [`Readers::take`]. Nothing here knows of clients, and the pool knows of no protocol: it hands on
-/// what came from the network and what goes there without looking at it. An entry that was asked
-/// for once is forgotten by the front-end that has answered it.
+/// [`PoolReaders::take`]. Nothing here knows of clients, and the pool knows of no protocol: it
+/// hands on what came from the network and what goes there without looking at it. An entry that was
+/// asked for once is forgotten by the front-end that has answered it.
 pub(super) trait FrontEnd {
     /// Something that came from the network.
     type Came<'a>;
@@ -25,7 +25,7 @@ pub(super) trait FrontEnd {
     ///
     /// # Errors
     /// The status that clients get for events that it doesn't know.
-    fn told(&self, wanted: &Wanted, wish: &Wish) -> Result<When, Status>;
+    fn told(&self, wanted: &FrontRequest, wish: &ReaderWish) -> Result<When, Status>;
 
     /// Returns the number of an event, if anything is read from a node on that event. It is `None`
     /// for a kind whose events take nothing of what all readers share.
@@ -41,10 +41,10 @@ pub(super) trait FrontEnd {
     fn outstanding(&self) -> usize;
 
     /// Returns the figures of what it did.
-    fn counters(&self) -> Counters;
+    fn counters(&self) -> PoolCounters;
 
     /// Asks for one thing more.
-    fn begin(&mut self, entry: (EntryKey, u64), wanted: Wanted, when: When, place: &Place);
+    fn begin(&mut self, entry: (EntryKey, u64), wanted: FrontRequest, when: When, place: &PropertyPlace);
 
     /// Asks for it no longer: it has no readers any more.
     fn end(&mut self, entry: EntryKey);
@@ -53,10 +53,10 @@ pub(super) trait FrontEnd {
     fn can_join(&self, entry: EntryKey) -> bool;
 
     /// Takes what came from the network. `begun`: when the look-up began.
-    fn take(&mut self, came: Self::Came<'_>, now: Moment, begun: Begun, readers: &mut Readers<'_, impl Deliver>);
+    fn take(&mut self, came: Self::Came<'_>, now: Moment, begun: Begun, readers: &mut PoolReaders<'_, impl Deliver>);
 
     /// Does what is due.
-    fn tick(&mut self, now: Moment, readers: &mut Readers<'_, impl Deliver>);
+    fn tick(&mut self, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>);
 
     /// Returns when [`tick`](Self::tick) has something to do next, in milliseconds.
     fn deadline(&self) -> Option<u64>;
@@ -65,5 +65,5 @@ pub(super) trait FrontEnd {
     fn flush(&mut self, now: Moment) -> std::vec::Drain<'_, Self::Goes>;
 
     /// Takes on the nodes of another database, which has the same ones under the same numbers.
-    fn replace_nodes(&mut self, nodes: &[Node]);
+    fn replace_nodes(&mut self, nodes: &[DeviceNode]);
 }

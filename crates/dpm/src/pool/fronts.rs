@@ -3,8 +3,8 @@
 use super::acnet::Acnet;
 use super::channels::Channels;
 use super::front_end::FrontEnd;
-use super::readers::{Counters, Deliver, Readers};
-use crate::database::{Node, Reached};
+use super::readers::{Deliver, PoolCounters, PoolReaders};
+use crate::database::{DeviceNode, Reached};
 use crate::time::Moment;
 
 /// The front-ends of all kinds.
@@ -13,12 +13,12 @@ pub(super) struct Fronts {
     pub(super) acnet: Acnet,
     pub(super) channels: Channels,
     /// By the number of the node.
-    kinds: Vec<Kind>,
+    kinds: Vec<FrontKind>,
 }
 
 /// A kind of front-ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FrontKind {
     /// Asked by datagrams of ACNET.
     Acnet,
     /// Asked on circuits of Channel Access.
@@ -30,11 +30,11 @@ pub(super) enum Kind {
 macro_rules! of_node {
     (&mut $fronts:expr, $node:expr, $front:ident => $what:expr) => {
         match $fronts.kind($node) {
-            $crate::pool::fronts::Kind::Acnet => {
+            $crate::pool::fronts::FrontKind::Acnet => {
                 let $front = &mut $fronts.acnet;
                 $what
             }
-            $crate::pool::fronts::Kind::Channels => {
+            $crate::pool::fronts::FrontKind::Channels => {
                 let $front = &mut $fronts.channels;
                 $what
             }
@@ -42,11 +42,11 @@ macro_rules! of_node {
     };
     (&$fronts:expr, $node:expr, $front:ident => $what:expr) => {
         match $fronts.kind($node) {
-            $crate::pool::fronts::Kind::Acnet => {
+            $crate::pool::fronts::FrontKind::Acnet => {
                 let $front = &$fronts.acnet;
                 $what
             }
-            $crate::pool::fronts::Kind::Channels => {
+            $crate::pool::fronts::FrontKind::Channels => {
                 let $front = &$fronts.channels;
                 $what
             }
@@ -59,21 +59,21 @@ pub(super) use of_node;
 impl Fronts {
     /// Asks these nodes, from the node `address` of ACNET. What is asked once may take `once`
     /// milliseconds.
-    pub(super) fn new(nodes: &[Node], address: u16, once: u64) -> Self {
+    pub(super) fn new(nodes: &[DeviceNode], address: u16, once: u64) -> Self {
         Self {
             acnet: Acnet::new(nodes, address, once),
             channels: Channels::new(nodes, once),
-            kinds: nodes.iter().map(Kind::of).collect(),
+            kinds: nodes.iter().map(FrontKind::of).collect(),
         }
     }
 
     /// Returns the kind of a node. One that isn't known is refused by each kind.
-    pub(super) fn kind(&self, node: usize) -> Kind {
-        self.kinds.get(node).copied().unwrap_or(Kind::Acnet)
+    pub(super) fn kind(&self, node: usize) -> FrontKind {
+        self.kinds.get(node).copied().unwrap_or(FrontKind::Acnet)
     }
 
     /// Returns the figures of what all did.
-    pub(super) fn counters(&self) -> Counters {
+    pub(super) fn counters(&self) -> PoolCounters {
         self.acnet.counters() + self.channels.counters()
     }
 
@@ -83,7 +83,7 @@ impl Fronts {
     }
 
     /// Does what is due.
-    pub(super) fn tick(&mut self, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+    pub(super) fn tick(&mut self, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         self.acnet.tick(now, readers);
         self.channels.tick(now, readers);
     }
@@ -94,15 +94,15 @@ impl Fronts {
     }
 
     /// Takes on the nodes of another database.
-    pub(super) fn replace_nodes(&mut self, nodes: &[Node]) {
+    pub(super) fn replace_nodes(&mut self, nodes: &[DeviceNode]) {
         self.acnet.replace_nodes(nodes);
         self.channels.replace_nodes(nodes);
-        self.kinds = nodes.iter().map(Kind::of).collect();
+        self.kinds = nodes.iter().map(FrontKind::of).collect();
     }
 }
 
-impl Kind {
-    fn of(node: &Node) -> Self {
+impl FrontKind {
+    fn of(node: &DeviceNode) -> Self {
         match node.reached {
             Reached::Acnet(_) => Self::Acnet,
             Reached::ChannelAccess(_) => Self::Channels,

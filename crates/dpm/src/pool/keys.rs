@@ -5,7 +5,7 @@ pub type EntryKey = usize;
 
 /// A reader: a client's list, and the number by which it calls the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Reader {
+pub struct PoolReader {
     /// The list.
     pub list: usize,
     /// The client's number.

@@ -18,33 +18,33 @@ mod keys;
 mod readers;
 
 pub(crate) use channels::{LARGEST_ANSWER, MOST_CIRCUITS};
-pub use keys::{EntryKey, Reader};
-pub use readers::{Counters, Deliver};
+pub use keys::{EntryKey, PoolReader};
+pub use readers::{Deliver, PoolCounters};
 
 use std::sync::Arc;
 
-use crate::acnet::{Item, Packet};
+use crate::acnet::{AcnetPacket, DeviceItem};
 use crate::channel_access::link::{Came, Goes};
-use crate::database::{Database, Device, Form, Node, Place, Wanted};
-use crate::sdd::Shared;
-use crate::setting::{Outcome, Ticket};
-use crate::stages::{Begun, Stages};
+use crate::database::{Database, DeviceNode, DeviceRecord, FrontRequest, PropertyPlace, ValueForm};
+use crate::sdd::SharedReply;
+use crate::setting::{SettingOutcome, SettingTicket};
+use crate::stages::{Begun, ReadingStages};
 use crate::status::Status;
 use crate::time::Moment;
-use crate::when::{When, Wish};
-use entry::Channel;
+use crate::when::{ReaderWish, When};
+use entry::EntryChannel;
 use front_end::FrontEnd;
 use fronts::{Fronts, of_node};
-use readers::{Entries, Readers};
+use readers::{Entries, PoolReaders};
 
 /// All that is being read.
 #[derive(Debug)]
-pub struct Pool {
+pub struct DevicePool {
     entries: Entries,
     fronts: Fronts,
 }
 
-impl Pool {
+impl DevicePool {
     /// Returns a pool that asks the nodes of a database, from the node `address`. What is asked
     /// once may take `once` milliseconds.
     pub fn new(database: &Database, address: u16, once: u64) -> Self {
@@ -52,12 +52,12 @@ impl Pool {
     }
 
     /// Returns the times of readings by stage.
-    pub fn stages(&mut self) -> &mut Stages {
+    pub fn stages(&mut self) -> &mut ReadingStages {
         &mut self.entries.stages
     }
 
     /// Returns the figures of what it did.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> PoolCounters {
         self.entries.counters + self.fronts.counters()
     }
 
@@ -72,13 +72,13 @@ impl Pool {
     /// Errors are those of events that the front-end cannot be asked for.
     pub fn join(
         &mut self,
-        wanted: Wanted,
-        wish: Wish,
-        device: &Arc<Device>,
-        form: Form,
-        reader: Reader,
+        wanted: FrontRequest,
+        wish: ReaderWish,
+        device: &Arc<DeviceRecord>,
+        form: ValueForm,
+        reader: PoolReader,
         now: Moment,
-    ) -> Result<(EntryKey, Option<Arc<Shared>>), Status> {
+    ) -> Result<(EntryKey, Option<Arc<SharedReply>>), Status> {
         let place = device.place(form.property).ok_or(Status::NOPROP)?;
         let when = of_node!(&self.fronts, wanted.node, front => front.told(&wanted, &wish))?;
         let period = match wish.when {
@@ -107,14 +107,14 @@ impl Pool {
         // What a front-end sends at once comes well before half of a period is over; when it is
         // sending already it sends nothing at once.
         let from = period.filter(|_| !wish.at_once && !entry.was_read()).map_or(0, |millis| now.millis + millis / 2);
-        let current = entry.join(Channel::new(form, wish.on_change, device), reader, from);
+        let current = entry.join(EntryChannel::new(form, wish.on_change, device), reader, from);
         let fresh = entry.is_fresh(now);
         Ok((entry_key, current.filter(|_| wish.at_once && fresh)))
     }
 
     /// Returns the number of the event on which something would be read, if anything is read from
     /// that node on that event.
-    pub fn event(&self, wanted: &Wanted, wish: &Wish) -> Option<usize> {
+    pub fn event(&self, wanted: &FrontRequest, wish: &ReaderWish) -> Option<usize> {
         of_node!(&self.fronts, wanted.node, front => front.event(wanted.node, front.told(wanted, wish).ok()?))
     }
 
@@ -126,12 +126,12 @@ impl Pool {
 
     /// Returns how many more events may be read on where something is; `None` if they take nothing
     /// of what all share.
-    pub fn events_left(&self, wanted: &Wanted) -> Option<usize> {
+    pub fn events_left(&self, wanted: &FrontRequest) -> Option<usize> {
         of_node!(&self.fronts, wanted.node, front => front.events_left())
     }
 
     /// Lets a reader go.
-    pub fn leave(&mut self, entry_key: EntryKey, reader: Reader) {
+    pub fn leave(&mut self, entry_key: EntryKey, reader: PoolReader) {
         let Some(entry) = self.entries.entries.get_mut(entry_key) else { return };
         if entry.leave(reader) && entry.is_unread() {
             let node = entry.wanted.node;
@@ -142,13 +142,13 @@ impl Pool {
 
     /// Takes a packet of ACNET that came from the node of a number. Only replies are for the pool.
     /// `begun`: when the look-up began.
-    pub fn take(&mut self, came: (usize, Packet<'_>), now: Moment, begun: Begun, deliver: &mut impl Deliver) {
-        self.fronts.acnet.take(came, now, begun, &mut Readers { entries: &mut self.entries, deliver });
+    pub fn take(&mut self, came: (usize, AcnetPacket<'_>), now: Moment, begun: Begun, deliver: &mut impl Deliver) {
+        self.fronts.acnet.take(came, now, begun, &mut PoolReaders { entries: &mut self.entries, deliver });
     }
 
     /// Takes what came from a network of Channel Access.
     pub fn take_link(&mut self, came: Came<'_>, now: Moment, begun: Begun, deliver: &mut impl Deliver) {
-        self.fronts.channels.take(came, now, begun, &mut Readers { entries: &mut self.entries, deliver });
+        self.fronts.channels.take(came, now, begun, &mut PoolReaders { entries: &mut self.entries, deliver });
     }
 
     /// Says what is to be done on networks of Channel Access. To be called when a turn's input is
@@ -164,18 +164,18 @@ impl Pool {
     }
 
     /// Takes on a setting of a process variable.
-    pub fn set(&mut self, node: usize, place: &Place, item: Item, bytes: Vec<u8>, ticket: Ticket) {
+    pub fn set(&mut self, node: usize, place: &PropertyPlace, item: DeviceItem, bytes: Vec<u8>, ticket: SettingTicket) {
         self.fronts.channels.set(node, place, item, bytes, ticket);
     }
 
     /// Takes the settings of process variables that came to an end since this was asked last.
-    pub fn take_done(&mut self) -> Vec<Outcome> {
+    pub fn take_done(&mut self) -> Vec<SettingOutcome> {
         self.fronts.channels.take_done()
     }
 
     /// Does what is due.
     pub fn tick(&mut self, now: Moment, deliver: &mut impl Deliver) {
-        self.fronts.tick(now, &mut Readers { entries: &mut self.entries, deliver });
+        self.fronts.tick(now, &mut PoolReaders { entries: &mut self.entries, deliver });
     }
 
     /// Sends what has to be sent over ACNET, as datagrams with the number of their node. To be
@@ -192,7 +192,7 @@ impl Pool {
 
     /// Takes on another database. What is being read is read on; its nodes must still be there
     /// under the same numbers.
-    pub fn replace_nodes(&mut self, nodes: &[Node]) {
+    pub fn replace_nodes(&mut self, nodes: &[DeviceNode]) {
         self.fronts.replace_nodes(nodes);
     }
 }

@@ -5,24 +5,24 @@ use std::sync::Arc;
 
 use slab::Slab;
 
-use super::entry::Entry;
-use super::keys::{EntryKey, Reader};
-use crate::database::Wanted;
-use crate::sdd::Shared;
+use super::entry::PoolEntry;
+use super::keys::{EntryKey, PoolReader};
+use crate::database::FrontRequest;
+use crate::sdd::SharedReply;
 use crate::show::Sample;
-use crate::stages::{Begun, Stage, Stages};
+use crate::stages::{Begun, ReadingStage, ReadingStages};
 use crate::time::Moment;
 use crate::when::When;
 
 /// Takes what the pool makes: once for each reader of a reading.
 pub trait Deliver {
     /// Delivers a reading to a reader. `last` tells that no more will come.
-    fn deliver(&mut self, reader: Reader, message: &Arc<Shared>, last: bool);
+    fn deliver(&mut self, reader: PoolReader, message: &Arc<SharedReply>, last: bool);
 }
 
 /// The figures of what the pool did since it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
+pub struct PoolCounters {
     /// Readers that came.
     pub asked: u64,
     /// Readers that found their entry running.
@@ -49,7 +49,7 @@ pub struct Counters {
     pub strays: u64,
 }
 
-impl std::ops::Add for Counters {
+impl std::ops::Add for PoolCounters {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -73,21 +73,21 @@ impl std::ops::Add for Counters {
 /// All entries, each with its readers.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
-    pub(super) entries: Slab<Entry>,
-    pub(super) by_key: HashMap<(Wanted, When), EntryKey, ahash::RandomState>,
+    pub(super) entries: Slab<PoolEntry>,
+    pub(super) by_key: HashMap<(FrontRequest, When), EntryKey, ahash::RandomState>,
     /// The serial of the next entry.
     serial: u64,
-    pub(super) counters: Counters,
-    pub(super) stages: Stages,
+    pub(super) counters: PoolCounters,
+    pub(super) stages: ReadingStages,
 }
 
 impl Entries {
     /// Makes an entry without readers. Returns its number, and the serial that tells it from others
     /// that had the number before.
-    pub(super) fn add(&mut self, wanted: Wanted, when: When) -> (EntryKey, u64) {
+    pub(super) fn add(&mut self, wanted: FrontRequest, when: When) -> (EntryKey, u64) {
         let serial = self.serial;
         self.serial += 1;
-        let key = self.entries.insert(Entry::new(wanted, when.clone(), serial));
+        let key = self.entries.insert(PoolEntry::new(wanted, when.clone(), serial));
         self.by_key.insert((wanted, when), key);
         (key, serial)
     }
@@ -113,19 +113,19 @@ pub(super) struct Turn {
 }
 
 /// All readers, for a front-end that has something for some of them.
-pub(super) struct Readers<'a, D> {
+pub(super) struct PoolReaders<'a, D> {
     pub(super) entries: &'a mut Entries,
     pub(super) deliver: &'a mut D,
 }
 
-impl<D: Deliver> Readers<'_, D> {
+impl<D: Deliver> PoolReaders<'_, D> {
     /// Takes a sample for the entry of a number and serial: scales and encodes it once for each
     /// form in which it is wanted, and gives that to all of its readers. Returns when that was
     /// done.
     pub(super) fn take(&mut self, (key, serial): (EntryKey, u64), sample: &Sample, turn: Turn, begun: Begun) -> Begun {
         let Entries { entries, counters, stages, .. } = &mut *self.entries;
         let Some(entry) = entries.get_mut(key).filter(|entry| entry.serial == serial) else { return begun };
-        let begun = stages.end(Stage::Split, begun);
+        let begun = stages.end(ReadingStage::Split, begun);
         counters.readings += 1;
         let (delivered, deliver) = (&mut counters.delivered, &mut *self.deliver);
         let take = entry.take(sample, turn.fresh_for, turn.now, stages, begun, |reader, message| {

@@ -4,7 +4,7 @@ use crate::status::Status;
 
 /// A common transform with its constants.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Common {
+pub struct CommonTransform {
     /// Its index.
     pub index: u16,
     /// C1, C2, …
@@ -21,10 +21,10 @@ pub struct Piece {
     /// The limit below which it counts for primary values.
     pub below: f64,
     /// The transform of that piece, which has no pieces itself (90).
-    pub common: Common,
+    pub common: CommonTransform,
 }
 
-impl Common {
+impl CommonTransform {
     /// Returns the engineering units of `x` primary units.
     pub fn scale(&self, x: f64) -> Result<f64, Status> {
         let Some(needed) = constants(self.index) else { return Err(Status::SCALEFAIL) };

@@ -1,9 +1,9 @@
 //! Inverses of common transforms: in closed form where there is one, else by bisection.
 
-use super::common::Common;
+use super::common::CommonTransform;
 use crate::status::Status;
 
-impl Common {
+impl CommonTransform {
     /// Returns a number of primary units that scales to `y`, between two limits if it has to be
     /// searched for.
     pub fn unscale(&self, y: f64, limits: (f64, f64)) -> Result<f64, Status> {
@@ -12,7 +12,7 @@ impl Common {
 }
 
 /// Returns a number of primary units that scales to `y`.
-fn unscale(common: &Common, y: f64, limits: (f64, f64)) -> Result<f64, Status> {
+fn unscale(common: &CommonTransform, y: f64, limits: (f64, f64)) -> Result<f64, Status> {
     if !y.is_finite() {
         return Err(Status::SCALEFAIL);
     }
@@ -29,7 +29,7 @@ fn unscale(common: &Common, y: f64, limits: (f64, f64)) -> Result<f64, Status> {
 }
 
 /// Returns the values that may scale to `y`; none if the transform has no inverse in closed form.
-fn closed(common: &Common, y: f64) -> Vec<f64> {
+fn closed(common: &CommonTransform, y: f64) -> Vec<f64> {
     let c = common.padded();
     match common.index {
         0 | 80 => vec![y],
@@ -74,7 +74,7 @@ fn roots(a: f64, b: f64, c: f64) -> Vec<f64> {
 
 /// Looks for the lowest place between the limits where the transform passes through `y`, first
 /// roughly, then by halves.
-fn bisect(common: &Common, y: f64, (lowest, highest): (f64, f64)) -> Result<f64, Status> {
+fn bisect(common: &CommonTransform, y: f64, (lowest, highest): (f64, f64)) -> Result<f64, Status> {
     let distance = |x: f64| common.scale(x).map(|scaled| scaled - y);
     let step = (highest - lowest) / STEPS;
     let mut low = (lowest, distance(lowest)?);

@@ -16,7 +16,7 @@ pub mod primary;
 mod raw;
 mod text;
 
-pub use common::{Common, Piece};
+pub use common::{CommonTransform, Piece};
 pub use raw::raw;
 pub use text::{Enumeration, TextKind};
 
@@ -30,7 +30,7 @@ pub struct Scaling {
     /// The number of bytes of a raw value: 1, 2 or 4; [`DOUBLE`] for one that is a number already.
     pub input: usize,
     /// The common transform.
-    pub common: Common,
+    pub common: CommonTransform,
 }
 
 impl Scaling {

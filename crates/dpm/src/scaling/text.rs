@@ -1,6 +1,6 @@
 //! Readings that are text: primary transform 68 with common transform 60 or 84.
 
-use super::common::Common;
+use super::common::CommonTransform;
 use super::raw::raw;
 use crate::status::Status;
 
@@ -23,7 +23,7 @@ pub type Enumeration = Vec<(i32, String)>;
 impl TextKind {
     /// Returns the kind that the first constant chooses. Time of day (472) is known by number only
     /// and not served.
-    pub(super) fn of(common: &Common) -> Option<Self> {
+    pub(super) fn of(common: &CommonTransform) -> Option<Self> {
         if !matches!(common.index, 60 | 84) {
             return None;
         }

@@ -11,5 +11,5 @@ pub mod reply;
 pub mod request;
 mod settings;
 
-pub use record::{Bytes, Field, FieldKind, Message, PROTOCOL};
+pub use record::{Bytes, FieldKind, MessageField, PROTOCOL, SddMessage};
 pub use settings::{RawSetting, ScaledSetting, SettingStatus, TextSetting};

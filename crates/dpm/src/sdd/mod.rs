@@ -2,15 +2,16 @@
 //!
 //! [`request`] and [`reply`] are the tables of all messages, from which reading and writing follow.
 //! What is read borrows nothing and is bounded by the bytes that are there: a length that lies is
-//! an error before memory is taken for it. [`Shared`] is a reply that was encoded once and is sent
-//! to many readers, each with its own reference number.
+//! an error before memory is taken for it. [`SharedReply`] is a reply that was encoded once and is
+//! sent to many readers, each with its own reference number.
 
 mod message;
 mod shared;
 mod value;
 
 pub use message::{
-    Bytes, Field, FieldKind, Message, PROTOCOL, RawSetting, ScaledSetting, SettingStatus, TextSetting, reply, request,
+    Bytes, FieldKind, MessageField, PROTOCOL, RawSetting, ScaledSetting, SddMessage, SettingStatus, TextSetting, reply,
+    request,
 };
-pub use shared::Shared;
-pub use value::Error;
+pub use shared::SharedReply;
+pub use value::SddError;

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use super::message::{Message, reply::Reply};
+use super::message::{SddMessage, reply::Reply};
 use super::value;
 
 /// A reply that begins with a reference number, encoded without it.
@@ -11,13 +11,13 @@ use super::value;
 /// first field and everything before it has the same length in every such reply, so that writing
 /// one for a reader is copying two pieces with the number between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shared {
+pub struct SharedReply {
     head: [u8; HEAD],
     tail: Box<[u8]>,
     other: OnceLock<Box<[u8]>>,
 }
 
-impl Shared {
+impl SharedReply {
     /// Encodes a reply whose `ref_id` is 0. `None` if replies of this kind have none.
     pub fn new(reply: &Reply) -> Option<Self> {
         let mut bytes = Vec::with_capacity(96);

@@ -6,7 +6,7 @@
 
 /// The reason why bytes are no message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Error {
+pub enum SddError {
     /// They end in the middle of something.
     Truncated,
     /// They do not begin with `SDD` and version 2, or belong to another protocol.
@@ -27,23 +27,23 @@ pub enum Error {
     Trailing,
 }
 
-impl std::fmt::Display for Error {
+impl std::fmt::Display for SddError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Error::Truncated => formatter.write_str("the message ends too early"),
-            Error::NotSdd => formatter.write_str("no SDD message of the DPM protocol"),
-            Error::Tag(tag) => write!(formatter, "tag {tag:02x} does not belong here"),
-            Error::Length => formatter.write_str("a length does not fit what follows"),
-            Error::Range => formatter.write_str("a number is too large for its field"),
-            Error::Message(id) => write!(formatter, "no message has the id {id:04x}"),
-            Error::Field(id) => write!(formatter, "field {id:04x} is unknown or comes twice"),
-            Error::Missing(name) => write!(formatter, "the field {name} is missing"),
-            Error::Trailing => formatter.write_str("bytes follow the message"),
+            SddError::Truncated => formatter.write_str("the message ends too early"),
+            SddError::NotSdd => formatter.write_str("no SDD message of the DPM protocol"),
+            SddError::Tag(tag) => write!(formatter, "tag {tag:02x} does not belong here"),
+            SddError::Length => formatter.write_str("a length does not fit what follows"),
+            SddError::Range => formatter.write_str("a number is too large for its field"),
+            SddError::Message(id) => write!(formatter, "no message has the id {id:04x}"),
+            SddError::Field(id) => write!(formatter, "field {id:04x} is unknown or comes twice"),
+            SddError::Missing(name) => write!(formatter, "the field {name} is missing"),
+            SddError::Trailing => formatter.write_str("bytes follow the message"),
         }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for SddError {}
 
 /// Reads values, one after the other.
 #[derive(Debug, Clone, Copy)]
@@ -62,70 +62,70 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads an integer of up to eight bytes.
-    pub(super) fn integer(&mut self) -> Result<i64, Error> {
+    pub(super) fn integer(&mut self) -> Result<i64, SddError> {
         let tag = self.byte()?;
         self.number(tag, INTEGER)
     }
 
     /// Reads a double; only tag `28` is one.
-    pub(super) fn double(&mut self) -> Result<f64, Error> {
+    pub(super) fn double(&mut self) -> Result<f64, SddError> {
         match self.byte()? {
-            DOUBLE => Ok(f64::from_be_bytes(*self.take(8)?.first_chunk().ok_or(Error::Truncated)?)),
-            tag => Err(Error::Tag(tag)),
+            DOUBLE => Ok(f64::from_be_bytes(*self.take(8)?.first_chunk().ok_or(SddError::Truncated)?)),
+            tag => Err(SddError::Tag(tag)),
         }
     }
 
     /// Reads a boolean, which is the byte `70` or `71`.
-    pub(super) fn boolean(&mut self) -> Result<bool, Error> {
+    pub(super) fn boolean(&mut self) -> Result<bool, SddError> {
         match self.byte()? {
             FALSE => Ok(false),
             TRUE => Ok(true),
-            tag => Err(Error::Tag(tag)),
+            tag => Err(SddError::Tag(tag)),
         }
     }
 
     /// Reads bytes with their length.
-    pub(super) fn binary(&mut self) -> Result<&'a [u8], Error> {
+    pub(super) fn binary(&mut self) -> Result<&'a [u8], SddError> {
         let length = self.length(BINARY)?;
-        self.take(length).map_err(|_| Error::Length)
+        self.take(length).map_err(|_| SddError::Length)
     }
 
     /// Reads a string: Latin-1, a byte for each character.
-    pub(super) fn string(&mut self) -> Result<String, Error> {
+    pub(super) fn string(&mut self) -> Result<String, SddError> {
         let length = self.length(STRING)?;
-        let bytes = self.take(length).map_err(|_| Error::Length)?;
+        let bytes = self.take(length).map_err(|_| SddError::Length)?;
         Ok(bytes.iter().copied().map(char::from).collect())
     }
 
     /// Reads the head of an array or struct, and returns the number of items that follow: at most
     /// as many as there are bytes left.
-    pub(super) fn array(&mut self) -> Result<usize, Error> {
+    pub(super) fn array(&mut self) -> Result<usize, SddError> {
         let count = self.length(ARRAY)?;
-        if count > self.rest.len() { Err(Error::Length) } else { Ok(count) }
+        if count > self.rest.len() { Err(SddError::Length) } else { Ok(count) }
     }
 
-    fn length(&mut self, kind: u8) -> Result<usize, Error> {
+    fn length(&mut self, kind: u8) -> Result<usize, SddError> {
         let tag = self.byte()?;
         let length = self.number(tag, kind)?;
-        usize::try_from(length).map_err(|_| Error::Length)
+        usize::try_from(length).map_err(|_| SddError::Length)
     }
 
-    fn number(&mut self, tag: u8, kind: u8) -> Result<i64, Error> {
+    fn number(&mut self, tag: u8, kind: u8) -> Result<i64, SddError> {
         let size = usize::from(tag & 0x0f);
         if tag & 0xf0 != kind || !(1..=8).contains(&size) {
-            return Err(Error::Tag(tag));
+            return Err(SddError::Tag(tag));
         }
         let bytes = self.take(size)?;
         let sign = if bytes[0] & 0x80 == 0 { 0 } else { -1 };
         Ok(bytes.iter().fold(sign, |number, byte| number << 8 | i64::from(*byte)))
     }
 
-    fn byte(&mut self) -> Result<u8, Error> {
+    fn byte(&mut self) -> Result<u8, SddError> {
         Ok(self.take(1)?[0])
     }
 
-    fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
-        let (taken, rest) = self.rest.split_at_checked(count).ok_or(Error::Truncated)?;
+    fn take(&mut self, count: usize) -> Result<&'a [u8], SddError> {
+        let (taken, rest) = self.rest.split_at_checked(count).ok_or(SddError::Truncated)?;
         self.rest = rest;
         Ok(taken)
     }

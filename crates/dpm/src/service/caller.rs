@@ -7,7 +7,7 @@ use crate::rad50::Rad50;
 
 /// The state of a connection.
 #[derive(Debug, Default)]
-pub(super) struct Raw {
+pub(super) struct RawState {
     pub(super) handle: Rad50,
     /// The number of its process, as it said.
     pub(super) process: u32,

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use super::caller::Raw;
+use super::caller::RawState;
 use super::outbox::Outbox;
-use super::share::{Address, Holdings};
+use super::share::{ClientAddress, Holdings};
 
 /// A client.
 #[derive(Debug, Default)]
-pub(super) struct Client {
+pub(super) struct DpmClient {
     pub(super) speaks: Speaks,
     /// Bytes that make no whole frame yet.
     pub(super) input: Vec<u8>,
@@ -20,7 +20,7 @@ pub(super) struct Client {
     /// The address of a client that another thread brought, for the log.
     pub(super) calls_from: Option<SocketAddr>,
     /// The address that it counts for.
-    pub(super) address: Address,
+    pub(super) address: ClientAddress,
     /// Its part of what all clients share.
     pub(super) held: Holdings,
     /// Steps of room that it has taken for what waits for it.
@@ -48,16 +48,16 @@ pub(super) enum Speaks {
     /// DPM over TCP, with one list.
     Dpm,
     /// acnetd's client protocol.
-    Raw(Raw),
+    Raw(RawState),
     /// gRPC: nothing comes from it any more.
     Daq,
     /// It watches, and has nothing to say.
     Top,
 }
 
-impl Client {
+impl DpmClient {
     /// Returns a client of an address, or of this process.
-    pub(super) fn new(from: Option<SocketAddr>, address: Address) -> Self {
+    pub(super) fn new(from: Option<SocketAddr>, address: ClientAddress) -> Self {
         Self { from, address, ..Self::default() }
     }
 }

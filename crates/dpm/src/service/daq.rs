@@ -7,24 +7,24 @@
 use std::net::SocketAddr;
 
 use super::client::Speaks;
-use super::keys::{ClientKey, Close};
-use super::list::{List, Route};
+use super::keys::{ClientKey, CloseClient};
+use super::list::{ClientList, ListRoute};
 use super::{Dpm, Outlets};
-use crate::authority::Proof;
-use crate::grpc::daq::Parts;
+use crate::authority::SetterProof;
+use crate::grpc::daq::SettingParts;
 use crate::sdd::{Bytes, RawSetting, ScaledSetting, TextSetting, request};
-use crate::setting::Value;
+use crate::setting::WantedValue;
 use crate::status::Status;
 use crate::time::Moment;
 
 impl Dpm {
     /// Reads for a connected client by gRPC. Requests beyond those that a list may have get a
     /// status, as do those that cannot be read.
-    pub fn read(&mut self, client: ClientKey, requests: &[String], now: Moment) -> Result<(), Close> {
+    pub fn read(&mut self, client: ClientKey, requests: &[String], now: Moment) -> Result<(), CloseClient> {
         self.outlets.now = now;
-        let state = self.outlets.clients.get_mut(client).ok_or(Close)?;
+        let state = self.outlets.clients.get_mut(client).ok_or(CloseClient)?;
         state.speaks = Speaks::Daq;
-        let list = self.open_list(client, Route::Daq).map_err(|_| Close)?;
+        let list = self.open_list(client, ListRoute::Daq).map_err(|_| CloseClient)?;
         for (index, request) in (0..).zip(requests) {
             if request.starts_with('#') && !request.starts_with("#:") {
                 // Properties of a list are for other protocols.
@@ -42,16 +42,16 @@ impl Dpm {
     pub fn set(
         &mut self,
         client: ClientKey,
-        settings: Vec<Parts>,
-        proof: Proof,
+        settings: Vec<SettingParts>,
+        proof: SetterProof,
         from: SocketAddr,
         now: Moment,
-    ) -> Result<(), Close> {
+    ) -> Result<(), CloseClient> {
         self.outlets.now = now;
-        let state = self.outlets.clients.get_mut(client).ok_or(Close)?;
+        let state = self.outlets.clients.get_mut(client).ok_or(CloseClient)?;
         (state.speaks, state.calls_from) = (Speaks::Daq, Some(from));
         let parts = settings.iter().map(Vec::len).collect();
-        let list = self.open_list(client, Route::Settings(parts)).map_err(|_| Close)?;
+        let list = self.open_list(client, ListRoute::Settings(parts)).map_err(|_| CloseClient)?;
         self.prove(list, client, proof, now);
         let (mut raw, mut scaled, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         for (ref_id, (request, value)) in (0..).zip(settings.into_iter().flatten()) {
@@ -59,9 +59,9 @@ impl Dpm {
                 self.add(list, ref_id, &request);
             }
             match value {
-                Value::Raw(data) => raw.push(RawSetting { ref_id, data: Bytes(data) }),
-                Value::Scaled(data) => scaled.push(ScaledSetting { ref_id, data }),
-                Value::Text(data) => texts.push(TextSetting { ref_id, data }),
+                WantedValue::Raw(data) => raw.push(RawSetting { ref_id, data: Bytes(data) }),
+                WantedValue::Scaled(data) => scaled.push(ScaledSetting { ref_id, data }),
+                WantedValue::Text(data) => texts.push(TextSetting { ref_id, data }),
             }
         }
         let settings = request::ApplySettings {
@@ -75,12 +75,12 @@ impl Dpm {
     }
 
     /// Takes what the client of a list shows to prove who it is.
-    fn prove(&mut self, list: usize, client: ClientKey, proof: Proof, now: Moment) {
+    fn prove(&mut self, list: usize, client: ClientKey, proof: SetterProof, now: Moment) {
         let peer = match proof {
-            Proof::Nothing => return,
-            Proof::Peer(peer) => Ok(Some(peer)),
-            Proof::Failed(why) => Err(why),
-            Proof::Negotiate(token) => match &self.authority.acceptor {
+            SetterProof::Nothing => return,
+            SetterProof::Peer(peer) => Ok(Some(peer)),
+            SetterProof::Failed(why) => Err(why),
+            SetterProof::Negotiate(token) => match &self.authority.acceptor {
                 None => Err("there is no keytab".to_owned()),
                 Some(acceptor) => {
                     let mut conversation = acceptor.converse();
@@ -106,13 +106,13 @@ impl Dpm {
         let Some(state) = clients.get(client).filter(|client| matches!(client.speaks, Speaks::Daq)) else {
             return false;
         };
-        state.outbox.is_empty() && state.lists.iter().all(|list| lists.get_mut(*list).is_none_or(List::is_over))
+        state.outbox.is_empty() && state.lists.iter().all(|list| lists.get_mut(*list).is_none_or(ClientList::is_over))
     }
 }
 
 impl Outlets {
     /// Returns whether it is the list of a client by gRPC.
     pub(super) fn is_daq(&self, list: usize) -> bool {
-        self.lists.get(list).is_some_and(|list| matches!(list.route, Route::Daq))
+        self.lists.get(list).is_some_and(|list| matches!(list.route, ListRoute::Daq))
     }
 }

@@ -1,6 +1,6 @@
 //! The first lines of a connection, which say what it speaks.
 
-use super::keys::Close;
+use super::keys::CloseClient;
 
 /// The language that a client wants to speak.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,14 +19,14 @@ pub(super) enum Greeting {
 
 /// Reads the first lines, and returns the number of their bytes; `None` if they have not all come.
 /// `may_watch` is true for clients of this machine.
-pub(super) fn read(input: &[u8], may_watch: bool) -> Result<Option<(Greeting, usize)>, Close> {
+pub(super) fn read(input: &[u8], may_watch: bool) -> Result<Option<(Greeting, usize)>, CloseClient> {
     let end = input.windows(END.len()).position(|window| window == END).map(|end| end + END.len());
     let Some(end) = end else {
         let could_be = |start: &[u8]| input.starts_with(&start[..start.len().min(input.len())]);
         let is_hopeless = input.len() > LONGEST || !(could_be(b"RAW\r\n\r\n") || could_be(b"GET "));
-        return if is_hopeless { Err(Close) } else { Ok(None) };
+        return if is_hopeless { Err(CloseClient) } else { Ok(None) };
     };
-    let Ok(text) = std::str::from_utf8(&input[..end - END.len()]) else { return Err(Close) };
+    let Ok(text) = std::str::from_utf8(&input[..end - END.len()]) else { return Err(CloseClient) };
     let mut lines = text.split("\r\n");
     let greeting = match lines.next().unwrap_or_default() {
         "RAW" => Greeting::Raw,
@@ -43,7 +43,7 @@ pub(super) fn read(input: &[u8], may_watch: bool) -> Result<Option<(Greeting, us
         first if first.starts_with("GET /top ") && may_watch => Greeting::Top,
         first if first.starts_with("GET /metrics ") && may_watch => Greeting::Metrics,
         first if first.starts_with("GET ") => Greeting::Refused(NOT_FOUND),
-        _ => return Err(Close),
+        _ => return Err(CloseClient),
     };
     Ok(Some((greeting, end)))
 }

@@ -1,20 +1,20 @@
 //! Input of clients, taken apart into frames.
 
-use super::caller::Raw;
+use super::caller::RawState;
 use super::client::Speaks;
-use super::keys::{ClientKey, Close};
-use super::list::Route;
+use super::keys::{ClientKey, CloseClient};
+use super::list::ListRoute;
 use super::{Dpm, greeting};
 use crate::time::Moment;
 
 impl Dpm {
     /// Takes as many whole frames as there are, and returns the number of their bytes. A client
     /// that does not read what it is owed is not listened to.
-    pub(super) fn take_input(&mut self, client: ClientKey, input: &[u8], now: Moment) -> Result<usize, Close> {
+    pub(super) fn take_input(&mut self, client: ClientKey, input: &[u8], now: Moment) -> Result<usize, CloseClient> {
         let mut taken = 0;
         while let Some(rest) = input.get(taken..).filter(|rest| !rest.is_empty()) {
             let has_room = self.outlets.makes_room(client);
-            let Some(state) = self.outlets.clients.get(client) else { return Err(Close) };
+            let Some(state) = self.outlets.clients.get(client) else { return Err(CloseClient) };
             if !has_room {
                 break;
             }
@@ -27,7 +27,7 @@ impl Dpm {
                     }
                     None => 0,
                 },
-                Speaks::Top => return Err(Close),
+                Speaks::Top => return Err(CloseClient),
                 Speaks::Raw(_) => match frame(rest)? {
                     Some(frame) => {
                         self.take_frame(client, frame, now)?;
@@ -35,7 +35,7 @@ impl Dpm {
                     }
                     None => 0,
                 },
-                Speaks::Daq => return Err(Close),
+                Speaks::Daq => return Err(CloseClient),
             };
             if used == 0 {
                 break;
@@ -45,13 +45,13 @@ impl Dpm {
         Ok(taken)
     }
 
-    pub(super) fn greet(&mut self, client: ClientKey, input: &[u8], now: Moment) -> Result<usize, Close> {
+    pub(super) fn greet(&mut self, client: ClientKey, input: &[u8], now: Moment) -> Result<usize, CloseClient> {
         let from = self.outlets.clients.get(client).and_then(|client| client.from);
         let is_near = from.is_none_or(|from| from.ip().is_loopback());
         let (speaks, used) = match greeting::read(input, is_near)? {
             None => return Ok(0),
             Some((greeting::Greeting::Dpm, used)) => (Speaks::Dpm, used),
-            Some((greeting::Greeting::Raw, used)) => (Speaks::Raw(Raw::default()), used),
+            Some((greeting::Greeting::Raw, used)) => (Speaks::Raw(RawState::default()), used),
             Some((greeting::Greeting::Top, used)) => {
                 self.watch(client, now);
                 (Speaks::Top, used)
@@ -59,11 +59,11 @@ impl Dpm {
             Some((greeting::Greeting::Metrics, _)) => {
                 let page = super::metrics::page(&self.statistics());
                 self.outlets.frame(client, page.into_bytes());
-                return Err(Close);
+                return Err(CloseClient);
             }
             Some((greeting::Greeting::Refused(answer), _)) => {
                 self.outlets.frame(client, answer.as_bytes().to_vec());
-                return Err(Close);
+                return Err(CloseClient);
             }
         };
         let opens = matches!(speaks, Speaks::Dpm);
@@ -72,7 +72,7 @@ impl Dpm {
             state.speaks_by = None;
         }
         if opens {
-            self.open_list(client, Route::Tcp).map_err(|_| Close)?;
+            self.open_list(client, ListRoute::Tcp).map_err(|_| CloseClient)?;
         }
         Ok(used)
     }
@@ -80,10 +80,10 @@ impl Dpm {
 
 /// Returns the frame that bytes begin with, if it is whole. Both protocols begin frames with a
 /// length.
-pub(super) fn frame(input: &[u8]) -> Result<Option<&[u8]>, Close> {
+pub(super) fn frame(input: &[u8]) -> Result<Option<&[u8]>, CloseClient> {
     let Some((prefix, rest)) = input.split_first_chunk::<PREFIX>() else { return Ok(None) };
     match u32::from_be_bytes(*prefix) as usize {
-        length if length > FRAME => Err(Close),
+        length if length > FRAME => Err(CloseClient),
         length => Ok(rest.get(..length)),
     }
 }

@@ -9,7 +9,7 @@ pub type ClientKey = usize;
 /// The connection of a client is over: it said something that it cannot recover from. What waits
 /// for it may tell why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Close;
+pub struct CloseClient;
 
 /// The number of the first list, as elsewhere.
 pub(super) const FIRST_LIST: i32 = 4096;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::keys::ClientKey;
 use super::playlist::Playlist;
-use super::session::Session;
-use crate::acnet::Header;
+use super::session::ProvenSession;
+use crate::acnet::AcnetHeader;
 use crate::drf;
 use crate::plot::PlotKey;
 use crate::pool::EntryKey;
@@ -13,11 +13,11 @@ use crate::status::Status;
 
 /// A client's list.
 #[derive(Debug)]
-pub(super) struct List {
+pub(super) struct ClientList {
     /// Its number for the client.
     pub(super) id: i32,
     pub(super) client: ClientKey,
-    pub(super) route: Route,
+    pub(super) route: ListRoute,
     pub(super) requests: BTreeMap<i64, Asked>,
     /// The model of requests that name none.
     pub(super) model: Option<String>,
@@ -38,18 +38,18 @@ pub(super) struct List {
     /// Requests before this number were over when they were looked at, since it was started last.
     pub(super) over_before: i64,
     /// The proof of its client, if it wants to set.
-    pub(super) session: Option<Box<Session>>,
+    pub(super) session: Option<Box<ProvenSession>>,
     /// Settings that wait for front-ends.
     pub(super) batches: usize,
 }
 
 /// The way by which a list's messages go to its client.
 #[derive(Debug)]
-pub(super) enum Route {
+pub(super) enum ListRoute {
     /// In frames.
     Tcp,
     /// As replies to a request of ACNET.
-    Acnet(Header),
+    Acnet(AcnetHeader),
     /// As messages of gRPC.
     Daq,
     /// As one message of gRPC, when all settings have a status: each is made of so many requests.
@@ -58,7 +58,7 @@ pub(super) enum Route {
 
 /// The source that a request is joined to.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Joined {
+pub(super) enum JoinedSource {
     /// An entry of the pool, and the event on which it is read if that counts.
     Entry(EntryKey, Option<usize>),
     /// A plot.
@@ -70,7 +70,7 @@ pub(super) enum Joined {
 pub(super) struct Asked {
     pub(super) request: Result<Box<drf::Request>, Status>,
     /// The source that it reads from, if it does.
-    pub(super) joined: Option<Joined>,
+    pub(super) joined: Option<JoinedSource>,
     /// True if it was put on the list after the last start.
     pub(super) is_new: bool,
     /// True if its error was told since.
@@ -79,11 +79,11 @@ pub(super) struct Asked {
     pub(super) is_done: bool,
 }
 
-impl List {
+impl ClientList {
     /// Returns true if it was started and nothing more can come. Of a list whose requests only come
     /// to an end each is looked at once.
     pub(super) fn is_over(&mut self) -> bool {
-        if let Route::Settings(_) = self.route {
+        if let ListRoute::Settings(_) = self.route {
             return self.batches == 0;
         }
         if !self.is_started || !self.playlist.is_empty() {

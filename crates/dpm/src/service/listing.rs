@@ -6,36 +6,36 @@ use std::sync::Arc;
 
 use super::Dpm;
 use super::keys::{ClientKey, FIRST_LIST};
-use super::list::{Asked, Joined, List, Route};
+use super::list::{Asked, ClientList, JoinedSource, ListRoute};
 use super::playlist::Playlist;
-use super::share::{Common, Good};
-use crate::database::{Stored, Target, Wanted};
+use super::share::{CommonThing, Good};
+use crate::database::{FoundTarget, FrontRequest, Stored};
 use crate::drf;
-use crate::history::{Question, Source};
+use crate::history::{HistoryQuestion, HistorySource};
 use crate::plot;
-use crate::pool::Reader;
-use crate::sdd::Shared;
+use crate::pool::PoolReader;
+use crate::sdd::SharedReply;
 use crate::sdd::reply::{self, Reply};
 use crate::show;
 use crate::status::Status;
 use crate::time::Moment;
-use crate::when::{When, Wish};
+use crate::when::{ReaderWish, When};
 
 /// The treatment of a request.
-pub(super) enum Plan {
+pub(super) enum RequestPlan {
     /// Nothing: it is there to be set.
     Nothing,
     /// It is read.
-    Read(Wish),
+    Read(ReaderWish),
     /// It is plotted, with so many tens of microseconds between points.
-    Plot(Wanted, u16),
+    Plot(FrontRequest, u16),
     /// It is answered from the recording.
-    Play(Question),
+    Play(HistoryQuestion),
 }
 
 impl Dpm {
     /// Makes a list and tells its number.
-    pub(super) fn open_list(&mut self, client: ClientKey, route: Route) -> Result<usize, Status> {
+    pub(super) fn open_list(&mut self, client: ClientKey, route: ListRoute) -> Result<usize, Status> {
         self.check_share(client, Good::Lists, 1)?;
         if self.outlets.lists.len() >= self.options.all_lists {
             return Err(Status::BUSY);
@@ -46,7 +46,7 @@ impl Dpm {
         let id = self.next_list;
         self.next_list = id.checked_add(1).unwrap_or(FIRST_LIST);
         let epoch = self.outlets.next_epoch();
-        let list = self.outlets.lists.insert(List {
+        let list = self.outlets.lists.insert(ClientList {
             id,
             client,
             route,
@@ -122,7 +122,7 @@ impl Dpm {
         let Some(asked) = state.requests.remove(&ref_id) else { return };
         self.forget_requests(client, 1);
         if let Some(joined) = asked.joined {
-            self.leave(joined, Reader { list, ref_id });
+            self.leave(joined, PoolReader { list, ref_id });
         }
         // It may have been the one that was being played.
         self.outlets.play_on(list);
@@ -165,7 +165,7 @@ impl Dpm {
         let model = state.model.clone();
         let mut requests = std::mem::take(&mut state.requests);
         for (ref_id, asked) in &mut requests {
-            self.start_one(Reader { list, ref_id: *ref_id }, asked, model.as_deref(), now);
+            self.start_one(PoolReader { list, ref_id: *ref_id }, asked, model.as_deref(), now);
         }
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
         state.requests = requests;
@@ -176,7 +176,7 @@ impl Dpm {
         self.outlets.play_on(list);
     }
 
-    pub(super) fn start_one(&mut self, reader: Reader, asked: &mut Asked, model: Option<&str>, now: Moment) {
+    pub(super) fn start_one(&mut self, reader: PoolReader, asked: &mut Asked, model: Option<&str>, now: Moment) {
         if let Some(joined) = asked.joined.take_if(|_| asked.is_new) {
             self.leave(joined, reader);
         }
@@ -196,17 +196,17 @@ impl Dpm {
                 return Ok(());
             }
             let wish = match plan {
-                Plan::Nothing => return Ok(()),
-                Plan::Plot(wanted, period) => {
+                RequestPlan::Nothing => return Ok(()),
+                RequestPlan::Plot(wanted, period) => {
                     asked.joined = Some(self.join_plot(&target, wanted, period, reader, now)?);
                     return Ok(());
                 }
-                Plan::Play(question) => {
+                RequestPlan::Play(question) => {
                     asked.is_done = true;
                     self.outlets.play_request(reader.list, reader.ref_id, question);
                     return Ok(());
                 }
-                Plan::Read(wish) => wish,
+                RequestPlan::Read(wish) => wish,
             };
             asked.is_done = wish.when == When::Once;
             let answer: Reply = match target.stored {
@@ -238,20 +238,22 @@ impl Dpm {
         request: &drf::Request,
         model: Option<&str>,
         now: Moment,
-    ) -> Result<(Target, Plan), Status> {
-        let source = Source::parse(request.model.as_deref().or(model).unwrap_or_default())?;
+    ) -> Result<(FoundTarget, RequestPlan), Status> {
+        let source = HistorySource::parse(request.model.as_deref().or(model).unwrap_or_default())?;
         let target = self.database.find(request)?;
         let plan = match (source, &target.stored) {
-            (Source::Live | Source::FastPlot, Stored::FrontEnd(wanted)) => {
+            (HistorySource::Live | HistorySource::FastPlot, Stored::FrontEnd(wanted)) => {
                 match plot::period(&target.device, target.form, wanted, &target.event)? {
-                    Some(period) => Plan::Plot(*wanted, period),
-                    None => Wish::of(&target.event, &self.database)?.map_or(Plan::Nothing, Plan::Read),
+                    Some(period) => RequestPlan::Plot(*wanted, period),
+                    None => {
+                        ReaderWish::of(&target.event, &self.database)?.map_or(RequestPlan::Nothing, RequestPlan::Read)
+                    }
                 }
             }
-            (Source::Live | Source::FastPlot, _) => {
-                Wish::of(&target.event, &self.database)?.map_or(Plan::Nothing, Plan::Read)
+            (HistorySource::Live | HistorySource::FastPlot, _) => {
+                ReaderWish::of(&target.event, &self.database)?.map_or(RequestPlan::Nothing, RequestPlan::Read)
             }
-            (recorded, _) => Plan::Play(self.question(request, &recorded, now)?),
+            (recorded, _) => RequestPlan::Play(self.question(request, &recorded, now)?),
         };
         Ok((target, plan))
     }
@@ -264,7 +266,7 @@ impl Dpm {
             let Some(Ok(request)) = asked.map(|asked| &asked.request) else { continue };
             let joined = self.database.find(request).and_then(|target| {
                 let Stored::FrontEnd(wanted) = target.stored else { return Err(Status::NOPROP) };
-                let wish = Wish::of(&target.event, &self.database)?.ok_or(Status::BAD_EVENT)?;
+                let wish = ReaderWish::of(&target.event, &self.database)?.ok_or(Status::BAD_EVENT)?;
                 self.join_entry(&target, wanted, wish, reader, now)
             });
             let asked = self.outlets.lists.get_mut(reader.list).and_then(|list| list.requests.get_mut(&reader.ref_id));
@@ -282,25 +284,25 @@ impl Dpm {
     /// Stops all reading for a list.
     pub(super) fn halt(&mut self, list: usize) {
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
-        let joined: Vec<(i64, Joined)> =
+        let joined: Vec<(i64, JoinedSource)> =
             state.requests.iter_mut().filter_map(|(ref_id, asked)| Some((*ref_id, asked.joined.take()?))).collect();
         // The latest first: they are the quickest to be found.
         for (ref_id, joined) in joined.into_iter().rev() {
-            self.leave(joined, Reader { list, ref_id });
+            self.leave(joined, PoolReader { list, ref_id });
         }
     }
 
-    pub(super) fn leave(&mut self, joined: Joined, reader: Reader) {
+    pub(super) fn leave(&mut self, joined: JoinedSource, reader: PoolReader) {
         match joined {
-            Joined::Entry(entry, event) => {
+            JoinedSource::Entry(entry, event) => {
                 self.pool.leave(entry, reader);
                 if let Some(event) = event {
-                    self.uncount_common(reader, Common::Event(event));
+                    self.uncount_common(reader, CommonThing::Event(event));
                 }
             }
-            Joined::Plot(plot) => {
+            JoinedSource::Plot(plot) => {
                 self.plots.leave(plot, reader);
-                self.uncount_common(reader, Common::Plot(plot));
+                self.uncount_common(reader, CommonThing::Plot(plot));
             }
         }
     }
@@ -309,45 +311,45 @@ impl Dpm {
     /// is returned, too.
     pub(super) fn join_entry(
         &mut self,
-        target: &Target,
-        wanted: Wanted,
-        wish: Wish,
-        reader: Reader,
+        target: &FoundTarget,
+        wanted: FrontRequest,
+        wish: ReaderWish,
+        reader: PoolReader,
         now: Moment,
-    ) -> Result<(Joined, Option<Arc<Shared>>), Status> {
+    ) -> Result<(JoinedSource, Option<Arc<SharedReply>>), Status> {
         let left = self.pool.events_left(&wanted).filter(|_| wish.when != When::Once);
         if let Some(left) = left {
-            let event = self.pool.event(&wanted, &wish).map(Common::Event);
+            let event = self.pool.event(&wanted, &wish).map(CommonThing::Event);
             self.check_common(reader, Good::Events, event, left)?;
         }
         let (entry, current) = self.pool.join(wanted, wish, &target.device, target.form, reader, now)?;
         let event = self.pool.event_of(entry).filter(|_| left.is_some());
         if let Some(event) = event {
-            self.count_common(reader, Common::Event(event));
+            self.count_common(reader, CommonThing::Event(event));
         }
-        Ok((Joined::Entry(entry, event), current))
+        Ok((JoinedSource::Entry(entry, event), current))
     }
 
     pub(super) fn join_plot(
         &mut self,
-        target: &Target,
-        wanted: Wanted,
+        target: &FoundTarget,
+        wanted: FrontRequest,
         period: u16,
-        reader: Reader,
+        reader: PoolReader,
         now: Moment,
-    ) -> Result<Joined, Status> {
-        let running = self.plots.running(&wanted, period).map(Common::Plot);
+    ) -> Result<JoinedSource, Status> {
+        let running = self.plots.running(&wanted, period).map(CommonThing::Plot);
         self.check_common(reader, Good::Plots, running, self.plots.ids_left())?;
         let plot = self.plots.join(wanted, period, &target.device, target.form, reader, now);
-        self.count_common(reader, Common::Plot(plot));
-        Ok(Joined::Plot(plot))
+        self.count_common(reader, CommonThing::Plot(plot));
+        Ok(JoinedSource::Plot(plot))
     }
 
     pub(super) fn check_common(
         &self,
-        reader: Reader,
+        reader: PoolReader,
         good: Good,
-        common: Option<Common>,
+        common: Option<CommonThing>,
         left: usize,
     ) -> Result<(), Status> {
         let list = self.outlets.lists.get(reader.list).ok_or(Status::NO_SUCH_LIST)?;
@@ -356,23 +358,23 @@ impl Dpm {
         self.shares.check_common(&self.options, &client.held, who, good, common, left)
     }
 
-    pub(super) fn count_common(&mut self, reader: Reader, common: Common) {
+    pub(super) fn count_common(&mut self, reader: PoolReader, common: CommonThing) {
         let Some(key) = self.outlets.lists.get(reader.list).map(|list| list.client) else { return };
         let Some(client) = self.outlets.clients.get_mut(key) else { return };
         self.shares.join(Some(&mut client.held), key, client.address, common);
     }
 
-    pub(super) fn uncount_common(&mut self, reader: Reader, common: Common) {
+    pub(super) fn uncount_common(&mut self, reader: PoolReader, common: CommonThing) {
         let Some(key) = self.outlets.lists.get(reader.list).map(|list| list.client) else { return };
         let Some(client) = self.outlets.clients.get_mut(key) else { return };
         self.shares.leave(Some(&mut client.held), key, client.address, common);
     }
 
     /// Counts a reader of a plot that is handed back no more.
-    pub(super) fn uncount_plot(&mut self, reader: Reader) {
+    pub(super) fn uncount_plot(&mut self, reader: PoolReader) {
         let asked = self.outlets.lists.get(reader.list).and_then(|list| list.requests.get(&reader.ref_id));
-        if let Some(Joined::Plot(plot)) = asked.and_then(|asked| asked.joined) {
-            self.uncount_common(reader, Common::Plot(plot));
+        if let Some(JoinedSource::Plot(plot)) = asked.and_then(|asked| asked.joined) {
+            self.uncount_common(reader, CommonThing::Plot(plot));
         }
     }
 

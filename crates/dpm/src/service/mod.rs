@@ -54,27 +54,27 @@ use std::sync::Arc;
 
 use slab::Slab;
 
-use crate::acnet::{Kind, packet};
-use crate::authority::{Authority, Roles};
+use crate::acnet::{PacketKind, packet};
+use crate::authority::{Roles, SettingAuthority};
 use crate::channel_access::link::{Came, Goes};
-use crate::database::{Database, Node};
+use crate::database::{Database, DeviceNode};
 use crate::plot::{self, Plots};
-use crate::pool::{Deliver, Pool, Reader};
-use crate::sdd::Shared;
+use crate::pool::{Deliver, DevicePool, PoolReader};
+use crate::sdd::SharedReply;
 use crate::setting::{self, Setter};
 use crate::status::Status;
 use crate::time::Moment;
-use client::{Client, Speaks};
+use client::{DpmClient, Speaks};
 pub(crate) use input::FRAME;
 use keys::FIRST_LIST;
-pub use keys::{ClientKey, Close};
-pub use options::Options;
+pub use keys::{ClientKey, CloseClient};
+pub use options::ServiceOptions;
 pub use pass::passable;
 pub use passing::PASSED_ON;
 use passing::Passing;
 use playlist::Questions;
 use recorder::{Recorder, is_recorder};
-use room::Room;
+use room::RoomSteps;
 pub(crate) use share::network;
 use share::{Good, Shares};
 pub(crate) use state::Outlets;
@@ -85,7 +85,7 @@ use watchers::Watchers;
 
 impl Dpm {
     /// Returns a service without clients.
-    pub fn new(options: Options, database: Arc<Database>) -> Self {
+    pub fn new(options: ServiceOptions, database: Arc<Database>) -> Self {
         let now = Moment { millis: 0, unix_millis: 0 };
         let outlets = Outlets {
             clients: Slab::new(),
@@ -93,20 +93,20 @@ impl Dpm {
             dirty: Vec::new(),
             now,
             queue: options.queue,
-            room: Room::new(&options),
+            room: RoomSteps::new(&options),
             dropped: 0,
             recorder: Recorder::default(),
             questions: Questions::new(options.questions_of_address),
             epoch: 0,
         };
         Self {
-            pool: Pool::new(&database, options.address, options.once),
+            pool: DevicePool::new(&database, options.address, options.once),
             plots: Plots::new(&database, options.address),
             passing: Passing::default(),
             answers: Vec::new(),
             traffic: Traffic::default(),
             setter: Setter::new(&database, options.address),
-            authority: Authority::default(),
+            authority: SettingAuthority::default(),
             batches: Slab::new(),
             requests: 0,
             shares: Shares::default(),
@@ -123,7 +123,7 @@ impl Dpm {
     }
 
     /// Returns the options in force.
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &ServiceOptions {
         &self.options
     }
 
@@ -133,7 +133,7 @@ impl Dpm {
     }
 
     /// Lets an authority say who may set what. Before that nobody may.
-    pub fn set_authority(&mut self, authority: Authority) {
+    pub fn set_authority(&mut self, authority: SettingAuthority) {
         self.authority = authority;
     }
 
@@ -144,13 +144,13 @@ impl Dpm {
 
     /// Connects a client of this process. Such clients count as one address.
     pub fn connect(&mut self) -> ClientKey {
-        self.outlets.clients.insert(Client::new(None, None))
+        self.outlets.clients.insert(DpmClient::new(None, None))
     }
 
     /// Connects a client of an address that another thread of this process brings, which counts its
     /// connections.
     pub fn connect_for(&mut self, address: IpAddr) -> ClientKey {
-        self.outlets.clients.insert(Client::new(None, Some(network(address))))
+        self.outlets.clients.insert(DpmClient::new(None, Some(network(address))))
     }
 
     /// Connects a client from an address. `None` if there are too many.
@@ -161,15 +161,15 @@ impl Dpm {
             return None;
         }
         self.shares.connect(address);
-        let client = self.outlets.clients.insert(Client::new(Some(from), address));
+        let client = self.outlets.clients.insert(DpmClient::new(Some(from), address));
         self.wait_for(client, now.millis + self.options.greeting);
         Some(client)
     }
 
     /// Takes bytes of a client.
-    pub fn receive(&mut self, client: ClientKey, bytes: &[u8], now: Moment) -> Result<(), Close> {
+    pub fn receive(&mut self, client: ClientKey, bytes: &[u8], now: Moment) -> Result<(), CloseClient> {
         self.outlets.now = now;
-        let Some(state) = self.outlets.clients.get_mut(client) else { return Err(Close) };
+        let Some(state) = self.outlets.clients.get_mut(client) else { return Err(CloseClient) };
         let mut input = std::mem::take(&mut state.input);
         input.extend_from_slice(bytes);
         let taken = self.take_input(client, &input, now)?;
@@ -211,15 +211,15 @@ impl Dpm {
     }
 
     /// Counts the bytes of a client that make no whole frame yet, or wait because it does not read.
-    fn count_input(&mut self, client: ClientKey) -> Result<(), Close> {
-        let Some(state) = self.outlets.clients.get(client) else { return Err(Close) };
+    fn count_input(&mut self, client: ClientKey) -> Result<(), CloseClient> {
+        let Some(state) = self.outlets.clients.get(client) else { return Err(CloseClient) };
         let (is, was) = (state.input.len(), state.held.of(Good::Input));
         if is == was {
             return Ok(());
         }
         self.count(client, Good::Input, is as isize - was as isize);
         let is_more = is > was;
-        if is_more && self.check_share(client, Good::Input, 0).is_err() { Err(Close) } else { Ok(()) }
+        if is_more && self.check_share(client, Good::Input, 0).is_err() { Err(CloseClient) } else { Ok(()) }
     }
 
     /// Fails if a client may not have so much more of something.
@@ -247,12 +247,13 @@ impl Dpm {
         for packet in packet::packets(datagram) {
             let begun = self.pool.stages().begin();
             let header = packet.header;
-            let is_reply = matches!(header.kind, Kind::Reply | Kind::ReplyWithMore);
+            let is_reply = matches!(header.kind, PacketKind::Reply | PacketKind::ReplyWithMore);
             // The node that answers is the server of the exchange. Several nodes may share an
             // address.
             let theirs = if is_reply { header.server } else { header.client };
             let nodes = self.database.nodes();
-            let is_it = |node: &Node| node.acnet().is_some_and(|node| node.socket == from && node.address == theirs);
+            let is_it =
+                |node: &DeviceNode| node.acnet().is_some_and(|node| node.socket == from && node.address == theirs);
             let Some(node) = nodes.iter().position(is_it) else { continue };
             self.traffic.came(header.kind);
             match header.task_id {
@@ -358,7 +359,7 @@ impl Dpm {
     /// Running requests keep the device as it was; those that start afterwards see the new one.
     pub fn reload(&mut self, database: Arc<Database>) -> Result<(), &'static str> {
         let (old, new) = (self.database.nodes(), database.nodes());
-        let speaks = |node: &Node| node.acnet().map(|node| node.protocol);
+        let speaks = |node: &DeviceNode| node.acnet().map(|node| node.protocol);
         let kept = old.iter().zip(new).all(|(old, new)| (old.name, speaks(old)) == (new.name, speaks(new)));
         if new.len() < old.len() || !kept {
             return Err("nodes may be added at the end or change their addresses; for anything else restart");
@@ -430,7 +431,7 @@ impl Dpm {
 }
 
 impl Deliver for Outlets {
-    fn deliver(&mut self, reader: Reader, message: &Arc<Shared>, last: bool) {
+    fn deliver(&mut self, reader: PoolReader, message: &Arc<SharedReply>, last: bool) {
         if is_recorder(reader) {
             return self.recorder.take(reader.ref_id, message);
         }

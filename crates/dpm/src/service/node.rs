@@ -7,18 +7,22 @@
 use super::Dpm;
 use super::keys::TASK;
 use super::traffic::Traffic;
-use crate::acnet::{ACNET, Header, Kind, MULTICAST_NODE, Packet};
-use crate::database::Node;
+use crate::acnet::{ACNET, AcnetHeader, AcnetPacket, MULTICAST_NODE, PacketKind};
+use crate::database::DeviceNode;
 use crate::rad50::Rad50;
 use crate::status::Status;
 
 impl Dpm {
     /// Answers a request that came from the node of a number, over the network.
-    pub(super) fn answer_node(&mut self, node: usize, packet: Packet<'_>) {
+    pub(super) fn answer_node(&mut self, node: usize, packet: AcnetPacket<'_>) {
         let header = packet.header;
-        let is_request = matches!(header.kind, Kind::Request | Kind::MultipleRequest);
-        let is_known =
-            self.database.nodes().get(node).and_then(Node::acnet).is_some_and(|node| node.address == header.client);
+        let is_request = matches!(header.kind, PacketKind::Request | PacketKind::MultipleRequest);
+        let is_known = self
+            .database
+            .nodes()
+            .get(node)
+            .and_then(DeviceNode::acnet)
+            .is_some_and(|node| node.address == header.client);
         if !is_request || !is_known {
             return;
         }
@@ -28,7 +32,7 @@ impl Dpm {
             _ if header.server == MULTICAST_NODE => return,
             _ => (Status::NO_TASK, Vec::new()),
         };
-        let answer = Header { server: self.options.address, ..header }.answer(status, false);
+        let answer = AcnetHeader { server: self.options.address, ..header }.answer(status, false);
         self.answers.push((node, answer.datagram(&body)));
     }
 

@@ -4,7 +4,7 @@ use crate::rad50::Rad50;
 
 /// The name of our node, and the bounds of what clients may have.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct ServiceOptions {
     /// The name of our node.
     pub name: Rad50,
     /// Its trunk and node number.
@@ -84,13 +84,13 @@ pub struct Options {
     pub process: u32,
 }
 
-impl Default for Options {
+impl Default for ServiceOptions {
     fn default() -> Self {
         Self { process: std::process::id(), ..Self::USUAL }
     }
 }
 
-impl Options {
+impl ServiceOptions {
     /// Holds what is chosen if nobody says otherwise, but for the number of the process.
     pub const USUAL: Self = Self {
         name: Rad50::literal(b"DPM06"),

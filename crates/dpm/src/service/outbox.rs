@@ -7,19 +7,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::daq_messages;
-use super::list::List;
-use crate::sdd::Shared;
+use super::list::ClientList;
+use crate::sdd::SharedReply;
 
 /// Messages in the order in which they are sent.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    queue: VecDeque<Item>,
+    queue: VecDeque<OutboxMessage>,
     bytes: usize,
 }
 
 /// A message.
 #[derive(Debug)]
-pub(super) enum Item {
+pub(super) enum OutboxMessage {
     /// About a request of a list.
     Shared {
         /// The list.
@@ -29,7 +29,7 @@ pub(super) enum Item {
         /// The client's number.
         ref_id: i64,
         /// The message without the number.
-        message: Arc<Shared>,
+        message: Arc<SharedReply>,
     },
     /// Of a list as a whole, encoded.
     OfList {
@@ -45,12 +45,12 @@ pub(super) enum Item {
 }
 
 impl Outbox {
-    pub(super) fn push(&mut self, item: Item) {
+    pub(super) fn push(&mut self, item: OutboxMessage) {
         self.bytes += item.size();
         self.queue.push_back(item);
     }
 
-    pub(super) fn pop(&mut self) -> Option<Item> {
+    pub(super) fn pop(&mut self) -> Option<OutboxMessage> {
         let item = self.queue.pop_front()?;
         self.bytes -= item.size();
         if self.queue.is_empty() {
@@ -69,43 +69,43 @@ impl Outbox {
     }
 }
 
-impl Item {
+impl OutboxMessage {
     /// Returns the list that it is of; none if it is framed already.
     pub(super) fn list(&self) -> Option<usize> {
         match self {
-            Item::Shared { list, .. } | Item::OfList { list, .. } => Some(*list as usize),
-            Item::Framed(_) => None,
+            OutboxMessage::Shared { list, .. } | OutboxMessage::OfList { list, .. } => Some(*list as usize),
+            OutboxMessage::Framed(_) => None,
         }
     }
 
     /// Returns false if its list was closed since, or stopped.
-    pub(super) fn counts(&self, list: &List) -> bool {
+    pub(super) fn counts(&self, list: &ClientList) -> bool {
         match self {
-            Item::Shared { epoch, .. } => *epoch == list.epoch,
-            Item::OfList { opened, .. } => *opened == list.opened,
-            Item::Framed(_) => true,
+            OutboxMessage::Shared { epoch, .. } => *epoch == list.epoch,
+            OutboxMessage::OfList { opened, .. } => *opened == list.opened,
+            OutboxMessage::Framed(_) => true,
         }
     }
 
     /// Appends its bytes.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         match self {
-            Item::Shared { ref_id, message, .. } => message.write(*ref_id, out),
-            Item::OfList { message, .. } | Item::Framed(message) => out.extend_from_slice(message),
+            OutboxMessage::Shared { ref_id, message, .. } => message.write(*ref_id, out),
+            OutboxMessage::OfList { message, .. } | OutboxMessage::Framed(message) => out.extend_from_slice(message),
         }
     }
 
     /// Appends its bytes for a client by gRPC, to whom lists as such are nothing.
     pub(super) fn write_daq(&self, out: &mut Vec<u8>) {
-        if let Item::Shared { ref_id, message, .. } = self {
+        if let OutboxMessage::Shared { ref_id, message, .. } = self {
             daq_messages::write(*ref_id, message, out);
         }
     }
 
     fn size(&self) -> usize {
         match self {
-            Item::Shared { message, .. } => message.size(),
-            Item::OfList { message, .. } | Item::Framed(message) => message.len(),
+            OutboxMessage::Shared { message, .. } => message.size(),
+            OutboxMessage::OfList { message, .. } | OutboxMessage::Framed(message) => message.len(),
         }
     }
 }

@@ -4,24 +4,24 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::keys::ClientKey;
-use super::list::Route;
-use super::outbox::Item;
+use super::list::ListRoute;
+use super::outbox::OutboxMessage;
 use super::room::STEP;
 use super::{Outlets, daq_messages, packets};
-use crate::pool::Reader;
-use crate::sdd::{Message, Shared, reply::Reply};
+use crate::pool::PoolReader;
+use crate::sdd::{SddMessage, SharedReply, reply::Reply};
 use crate::show;
 use crate::status::Status;
 
 impl Outlets {
     /// Queues a message for a reader, unless too much is waiting. `is_last` tells that no more will
     /// come for this request.
-    pub(super) fn push(&mut self, reader: Reader, message: &Arc<Shared>, is_last: bool) {
+    pub(super) fn push(&mut self, reader: PoolReader, message: &Arc<SharedReply>, is_last: bool) {
         if self.is_daq(reader.list) && !daq_messages::prepare(message, is_last) {
             return;
         }
         let Some(list) = self.lists.get_mut(reader.list) else { return };
-        if let Route::Settings(_) = list.route {
+        if let ListRoute::Settings(_) = list.route {
             // What is wrong with a setting stands in its status.
             return;
         }
@@ -36,13 +36,13 @@ impl Outlets {
         }
         list.sent_at = self.now.millis;
         let mut message = Arc::clone(message);
-        if matches!(list.route, Route::Acnet(_)) && message.size() > packets::LARGEST {
+        if matches!(list.route, ListRoute::Acnet(_)) && message.size() > packets::LARGEST {
             let truncated = show::status(Status::TRUNC_REPLY, self.now.unix_millis, 0);
-            let Some(status) = Shared::new(&truncated) else { return };
+            let Some(status) = SharedReply::new(&truncated) else { return };
             message = Arc::new(status);
         }
         let epoch = list.epoch;
-        client.outbox.push(Item::Shared { list: reader.list as u32, epoch, ref_id: reader.ref_id, message });
+        client.outbox.push(OutboxMessage::Shared { list: reader.list as u32, epoch, ref_id: reader.ref_id, message });
         self.touch(key);
     }
 
@@ -53,8 +53,8 @@ impl Outlets {
 
     /// Queues a reply for a request of a list; its own number does not count.
     pub(super) fn push_reply(&mut self, list: usize, ref_id: i64, reply: &Reply) {
-        if let Some(shared) = Shared::new(reply) {
-            self.push(Reader { list, ref_id }, &Arc::new(shared), true);
+        if let Some(shared) = SharedReply::new(reply) {
+            self.push(PoolReader { list, ref_id }, &Arc::new(shared), true);
         }
     }
 
@@ -68,14 +68,14 @@ impl Outlets {
         let (key, opened) = (state.client, state.opened);
         let mut message = Vec::new();
         match (&state.route, reply.into()) {
-            (Route::Settings(parts), Reply::ApplySettings(applied)) => {
+            (ListRoute::Settings(parts), Reply::ApplySettings(applied)) => {
                 message = daq_messages::setting_reply(parts, &applied.status);
             }
-            (Route::Settings(_), _) => return,
+            (ListRoute::Settings(_), _) => return,
             (_, reply) => reply.encode(&mut message),
         }
         if let Some(client) = self.clients.get_mut(key) {
-            client.outbox.push(Item::OfList { list: list as u32, opened, message: message.into() });
+            client.outbox.push(OutboxMessage::OfList { list: list as u32, opened, message: message.into() });
             self.touch(key);
         }
     }
@@ -83,7 +83,7 @@ impl Outlets {
     /// Queues bytes as they are.
     pub(super) fn frame(&mut self, client: ClientKey, bytes: Vec<u8>) {
         if let Some(state) = self.clients.get_mut(client) {
-            state.outbox.push(Item::Framed(bytes.into()));
+            state.outbox.push(OutboxMessage::Framed(bytes.into()));
             self.touch(client);
         }
     }
@@ -99,10 +99,10 @@ impl Outlets {
             };
             let list = self.lists.get(list).filter(|list| item.counts(list));
             match list.map(|list| &list.route) {
-                Some(Route::Tcp) => packets::frame(out, |out| item.write(out)),
-                Some(Route::Daq) => item.write_daq(out),
-                Some(Route::Settings(_)) => item.write(out),
-                Some(Route::Acnet(header)) => packets::data(header, true, out, |out| item.write(out)),
+                Some(ListRoute::Tcp) => packets::frame(out, |out| item.write(out)),
+                Some(ListRoute::Daq) => item.write_daq(out),
+                Some(ListRoute::Settings(_)) => item.write(out),
+                Some(ListRoute::Acnet(header)) => packets::data(header, true, out, |out| item.write(out)),
                 None => {}
             }
         }
@@ -114,8 +114,8 @@ impl Outlets {
             let lost = self.lists.get_mut(list).map(|list| std::mem::take(&mut list.overflowed)).unwrap_or_default();
             for ref_id in lost {
                 let lost = show::status(Status::REPLY_OVERFLOW, self.now.unix_millis, 0);
-                if let Some(shared) = Shared::new(&lost) {
-                    self.push(Reader { list, ref_id }, &Arc::new(shared), false);
+                if let Some(shared) = SharedReply::new(&lost) {
+                    self.push(PoolReader { list, ref_id }, &Arc::new(shared), false);
                 }
             }
         }

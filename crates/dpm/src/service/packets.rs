@@ -1,14 +1,14 @@
 //! Frames of the two protocols over TCP.
 
-use crate::acnet::{Header, Kind, packet};
+use crate::acnet::{AcnetHeader, PacketKind, packet};
 
 /// Appends a frame with a packet around what `write` appends.
-pub(super) fn data(header: &Header, more: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+pub(super) fn data(header: &AcnetHeader, more: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     frame(out, |out| {
         out.extend_from_slice(&DATA.to_be_bytes());
-        let kind = if more { Kind::ReplyWithMore } else { Kind::Reply };
+        let kind = if more { PacketKind::ReplyWithMore } else { PacketKind::Reply };
         let start = out.len();
-        Header { kind, ..*header }.write_head(0, out);
+        AcnetHeader { kind, ..*header }.write_head(0, out);
         let body = out.len();
         write(out);
         if !(out.len() - body).is_multiple_of(2) {

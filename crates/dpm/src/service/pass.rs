@@ -18,8 +18,8 @@ use super::keys::ClientKey;
 use super::packets;
 use super::passing::Passed;
 use super::share::Good;
-use crate::acnet::{Header, Kind, Packet, gets32, retdat, sets32};
-use crate::database::Node;
+use crate::acnet::{AcnetHeader, AcnetPacket, PacketKind, gets32, retdat, sets32};
+use crate::database::DeviceNode;
 use crate::rad50::Rad50;
 use crate::status::Status;
 use crate::time::Moment;
@@ -39,7 +39,7 @@ pub fn passable(name: &str) -> Result<Rad50, &'static str> {
 }
 
 /// A request of a client to another node.
-pub(super) struct Errand<'a> {
+pub(super) struct PassedErrand<'a> {
     pub(super) node: u16,
     pub(super) task: Rad50,
     pub(super) is_multiple: bool,
@@ -56,8 +56,8 @@ impl Dpm {
 
     /// Passes a request on to another node. Errors are those with which the client's command is
     /// acknowledged.
-    pub(super) fn pass_on(&mut self, caller: Caller, errand: &Errand<'_>, now: Moment) -> Result<(), Status> {
-        let Errand { node, task, is_multiple, patience, body } = *errand;
+    pub(super) fn pass_on(&mut self, caller: Caller, errand: &PassedErrand<'_>, now: Moment) -> Result<(), Status> {
+        let PassedErrand { node, task, is_multiple, patience, body } = *errand;
         let place = self.database.at_address(node).ok_or(Status::NO_NODE)?;
         // The sixth byte says whether values are set, which this task is not meant for.
         let sets = task == gets32::TASK && body.get(5).is_some_and(|setting| *setting != 0);
@@ -77,21 +77,21 @@ impl Dpm {
         if let Some(state) = self.raw(caller.client) {
             state.passed.insert(caller.message, id);
         }
-        let kind = if is_multiple { Kind::MultipleRequest } else { Kind::Request };
+        let kind = if is_multiple { PacketKind::MultipleRequest } else { PacketKind::Request };
         let header = self.header_to(node, task, kind, id);
         self.passing.out.push((place, header.datagram(body)));
         Ok(())
     }
 
     /// Takes a reply to a request that was passed on.
-    pub(super) fn take_passed(&mut self, node: usize, packet: Packet<'_>, now: Moment) {
+    pub(super) fn take_passed(&mut self, node: usize, packet: AcnetPacket<'_>, now: Moment) {
         let header = packet.header;
         let is_its = |passed: &&Passed| passed.node == node && header.client == self.options.address;
         let Some(passed) = self.passing.requests.get(header.message).filter(is_its) else {
             return self.passing.cancel(node, header);
         };
-        let is_pending = header.status == Status::PEND && header.kind == Kind::ReplyWithMore;
-        let is_last = header.kind == Kind::Reply || !passed.is_multiple && !is_pending;
+        let is_pending = header.status == Status::PEND && header.kind == PacketKind::ReplyWithMore;
+        let is_last = header.kind == PacketKind::Reply || !passed.is_multiple && !is_pending;
         let (caller, is_multiple) = (passed.caller, passed.is_multiple);
         let status = match header.status {
             Status::SUCCESS if is_last && is_multiple => Status::ENDMULT,
@@ -106,7 +106,7 @@ impl Dpm {
                 return;
             }
         }
-        self.tell(caller, Header { status, ..header }, !is_last, packet.body);
+        self.tell(caller, AcnetHeader { status, ..header }, !is_last, packet.body);
     }
 
     /// Ends requests whose time is up, or tells their clients that they are still pending.
@@ -114,8 +114,8 @@ impl Dpm {
         while let Some((_, id)) = self.passing.due.first().copied().filter(|(due, _)| *due <= now.millis) {
             let Some(passed) = self.passing.requests.get(id) else { return };
             let (caller, task, is_multiple, place) = (passed.caller, passed.task, passed.is_multiple, passed.node);
-            let node = self.database.nodes().get(place).and_then(Node::acnet).map_or(0, |node| node.address);
-            let header = self.header_to(node, task, Kind::Cancel, id);
+            let node = self.database.nodes().get(place).and_then(DeviceNode::acnet).map_or(0, |node| node.address);
+            let header = self.header_to(node, task, PacketKind::Cancel, id);
             let status = if is_multiple { Status::PEND } else { Status::REQTMO };
             if is_multiple {
                 self.passing.wait(id, now);
@@ -123,7 +123,7 @@ impl Dpm {
                 self.end_passed(id);
                 self.passing.cancel(place, header);
             }
-            self.tell(caller, Header { status, ..header }, is_multiple, &[]);
+            self.tell(caller, AcnetHeader { status, ..header }, is_multiple, &[]);
         }
     }
 
@@ -131,8 +131,8 @@ impl Dpm {
     pub(super) fn cancel_passed(&mut self, client: ClientKey, message: u16) -> bool {
         let Some(id) = self.raw(client).and_then(|state| state.passed.get(&message).copied()) else { return false };
         let Some(passed) = self.end_passed(id) else { return false };
-        let node = self.database.nodes().get(passed.node).and_then(Node::acnet).map_or(0, |node| node.address);
-        let header = self.header_to(node, passed.task, Kind::Cancel, id);
+        let node = self.database.nodes().get(passed.node).and_then(DeviceNode::acnet).map_or(0, |node| node.address);
+        let header = self.header_to(node, passed.task, PacketKind::Cancel, id);
         self.passing.cancel(passed.node, header);
         true
     }
@@ -155,22 +155,24 @@ impl Dpm {
         Some(passed)
     }
 
-    fn header_to(&self, node: u16, task: Rad50, kind: Kind, message: u16) -> Header {
+    fn header_to(&self, node: u16, task: Rad50, kind: PacketKind, message: u16) -> AcnetHeader {
         let (client, status) = (self.options.address, Status::SUCCESS);
-        Header { kind, status, server: node, client, task, task_id: TASK_ID, message }
+        AcnetHeader { kind, status, server: node, client, task, task_id: TASK_ID, message }
     }
 
     /// Sends a client what came for it, as a reply to its own request.
-    fn tell(&mut self, caller: Caller, header: Header, more: bool, body: &[u8]) {
+    fn tell(&mut self, caller: Caller, header: AcnetHeader, more: bool, body: &[u8]) {
         let Caller { client, message, task_id } = caller;
         let mut bytes = Vec::new();
-        packets::data(&Header { message, task_id, ..header }, more, &mut bytes, |bytes| bytes.extend_from_slice(body));
+        packets::data(&AcnetHeader { message, task_id, ..header }, more, &mut bytes, |bytes| {
+            bytes.extend_from_slice(body)
+        });
         self.outlets.frame(client, bytes);
     }
 }
 
 /// Tells whether a name stands for a node.
-pub(super) fn is_called(node: &Node, name: Rad50) -> bool {
+pub(super) fn is_called(node: &DeviceNode, name: Rad50) -> bool {
     node.name == name || node.aliases.contains(&name)
 }
 

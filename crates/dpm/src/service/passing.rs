@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::caller::Caller;
-use crate::acnet::{ACNET, Header, Kind, Requests, ftpman, gets32, requests, retdat};
+use crate::acnet::{ACNET, AcnetHeader, PacketKind, RequestsById, ftpman, gets32, requests, retdat};
 use crate::rad50::Rad50;
 use crate::status::Status;
 use crate::time::Moment;
@@ -15,7 +15,7 @@ pub const PASSED_ON: [Rad50; 4] = [ACNET, retdat::TASK, gets32::TASK, ftpman::TA
 #[derive(Debug)]
 pub(super) struct Passing {
     pub(super) tasks: Vec<Rad50>,
-    pub(super) requests: Requests<Passed>,
+    pub(super) requests: RequestsById<Passed>,
     /// The times when each is up, with its id.
     pub(super) due: BTreeSet<(u64, u16)>,
     pub(super) out: Vec<(usize, Vec<u8>)>,
@@ -37,7 +37,7 @@ impl Default for Passing {
     fn default() -> Self {
         Self {
             tasks: PASSED_ON.to_vec(),
-            requests: Requests::within(requests::CLIENTS),
+            requests: RequestsById::within(requests::CLIENTS),
             due: BTreeSet::new(),
             out: Vec::new(),
         }
@@ -73,8 +73,8 @@ impl Passing {
         Some(passed)
     }
 
-    pub(super) fn cancel(&mut self, node: usize, header: Header) {
-        let cancel = Header { kind: Kind::Cancel, status: Status::SUCCESS, ..header };
+    pub(super) fn cancel(&mut self, node: usize, header: AcnetHeader) {
+        let cancel = AcnetHeader { kind: PacketKind::Cancel, status: Status::SUCCESS, ..header };
         self.out.push((node, cancel.datagram(&[])));
     }
 }

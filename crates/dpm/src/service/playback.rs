@@ -16,16 +16,21 @@ use super::playlist::Playback;
 use super::{Dpm, Outlets, recorder};
 use crate::drf::Request;
 use crate::grpc::daq;
-use crate::history::{Answer, Point, Question, Source, Ticket, Wanted};
-use crate::pool::Reader;
-use crate::sdd::Shared;
+use crate::history::{HistoryAnswer, HistoryQuestion, HistorySource, HistoryTicket, RecordedPoint, WantedReadings};
+use crate::pool::PoolReader;
+use crate::sdd::SharedReply;
 use crate::sdd::reply::{self, Reply};
 use crate::status::Status;
 use crate::time::Moment;
 
 impl Dpm {
     /// Returns the question to the recording that a request comes down to.
-    pub(super) fn question(&self, request: &Request, source: &Source, now: Moment) -> Result<Question, Status> {
+    pub(super) fn question(
+        &self,
+        request: &Request,
+        source: &HistorySource,
+        now: Moment,
+    ) -> Result<HistoryQuestion, Status> {
         if !self.outlets.recorder.is_on {
             return Err(Status::INVALID_DATASOURCE);
         }
@@ -33,7 +38,7 @@ impl Dpm {
             return Err(Status::NO_NODE);
         }
         let wanted = source.wanted(now.unix_millis).ok_or(Status::INVALID_DATASOURCE)?;
-        Ok(Question { name: recorder::name(request), event: recorder::event(&request.event), wanted })
+        Ok(HistoryQuestion { name: recorder::name(request), event: recorder::event(&request.event), wanted })
     }
 
     /// Tells whether a name, in upper case, stands for what is recorded here.
@@ -44,7 +49,7 @@ impl Dpm {
     }
 
     /// Takes an answer of the archive.
-    pub fn take_answer(&mut self, ticket: Ticket, answer: Answer, now: Moment) {
+    pub fn take_answer(&mut self, ticket: HistoryTicket, answer: HistoryAnswer, now: Moment) {
         self.outlets.now = now;
         let next = self.outlets.questions.answered(ticket.number);
         self.outlets.take_played(ticket, answer);
@@ -59,10 +64,10 @@ impl Dpm {
 
 impl Outlets {
     /// Begins to play a request.
-    pub(super) fn play_request(&mut self, list: usize, ref_id: i64, question: Question) {
+    pub(super) fn play_request(&mut self, list: usize, ref_id: i64, question: HistoryQuestion) {
         let timestamp = match question.wanted {
-            Wanted::Span { from, .. } => from / 1000,
-            Wanted::Nearest { at, .. } => at / 1000,
+            WantedReadings::Span { from, .. } => from / 1000,
+            WantedReadings::Nearest { at, .. } => at / 1000,
         };
         if let Some(state) = self.lists.get_mut(list) {
             state.playlist.push(Playback { ref_id, question, timestamp, is_array: false });
@@ -84,13 +89,13 @@ impl Outlets {
             None => state.playlist.is_waiting = true,
             Some(number) => {
                 state.playlist.asked = Some(number);
-                self.recorder.ask(Ticket { list, number }, playback.question.clone());
+                self.recorder.ask(HistoryTicket { list, number }, playback.question.clone());
             }
         }
     }
 
     /// Plays what the archive answered, if it is still wanted.
-    fn take_played(&mut self, ticket: Ticket, answer: Answer) {
+    fn take_played(&mut self, ticket: HistoryTicket, answer: HistoryAnswer) {
         let Some(list) = self.lists.get_mut(ticket.list) else { return };
         if list.playlist.asked.take_if(|asked| *asked == ticket.number).is_none() {
             return;
@@ -118,20 +123,20 @@ impl Outlets {
     }
 
     /// Sends what was answered. Returns whether there is more to ask.
-    fn play(&mut self, list: usize, playback: &mut Playback, answer: Answer) -> bool {
+    fn play(&mut self, list: usize, playback: &mut Playback, answer: HistoryAnswer) -> bool {
         let ref_id = playback.ref_id;
         let (points, more) = match answer {
-            Answer::Unknown => {
+            HistoryAnswer::Unknown => {
                 self.push_status(list, ref_id, Status::NO_NODE);
                 return false;
             }
-            Answer::Failed => {
+            HistoryAnswer::Failed => {
                 self.push_status(list, ref_id, Status::INTERNAL);
                 return false;
             }
-            Answer::Points(points, more) => (points, more),
+            HistoryAnswer::Points(points, more) => (points, more),
         };
-        if let Wanted::Nearest { .. } = playback.question.wanted {
+        if let WantedReadings::Nearest { .. } = playback.question.wanted {
             match points.into_iter().next() {
                 Some(point) => self.push_reply(list, ref_id, &single(point)),
                 None => self.push_status(list, ref_id, Status::LJ_NO_DATA),
@@ -147,8 +152,8 @@ impl Outlets {
         } else if !points.is_empty() {
             self.push_reply(list, ref_id, &piece(playback.timestamp, &points));
         }
-        if let (true, Some(last), Wanted::Span { to, .. }) = (more, last, playback.question.wanted) {
-            playback.question.wanted = Wanted::Span { from: last.saturating_add(1), to };
+        if let (true, Some(last), WantedReadings::Span { to, .. }) = (more, last, playback.question.wanted) {
+            playback.question.wanted = WantedReadings::Span { from: last.saturating_add(1), to };
             return true;
         }
         if playback.is_array {
@@ -164,22 +169,22 @@ impl Outlets {
     fn push_record(&mut self, list: usize, ref_id: i64, micros: i64, data: Vec<f64>) {
         let other = self.is_daq(list).then(|| daq::recorded_array(micros, &data));
         let reply = reply::ScalarArray { timestamp: micros, data, ..Default::default() };
-        let Some(shared) = Shared::new(&reply.into()) else { return };
+        let Some(shared) = SharedReply::new(&reply.into()) else { return };
         if let Some(other) = other {
             shared.other(|_| other);
         }
-        self.push(Reader { list, ref_id }, &Arc::new(shared), false);
+        self.push(PoolReader { list, ref_id }, &Arc::new(shared), false);
     }
 }
 
 /// Returns some of a number's readings, or the end of them.
-fn piece(timestamp: i64, points: &[Point]) -> Reply {
+fn piece(timestamp: i64, points: &[RecordedPoint]) -> Reply {
     let data = points.iter().filter_map(|point| point.values.first().copied()).collect();
     let micros = points.iter().map(|point| point.micros).collect();
     reply::TimedScalarArray { timestamp, data, micros, ..Default::default() }.into()
 }
 
-fn single(point: Point) -> Reply {
+fn single(point: RecordedPoint) -> Reply {
     let timestamp = point.micros / 1000;
     match point.values.as_slice() {
         [data] => reply::Scalar { timestamp, data: *data, ..Default::default() }.into(),

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::share::Address;
-use crate::history::Question;
+use super::share::ClientAddress;
+use crate::history::HistoryQuestion;
 
 /// Requests of a list that are still to be played.
 #[derive(Debug, Default)]
@@ -27,9 +27,9 @@ pub(super) struct Questions {
     pub(super) most: usize,
     /// The number that there were so far.
     pub(super) count: u64,
-    pub(super) asked: HashMap<u64, Address, ahash::RandomState>,
+    pub(super) asked: HashMap<u64, ClientAddress, ahash::RandomState>,
     /// The number that an address has, and its lists that wait until one is answered.
-    pub(super) addresses: HashMap<Address, (usize, VecDeque<usize>), ahash::RandomState>,
+    pub(super) addresses: HashMap<ClientAddress, (usize, VecDeque<usize>), ahash::RandomState>,
 }
 
 impl Questions {
@@ -39,7 +39,7 @@ impl Questions {
 
     /// Returns the number of one more question of an address. `None` if it has too many: then the
     /// list waits.
-    pub(super) fn ask(&mut self, address: Address, list: usize) -> Option<u64> {
+    pub(super) fn ask(&mut self, address: ClientAddress, list: usize) -> Option<u64> {
         let (count, waiting) = self.addresses.entry(address).or_default();
         if *count >= self.most {
             waiting.push_back(list);
@@ -68,7 +68,7 @@ impl Questions {
 #[derive(Debug)]
 pub(super) struct Playback {
     pub(super) ref_id: i64,
-    pub(super) question: Question,
+    pub(super) question: HistoryQuestion,
     /// The time that its messages carry, in milliseconds since 1970.
     pub(super) timestamp: i64,
     /// True if an array came.

@@ -4,27 +4,27 @@
 //! Frames are a length, a type and a body. Every command is acknowledged once, in order, with the
 //! code and length that clients insist on.
 
-use super::caller::{Caller, Raw};
+use super::caller::{Caller, RawState};
 use super::client::Speaks;
-use super::keys::{ClientKey, Close, TASK};
-use super::list::Route;
-use super::pass::{Errand, is_called};
+use super::keys::{ClientKey, CloseClient, TASK};
+use super::list::ListRoute;
+use super::pass::{PassedErrand, is_called};
 use super::{Dpm, packets};
-use crate::acnet::{ACNET, Header, Kind, MCAST, MULTICAST_NODE};
+use crate::acnet::{ACNET, AcnetHeader, MCAST, MULTICAST_NODE, PacketKind};
 use crate::rad50::Rad50;
 use crate::sdd::request::Request;
-use crate::sdd::{Message, reply};
+use crate::sdd::{SddMessage, reply};
 use crate::status::Status;
 use crate::time::Moment;
 
 impl Dpm {
     /// Takes a frame.
-    pub(super) fn take_frame(&mut self, client: ClientKey, frame: &[u8], now: Moment) -> Result<(), Close> {
-        let Some((kind, body)) = frame.split_first_chunk::<2>() else { return Err(Close) };
+    pub(super) fn take_frame(&mut self, client: ClientKey, frame: &[u8], now: Moment) -> Result<(), CloseClient> {
+        let Some((kind, body)) = frame.split_first_chunk::<2>() else { return Err(CloseClient) };
         if u16::from_be_bytes(*kind) != COMMAND {
             return Ok(());
         }
-        let Some(command) = Command::read(body) else {
+        let Some(command) = RawCommand::read(body) else {
             self.acknowledge(client, 0, Status::ARG, &[]);
             return Ok(());
         };
@@ -80,7 +80,7 @@ impl Dpm {
         Ok(())
     }
 
-    fn connected(&mut self, client: ClientKey, command: &Command<'_>) {
+    fn connected(&mut self, client: ClientKey, command: &RawCommand<'_>) {
         // A client that gives no name gets one that looks like those of acnetd: % and a port
         // number.
         let given = Rad50::parse(&format!("%{:05}", client % 100_000)).unwrap_or_default();
@@ -119,7 +119,7 @@ impl Dpm {
         }
     }
 
-    fn requested(&mut self, client: ClientKey, command: &Command<'_>, now: Moment) {
+    fn requested(&mut self, client: ClientKey, command: &RawCommand<'_>, now: Moment) {
         let head = if command.code == 18 { 12 } else { 8 };
         let Some(body) = command.rest.get(head..) else { return self.acknowledge(client, 2, Status::ARG, &[0; 2]) };
         let [t0, t1, t2, t3, n0, n1, f0, f1, ..] = *command.rest else { return };
@@ -136,15 +136,15 @@ impl Dpm {
             let patience = command.rest.get(8..12).filter(|_| command.code == 18);
             let patience = patience.and_then(|bytes| bytes.first_chunk()).map(|bytes| u32::from_be_bytes(*bytes));
             let caller = Caller { client, task_id: number, message };
-            let errand = Errand { node, task, is_multiple, patience, body };
+            let errand = PassedErrand { node, task, is_multiple, patience, body };
             return match self.pass_on(caller, &errand, now) {
                 Ok(()) => self.acknowledge(client, 2, Status::SUCCESS, &message.to_be_bytes()),
                 Err(status) => self.acknowledge(client, 2, status, &[0; 2]),
             };
         }
         self.acknowledge(client, 2, Status::SUCCESS, &message.to_be_bytes());
-        let header = Header {
-            kind: Kind::Reply,
+        let header = AcnetHeader {
+            kind: PacketKind::Reply,
             status: Status::SUCCESS,
             server: here,
             client: here,
@@ -155,7 +155,9 @@ impl Dpm {
         if task == ACNET {
             let (status, reply) = self.level_two(body);
             let mut bytes = Vec::new();
-            packets::data(&Header { status, ..header }, false, &mut bytes, |bytes| bytes.extend_from_slice(&reply));
+            packets::data(&AcnetHeader { status, ..header }, false, &mut bytes, |bytes| {
+                bytes.extend_from_slice(&reply)
+            });
             return self.outlets.frame(client, bytes);
         }
         if task != TASK {
@@ -185,20 +187,20 @@ impl Dpm {
     /// Returns the request whose replies a list's messages are.
     fn streams_on(&self, list: usize) -> Option<u16> {
         match self.outlets.lists.get(list)?.route {
-            Route::Acnet(header) => Some(header.message),
-            Route::Tcp | Route::Daq | Route::Settings(_) => None,
+            ListRoute::Acnet(header) => Some(header.message),
+            ListRoute::Tcp | ListRoute::Daq | ListRoute::Settings(_) => None,
         }
     }
 
-    fn answer(&mut self, client: ClientKey, header: Header, request: Request, is_multiple: bool, now: Moment) {
+    fn answer(&mut self, client: ClientKey, header: AcnetHeader, request: Request, is_multiple: bool, now: Moment) {
         let list = match &request {
             Request::ServiceDiscovery(_) => {
                 let service_location = self.options.name.to_string();
                 return self.reply(client, &header, reply::ServiceDiscovery { load: 0, service_location });
             }
             Request::OpenList(_) if is_multiple => {
-                let stream = Header { kind: Kind::ReplyWithMore, ..header };
-                return match self.open_list(client, Route::Acnet(stream)) {
+                let stream = AcnetHeader { kind: PacketKind::ReplyWithMore, ..header };
+                return match self.open_list(client, ListRoute::Acnet(stream)) {
                     Ok(_) => {}
                     Err(status) => self.reply_status(client, &header, status),
                 };
@@ -283,7 +285,7 @@ impl Dpm {
         }
     }
 
-    pub(super) fn raw(&mut self, client: ClientKey) -> Option<&mut Raw> {
+    pub(super) fn raw(&mut self, client: ClientKey) -> Option<&mut RawState> {
         match self.outlets.clients.get_mut(client).map(|client| &mut client.speaks) {
             Some(Speaks::Raw(state)) => Some(state),
             _ => None,
@@ -302,28 +304,28 @@ impl Dpm {
     }
 
     /// Sends the only reply to a request.
-    fn reply(&mut self, client: ClientKey, header: &Header, reply: impl Into<reply::Reply>) {
+    fn reply(&mut self, client: ClientKey, header: &AcnetHeader, reply: impl Into<reply::Reply>) {
         let mut bytes = Vec::new();
         let reply = reply.into();
         packets::data(header, false, &mut bytes, |bytes| reply.encode(bytes));
         self.outlets.frame(client, bytes);
     }
 
-    fn reply_status(&mut self, client: ClientKey, header: &Header, status: Status) {
+    fn reply_status(&mut self, client: ClientKey, header: &AcnetHeader, status: Status) {
         let mut bytes = Vec::new();
-        packets::data(&Header { status, ..*header }, false, &mut bytes, |_| {});
+        packets::data(&AcnetHeader { status, ..*header }, false, &mut bytes, |_| {});
         self.outlets.frame(client, bytes);
     }
 }
 
 /// A command of a client.
-struct Command<'a> {
+struct RawCommand<'a> {
     code: u16,
     handle: Rad50,
     rest: &'a [u8],
 }
 
-impl<'a> Command<'a> {
+impl<'a> RawCommand<'a> {
     /// Reads code, handle and virtual node, with which every command begins.
     fn read(body: &'a [u8]) -> Option<Self> {
         let ([c0, c1, h0, h1, h2, h3, _, _, _, _], rest) = body.split_first_chunk::<10>()?;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::Dpm;
 use super::recorder::{LIST, Recorded, event, name};
-use crate::drf::{Event, Request};
-use crate::history::{NOT_PERIODIC, Series, Work};
-use crate::pool::{EntryKey, Reader};
+use crate::drf::{DrfEvent, Request};
+use crate::history::{HistoryWork, NOT_PERIODIC, Series};
+use crate::pool::{EntryKey, PoolReader};
 use crate::status::Status;
 use crate::time::Moment;
-use crate::when::Wish;
+use crate::when::ReaderWish;
 
 impl Dpm {
     /// Begins to record, since there is an archive: what the database says is recorded from now on,
@@ -20,7 +20,7 @@ impl Dpm {
         let old: Vec<(usize, EntryKey)> = self.outlets.recorder.running().collect();
         let mut declared = Vec::new();
         for request in self.database.records().to_vec() {
-            let reader = Reader { list: LIST, ref_id: self.outlets.recorder.recorded.len() as i64 };
+            let reader = PoolReader { list: LIST, ref_id: self.outlets.recorder.recorded.len() as i64 };
             match self.join_recorder(&request, reader, now) {
                 Ok(entry) => {
                     let series = Arc::new(series(&request));
@@ -32,10 +32,10 @@ impl Dpm {
         }
         // What is read on is not interrupted: the old readers leave after the new ones have come.
         for (number, entry) in old {
-            self.pool.leave(entry, Reader { list: LIST, ref_id: number as i64 });
+            self.pool.leave(entry, PoolReader { list: LIST, ref_id: number as i64 });
             self.outlets.recorder.recorded[number] = None;
         }
-        self.outlets.recorder.work.push(Work::Declare(declared));
+        self.outlets.recorder.work.push(HistoryWork::Declare(declared));
     }
 
     /// Returns the requests of the database that cannot be recorded, with the reason: a front-end
@@ -50,13 +50,13 @@ impl Dpm {
     }
 
     /// Takes the work for the archive. To be called after each turn's input.
-    pub fn take_work(&mut self) -> Vec<Work> {
+    pub fn take_work(&mut self) -> Vec<HistoryWork> {
         std::mem::take(&mut self.outlets.recorder.work)
     }
 
-    fn join_recorder(&mut self, request: &Request, reader: Reader, now: Moment) -> Result<EntryKey, Status> {
+    fn join_recorder(&mut self, request: &Request, reader: PoolReader, now: Moment) -> Result<EntryKey, Status> {
         let target = self.database.find(request)?;
-        let wish = Wish::of(&target.event, &self.database)?.ok_or(Status::BAD_EVENT)?;
+        let wish = ReaderWish::of(&target.event, &self.database)?.ok_or(Status::BAD_EVENT)?;
         let crate::database::Stored::FrontEnd(wanted) = target.stored else { return Err(Status::NOPROP) };
         Ok(self.pool.join(wanted, wish, &target.device, target.form, reader, now)?.0)
     }
@@ -64,7 +64,7 @@ impl Dpm {
 
 fn series(request: &Request) -> Series {
     let period = match &request.event {
-        Event::Periodic { period, .. } | Event::OnChange { period, .. } => period.millis() as i64,
+        DrfEvent::Periodic { period, .. } | DrfEvent::OnChange { period, .. } => period.millis() as i64,
         _ => NOT_PERIODIC,
     };
     Series { name: name(request), event: event(&request.event).unwrap_or_default(), period }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::drf::{Event, Request};
-use crate::history::{Question, Row, Series, Ticket, Work};
-use crate::pool::{EntryKey, Reader};
+use crate::drf::{DrfEvent, Request};
+use crate::history::{HistoryQuestion, HistoryRow, HistoryTicket, HistoryWork, Series};
+use crate::pool::{EntryKey, PoolReader};
 use crate::sdd::reply::Reply;
-use crate::sdd::{Message, Shared};
+use crate::sdd::{SddMessage, SharedReply};
 use crate::status::Status;
 
 /// The requests that are recorded, and the work for the archive.
@@ -16,7 +16,7 @@ pub(super) struct Recorder {
     pub(super) is_on: bool,
     /// By the number of the reader; what is not recorded any more is gone.
     pub(super) recorded: Vec<Option<Recorded>>,
-    pub(super) work: Vec<Work>,
+    pub(super) work: Vec<HistoryWork>,
     /// The requests that cannot be recorded.
     pub(super) failed: Vec<(Request, Status)>,
     /// Readings that the archive did not take.
@@ -31,7 +31,7 @@ pub(super) struct Recorded {
 
 impl Recorder {
     /// Takes a message for one of the recorder's readers. Only numbers are recorded.
-    pub(super) fn take(&mut self, number: i64, message: &Shared) {
+    pub(super) fn take(&mut self, number: i64, message: &SharedReply) {
         let place = usize::try_from(number).ok().and_then(|number| self.recorded.get(number));
         let Some(Some(recorded)) = place else { return };
         let mut bytes = Vec::new();
@@ -42,12 +42,12 @@ impl Recorder {
             _ => return,
         };
         let micros = timestamp.saturating_mul(1000);
-        self.work.push(Work::Write(Row { series: Arc::clone(&recorded.series), micros, values }));
+        self.work.push(HistoryWork::Write(HistoryRow { series: Arc::clone(&recorded.series), micros, values }));
     }
 
     /// Asks the archive.
-    pub(super) fn ask(&mut self, ticket: Ticket, question: Question) {
-        self.work.push(Work::Ask(ticket, question));
+    pub(super) fn ask(&mut self, ticket: HistoryTicket, question: HistoryQuestion) {
+        self.work.push(HistoryWork::Ask(ticket, question));
     }
 
     pub(super) fn running(&self) -> impl Iterator<Item = (usize, EntryKey)> {
@@ -58,17 +58,17 @@ impl Recorder {
 
 /// Returns the name under which a request is recorded, whatever its event and source.
 pub(super) fn name(request: &Request) -> String {
-    Request { event: Event::Default, model: None, ..request.clone() }.to_string()
+    Request { event: DrfEvent::Default, model: None, ..request.clone() }.to_string()
 }
 
 /// Returns the event at which it is recorded; `None` if the request leaves it open.
-pub(super) fn event(event: &Event) -> Option<String> {
+pub(super) fn event(event: &DrfEvent) -> Option<String> {
     let at_once = true;
     let event = match event {
-        Event::Default | Event::Immediate => return None,
+        DrfEvent::Default | DrfEvent::Immediate => return None,
         // Whether a client wants its first reading at once is nothing to the archive.
-        Event::Periodic { period, .. } => Event::Periodic { period: *period, at_once },
-        Event::OnChange { period, .. } => Event::OnChange { period: *period, at_once },
+        DrfEvent::Periodic { period, .. } => DrfEvent::Periodic { period: *period, at_once },
+        DrfEvent::OnChange { period, .. } => DrfEvent::OnChange { period: *period, at_once },
         other => other.clone(),
     };
     Some(event.to_string().trim_start_matches('@').to_owned())
@@ -78,6 +78,6 @@ pub(super) fn event(event: &Event) -> Option<String> {
 pub(super) const LIST: usize = usize::MAX;
 
 /// Returns true for a reader of the recorder.
-pub(super) fn is_recorder(reader: Reader) -> bool {
+pub(super) fn is_recorder(reader: PoolReader) -> bool {
     reader.list == LIST
 }

@@ -4,15 +4,15 @@
 //! is the one that has everything.
 
 use super::Dpm;
-use super::session::Batch;
-use crate::acnet::{Header, Kind, setsdb};
+use super::session::SettingBatch;
+use crate::acnet::{AcnetHeader, PacketKind, setsdb};
 use crate::setting;
 use crate::status::Status;
 use crate::time::Moment;
 
 impl Dpm {
     /// Tells the node `SETSDB` what of a batch front-ends took.
-    pub(super) fn report(&mut self, batch: &Batch, now: Moment) {
+    pub(super) fn report(&mut self, batch: &SettingBatch, now: Moment) {
         let mut nodes = self.database.nodes().iter().enumerate();
         let keeper = nodes.find(|(_, node)| node.name == setsdb::TASK);
         let Some((number, keeper)) = keeper.and_then(|(number, node)| Some((number, node.acnet()?))) else { return };
@@ -20,15 +20,15 @@ impl Dpm {
         let Some((_, attempt)) = batch.settings.first() else { return };
         let principal = attempt.principal.as_deref().unwrap_or_default();
         let node = self.options.name.to_string();
-        let report = setsdb::Report {
+        let report = setsdb::SettingsReport {
             unix_millis: now.unix_millis,
             user: self.authority.roles.console_user(principal),
             host: attempt.from.map_or_else(|| node.clone(), |from| from.ip().to_string()),
             account: principal.split('@').next().unwrap_or_default().to_owned(),
             node,
         };
-        let header = Header {
-            kind: Kind::Message,
+        let header = AcnetHeader {
+            kind: PacketKind::Message,
             status: Status::SUCCESS,
             server: keeper.address,
             client: self.options.address,

@@ -7,27 +7,27 @@
 
 use std::collections::HashMap;
 
-use super::client::Client;
-use super::options::Options;
-use super::share::Address;
+use super::client::DpmClient;
+use super::options::ServiceOptions;
+use super::share::ClientAddress;
 
 /// The steps of room that have been taken.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct RoomSteps {
     of_address: usize,
     of_all: usize,
     all: usize,
-    addresses: HashMap<Address, usize, ahash::RandomState>,
+    addresses: HashMap<ClientAddress, usize, ahash::RandomState>,
 }
 
-impl Room {
-    pub(super) fn new(options: &Options) -> Self {
+impl RoomSteps {
+    pub(super) fn new(options: &ServiceOptions) -> Self {
         let (of_address, of_all) = (options.queue_of_address / STEP, options.queue_of_all / STEP);
         Self { of_address, of_all, all: 0, addresses: HashMap::default() }
     }
 
     /// Takes a step for a client of an address. Returns false if there is none.
-    fn take(&mut self, address: Address) -> bool {
+    fn take(&mut self, address: ClientAddress) -> bool {
         let taken = self.addresses.get(&address).copied().unwrap_or_default();
         if taken >= self.of_address || self.all >= self.of_all {
             return false;
@@ -39,7 +39,7 @@ impl Room {
 
     /// Returns true if more may wait for a client, `queue` bytes in all, and takes room for it. A
     /// client that had none gets none before it has read.
-    pub(super) fn makes(&mut self, client: &mut Client, queue: usize) -> bool {
+    pub(super) fn makes(&mut self, client: &mut DpmClient, queue: usize) -> bool {
         let bytes = client.outbox.bytes();
         if bytes >= queue || client.is_full {
             return false;
@@ -54,7 +54,7 @@ impl Room {
         true
     }
 
-    pub(super) fn give(&mut self, address: Address, steps: usize) {
+    pub(super) fn give(&mut self, address: ClientAddress, steps: usize) {
         self.all -= steps;
         if let Some(taken) = self.addresses.get_mut(&address) {
             *taken -= steps;

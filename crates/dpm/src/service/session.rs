@@ -1,14 +1,14 @@
 //! Sessions: the proof of a client, and those of its settings that wait for front-ends.
 
-use super::share::Address;
+use super::share::ClientAddress;
 use crate::acnet::setsdb;
-use crate::authority::{Attempt, Conversation, Peer};
+use crate::authority::{Attempt, ProofConversation, ProvenPeer};
 
 /// The part of a list that comes of its client's proof. Lists that only read have none.
 #[derive(Debug, Default)]
-pub(super) struct Session {
-    pub(super) conversation: Option<Box<dyn Conversation>>,
-    pub(super) peer: Option<Peer>,
+pub(super) struct ProvenSession {
+    pub(super) conversation: Option<Box<dyn ProofConversation>>,
+    pub(super) peer: Option<ProvenPeer>,
     /// The time when the proof ends, in milliseconds.
     pub(super) expires: Option<u64>,
     pub(super) is_enabled: bool,
@@ -20,7 +20,7 @@ pub(super) struct Session {
 
 /// Settings that are answered together.
 #[derive(Debug)]
-pub(super) struct Batch {
+pub(super) struct SettingBatch {
     pub(super) list_id: i32,
     pub(super) settings: Vec<(i64, Attempt)>,
     /// The number of the first of them that are written to the log.
@@ -29,7 +29,7 @@ pub(super) struct Batch {
     pub(super) open: usize,
     /// The bytes that count for its client meanwhile, and for the address of that.
     pub(super) bytes: usize,
-    pub(super) address: Address,
+    pub(super) address: ClientAddress,
     /// The entries that front-ends were told and took.
-    pub(super) written: Vec<setsdb::Entry>,
+    pub(super) written: Vec<setsdb::SettingEntry>,
 }

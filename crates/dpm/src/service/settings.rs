@@ -11,24 +11,24 @@ use std::sync::Arc;
 
 use super::Dpm;
 use super::keys::ClientKey;
-use super::list::List;
-use super::session::{Batch, Session};
+use super::list::ClientList;
+use super::session::{ProvenSession, SettingBatch};
 use super::share::Good;
-use crate::acnet::Item;
+use crate::acnet::DeviceItem;
 use crate::authority::Attempt;
-use crate::database::Device;
-use crate::drf::Field;
+use crate::database::DeviceRecord;
+use crate::drf::PropertyField;
 use crate::sdd::{Bytes, SettingStatus, reply, request};
-use crate::setting::{self, Change, Outcome, Ticket, Value};
+use crate::setting::{self, PropertyChange, SettingOutcome, SettingTicket, WantedValue};
 use crate::status::Status;
 use crate::time::Moment;
 
 /// A setting that may go to its front-end.
-struct Order {
-    device: Arc<Device>,
+struct SettingOrder {
+    device: Arc<DeviceRecord>,
     node: usize,
-    item: Item,
-    change: Change,
+    item: DeviceItem,
+    change: PropertyChange,
 }
 
 impl Dpm {
@@ -44,7 +44,7 @@ impl Dpm {
         let client = state.client;
         let session = state.session.get_or_insert_default();
         let role = session.role.take();
-        let earlier = std::mem::replace(&mut **session, Session { role, ..Session::default() });
+        let earlier = std::mem::replace(&mut **session, ProvenSession { role, ..ProvenSession::default() });
         if token.is_empty() {
             let service_name = Some(acceptor.service_name().to_owned());
             return Ok(reply::Authenticate { service_name, token: None });
@@ -82,7 +82,7 @@ impl Dpm {
                 Status::SUCCESS
             }
             Err(why) => {
-                **session = Session { role: session.role.take(), ..Session::default() };
+                **session = ProvenSession { role: session.role.take(), ..ProvenSession::default() };
                 self.note_failure(list, client, format!("EnableSettings: {why}"), now);
                 Status::PRIV
             }
@@ -99,10 +99,12 @@ impl Dpm {
         let is_busy = has_many || self.check_share(client, Good::Settings, bytes).is_err();
         let address = self.outlets.clients.get(client).and_then(|client| client.address);
         let (settings_of_batch, written) = (Vec::new(), Vec::new());
-        let mut batch = Batch { list_id, settings: settings_of_batch, logged: 0, open: 0, bytes, address, written };
+        let mut batch =
+            SettingBatch { list_id, settings: settings_of_batch, logged: 0, open: 0, bytes, address, written };
         self.count(client, Good::Settings, bytes as isize);
-        let mut orders: Vec<Option<Order>> = Vec::new();
-        let mut latest: HashMap<(usize, Item, Option<Field>), usize, ahash::RandomState> = HashMap::default();
+        let mut orders: Vec<Option<SettingOrder>> = Vec::new();
+        let mut latest: HashMap<(usize, DeviceItem, Option<PropertyField>), usize, ahash::RandomState> =
+            HashMap::default();
         for (ref_id, value) in values(settings) {
             let mut attempt = self.attempt(list, ref_id);
             let judged = if is_busy { Err(Status::BUSY) } else { self.judge(list, ref_id, &value, now) };
@@ -130,11 +132,11 @@ impl Dpm {
     }
 
     /// Gives an order to the front-end that it is for.
-    fn hand_over(&mut self, order: Order, ticket: Ticket) {
-        let Order { device, node, item, change } = order;
+    fn hand_over(&mut self, order: SettingOrder, ticket: SettingTicket) {
+        let SettingOrder { device, node, item, change } = order;
         let is_acnet = self.database.nodes().get(node).is_some_and(|node| node.acnet().is_some());
         match (change, &device.setting) {
-            (Change::Bytes(bytes), Some(setting)) if !is_acnet => {
+            (PropertyChange::Bytes(bytes), Some(setting)) if !is_acnet => {
                 self.pool.set(node, &setting.place, item, bytes, ticket)
             }
             (change, _) => self.setter.set(&device, node, item, change, ticket),
@@ -157,7 +159,7 @@ impl Dpm {
     /// Takes the outcomes of settings, and replies to batches that are over.
     pub(super) fn finish_settings(&mut self, now: Moment) {
         let done = self.setter.take_done().into_iter().chain(self.pool.take_done());
-        for Outcome { ticket: (key, place), status, written } in done {
+        for SettingOutcome { ticket: (key, place), status, written } in done {
             let Some(batch) = self.batches.get_mut(key) else { continue };
             if let Some((_, attempt)) = batch.settings.get_mut(place) {
                 attempt.verdict = status;
@@ -191,7 +193,7 @@ impl Dpm {
     }
 
     /// Returns the order that a setting comes to, if it is allowed.
-    fn judge(&self, list: usize, ref_id: i64, value: &Value, now: Moment) -> Result<Order, Status> {
+    fn judge(&self, list: usize, ref_id: i64, value: &WantedValue, now: Moment) -> Result<SettingOrder, Status> {
         let state = self.outlets.lists.get(list).ok_or(Status::NO_SUCH_LIST)?;
         let session = state.session.as_ref().filter(|session| session.is_good(now)).ok_or(Status::PRIV)?;
         let peer = session.peer.as_ref().ok_or(Status::PRIV)?;
@@ -205,7 +207,7 @@ impl Dpm {
             return Err(Status::PRIV);
         }
         let (node, item, change) = setting::change(&target, value)?;
-        Ok(Order { device: target.device, node, item, change })
+        Ok(SettingOrder { device: target.device, node, item, change })
     }
 
     /// Returns an attempt for the log, with its principal.
@@ -240,25 +242,25 @@ impl Dpm {
     }
 }
 
-impl Order {
+impl SettingOrder {
     /// Returns the key by which a later order of the same batch takes the place of this one.
-    fn key(&self) -> (usize, Item, Option<Field>) {
+    fn key(&self) -> (usize, DeviceItem, Option<PropertyField>) {
         let field = match self.change {
-            Change::Part(part) => Some(part.field),
-            Change::Bytes(_) => None,
+            PropertyChange::Part(part) => Some(part.field),
+            PropertyChange::Bytes(_) => None,
         };
         (self.node, self.item, field)
     }
 }
 
-impl Session {
+impl ProvenSession {
     /// Returns whether its client may set anything now.
     fn is_good(&self, now: Moment) -> bool {
         self.is_enabled && self.expires.is_none_or(|expires| now.millis < expires)
     }
 }
 
-impl List {
+impl ClientList {
     /// Takes a property of the list, `#NAME:VALUE`. Only a role means anything.
     pub(super) fn take_property(&mut self, text: &str) {
         let Some((name, role)) = text.strip_prefix('#').and_then(|text| text.split_once(':')) else { return };
@@ -270,13 +272,13 @@ impl List {
 }
 
 /// Returns all settings, in the order in which they are answered.
-fn values(settings: request::ApplySettings) -> impl Iterator<Item = (i64, Value)> {
+fn values(settings: request::ApplySettings) -> impl Iterator<Item = (i64, WantedValue)> {
     let raw = settings.raw_array.into_iter().flatten();
     let scaled = settings.scaled_array.into_iter().flatten();
     let texts = settings.text_array.into_iter().flatten();
-    raw.map(|setting| (setting.ref_id, Value::Raw(setting.data.0)))
-        .chain(scaled.map(|setting| (setting.ref_id, Value::Scaled(setting.data))))
-        .chain(texts.map(|setting| (setting.ref_id, Value::Text(setting.data))))
+    raw.map(|setting| (setting.ref_id, WantedValue::Raw(setting.data.0)))
+        .chain(scaled.map(|setting| (setting.ref_id, WantedValue::Scaled(setting.data))))
+        .chain(texts.map(|setting| (setting.ref_id, WantedValue::Text(setting.data))))
 }
 
 /// Returns about how many bytes settings take while they wait.

@@ -13,12 +13,12 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::keys::ClientKey;
-use super::options::Options;
+use super::options::ServiceOptions;
 use crate::plot::PlotKey;
 use crate::status::Status;
 
 /// The address that clients come from; `None` for this process.
-pub(super) type Address = Option<IpAddr>;
+pub(super) type ClientAddress = Option<IpAddr>;
 
 /// A thing that is counted for clients and addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(super) struct Holdings([usize; 7]);
 
 /// A thing that readers can have together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Common {
+pub(super) enum CommonThing {
     /// A front-end and an event, by the pool's number.
     Event(usize),
     /// A plot.
@@ -56,10 +56,10 @@ pub(super) enum Common {
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     /// With the number of connections.
-    addresses: HashMap<Address, (usize, Holdings), ahash::RandomState>,
+    addresses: HashMap<ClientAddress, (usize, Holdings), ahash::RandomState>,
     /// The number of readers that a client has of something, and then that of an address.
-    of_clients: HashMap<(ClientKey, Common), usize, ahash::RandomState>,
-    of_addresses: HashMap<(Address, Common), usize, ahash::RandomState>,
+    of_clients: HashMap<(ClientKey, CommonThing), usize, ahash::RandomState>,
+    of_addresses: HashMap<(ClientAddress, CommonThing), usize, ahash::RandomState>,
 }
 
 impl Holdings {
@@ -89,7 +89,7 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-impl Options {
+impl ServiceOptions {
     /// Returns the amounts of something that a client and an address may have.
     fn most(&self, good: Good) -> (usize, usize) {
         match good {
@@ -106,10 +106,10 @@ impl Options {
 }
 
 impl Good {
-    fn of(common: Common) -> Self {
+    fn of(common: CommonThing) -> Self {
         match common {
-            Common::Event(_) => Self::Events,
-            Common::Plot(_) => Self::Plots,
+            CommonThing::Event(_) => Self::Events,
+            CommonThing::Plot(_) => Self::Plots,
         }
     }
 
@@ -124,7 +124,7 @@ impl Good {
 
 impl Shares {
     /// Returns the number of connections that an address has.
-    pub(super) fn connections(&self, address: Address) -> usize {
+    pub(super) fn connections(&self, address: ClientAddress) -> usize {
         self.addresses.get(&address).map_or(0, |address| address.0)
     }
 
@@ -134,12 +134,12 @@ impl Shares {
     }
 
     /// Counts a connection.
-    pub(super) fn connect(&mut self, address: Address) {
+    pub(super) fn connect(&mut self, address: ClientAddress) {
         self.addresses.entry(address).or_default().0 += 1;
     }
 
     /// Takes in that a connection is gone.
-    pub(super) fn disconnect(&mut self, address: Address) {
+    pub(super) fn disconnect(&mut self, address: ClientAddress) {
         if let Some((connections, _)) = self.addresses.get_mut(&address) {
             *connections = connections.saturating_sub(1);
         }
@@ -149,9 +149,9 @@ impl Shares {
     /// Fails if a client that holds `held`, or its address, may not have so much more.
     pub(super) fn check(
         &self,
-        options: &Options,
+        options: &ServiceOptions,
         held: &Holdings,
-        address: Address,
+        address: ClientAddress,
         good: Good,
         more: usize,
     ) -> Result<(), Status> {
@@ -164,7 +164,7 @@ impl Shares {
     }
 
     /// Counts what a client takes, or gives back.
-    pub(super) fn change(&mut self, held: Option<&mut Holdings>, address: Address, good: Good, by: isize) {
+    pub(super) fn change(&mut self, held: Option<&mut Holdings>, address: ClientAddress, good: Good, by: isize) {
         if by == 0 {
             return;
         }
@@ -181,14 +181,14 @@ impl Shares {
     /// somebody reads it already; `left` is how many more there can be for all.
     pub(super) fn check_common(
         &self,
-        options: &Options,
+        options: &ServiceOptions,
         held: &Holdings,
-        (client, address): (ClientKey, Address),
+        (client, address): (ClientKey, ClientAddress),
         good: Good,
-        common: Option<Common>,
+        common: Option<CommonThing>,
         left: usize,
     ) -> Result<(), Status> {
-        let has = |common: &Common| self.of_clients.contains_key(&(client, *common));
+        let has = |common: &CommonThing| self.of_clients.contains_key(&(client, *common));
         if common.as_ref().is_some_and(has) {
             return Ok(());
         }
@@ -204,7 +204,13 @@ impl Shares {
     }
 
     /// Counts a reader of an event or plot.
-    pub(super) fn join(&mut self, held: Option<&mut Holdings>, client: ClientKey, address: Address, common: Common) {
+    pub(super) fn join(
+        &mut self,
+        held: Option<&mut Holdings>,
+        client: ClientKey,
+        address: ClientAddress,
+        common: CommonThing,
+    ) {
         let of_client = self.of_clients.entry((client, common)).or_default();
         *of_client += 1;
         if *of_client == 1
@@ -220,7 +226,13 @@ impl Shares {
     }
 
     /// Takes in that a reader is gone.
-    pub(super) fn leave(&mut self, held: Option<&mut Holdings>, client: ClientKey, address: Address, common: Common) {
+    pub(super) fn leave(
+        &mut self,
+        held: Option<&mut Holdings>,
+        client: ClientKey,
+        address: ClientAddress,
+        common: CommonThing,
+    ) {
         if take_one(&mut self.of_clients, (client, common))
             && let Some(held) = held
         {
@@ -233,7 +245,7 @@ impl Shares {
         }
     }
 
-    fn forget(&mut self, address: Address) {
+    fn forget(&mut self, address: ClientAddress) {
         let is_idle = |(connections, held): &(usize, Holdings)| *connections == 0 && held.is_nothing();
         if self.addresses.get(&address).is_some_and(is_idle) {
             self.addresses.remove(&address);

@@ -6,31 +6,31 @@ use std::sync::Arc;
 
 use slab::Slab;
 
-use super::client::Client;
+use super::client::DpmClient;
 use super::keys::ClientKey;
-use super::list::List;
-use super::options::Options;
+use super::list::ClientList;
+use super::options::ServiceOptions;
 use super::passing::Passing;
 use super::playlist::Questions;
 use super::recorder::Recorder;
-use super::room::Room;
-use super::session::Batch;
+use super::room::RoomSteps;
+use super::session::SettingBatch;
 use super::share::Shares;
 use super::traffic::Traffic;
 use super::watchers::Watchers;
-use crate::authority::Authority;
+use crate::authority::SettingAuthority;
 use crate::database::Database;
 use crate::plot::Plots;
-use crate::pool::{Counters, Pool};
+use crate::pool::{DevicePool, PoolCounters};
 use crate::setting::Setter;
 use crate::time::Moment;
 
 /// Clients, lists and pool.
 #[derive(Debug)]
 pub struct Dpm {
-    pub(super) options: Options,
+    pub(super) options: ServiceOptions,
     pub(super) database: Arc<Database>,
-    pub(super) pool: Pool,
+    pub(super) pool: DevicePool,
     pub(super) plots: Plots,
     pub(super) passing: Passing,
     /// Answers to other nodes, and messages for them.
@@ -40,9 +40,9 @@ pub struct Dpm {
     pub(super) list_ids: HashMap<i32, usize, ahash::RandomState>,
     pub(super) next_list: i32,
     pub(super) heartbeats: BinaryHeap<Reverse<(u64, i32)>>,
-    pub(super) authority: Authority,
+    pub(super) authority: SettingAuthority,
     pub(super) setter: Setter,
-    pub(super) batches: Slab<Batch>,
+    pub(super) batches: Slab<SettingBatch>,
     /// Requests on all lists.
     pub(super) requests: usize,
     /// The parts of clients and their addresses in what all share.
@@ -58,15 +58,15 @@ pub struct Dpm {
 /// borrowed.
 #[derive(Debug)]
 pub(crate) struct Outlets {
-    pub(super) clients: Slab<Client>,
-    pub(super) lists: Slab<List>,
+    pub(super) clients: Slab<DpmClient>,
+    pub(super) lists: Slab<ClientList>,
     /// Clients that have something to be sent.
     pub(super) dirty: Vec<ClientKey>,
     pub(super) now: Moment,
     /// The number of bytes that a client may have waiting.
     pub(super) queue: usize,
     /// The room that all clients share.
-    pub(super) room: Room,
+    pub(super) room: RoomSteps,
     /// Readings that were dropped.
     pub(super) dropped: u64,
     pub(super) recorder: Recorder,
@@ -80,7 +80,7 @@ pub(crate) struct Outlets {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
     /// Of the pool.
-    pub pool: Counters,
+    pub pool: PoolCounters,
     /// Requests that are passed on to other nodes.
     pub passed: usize,
     /// Things that are being read.

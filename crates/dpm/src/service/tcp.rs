@@ -3,7 +3,7 @@
 use super::Dpm;
 use super::keys::ClientKey;
 use crate::sdd::request::Request;
-use crate::sdd::{Message, reply};
+use crate::sdd::{SddMessage, reply};
 use crate::status::Status;
 use crate::time::Moment;
 

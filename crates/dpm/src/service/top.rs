@@ -5,12 +5,12 @@
 
 use super::keys::ClientKey;
 use super::{Dpm, Statistics};
-use crate::stages::Stages;
+use crate::stages::ReadingStages;
 use crate::time::Moment;
 
 impl Dpm {
     /// Returns the times of readings by stage, which are measured while somebody watches.
-    pub fn stages(&mut self) -> &mut Stages {
+    pub fn stages(&mut self) -> &mut ReadingStages {
         self.pool.stages()
     }
 

@@ -1,6 +1,6 @@
 //! Packets on the network, counted.
 
-use crate::acnet::Kind;
+use crate::acnet::PacketKind;
 
 /// Packets that came and went over the network, by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,12 +21,12 @@ pub struct Traffic {
 
 impl Traffic {
     /// Counts a packet that came.
-    pub(super) fn came(&mut self, kind: Kind) {
+    pub(super) fn came(&mut self, kind: PacketKind) {
         let counter = match kind {
-            Kind::Message => &mut self.messages_in,
-            Kind::Request | Kind::MultipleRequest => &mut self.requests_in,
-            Kind::Reply | Kind::ReplyWithMore => &mut self.replies_in,
-            Kind::Cancel => return,
+            PacketKind::Message => &mut self.messages_in,
+            PacketKind::Request | PacketKind::MultipleRequest => &mut self.requests_in,
+            PacketKind::Reply | PacketKind::ReplyWithMore => &mut self.replies_in,
+            PacketKind::Cancel => return,
         };
         *counter = counter.wrapping_add(1);
     }

@@ -1,15 +1,15 @@
 //! Changes: from the value that a client wants to the bytes that the front-end is told.
 
 use super::limit;
-use crate::acnet::Item;
-use crate::blocks::{ALARM_SIZE, Command};
-use crate::database::{self, Place, Stored, Target};
-use crate::drf::{Field, Property};
+use crate::acnet::DeviceItem;
+use crate::blocks::{ALARM_SIZE, ControlCommand};
+use crate::database::{self, FoundTarget, PropertyPlace, Stored};
+use crate::drf::{Property, PropertyField};
 use crate::status::Status;
 
 /// The value that a client wants something to have.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum WantedValue {
     /// Bytes as the front-end takes them.
     Raw(Vec<u8>),
     /// Numbers in the units of the request's field.
@@ -20,20 +20,20 @@ pub enum Value {
 
 /// The change of a property.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Change {
+pub enum PropertyChange {
     /// Its bytes are set.
     Bytes(Vec<u8>),
     /// A part of an alarm block is set.
-    Part(Part),
+    Part(AlarmPart),
 }
 
 /// A part of an alarm block, and its new value.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Part {
+pub struct AlarmPart {
     /// The block: analog or digital.
     pub property: Property,
     /// The part of the block.
-    pub field: Field,
+    pub field: PropertyField,
     /// In the units of a reading; 1 and 0 for what is true or not.
     pub number: f64,
 }
@@ -44,56 +44,58 @@ pub struct Part {
 /// more or fewer values than the request names, [`NOSCALE`](Status::NOSCALE) and
 /// [`SCALEFAIL`](Status::SCALEFAIL) for values that mean nothing to the device,
 /// [`RANGE`](Status::RANGE) for those that the device file does not allow.
-pub fn change(target: &Target, value: &Value) -> Result<(usize, Item, Change), Status> {
+pub fn change(target: &FoundTarget, value: &WantedValue) -> Result<(usize, DeviceItem, PropertyChange), Status> {
     let device = &*target.device;
     let (property, field) = (target.form.property, target.form.field);
     match (property, &target.stored) {
         (Property::Setting, Stored::FrontEnd(wanted)) => {
             let setting = device.setting.as_ref().ok_or(Status::NOPROP)?;
             let bytes = match value {
-                Value::Raw(bytes) => bytes.clone(),
-                Value::Scaled(numbers) => of_numbers(setting, field, numbers)?,
-                Value::Text(texts) => of_texts(setting, texts)?,
+                WantedValue::Raw(bytes) => bytes.clone(),
+                WantedValue::Scaled(numbers) => of_numbers(setting, field, numbers)?,
+                WantedValue::Text(texts) => of_texts(setting, texts)?,
             };
             let bytes = whole(bytes, wanted.length)?;
-            if !matches!(value, Value::Scaled(_)) {
+            if !matches!(value, WantedValue::Scaled(_)) {
                 limit::bytes(setting, wanted, &bytes)?;
             }
-            Ok((wanted.node, item(wanted), Change::Bytes(bytes)))
+            Ok((wanted.node, item(wanted), PropertyChange::Bytes(bytes)))
         }
         (Property::Control, _) => {
             let control = device.control.as_ref().ok_or(Status::NOPROP)?;
             let bytes = match value {
-                Value::Raw(bytes) => bytes.clone(),
-                Value::Scaled(numbers) => {
-                    command(Command::numbered(&control.commands, one(numbers)?)?, &control.place)?
+                WantedValue::Raw(bytes) => bytes.clone(),
+                WantedValue::Scaled(numbers) => {
+                    command(ControlCommand::numbered(&control.commands, one(numbers)?)?, &control.place)?
                 }
-                Value::Text(texts) => command(Command::named(&control.commands, &one(texts)?)?, &control.place)?,
+                WantedValue::Text(texts) => {
+                    command(ControlCommand::named(&control.commands, &one(texts)?)?, &control.place)?
+                }
             };
             let place = &control.place;
             let bytes = whole(bytes, place.element)?;
             limit::command(&control.limits, &bytes)?;
-            let item = Item {
+            let item = DeviceItem {
                 device: device.index,
                 property: property.index(),
                 ssdn: place.ssdn,
                 length: place.element,
                 offset: 0,
             };
-            Ok((place.node, item, Change::Bytes(bytes)))
+            Ok((place.node, item, PropertyChange::Bytes(bytes)))
         }
         (Property::Analog | Property::Digital, Stored::FrontEnd(wanted)) => match value {
-            Value::Raw(bytes) if matches!(field, Field::Raw | Field::All) => {
+            WantedValue::Raw(bytes) if matches!(field, PropertyField::Raw | PropertyField::All) => {
                 let bytes = whole(bytes.clone(), wanted.length)?;
                 if property == Property::Analog {
                     limit::block(device, wanted.offset, &bytes)?;
                 }
-                Ok((wanted.node, item(wanted), Change::Bytes(bytes)))
+                Ok((wanted.node, item(wanted), PropertyChange::Bytes(bytes)))
             }
-            Value::Scaled(numbers) if is_part(property, field) => {
-                let part = Part { property, field, number: one(numbers)? };
-                let block = Item { length: ALARM_SIZE as u32, ..item(wanted) };
-                Ok((wanted.node, block, Change::Part(part)))
+            WantedValue::Scaled(numbers) if is_part(property, field) => {
+                let part = AlarmPart { property, field, number: one(numbers)? };
+                let block = DeviceItem { length: ALARM_SIZE as u32, ..item(wanted) };
+                Ok((wanted.node, block, PropertyChange::Part(part)))
             }
             _ => Err(Status::NOSET),
         },
@@ -102,8 +104,10 @@ pub fn change(target: &Target, value: &Value) -> Result<(usize, Item, Change), S
 }
 
 /// Returns whether this part of a block may be set.
-fn is_part(property: Property, field: Field) -> bool {
-    use Field::{AbortInhibit, AlarmEnable, Mask, Max, Min, Nom, RawMax, RawMin, RawNom, RawTol, Tol, TriesNeeded};
+fn is_part(property: Property, field: PropertyField) -> bool {
+    use PropertyField::{
+        AbortInhibit, AlarmEnable, Mask, Max, Min, Nom, RawMax, RawMin, RawNom, RawTol, Tol, TriesNeeded,
+    };
     match field {
         AlarmEnable | AbortInhibit | TriesNeeded => true,
         Min | Max | Nom | Tol | RawMin | RawMax | RawNom | RawTol if property == Property::Analog => true,
@@ -112,7 +116,7 @@ fn is_part(property: Property, field: Field) -> bool {
     }
 }
 
-fn of_numbers(setting: &database::Value, field: Field, numbers: &[f64]) -> Result<Vec<u8>, Status> {
+fn of_numbers(setting: &database::DeviceValue, field: PropertyField, numbers: &[f64]) -> Result<Vec<u8>, Status> {
     // What an element holds besides its number is known to nobody here: it can be set as raw bytes
     // only.
     if setting.scaling.text().is_some() || setting.scaling.input != setting.place.element as usize {
@@ -121,11 +125,11 @@ fn of_numbers(setting: &database::Value, field: Field, numbers: &[f64]) -> Resul
     let mut bytes = Vec::with_capacity(numbers.len() * setting.scaling.input);
     for number in numbers {
         bytes.extend(match field {
-            Field::Primary => {
+            PropertyField::Primary => {
                 setting.limits.check(setting.scaling.common.scale(*number)?)?;
                 setting.scaling.primary_bytes(*number)?
             }
-            Field::Scaled => {
+            PropertyField::Scaled => {
                 setting.limits.check(*number)?;
                 setting.scaling.common_bytes(*number)?
             }
@@ -135,7 +139,7 @@ fn of_numbers(setting: &database::Value, field: Field, numbers: &[f64]) -> Resul
     Ok(bytes)
 }
 
-fn of_texts(setting: &database::Value, texts: &[String]) -> Result<Vec<u8>, Status> {
+fn of_texts(setting: &database::DeviceValue, texts: &[String]) -> Result<Vec<u8>, Status> {
     let kind = setting.scaling.text().ok_or(Status::NOSCALE)?;
     let size = setting.place.element as usize;
     let mut bytes = Vec::new();
@@ -146,7 +150,7 @@ fn of_texts(setting: &database::Value, texts: &[String]) -> Result<Vec<u8>, Stat
 }
 
 /// Returns the bytes of a command: as many as its place has.
-fn command(command: &Command, place: &Place) -> Result<Vec<u8>, Status> {
+fn command(command: &ControlCommand, place: &PropertyPlace) -> Result<Vec<u8>, Status> {
     let bytes = command.value.to_le_bytes();
     let size = (place.element as usize).min(bytes.len());
     let (bytes, above) = bytes.split_at(size);
@@ -169,8 +173,8 @@ fn whole(bytes: Vec<u8>, length: u32) -> Result<Vec<u8>, Status> {
     if bytes.len() == length as usize { Ok(bytes) } else { Err(Status::BAD_LENGTH) }
 }
 
-fn item(wanted: &database::Wanted) -> Item {
-    Item {
+fn item(wanted: &database::FrontRequest) -> DeviceItem {
+    DeviceItem {
         device: wanted.device,
         property: wanted.property,
         ssdn: wanted.ssdn,

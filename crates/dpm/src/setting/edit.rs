@@ -1,27 +1,27 @@
 //! Changing a part of an alarm block.
 
-use super::{Part, limit};
+use super::{AlarmPart, limit};
 use crate::blocks::{ALARM_SIZE, AlarmBlock};
-use crate::database::Device;
-use crate::drf::{Field, Property};
+use crate::database::DeviceRecord;
+use crate::drf::{Property, PropertyField};
 use crate::scaling::Scaling;
 use crate::status::Status;
 
 /// Sets a part of the block that a front-end sent.
-pub(super) fn apply(device: &Device, part: Part, bytes: &mut [u8]) -> Result<(), Status> {
+pub(super) fn apply(device: &DeviceRecord, part: AlarmPart, bytes: &mut [u8]) -> Result<(), Status> {
     let mut block = AlarmBlock::read(bytes).ok_or(Status::INVLEN)?;
     let number = part.number;
     let is_true = number != 0.0;
     match part.field {
-        Field::AlarmEnable => block.set_enabled(is_true),
-        Field::AbortInhibit => block.set_abort_inhibited(is_true),
-        Field::TriesNeeded => block.tries_needed = whole(number, u8::MAX.into())? as u8,
+        PropertyField::AlarmEnable => block.set_enabled(is_true),
+        PropertyField::AbortInhibit => block.set_abort_inhibited(is_true),
+        PropertyField::TriesNeeded => block.tries_needed = whole(number, u8::MAX.into())? as u8,
         field if part.property == Property::Digital => {
             let (nominal, mask) = block.bits();
             let bits = whole(number, u32::MAX)?;
             match field {
-                Field::Nom => block.set_bits(bits, mask)?,
-                Field::Mask => block.set_bits(nominal, bits)?,
+                PropertyField::Nom => block.set_bits(bits, mask)?,
+                PropertyField::Mask => block.set_bits(nominal, bits)?,
                 _ => return Err(Status::NOSET),
             }
         }
@@ -40,19 +40,19 @@ pub(super) fn apply(device: &Device, part: Part, bytes: &mut [u8]) -> Result<(),
 }
 
 /// Returns the raw limits of an analog block with one of them changed.
-fn limits(device: &Device, block: &AlarmBlock, field: Field, number: f64) -> Result<(f64, f64), Status> {
+fn limits(device: &DeviceRecord, block: &AlarmBlock, field: PropertyField, number: f64) -> Result<(f64, f64), Status> {
     let now = block.limits();
     let scaling = || device.reading.as_ref().map(|reading| &reading.scaling).ok_or(Status::NOSCALE);
     let raw = || Ok(f64::from(scaling()?.from_common(number)?));
     Ok(match field {
-        Field::Min => (raw()?, now.maximum),
-        Field::Max => (now.minimum, raw()?),
-        Field::Nom => around(raw()?, now.tolerance),
-        Field::Tol => around(now.nominal, distance(scaling()?, now.nominal, number)?),
-        Field::RawMin => (number, now.maximum),
-        Field::RawMax => (now.minimum, number),
-        Field::RawNom => around(number, now.tolerance),
-        Field::RawTol => around(now.nominal, number),
+        PropertyField::Min => (raw()?, now.maximum),
+        PropertyField::Max => (now.minimum, raw()?),
+        PropertyField::Nom => around(raw()?, now.tolerance),
+        PropertyField::Tol => around(now.nominal, distance(scaling()?, now.nominal, number)?),
+        PropertyField::RawMin => (number, now.maximum),
+        PropertyField::RawMax => (now.minimum, number),
+        PropertyField::RawNom => around(number, now.tolerance),
+        PropertyField::RawTol => around(now.nominal, number),
         _ => return Err(Status::NOSET),
     })
 }

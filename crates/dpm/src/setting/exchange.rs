@@ -3,22 +3,22 @@
 use std::collections::HashMap;
 
 use super::edit;
-use super::state::{Block, Edit, Exchange, Outcome, PATIENCE, Phase, Setter, TASK_ID, Write};
-use crate::acnet::{Header, Item, Kind, LARGEST, gets32, packet, retdat, sets32, setsdb, split};
+use super::state::{Block, BlockEdit, PATIENCE, Setter, SettingExchange, SettingOutcome, SettingPhase, TASK_ID, Write};
+use crate::acnet::{AcnetHeader, DeviceItem, LARGEST, PacketKind, gets32, packet, retdat, sets32, setsdb, split};
 use crate::database::Protocol;
 use crate::status::Status;
 use crate::time::Moment;
 
-impl Exchange {
+impl SettingExchange {
     pub(super) fn is_reading(&self) -> bool {
-        matches!(self.phase, Phase::Reading(_))
+        matches!(self.phase, SettingPhase::Reading(_))
     }
 
     /// Returns what it is about.
     fn blocks(&self) -> Vec<Block> {
         match &self.phase {
-            Phase::Reading(edits) => edits.iter().map(|edit| block(self.node, &edit.item)).collect(),
-            Phase::Writing(writes) => writes.iter().map(|write| block(self.node, &write.item)).collect(),
+            SettingPhase::Reading(edits) => edits.iter().map(|edit| block(self.node, &edit.item)).collect(),
+            SettingPhase::Writing(writes) => writes.iter().map(|write| block(self.node, &write.item)).collect(),
         }
     }
 }
@@ -27,21 +27,21 @@ impl Setter {
     /// Makes requests of all that waits, but of changes of blocks that are being changed.
     pub(super) fn exchange(&mut self, now: Moment) {
         for (node, edits) in by_node(self.ready_edits()) {
-            let is_alone = |edit: &Edit| self.doubtful.contains(&block(node, &edit.item));
+            let is_alone = |edit: &BlockEdit| self.doubtful.contains(&block(node, &edit.item));
             for edits in packed(edits, is_alone, |edit| edit.item.reply_size().max(gets32::ITEM)) {
-                self.open(node, Phase::Reading(edits), now);
+                self.open(node, SettingPhase::Reading(edits), now);
             }
         }
         for (node, writes) in by_node(std::mem::take(&mut self.writes)) {
             let is_alone = |write: &Write| self.doubtful.contains(&block(node, &write.item));
             for writes in packed(writes, is_alone, |write| gets32::ITEM + write.bytes.len().next_multiple_of(2)) {
-                self.open(node, Phase::Writing(writes), now);
+                self.open(node, SettingPhase::Writing(writes), now);
             }
         }
     }
 
     /// Forgets a request.
-    pub(super) fn close(&mut self, id: u16) -> Option<Exchange> {
+    pub(super) fn close(&mut self, id: u16) -> Option<SettingExchange> {
         let exchange = self.exchanges.close(id)?;
         self.timers.remove(&(exchange.timer, id));
         Some(exchange)
@@ -49,14 +49,14 @@ impl Setter {
 
     /// Takes in that a request was not answered, or by what is no answer: each of its devices may
     /// be the reason.
-    pub(super) fn doubt(&mut self, exchange: &Exchange) {
+    pub(super) fn doubt(&mut self, exchange: &SettingExchange) {
         let blocks = exchange.blocks();
         if blocks.len() > 1 {
             self.doubtful.extend(blocks);
         }
     }
 
-    fn ready_edits(&mut self) -> Vec<(usize, Edit)> {
+    fn ready_edits(&mut self) -> Vec<(usize, BlockEdit)> {
         let (mut ready, mut waiting) = (Vec::new(), Vec::new());
         for (node, edit) in std::mem::take(&mut self.edits) {
             let is_free = self.editing.insert(block(node, &edit.item));
@@ -67,36 +67,37 @@ impl Setter {
         ready
     }
 
-    fn open(&mut self, node: usize, phase: Phase, now: Moment) {
+    fn open(&mut self, node: usize, phase: SettingPhase, now: Moment) {
         let body = self.body(node, &phase);
-        let is_reading = matches!(phase, Phase::Reading(_));
+        let is_reading = matches!(phase, SettingPhase::Reading(_));
         let deadline = now.millis + PATIENCE;
-        let exchange = Exchange { node, phase, sent: now.millis, deadline, timer: deadline };
+        let exchange = SettingExchange { node, phase, sent: now.millis, deadline, timer: deadline };
         match self.exchanges.open_or_return(exchange) {
             Ok(id) => {
                 self.timers.insert((deadline, id));
-                self.send(node, is_reading, Kind::Request, id, &body);
+                self.send(node, is_reading, PacketKind::Request, id, &body);
             }
             // All ids are in use.
             Err(exchange) => self.fail(exchange, Status::BUSY),
         }
     }
 
-    fn body(&self, node: usize, phase: &Phase) -> Vec<u8> {
+    fn body(&self, node: usize, phase: &SettingPhase) -> Vec<u8> {
         let Some(node) = self.nodes.get(node).copied().flatten() else { return Vec::new() };
         match (phase, node.protocol) {
-            (Phase::Reading(edits), protocol) => {
+            (SettingPhase::Reading(edits), protocol) => {
                 let items = edits.iter().map(|edit| edit.item).collect();
                 match protocol {
-                    Protocol::Retdat => retdat::Request { ftd: 0, items }.encode(),
+                    Protocol::Retdat => retdat::RetdatRequest { ftd: 0, items }.encode(),
                     Protocol::Gets32 => {
                         let event = "i".into();
-                        gets32::Request { node: node.address, repetitive: false, ftd: 0, event, items }.encode()
+                        gets32::Gets32Request { node: node.address, repetitive: false, ftd: 0, event, items }.encode()
                     }
                 }
             }
-            (Phase::Writing(writes), protocol) => {
-                let settings: Vec<(Item, &[u8])> = writes.iter().map(|write| (write.item, &*write.bytes)).collect();
+            (SettingPhase::Writing(writes), protocol) => {
+                let settings: Vec<(DeviceItem, &[u8])> =
+                    writes.iter().map(|write| (write.item, &*write.bytes)).collect();
                 match protocol {
                     Protocol::Retdat => retdat::encode_settings(&settings),
                     Protocol::Gets32 => sets32::encode(node.address, &settings),
@@ -105,7 +106,7 @@ impl Setter {
         }
     }
 
-    pub(super) fn send(&mut self, number: usize, is_reading: bool, kind: Kind, id: u16, body: &[u8]) {
+    pub(super) fn send(&mut self, number: usize, is_reading: bool, kind: PacketKind, id: u16, body: &[u8]) {
         let Some(node) = self.nodes.get(number).copied().flatten() else { return };
         let task = match (node.protocol, is_reading) {
             (Protocol::Retdat, true) => retdat::TASK,
@@ -113,7 +114,7 @@ impl Setter {
             (Protocol::Gets32, true) => gets32::TASK,
             (Protocol::Gets32, false) => sets32::TASK,
         };
-        let header = Header {
+        let header = AcnetHeader {
             kind,
             status: Status::SUCCESS,
             server: node.address,
@@ -126,20 +127,20 @@ impl Setter {
     }
 
     /// Ends an exchange whose answer tells nothing but a status.
-    pub(super) fn fail(&mut self, exchange: Exchange, status: Status) {
+    pub(super) fn fail(&mut self, exchange: SettingExchange, status: Status) {
         match exchange.phase {
-            Phase::Reading(edits) => {
+            SettingPhase::Reading(edits) => {
                 for edit in edits {
                     self.editing.remove(&block(exchange.node, &edit.item));
-                    let untold = |(_, ticket): &(_, _)| Outcome { ticket: *ticket, status, written: None };
+                    let untold = |(_, ticket): &(_, _)| SettingOutcome { ticket: *ticket, status, written: None };
                     self.done.extend(edit.parts.iter().map(untold));
                 }
             }
-            Phase::Writing(writes) => writes.into_iter().for_each(|write| self.end(write, status)),
+            SettingPhase::Writing(writes) => writes.into_iter().for_each(|write| self.end(write, status)),
         }
     }
 
-    pub(super) fn answered(&mut self, exchange: Exchange, body: &[u8]) {
+    pub(super) fn answered(&mut self, exchange: SettingExchange, body: &[u8]) {
         let is_long =
             self.nodes.get(exchange.node).copied().flatten().is_some_and(|node| node.protocol == Protocol::Gets32);
         let (head, rest) = match is_long {
@@ -151,7 +152,7 @@ impl Setter {
         };
         match &exchange.phase {
             _ if head.status.is_fatal() => self.refused(exchange, head.status),
-            Phase::Reading(edits) => match split(rest, edits.iter().map(|edit| edit.item.length)) {
+            SettingPhase::Reading(edits) => match split(rest, edits.iter().map(|edit| edit.item.length)) {
                 Some(read) => {
                     let read: Vec<(Status, Vec<u8>)> =
                         read.into_iter().map(|(status, bytes)| (status, bytes.to_vec())).collect();
@@ -160,7 +161,7 @@ impl Setter {
                 }
                 None => self.refused(exchange, Status::TRUNC_REPLY),
             },
-            Phase::Writing(writes) => match split(rest, writes.iter().map(|_| 0)) {
+            SettingPhase::Writing(writes) => match split(rest, writes.iter().map(|_| 0)) {
                 Some(read) => {
                     let statuses: Vec<Status> = read.into_iter().map(|(status, _)| status).collect();
                     self.believe(&exchange);
@@ -172,13 +173,13 @@ impl Setter {
     }
 
     /// Takes in that a front-end answered for all devices of a request together.
-    pub(super) fn refused(&mut self, exchange: Exchange, status: Status) {
+    pub(super) fn refused(&mut self, exchange: SettingExchange, status: Status) {
         self.doubt(&exchange);
         self.fail(exchange, status);
     }
 
     /// Trusts the blocks of a request again, because they answered.
-    fn believe(&mut self, exchange: &Exchange) {
+    fn believe(&mut self, exchange: &SettingExchange) {
         if !self.doubtful.is_empty() {
             for block in exchange.blocks() {
                 self.doubtful.remove(&block);
@@ -187,8 +188,8 @@ impl Setter {
     }
 
     /// Changes blocks that were read; they are set at the end of the turn.
-    fn change(&mut self, exchange: Exchange, read: Vec<(Status, Vec<u8>)>) {
-        let Phase::Reading(edits) = exchange.phase else { return };
+    fn change(&mut self, exchange: SettingExchange, read: Vec<(Status, Vec<u8>)>) {
+        let SettingPhase::Reading(edits) = exchange.phase else { return };
         for (edit, (status, bytes)) in edits.into_iter().zip(read) {
             let mut write =
                 Write { item: edit.item, bytes, tickets: Vec::new(), block: Some(block(exchange.node, &edit.item)) };
@@ -197,7 +198,7 @@ impl Setter {
                     if status.is_fatal() { Err(status) } else { edit::apply(&edit.device, part, &mut write.bytes) };
                 match changed {
                     Ok(()) => write.tickets.push(ticket),
-                    Err(status) => self.done.push(Outcome { ticket, status, written: None }),
+                    Err(status) => self.done.push(SettingOutcome { ticket, status, written: None }),
                 }
             }
             match write.tickets.is_empty() {
@@ -207,8 +208,8 @@ impl Setter {
         }
     }
 
-    fn written(&mut self, exchange: Exchange, statuses: &[Status]) {
-        let Phase::Writing(writes) = exchange.phase else { return };
+    fn written(&mut self, exchange: SettingExchange, statuses: &[Status]) {
+        let SettingPhase::Writing(writes) = exchange.phase else { return };
         for (write, status) in writes.into_iter().zip(statuses) {
             self.end(write, *status);
         }
@@ -218,13 +219,13 @@ impl Setter {
         if let Some(block) = write.block {
             self.editing.remove(&block);
         }
-        let written = setsdb::Entry::new(write.item, &write.bytes);
-        let told = |ticket: &_| Outcome { ticket: *ticket, status, written: Some(written.clone()) };
+        let written = setsdb::SettingEntry::new(write.item, &write.bytes);
+        let told = |ticket: &_| SettingOutcome { ticket: *ticket, status, written: Some(written.clone()) };
         self.done.extend(write.tickets.iter().map(told));
     }
 }
 
-fn block(node: usize, item: &Item) -> Block {
+fn block(node: usize, item: &DeviceItem) -> Block {
     (node, item.device, item.property)
 }
 

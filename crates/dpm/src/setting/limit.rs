@@ -2,7 +2,7 @@
 //! be sent.
 
 use crate::blocks::{ALARM_SIZE, AlarmBlock};
-use crate::database::{Device, Limits, Value, Wanted};
+use crate::database::{DeviceRecord, DeviceValue, FrontRequest, PropertyLimits};
 use crate::scaling::{self, Scaling};
 use crate::status::Status;
 
@@ -12,7 +12,7 @@ use crate::status::Status;
 /// [`SCALEFAIL`](Status::SCALEFAIL) for one that is no number although it has to be,
 /// [`BAD_FRAMING`](Status::BAD_FRAMING) for parts of elements, of which nobody can say what they
 /// come to.
-pub(super) fn bytes(setting: &Value, wanted: &Wanted, bytes: &[u8]) -> Result<(), Status> {
+pub(super) fn bytes(setting: &DeviceValue, wanted: &FrontRequest, bytes: &[u8]) -> Result<(), Status> {
     let element = setting.place.element;
     let is_whole = wanted.offset.is_multiple_of(element) && wanted.length.is_multiple_of(element);
     match is_whole {
@@ -26,8 +26,8 @@ pub(super) fn bytes(setting: &Value, wanted: &Wanted, bytes: &[u8]) -> Result<()
     Ok(())
 }
 
-fn element(setting: &Value, bytes: &[u8]) -> Result<(), Status> {
-    let Value { scaling, limits, .. } = setting;
+fn element(setting: &DeviceValue, bytes: &[u8]) -> Result<(), Status> {
+    let DeviceValue { scaling, limits, .. } = setting;
     if scaling.text().is_some() {
         return match scaling::raw(bytes) {
             Some(number) => limits.check(f64::from(number)),
@@ -43,7 +43,7 @@ fn element(setting: &Value, bytes: &[u8]) -> Result<(), Status> {
 
 /// Checks one number as bytes. Those that a number of the device file comes to are as good as it,
 /// although they may scale to a little less or more.
-fn number(scaling: &Scaling, limits: &Limits, bytes: &[u8]) -> Result<(), Status> {
+fn number(scaling: &Scaling, limits: &PropertyLimits, bytes: &[u8]) -> Result<(), Status> {
     if limits.is_empty() {
         return Ok(());
     }
@@ -58,7 +58,7 @@ fn number(scaling: &Scaling, limits: &Limits, bytes: &[u8]) -> Result<(), Status
 }
 
 /// Checks the bytes of a command.
-pub(super) fn command(limits: &Limits, bytes: &[u8]) -> Result<(), Status> {
+pub(super) fn command(limits: &PropertyLimits, bytes: &[u8]) -> Result<(), Status> {
     let mut word = [0; 4];
     let (number, above) = bytes.split_at(bytes.len().min(4));
     word[..number.len()].copy_from_slice(number);
@@ -70,7 +70,7 @@ pub(super) fn command(limits: &Limits, bytes: &[u8]) -> Result<(), Status> {
 }
 
 /// Checks the limits that bytes of an analog alarm block come to.
-pub(super) fn block(device: &Device, offset: u32, bytes: &[u8]) -> Result<(), Status> {
+pub(super) fn block(device: &DeviceRecord, offset: u32, bytes: &[u8]) -> Result<(), Status> {
     let Some(limits) = device.analog.as_ref().map(|alarm| &alarm.limits).filter(|limits| !limits.is_empty()) else {
         return Ok(());
     };

@@ -23,15 +23,15 @@ mod exchange;
 mod limit;
 mod state;
 
-pub use change::{Change, Part, Value, change};
-use state::{Edit, MOST_PATIENCE, Write};
-pub use state::{Outcome, PATIENCE, Setter, TASK_ID, Ticket};
+pub use change::{AlarmPart, PropertyChange, WantedValue, change};
+use state::{BlockEdit, MOST_PATIENCE, Write};
+pub use state::{PATIENCE, Setter, SettingOutcome, SettingTicket, TASK_ID};
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::acnet::{Header, Item, Kind, Requests, requests};
-use crate::database::{Database, Device, Node};
+use crate::acnet::{AcnetHeader, DeviceItem, PacketKind, RequestsById, requests};
+use crate::database::{Database, DeviceNode, DeviceRecord};
 use crate::status::Status;
 use crate::time::Moment;
 
@@ -39,14 +39,14 @@ impl Setter {
     /// Sets devices of a database's nodes, from the node `address`.
     pub fn new(database: &Database, address: u16) -> Self {
         Self {
-            nodes: database.nodes().iter().map(Node::acnet).collect(),
+            nodes: database.nodes().iter().map(DeviceNode::acnet).collect(),
             address,
             writes: Vec::new(),
             edits: Vec::new(),
             places: HashMap::default(),
             editing: HashSet::default(),
             doubtful: HashSet::default(),
-            exchanges: Requests::within(requests::SETTINGS),
+            exchanges: RequestsById::within(requests::SETTINGS),
             timers: BTreeSet::new(),
             out: Vec::new(),
             done: Vec::new(),
@@ -54,18 +54,25 @@ impl Setter {
     }
 
     /// Takes on a setting.
-    pub fn set(&mut self, device: &Arc<Device>, node: usize, item: Item, change: Change, ticket: Ticket) {
+    pub fn set(
+        &mut self,
+        device: &Arc<DeviceRecord>,
+        node: usize,
+        item: DeviceItem,
+        change: PropertyChange,
+        ticket: SettingTicket,
+    ) {
         match change {
-            Change::Bytes(bytes) => {
+            PropertyChange::Bytes(bytes) => {
                 self.writes.push((node, Write { item, bytes, tickets: vec![ticket], block: None }));
             }
-            Change::Part(part) => {
+            PropertyChange::Part(part) => {
                 let waiting = self.places.get(&(node, item)).and_then(|place| self.edits.get_mut(*place));
                 match waiting {
                     Some((_, edit)) => edit.parts.push((part, ticket)),
                     None => {
                         self.places.insert((node, item), self.edits.len());
-                        let edit = Edit { item, device: Arc::clone(device), parts: vec![(part, ticket)] };
+                        let edit = BlockEdit { item, device: Arc::clone(device), parts: vec![(part, ticket)] };
                         self.edits.push((node, edit));
                     }
                 }
@@ -74,12 +81,12 @@ impl Setter {
     }
 
     /// Takes a packet that came from the node of a number.
-    pub fn take(&mut self, node: usize, header: &Header, body: &[u8], now: Moment) {
-        if !matches!(header.kind, Kind::Reply | Kind::ReplyWithMore) || header.client != self.address {
+    pub fn take(&mut self, node: usize, header: &AcnetHeader, body: &[u8], now: Moment) {
+        if !matches!(header.kind, PacketKind::Reply | PacketKind::ReplyWithMore) || header.client != self.address {
             return;
         }
         let Some(exchange) = self.exchanges.get_mut(header.message).filter(|exchange| exchange.node == node) else {
-            let cancel = Header { kind: Kind::Cancel, status: Status::SUCCESS, ..*header };
+            let cancel = AcnetHeader { kind: PacketKind::Cancel, status: Status::SUCCESS, ..*header };
             self.out.push((node, cancel.datagram(&[])));
             return;
         };
@@ -106,7 +113,7 @@ impl Setter {
                 }
                 _ => {
                     let Some(exchange) = self.close(id) else { continue };
-                    self.send(exchange.node, exchange.is_reading(), Kind::Cancel, id, &[]);
+                    self.send(exchange.node, exchange.is_reading(), PacketKind::Cancel, id, &[]);
                     self.doubt(&exchange);
                     self.fail(exchange, Status::UTIME);
                 }
@@ -132,12 +139,13 @@ impl Setter {
     }
 
     /// Takes the settings that came to an end since this was asked last.
-    pub fn take_done(&mut self) -> Vec<Outcome> {
+    pub fn take_done(&mut self) -> Vec<SettingOutcome> {
         std::mem::take(&mut self.done)
     }
 
-    /// Takes on another database; see [`Pool::replace_nodes`](crate::pool::Pool::replace_nodes).
-    pub fn replace_nodes(&mut self, nodes: &[Node]) {
-        self.nodes = nodes.iter().map(Node::acnet).collect();
+    /// Takes on another database; see
+    /// [`DevicePool::replace_nodes`](crate::pool::DevicePool::replace_nodes).
+    pub fn replace_nodes(&mut self, nodes: &[DeviceNode]) {
+        self.nodes = nodes.iter().map(DeviceNode::acnet).collect();
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::change::Part;
-use crate::acnet::{Item, Requests, setsdb};
-use crate::database::{AcnetNode, Device};
+use super::change::AlarmPart;
+use crate::acnet::{DeviceItem, RequestsById, setsdb};
+use crate::database::{AcnetNode, DeviceRecord};
 use crate::status::Status;
 
 /// The mark by which a setting is answered: its batch, and its place there.
-pub type Ticket = (usize, usize);
+pub type SettingTicket = (usize, usize);
 
 /// Settings on their way.
 #[derive(Debug)]
@@ -19,48 +19,48 @@ pub struct Setter {
     /// Our own node: trunk and node.
     pub(super) address: u16,
     pub(super) writes: Vec<(usize, Write)>,
-    pub(super) edits: Vec<(usize, Edit)>,
+    pub(super) edits: Vec<(usize, BlockEdit)>,
     /// The place of each of them in `edits`.
-    pub(super) places: HashMap<(usize, Item), usize, ahash::RandomState>,
+    pub(super) places: HashMap<(usize, DeviceItem), usize, ahash::RandomState>,
     /// Blocks that are being changed.
     pub(super) editing: HashSet<Block, ahash::RandomState>,
     /// Blocks of a request that was not answered, which have not answered since.
     pub(super) doubtful: HashSet<Block, ahash::RandomState>,
-    pub(super) exchanges: Requests<Exchange>,
+    pub(super) exchanges: RequestsById<SettingExchange>,
     /// One for each exchange.
     pub(super) timers: BTreeSet<(u64, u16)>,
     pub(super) out: Vec<(usize, Vec<u8>)>,
-    pub(super) done: Vec<Outcome>,
+    pub(super) done: Vec<SettingOutcome>,
 }
 
 /// The outcome of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct SettingOutcome {
     /// The mark by which it is answered.
-    pub ticket: Ticket,
+    pub ticket: SettingTicket,
     /// The status.
     pub status: Status,
     /// The entry that the front-end was told, if it was told something: of a part of an alarm block
     /// the whole block.
-    pub written: Option<setsdb::Entry>,
+    pub written: Option<setsdb::SettingEntry>,
 }
 
 /// Bytes to set.
 #[derive(Debug)]
 pub(super) struct Write {
-    pub(super) item: Item,
+    pub(super) item: DeviceItem,
     pub(super) bytes: Vec<u8>,
-    pub(super) tickets: Vec<Ticket>,
+    pub(super) tickets: Vec<SettingTicket>,
     /// The block that is changed by this, if it is one.
     pub(super) block: Option<Block>,
 }
 
 /// Parts of a block to set.
 #[derive(Debug)]
-pub(super) struct Edit {
-    pub(super) item: Item,
-    pub(super) device: Arc<Device>,
-    pub(super) parts: Vec<(Part, Ticket)>,
+pub(super) struct BlockEdit {
+    pub(super) item: DeviceItem,
+    pub(super) device: Arc<DeviceRecord>,
+    pub(super) parts: Vec<(AlarmPart, SettingTicket)>,
 }
 
 /// Node, device and property of an alarm block.
@@ -77,9 +77,9 @@ pub(super) const MOST_PATIENCE: u64 = 30_000;
 
 /// A request that is outstanding.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(super) struct SettingExchange {
     pub(super) node: usize,
-    pub(super) phase: Phase,
+    pub(super) phase: SettingPhase,
     /// The time when it was sent, in milliseconds.
     pub(super) sent: u64,
     /// The time when it is given up, in milliseconds, and the time when its timer rings: then or
@@ -90,9 +90,9 @@ pub(super) struct Exchange {
 
 /// The phase of a request.
 #[derive(Debug)]
-pub(super) enum Phase {
+pub(super) enum SettingPhase {
     /// Reads blocks that are to be changed.
-    Reading(Vec<Edit>),
+    Reading(Vec<BlockEdit>),
     /// Sets.
     Writing(Vec<Write>),
 }

@@ -1,10 +1,10 @@
 //! Events of simulated front-ends: by time, by clock events of a generator, by states of devices.
 
-use crate::drf::{self, Comparison, Event};
+use crate::drf::{self, Comparison, DrfEvent};
 
 /// The times at which a request is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum When {
+pub(super) enum SimulatedTimes {
     /// Once, now.
     Once,
     /// Now, and again and again, in milliseconds.
@@ -19,7 +19,7 @@ pub(super) enum When {
     /// At a state that a device comes to.
     State {
         /// The device and its state.
-        state: State,
+        state: AwaitedState,
         /// The time after it, in milliseconds.
         delay: u64,
     },
@@ -27,7 +27,7 @@ pub(super) enum When {
 
 /// A state that is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct AwaitedState {
     /// The device's number.
     pub(super) device: u32,
     /// The value that it is compared with.
@@ -36,7 +36,7 @@ pub(super) struct State {
     pub(super) comparison: Comparison,
 }
 
-impl When {
+impl SimulatedTimes {
     /// Returns the event that a frequency word of `RETDAT` means.
     pub(super) fn of_ftd(ftd: u16) -> Self {
         match ftd {
@@ -53,11 +53,13 @@ impl When {
             && let (Ok(device), Ok(value), Ok(delay), Some(comparison)) =
                 (device.parse(), value.parse(), delay.parse(), Comparison::of_sign(comparison))
         {
-            return Self::State { state: State { device, value, comparison }, delay };
+            return Self::State { state: AwaitedState { device, value, comparison }, delay };
         }
         match drf::Request::parse(&format!("M:O@{text}")).map(|request| request.event) {
-            Ok(Event::Periodic { period, .. } | Event::OnChange { period, .. }) => Self::Every(period.millis().max(1)),
-            Ok(Event::Clock { number, delay, .. }) => Self::Clock { every: clock(number), delay: delay.millis() },
+            Ok(DrfEvent::Periodic { period, .. } | DrfEvent::OnChange { period, .. }) => {
+                Self::Every(period.millis().max(1))
+            }
+            Ok(DrfEvent::Clock { number, delay, .. }) => Self::Clock { every: clock(number), delay: delay.millis() },
             _ => Self::Once,
         }
     }

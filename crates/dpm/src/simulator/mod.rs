@@ -18,14 +18,16 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::net::SocketAddr;
 
-use crate::acnet::{ACNET, Header, Item, Kind, LARGEST, Packet, ftpman, gets32, packet, retdat, sets32};
-use crate::database::{Database, Fault};
+use crate::acnet::{
+    ACNET, AcnetHeader, AcnetPacket, DeviceItem, LARGEST, PacketKind, ftpman, gets32, packet, retdat, sets32,
+};
+use crate::database::{Database, NodeFaults};
 use crate::status::Status;
 use crate::time::Moment;
-use event::When;
+use event::SimulatedTimes;
 use play::Player;
 pub use state::Simulator;
-use state::{Asked, Stream, StreamKey};
+use state::{SimulatedRequest, SimulatedStream, StreamKey};
 
 impl Simulator {
     /// Plays the nodes of a database.
@@ -118,7 +120,7 @@ impl Simulator {
         self.out.drain(..)
     }
 
-    fn packet(&mut self, from: SocketAddr, packet: Packet<'_>, now: Moment) {
+    fn packet(&mut self, from: SocketAddr, packet: AcnetPacket<'_>, now: Moment) {
         let header = packet.header;
         let Some(node) = self.database.at_address(header.server).and_then(|node| self.database.nodes().get(node))
         else {
@@ -132,20 +134,20 @@ impl Simulator {
         let born = fault.map_or(0, |fault| fault.restarts(now.millis));
         let key = (from, header.client, header.message);
         match header.kind {
-            Kind::Cancel => {
+            PacketKind::Cancel => {
                 self.streams.remove(&key);
                 self.plots.remove(&key);
                 self.snapshots.remove(&key);
             }
-            Kind::Request | Kind::MultipleRequest => {
+            PacketKind::Request | PacketKind::MultipleRequest => {
                 self.requests += 1;
                 self.request(key, packet, born, now);
             }
-            Kind::Message | Kind::Reply | Kind::ReplyWithMore => {}
+            PacketKind::Message | PacketKind::Reply | PacketKind::ReplyWithMore => {}
         }
     }
 
-    fn request(&mut self, key: StreamKey, packet: Packet<'_>, born: u64, now: Moment) {
+    fn request(&mut self, key: StreamKey, packet: AcnetPacket<'_>, born: u64, now: Moment) {
         let header = packet.header;
         let (asked, when) = match header.task {
             ACNET => return self.send(key.0, &header, header.answer(Status::SUCCESS, false), &[0, 0], now),
@@ -171,26 +173,32 @@ impl Simulator {
                 }
                 return self.send(key.0, &header, header.answer(Status::SUCCESS, false), &body, now);
             }
-            retdat::TASK => match retdat::Request::decode(packet.body) {
-                Some(request) => (Asked { items: request.items, with_times: false }, When::of_ftd(request.ftd)),
+            retdat::TASK => match retdat::RetdatRequest::decode(packet.body) {
+                Some(request) => {
+                    (SimulatedRequest { items: request.items, with_times: false }, SimulatedTimes::of_ftd(request.ftd))
+                }
                 None => return self.send(key.0, &header, header.answer(Status::IVM, false), &[], now),
             },
-            gets32::TASK => match gets32::Request::decode(packet.body) {
-                Some(request) => (Asked { items: request.items, with_times: true }, When::of_text(&request.event)),
+            gets32::TASK => match gets32::Gets32Request::decode(packet.body) {
+                Some(request) => (
+                    SimulatedRequest { items: request.items, with_times: true },
+                    SimulatedTimes::of_text(&request.event),
+                ),
                 None => return self.send(key.0, &header, header.answer(Status::IVM, false), &[], now),
             },
             _ => return self.send(key.0, &header, header.answer(Status::NO_TASK, false), &[], now),
         };
-        if asked.items.iter().map(Item::reply_size).sum::<usize>() > LARGEST {
+        if asked.items.iter().map(DeviceItem::reply_size).sum::<usize>() > LARGEST {
             return self.send(key.0, &header, header.answer(Status::TRUNC_REPLY, false), &[], now);
         }
-        let repeated = header.kind == Kind::MultipleRequest;
+        let repeated = header.kind == PacketKind::MultipleRequest;
         // A state that is there already is none that comes.
-        let mut stream = Stream { header, asked, when, due: 0, sequence: 0, was_there: true, answer_at: None, born };
+        let mut stream =
+            SimulatedStream { header, asked, when, due: 0, sequence: 0, was_there: true, answer_at: None, born };
         if stream.when.is_now() {
             self.answer(key.0, &mut stream, repeated, now);
         }
-        if !repeated || stream.when == When::Once || self.streams.len() >= MOST_STREAMS {
+        if !repeated || stream.when == SimulatedTimes::Once || self.streams.len() >= MOST_STREAMS {
             return;
         }
         // An event that never comes has no timer, and is forgotten when it is cancelled.
@@ -201,7 +209,7 @@ impl Simulator {
         self.streams.insert(key, stream);
     }
 
-    fn answer(&mut self, to: SocketAddr, stream: &mut Stream, more: bool, now: Moment) {
+    fn answer(&mut self, to: SocketAddr, stream: &mut SimulatedStream, more: bool, now: Moment) {
         let mut body = Vec::new();
         if stream.asked.with_times {
             let time = now.unix_millis;
@@ -225,7 +233,7 @@ impl Simulator {
         self.send(to, &stream.header, stream.header.answer(Status::SUCCESS, more), &body, now);
     }
 
-    fn send(&mut self, to: SocketAddr, request: &Header, header: Header, body: &[u8], now: Moment) {
+    fn send(&mut self, to: SocketAddr, request: &AcnetHeader, header: AcnetHeader, body: &[u8], now: Moment) {
         let datagram = header.datagram(body);
         let Some(fault) = self.fault(request.server) else {
             self.out.push((to, datagram));
@@ -241,8 +249,8 @@ impl Simulator {
     }
 
     /// Returns whether a stream's event happens now.
-    fn fires(&self, stream: &mut Stream, now: Moment) -> bool {
-        let When::State { state, delay } = &stream.when else { return true };
+    fn fires(&self, stream: &mut SimulatedStream, now: Moment) -> bool {
+        let SimulatedTimes::State { state, delay } = &stream.when else { return true };
         let reading = self.player.state(state.device, now.millis);
         let is_there = reading.is_some_and(|reading| state.comparison.holds(reading, i32::from(state.value)));
         if is_there && !std::mem::replace(&mut stream.was_there, is_there) {
@@ -252,7 +260,7 @@ impl Simulator {
         stream.answer_at.take_if(|at| *at <= now.millis).is_some()
     }
 
-    fn fault(&self, address: u16) -> Option<Fault> {
+    fn fault(&self, address: u16) -> Option<NodeFaults> {
         let name = self.database.nodes().get(self.database.at_address(address)?)?.name.to_string();
         self.database.faults().iter().find(|fault| fault.node == name).cloned()
     }

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::f64::consts::TAU;
 use std::sync::Arc;
 
-use crate::acnet::Item;
+use crate::acnet::DeviceItem;
 use crate::blocks::ALARM_SIZE;
-use crate::database::{Database, Device, Script};
+use crate::database::{Database, DeviceRecord, Script};
 use crate::drf::Property;
 use crate::status::Status;
 
 /// Plays all devices.
 #[derive(Debug)]
 pub(super) struct Player {
-    devices: HashMap<u32, (Arc<Device>, Option<Script>), ahash::RandomState>,
+    devices: HashMap<u32, (Arc<DeviceRecord>, Option<Script>), ahash::RandomState>,
     /// The values that were set, by device and property.
     settings: HashMap<(u32, u8), Vec<u8>, ahash::RandomState>,
     counts: HashMap<u32, i32, ahash::RandomState>,
@@ -29,7 +29,7 @@ impl Player {
     }
 
     /// Appends the answer for a device. `None` if it is silent.
-    pub(super) fn play(&mut self, item: &Item, millis: u64, body: &mut Vec<u8>) -> Option<()> {
+    pub(super) fn play(&mut self, item: &DeviceItem, millis: u64, body: &mut Vec<u8>) -> Option<()> {
         let found = self.devices.get(&item.device).cloned();
         let property = PROPERTIES.iter().copied().find(|property| property.index() == item.property);
         let place = found.as_ref().zip(property).and_then(|((device, _), property)| device.place(property)).cloned();
@@ -59,7 +59,7 @@ impl Player {
     }
 
     /// Sets a device.
-    pub(super) fn set(&mut self, item: &Item, data: &[u8]) -> Status {
+    pub(super) fn set(&mut self, item: &DeviceItem, data: &[u8]) -> Status {
         let setting = PROPERTIES.iter().copied().find(|property| property.index() == item.property);
         let place =
             self.devices.get(&item.device).zip(setting).and_then(|((device, _), property)| device.place(property));
@@ -81,7 +81,7 @@ impl Player {
     }
 
     /// Returns the number of bytes that one element of a scripted reading has.
-    pub(super) fn scripted(&self, item: &Item) -> Option<u32> {
+    pub(super) fn scripted(&self, item: &DeviceItem) -> Option<u32> {
         let (device, script) = self.devices.get(&item.device)?;
         script.as_ref().filter(|script| script.shape != "silent")?;
         let place = device.place(Property::Reading).filter(|place| place.ssdn == item.ssdn)?;
@@ -90,7 +90,7 @@ impl Player {
 
     /// Returns the raw reading of a scripted device at a time: of its first element, or of the one
     /// at the offset.
-    pub(super) fn point(&mut self, item: &Item, millis: u64) -> Option<i32> {
+    pub(super) fn point(&mut self, item: &DeviceItem, millis: u64) -> Option<i32> {
         let random = self.chance();
         let (_, script) = self.devices.get(&item.device)?;
         let script = script.as_ref()?;
@@ -113,7 +113,7 @@ impl Player {
 
     fn value(
         &mut self,
-        item: &Item,
+        item: &DeviceItem,
         property: Property,
         script: Option<&Script>,
         size: usize,

@@ -8,31 +8,31 @@ use std::cmp::Reverse;
 use std::net::SocketAddr;
 
 use super::snapshot;
-use super::state::{Plot, Simulator, StreamKey};
-use crate::acnet::ftpman::{Class, Point, RETURN_PERIOD, Reply, Request, WRAP};
-use crate::acnet::{Item, Packet};
+use super::state::{SimulatedPlot, Simulator, StreamKey};
+use crate::acnet::ftpman::{Class, PlotRequest, Point, RETURN_PERIOD, Reply, WRAP};
+use crate::acnet::{AcnetPacket, DeviceItem};
 use crate::drf::Property;
 use crate::status::Status;
 use crate::time::Moment;
 
 impl Simulator {
     /// Answers a request to plot.
-    pub(super) fn plot(&mut self, key: StreamKey, packet: Packet<'_>, born: u64, now: Moment) {
+    pub(super) fn plot(&mut self, key: StreamKey, packet: AcnetPacket<'_>, born: u64, now: Moment) {
         let header = packet.header;
-        let setup = match Request::decode(packet.body) {
+        let setup = match PlotRequest::decode(packet.body) {
             Err(status) => {
                 let body = status.0.to_le_bytes();
                 return self.send(key.0, &header, header.answer(Status::SUCCESS, false), &body, now);
             }
-            Ok(Request::Classes(items)) => {
+            Ok(PlotRequest::Classes(items)) => {
                 let classes: Vec<Class> = items.iter().map(|item| self.class(item)).collect();
                 let body = Class::encode(&classes);
                 return self.send(key.0, &header, header.answer(Status::SUCCESS, false), &body, now);
             }
-            Ok(Request::Continuous(setup)) => setup,
-            Ok(Request::Snapshot(setup)) => return self.set_up(key, header, setup, born, now),
-            Ok(Request::Retrieve(retrieval)) => return self.retrieve(key, header, retrieval, now),
-            Ok(Request::Control(control)) => return self.control(key, header, control, now),
+            Ok(PlotRequest::Continuous(setup)) => setup,
+            Ok(PlotRequest::Snapshot(setup)) => return self.set_up(key, header, setup, born, now),
+            Ok(PlotRequest::Retrieve(retrieval)) => return self.retrieve(key, header, retrieval, now),
+            Ok(PlotRequest::Control(control)) => return self.control(key, header, control, now),
         };
         let length = self.length(&setup.item);
         let status = match length {
@@ -47,7 +47,7 @@ impl Simulator {
             return;
         }
         let due = now.millis + BATCH;
-        let plot = Plot { header, setup, is_long: length == 4, due, next: now.millis * 100, born };
+        let plot = SimulatedPlot { header, setup, is_long: length == 4, due, next: now.millis * 100, born };
         self.plots.insert(key, plot);
         self.plot_timers.push(Reverse((due, key)));
     }
@@ -61,8 +61,9 @@ impl Simulator {
             self.plot_timers.pop();
             let Some(mut plot) = self.plots.remove(&key).filter(|plot| plot.due == due) else { continue };
             let fault = self.fault(plot.header.server);
-            let is_gone =
-                |fault: &crate::database::Fault| fault.is_down(now.millis) || fault.restarts(now.millis) != plot.born;
+            let is_gone = |fault: &crate::database::NodeFaults| {
+                fault.is_down(now.millis) || fault.restarts(now.millis) != plot.born
+            };
             if fault.as_ref().is_some_and(is_gone) {
                 continue;
             }
@@ -73,7 +74,7 @@ impl Simulator {
         }
     }
 
-    fn batch(&mut self, to: SocketAddr, plot: &mut Plot, now: Moment) {
+    fn batch(&mut self, to: SocketAddr, plot: &mut SimulatedPlot, now: Moment) {
         let mut points = Vec::new();
         while plot.next <= now.millis * 100 && points.len() < MOST_POINTS {
             let millis = plot.next / 100;
@@ -86,7 +87,7 @@ impl Simulator {
         self.send(to, &plot.header, plot.header.answer(Status::SUCCESS, true), &body, now);
     }
 
-    fn class(&self, item: &Item) -> Class {
+    fn class(&self, item: &DeviceItem) -> Class {
         match self.length(item) {
             Some(_) => Class { status: Status::SUCCESS, continuous: RACK_MONITOR, snapshot: snapshot::CLASS },
             None => Class { status: Status::FTP_UNSDEV, continuous: 0, snapshot: 0 },
@@ -94,7 +95,7 @@ impl Simulator {
     }
 
     /// Returns the number of bytes that a device has, if it can be plotted.
-    pub(super) fn length(&self, item: &Item) -> Option<u32> {
+    pub(super) fn length(&self, item: &DeviceItem) -> Option<u32> {
         let place = self.player.scripted(item).filter(|_| item.property == Property::Reading.index())?;
         matches!(place, 2 | 4).then_some(place)
     }

@@ -7,11 +7,11 @@
 use std::cmp::Reverse;
 use std::net::SocketAddr;
 
-use super::event::When;
-use super::state::{Device, Simulator, Snapshot, StreamKey};
+use super::event::SimulatedTimes;
+use super::state::{SimulatedDevice, Simulator, Snapshot, StreamKey};
 use crate::acnet::ftpman::{Retrieval, SnapshotControl, SnapshotSetup};
-use crate::acnet::snapshot::{Point, Progress};
-use crate::acnet::{Header, LARGEST};
+use crate::acnet::snapshot::{SnapshotPoint, SnapshotProgress};
+use crate::acnet::{AcnetHeader, LARGEST};
 use crate::rad50::Rad50;
 use crate::status::Status;
 use crate::time::Moment;
@@ -41,7 +41,7 @@ impl Snapshot {
 
     fn arm(&mut self, now: Moment) {
         let events: Vec<u8> = self.setup.arming().into_iter().flatten().collect();
-        let next = |event: &u8| When::of_ftd(0x8000 | u16::from(*event)).next(now.millis);
+        let next = |event: &u8| SimulatedTimes::of_ftd(0x8000 | u16::from(*event)).next(now.millis);
         self.armed = if events.is_empty() { Some(now.millis) } else { events.iter().filter_map(next).min() };
         self.armed_unix = self.armed.map_or(0, |armed| now.unix_millis + (armed - now.millis) as i64);
         self.devices.iter_mut().for_each(|device| device.next = 0);
@@ -50,7 +50,7 @@ impl Snapshot {
 
 impl Simulator {
     /// Answers a request to take a snapshot.
-    pub(super) fn set_up(&mut self, key: StreamKey, header: Header, setup: SnapshotSetup, born: u64, now: Moment) {
+    pub(super) fn set_up(&mut self, key: StreamKey, header: AcnetHeader, setup: SnapshotSetup, born: u64, now: Moment) {
         let refused = match () {
             () if setup.arming().is_none() => Some(Status::FTP_BADARM),
             () if !setup.is_periodic() => Some(Status::FTP_BAD_PLOT_MODE),
@@ -66,7 +66,7 @@ impl Simulator {
             return self.send(key.0, &header, header.answer(Status::SUCCESS, false), &body, now);
         }
         let setup = SnapshotSetup { points: setup.points.min(MOST_POINTS), ..setup };
-        let devices = setup.items.iter().map(|item| Device { length: self.length(item), next: 0 }).collect();
+        let devices = setup.items.iter().map(|item| SimulatedDevice { length: self.length(item), next: 0 }).collect();
         let mut snapshot = Snapshot { header, setup, devices, armed: None, armed_unix: 0, due: None, born };
         snapshot.arm(now);
         self.tell(key, &mut snapshot, now);
@@ -74,12 +74,18 @@ impl Simulator {
     }
 
     /// Gives points of a snapshot.
-    pub(super) fn retrieve(&mut self, key: StreamKey, header: Header, retrieval: Retrieval, now: Moment) {
+    pub(super) fn retrieve(&mut self, key: StreamKey, header: AcnetHeader, retrieval: Retrieval, now: Moment) {
         let body = self.points(key, header, retrieval, now).unwrap_or_else(|status| status.0.to_le_bytes().to_vec());
         self.send(key.0, &header, header.answer(Status::SUCCESS, false), &body, now);
     }
 
-    fn points(&mut self, key: StreamKey, header: Header, retrieval: Retrieval, now: Moment) -> Result<Vec<u8>, Status> {
+    fn points(
+        &mut self,
+        key: StreamKey,
+        header: AcnetHeader,
+        retrieval: Retrieval,
+        now: Moment,
+    ) -> Result<Vec<u8>, Status> {
         let snapshot = self.named(key.0, header, retrieval.name)?;
         let place = usize::from(retrieval.item).checked_sub(1).ok_or(Status::FTP_NO_SUCH_DEVICE)?;
         if snapshot.stage(now.millis).0 != Status::SUCCESS {
@@ -100,16 +106,16 @@ impl Simulator {
             device.next = to;
         }
         let points = (from..to).map(|place| {
-            let Some(since) = place.checked_sub(1) else { return Point { ticks: 0, raw: 0 } };
+            let Some(since) = place.checked_sub(1) else { return SnapshotPoint { ticks: 0, raw: 0 } };
             let since = u64::from(since) * 10_000 / u64::from(rate);
             let raw = self.player.point(&item, begins + since / 10).unwrap_or_default();
-            Point { ticks: (u64::from(delay) / 100 + since) as u16, raw }
+            SnapshotPoint { ticks: (u64::from(delay) / 100 + since) as u16, raw }
         });
         Ok(Retrieval::reply(&points.collect::<Vec<_>>(), length == 4))
     }
 
     /// Takes a snapshot again, or gives its points again.
-    pub(super) fn control(&mut self, key: StreamKey, header: Header, control: SnapshotControl, now: Moment) {
+    pub(super) fn control(&mut self, key: StreamKey, header: AcnetHeader, control: SnapshotControl, now: Moment) {
         let found = self.named(key.0, header, control.name);
         let status = found.as_ref().err().copied().unwrap_or_default();
         let again = found.ok().map(|snapshot| {
@@ -153,9 +159,9 @@ impl Simulator {
 
     fn tell(&mut self, key: StreamKey, snapshot: &mut Snapshot, now: Moment) {
         let (stage, until) = snapshot.stage(now.millis);
-        let of_device = |device: &Device| if device.length.is_some() { stage } else { Status::FTP_UNSDEV };
+        let of_device = |device: &SimulatedDevice| if device.length.is_some() { stage } else { Status::FTP_UNSDEV };
         let devices: Vec<Status> = snapshot.devices.iter().map(of_device).collect();
-        let progress = Progress {
+        let progress = SnapshotProgress {
             status: Status::SUCCESS,
             setup: &snapshot.setup,
             devices: &devices,
@@ -170,7 +176,7 @@ impl Simulator {
     }
 
     /// Returns the snapshot that a requester calls by a name.
-    fn named(&mut self, from: SocketAddr, header: Header, name: Rad50) -> Result<&mut Snapshot, Status> {
+    fn named(&mut self, from: SocketAddr, header: AcnetHeader, name: Rad50) -> Result<&mut Snapshot, Status> {
         let mut of_requester = self.snapshots.iter_mut();
         let found = of_requester.find(|((address, client, _), snapshot)| {
             *address == from

@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::net::SocketAddr;
 
-use super::event::When;
+use super::event::SimulatedTimes;
 use super::play::Player;
 use crate::acnet::ftpman::{Setup, SnapshotSetup};
-use crate::acnet::{Header, Item};
+use crate::acnet::{AcnetHeader, DeviceItem};
 use crate::database::Database;
 
 /// All simulated nodes.
@@ -15,9 +15,9 @@ use crate::database::Database;
 pub struct Simulator {
     pub(super) database: Database,
     pub(super) player: Player,
-    pub(super) streams: HashMap<StreamKey, Stream, ahash::RandomState>,
+    pub(super) streams: HashMap<StreamKey, SimulatedStream, ahash::RandomState>,
     pub(super) timers: BinaryHeap<Reverse<(u64, StreamKey)>>,
-    pub(super) plots: HashMap<StreamKey, Plot, ahash::RandomState>,
+    pub(super) plots: HashMap<StreamKey, SimulatedPlot, ahash::RandomState>,
     pub(super) plot_timers: BinaryHeap<Reverse<(u64, StreamKey)>>,
     pub(super) snapshots: HashMap<StreamKey, Snapshot, ahash::RandomState>,
     pub(super) snapshot_timers: BinaryHeap<Reverse<(u64, StreamKey)>>,
@@ -33,10 +33,10 @@ pub(super) type StreamKey = (SocketAddr, u16, u16);
 
 /// A request that is answered again and again.
 #[derive(Debug)]
-pub(super) struct Stream {
-    pub(super) header: Header,
-    pub(super) asked: Asked,
-    pub(super) when: When,
+pub(super) struct SimulatedStream {
+    pub(super) header: AcnetHeader,
+    pub(super) asked: SimulatedRequest,
+    pub(super) when: SimulatedTimes,
     pub(super) due: u64,
     pub(super) sequence: u32,
     /// True if the state that is waited for was there at the last look.
@@ -49,15 +49,15 @@ pub(super) struct Stream {
 
 /// The request, by the protocol.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
-    pub(super) items: Vec<Item>,
+pub(super) struct SimulatedRequest {
+    pub(super) items: Vec<DeviceItem>,
     pub(super) with_times: bool,
 }
 
 /// A plot that is being sent.
 #[derive(Debug)]
-pub(super) struct Plot {
-    pub(super) header: Header,
+pub(super) struct SimulatedPlot {
+    pub(super) header: AcnetHeader,
     pub(super) setup: Setup,
     pub(super) is_long: bool,
     pub(super) due: u64,
@@ -70,9 +70,9 @@ pub(super) struct Plot {
 /// A snapshot that was set up.
 #[derive(Debug)]
 pub(super) struct Snapshot {
-    pub(super) header: Header,
+    pub(super) header: AcnetHeader,
     pub(super) setup: SnapshotSetup,
-    pub(super) devices: Vec<Device>,
+    pub(super) devices: Vec<SimulatedDevice>,
     /// The time when it is armed, in milliseconds; never if its event never comes.
     pub(super) armed: Option<u64>,
     /// The time when it is armed, in milliseconds since 1970.
@@ -84,7 +84,7 @@ pub(super) struct Snapshot {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Device {
+pub(super) struct SimulatedDevice {
     /// Bytes of a value; `None` if it has no snapshots.
     pub(super) length: Option<u32>,
     /// The next point to be given.

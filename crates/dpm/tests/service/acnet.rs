@@ -2,7 +2,7 @@
 //! clients.
 
 use proptest::prelude::*;
-use rookery_dpm::acnet::{Header, Item, Kind, Requests, gets32, packet, retdat, split};
+use rookery_dpm::acnet::{AcnetHeader, DeviceItem, PacketKind, RequestsById, gets32, packet, retdat, split};
 use rookery_dpm::database::Database;
 use rookery_dpm::rad50::Rad50;
 use rookery_dpm::simulator::Simulator;
@@ -19,7 +19,7 @@ fn datagrams_are_swapped_and_padded() {
     let packet = packet::packets(&datagram).next().expect("a packet");
     assert_eq!(
         (packet.header.kind, packet.header.server, packet.header.client),
-        (Kind::MultipleRequest, 0x0ad1, 0x0a06)
+        (PacketKind::MultipleRequest, 0x0ad1, 0x0a06)
     );
     assert_eq!(
         (packet.header.task, packet.header.task_id, packet.header.message),
@@ -30,13 +30,13 @@ fn datagrams_are_swapped_and_padded() {
     let mut pend = unhex("00050101d10a060a78af8fc0000160000012");
     packet::swap(&mut pend);
     let pend = packet::packets(&pend).next().expect("a packet").header;
-    assert_eq!((pend.kind, pend.status), (Kind::ReplyWithMore, Status::PEND));
+    assert_eq!((pend.kind, pend.status), (PacketKind::ReplyWithMore, Status::PEND));
 }
 
 #[test]
 fn packets_stand_side_by_side_and_broken_ones_end_a_datagram() {
-    let header = Header {
-        kind: Kind::Request,
+    let header = AcnetHeader {
+        kind: PacketKind::Request,
         status: Status::SUCCESS,
         server: 0x0c23,
         client: 0x0ad6,
@@ -46,7 +46,7 @@ fn packets_stand_side_by_side_and_broken_ones_end_a_datagram() {
     };
     let mut datagram = Vec::new();
     header.write(b"ab", &mut datagram);
-    Header { message: 0x2002, ..header }.write(b"", &mut datagram);
+    AcnetHeader { message: 0x2002, ..header }.write(b"", &mut datagram);
     let messages: Vec<u16> = packet::packets(&datagram).map(|packet| packet.header.message).collect();
     assert_eq!(messages, [0x2001, 0x2002]);
     datagram.truncate(datagram.len() - 2);
@@ -61,13 +61,13 @@ fn packets_stand_side_by_side_and_broken_ones_end_a_datagram() {
 #[test]
 fn retdat_is_as_recorded() {
     let items = vec![
-        Item { device: 27235, property: 12, ssdn: [0, 0, 0x42, 0, 0x3f, 0x21, 0, 0], length: 2, offset: 0 },
-        Item { device: 27235, property: 13, ssdn: [0; 8], length: 4, offset: 0 },
+        DeviceItem { device: 27235, property: 12, ssdn: [0, 0, 0x42, 0, 0x3f, 0x21, 0, 0], length: 2, offset: 0 },
+        DeviceItem { device: 27235, property: 13, ssdn: [0; 8], length: 4, offset: 0 },
     ];
     let recorded = unhex("0a0002000000636a000c000042003f21000002000000636a000d000000000000000004000000");
-    let request = retdat::Request { ftd: 0, items };
+    let request = retdat::RetdatRequest { ftd: 0, items };
     assert_eq!(request.encode(), recorded);
-    assert_eq!(retdat::Request::decode(&recorded), Some(request));
+    assert_eq!(retdat::RetdatRequest::decode(&recorded), Some(request));
     let reply = unhex("0000d8590000d8590000");
     let readings = split(&reply, [2, 4].into_iter()).expect("readings");
     assert_eq!(readings, [(Status::SUCCESS, &[0xd8, 0x59][..]), (Status::SUCCESS, &[0xd8, 0x59, 0, 0][..])]);
@@ -79,11 +79,17 @@ fn gets32_is_as_recorded() {
     // The recorded client sets the priority to 1 where the control system sends 0.
     let recorded =
         unhex("0101000c23000001260000000100 1e000a00502c3530302c74727565636a000c000042003f2100000200000000000000");
-    let item = Item { device: 27235, property: 12, ssdn: [0, 0, 0x42, 0, 0x3f, 0x21, 0, 0], length: 2, offset: 0 };
-    let request =
-        gets32::Request { node: 0x0c23, repetitive: true, ftd: 30, event: "P,500,true".into(), items: vec![item] };
+    let item =
+        DeviceItem { device: 27235, property: 12, ssdn: [0, 0, 0x42, 0, 0x3f, 0x21, 0, 0], length: 2, offset: 0 };
+    let request = gets32::Gets32Request {
+        node: 0x0c23,
+        repetitive: true,
+        ftd: 30,
+        event: "P,500,true".into(),
+        items: vec![item],
+    };
     assert_eq!(request.encode(), recorded);
-    assert_eq!(gets32::Request::decode(&recorded), Some(request));
+    assert_eq!(gets32::Gets32Request::decode(&recorded), Some(request));
     let reply = unhex("000001010000010000009e8072fda1010000928272fda1010000928272fda10100000000d859");
     let (head, rest) = gets32::ReplyHead::decode(&reply).expect("a head");
     assert_eq!(
@@ -99,14 +105,14 @@ fn gets32_is_as_recorded() {
 #[test]
 fn lengths_that_lie_take_no_memory() {
     // Two devices of 4 GiB each, asked of a simulated front-end: its answer could not say that.
-    let item = Item { device: 27235, property: 12, ssdn: [0; 8], length: u32::MAX, offset: u32::MAX };
+    let item = DeviceItem { device: 27235, property: 12, ssdn: [0; 8], length: u32::MAX, offset: u32::MAX };
     let request =
-        gets32::Request { node: 0x0c23, repetitive: false, ftd: 0, event: "i".into(), items: vec![item, item] };
+        gets32::Gets32Request { node: 0x0c23, repetitive: false, ftd: 0, event: "i".into(), items: vec![item, item] };
     let body = request.encode();
-    assert_eq!(gets32::Request::decode(&body), Some(request));
+    assert_eq!(gets32::Gets32Request::decode(&body), Some(request));
     let mut simulator = Simulator::new(Database::read(DEMO).expect("a good file"));
-    let header = Header {
-        kind: Kind::Request,
+    let header = AcnetHeader {
+        kind: PacketKind::Request,
         status: Status::SUCCESS,
         server: 0x0c23,
         client: 0x0ad6,
@@ -124,7 +130,7 @@ fn lengths_that_lie_take_no_memory() {
 
 #[test]
 fn ids_find_their_request_and_no_other() {
-    let mut requests = Requests::default();
+    let mut requests = RequestsById::default();
     let first = requests.open("first").expect("an id");
     let second = requests.open("second").expect("an id");
     assert_eq!((requests.get(first), requests.get(second), requests.len()), (Some(&"first"), Some(&"second"), 2));
@@ -143,7 +149,7 @@ fn ids_find_their_request_and_no_other() {
 proptest! {
     #[test]
     fn bodies_that_are_none_are_refused_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = (retdat::Request::decode(&bytes), retdat::decode_settings(&bytes), gets32::Request::decode(&bytes));
+        let _ = (retdat::RetdatRequest::decode(&bytes), retdat::decode_settings(&bytes), gets32::Gets32Request::decode(&bytes));
         let _ = (gets32::ReplyHead::decode(&bytes), split(&bytes, [3, 70_000, u32::MAX].into_iter()));
         for packet in packet::packets(&bytes) {
             let mut again = Vec::new();
@@ -155,11 +161,11 @@ proptest! {
 
     #[test]
     fn settings_survive(all in prop::collection::vec((0u32..0xff_ffff, any::<u8>(), prop::collection::vec(any::<u8>(), 0..9)), 0..5)) {
-        let settings: Vec<(Item, &[u8])> = all
+        let settings: Vec<(DeviceItem, &[u8])> = all
             .iter()
             .map(|(device, property, data)| {
                 let length = data.len() as u32;
-                (Item { device: *device, property: *property, ssdn: [7; 8], length, offset: 2 }, data.as_slice())
+                (DeviceItem { device: *device, property: *property, ssdn: [7; 8], length, offset: 2 }, data.as_slice())
             })
             .collect();
         let body = retdat::encode_settings(&settings);

@@ -2,18 +2,18 @@
 
 use proptest::prelude::*;
 use rookery_dpm::sdd::request;
-use rookery_dpm::service::{Close, Options};
+use rookery_dpm::service::{CloseClient, ServiceOptions};
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
-use crate::world::{World, framed, front_end_address, numbers, statuses};
+use crate::world::{ServiceWorld, framed, front_end_address, numbers, statuses};
 
 #[test]
 fn greetings_that_mean_nothing_are_refused() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     for bad in [&b"\x16\x03\x01"[..], b"POST /dpm HTTP/1.1\r\n\r\n", &[b'G'; 5000], b"RAW \r\n\r\n"] {
         let key = world.dpm.connect();
-        assert_eq!(world.send(key, bad), Err(Close));
+        assert_eq!(world.send(key, bad), Err(CloseClient));
     }
     for (refused, status) in [
         ("GET / HTTP/1.1\r\n\r\n", "404"),
@@ -21,7 +21,7 @@ fn greetings_that_mean_nothing_are_refused() {
         ("GET /dpm HTTP/1.1\r\nno header\r\n\r\n", "400"),
     ] {
         let key = world.dpm.connect();
-        assert_eq!(world.send(key, refused.as_bytes()), Err(Close));
+        assert_eq!(world.send(key, refused.as_bytes()), Err(CloseClient));
         let answer = String::from_utf8(world.bytes(key)).expect("text");
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
     }
@@ -29,7 +29,7 @@ fn greetings_that_mean_nothing_are_refused() {
 
 #[test]
 fn a_greeting_may_come_in_pieces_and_without_a_content_type() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let key = world.dpm.connect();
     for byte in b"GET /dpm HTTP/1.1\r\n\r\n" {
         assert!(world.bytes(key).is_empty());
@@ -40,18 +40,18 @@ fn a_greeting_may_come_in_pieces_and_without_a_content_type() {
 
 #[test]
 fn frames_that_are_too_long_end_the_connection_and_senseless_ones_do_not() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     assert_eq!(world.send(client.key, &[0, 0, 0, 3, 1, 2, 3]), Ok(()));
     assert_eq!(statuses(&world.replies(&client), 0), [Status::IVM]);
     world.ask(&client, request::StopList { list_id: client.list_id + 1 });
     assert_eq!(statuses(&world.replies(&client), 0), [Status::NO_SUCH_LIST]);
-    assert_eq!(world.send(client.key, &[0x7f, 0xff, 0xff, 0xff]), Err(Close));
+    assert_eq!(world.send(client.key, &[0x7f, 0xff, 0xff, 0xff]), Err(CloseClient));
 }
 
 #[test]
 fn lists_have_a_limit() {
-    let mut world = World::with(DEMO, Options { requests: 3, ..Options::default() });
+    let mut world = ServiceWorld::with(DEMO, ServiceOptions { requests: 3, ..ServiceOptions::default() });
     let client = world.client();
     for ref_id in 1..=4 {
         world.add(&client, ref_id, "M:OUTTMP@I");
@@ -64,7 +64,7 @@ fn lists_have_a_limit() {
 
 #[test]
 fn whoever_does_not_read_loses_readings_and_is_told() {
-    let mut world = World::with(DEMO, Options { queue: 2000, ..Options::default() });
+    let mut world = ServiceWorld::with(DEMO, ServiceOptions { queue: 2000, ..ServiceOptions::default() });
     let (slow, other) = (world.client(), world.client());
     for client in [&slow, &other] {
         world.add(client, 1, "G:COUNTR@p,100");
@@ -94,7 +94,7 @@ proptest! {
         pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..20),
         commands in prop::collection::vec((0u16..25, prop::collection::vec(any::<u8>(), 0..40)), 0..20),
     ) {
-        let mut world = World::new(DEMO);
+        let mut world = ServiceWorld::new(DEMO);
         let good = world.client();
         world.add(&good, 1, "G:COUNTR@p,1000");
         world.start(&good);
@@ -119,7 +119,7 @@ proptest! {
 
     #[test]
     fn requests_may_come_cut_anywhere(cuts in prop::collection::vec(1usize..40, 0..20)) {
-        let mut world = World::new(DEMO);
+        let mut world = ServiceWorld::new(DEMO);
         let client = world.client();
         let add = request::AddToList { list_id: client.list_id, ref_id: 1, drf_request: "G:COUNTR@I".into() };
         let mut stream = framed(&add.into());

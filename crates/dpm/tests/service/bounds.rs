@@ -1,17 +1,18 @@
 //! Limits: connections, greetings, lists, requests, and clients that never read. And answers that
 //! come late, twice, in pieces, or are another's.
 
-use rookery_dpm::acnet::{Header, packet};
+use rookery_dpm::acnet::{AcnetHeader, packet};
 use rookery_dpm::sdd::{reply::Reply, request};
-use rookery_dpm::service::Options;
+use rookery_dpm::service::ServiceOptions;
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
-use crate::world::{World, framed, front_end_address, infos, numbers, statuses};
+use crate::world::{ServiceWorld, framed, front_end_address, infos, numbers, statuses};
 
 #[test]
 fn connections_are_counted_by_address_and_all_together() {
-    let mut world = World::with(DEMO, Options { clients: 5, clients_of_address: 3, ..Options::default() });
+    let mut world =
+        ServiceWorld::with(DEMO, ServiceOptions { clients: 5, clients_of_address: 3, ..ServiceOptions::default() });
     let now = world.moment();
     let from = |host: u8, port: u16| ([10, 0, 0, host], port).into();
     let first: Vec<_> = (0..3).map(|port| world.dpm.connect_from(from(1, port), now).expect("a place")).collect();
@@ -29,7 +30,7 @@ fn connections_are_counted_by_address_and_all_together() {
 
 #[test]
 fn whoever_never_says_what_it_speaks_is_closed() {
-    let mut world = World::with(DEMO, Options { greeting: 5000, ..Options::default() });
+    let mut world = ServiceWorld::with(DEMO, ServiceOptions { greeting: 5000, ..ServiceOptions::default() });
     let address = "10.0.0.1:5000".parse().expect("an address");
     let now = world.moment();
     let (silent, slow, quick) = (
@@ -60,9 +61,9 @@ fn whoever_never_says_what_it_speaks_is_closed() {
 
 #[test]
 fn a_frame_that_is_never_ended_closes_its_connection() {
-    let mut world = World::with(DEMO, Options { frame: 30_000, ..Options::default() });
+    let mut world = ServiceWorld::with(DEMO, ServiceOptions { frame: 30_000, ..ServiceOptions::default() });
     let now = world.moment();
-    let connect = |world: &mut World| {
+    let connect = |world: &mut ServiceWorld| {
         let client = world.dpm.connect_from("10.0.0.1:5000".parse().expect("an address"), now).expect("a place");
         world.send(client, b"GET /dpm HTTP/1.1\r\n\r\n").expect("a greeting");
         client
@@ -91,7 +92,8 @@ fn a_frame_that_is_never_ended_closes_its_connection() {
 
 #[test]
 fn where_too_much_waits_for_all_those_who_are_far_behind_get_no_more() {
-    let mut world = World::with(DEMO, Options { queue: 640_000, queue_of_all: 100_000, ..Options::default() });
+    let mut world =
+        ServiceWorld::with(DEMO, ServiceOptions { queue: 640_000, queue_of_all: 100_000, ..ServiceOptions::default() });
     let (stuck, slow, quick) = (world.client(), world.client(), world.client());
     for ref_id in 0..100 {
         world.add(&stuck, ref_id, "B:ARRAY[]@p,100");
@@ -126,9 +128,9 @@ fn where_too_much_waits_for_all_those_who_are_far_behind_get_no_more() {
 
 #[test]
 fn unfinished_frames_of_an_address_have_a_bound_in_bytes() {
-    let mut world = World::with(DEMO, Options { input_of_address: 250_000, ..Options::default() });
+    let mut world = ServiceWorld::with(DEMO, ServiceOptions { input_of_address: 250_000, ..ServiceOptions::default() });
     let now = world.moment();
-    let connect = |world: &mut World, host: u8| {
+    let connect = |world: &mut ServiceWorld, host: u8| {
         let client = world.dpm.connect_from(([10, 0, 0, host], 5000).into(), now).expect("a place");
         world.send(client, b"GET /dpm HTTP/1.1\r\n\r\n").expect("a greeting");
         client
@@ -154,7 +156,7 @@ fn unfinished_frames_of_an_address_have_a_bound_in_bytes() {
 
 #[test]
 fn a_list_has_one_heartbeat_however_often_it_is_started() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     for _ in 0..1000 {
         world.start(&client);
@@ -174,24 +176,24 @@ fn a_list_has_one_heartbeat_however_often_it_is_started() {
 
 #[test]
 fn bounds_leave_descriptors_for_everything_else() {
-    let few = Options::default().within(256);
+    let few = ServiceOptions::default().within(256);
     assert_eq!((few.clients, few.clients_of_address), (128, 64));
     assert_eq!((few.grpc_clients, few.grpc_clients_of_address), (32, 16));
     assert_eq!((few.grpc_calls, few.grpc_calls_of_address), (32, 16));
     assert!(few.clients + few.grpc_clients + 2 * few.grpc_calls <= 256 * 7 / 8);
-    let (many, all) = (Options::default().within(u64::MAX), Options::default());
+    let (many, all) = (ServiceOptions::default().within(u64::MAX), ServiceOptions::default());
     assert_eq!((many.clients, many.clients_of_address), (all.clients, all.clients_of_address));
     assert_eq!((many.grpc_calls, many.grpc_calls_of_address), (all.grpc_calls, all.grpc_calls_of_address));
 }
 
 #[test]
 fn a_million_requests_in_a_list_are_refused_by_name_and_harm_nobody() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let (client, other) = (world.client(), world.client());
     world.add(&other, 1, "G:COUNTR@p,1000");
     world.start(&other);
     world.replies(&other);
-    let limit = Options::default().requests;
+    let limit = ServiceOptions::default().requests;
     let mut refused = 0;
     let mut batch = Vec::new();
     for ref_id in 0..1_000_000 {
@@ -225,7 +227,8 @@ fn a_million_requests_in_a_list_are_refused_by_name_and_harm_nobody() {
 
 #[test]
 fn all_lists_together_have_a_limit_that_is_given_back() {
-    let mut world = World::with(DEMO, Options { requests: 10, all_requests: 15, ..Options::default() });
+    let mut world =
+        ServiceWorld::with(DEMO, ServiceOptions { requests: 10, all_requests: 15, ..ServiceOptions::default() });
     let (one, other) = (world.client(), world.client());
     for client in [&one, &other] {
         for ref_id in 0..10 {
@@ -254,7 +257,7 @@ fn all_lists_together_have_a_limit_that_is_given_back() {
 
 #[test]
 fn whoever_asks_and_never_reads_is_not_listened_to() {
-    let mut world = World::with(DEMO, Options { queue: 10_000, ..Options::default() });
+    let mut world = ServiceWorld::with(DEMO, ServiceOptions { queue: 10_000, ..ServiceOptions::default() });
     let (client, other) = (world.client(), world.client());
     for ref_id in 0..100 {
         world.add(&client, ref_id, "M:OUTTMP.DESCRIPTION@I");
@@ -277,7 +280,7 @@ fn whoever_asks_and_never_reads_is_not_listened_to() {
 
 #[test]
 fn unknown_messages_and_fields_and_lengths_that_lie_are_told_and_nothing_else() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "G:COUNTR@p,1000");
     world.start(&client);
@@ -310,7 +313,7 @@ fn unknown_messages_and_fields_and_lengths_that_lie_are_told_and_nothing_else() 
 
 #[test]
 fn a_number_that_comes_again_is_the_later_request() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     for drf in ["M:OUTTMP@p,100", "Z:NOSUCH@p,100", "not a request", "G:COUNTR@p,1000"] {
         world.add(&client, 7, drf);
@@ -325,7 +328,7 @@ fn a_number_that_comes_again_is_the_later_request() {
 
 #[test]
 fn an_answer_that_comes_twice_counts_once() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP@I");
     world.cut = true;
@@ -341,7 +344,7 @@ fn an_answer_that_comes_twice_counts_once() {
 
 #[test]
 fn an_answer_that_comes_late_is_nobodys_even_if_its_id_is_used_again() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP@I");
     world.cut = true;
@@ -359,7 +362,7 @@ fn an_answer_that_comes_late_is_nobodys_even_if_its_id_is_used_again() {
 
 #[test]
 fn an_answer_in_pieces_is_too_short_and_several_in_a_datagram_are_read() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP@p,1000");
     world.add(&client, 2, "M:OUTTMP.STATUS.RAW@p,1000");
@@ -389,7 +392,7 @@ fn an_answer_in_pieces_is_too_short_and_several_in_a_datagram_are_read() {
 
 #[test]
 fn anothers_answer_reaches_nobody() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     // Two nodes, one device each: their answers are of the same size.
     world.cut = true;
@@ -402,10 +405,10 @@ fn anothers_answer_reaches_nobody() {
     world.cut = false;
     let body = [0, 0, 0x10, 0x27];
     for crossed in [
-        Header { server: demo.server, ..muon },
-        Header { message: demo.message, ..muon },
-        Header { task_id: muon.task_id + 1, ..muon },
-        Header { client: demo.server, ..muon },
+        AcnetHeader { server: demo.server, ..muon },
+        AcnetHeader { message: demo.message, ..muon },
+        AcnetHeader { task_id: muon.task_id + 1, ..muon },
+        AcnetHeader { client: demo.server, ..muon },
     ] {
         deliver(&mut world, crossed.answer(Status::SUCCESS, false).datagram(&body));
     }
@@ -415,13 +418,13 @@ fn anothers_answer_reaches_nobody() {
     assert_eq!(numbers(&world.replies(&client), 1), [63.25]);
 }
 
-fn last_asked(world: &World) -> Header {
+fn last_asked(world: &ServiceWorld) -> AcnetHeader {
     let mut asked = world.datagrams.last().expect("a request").clone();
     packet::swap(&mut asked);
     packet::packets(&asked).next().expect("a packet").header
 }
 
-fn deliver(world: &mut World, mut datagram: Vec<u8>) {
+fn deliver(world: &mut ServiceWorld, mut datagram: Vec<u8>) {
     let now = world.moment();
     world.dpm.datagram(front_end_address(), &mut datagram, now);
     world.pass(0);

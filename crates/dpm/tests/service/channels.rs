@@ -1,15 +1,15 @@
 //! Process variables: a server of Channel Access that is played here, well and badly.
 
-use rookery_dpm::channel_access::data::{Form, Native, write_time};
-use rookery_dpm::channel_access::link::{Came, Goes, Link};
-use rookery_dpm::channel_access::message::{Header, messages};
+use rookery_dpm::channel_access::data::{DataForm, Native, write_time};
+use rookery_dpm::channel_access::link::{Came, Goes, LinkNumber};
+use rookery_dpm::channel_access::message::{ChannelHeader, messages};
 use rookery_dpm::channel_access::{NORMAL, command};
 use rookery_dpm::sdd::ScaledSetting;
 use rookery_dpm::sdd::request::ApplySettings;
 use rookery_dpm::status::Status;
 
 use crate::settings;
-use crate::world::{Client, World, numbers, statuses};
+use crate::world::{ServiceWorld, TcpClient, numbers, statuses};
 
 const DEVICES: &str = "
 [[node]]
@@ -48,25 +48,25 @@ const HOST: &str = "10.1.0.5:5064";
 const STRANGER: &str = "10.9.9.9:5064";
 
 /// The server of a circuit that the service has made.
-struct Servers<'w> {
-    world: &'w mut World,
-    link: Link,
+struct CircuitServers<'w> {
+    world: &'w mut ServiceWorld,
+    link: LinkNumber,
 }
 
-impl Servers<'_> {
+impl CircuitServers<'_> {
     /// Lets all that is searched for be found at the host, and makes the circuit.
-    fn find(world: &mut World) -> Servers<'_> {
+    fn find(world: &mut ServiceWorld) -> CircuitServers<'_> {
         answer_searches(world, HOST, u32::MAX);
         let link = connected(world, HOST).expect("a circuit");
-        Servers { world, link }
+        CircuitServers { world, link }
     }
 
     /// Returns what was sent on the circuit since this was asked last.
-    fn sent(&mut self) -> Vec<(Header, Vec<u8>)> {
+    fn sent(&mut self) -> Vec<(ChannelHeader, Vec<u8>)> {
         sent(self.world, self.link)
     }
 
-    fn say(&mut self, header: Header, payload: &[u8]) {
+    fn say(&mut self, header: ChannelHeader, payload: &[u8]) {
         let mut bytes = Vec::new();
         header.write(payload, &mut bytes);
         self.bytes(&bytes);
@@ -84,7 +84,7 @@ impl Servers<'_> {
         let asked: Vec<u32> = asked.map(|(header, _)| header.first).collect();
         for cid in &asked {
             let command = command::CREATE_CHAN;
-            self.say(Header { command, data_type: native as u16, count, first: *cid, second: 1000 + cid }, &[]);
+            self.say(ChannelHeader { command, data_type: native as u16, count, first: *cid, second: 1000 + cid }, &[]);
         }
         asked
     }
@@ -92,8 +92,11 @@ impl Servers<'_> {
     /// Tells of a number of a channel that is monitored.
     fn update(&mut self, cid: u32, severity: u16, number: f64) {
         let payload = double(severity, &[number]);
-        let data_type = Native::Double.with(Form::Time);
-        self.say(Header { command: command::EVENT_ADD, data_type, count: 1, first: NORMAL, second: cid }, &payload);
+        let data_type = Native::Double.with(DataForm::Time);
+        self.say(
+            ChannelHeader { command: command::EVENT_ADD, data_type, count: 1, first: NORMAL, second: cid },
+            &payload,
+        );
     }
 }
 
@@ -105,12 +108,12 @@ fn double(severity: u16, numbers: &[f64]) -> Vec<u8> {
 }
 
 /// Answers searches by datagram: the host that answers, and the one that it names.
-fn answer_searches(world: &mut World, from: &str, named: u32) -> usize {
+fn answer_searches(world: &mut ServiceWorld, from: &str, named: u32) -> usize {
     let searches: Vec<u32> = searched(world).into_iter().map(|(_, cid)| cid).collect();
     for cid in &searches {
         let mut answer = Vec::new();
         let command = command::SEARCH;
-        Header { command, data_type: 5064, count: 0, first: named, second: *cid }.write(&[0; 8], &mut answer);
+        ChannelHeader { command, data_type: 5064, count: 0, first: named, second: *cid }.write(&[0; 8], &mut answer);
         let now = world.moment();
         world.dpm.link(Came::Datagram(from.parse().expect("an address"), &answer), now);
     }
@@ -119,7 +122,7 @@ fn answer_searches(world: &mut World, from: &str, named: u32) -> usize {
 }
 
 /// Returns the names and numbers that were searched for by datagram.
-fn searched(world: &mut World) -> Vec<(String, u32)> {
+fn searched(world: &mut ServiceWorld) -> Vec<(String, u32)> {
     let mut found = Vec::new();
     world.goes.retain(|goes| {
         let Goes::Datagram(to, bytes) = goes else { return true };
@@ -134,7 +137,7 @@ fn searched(world: &mut World) -> Vec<(String, u32)> {
 }
 
 /// Lets the connection to a server be made, if it was asked for.
-fn connected(world: &mut World, server: &str) -> Option<Link> {
+fn connected(world: &mut ServiceWorld, server: &str) -> Option<LinkNumber> {
     let server = server.parse().expect("an address");
     let link = world.goes.iter().find_map(|goes| match goes {
         Goes::Connect(link, to) if *to == server => Some(*link),
@@ -147,7 +150,7 @@ fn connected(world: &mut World, server: &str) -> Option<Link> {
     Some(link)
 }
 
-fn sent(world: &mut World, link: Link) -> Vec<(Header, Vec<u8>)> {
+fn sent(world: &mut ServiceWorld, link: LinkNumber) -> Vec<(ChannelHeader, Vec<u8>)> {
     let mut bytes = Vec::new();
     world.goes.retain(|goes| match goes {
         Goes::Bytes(to, more) if *to == link => {
@@ -159,12 +162,12 @@ fn sent(world: &mut World, link: Link) -> Vec<(Header, Vec<u8>)> {
     messages(&bytes).map(|message| (message.header, message.payload.to_vec())).collect()
 }
 
-fn commands(sent: &[(Header, Vec<u8>)]) -> Vec<u16> {
+fn commands(sent: &[(ChannelHeader, Vec<u8>)]) -> Vec<u16> {
     sent.iter().map(|(header, _)| header.command).collect()
 }
 
 /// Returns a client that reads a device.
-fn reader(world: &mut World, drf: &str) -> Client {
+fn reader(world: &mut ServiceWorld, drf: &str) -> TcpClient {
     let client = world.client();
     world.add(&client, 1, drf);
     world.start(&client);
@@ -174,12 +177,12 @@ fn reader(world: &mut World, drf: &str) -> Client {
 
 #[test]
 fn a_variable_is_searched_for_and_monitored_once_for_all() {
-    let mut world = World::new(DEVICES);
-    let readers: Vec<Client> = (0..20).map(|_| reader(&mut world, "E:BEAM@Q,100")).collect();
+    let mut world = ServiceWorld::new(DEVICES);
+    let readers: Vec<TcpClient> = (0..20).map(|_| reader(&mut world, "E:BEAM@Q,100")).collect();
     let periodic = reader(&mut world, "E:BEAM@P,500");
     assert_eq!(searched(&mut world).len(), 1, "one search");
     world.pass(200);
-    let mut servers = Servers::find(&mut world);
+    let mut servers = CircuitServers::find(&mut world);
     let [cid] = servers.create(Native::Double, 1)[..] else { panic!("one channel") };
     assert_eq!(commands(&servers.sent()), [command::EVENT_ADD]);
     servers.update(cid, 0, 1.5);
@@ -198,9 +201,9 @@ fn a_variable_is_searched_for_and_monitored_once_for_all() {
 
 #[test]
 fn changes_come_no_more_often_than_they_are_wanted_and_the_last_is_not_lost() {
-    let mut world = World::new(DEVICES);
+    let mut world = ServiceWorld::new(DEVICES);
     let client = reader(&mut world, "E:BEAM@Q,100");
-    let mut servers = Servers::find(&mut world);
+    let mut servers = CircuitServers::find(&mut world);
     let cid = servers.create(Native::Double, 1)[0];
     for number in 0..10 {
         servers.update(cid, 0, f64::from(number));
@@ -212,14 +215,14 @@ fn changes_come_no_more_often_than_they_are_wanted_and_the_last_is_not_lost() {
 
 #[test]
 fn what_is_read_once_is_read_of_the_server() {
-    let mut world = World::new(DEVICES);
+    let mut world = ServiceWorld::new(DEVICES);
     let client = reader(&mut world, "E:WAVE[1:2]@I");
-    let mut servers = Servers::find(&mut world);
+    let mut servers = CircuitServers::find(&mut world);
     servers.create(Native::Double, 100);
     let asked = servers.sent();
     assert_eq!(commands(&asked), [command::READ_NOTIFY]);
     assert_eq!(asked[0].0.count, 4, "no more than the property has");
-    let header = Header { first: NORMAL, ..asked[0].0 };
+    let header = ChannelHeader { first: NORMAL, ..asked[0].0 };
     servers.say(header, &double(0, &[1.0, 2.0, 3.0, 4.0]));
     let replies = world.replies(&client);
     assert!(format!("{replies:?}").contains("data: [2.0, 3.0]"), "{replies:?}");
@@ -227,9 +230,9 @@ fn what_is_read_once_is_read_of_the_server() {
 
 #[test]
 fn a_value_that_means_nothing_is_a_status() {
-    let mut world = World::new(DEVICES);
+    let mut world = ServiceWorld::new(DEVICES);
     let client = reader(&mut world, "E:BEAM@Q,100");
-    let mut servers = Servers::find(&mut world);
+    let mut servers = CircuitServers::find(&mut world);
     let cid = servers.create(Native::Double, 1)[0];
     servers.update(cid, 3, 0.0);
     assert_eq!(statuses(&world.replies(&client), 1), [Status::INVDATA]);
@@ -237,7 +240,7 @@ fn a_value_that_means_nothing_is_a_status() {
 
 #[test]
 fn what_nobody_has_is_told_and_searched_for_less_and_less_often() {
-    let mut world = World::new(DEVICES);
+    let mut world = ServiceWorld::new(DEVICES);
     let client = reader(&mut world, "E:BEAM@P,1000");
     let mut searches = 0;
     for _ in 0..60 {
@@ -251,9 +254,9 @@ fn what_nobody_has_is_told_and_searched_for_less_and_less_often() {
 
 #[test]
 fn a_lost_circuit_is_told_and_its_variables_are_found_again() {
-    let mut world = World::new(DEVICES);
+    let mut world = ServiceWorld::new(DEVICES);
     let client = reader(&mut world, "E:BEAM@Q,100");
-    let mut servers = Servers::find(&mut world);
+    let mut servers = CircuitServers::find(&mut world);
     let cid = servers.create(Native::Double, 1)[0];
     servers.update(cid, 0, 1.0);
     let (link, now) = (servers.link, servers.world.moment());
@@ -262,7 +265,7 @@ fn a_lost_circuit_is_told_and_its_variables_are_found_again() {
     let replies = world.replies(&client);
     assert_eq!((numbers(&replies, 1), statuses(&replies, 1)), (vec![1.0], vec![Status::NODE_DOWN]));
     world.pass(500);
-    let mut servers = Servers::find(&mut world);
+    let mut servers = CircuitServers::find(&mut world);
     let again = servers.create(Native::Double, 1)[0];
     servers.update(again, 0, 2.0);
     assert_eq!(numbers(&world.replies(&client), 1), [2.0]);
@@ -270,9 +273,9 @@ fn a_lost_circuit_is_told_and_its_variables_are_found_again() {
 
 #[test]
 fn a_server_that_says_nothing_is_asked_whether_it_is_there_and_given_up() {
-    let mut world = World::new(DEVICES);
+    let mut world = ServiceWorld::new(DEVICES);
     let client = reader(&mut world, "E:BEAM@Q,100");
-    let mut servers = Servers::find(&mut world);
+    let mut servers = CircuitServers::find(&mut world);
     let cid = servers.create(Native::Double, 1)[0];
     servers.update(cid, 0, 1.0);
     servers.sent();
@@ -286,7 +289,7 @@ fn a_server_that_says_nothing_is_asked_whether_it_is_there_and_given_up() {
 
 #[test]
 fn strangers_cannot_send_us_to_others() {
-    let mut world = World::new(DEVICES);
+    let mut world = ServiceWorld::new(DEVICES);
     let _client = reader(&mut world, "E:BEAM@Q,100");
     let elsewhere = u32::from_be_bytes([192, 0, 2, 1]);
     assert_eq!(answer_searches(&mut world, STRANGER, elsewhere), 1);
@@ -299,7 +302,7 @@ fn strangers_cannot_send_us_to_others() {
 
 #[test]
 fn name_servers_may_name_other_hosts() {
-    let mut world = World::new(DEVICES);
+    let mut world = ServiceWorld::new(DEVICES);
     let client = reader(&mut world, "E:BEAM@Q,100");
     let names = connected(&mut world, "10.1.0.7:5064").expect("a name server");
     world.pass(200);
@@ -310,13 +313,13 @@ fn name_servers_may_name_other_hosts() {
         .collect();
     let mut answer = Vec::new();
     let host = u32::from_be_bytes([10, 1, 0, 5]);
-    Header { command: command::SEARCH, data_type: 5064, count: 0, first: host, second: asked[0] }
+    ChannelHeader { command: command::SEARCH, data_type: 5064, count: 0, first: host, second: asked[0] }
         .write(&[], &mut answer);
     let now = world.moment();
     world.dpm.link(Came::Bytes(names, &answer), now);
     world.pass(0);
     let link = connected(&mut world, HOST).expect("the host that it named");
-    let mut servers = Servers { world: &mut world, link };
+    let mut servers = CircuitServers { world: &mut world, link };
     let cid = servers.create(Native::Double, 1)[0];
     servers.update(cid, 0, 4.0);
     assert_eq!(numbers(&world.replies(&client), 1), [4.0]);
@@ -324,13 +327,13 @@ fn name_servers_may_name_other_hosts() {
 
 #[test]
 fn nothing_that_a_hostile_server_says_harms_others() {
-    let header = |command, data_type, count, first, second| Header { command, data_type, count, first, second };
-    let time = Native::Double.with(Form::Time);
-    let cases: Vec<(&str, Header, Vec<u8>)> = vec![
+    let header = |command, data_type, count, first, second| ChannelHeader { command, data_type, count, first, second };
+    let time = Native::Double.with(DataForm::Time);
+    let cases: Vec<(&str, ChannelHeader, Vec<u8>)> = vec![
         ("a payload of 4 GiB", header(command::EVENT_ADD, time, 70_000, 1, 1), vec![0; 70_000]),
         ("more elements than there are bytes", header(command::EVENT_ADD, time, 65_000, 1, 1), vec![0; 16]),
         ("no such type", header(command::EVENT_ADD, 999, 1, 1, 1), vec![0; 64]),
-        ("a text for a number", header(command::EVENT_ADD, Native::Text.with(Form::Time), 1, 1, 1), vec![0; 64]),
+        ("a text for a number", header(command::EVENT_ADD, Native::Text.with(DataForm::Time), 1, 1, 1), vec![0; 64]),
         ("another's channel", header(command::EVENT_ADD, time, 1, 1, 77), double(0, &[1.0])),
         ("an answer that nobody asked for", header(command::READ_NOTIFY, time, 1, 1, 9999), double(0, &[1.0])),
         ("a setting that nobody made", header(command::WRITE_NOTIFY, 6, 1, 1, 9999), Vec::new()),
@@ -348,9 +351,9 @@ fn nothing_that_a_hostile_server_says_harms_others() {
         ("no such command", header(4711, 1, 1, 1, 1), vec![0; 8]),
     ];
     for (what, header, payload) in cases {
-        let mut world = World::new(DEVICES);
+        let mut world = ServiceWorld::new(DEVICES);
         let client = reader(&mut world, "E:BEAM@Q,100");
-        let mut servers = Servers::find(&mut world);
+        let mut servers = CircuitServers::find(&mut world);
         servers.create(Native::Double, 1);
         servers.say(header, &payload);
         let before = servers.link;
@@ -358,7 +361,7 @@ fn nothing_that_a_hostile_server_says_harms_others() {
         // Whatever became of that circuit, a good server's value comes through.
         answer_searches(&mut world, HOST, u32::MAX);
         let link = connected(&mut world, HOST).unwrap_or(before);
-        let mut servers = Servers { world: &mut world, link };
+        let mut servers = CircuitServers { world: &mut world, link };
         let made = servers.create(Native::Double, 1);
         let cid = made.first().copied().unwrap_or(1);
         servers.update(cid, 0, 42.0);
@@ -370,9 +373,9 @@ fn nothing_that_a_hostile_server_says_harms_others() {
 
 #[test]
 fn a_server_that_sends_without_end_is_closed_and_keeps_nothing() {
-    let mut world = World::new(DEVICES);
+    let mut world = ServiceWorld::new(DEVICES);
     let _client = reader(&mut world, "E:BEAM@Q,100");
-    let mut servers = Servers::find(&mut world);
+    let mut servers = CircuitServers::find(&mut world);
     servers.create(Native::Double, 1);
     // The head of a message of 4 GiB, and what would belong to it.
     let mut head = Vec::new();
@@ -386,7 +389,7 @@ fn a_server_that_sends_without_end_is_closed_and_keeps_nothing() {
 
 #[test]
 fn strangers_that_answer_every_search_get_no_more_circuits_than_there_may_be() {
-    let mut world = World::new(DEVICES);
+    let mut world = ServiceWorld::new(DEVICES);
     let _client = reader(&mut world, "E:BEAM@Q,100");
     for round in 0..2000u32 {
         let [a, b, c, d] = (0x0a02_0000 + round).to_be_bytes();
@@ -403,7 +406,7 @@ fn a_setting_is_sent_once_within_what_the_server_allows() {
     let client = settings::operator(&mut world, "everything");
     world.add(&client, 1, "E:BEAM.SETTING@N");
     set(&mut world, &client, 7.0);
-    let mut servers = Servers::find(&mut world);
+    let mut servers = CircuitServers::find(&mut world);
     servers.create(Native::Double, 1);
     let asked = servers.sent();
     assert_eq!(commands(&asked), [command::READ_NOTIFY], "its limits come first");
@@ -411,11 +414,11 @@ fn a_setting_is_sent_once_within_what_the_server_allows() {
     for number in [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 10.0, -10.0, 1.0f64] {
         limits.extend_from_slice(&number.to_be_bytes());
     }
-    servers.say(Header { first: NORMAL, ..asked[0].0 }, &limits);
+    servers.say(ChannelHeader { first: NORMAL, ..asked[0].0 }, &limits);
     let written = servers.sent();
     assert_eq!(commands(&written), [command::WRITE_NOTIFY]);
     assert_eq!(written[0].1, 7.0f64.to_be_bytes());
-    servers.say(Header { first: NORMAL, ..written[0].0 }, &[]);
+    servers.say(ChannelHeader { first: NORMAL, ..written[0].0 }, &[]);
     let link = servers.link;
     assert_eq!(settled(&mut world, &client), [Status::SUCCESS]);
     set(&mut world, &client, 11.0);
@@ -440,26 +443,28 @@ fn what_the_server_lets_nobody_set_is_refused() {
     let client = settings::operator(&mut world, "everything");
     world.add(&client, 1, "E:BEAM.SETTING@N");
     set(&mut world, &client, 7.0);
-    let mut servers = Servers::find(&mut world);
+    let mut servers = CircuitServers::find(&mut world);
     let cid = {
         let asked = servers.sent().into_iter().find(|(header, _)| header.command == command::CREATE_CHAN);
         asked.expect("a channel").0.first
     };
     let mut bytes = Vec::new();
-    Header { command: command::ACCESS_RIGHTS, first: cid, second: 1, ..Header::default() }.write(&[], &mut bytes);
+    ChannelHeader { command: command::ACCESS_RIGHTS, first: cid, second: 1, ..ChannelHeader::default() }
+        .write(&[], &mut bytes);
     let native = Native::Double as u16;
-    Header { command: command::CREATE_CHAN, data_type: native, count: 1, first: cid, second: 5 }.write(&[], &mut bytes);
+    ChannelHeader { command: command::CREATE_CHAN, data_type: native, count: 1, first: cid, second: 5 }
+        .write(&[], &mut bytes);
     servers.bytes(&bytes);
     assert_eq!(settled(&mut world, &client), [Status::PRIV]);
 }
 
-fn set(world: &mut World, client: &Client, number: f64) {
+fn set(world: &mut ServiceWorld, client: &TcpClient, number: f64) {
     let scaled_array = Some(vec![ScaledSetting { ref_id: 1, data: vec![number] }]);
     world.ask(client, ApplySettings { list_id: client.list_id, scaled_array, ..ApplySettings::default() });
     world.pass(0);
 }
 
-fn settled(world: &mut World, client: &Client) -> Vec<Status> {
+fn settled(world: &mut ServiceWorld, client: &TcpClient) -> Vec<Status> {
     let replies = world.replies(client);
     settings::settled(&replies).into_iter().map(|(_, status)| status).collect()
 }
@@ -472,9 +477,9 @@ mod any_bytes {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn of_a_server_harm_nothing(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..80), 1..6)) {
-            let mut world = World::new(DEVICES);
+            let mut world = ServiceWorld::new(DEVICES);
             let client = reader(&mut world, "E:BEAM@Q,100");
-            let mut servers = Servers::find(&mut world);
+            let mut servers = CircuitServers::find(&mut world);
             servers.create(Native::Double, 1);
             for piece in &pieces {
                 servers.bytes(piece);

@@ -3,11 +3,11 @@
 use rookery_dpm::sdd::reply::Reply;
 
 use crate::DEMO;
-use crate::world::{World, numbers};
+use crate::world::{ServiceWorld, numbers};
 
 #[test]
 fn who_wants_nothing_at_once_waits_for_the_first_period() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "G:COUNTR@P,1000,FALSE");
     world.add(&client, 2, "G:COUNTR@P,1000,TRUE");
@@ -30,7 +30,7 @@ fn who_wants_nothing_at_once_waits_for_the_first_period() {
 #[test]
 fn changes_without_the_first_value_are_changes_only() {
     let script = DEMO.replace("shape = \"ramp\"\nlow = 0", "shape = \"constant\"\nlow = 7");
-    let mut world = World::new(&script);
+    let mut world = ServiceWorld::new(&script);
     let client = world.client();
     world.add(&client, 1, "Z:CUBE_X@Q,500,FALSE");
     world.add(&client, 2, "G:COUNTR@Q,500,FALSE");
@@ -42,7 +42,7 @@ fn changes_without_the_first_value_are_changes_only() {
 
 #[test]
 fn a_delay_counts_from_the_clock_event() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "G:COUNTR@E,02,E,300");
     world.add(&client, 2, "Z:CUBE_X@E,02");
@@ -62,7 +62,7 @@ fn a_delay_counts_from_the_clock_event() {
 
 #[test]
 fn an_event_that_never_comes_is_never_answered_and_no_failure() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "G:COUNTR@E,55");
     world.add(&client, 2, "M:OUTTMP@E,55");
@@ -77,7 +77,7 @@ fn an_event_that_never_comes_is_never_answered_and_no_failure() {
 
 #[test]
 fn a_delay_counts_from_the_state() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     // The ramp of Z:CUBE_X passes 5000 at five seconds, and every ten seconds after.
     world.add(&client, 1, "G:COUNTR@S,Z:CUBE_X,5000,0,>");

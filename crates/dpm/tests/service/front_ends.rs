@@ -1,16 +1,16 @@
 //! Front-ends that are silent, late, lossy, restarted, or answer what nobody asked.
 
-use rookery_dpm::acnet::{Header, Kind, packet};
+use rookery_dpm::acnet::{AcnetHeader, PacketKind, packet};
 use rookery_dpm::rad50::Rad50;
 use rookery_dpm::sdd::reply::Reply;
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
-use crate::world::{World, front_end_address, numbers, statuses};
+use crate::world::{ServiceWorld, front_end_address, numbers, statuses};
 
 #[test]
 fn silence_is_told_again_and_again_and_ends_when_the_front_end_comes_back() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP@p,1000");
     world.start(&client);
@@ -30,7 +30,7 @@ fn silence_is_told_again_and_again_and_ends_when_the_front_end_comes_back() {
 #[test]
 fn events_are_asked_for_again_when_none_came_for_long() {
     let faults = "\n[[fault]]\nnode = 'DEMOFE'\nup_seconds = 20\ndown_seconds = 3\n";
-    let mut world = World::new(&format!("{DEMO}{faults}"));
+    let mut world = ServiceWorld::new(&format!("{DEMO}{faults}"));
     let client = world.client();
     world.add(&client, 1, "G:COUNTR@E,02");
     world.start(&client);
@@ -45,7 +45,7 @@ fn events_are_asked_for_again_when_none_came_for_long() {
 
 #[test]
 fn what_is_asked_once_of_a_silent_device_ends_with_a_status() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "G:SILENT@I");
     world.start(&client);
@@ -59,7 +59,7 @@ fn what_is_asked_once_of_a_silent_device_ends_with_a_status() {
 
 #[test]
 fn replies_that_nobody_asked_for_are_cancelled_and_harm_nobody() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP@p,1000");
     world.start(&client);
@@ -68,28 +68,28 @@ fn replies_that_nobody_asked_for_are_cancelled_and_harm_nobody() {
     packet::swap(&mut asked);
     let header = packet::packets(&asked).next().expect("a packet").header;
     let body = [0, 0, 0x10, 0x27];
-    let answer = |header: Header| header.answer(Status::SUCCESS, true).datagram(&body);
+    let answer = |header: AcnetHeader| header.answer(Status::SUCCESS, true).datagram(&body);
     world.datagrams.clear();
-    let deliver = |world: &mut World, mut datagram: Vec<u8>| {
+    let deliver = |world: &mut ServiceWorld, mut datagram: Vec<u8>| {
         let now = world.moment();
         world.dpm.datagram(front_end_address(), &mut datagram, now);
         world.pass(0);
     };
     // Another id, another use of the same id, another node's answer, another task of ours.
-    deliver(&mut world, answer(Header { message: header.message ^ 1, ..header }));
-    deliver(&mut world, answer(Header { message: header.message ^ 0x4000, ..header }));
-    deliver(&mut world, answer(Header { server: 0x0c24, ..header }));
-    deliver(&mut world, answer(Header { task_id: 9, ..header }));
+    deliver(&mut world, answer(AcnetHeader { message: header.message ^ 1, ..header }));
+    deliver(&mut world, answer(AcnetHeader { message: header.message ^ 0x4000, ..header }));
+    deliver(&mut world, answer(AcnetHeader { server: 0x0c24, ..header }));
+    deliver(&mut world, answer(AcnetHeader { task_id: 9, ..header }));
     assert!(numbers(&world.replies(&client), 1).is_empty());
     assert_eq!(world.statistics().pool.strays, 4);
     for datagram in &mut world.datagrams {
         packet::swap(datagram);
-        assert!(packet::packets(datagram).all(|packet| packet.header.kind == Kind::Cancel));
+        assert!(packet::packets(datagram).all(|packet| packet.header.kind == PacketKind::Cancel));
     }
     deliver(&mut world, answer(header));
     assert_eq!(numbers(&world.replies(&client), 1), [63.25]);
     // To another client node, and from an address where no front-end lives.
-    deliver(&mut world, answer(Header { client: 0x0a06, ..header }));
+    deliver(&mut world, answer(AcnetHeader { client: 0x0a06, ..header }));
     let (now, mut datagram) = (world.moment(), answer(header));
     world.dpm.datagram("10.9.8.7:6801".parse().expect("an address"), &mut datagram, now);
     world.pass(0);
@@ -98,7 +98,7 @@ fn replies_that_nobody_asked_for_are_cancelled_and_harm_nobody() {
 
 #[test]
 fn wrong_sizes_refusals_and_patience() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP@p,1000");
     world.cut = true;
@@ -106,7 +106,7 @@ fn wrong_sizes_refusals_and_patience() {
     let mut asked = world.datagrams.last().expect("a request").clone();
     packet::swap(&mut asked);
     let header = packet::packets(&asked).next().expect("a packet").header;
-    let deliver = |world: &mut World, mut datagram: Vec<u8>| {
+    let deliver = |world: &mut ServiceWorld, mut datagram: Vec<u8>| {
         let now = world.moment();
         world.dpm.datagram(front_end_address(), &mut datagram, now);
         world.pass(0);
@@ -122,7 +122,7 @@ fn wrong_sizes_refusals_and_patience() {
     let mut cancel = world.datagrams.last().expect("a cancel").clone();
     packet::swap(&mut cancel);
     let cancel = packet::packets(&cancel).next().expect("a packet").header;
-    assert_eq!((cancel.kind, cancel.message), (Kind::Cancel, header.message));
+    assert_eq!((cancel.kind, cancel.message), (PacketKind::Cancel, header.message));
     // The same answer again is nobody's now.
     deliver(&mut world, header.answer(Status::SUCCESS, true).datagram(&[0, 0, 1, 0]));
     assert!(numbers(&world.replies(&client), 1).is_empty());
@@ -131,7 +131,7 @@ fn wrong_sizes_refusals_and_patience() {
 #[test]
 fn a_missing_task_is_a_node_that_is_down() {
     let database = DEMO.replacen("protocol = \"RETDAT\"", "protocol = \"GETS32\"", 1);
-    let mut world = World::new(&database);
+    let mut world = ServiceWorld::new(&database);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP@p,1000");
     world.cut = true;
@@ -150,7 +150,7 @@ fn a_missing_task_is_a_node_that_is_down() {
 fn lists_survive_front_ends_that_die_and_come_back() {
     let faults = "\n[[fault]]\nnode = 'MUONFE'\nup_seconds = 7\ndown_seconds = 5\nloss = 0.05\n\n\
                   [[fault]]\nnode = 'DEMOFE'\ndelay_millis = 30\nloss = 0.1\n";
-    let mut world = World::new(&format!("{DEMO}{faults}"));
+    let mut world = ServiceWorld::new(&format!("{DEMO}{faults}"));
     let clients: Vec<_> = (0..5).map(|_| world.client()).collect();
     for client in &clients {
         world.add(client, 1, "M:OUTTMP@p,500");
@@ -196,7 +196,7 @@ shape = 'constant'
 low = 57738416
 ";
     assert_eq!(57_738_416_i32.to_le_bytes(), [0xb0, 0x04, 0x71, 0x03]);
-    let mut world = World::new(&format!("{DEMO}{ramp}"));
+    let mut world = ServiceWorld::new(&format!("{DEMO}{ramp}"));
     let client = world.client();
     for (ref_id, drf) in [(1, "B:RAMP[]@I"), (2, "B:RAMP[2]@I"), (3, "B:RAMP[1].RAW@I")] {
         world.add(&client, ref_id, drf);

@@ -6,11 +6,11 @@ use rookery_dpm::sdd::{RawSetting, ScaledSetting, TextSetting, request};
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
-use crate::world::{World, infos, numbers, statuses};
+use crate::world::{ServiceWorld, infos, numbers, statuses};
 
 #[test]
 fn every_request_gets_its_device_or_a_status_and_one_bad_one_harms_no_other() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     for (ref_id, drf) in [
         (1, "M:OUTTMP.READING@I"),
@@ -48,7 +48,7 @@ fn every_request_gets_its_device_or_a_status_and_one_bad_one_harms_no_other() {
 
 #[test]
 fn what_is_asked_once_is_answered_once() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "G:COUNTR@I");
     world.start(&client);
@@ -64,7 +64,7 @@ fn what_is_asked_once_is_answered_once() {
 
 #[test]
 fn periodic_requests_are_answered_until_they_are_stopped() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 7, "G:COUNTR@p,500");
     world.start(&client);
@@ -81,7 +81,7 @@ fn periodic_requests_are_answered_until_they_are_stopped() {
 
 #[test]
 fn nothing_of_before_comes_after_a_stop() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "G:COUNTR@p,100");
     world.start(&client);
@@ -101,7 +101,7 @@ fn nothing_of_before_comes_after_a_stop() {
 
 #[test]
 fn lists_change_while_they_run() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "G:COUNTR@p,1000");
     world.start(&client);
@@ -128,7 +128,7 @@ fn lists_change_while_they_run() {
 
 #[test]
 fn silence_is_broken_every_two_seconds() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP@p,500000,false");
     world.pass(10_000);
@@ -143,7 +143,7 @@ fn silence_is_broken_every_two_seconds() {
 
 #[test]
 fn a_gone_client_leaves_nothing_behind() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP@p,500");
     world.add(&client, 2, "Z:CUBE_X@E,0F");
@@ -158,7 +158,7 @@ fn a_gone_client_leaves_nothing_behind() {
 
 #[test]
 fn models_that_are_not_served_are_refused() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP<-LOGGER:1:2");
     world.add(&client, 2, "M:OUTTMP@I<-LIVEDATA");
@@ -170,7 +170,7 @@ fn models_that_are_not_served_are_refused() {
 
 #[test]
 fn settings_are_refused_without_authentication_each_once() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.ask(&client, request::Authenticate { list_id: client.list_id, ..Default::default() });
     assert_eq!(statuses(&world.replies(&client), 0), [Status::PRIV]);
@@ -194,7 +194,7 @@ fn settings_are_refused_without_authentication_each_once() {
 
 #[test]
 fn a_database_can_be_replaced_while_lists_run() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP@p,1000");
     world.start(&client);

@@ -1,15 +1,15 @@
 //! Our node as others on the network see it.
 
-use rookery_dpm::acnet::{Header, Kind, packet};
+use rookery_dpm::acnet::{AcnetHeader, PacketKind, packet};
 use rookery_dpm::rad50::Rad50;
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
-use crate::world::{World, front_end_address};
+use crate::world::{ServiceWorld, front_end_address};
 
 #[test]
 fn pings_and_questions_are_answered_as_recorded() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     for (body, expected) in [
         (&[0, 0][..], "0000"),
         (&[3, 0], "150903010009"),
@@ -24,7 +24,7 @@ fn pings_and_questions_are_answered_as_recorded() {
         (&[20, 0], "d60a"),
     ] {
         let (header, answer) = asked(&mut world, "ACNET", 0x0ad6, body).expect("an answer");
-        assert_eq!((header.kind, header.status), (Kind::Reply, Status::SUCCESS));
+        assert_eq!((header.kind, header.status), (PacketKind::Reply, Status::SUCCESS));
         assert_eq!(answer.iter().map(|byte| format!("{byte:02x}")).collect::<String>(), expected);
     }
     for (body, status) in [
@@ -42,13 +42,13 @@ fn pings_and_questions_are_answered_as_recorded() {
 
 #[test]
 fn what_was_counted_is_told() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "G:COUNTR@p,1000");
     world.start(&client);
     // More than 16 bits of milliseconds: the time has 48.
     world.pass(70_000);
-    let words = |world: &mut World, body: &[u8]| -> Vec<u16> {
+    let words = |world: &mut ServiceWorld, body: &[u8]| -> Vec<u16> {
         let (header, answer) = asked(world, "ACNET", 0x0ad6, body).expect("an answer");
         assert_eq!(header.status, Status::SUCCESS);
         answer.as_chunks::<2>().0.iter().map(|word| u16::from_le_bytes(*word)).collect()
@@ -65,7 +65,7 @@ fn what_was_counted_is_told() {
 
 #[test]
 fn tasks_that_are_not_there_are_told_unless_everyone_was_asked() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     assert_eq!(asked(&mut world, "NOTASK", 0x0ad6, &[0, 0]).expect("an answer").0.status, Status::NO_TASK);
     assert!(asked(&mut world, "NOTASK", 0x00ff, &[0, 0]).is_none());
     let (header, _) = asked(&mut world, "ACNET", 0x00ff, &[0, 0]).expect("an answer");
@@ -74,12 +74,12 @@ fn tasks_that_are_not_there_are_told_unless_everyone_was_asked() {
 
 #[test]
 fn strangers_get_no_answer() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let request = request("ACNET", 0x0ad6);
     let now = world.moment();
     // From an address where no node lives, and from a node that is not known.
     world.dpm.datagram("10.9.8.7:6801".parse().expect("an address"), &mut request.datagram(&[0, 0]), now);
-    world.dpm.datagram(front_end_address(), &mut Header { client: 0x0a06, ..request }.datagram(&[0, 0]), now);
+    world.dpm.datagram(front_end_address(), &mut AcnetHeader { client: 0x0a06, ..request }.datagram(&[0, 0]), now);
     world.pass(0);
     assert_eq!(world.datagrams.len(), 0);
     assert_eq!(world.statistics().traffic.requests_in, 0);
@@ -87,7 +87,7 @@ fn strangers_get_no_answer() {
 
 #[test]
 fn traffic_is_counted() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "G:COUNTR@p,1000");
     world.start(&client);
@@ -100,7 +100,7 @@ fn traffic_is_counted() {
 }
 
 /// Returns what comes back for a request of the first front-end.
-fn asked(world: &mut World, task: &str, server: u16, body: &[u8]) -> Option<(Header, Vec<u8>)> {
+fn asked(world: &mut ServiceWorld, task: &str, server: u16, body: &[u8]) -> Option<(AcnetHeader, Vec<u8>)> {
     world.datagrams.clear();
     let now = world.moment();
     world.dpm.datagram(front_end_address(), &mut request(task, server).datagram(body), now);
@@ -110,9 +110,9 @@ fn asked(world: &mut World, task: &str, server: u16, body: &[u8]) -> Option<(Hea
     packet::packets(&datagram).next().map(|packet| (packet.header, packet.body.to_vec()))
 }
 
-fn request(task: &str, server: u16) -> Header {
-    Header {
-        kind: Kind::Request,
+fn request(task: &str, server: u16) -> AcnetHeader {
+    AcnetHeader {
+        kind: PacketKind::Request,
         status: Status::SUCCESS,
         server,
         client: 0x0c23,

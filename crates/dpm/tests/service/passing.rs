@@ -1,22 +1,22 @@
 //! Requests of clients of acnetd's protocol to tasks of other nodes.
 
-use rookery_dpm::acnet::ftpman::{self, Request, Retrieval, SnapshotControl, SnapshotSetup};
-use rookery_dpm::acnet::{Header, Item, Kind, gets32, packet, retdat};
+use rookery_dpm::acnet::ftpman::{self, PlotRequest, Retrieval, SnapshotControl, SnapshotSetup};
+use rookery_dpm::acnet::{AcnetHeader, DeviceItem, PacketKind, gets32, packet, retdat};
 use rookery_dpm::rad50::Rad50;
 use rookery_dpm::sdd::reply::Reply;
-use rookery_dpm::service::{Options, passable};
+use rookery_dpm::service::{ServiceOptions, passable};
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
-use crate::raw::{Raw, unhex};
-use crate::world::{World, frames, front_end_address, statuses};
+use crate::raw::{RawConnection, unhex};
+use crate::world::{ServiceWorld, frames, front_end_address, statuses};
 
 #[test]
 fn a_device_is_read_from_its_node() {
     let mut raw = raw();
     let (id, answers) = raw.ask(MUONFE, "RETDAT", 0, 1000, &read(0)).expect("it is passed on");
     let [(header, body)] = &answers[..] else { panic!("{answers:?}") };
-    assert_eq!((header.kind, header.status, header.message), (Kind::Reply, Status::SUCCESS, id));
+    assert_eq!((header.kind, header.status, header.message), (PacketKind::Reply, Status::SUCCESS, id));
     assert_eq!((header.server, header.client, header.task), (MUONFE, 0x0ad6, name("RETDAT")));
     assert!(header.task_id > 1, "not a number of the node's own tasks: {}", header.task_id);
     assert_eq!((body.len(), &body[..2]), (4, &[0, 0][..]));
@@ -36,7 +36,7 @@ fn many_replies_come_until_they_are_cancelled() {
     let replies = raw.replies();
     let of = |id: u16| replies.iter().filter(|(header, _)| header.message == id).count();
     assert!(of(id) >= 6 && of(other) >= 3 && of(id) > of(other), "{} {}", of(id), of(other));
-    assert!(replies.iter().all(|(header, body)| header.kind == Kind::ReplyWithMore && body.len() == 4));
+    assert!(replies.iter().all(|(header, body)| header.kind == PacketKind::ReplyWithMore && body.len() == 4));
     assert_eq!((raw.world.simulator.streams(), raw.world.statistics().passed), (2, 2));
     raw.command(8, &id.to_be_bytes());
     assert_eq!((raw.world.simulator.streams(), raw.world.statistics().passed), (1, 1));
@@ -58,7 +58,7 @@ fn nothing_is_set_past_dpm() {
     for task in ["SETDAT", "SETS32", "SETSDB", "LMBRJK", "DPMD"] {
         assert_eq!(raw.ask(MUONFE, task, 0, 1000, &[0; 40]).map(|_| ()), Err(Status::REQREJ), "{task}");
     }
-    let read = gets32::Request { node: DEMOFE, repetitive: false, ftd: 0, event: "i".into(), items: vec![ITEM] };
+    let read = gets32::Gets32Request { node: DEMOFE, repetitive: false, ftd: 0, event: "i".into(), items: vec![ITEM] };
     let mut set = read.encode();
     set[5] = 1;
     assert_eq!(raw.ask(DEMOFE, "GETS32", 0, 1000, &set).map(|_| ()), Err(Status::REQREJ));
@@ -85,11 +85,11 @@ fn a_silent_node_has_its_time() {
         raw.replies().iter().map(|(header, _)| (header.message, header.kind, header.status)).collect::<Vec<_>>()
     };
     assert_eq!(told(399), []);
-    assert_eq!(told(1), [(short, Kind::Reply, Status::REQTMO)]);
-    assert_eq!(told(600), [(single, Kind::Reply, Status::REQTMO)]);
-    let pending = [(many, Kind::ReplyWithMore, Status::PEND)];
+    assert_eq!(told(1), [(short, PacketKind::Reply, Status::REQTMO)]);
+    assert_eq!(told(600), [(single, PacketKind::Reply, Status::REQTMO)]);
+    let pending = [(many, PacketKind::ReplyWithMore, Status::PEND)];
     assert_eq!((told(1000), told(1999), told(1)), (pending.to_vec(), vec![], pending.to_vec()));
-    let cancelled = kinds(&raw.world.datagrams).into_iter().filter(|kind| *kind == Kind::Cancel).count();
+    let cancelled = kinds(&raw.world.datagrams).into_iter().filter(|kind| *kind == PacketKind::Cancel).count();
     assert_eq!((cancelled, raw.world.statistics().passed), (2, 1));
 }
 
@@ -100,33 +100,36 @@ fn replies_count_once_and_from_the_node_that_was_asked() {
     let (id, _) = raw.ask(MUONFE, "RETDAT", 0, 1000, &read(0)).expect("it is passed on");
     raw.world.cut = false;
     let asked = headers(&raw.world.datagrams).last().copied().expect("a request");
-    let mut answer = |header: Header| {
+    let mut answer = |header: AcnetHeader| {
         let now = raw.world.moment();
         raw.world.dpm.datagram(front_end_address(), &mut header.datagram(&[1, 2, 3, 4]), now);
         raw.world.pass(0);
         raw.replies()
     };
     for wrong in [
-        Header { server: DEMOFE, ..asked },
-        Header { message: asked.message ^ 1, ..asked },
-        Header { client: 0x0ad7, ..asked },
-        Header { task_id: asked.task_id + 1, ..asked },
+        AcnetHeader { server: DEMOFE, ..asked },
+        AcnetHeader { message: asked.message ^ 1, ..asked },
+        AcnetHeader { client: 0x0ad7, ..asked },
+        AcnetHeader { task_id: asked.task_id + 1, ..asked },
     ] {
         assert_eq!(answer(wrong.answer(Status::SUCCESS, false)), [], "{wrong:?}");
     }
     // "Pending" keeps the request; the first other reply ends it.
     assert_eq!(answer(asked.answer(Status::PEND, true))[0].0.status, Status::PEND);
     let replies = answer(asked.answer(Status::SUCCESS, true));
-    assert_eq!((replies[0].0.kind, replies[0].0.message, &replies[0].1[..]), (Kind::Reply, id, &[1, 2, 3, 4][..]));
+    assert_eq!(
+        (replies[0].0.kind, replies[0].0.message, &replies[0].1[..]),
+        (PacketKind::Reply, id, &[1, 2, 3, 4][..])
+    );
     assert_eq!(answer(asked.answer(Status::SUCCESS, false)), []);
 }
 
 #[test]
 fn requests_have_bounds_for_clients_and_addresses() {
-    let options = Options { passed_of_client: 3, passed_of_address: 5, ..Options::default() };
-    let mut raw = Raw::connect_to(World::with(DEMO, options));
+    let options = ServiceOptions { passed_of_client: 3, passed_of_address: 5, ..ServiceOptions::default() };
+    let mut raw = RawConnection::connect_to(ServiceWorld::with(DEMO, options));
     raw.world.cut = true;
-    let open = |raw: &mut Raw, host: u8| {
+    let open = |raw: &mut RawConnection, host: u8| {
         let now = raw.world.moment();
         let key = raw.world.dpm.connect_from(([10, 0, 0, host], 1000).into(), now).expect("a place");
         raw.world.send(key, b"RAW\r\n\r\n").expect("a greeting");
@@ -134,7 +137,7 @@ fn requests_have_bounds_for_clients_and_addresses() {
         raw.command(1, &[0; 6]);
         key
     };
-    let many = |raw: &mut Raw| {
+    let many = |raw: &mut RawConnection| {
         let asked = (0..10).map(|_| raw.ask(MUONFE, "RETDAT", 0, 5000, &read(0)).map(|_| ()));
         let asked: Vec<_> = asked.collect();
         assert!(asked.iter().all(|asked| matches!(asked, Ok(()) | Err(Status::BUSY))), "{asked:?}");
@@ -157,7 +160,7 @@ fn requests_have_bounds_for_clients_and_addresses() {
 #[test]
 fn a_snapshot_is_set_up_watched_and_retrieved() {
     let mut raw = raw();
-    let class = Request::Classes(vec![ITEM]).encode();
+    let class = PlotRequest::Classes(vec![ITEM]).encode();
     let (_, answers) = raw.ask(MUONFE, "FTPMAN", 0, 1000, &class).expect("it is passed on");
     assert_eq!(answers[0].1, unhex("00000000 0c00 0c00".replace(' ', "").as_str()));
     let setup = SnapshotSetup {
@@ -170,23 +173,23 @@ fn a_snapshot_is_set_up_watched_and_retrieved() {
         events: [2, 255, 255, 255, 255, 255, 255, 255],
         sample: [255; 4],
         points: 1000,
-        items: vec![ITEM, Item { device: 1, ..ITEM }],
+        items: vec![ITEM, DeviceItem { device: 1, ..ITEM }],
     };
     let (id, answers) =
-        raw.ask(MUONFE, "FTPMAN", 1, 60_000, &Request::Snapshot(setup.clone()).encode()).expect("it is passed on");
-    let stages = |replies: &[Came]| {
+        raw.ask(MUONFE, "FTPMAN", 1, 60_000, &PlotRequest::Snapshot(setup.clone()).encode()).expect("it is passed on");
+    let stages = |replies: &[PassedPacket]| {
         let status = |body: &[u8], at: usize| Status(i16::from_le_bytes([body[at], body[at + 1]]));
         replies
             .iter()
             .filter(|(header, body)| header.message == id && !body.is_empty())
-            .inspect(|(header, body)| assert_eq!((header.kind, body.len()), (Kind::ReplyWithMore, 60)))
+            .inspect(|(header, body)| assert_eq!((header.kind, body.len()), (PacketKind::ReplyWithMore, 60)))
             .inspect(|(_, body)| assert_eq!(status(body, 42), Status::FTP_UNSDEV))
             .map(|(_, body)| status(body, 24))
             .collect::<Vec<_>>()
     };
     assert_eq!(stages(&answers), [Status::FTP_WAIT_EVENT]);
-    let retrieve = |raw: &mut Raw, item: u16, count: u16, from: Option<u32>| {
-        let request = Request::Retrieve(Retrieval { name: name("SNP001"), item, count, from });
+    let retrieve = |raw: &mut RawConnection, item: u16, count: u16, from: Option<u32>| {
+        let request = PlotRequest::Retrieve(Retrieval { name: name("SNP001"), item, count, from });
         let (id, answers) = raw.ask(MUONFE, "FTPMAN", 0, 1000, &request.encode()).expect("it is passed on");
         let (_, body) = answers.into_iter().find(|(header, _)| header.message == id).expect("an answer");
         match Status(i16::from_le_bytes([body[0], body[1]])) {
@@ -219,8 +222,8 @@ fn a_snapshot_is_set_up_watched_and_retrieved() {
     assert_eq!(retrieve(&mut raw, 2, 512, None), Err(Status::FTP_UNSDEV));
     assert_eq!(retrieve(&mut raw, 3, 512, None), Err(Status::FTP_NO_SUCH_DEVICE));
     // Its points again, then the whole of it again.
-    let control = |raw: &mut Raw, restarts: bool| {
-        let request = Request::Control(SnapshotControl { name: name("SNP001"), restarts });
+    let control = |raw: &mut RawConnection, restarts: bool| {
+        let request = PlotRequest::Control(SnapshotControl { name: name("SNP001"), restarts });
         raw.ask(MUONFE, "FTPMAN", 0, 1000, &request.encode()).expect("it is passed on").1
     };
     assert_eq!(control(&mut raw, false)[0].1, [0, 0]);
@@ -237,8 +240,8 @@ fn a_snapshot_is_set_up_watched_and_retrieved() {
         (SnapshotSetup { rate: 0, ..setup }, Status::FTP_BADARG),
     ] {
         let (_, answers) =
-            raw.ask(MUONFE, "FTPMAN", 1, 1000, &Request::Snapshot(wrong).encode()).expect("it is passed on");
-        assert_eq!((answers[0].0.kind, &answers[0].1[..]), (Kind::Reply, &status.0.to_le_bytes()[..]));
+            raw.ask(MUONFE, "FTPMAN", 1, 1000, &PlotRequest::Snapshot(wrong).encode()).expect("it is passed on");
+        assert_eq!((answers[0].0.kind, &answers[0].1[..]), (PacketKind::Reply, &status.0.to_le_bytes()[..]));
         assert_eq!(answers[0].0.status, Status::ENDMULT);
     }
     assert_eq!(raw.world.statistics().passed, 0);
@@ -246,7 +249,7 @@ fn a_snapshot_is_set_up_watched_and_retrieved() {
 
 #[test]
 fn tasks_of_clients_have_numbers_of_their_own() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let mut numbers = Vec::new();
     for _ in 0..300 {
         let key = world.dpm.connect();
@@ -274,7 +277,7 @@ fn tasks_of_clients_have_numbers_of_their_own() {
 fn nodes_and_loggers_have_other_names() {
     let database = DEMO.replacen("protocol = \"RETDAT\"", "protocol = \"RETDAT\"\naliases = [\"MUON1\"]", 1)
         + "\n[names]\naliases = [\"DPM01\"]\nloggers = [\"BACKUP\"]\n";
-    let mut raw = Raw::connect_to(World::new(&database).recorded());
+    let mut raw = RawConnection::connect_to(ServiceWorld::new(&database).recorded());
     let mut found = |text: &str| {
         let answer = raw.command(11, &name(text).0.to_be_bytes()).remove(0);
         (i16::from_be_bytes([answer[4], answer[5]]) == 0).then(|| u16::from_be_bytes([answer[6], answer[7]]))
@@ -296,13 +299,13 @@ fn nodes_and_loggers_have_other_names() {
 }
 
 /// A packet that came.
-type Came = (Header, Vec<u8>);
+type PassedPacket = (AcnetHeader, Vec<u8>);
 
-fn raw() -> Raw {
-    Raw::connect_to(World::new(DEMO))
+fn raw() -> RawConnection {
+    RawConnection::connect_to(ServiceWorld::new(DEMO))
 }
 
-impl Raw {
+impl RawConnection {
     /// Asks a task of a node with a time in milliseconds; gives the request's id and the packets
     /// that came at once, or the status of the acknowledgement.
     fn ask(
@@ -312,7 +315,7 @@ impl Raw {
         flags: u16,
         patience: u32,
         body: &[u8],
-    ) -> Result<(u16, Vec<Came>), Status> {
+    ) -> Result<(u16, Vec<PassedPacket>), Status> {
         let head = [&name(task).0.to_be_bytes()[..], &node.to_be_bytes(), &flags.to_be_bytes()].concat();
         let mut answers = self.command(18, &[&head[..], &patience.to_be_bytes(), body].concat());
         let ack = answers.remove(0);
@@ -326,18 +329,18 @@ impl Raw {
         }
     }
 
-    fn replies(&mut self) -> Vec<Came> {
+    fn replies(&mut self) -> Vec<PassedPacket> {
         frames(&self.world.bytes(self.key)).into_iter().map(data).collect()
     }
 }
 
-fn data(frame: &[u8]) -> Came {
+fn data(frame: &[u8]) -> PassedPacket {
     assert_eq!(frame[..2], [0, 3]);
     let packet = packet::packets(&frame[2..]).next().expect("a packet");
     (packet.header, packet.body.to_vec())
 }
 
-fn headers(datagrams: &[Vec<u8>]) -> Vec<Header> {
+fn headers(datagrams: &[Vec<u8>]) -> Vec<AcnetHeader> {
     let header = |datagram: &Vec<u8>| {
         let mut datagram = datagram.clone();
         packet::swap(&mut datagram);
@@ -346,12 +349,12 @@ fn headers(datagrams: &[Vec<u8>]) -> Vec<Header> {
     datagrams.iter().map(header).collect()
 }
 
-fn kinds(datagrams: &[Vec<u8>]) -> Vec<Kind> {
+fn kinds(datagrams: &[Vec<u8>]) -> Vec<PacketKind> {
     headers(datagrams).iter().map(|header| header.kind).collect()
 }
 
 fn read(ftd: u16) -> Vec<u8> {
-    retdat::Request { ftd, items: vec![ITEM] }.encode()
+    retdat::RetdatRequest { ftd, items: vec![ITEM] }.encode()
 }
 
 fn name(text: &str) -> Rad50 {
@@ -361,4 +364,5 @@ fn name(text: &str) -> Rad50 {
 const MUONFE: u16 = 0x0c23;
 const DEMOFE: u16 = 0x0c24;
 /// The reading of M:OUTTMP.
-const ITEM: Item = Item { device: 27235, property: 12, ssdn: [0, 0, 0x42, 0, 0x3f, 0x21, 0, 0], length: 2, offset: 0 };
+const ITEM: DeviceItem =
+    DeviceItem { device: 27235, property: 12, ssdn: [0, 0, 0x42, 0, 0x3f, 0x21, 0, 0], length: 2, offset: 0 };

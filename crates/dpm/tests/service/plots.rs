@@ -1,16 +1,16 @@
 //! Readings that come more often than twenty times a second.
 
-use rookery_dpm::acnet::{Kind, packet};
+use rookery_dpm::acnet::{PacketKind, packet};
 use rookery_dpm::rad50::Rad50;
 use rookery_dpm::sdd::reply::{Reply, TimedScalarArray};
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
-use crate::world::{Client, World, infos, numbers, statuses};
+use crate::world::{ServiceWorld, TcpClient, infos, numbers, statuses};
 
 #[test]
 fn points_come_in_batches_with_their_distances() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = started(&mut world, "M:OUTTMP@p,100H<-FTP");
     world.pass(2000);
     let replies = world.replies(&client);
@@ -27,7 +27,7 @@ fn points_come_in_batches_with_their_distances() {
 
 #[test]
 fn a_plot_is_for_all_who_read_it_and_ends_with_the_last() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let clients: Vec<_> = (0..5).map(|_| started(&mut world, "M:OUTTMP@p,100H")).collect();
     world.pass(1000);
     // One question for the class, one for the plot.
@@ -46,7 +46,7 @@ fn a_plot_is_for_all_who_read_it_and_ends_with_the_last() {
 
 #[test]
 fn times_go_on_over_the_clock_event() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = started(&mut world, "Z:CUBE_X@p,50H");
     world.pass(12_000);
     let micros: Vec<i64> = batches(&world.replies(&client)).iter().flat_map(|batch| batch.micros.clone()).collect();
@@ -56,7 +56,7 @@ fn times_go_on_over_the_clock_event() {
 
 #[test]
 fn what_cannot_be_plotted_is_polled() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     // Arrays, raw bytes, other properties: never plotted. Slow: nobody needs a plot.
     for (drf, count) in [("B:ARRAY[0:3]@p,100H", 20), ("M:OUTTMP.RAW@p,100H", 15), ("M:OUTTMP@p,10H<-FTP", 10)] {
         let client = started(&mut world, drf);
@@ -71,7 +71,7 @@ fn what_cannot_be_plotted_is_polled() {
     }
     // The front-end has no class for a device that has no script.
     let database = DEMO.replace("[[script]]\ndevice = \"Z:CUBE_X\"", "[[script]]\ndevice = \"G:SILENT\"");
-    let mut world = World::new(&database);
+    let mut world = ServiceWorld::new(&database);
     let client = started(&mut world, "Z:CUBE_X@p,100H");
     world.pass(1000);
     assert_eq!((numbers(&world.replies(&client), 1).len(), world.statistics().plots), (21, 0));
@@ -82,7 +82,7 @@ fn what_cannot_be_plotted_is_polled() {
 
 #[test]
 fn rates_that_do_not_go_have_a_status() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = started(&mut world, "M:OUTTMP@p,5K");
     world.pass(3000);
     let told = statuses(&world.replies(&client), 1);
@@ -94,7 +94,7 @@ fn rates_that_do_not_go_have_a_status() {
 #[test]
 fn plots_survive_front_ends_that_die_and_come_back() {
     let faults = "\n[[fault]]\nnode = 'MUONFE'\nup_seconds = 11\ndown_seconds = 7\n";
-    let mut world = World::new(&format!("{DEMO}{faults}"));
+    let mut world = ServiceWorld::new(&format!("{DEMO}{faults}"));
     let client = started(&mut world, "M:OUTTMP@p,100H");
     for _ in 0..5 {
         world.pass(36_000);
@@ -109,19 +109,19 @@ fn plots_survive_front_ends_that_die_and_come_back() {
 
 #[test]
 fn replies_of_others_are_nothing_to_a_plot() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = started(&mut world, "M:OUTTMP@p,100H");
     world.pass(500);
     world.replies(&client);
     let mut asked = world.datagrams.last().expect("a request").clone();
     packet::swap(&mut asked);
     let header = packet::packets(&asked).next().expect("a packet").header;
-    assert_eq!((header.task, header.kind), (Rad50::parse("FTPMAN").expect("a name"), Kind::MultipleRequest));
+    assert_eq!((header.task, header.kind), (Rad50::parse("FTPMAN").expect("a name"), PacketKind::MultipleRequest));
     let reply = header.answer(Status::SUCCESS, true);
     for (header, body) in [
-        (rookery_dpm::acnet::Header { message: header.message ^ 1, ..reply }, &[0, 0, 2, 0][..]),
-        (rookery_dpm::acnet::Header { server: 0x0c24, ..reply }, &[0, 0, 2, 0]),
-        (rookery_dpm::acnet::Header { client: 0x0a06, ..reply }, &[0, 0, 2, 0]),
+        (rookery_dpm::acnet::AcnetHeader { message: header.message ^ 1, ..reply }, &[0, 0, 2, 0][..]),
+        (rookery_dpm::acnet::AcnetHeader { server: 0x0c24, ..reply }, &[0, 0, 2, 0]),
+        (rookery_dpm::acnet::AcnetHeader { client: 0x0a06, ..reply }, &[0, 0, 2, 0]),
     ] {
         let (now, mut datagram) = (world.moment(), header.datagram(body));
         world.dpm.datagram(crate::world::front_end_address(), &mut datagram, now);
@@ -137,7 +137,7 @@ fn replies_of_others_are_nothing_to_a_plot() {
     assert!(!batches(&world.replies(&client)).is_empty());
 }
 
-fn started(world: &mut World, drf: &str) -> Client {
+fn started(world: &mut ServiceWorld, drf: &str) -> TcpClient {
     let client = world.client();
     world.add(&client, 1, drf);
     world.start(&client);
@@ -154,7 +154,7 @@ fn batches(replies: &[Reply]) -> Vec<TimedScalarArray> {
 
 #[test]
 fn two_forms_of_a_device_are_one_plot() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let clients: Vec<_> = (0..3).map(|_| world.client()).collect();
     for (client, form) in clients.iter().zip(["", ".PRIMARY", ""]) {
         world.add(client, 1, &format!("G:WATER{form}@P,100H"));

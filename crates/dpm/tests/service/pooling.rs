@@ -5,11 +5,11 @@ use std::fmt::Write;
 use rookery_dpm::sdd::reply::Reply;
 
 use crate::DEMO;
-use crate::world::{World, numbers, statuses};
+use crate::world::{ServiceWorld, numbers, statuses};
 
 #[test]
 fn many_readers_cost_the_front_end_one_request() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let clients: Vec<_> = (0..50).map(|_| world.client()).collect();
     for client in &clients {
         world.add(client, 1, "G:COUNTR@P,1000");
@@ -42,7 +42,7 @@ fn requests_are_merged_into_datagrams_up_to_their_size() {
         writeln!(database, "[[script]]\ndevice='T:D{index}'\nshape='constant'\nlow={index}")
             .expect("a string takes it");
     }
-    let mut world = World::new(&database);
+    let mut world = ServiceWorld::new(&database);
     let client = world.client();
     for index in 1..=2000 {
         world.add(&client, index, &format!("T:D{index}@P,1000"));
@@ -67,7 +67,7 @@ fn requests_are_merged_into_datagrams_up_to_their_size() {
 
 #[test]
 fn a_new_reader_gets_the_current_value_if_it_wants_it() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let (first, eager, patient) = (world.client(), world.client(), world.client());
     world.add(&first, 1, "G:COUNTR@P,10S");
     world.start(&first);
@@ -85,7 +85,7 @@ fn a_new_reader_gets_the_current_value_if_it_wants_it() {
 #[test]
 fn changes_are_told_and_sameness_is_not() {
     let script = DEMO.replace("shape = \"ramp\"", "shape = \"constant\"");
-    let mut world = World::new(&script);
+    let mut world = ServiceWorld::new(&script);
     let client = world.client();
     world.add(&client, 1, "Z:CUBE_X@Q,1000");
     world.add(&client, 2, "Z:CUBE_X@P,1000");
@@ -97,7 +97,7 @@ fn changes_are_told_and_sameness_is_not() {
 
 #[test]
 fn clock_events_of_the_generator_are_followed() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP@E,02");
     world.add(&client, 2, "Z:CUBE_X@E,0F,H,0");
@@ -113,7 +113,7 @@ fn clock_events_of_the_generator_are_followed() {
 
 #[test]
 fn state_events_are_answered_when_the_state_comes() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     // The ramp of Z:CUBE_X passes 5000 once in ten seconds.
     world.add(&client, 1, "G:COUNTR@S,Z:CUBE_X,5000,0,>");
@@ -127,7 +127,7 @@ fn state_events_are_answered_when_the_state_comes() {
 
 #[test]
 fn times_of_gets32_are_told() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.pass(777);
     world.add(&client, 1, "G:COUNTR@I");
@@ -145,7 +145,7 @@ fn times_of_gets32_are_told() {
 
 #[test]
 fn readers_whose_front_end_is_told_the_same_are_one_request() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let clients: Vec<_> = (1000..1010).map(|_| world.client()).collect();
     for (client, millis) in clients.iter().zip(1000..) {
         // A front-end by RETDAT is told sixtieths of a second: of all of these sixty. One by GETS32
@@ -171,7 +171,8 @@ fn readers_whose_front_end_is_told_the_same_are_one_request() {
 
 #[test]
 fn readers_leave_in_constant_time() {
-    let mut world = World::with(DEMO, rookery_dpm::service::Options { requests: 60_000, ..Default::default() });
+    let mut world =
+        ServiceWorld::with(DEMO, rookery_dpm::service::ServiceOptions { requests: 60_000, ..Default::default() });
     let clients = [world.client(), world.client()];
     for client in &clients {
         for ref_id in 0..50_000 {

@@ -1,18 +1,18 @@
 //! acnetd's client protocol, as acsys-python and pacsys speak it.
 
-use rookery_dpm::acnet::{Header, Kind, packet};
-use rookery_dpm::sdd::Message;
+use rookery_dpm::acnet::{AcnetHeader, PacketKind, packet};
+use rookery_dpm::sdd::SddMessage;
 use rookery_dpm::sdd::reply::Reply;
 use rookery_dpm::sdd::request::{self, Request};
-use rookery_dpm::service::Options;
+use rookery_dpm::service::ServiceOptions;
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
-use crate::world::{World, frames, numbers};
+use crate::world::{ServiceWorld, frames, numbers};
 
 #[test]
 fn commands_are_acknowledged_with_the_codes_and_lengths_that_clients_want() {
-    let mut raw = Raw::connect();
+    let mut raw = RawConnection::connect();
     for (code, rest, expected) in [
         (0, "", "00020000 0000"),
         (11, "79e051b9", "00020004 0000 00ff"),
@@ -46,28 +46,28 @@ fn commands_are_acknowledged_with_the_codes_and_lengths_that_clients_want() {
 
 #[test]
 fn a_list_lives_on_a_request_for_many_replies() {
-    let mut raw = Raw::connect();
+    let mut raw = RawConnection::connect();
     let found = raw.request(0x00ff, 0, &request::ServiceDiscovery {}.into());
     assert!(
-        matches!(&found[..], [(header, Reply::ServiceDiscovery(_))] if header.kind == Kind::Reply && header.server == 0x0ad6)
+        matches!(&found[..], [(header, Reply::ServiceDiscovery(_))] if header.kind == PacketKind::Reply && header.server == 0x0ad6)
     );
     let opened = raw.request(HERE, 1, &request::OpenList::default().into());
     let [(stream, Reply::OpenList(open))] = &opened[..] else { panic!("{opened:?}") };
-    assert_eq!(stream.kind, Kind::ReplyWithMore);
+    assert_eq!(stream.kind, PacketKind::ReplyWithMore);
     let (stream, list_id) = (stream.message, open.list_id);
     // A property and a device under the same number.
     for drf in ["#USER:root", "G:COUNTR@p,500"] {
         let added = raw.request(HERE, 0, &request::AddToList { list_id, ref_id: 0, drf_request: drf.into() }.into());
         assert!(
-            matches!(&added[..], [(header, Reply::AddToList(added))] if header.kind == Kind::Reply && added.status == 0)
+            matches!(&added[..], [(header, Reply::AddToList(added))] if header.kind == PacketKind::Reply && added.status == 0)
         );
     }
     let started = raw.request(HERE, 0, &request::StartList { list_id, model: None }.into());
-    assert!(matches!(&started[0], (header, Reply::StartList(_)) if header.kind == Kind::Reply), "first of all");
+    assert!(matches!(&started[0], (header, Reply::StartList(_)) if header.kind == PacketKind::Reply), "first of all");
     assert!(matches!(&started[1], (header, Reply::DeviceInfo(_)) if header.message == stream));
     raw.world.pass(1000);
     let data = raw.data();
-    assert!(data.iter().all(|(header, _)| (header.kind, header.message) == (Kind::ReplyWithMore, stream)));
+    assert!(data.iter().all(|(header, _)| (header.kind, header.message) == (PacketKind::ReplyWithMore, stream)));
     let replies: Vec<Reply> = data.into_iter().map(|(_, reply)| reply).collect();
     assert_eq!(numbers(&replies, 0), [2.0, 3.0]);
     let stopped = raw.request(HERE, 0, &request::StopList { list_id }.into());
@@ -80,7 +80,7 @@ fn a_list_lives_on_a_request_for_many_replies() {
 
 #[test]
 fn settings_are_answered_by_a_status_and_refused_on_the_stream() {
-    let mut raw = Raw::connect();
+    let mut raw = RawConnection::connect();
     let opened = raw.request(HERE, 1, &request::OpenList::default().into());
     let [(_, Reply::OpenList(open))] = &opened[..] else { panic!("{opened:?}") };
     let scaled_array = Some(vec![rookery_dpm::sdd::ScaledSetting { ref_id: 5, data: vec![1.0] }]);
@@ -92,13 +92,13 @@ fn settings_are_answered_by_a_status_and_refused_on_the_stream() {
     let [(single, Reply::Status(_)), (stream, Reply::ApplySettings(settings))] = &applied[..] else {
         panic!("{applied:?}")
     };
-    assert_eq!((single.kind, stream.kind), (Kind::Reply, Kind::ReplyWithMore));
+    assert_eq!((single.kind, stream.kind), (PacketKind::Reply, PacketKind::ReplyWithMore));
     assert_eq!((settings.status[0].ref_id, Status(settings.status[0].status)), (5, Status::PRIV));
 }
 
 #[test]
 fn lists_of_a_connection_are_apart_and_those_of_others_out_of_reach() {
-    let mut raw = Raw::connect();
+    let mut raw = RawConnection::connect();
     let mut ids = Vec::new();
     for ref_id in 1..=2 {
         let opened = raw.request(HERE, 1, &request::OpenList::default().into());
@@ -125,9 +125,9 @@ fn lists_of_a_connection_are_apart_and_those_of_others_out_of_reach() {
 
 #[test]
 fn a_connection_has_so_many_lists_and_no_more() {
-    let mut raw = Raw::connect();
+    let mut raw = RawConnection::connect();
     let mut streams = Vec::new();
-    for _ in 0..Options::default().lists {
+    for _ in 0..ServiceOptions::default().lists {
         let opened = raw.request(HERE, 1, &request::OpenList::default().into());
         assert!(matches!(&opened[..], [(_, Reply::OpenList(_))]), "{opened:?}");
         streams.push(opened[0].0.message);
@@ -137,7 +137,7 @@ fn a_connection_has_so_many_lists_and_no_more() {
     let body = [&unhex("19001b8d")[..], &HERE.to_be_bytes(), &[0, 1], &1000u32.to_be_bytes(), &message].concat();
     let answers = raw.command(18, &body);
     let header = packet::packets(&answers[1][2..]).next().expect("a packet").header;
-    assert_eq!((header.kind, header.status), (Kind::Reply, Status::BUSY));
+    assert_eq!((header.kind, header.status), (PacketKind::Reply, Status::BUSY));
     raw.command(8, &streams[7].to_be_bytes());
     let opened = raw.request(HERE, 1, &request::OpenList::default().into());
     assert!(matches!(&opened[..], [(_, Reply::OpenList(_))]), "{opened:?}");
@@ -145,27 +145,27 @@ fn a_connection_has_so_many_lists_and_no_more() {
 
 #[test]
 fn other_tasks_and_nodes_are_not_there() {
-    let mut raw = Raw::connect();
+    let mut raw = RawConnection::connect();
     let body = [&unhex("58755497")[..], &HERE.to_be_bytes(), &[0, 0], b"hi"].concat();
     let answers = raw.command(5, &body);
     let header = packet::packets(&answers[1][2..]).next().expect("a packet").header;
-    assert_eq!((header.kind, header.status), (Kind::Reply, Status::NO_TASK));
+    assert_eq!((header.kind, header.status), (PacketKind::Reply, Status::NO_TASK));
     let body = [&unhex("19001b8d")[..], &[0x12, 0x34], &[0, 0], b"hi"].concat();
     assert_eq!(raw.command(5, &body), [unhex("00020002e2010000")]);
 }
 
 /// A connection that was greeted and has a name.
-pub struct Raw {
-    pub world: World,
+pub struct RawConnection {
+    pub world: ServiceWorld,
     pub key: usize,
 }
 
-impl Raw {
+impl RawConnection {
     fn connect() -> Self {
-        Self::connect_to(World::new(DEMO))
+        Self::connect_to(ServiceWorld::new(DEMO))
     }
 
-    pub fn connect_to(mut world: World) -> Self {
+    pub fn connect_to(mut world: ServiceWorld) -> Self {
         let key = world.dpm.connect();
         let mut raw = Self { world, key };
         raw.world.send(key, b"RAW\r\n\r\n").expect("a greeting");
@@ -184,7 +184,7 @@ impl Raw {
 
     /// Asks the task DPMD of a node, and gives the packets that come. The first frame is the
     /// acknowledgement with the request's id.
-    fn request(&mut self, node: u16, flags: u16, request: &Request) -> Vec<(Header, Reply)> {
+    fn request(&mut self, node: u16, flags: u16, request: &Request) -> Vec<(AcnetHeader, Reply)> {
         let mut message = Vec::new();
         request.encode(&mut message);
         let body =
@@ -195,12 +195,12 @@ impl Raw {
         answers[1..].iter().map(|frame| data(frame)).collect()
     }
 
-    fn data(&mut self) -> Vec<(Header, Reply)> {
+    fn data(&mut self) -> Vec<(AcnetHeader, Reply)> {
         frames(&self.world.bytes(self.key)).into_iter().map(data).collect()
     }
 }
 
-fn data(frame: &[u8]) -> (Header, Reply) {
+fn data(frame: &[u8]) -> (AcnetHeader, Reply) {
     assert_eq!(frame[..2], [0, 3]);
     let packet = packet::packets(&frame[2..]).next().expect("a packet");
     (packet.header, Reply::decode(packet.body).expect("a reply"))

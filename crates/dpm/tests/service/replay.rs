@@ -7,35 +7,35 @@
 use std::collections::{HashMap, HashSet};
 
 use rookery_dpm::acnet::packet;
-use rookery_dpm::authority::{Acceptor, Authority, Conversation, Peer, Roles};
+use rookery_dpm::authority::{ProofAcceptor, ProofConversation, ProvenPeer, Roles, SettingAuthority};
 use rookery_dpm::rad50::Rad50;
-use rookery_dpm::sdd::{Message, reply::Reply};
-use rookery_dpm::service::Options;
+use rookery_dpm::sdd::{SddMessage, reply::Reply};
+use rookery_dpm::service::ServiceOptions;
 use rookery_dpm::status::Status;
 
-use crate::world::{World, frames};
+use crate::world::{ServiceWorld, frames};
 
 #[test]
 fn sessions_over_tcp_are_answered_alike() {
     for (name, recording, gate) in [
-        ("read", include_str!("../vectors/recordings/dpm-tcp-read.tsv"), Gate::OPEN),
-        ("subscribe", include_str!("../vectors/recordings/dpm-tcp-subscribe.tsv"), Gate::OPEN),
-        ("get-many", include_str!("../vectors/recordings/dpm-tcp-get-many.tsv"), Gate::OPEN),
-        ("write-many", include_str!("../vectors/recordings/dpm-tcp-write-many.tsv"), Gate::OPEN),
+        ("read", include_str!("../vectors/recordings/dpm-tcp-read.tsv"), OpenGate::OPEN),
+        ("subscribe", include_str!("../vectors/recordings/dpm-tcp-subscribe.tsv"), OpenGate::OPEN),
+        ("get-many", include_str!("../vectors/recordings/dpm-tcp-get-many.tsv"), OpenGate::OPEN),
+        ("write-many", include_str!("../vectors/recordings/dpm-tcp-write-many.tsv"), OpenGate::OPEN),
         (
             "denied-auth",
             include_str!("../vectors/recordings/dpm-tcp-denied-auth.tsv"),
-            Gate { is_there: false, ..Gate::OPEN },
+            OpenGate { is_there: false, ..OpenGate::OPEN },
         ),
         (
             "denied-mic",
             include_str!("../vectors/recordings/dpm-tcp-denied-mic.tsv"),
-            Gate { verifies: false, ..Gate::OPEN },
+            OpenGate { verifies: false, ..OpenGate::OPEN },
         ),
         (
             "denied-apply",
             include_str!("../vectors/recordings/dpm-tcp-denied-apply.tsv"),
-            Gate { allows: false, ..Gate::OPEN },
+            OpenGate { allows: false, ..OpenGate::OPEN },
         ),
     ] {
         let mut played = Tcp::new(gate);
@@ -48,7 +48,7 @@ fn a_silent_session_is_kept_alive() {
     // The server of the recording sent a value at once, which the client had asked it not to do.
     let recording = include_str!("../vectors/recordings/dpm-tcp-heartbeat.tsv");
     let told: Vec<&str> = recording.lines().filter(|line| !line.ends_with("\tScalar")).collect();
-    play("heartbeat", &told.join("\n"), &mut Tcp::new(Gate::OPEN));
+    play("heartbeat", &told.join("\n"), &mut Tcp::new(OpenGate::OPEN));
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_session_with_two_connections_reads_sets_and_reads_back() {
     // The rest is a server that forgot to answer: see the facts of the protocol.
     let recording = include_str!("../vectors/recordings/dpm-tcp-write-kerberos.tsv");
     let told: Vec<&str> = recording.lines().take(36).collect();
-    play("write-kerberos", &told.join("\n"), &mut Tcp::new(Gate::OPEN));
+    play("write-kerberos", &told.join("\n"), &mut Tcp::new(OpenGate::OPEN));
 }
 
 #[test]
@@ -67,12 +67,12 @@ fn sessions_of_acnets_clients_are_answered_alike() {
         ("acsys-subscribe", include_str!("../vectors/recordings/acnetd-raw-real-acsys-subscribe.tsv")),
         ("pacsys-read", include_str!("../vectors/recordings/acnetd-raw-real-pacsys-read.tsv")),
     ] {
-        play(name, recording, &mut Raw::new());
+        play(name, recording, &mut RawReplay::new());
     }
 }
 
 /// A session that is played again.
-trait Session {
+trait ReplaySession {
     /// Sends what a client sent.
     fn send(&mut self, bytes: &[u8]);
 
@@ -82,12 +82,12 @@ trait Session {
     /// Returns a recorded message of the server in the same words.
     fn recorded(&mut self, bytes: &[u8]) -> String;
 
-    fn world(&mut self) -> &mut World;
+    fn world(&mut self) -> &mut ServiceWorld;
 }
 
 /// Plays a session: the client's messages, then what the server answered then has to be answered.
 /// Some of it may come a burst earlier than it did; nothing may come that never did.
-fn play(name: &str, recording: &str, session: &mut dyn Session) {
+fn play(name: &str, recording: &str, session: &mut dyn ReplaySession) {
     let rows: Vec<(bool, Vec<u8>)> = recording
         .lines()
         .filter(|line| !line.starts_with('#'))
@@ -126,21 +126,21 @@ fn play(name: &str, recording: &str, session: &mut dyn Session) {
 
 /// DPM over TCP. A greeting opens a connection; everything else goes to the connection of its list.
 struct Tcp {
-    world: World,
+    world: ServiceWorld,
     clients: Vec<usize>,
 }
 
 impl Tcp {
-    fn new(gate: Gate) -> Self {
-        let mut world = World::new(DEVICES);
+    fn new(gate: OpenGate) -> Self {
+        let mut world = ServiceWorld::new(DEVICES);
         let roles = if gate.allows { Roles::read(ROLES).expect("good roles") } else { Roles::default() };
-        let acceptor: Option<Box<dyn Acceptor>> = if gate.is_there { Some(Box::new(gate)) } else { None };
-        world.dpm.set_authority(Authority { acceptor, roles, audit: None });
+        let acceptor: Option<Box<dyn ProofAcceptor>> = if gate.is_there { Some(Box::new(gate)) } else { None };
+        world.dpm.set_authority(SettingAuthority { acceptor, roles, audit: None });
         Self { world, clients: Vec::new() }
     }
 }
 
-impl Session for Tcp {
+impl ReplaySession for Tcp {
     fn send(&mut self, bytes: &[u8]) {
         if bytes.starts_with(b"GET ") {
             self.clients.push(self.world.dpm.connect());
@@ -166,27 +166,27 @@ impl Session for Tcp {
         word(&Reply::decode(&bytes[4..]).expect("a reply"))
     }
 
-    fn world(&mut self) -> &mut World {
+    fn world(&mut self) -> &mut ServiceWorld {
         &mut self.world
     }
 }
 
 /// acnetd's client protocol. Ids of requests and lists are translated from those that the recorded
 /// client was given.
-struct Raw {
-    world: World,
+struct RawReplay {
+    world: ServiceWorld,
     client: usize,
     given: Vec<u16>,
     recorded: Vec<u16>,
     lists: HashMap<[u8; 2], [u8; 2]>,
 }
 
-impl Raw {
+impl RawReplay {
     fn new() -> Self {
-        let options = Options { name: Rad50::literal(b"DPM01"), address: 0x0ad1, ..Options::default() };
-        let mut world = World::with(DEVICES, options);
+        let options = ServiceOptions { name: Rad50::literal(b"DPM01"), address: 0x0ad1, ..ServiceOptions::default() };
+        let mut world = ServiceWorld::with(DEVICES, options);
         let roles = Roles::read(ROLES).expect("good roles");
-        world.dpm.set_authority(Authority { acceptor: Some(Box::new(Gate::OPEN)), roles, audit: None });
+        world.dpm.set_authority(SettingAuthority { acceptor: Some(Box::new(OpenGate::OPEN)), roles, audit: None });
         let client = world.dpm.connect();
         Self { world, client, given: Vec::new(), recorded: Vec::new(), lists: HashMap::new() }
     }
@@ -216,7 +216,7 @@ impl Raw {
     }
 }
 
-impl Session for Raw {
+impl ReplaySession for RawReplay {
     fn send(&mut self, bytes: &[u8]) {
         let mut bytes = bytes.to_vec();
         // Confirm and cancel name a request.
@@ -246,7 +246,7 @@ impl Session for Raw {
         Self::word(&bytes[4..], &mut self.recorded)
     }
 
-    fn world(&mut self) -> &mut World {
+    fn world(&mut self) -> &mut ServiceWorld {
         &mut self.world
     }
 }
@@ -278,33 +278,33 @@ fn word(reply: &Reply) -> String {
 
 /// Takes every token for the operator's.
 #[derive(Debug, Clone, Copy)]
-struct Gate {
+struct OpenGate {
     is_there: bool,
     verifies: bool,
     allows: bool,
 }
 
-impl Gate {
+impl OpenGate {
     const OPEN: Self = Self { is_there: true, verifies: true, allows: true };
 }
 
-impl Acceptor for Gate {
+impl ProofAcceptor for OpenGate {
     fn service_name(&self) -> &str {
         "daeset@localhost"
     }
 
-    fn converse(&self) -> Box<dyn Conversation> {
-        Box::new(Passage { verifies: self.verifies, is_through: false })
+    fn converse(&self) -> Box<dyn ProofConversation> {
+        Box::new(ReplayPassage { verifies: self.verifies, is_through: false })
     }
 }
 
 #[derive(Debug)]
-struct Passage {
+struct ReplayPassage {
     verifies: bool,
     is_through: bool,
 }
 
-impl Conversation for Passage {
+impl ProofConversation for ReplayPassage {
     fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, String> {
         // Kerberos 5, as RFC 4121 §4.1 frames it.
         self.is_through = token.starts_with(&[0x60])
@@ -312,8 +312,8 @@ impl Conversation for Passage {
         if self.is_through { Ok(None) } else { Err("no token of Kerberos".into()) }
     }
 
-    fn peer(&self) -> Option<Peer> {
-        self.is_through.then(|| Peer { principal: "operator@FNAL.GOV".into(), good_for: None })
+    fn peer(&self) -> Option<ProvenPeer> {
+        self.is_through.then(|| ProvenPeer { principal: "operator@FNAL.GOV".into(), good_for: None })
     }
 
     fn verify(&mut self, message: &[u8], mic: &[u8]) -> Result<(), String> {

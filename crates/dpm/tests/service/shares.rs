@@ -3,20 +3,20 @@
 
 use rookery_dpm::sdd::reply::Reply;
 use rookery_dpm::sdd::request::{ClearList, RemoveFromList};
-use rookery_dpm::service::Options;
+use rookery_dpm::service::ServiceOptions;
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
-use crate::world::{Broken, Client, World, numbers, statuses};
+use crate::world::{BrokenDevice, ServiceWorld, TcpClient, numbers, statuses};
 
 #[test]
 fn one_client_cannot_take_all_ids() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let (greedy, other) = (world.client_from(1), world.client_from(2));
     // Each period is an event of its own to a front-end by GETS32.
     ask_for_events(&mut world, &greedy, 0..9000);
     let refused = refused(&mut world, &greedy, 0..9000);
-    assert_eq!(refused.len(), 9000 - Options::default().events_of_client);
+    assert_eq!(refused.len(), 9000 - ServiceOptions::default().events_of_client);
     assert!(refused.iter().all(|status| *status == Status::BUSY), "and it is told so");
     for (ref_id, drf) in [(1, "G:COUNTR@P,777"), (2, "M:OUTTMP@P,500"), (3, "Z:CUBE_X@I"), (4, "G:WATER@E,0F")] {
         world.add(&other, ref_id, drf);
@@ -49,7 +49,7 @@ fn one_client_cannot_take_all_ids() {
 
 #[test]
 fn whatever_clients_do_is_given_back_when_they_leave() {
-    let mut world = World::new(DEMO).recorded();
+    let mut world = ServiceWorld::new(DEMO).recorded();
     let mut random = 0x9e37_79b9_7f4a_7c15u64;
     let mut next = |below: u64| {
         random ^= random << 13;
@@ -57,7 +57,7 @@ fn whatever_clients_do_is_given_back_when_they_leave() {
         random ^= random << 17;
         random % below
     };
-    let mut clients: Vec<Client> = Vec::new();
+    let mut clients: Vec<TcpClient> = Vec::new();
     for _ in 0..5000 {
         let place = next(clients.len().max(1) as u64) as usize;
         let Some(client) = clients.get(place).copied().filter(|_| next(40) > 0) else {
@@ -82,7 +82,7 @@ fn whatever_clients_do_is_given_back_when_they_leave() {
                 world.silent = [118_040, 118_010, 118_050, 27_235].into_iter().filter(|_| next(3) == 0).collect();
                 world.broken.clear();
                 if next(3) == 0 {
-                    world.broken.insert(118_001, Broken::Refused(Status::BUSY));
+                    world.broken.insert(118_001, BrokenDevice::Refused(Status::BUSY));
                 }
             }
             _ => {
@@ -107,8 +107,8 @@ fn whatever_clients_do_is_given_back_when_they_leave() {
 
 #[test]
 fn all_connections_of_an_address_have_their_bound_together() {
-    let mut world = World::new(DEMO);
-    let clients: Vec<Client> = (0..4).map(|_| world.client_from(1)).collect();
+    let mut world = ServiceWorld::new(DEMO);
+    let clients: Vec<TcpClient> = (0..4).map(|_| world.client_from(1)).collect();
     for (client, from) in clients.iter().zip([0, 1000, 2000, 3000]) {
         ask_for_events(&mut world, client, from..from + 900);
     }
@@ -129,7 +129,7 @@ fn all_connections_of_an_address_have_their_bound_together() {
 
 #[test]
 fn addresses_share_what_is_left_and_each_newcomer_gets_some() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let mut got = Vec::new();
     for host in 1..=8 {
         let mut taken = 0;
@@ -152,10 +152,10 @@ fn addresses_share_what_is_left_and_each_newcomer_gets_some() {
 
 #[test]
 fn out_of_ids_all_the_same_readers_are_told_and_read_when_there_are_some() {
-    let options = Options { events_of_client: 20_000, events_of_address: 20_000, ..Options::default() };
-    let mut world = World::with(DEMO, options);
+    let options = ServiceOptions { events_of_client: 20_000, events_of_address: 20_000, ..ServiceOptions::default() };
+    let mut world = ServiceWorld::with(DEMO, options);
     world.cut = true;
-    let clients: Vec<Client> = (0..4).map(|host| world.client_from(host)).collect();
+    let clients: Vec<TcpClient> = (0..4).map(|host| world.client_from(host)).collect();
     for (number, client) in (0i64..).zip(&clients) {
         ask_for_events(&mut world, client, number * 3000..number * 3000 + 3000);
     }
@@ -182,14 +182,14 @@ fn out_of_ids_all_the_same_readers_are_told_and_read_when_there_are_some() {
 
 #[test]
 fn requests_and_lists_are_counted_by_connection_and_address() {
-    let options = Options {
+    let options = ServiceOptions {
         requests: 50,
         requests_of_client: 60,
         requests_of_address: 100,
         lists_of_address: 3,
-        ..Options::default()
+        ..ServiceOptions::default()
     };
-    let mut world = World::with(DEMO, options);
+    let mut world = ServiceWorld::with(DEMO, options);
     let clients = [world.client_from(1), world.client_from(1), world.client_from(1)];
     for client in &clients {
         for ref_id in 0..50 {
@@ -217,7 +217,7 @@ fn requests_and_lists_are_counted_by_connection_and_address() {
 
 #[test]
 fn hosts_of_one_network_of_ipv6_are_one_address() {
-    let mut world = World::with(DEMO, Options { clients_of_address: 2, ..Options::default() });
+    let mut world = ServiceWorld::with(DEMO, ServiceOptions { clients_of_address: 2, ..ServiceOptions::default() });
     let now = world.moment();
     let mut connect = |address: &str| world.dpm.connect_from(address.parse().expect("an address"), now).is_some();
     assert!(connect("[2001:db8:1:2::1]:1") && connect("[2001:db8:1:2:ffff::2]:1"));
@@ -229,7 +229,7 @@ fn hosts_of_one_network_of_ipv6_are_one_address() {
 
 #[test]
 fn plots_are_counted() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let (greedy, other) = (world.client_from(1), world.client_from(2));
     // Each period is a plot of its own.
     for ref_id in 1..=200 {
@@ -238,7 +238,7 @@ fn plots_are_counted() {
     world.start(&greedy);
     let replies = world.replies(&greedy);
     let refused = (1..=200).filter(|ref_id| statuses(&replies, *ref_id) == [Status::BUSY]).count();
-    assert_eq!((refused, world.statistics().plots), (200 - Options::default().plots_of_client, 64));
+    assert_eq!((refused, world.statistics().plots), (200 - ServiceOptions::default().plots_of_client, 64));
     world.add(&other, 1, "G:WATER@P,100H");
     world.start(&other);
     assert_eq!(world.statistics().plots, 65);
@@ -247,18 +247,18 @@ fn plots_are_counted() {
 }
 
 /// Starts to read on as many different periods.
-fn ask_for_events(world: &mut World, client: &Client, numbers: std::ops::Range<i64>) {
+fn ask_for_events(world: &mut ServiceWorld, client: &TcpClient, numbers: std::ops::Range<i64>) {
     for number in numbers {
         world.add(client, number, &format!("G:WATER@P,{}", 20_000 + number));
     }
     world.start(client);
 }
 
-fn refused_of(world: &mut World, client: &Client, numbers: std::ops::Range<i64>) -> usize {
+fn refused_of(world: &mut ServiceWorld, client: &TcpClient, numbers: std::ops::Range<i64>) -> usize {
     refused(world, client, numbers).len()
 }
 
-fn refused(world: &mut World, client: &Client, numbers: std::ops::Range<i64>) -> Vec<Status> {
+fn refused(world: &mut ServiceWorld, client: &TcpClient, numbers: std::ops::Range<i64>) -> Vec<Status> {
     let replies = world.replies(client);
     let of_client: Vec<Status> = replies
         .iter()
@@ -272,9 +272,14 @@ fn refused(world: &mut World, client: &Client, numbers: std::ops::Range<i64>) ->
 
 #[test]
 fn what_waits_is_bounded_for_an_address_and_for_all() {
-    let options = Options { queue: 1 << 20, queue_of_address: 4 << 20, queue_of_all: 6 << 20, ..Options::default() };
-    let mut world = World::with(DEMO, options);
-    let mut crowd: Vec<Client> = Vec::new();
+    let options = ServiceOptions {
+        queue: 1 << 20,
+        queue_of_address: 4 << 20,
+        queue_of_all: 6 << 20,
+        ..ServiceOptions::default()
+    };
+    let mut world = ServiceWorld::with(DEMO, options);
+    let mut crowd: Vec<TcpClient> = Vec::new();
     for number in 0..40 {
         let client = world.client_from(1 + number / 20);
         for ref_id in 0..100 {
@@ -311,7 +316,7 @@ fn what_waits_is_bounded_for_an_address_and_for_all() {
 
 #[test]
 fn calls_by_grpc_count_for_the_address_that_makes_them() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let now = world.moment();
     let requests: Vec<String> = (0..1500).map(|number| format!("G:WATER@P,{}", 20_000 + number)).collect();
     let mut entries = Vec::new();

@@ -3,18 +3,18 @@
 
 use std::fmt::Write;
 
-use rookery_dpm::acnet::Kind;
+use rookery_dpm::acnet::PacketKind;
 use rookery_dpm::sdd::reply::Reply;
 use rookery_dpm::sdd::request::RemoveFromList;
-use rookery_dpm::service::Options;
+use rookery_dpm::service::ServiceOptions;
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
-use crate::world::{Broken, Client, World, asked, numbers, statuses};
+use crate::world::{BrokenDevice, ServiceWorld, TcpClient, asked, numbers, statuses};
 
 #[test]
 fn a_silent_device_that_joins_stops_nobody() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let water = world.client();
     world.add(&water, 1, "G:WATER@P,500");
     world.start(&water);
@@ -23,7 +23,7 @@ fn a_silent_device_that_joins_stops_nobody() {
     let silent = world.client();
     world.add(&silent, 1, "G:SILENT@P,500");
     world.start(&silent);
-    let arrays: Vec<Client> = (0..8).map(|_| world.client()).collect();
+    let arrays: Vec<TcpClient> = (0..8).map(|_| world.client()).collect();
     for (element, client) in arrays.iter().enumerate() {
         world.add(client, 1, &format!("B:ARRAY[{element}]@P,500"));
         world.start(client);
@@ -192,8 +192,8 @@ const ONCE: u64 = 3000;
 #[test]
 fn how_long_what_is_asked_once_may_take_is_the_operators_choice() {
     for (once, is_read) in [(500, true), (3000, true), (500, false), (10_000, false)] {
-        let options = Options { once, ..Options::default() };
-        let mut world = World::with(&devices("GETS32"), options);
+        let options = ServiceOptions { once, ..ServiceOptions::default() };
+        let mut world = ServiceWorld::with(&devices("GETS32"), options);
         world.silent.insert(42);
         world.cut = !is_read;
         let client = read(&mut world, 1..=100, "I");
@@ -235,7 +235,7 @@ fn what_is_asked_once_is_answered_but_for_the_silent() {
     }
 }
 
-fn check_once(world: &mut World, client: &Client, silent: &[u32]) {
+fn check_once(world: &mut ServiceWorld, client: &TcpClient, silent: &[u32]) {
     let replies = world.replies(client);
     for index in 1..=100 {
         let got = (numbers(&replies, index).len(), statuses(&replies, index));
@@ -264,7 +264,7 @@ fn what_is_asked_once_of_a_dead_node_costs_three_requests() {
 #[test]
 fn an_answer_that_comes_late_is_taken_while_parts_of_it_are_asked_for() {
     let faults = "\n[[fault]]\nnode = 'FE'\ndelay_millis = 2000\n";
-    let mut world = World::new(&format!("{}{faults}", devices("GETS32")));
+    let mut world = ServiceWorld::new(&format!("{}{faults}", devices("GETS32")));
     read(&mut world, 201..=201, "P,200");
     world.pass(5000);
     let client = read(&mut world, 1..=20, "I");
@@ -278,7 +278,7 @@ fn an_answer_that_comes_late_is_taken_while_parts_of_it_are_asked_for() {
 
 #[test]
 fn refusals_and_answers_that_are_too_short_concern_their_device_alone() {
-    for broken in [Broken::Refused(Status::new(1, -25)), Broken::Short] {
+    for broken in [BrokenDevice::Refused(Status::new(1, -25)), BrokenDevice::Short] {
         for event in ["P,1000", "I"] {
             let mut world = many("GETS32");
             world.broken.insert(33, broken);
@@ -288,8 +288,8 @@ fn refusals_and_answers_that_are_too_short_concern_their_device_alone() {
             world.pass(4000);
             let replies = world.replies(&client);
             let expected = match broken {
-                Broken::Refused(status) => status,
-                Broken::Short => Status::TRUNC_REPLY,
+                BrokenDevice::Refused(status) => status,
+                BrokenDevice::Short => Status::TRUNC_REPLY,
             };
             for index in (1..=64).filter(|index| *index != 33) {
                 let numbers = numbers(&replies, index).len();
@@ -308,7 +308,7 @@ fn refusals_and_answers_that_are_too_short_concern_their_device_alone() {
 fn a_front_end_that_refuses_everything_is_not_asked_in_parts() {
     let mut world = many("GETS32");
     for device in 1..=400 {
-        world.broken.insert(device, Broken::Refused(Status::BUSY));
+        world.broken.insert(device, BrokenDevice::Refused(Status::BUSY));
     }
     let client = read(&mut world, 1..=400, "P,1000");
     world.pass(600_000);
@@ -340,7 +340,7 @@ fn a_silent_device_hides_no_event() {
 
 #[test]
 fn a_silent_plot_is_nobody_elses() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "G:WATER@P,100H");
     world.add(&client, 2, "G:SILENT@P,100H");
@@ -356,8 +356,8 @@ fn a_silent_plot_is_nobody_elses() {
 }
 
 /// Returns a front-end with 500 devices.
-fn many(protocol: &str) -> World {
-    World::new(&devices(protocol))
+fn many(protocol: &str) -> ServiceWorld {
+    ServiceWorld::new(&devices(protocol))
 }
 
 fn devices(protocol: &str) -> String {
@@ -370,7 +370,7 @@ fn devices(protocol: &str) -> String {
 }
 
 /// Returns a client that reads devices on an event.
-fn read(world: &mut World, devices: std::ops::RangeInclusive<i64>, event: &str) -> Client {
+fn read(world: &mut ServiceWorld, devices: std::ops::RangeInclusive<i64>, event: &str) -> TcpClient {
     let client = world.client();
     for index in devices {
         world.add(&client, index, &format!("T:D{index}@{event}"));
@@ -380,7 +380,9 @@ fn read(world: &mut World, devices: std::ops::RangeInclusive<i64>, event: &str) 
 }
 
 /// Returns the requests that were sent, without cancels.
-fn requests(world: &World) -> Vec<(u16, Vec<u32>)> {
+fn requests(world: &ServiceWorld) -> Vec<(u16, Vec<u32>)> {
     let all = world.datagrams.iter().map(|datagram| asked(datagram));
-    all.filter(|(header, _)| header.kind != Kind::Cancel).map(|(header, devices)| (header.message, devices)).collect()
+    all.filter(|(header, _)| header.kind != PacketKind::Cancel)
+        .map(|(header, devices)| (header.message, devices))
+        .collect()
 }

@@ -2,22 +2,22 @@
 
 use std::net::SocketAddr;
 
-use rookery_dpm::service::Close;
-use rookery_dpm::stages::Stage;
+use rookery_dpm::service::CloseClient;
+use rookery_dpm::stages::ReadingStage;
 
 use crate::DEMO;
-use crate::world::World;
+use crate::world::ServiceWorld;
 
 const ASKS: &[u8] = b"GET /top HTTP/1.1\r\n\r\n";
 
 #[test]
 fn stages_are_measured_while_somebody_watches() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP@p,100");
     world.start(&client);
     world.pass(1000);
-    assert_eq!(world.dpm.stages().of(Stage::Scale).calls, 0, "nobody watches");
+    assert_eq!(world.dpm.stages().of(ReadingStage::Scale).calls, 0, "nobody watches");
 
     let watcher = world.dpm.connect();
     world.send(watcher, ASKS).expect("it may watch");
@@ -27,28 +27,30 @@ fn stages_are_measured_while_somebody_watches() {
     let pages: Vec<&str> = text.split_terminator('\u{c}').collect();
     assert_eq!(pages.len(), 2, "{text}");
     assert!(pages[1].contains("consolidation 1.0") && pages[1].contains("copies per reading 1.00"), "{text}");
-    for stage in Stage::ALL {
+    for stage in ReadingStage::ALL {
         assert!(pages[1].lines().any(|line| line.starts_with(stage.name())), "{stage:?} is not in {text}");
     }
-    for stage in [Stage::LookUp, Stage::Split, Stage::Scale, Stage::Encode, Stage::Queue] {
+    for stage in
+        [ReadingStage::LookUp, ReadingStage::Split, ReadingStage::Scale, ReadingStage::Encode, ReadingStage::Queue]
+    {
         let calls = world.dpm.stages().of(stage).calls;
         assert!((18..=22).contains(&calls), "ten readings a second for two seconds: {stage:?} {calls}");
     }
 
     world.dpm.disconnect(watcher);
-    let before = world.dpm.stages().of(Stage::Scale);
+    let before = world.dpm.stages().of(ReadingStage::Scale);
     world.pass(1000);
-    assert_eq!(world.dpm.stages().of(Stage::Scale), before, "nobody watches any more");
+    assert_eq!(world.dpm.stages().of(ReadingStage::Scale), before, "nobody watches any more");
 
     let next = world.dpm.connect();
     world.send(next, ASKS).expect("it may watch");
     world.pass(500);
-    assert!(world.dpm.stages().of(Stage::Scale).calls < before.calls, "what the last one saw is forgotten");
+    assert!(world.dpm.stages().of(ReadingStage::Scale).calls < before.calls, "what the last one saw is forgotten");
 }
 
 #[test]
 fn many_readers_are_one_copy() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     for _ in 0..50 {
         let client = world.client();
         world.add(&client, 1, "M:OUTTMP@p,100");
@@ -62,15 +64,15 @@ fn many_readers_are_one_copy() {
 
 #[test]
 fn others_may_not_watch_and_watchers_have_nothing_to_say() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let from = SocketAddr::from(([192, 0, 2, 1], 40_000));
     let stranger = world.dpm.connect_from(from, world.moment()).expect("a place");
-    assert_eq!(world.send(stranger, ASKS), Err(Close));
+    assert_eq!(world.send(stranger, ASKS), Err(CloseClient));
     world.read(stranger);
     assert!(world.bytes(stranger).starts_with(b"HTTP/1.1 404 Not Found\r\n"));
     let watcher = world.dpm.connect();
     world.send(watcher, ASKS).expect("it may watch");
-    assert_eq!(world.send(watcher, b"more"), Err(Close));
+    assert_eq!(world.send(watcher, b"more"), Err(CloseClient));
     // A client that doesn't read gets one page and no more.
     let slow = world.dpm.connect();
     world.send(slow, ASKS).expect("it may watch");
@@ -83,7 +85,7 @@ fn others_may_not_watch_and_watchers_have_nothing_to_say() {
 
 #[test]
 fn counters_are_told_as_prometheus_reads_them() {
-    let mut world = World::new(DEMO);
+    let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP@p,100");
     world.start(&client);
@@ -91,7 +93,7 @@ fn counters_are_told_as_prometheus_reads_them() {
     let watcher = world.dpm.connect();
     assert_eq!(
         world.send(watcher, b"GET /metrics HTTP/1.1\r\nHost: dpm\r\n\r\n"),
-        Err(Close),
+        Err(CloseClient),
         "it is closed afterwards"
     );
     let text = String::from_utf8(world.bytes(watcher)).expect("text");
@@ -110,6 +112,6 @@ fn counters_are_told_as_prometheus_reads_them() {
     // It is for this machine only.
     let now = world.moment();
     let elsewhere = world.dpm.connect_from("192.0.2.1:5000".parse().expect("an address"), now).expect("a place");
-    assert_eq!(world.send(elsewhere, b"GET /metrics HTTP/1.1\r\n\r\n"), Err(Close));
+    assert_eq!(world.send(elsewhere, b"GET /metrics HTTP/1.1\r\n\r\n"), Err(CloseClient));
     assert!(world.bytes(elsewhere).starts_with(b"HTTP/1.1 404"));
 }

@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use rookery_dpm::acnet::{Header, gets32, packet, retdat};
+use rookery_dpm::acnet::{AcnetHeader, gets32, packet, retdat};
 use rookery_dpm::channel_access::link::Goes;
 use rookery_dpm::database::Database;
-use rookery_dpm::history::{Archive, Bounds, Work};
-use rookery_dpm::sdd::Message;
+use rookery_dpm::history::{HistoryArchive, HistoryBounds, HistoryWork};
+use rookery_dpm::sdd::SddMessage;
 use rookery_dpm::sdd::reply::Reply;
 use rookery_dpm::sdd::request::{self, Request};
-use rookery_dpm::service::{ClientKey, Close, Dpm, Options, Statistics};
+use rookery_dpm::service::{ClientKey, CloseClient, Dpm, ServiceOptions, Statistics};
 use rookery_dpm::simulator::Simulator;
 use rookery_dpm::status::Status;
 use rookery_dpm::time::Moment;
 
-pub struct World {
+pub struct ServiceWorld {
     pub dpm: Dpm,
     pub simulator: Simulator,
     now: u64,
@@ -25,7 +25,7 @@ pub struct World {
     /// Devices that make every request silent in which they are.
     pub silent: BTreeSet<u32>,
     /// Devices that make a front-end answer what is no reading, whatever else it is asked for.
-    pub broken: BTreeMap<u32, Broken>,
+    pub broken: BTreeMap<u32, BrokenDevice>,
     /// The devices of requests, by their ids.
     asked: HashMap<u16, Vec<u32>>,
     /// The bytes that were written to clients that read.
@@ -35,21 +35,21 @@ pub struct World {
     pub datagrams: Vec<Vec<u8>>,
     /// Things to be done on networks of Channel Access.
     pub goes: Vec<Goes>,
-    archive: Option<Archive>,
+    archive: Option<HistoryArchive>,
     /// Work that the archive has not done yet.
-    work: Vec<Work>,
+    work: Vec<HistoryWork>,
     /// The archive does nothing while this is set.
     pub slow_archive: bool,
     /// Questions that the archive answered.
     pub questions: usize,
 }
 
-impl World {
+impl ServiceWorld {
     pub fn new(database: &str) -> Self {
-        Self::with(database, Options::default())
+        Self::with(database, ServiceOptions::default())
     }
 
-    pub fn with(database: &str, options: Options) -> Self {
+    pub fn with(database: &str, options: ServiceOptions) -> Self {
         let read = || Database::read(database).expect("a good database");
         Self {
             dpm: Dpm::new(options, Arc::new(read())),
@@ -72,7 +72,7 @@ impl World {
 
     /// Returns the same world with an archive.
     pub fn recorded(mut self) -> Self {
-        self.archive = Some(Archive::in_memory(Bounds::default()).expect("memory"));
+        self.archive = Some(HistoryArchive::in_memory(HistoryBounds::default()).expect("memory"));
         self.dpm.record(self.moment());
         self.settle();
         self
@@ -83,21 +83,21 @@ impl World {
     }
 
     /// Returns a client over TCP whose list is open.
-    pub fn client(&mut self) -> Client {
+    pub fn client(&mut self) -> TcpClient {
         let key = self.dpm.connect();
         self.greet(key)
     }
 
     /// Returns such a client from a host of a network.
-    pub fn client_from(&mut self, host: u8) -> Client {
+    pub fn client_from(&mut self, host: u8) -> TcpClient {
         let now = self.moment();
         let key = self.dpm.connect_from(([10, 0, 0, host], 4000).into(), now).expect("a place");
         self.greet(key)
     }
 
-    fn greet(&mut self, key: ClientKey) -> Client {
+    fn greet(&mut self, key: ClientKey) -> TcpClient {
         self.send(key, b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n").expect("a greeting");
-        let mut client = Client { key, list_id: 0 };
+        let mut client = TcpClient { key, list_id: 0 };
         match self.replies(&client).as_slice() {
             [Reply::OpenList(open)] => client.list_id = open.list_id,
             other => panic!("no list: {other:?}"),
@@ -105,26 +105,26 @@ impl World {
         client
     }
 
-    pub fn send(&mut self, key: ClientKey, bytes: &[u8]) -> Result<(), Close> {
+    pub fn send(&mut self, key: ClientKey, bytes: &[u8]) -> Result<(), CloseClient> {
         let now = self.moment();
         let sent = self.dpm.receive(key, bytes, now);
         self.settle();
         sent
     }
 
-    pub fn ask(&mut self, client: &Client, request: impl Into<Request>) {
+    pub fn ask(&mut self, client: &TcpClient, request: impl Into<Request>) {
         self.send(client.key, &framed(&request.into())).expect("the connection stays");
     }
 
-    pub fn add(&mut self, client: &Client, ref_id: i64, drf: &str) {
+    pub fn add(&mut self, client: &TcpClient, ref_id: i64, drf: &str) {
         self.ask(client, request::AddToList { list_id: client.list_id, ref_id, drf_request: drf.into() });
     }
 
-    pub fn start(&mut self, client: &Client) {
+    pub fn start(&mut self, client: &TcpClient) {
         self.ask(client, request::StartList { list_id: client.list_id, model: None });
     }
 
-    pub fn stop(&mut self, client: &Client) {
+    pub fn stop(&mut self, client: &TcpClient) {
         self.ask(client, request::StopList { list_id: client.list_id });
     }
 
@@ -200,8 +200,10 @@ impl World {
         }
         match devices.iter().find_map(|device| self.broken.get(device)) {
             None => Some(answer),
-            Some(Broken::Refused(status)) => Some(Header { status: *status, ..packet.header }.datagram(&[])),
-            Some(Broken::Short) => Some(packet.header.datagram(&packet.body[..packet.body.len().saturating_sub(2)])),
+            Some(BrokenDevice::Refused(status)) => Some(AcnetHeader { status: *status, ..packet.header }.datagram(&[])),
+            Some(BrokenDevice::Short) => {
+                Some(packet.header.datagram(&packet.body[..packet.body.len().saturating_sub(2)]))
+            }
         }
     }
 
@@ -227,7 +229,7 @@ impl World {
     }
 
     /// Returns the replies that a client got since it was last asked.
-    pub fn replies(&mut self, client: &Client) -> Vec<Reply> {
+    pub fn replies(&mut self, client: &TcpClient) -> Vec<Reply> {
         let bytes = self.bytes(client.key);
         frames(&bytes).into_iter().map(|frame| Reply::decode(frame).expect("a reply")).collect()
     }
@@ -243,7 +245,7 @@ impl World {
 
 /// The answer that a broken device gives.
 #[derive(Debug, Clone, Copy)]
-pub enum Broken {
+pub enum BrokenDevice {
     /// A status and no readings.
     Refused(Status),
     /// Fewer bytes than were asked for.
@@ -251,13 +253,13 @@ pub enum Broken {
 }
 
 /// Returns the header of a datagram, and the devices that it asks for.
-pub fn asked(datagram: &[u8]) -> (Header, Vec<u32>) {
+pub fn asked(datagram: &[u8]) -> (AcnetHeader, Vec<u32>) {
     let mut bytes = datagram.to_vec();
     packet::swap(&mut bytes);
     let packet = packet::packets(&bytes).next().expect("a packet");
     let items = match packet.header.task {
-        retdat::TASK => retdat::Request::decode(packet.body).map(|request| request.items),
-        gets32::TASK => gets32::Request::decode(packet.body).map(|request| request.items),
+        retdat::TASK => retdat::RetdatRequest::decode(packet.body).map(|request| request.items),
+        gets32::TASK => gets32::Gets32Request::decode(packet.body).map(|request| request.items),
         _ => None,
     };
     (packet.header, items.unwrap_or_default().iter().map(|item| item.device).collect())
@@ -265,7 +267,7 @@ pub fn asked(datagram: &[u8]) -> (Header, Vec<u32>) {
 
 /// A client over TCP.
 #[derive(Debug, Clone, Copy)]
-pub struct Client {
+pub struct TcpClient {
     pub key: ClientKey,
     pub list_id: i32,
 }

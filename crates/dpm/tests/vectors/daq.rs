@@ -27,7 +27,7 @@ fn requests_are_read() {
     assert_eq!(daq::reading_list(&unhex("0a01780a0178"), 1), Ok(None));
     let set = unhex("0a1f0a125a3a435542455f582e53455454494e47404e1209090000000000001240");
     let settings = daq::settings(SettingList::decode(set.as_slice()).expect("a message"));
-    assert_eq!(settings, [[("Z:CUBE_X.SETTING@N".to_owned(), setting::Value::Scaled(vec![4.5]))]]);
+    assert_eq!(settings, [[("Z:CUBE_X.SETTING@N".to_owned(), setting::WantedValue::Scaled(vec![4.5]))]]);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 
 use rookery_dpm::acnet::packet;
-use rookery_dpm::acnet::{Item, gets32, retdat, split};
-use rookery_dpm::sdd::{Message, reply::Reply, request::Request};
+use rookery_dpm::acnet::{DeviceItem, gets32, retdat, split};
+use rookery_dpm::sdd::{SddMessage, reply::Reply, request::Request};
 
 use crate::{rows, unhex};
 
@@ -104,16 +104,18 @@ fn requests_to_front_ends_and_their_answers() {
         commands.iter().filter(|frame| frame[..4] == [0, 1, 0, 18]).map(|frame| &frame[24..]).collect();
     let answered: Vec<Vec<u8>> =
         commands.iter().filter(|frame| frame[1] == 3).map(|frame| repacked(&frame[2..])).collect();
-    let outdoor = Item { device: 27235, property: 12, ssdn: [0, 0, 0x42, 0, 0x3f, 0x21, 0, 0], length: 2, offset: 0 };
-    let setting = Item { property: 13, ssdn: [0; 8], length: 4, ..outdoor };
+    let outdoor =
+        DeviceItem { device: 27235, property: 12, ssdn: [0, 0, 0x42, 0, 0x3f, 0x21, 0, 0], length: 2, offset: 0 };
+    let setting = DeviceItem { property: 13, ssdn: [0; 8], length: 4, ..outdoor };
     for (body, ftd, items) in [(asked[0], 0, vec![outdoor, setting]), (asked[1], 30, vec![outdoor])] {
-        let request = retdat::Request { ftd, items };
-        assert_eq!(retdat::Request::decode(body), Some(request.clone()));
+        let request = retdat::RetdatRequest { ftd, items };
+        assert_eq!(retdat::RetdatRequest::decode(body), Some(request.clone()));
         assert_eq!(request.encode(), body);
     }
     for (body, repetitive, ftd, event) in [(asked[2], false, 0, "I"), (asked[3], true, 30, "P,500,true")] {
-        let request = gets32::Request { node: 0x0c23, repetitive, ftd, event: event.into(), items: vec![outdoor] };
-        assert_eq!(gets32::Request::decode(body), Some(request.clone()));
+        let request =
+            gets32::Gets32Request { node: 0x0c23, repetitive, ftd, event: event.into(), items: vec![outdoor] };
+        assert_eq!(gets32::Gets32Request::decode(body), Some(request.clone()));
         // The priority is the recorded client's own.
         let mut ours = request.encode();
         ours[6] = 1;
@@ -130,7 +132,7 @@ fn requests_to_front_ends_and_their_answers() {
 }
 
 /// Reads a message and writes it again. An odd one may have been padded.
-fn check<M: Message + Debug>(name: &str, bytes: &[u8]) {
+fn check<M: SddMessage + Debug>(name: &str, bytes: &[u8]) {
     let message = M::decode(bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
     assert!(format!("{message:?}").starts_with(name), "{message:?} is no {name}");
     let mut written = Vec::new();

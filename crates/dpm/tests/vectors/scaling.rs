@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use rookery_dpm::scaling::{Common, Piece, Scaling, primary};
+use rookery_dpm::scaling::{CommonTransform, Piece, Scaling, primary};
 use rookery_dpm::status::Status;
 
 use crate::rows;
@@ -63,7 +63,7 @@ fn no_primary_transform_sets_another_number() {
     let mut taken = BTreeSet::new();
     for index in (0..=84).step_by(2).filter(|index| *index != primary::STRING) {
         for input in [1, 2, 4] {
-            let scaling = Scaling { primary: index, input, common: Common::default() };
+            let scaling = Scaling { primary: index, input, common: CommonTransform::default() };
             for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
                 assert_eq!(scaling.from_primary(number), Err(Status::SCALEFAIL), "{index}, {input} bytes: {number}");
             }
@@ -84,7 +84,7 @@ fn no_primary_transform_sets_another_number() {
 #[test]
 fn floats_that_would_be_infinite_are_refused() {
     for index in [16, 22, 24, 48, 50, 60, 78, 80, 84] {
-        let scaling = Scaling { primary: index, input: 4, common: Common::default() };
+        let scaling = Scaling { primary: index, input: 4, common: CommonTransform::default() };
         // These two divide before they make a float.
         let largest = if matches!(index, 48 | 60) { 1e42 } else { 1e39 };
         for number in [largest, -largest, 1e300, f64::MAX] {
@@ -148,7 +148,7 @@ fn every_documented_transform_is_tried() {
 
 #[test]
 fn linear_transforms_unscale_to_the_same_place() {
-    let linear = Common { index: 2, constants: vec![2.0, 4.0, 1.0], ..Common::default() };
+    let linear = CommonTransform { index: 2, constants: vec![2.0, 4.0, 1.0], ..CommonTransform::default() };
     assert_eq!(linear.unscale(3.5, (-10.24, 10.24)), Ok(5.0));
     let scaling = Scaling { primary: 0, input: 2, common: linear };
     assert_eq!(scaling.to_common(&16_000i16.to_le_bytes()), Ok(3.5));
@@ -161,16 +161,16 @@ fn linear_transforms_unscale_to_the_same_place() {
 #[test]
 fn tables_are_interpolated_and_pieces_chosen() {
     let table = vec![(0.0, 1.0), (1.0, 10.0), (2.0, 100.0)];
-    let linear = Common { index: 56, table: table.clone(), ..Common::default() };
-    let exponential = Common { index: 58, table, ..Common::default() };
+    let linear = CommonTransform { index: 56, table: table.clone(), ..CommonTransform::default() };
+    let exponential = CommonTransform { index: 58, table, ..CommonTransform::default() };
     assert_eq!(linear.scale(0.5), Ok(5.5));
     assert_eq!(linear.scale(3.0), Ok(190.0));
     assert!(same(exponential.scale(1.5).expect("a value"), 1000f64.sqrt(), 1e-12));
     assert!(same(exponential.unscale(1000f64.sqrt(), (0.0, 5.0)).expect("a value"), 1.5, 1e-6));
     assert!(same(linear.unscale(55.0, (0.0, 5.0)).expect("a value"), 1.5, 1e-6));
     let below = Piece { below: 1.0, common: linear };
-    let above = Piece { below: 9.0, common: Common::default() };
-    let pieces = Common { index: 90, pieces: vec![below, above], ..Common::default() };
+    let above = Piece { below: 9.0, common: CommonTransform::default() };
+    let pieces = CommonTransform { index: 90, pieces: vec![below, above], ..CommonTransform::default() };
     assert_eq!((pieces.scale(0.0), pieces.scale(1.0), pieces.scale(20.0)), (Ok(1.0), Ok(1.0), Ok(20.0)));
     let back = pieces.unscale(5.5, (0.0, 0.9)).expect("a value");
     assert!(same(back, 0.5, 1e-4), "{back}");
@@ -178,7 +178,11 @@ fn tables_are_interpolated_and_pieces_chosen() {
 
 #[test]
 fn transforms_that_cannot_work_are_refused() {
-    let with = |index, constants: &[f64]| Common { index, constants: constants.to_vec(), ..Common::default() };
+    let with = |index, constants: &[f64]| CommonTransform {
+        index,
+        constants: constants.to_vec(),
+        ..CommonTransform::default()
+    };
     assert_eq!(with(2, &[1.0]).scale(1.0), Err(Status::SCALEFAIL));
     assert_eq!(with(2, &[1.0, 0.0, 1.0]).scale(1.0), Err(Status::SCALEFAIL));
     assert_eq!(with(3, &[]).scale(1.0), Err(Status::SCALEFAIL));
@@ -190,9 +194,9 @@ fn transforms_that_cannot_work_are_refused() {
     assert!(with(2, &[1.0, 2.0, 1.0]).check().is_ok());
 }
 
-fn common(row: &[&str]) -> Common {
+fn common(row: &[&str]) -> CommonTransform {
     let constants = row[1].split_ascii_whitespace().map(parsed).collect();
-    Common { index: parsed(row[0]), constants, ..Common::default() }
+    CommonTransform { index: parsed(row[0]), constants, ..CommonTransform::default() }
 }
 
 fn parsed<T: FromStr>(text: &str) -> T {

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use rookery_dpm::sdd::{
-    Bytes, Error, FieldKind, Message, RawSetting, ScaledSetting, SettingStatus, Shared, TextSetting, reply, request,
+    Bytes, FieldKind, RawSetting, ScaledSetting, SddError, SddMessage, SettingStatus, SharedReply, TextSetting, reply,
+    request,
 };
 use serde_json::Value;
 
@@ -22,7 +23,7 @@ fn every_message_is_read_and_written_as_recorded() {
     assert!(seen >= request::Request::TABLE.len() + reply::Reply::TABLE.len());
 }
 
-fn check<M: Message + std::fmt::Debug + PartialEq>(name: &str, fields: &str, bytes: &[u8]) {
+fn check<M: SddMessage + std::fmt::Debug + PartialEq>(name: &str, fields: &str, bytes: &[u8]) {
     let message = M::decode(bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
     let mut written = Vec::new();
     message.encode(&mut written);
@@ -38,7 +39,7 @@ fn check<M: Message + std::fmt::Debug + PartialEq>(name: &str, fields: &str, byt
     // A zero that ACNET pads with is no part of the message; anything else is an error.
     let padded = |byte| M::decode(&[bytes, &[byte]].concat());
     assert_eq!(padded(0).as_ref(), Ok(&message), "{name}");
-    assert_eq!(padded(1), Err(Error::Trailing), "{name}");
+    assert_eq!(padded(1), Err(SddError::Trailing), "{name}");
     for length in 0..bytes.len() {
         assert!(M::decode(&bytes[..length]).is_err(), "{name} cut at {length}");
     }
@@ -51,9 +52,9 @@ fn fields_come_in_any_order_and_once() {
     assert_eq!(request::Request::decode(&forward), request::Request::decode(&backward));
     assert!(request::Request::decode(&forward).is_ok());
     let twice = unhex("53444402510314b13a703a12f121510412e82012012c12e82012012c");
-    assert_eq!(request::Request::decode(&twice), Err(Error::Field(0xe820)));
+    assert_eq!(request::Request::decode(&twice), Err(SddError::Field(0xe820)));
     let missing = unhex("53444402510314b13a703a12f121510212e82012012c");
-    assert_eq!(request::Request::decode(&missing), Err(Error::Missing("ref_id")));
+    assert_eq!(request::Request::decode(&missing), Err(SddError::Missing("ref_id")));
 }
 
 #[test]
@@ -64,10 +65,10 @@ fn numbers_may_be_longer_than_needed_but_not_than_their_field() {
     assert_eq!(with_list("110a"), stop(10));
     assert_eq!(with_list("18000000000000000a"), stop(10));
     assert_eq!(with_list("18ffffffffffffffff"), stop(-1));
-    assert_eq!(with_list("150100000000"), Err(Error::Range));
-    assert_eq!(with_list("10"), Err(Error::Tag(0x10)));
-    assert_eq!(with_list("19000000000000000000"), Err(Error::Tag(0x19)));
-    assert_eq!(with_list("28000000000000000a"), Err(Error::Tag(0x28)));
+    assert_eq!(with_list("150100000000"), Err(SddError::Range));
+    assert_eq!(with_list("10"), Err(SddError::Tag(0x10)));
+    assert_eq!(with_list("19000000000000000000"), Err(SddError::Tag(0x19)));
+    assert_eq!(with_list("28000000000000000a"), Err(SddError::Tag(0x28)));
 }
 
 #[test]
@@ -85,7 +86,7 @@ fn lengths_that_lie_are_refused_before_memory_is_taken() {
 fn one_encoding_serves_all_readers() {
     let scalar =
         |ref_id| reply::Scalar { ref_id, timestamp: 1_700_000_000_123, cycle: -1, status: -6639, data: -0.5 }.into();
-    let shared = Shared::new(&scalar(0)).expect("a reply with a reference number");
+    let shared = SharedReply::new(&scalar(0)).expect("a reply with a reference number");
     for ref_id in [0, 1, 127, 128, -1, i64::MAX, i64::MIN] {
         let mut expected = Vec::new();
         let message: reply::Reply = scalar(ref_id);
@@ -95,7 +96,7 @@ fn one_encoding_serves_all_readers() {
         assert_eq!(spliced, expected);
         assert!(spliced.len() <= shared.size());
     }
-    assert_eq!(Shared::new(&reply::OpenList { list_id: 0 }.into()), None);
+    assert_eq!(SharedReply::new(&reply::OpenList { list_id: 0 }.into()), None);
 }
 
 #[test]

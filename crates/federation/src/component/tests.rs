@@ -1,9 +1,9 @@
 use super::*;
-use crate::settings::{Component as Named, ComponentSecret};
+use crate::settings::{ComponentSecret, ComponentTerms as Named};
 
-struct Nothing;
+struct NothingShown;
 
-impl Ours for Nothing {
+impl Ours for NothingShown {
     fn is_ours(&self, _: &str) -> bool {
         false
     }
@@ -11,15 +11,15 @@ impl Ours for Nothing {
 
 /// Plays a stream of the component `bridge.example` with the secret `secret`, cut at a place, and
 /// what the server said.
-fn play(cut: usize, made: impl FnOnce(&str) -> String) -> (Component, Vec<String>, String) {
-    let mut settings = Settings::new(crate::Secret::new(b"x"));
+fn play(cut: usize, made: impl FnOnce(&str) -> String) -> (ComponentStream, Vec<String>, String) {
+    let mut settings = FederationSettings::new(crate::Secret::new(b"x"));
     let secret = ComponentSecret::new(b"secret");
     settings.components = vec![Named { name: "bridge.example".into(), secret }];
-    let mut machine = Component::new(Arc::new(settings));
+    let mut machine = ComponentStream::new(Arc::new(settings));
     let (mut scanner, mut out, mut events) = (Scanner::new(), Vec::new(), Vec::new());
     let header = "<stream:stream xmlns='jabber:component:accept' xmlns:stream='http://etherx.jabber.org/streams' \
                   to='bridge.example'>";
-    machine.read(header.as_bytes(), &mut scanner, &Nothing, &mut out);
+    machine.read(header.as_bytes(), &mut scanner, &NothingShown, &mut out);
     let digest = hex::encode(Sha1::digest(format!("{}secret", machine.id)));
     let input = made(&digest);
     let mut waiting = Vec::new();
@@ -27,11 +27,11 @@ fn play(cut: usize, made: impl FnOnce(&str) -> String) -> (Component, Vec<String
     for part in [one, other] {
         waiting.extend_from_slice(part);
         loop {
-            let read = machine.read(&waiting, &mut scanner, &Nothing, &mut out);
+            let read = machine.read(&waiting, &mut scanner, &NothingShown, &mut out);
             waiting.drain(..read.consumed);
             match read.event {
                 None => break,
-                Some(Event::Proven) => {
+                Some(ComponentEvent::Proven) => {
                     events.push("proven".to_owned());
                     machine.attached(&mut out);
                 }

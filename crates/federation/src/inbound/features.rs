@@ -5,7 +5,7 @@ use rookery_xml::{Writer, ns};
 use super::{Inbound, STREAM_LIMITS};
 use crate::bidi::BIDI_FEATURE;
 use crate::reading::write_header;
-use crate::settings::Policy;
+use crate::settings::PeerPolicy;
 use crate::stream_id;
 
 impl Inbound {
@@ -17,7 +17,7 @@ impl Inbound {
     }
 
     /// Returns how the peer has to prove itself.
-    pub(super) fn policy(&self) -> Policy {
+    pub(super) fn policy(&self) -> PeerPolicy {
         let local = self.local.as_deref().unwrap_or_default();
         let rules = self.settings.rules_of(local);
         self.remote.as_deref().map_or(rules.policy, |remote| self.settings.policy_for(local, remote))
@@ -30,7 +30,7 @@ impl Inbound {
         let mut append = |feature: Writer| out.extend_from_slice(feature.finish().bytes());
         if self.tls.is_none() {
             let mut starttls = Writer::with_ns("starttls", ns::STARTTLS);
-            if policy != Policy::Plain {
+            if policy != PeerPolicy::Plain {
                 starttls.start("required").end();
             }
             append(starttls);
@@ -40,7 +40,7 @@ impl Inbound {
             mechanisms.start("mechanism").text("EXTERNAL").end();
             append(mechanisms);
         }
-        if self.tls.is_some() || policy == Policy::Plain {
+        if self.tls.is_some() || policy == PeerPolicy::Plain {
             let mut feature = Writer::with_ns("dialback", ns::DIALBACK_FEATURE);
             feature.start("errors").end();
             append(feature);

@@ -13,12 +13,12 @@ use rookery_hub::custody::Ledger;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, ns};
 
-use super::{Event, Inbound, Phase};
-use crate::settings::Policy;
+use super::{Inbound, InboundEvent, InboundPhase};
+use crate::settings::PeerPolicy;
 
 /// The acknowledgements of a stream.
 #[derive(Debug, Default)]
-pub(crate) struct Managed {
+pub(crate) struct ManagedInbound {
     /// Stanzas that were handed on, modulo 2^32, and how many of them are settled (§4).
     pub ledger: Ledger,
     /// The count that the peer was told last.
@@ -45,65 +45,65 @@ impl Inbound {
         match &self.tls {
             _ if self.has_proven() => true,
             Some(_) => self.certified().is_none(),
-            None => self.policy() == Policy::Plain,
+            None => self.policy() == PeerPolicy::Plain,
         }
     }
 
     /// Takes an element of stream management.
-    pub(super) fn manage(&mut self, element: &Element, out: &mut Vec<u8>) -> Option<Event> {
+    pub(super) fn manage(&mut self, element: &Element, out: &mut Vec<u8>) -> Option<InboundEvent> {
         let is_first = self.has_proven() && self.managed.is_none() && self.resuming.is_none();
         match element.name() {
             "r" if self.managed.is_some() => {
                 if let Some(managed) = &mut self.managed {
                     managed.asked = Some(managed.ledger.handled());
                 }
-                (!self.tell_asked(false, out)).then_some(Event::Asked)
+                (!self.tell_asked(false, out)).then_some(InboundEvent::Asked)
             }
-            "a" if self.managed.is_some() => handled(element).map(Event::Acknowledged),
-            "enable" if is_first => Some(Event::Enable(matches!(element.attr("resume"), Some("true" | "1")))),
+            "a" if self.managed.is_some() => handled(element).map(InboundEvent::Acknowledged),
+            "enable" if is_first => Some(InboundEvent::Enable(matches!(element.attr("resume"), Some("true" | "1")))),
             "resume" if is_first => match element.attr("previd").filter(|id| !id.is_empty()) {
-                Some(id) => Some(Event::Resume(id.into(), handled(element))),
+                Some(id) => Some(InboundEvent::Resume(id.into(), handled(element))),
                 None => self.refuse(&Condition::BadRequest, out),
             },
             _ => self.refuse(&Condition::UnexpectedRequest, out),
         }
     }
 
-    /// Answers [`Event::Enable`]: stanzas count from now on. With an id the stream may be resumed
-    /// for so many seconds.
+    /// Answers [`InboundEvent::Enable`]: stanzas count from now on. With an id the stream may be
+    /// resumed for so many seconds.
     pub(crate) fn enabled(&mut self, id: Option<Box<str>>, seconds: u64, out: &mut Vec<u8>) {
         let mut enabled = Writer::with_ns("enabled", ns::SM);
         if let Some(id) = &id {
             enabled.attr("id", id).attr("resume", "true").attr("max", &seconds.to_string());
         }
         out.extend_from_slice(enabled.finish().bytes());
-        self.managed = Some(Managed { id, ..Managed::default() });
+        self.managed = Some(ManagedInbound { id, ..ManagedInbound::default() });
     }
 
-    /// Answers [`Event::Resume`]: this stream goes on where the other one was, of which we have
-    /// handled the first number of stanzas and the peer the second one.
+    /// Answers [`InboundEvent::Resume`]: this stream goes on where the other one was, of which we
+    /// have handled the first number of stanzas and the peer the second one.
     pub(crate) fn resumed(&mut self, id: Box<str>, handled: u32, answered: u32, out: &mut Vec<u8>) {
         let mut resumed = Writer::with_ns("resumed", ns::SM);
         resumed.attr("previd", &id).attr("h", &handled.to_string());
         out.extend_from_slice(resumed.finish().bytes());
-        self.managed = Some(Managed {
+        self.managed = Some(ManagedInbound {
             ledger: Ledger::after(handled),
             told: handled,
             answered,
             id: Some(id),
-            ..Managed::default()
+            ..ManagedInbound::default()
         });
     }
 
-    /// Answers [`Event::Resume`]: nothing is known of such a stream. `Some` if the peer has asked
-    /// too often.
-    pub(crate) fn not_resumed(&mut self, out: &mut Vec<u8>) -> Option<Event> {
+    /// Answers [`InboundEvent::Resume`]: nothing is known of such a stream. `Some` if the peer has
+    /// asked too often.
+    pub(crate) fn not_resumed(&mut self, out: &mut Vec<u8>) -> Option<InboundEvent> {
         self.refuse(&Condition::ItemNotFound, out)
     }
 
     /// Returns what may be resumed elsewhere when this stream is gone: nothing of it counts here
     /// any more.
-    pub(crate) fn take_managed(&mut self) -> Option<Managed> {
+    pub(crate) fn take_managed(&mut self) -> Option<ManagedInbound> {
         // A peer that has closed the stream resumes nothing, but our own stanzas may be resumed.
         let may_resume = !self.is_finished || self.reverse.is_some();
         self.managed.take_if(|managed| managed.id.is_some() && may_resume)
@@ -115,12 +115,12 @@ impl Inbound {
     }
 
     /// Returns the state of acknowledgements, if there are any.
-    pub(crate) fn managed(&self) -> Option<&Managed> {
+    pub(crate) fn managed(&self) -> Option<&ManagedInbound> {
         self.managed.as_ref()
     }
 
     /// Returns the same to be changed.
-    pub(crate) fn managed_mut(&mut self) -> Option<&mut Managed> {
+    pub(crate) fn managed_mut(&mut self) -> Option<&mut ManagedInbound> {
         self.managed.as_mut()
     }
 
@@ -149,15 +149,15 @@ impl Inbound {
     }
 
     /// Ends the stream when the store has all that came on it.
-    pub(super) fn settle(&mut self) -> Event {
-        self.phase = Phase::Settling;
-        Event::Asked
+    pub(super) fn settle(&mut self) -> InboundEvent {
+        self.phase = InboundPhase::Settling;
+        InboundEvent::Asked
     }
 
     /// Says what had to wait for the store, if that has done its part, or at last without: an
     /// acknowledgement, or the end of the stream. `None` if nothing is said.
     pub(crate) fn tell_settled(&mut self, is_last: bool, out: &mut Vec<u8>) -> Option<Said> {
-        if self.phase != Phase::Settling {
+        if self.phase != InboundPhase::Settling {
             return self.tell_asked(is_last, out).then_some(Said::Acknowledgement);
         }
         let is_told = is_last || !self.is_unsettled();
@@ -171,7 +171,7 @@ impl Inbound {
         out.extend_from_slice(format!("<a xmlns='urn:xmpp:sm:3' h='{}'/>", managed.told).as_bytes());
     }
 
-    fn refuse(&mut self, condition: &Condition, out: &mut Vec<u8>) -> Option<Event> {
+    fn refuse(&mut self, condition: &Condition, out: &mut Vec<u8>) -> Option<InboundEvent> {
         let mut failed = Writer::with_ns("failed", ns::SM);
         failed.start_ns(condition.name(), ns::STANZA_ERRORS).end();
         self.failed(failed, out)

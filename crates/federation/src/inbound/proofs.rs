@@ -8,9 +8,11 @@ use rookery_stream::tls::trust::Names;
 use rookery_stream::tls::trust::tlsa::{Associations, Fingerprints};
 use rookery_xml::{Element, Writer, ns};
 
-use super::{Event, Inbound, MOST_FAILURES, MOST_PENDING, MOST_PROVEN, MOST_REQUESTS, Ours, Question, domain};
+use super::{
+    Inbound, InboundEvent, KeyQuestion, MOST_FAILURES, MOST_PENDING, MOST_PROVEN, MOST_REQUESTS, Ours, domain,
+};
 use crate::dialback::{self, Dialback};
-use crate::settings::Policy;
+use crate::settings::PeerPolicy;
 
 impl Inbound {
     /// Returns the peer's domain if its certificate proves it.
@@ -23,11 +25,11 @@ impl Inbound {
     }
 
     /// Returns the strictest policy that the proof for a domain satisfies; `None` if there is none.
-    pub(super) fn proof(&self, domain: &str) -> Option<Policy> {
+    pub(super) fn proof(&self, domain: &str) -> Option<PeerPolicy> {
         self.proven.iter().any(|proven| **proven == *domain).then(|| match &self.tls {
-            Some(_) if self.is_certified(domain) => Policy::Certificate,
-            Some(_) => Policy::Dialback,
-            None => Policy::Plain,
+            Some(_) if self.is_certified(domain) => PeerPolicy::Certificate,
+            Some(_) => PeerPolicy::Dialback,
+            None => PeerPolicy::Plain,
         })
     }
 
@@ -70,7 +72,7 @@ impl Inbound {
     }
 
     /// Judges SASL EXTERNAL (XEP-0178 §3), the only mechanism between servers.
-    pub(super) fn auth(&mut self, element: &Element, out: &mut Vec<u8>) -> Option<Event> {
+    pub(super) fn auth(&mut self, element: &Element, out: &mut Vec<u8>) -> Option<InboundEvent> {
         if !self.proven.is_empty() {
             return Some(self.fail(&StreamError::PolicyViolation, Some("The stream is authenticated already."), out));
         }
@@ -95,17 +97,17 @@ impl Inbound {
             self.may_be_answered(&local, &certified);
         }
         self.restart();
-        Some(Event::Proven(certified))
+        Some(InboundEvent::Proven(certified))
     }
 
-    pub(super) fn not_authenticated(&mut self, condition: &str, out: &mut Vec<u8>) -> Option<Event> {
+    pub(super) fn not_authenticated(&mut self, condition: &str, out: &mut Vec<u8>) -> Option<InboundEvent> {
         let mut failure = Writer::with_ns("failure", ns::SASL);
         failure.start(condition).end();
         self.failed(failure, out)
     }
 
     /// Refuses a request. Both sides may go on, but not for ever.
-    pub(super) fn failed(&mut self, failure: Writer, out: &mut Vec<u8>) -> Option<Event> {
+    pub(super) fn failed(&mut self, failure: Writer, out: &mut Vec<u8>) -> Option<InboundEvent> {
         out.extend_from_slice(failure.finish().bytes());
         self.failures += 1;
         (self.failures >= MOST_FAILURES)
@@ -113,7 +115,7 @@ impl Inbound {
     }
 
     /// Takes a request to be allowed to send from a domain (XEP-0220 §2.2.1).
-    pub(super) fn result(&mut self, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+    pub(super) fn result(&mut self, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<InboundEvent> {
         if self.asks_too_much() {
             return Some(self.fail(&StreamError::PolicyViolation, Some("Too many requests of dialback."), out));
         }
@@ -125,7 +127,7 @@ impl Inbound {
             _ => Err(Condition::NotAcceptable),
         };
         match asked {
-            Ok(question) => Some(Event::Verify(question)),
+            Ok(question) => Some(InboundEvent::Verify(question)),
             Err(condition) => {
                 dialback::answer(dialback::Name::Result, to, from, None, &Err(condition), out);
                 None
@@ -133,7 +135,7 @@ impl Inbound {
         }
     }
 
-    fn consider(&mut self, from: Box<str>, to: Box<str>, key: &str, ours: &dyn Ours) -> Result<Question, Condition> {
+    fn consider(&mut self, from: Box<str>, to: Box<str>, key: &str, ours: &dyn Ours) -> Result<KeyQuestion, Condition> {
         if !self.settings.shows(&to, ours) {
             return Err(Condition::ItemNotFound);
         }
@@ -141,12 +143,12 @@ impl Inbound {
         if ours.is_ours(&from) || !self.settings.admits(&to, &from) {
             return Err(Condition::PolicyViolation);
         }
-        if self.tls.is_none() && policy != Policy::Plain {
+        if self.tls.is_none() && policy != PeerPolicy::Plain {
             return Err(Condition::PolicyViolation);
         }
         // By the same rules as for EXTERNAL, unless DNS names the certificate.
         let is_certified = self.is_certified(&from);
-        if policy == Policy::Certificate && !is_certified && !self.may_be_named() {
+        if policy == PeerPolicy::Certificate && !is_certified && !self.may_be_named() {
             return Err(Condition::NotAuthorized);
         }
         if self.pending.iter().any(|(of, for_)| *of == from && *for_ == to) {
@@ -156,7 +158,7 @@ impl Inbound {
             return Err(Condition::ResourceConstraint);
         }
         self.pending.push((from.clone(), to.clone()));
-        Ok(Question { from, to, id: self.id.as_str().into(), key: key.into(), is_certified })
+        Ok(KeyQuestion { from, to, id: self.id.as_str().into(), key: key.into(), is_certified })
     }
 
     fn asks_too_much(&mut self) -> bool {
@@ -165,7 +167,7 @@ impl Inbound {
     }
 
     /// Answers another server's question whether a key is ours (XEP-0220 §2.1.2).
-    pub(super) fn verify(&mut self, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+    pub(super) fn verify(&mut self, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<InboundEvent> {
         if self.proven.is_empty() && self.asks_too_much() {
             return Some(self.fail(&StreamError::PolicyViolation, Some("Too many requests of dialback."), out));
         }

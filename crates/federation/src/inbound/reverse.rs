@@ -8,8 +8,8 @@
 use rookery_stream::error::StreamError;
 use rookery_xml::{Kind, Stanza};
 
-use super::{Event, Inbound, Phase, STREAM_LIMITS};
-use crate::settings::Policy;
+use super::{Inbound, InboundEvent, InboundPhase, STREAM_LIMITS};
+use crate::settings::PeerPolicy;
 
 /// The agreement about the other direction.
 #[derive(Debug)]
@@ -24,12 +24,12 @@ impl Inbound {
     /// Tells whether a peer may ask for both directions now: in TLS, if it has to be, and before it
     /// proves itself (§2.2).
     pub(super) fn offers_bidi(&self) -> bool {
-        self.settings.bidi && self.proven.is_empty() && (self.tls.is_some() || self.policy() == Policy::Plain)
+        self.settings.bidi && self.proven.is_empty() && (self.tls.is_some() || self.policy() == PeerPolicy::Plain)
     }
 
     /// Notes that the peer asks for both directions. Behind its proof it is too late, and nothing
     /// changes.
-    pub(super) fn ask_for_bidi(&mut self, request: &Stanza<'_>, out: &mut Vec<u8>) -> Option<Event> {
+    pub(super) fn ask_for_bidi(&mut self, request: &Stanza<'_>, out: &mut Vec<u8>) -> Option<InboundEvent> {
         if self.offers_bidi() {
             let longest = longest(request).unwrap_or(usize::MAX);
             self.reverse.get_or_insert(Reverse { longest, pair: None });
@@ -55,7 +55,7 @@ impl Inbound {
     /// Returns the domain of ours, and the peer's, between which stanzas may be sent to the peer
     /// now; `None` if none may.
     pub(crate) fn reverse_pair(&self) -> Option<(&str, &str)> {
-        self.proven_pair().filter(|_| self.phase == Phase::Open && !self.is_closing)
+        self.proven_pair().filter(|_| self.phase == InboundPhase::Open && !self.is_closing)
     }
 
     /// Returns the same, for ever after it was proven.

@@ -6,15 +6,15 @@ use base64::engine::general_purpose::STANDARD;
 use super::*;
 use crate::dialback::Secret;
 
-struct Here;
+struct InboundHosts;
 
-impl Ours for Here {
+impl Ours for InboundHosts {
     fn is_ours(&self, host: &str) -> bool {
         matches!(host, "b.example" | "rooms.b.example")
     }
 }
 
-struct Peer {
+struct InboundPeer {
     machine: Inbound,
     scanner: Scanner,
     said: String,
@@ -27,9 +27,9 @@ const HEADER: &str = "<stream:stream xmlns='jabber:server' xmlns:stream='http://
 const STARTTLS: &str = "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>";
 const EXTERNAL: &str = "<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='EXTERNAL'>=</auth>";
 
-impl Peer {
-    fn new(policy: Policy) -> Self {
-        let mut settings = Settings::new(Secret::new(b"b's secret"));
+impl InboundPeer {
+    fn new(policy: PeerPolicy) -> Self {
+        let mut settings = FederationSettings::new(Secret::new(b"b's secret"));
         settings.rules.policy = policy;
         Self {
             machine: Inbound::new(Arc::new(settings), false),
@@ -45,14 +45,14 @@ impl Peer {
         let mut rest = bytes.as_bytes();
         let mut out = Vec::new();
         loop {
-            let read = self.machine.read(rest, &mut self.scanner, &Here, &mut out);
+            let read = self.machine.read(rest, &mut self.scanner, &InboundHosts, &mut out);
             rest = &rest[read.consumed..];
             match read.event {
                 None => break,
-                Some(Event::Stanza(packet, to, _)) => {
+                Some(InboundEvent::Stanza(packet, to, _)) => {
                     self.delivered.push((packet.sender().unwrap().to_string(), to.to_string()));
                 }
-                Some(Event::Verify(question)) if question.is_certified => {
+                Some(InboundEvent::Verify(question)) if question.is_certified => {
                     assert!(self.machine.verified(&question.from, &question.to, &Ok(true), &mut out));
                 }
                 Some(event) => self.events.push(format!("{event:?}")),
@@ -64,7 +64,7 @@ impl Peer {
         said
     }
 
-    fn secured(shown: Result<Names, Untrusted>, policy: Policy) -> Self {
+    fn secured(shown: Result<Names, Untrusted>, policy: PeerPolicy) -> Self {
         let mut peer = Self::new(policy);
         peer.send(HEADER);
         peer.send(STARTTLS);
@@ -73,7 +73,7 @@ impl Peer {
     }
 
     fn proven() -> Self {
-        let mut peer = Self::secured(Ok(Names::of(&["a.example"])), Policy::Certificate);
+        let mut peer = Self::secured(Ok(Names::of(&["a.example"])), PeerPolicy::Certificate);
         peer.send(HEADER);
         assert!(peer.send(EXTERNAL).contains("<success"));
         peer.send(HEADER);
@@ -87,7 +87,7 @@ fn ids(said: &str) -> Vec<&str> {
 
 #[test]
 fn a_certificate_for_the_domain_is_enough() {
-    let mut peer = Peer::proven();
+    let mut peer = InboundPeer::proven();
     peer.send("<message from='romeo@a.example/x' to='juliet@b.example'><body>hi</body></message>");
     peer.send("<presence from='romeo@a.example/x' to='room@rooms.b.example/nick'/>");
     assert_eq!(peer.delivered.len(), 2);
@@ -98,7 +98,7 @@ fn a_certificate_for_the_domain_is_enough() {
 
 #[test]
 fn nothing_authenticates_without_tls() {
-    let mut peer = Peer::new(Policy::Certificate);
+    let mut peer = InboundPeer::new(PeerPolicy::Certificate);
     let said = peer.send(HEADER);
     assert!(said.contains("<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'><required/></starttls>"), "{said}");
     assert!(!said.contains("EXTERNAL") && !said.contains("urn:xmpp:features:dialback"), "{said}");
@@ -110,11 +110,11 @@ fn nothing_authenticates_without_tls() {
 
 #[test]
 fn plaintext_behind_starttls_is_never_processed() {
-    let mut peer = Peer::new(Policy::Dialback);
+    let mut peer = InboundPeer::new(PeerPolicy::Dialback);
     let all = format!("{HEADER}{STARTTLS}<db:result from='a.example' to='b.example'>k</db:result>");
     assert!(peer.send(&all).contains("<failure"));
     assert!(peer.machine.has_ended());
-    let mut peer = Peer::new(Policy::Dialback);
+    let mut peer = InboundPeer::new(PeerPolicy::Dialback);
     peer.send(&format!("{HEADER}{STARTTLS}\n"));
     peer.send("<db:result from='a.example' to='b.example'>k</db:result>");
     assert!(peer.machine.has_ended(), "also in another write");
@@ -129,12 +129,12 @@ fn external_is_for_certificates_of_the_domain_alone() {
         Ok(Names::of(&["b.a.example", "*.a.example", "example", "xa.example"])),
     ];
     for shown in cases {
-        let mut peer = Peer::secured(shown.clone(), Policy::Dialback);
+        let mut peer = InboundPeer::secured(shown.clone(), PeerPolicy::Dialback);
         assert!(!peer.send(HEADER).contains("EXTERNAL"), "{shown:?}");
         assert!(peer.send(EXTERNAL).contains("<not-authorized/>"), "{shown:?}");
         assert!(!peer.machine.has_proven());
     }
-    let mut peer = Peer::secured(Ok(Names::of(&["a.example", "c.example"])), Policy::Certificate);
+    let mut peer = InboundPeer::secured(Ok(Names::of(&["a.example", "c.example"])), PeerPolicy::Certificate);
     assert!(peer.send(HEADER).contains("EXTERNAL"));
     // Another name than the header's, though the certificate has it.
     let auth =
@@ -148,7 +148,7 @@ fn external_is_for_certificates_of_the_domain_alone() {
 
 #[test]
 fn sasl_fails_a_few_times_only() {
-    let mut peer = Peer::secured(Err(Untrusted::Missing), Policy::Dialback);
+    let mut peer = InboundPeer::secured(Err(Untrusted::Missing), PeerPolicy::Dialback);
     peer.send(HEADER);
     for _ in 0..4 {
         peer.send(EXTERNAL);
@@ -169,14 +169,14 @@ fn names_never_change() {
         (other("c.example", "b.example"), "invalid-from"),
         (other("a.example", "rooms.b.example"), "improper-addressing"),
     ] {
-        let mut peer = Peer::secured(Ok(Names::of(&["a.example", "c.example"])), Policy::Certificate);
+        let mut peer = InboundPeer::secured(Ok(Names::of(&["a.example", "c.example"])), PeerPolicy::Certificate);
         assert!(peer.send(&header).contains(error));
-        let mut peer = Peer::secured(Ok(Names::of(&["a.example", "c.example"])), Policy::Certificate);
+        let mut peer = InboundPeer::secured(Ok(Names::of(&["a.example", "c.example"])), PeerPolicy::Certificate);
         peer.send(HEADER);
         peer.send(EXTERNAL);
         assert!(peer.send(&header).contains(error));
     }
-    let mut peer = Peer::secured(Ok(Names::of(&["a.example"])), Policy::Certificate);
+    let mut peer = InboundPeer::secured(Ok(Names::of(&["a.example"])), PeerPolicy::Certificate);
     assert!(peer.send(&other("A.EXAMPLE.", "B.Example")).contains("EXTERNAL"), "the same names");
 }
 
@@ -196,11 +196,11 @@ fn headers_are_judged() {
         ("from='a.example' to='b.example'", "unsupported-version"),
     ];
     for (attributes, error) in cases {
-        let mut peer = Peer::new(Policy::Certificate);
+        let mut peer = InboundPeer::new(PeerPolicy::Certificate);
         let said = peer.send(&header(attributes));
         assert!(said.starts_with("<?xml") && said.contains(error) && said.ends_with("</stream:stream>"), "{said}");
     }
-    let mut peer = Peer::new(Policy::Certificate);
+    let mut peer = InboundPeer::new(PeerPolicy::Certificate);
     assert!(peer.send(&HEADER.replace("jabber:server'", "jabber:client'")).contains("invalid-namespace"));
 }
 
@@ -219,7 +219,7 @@ fn stanzas_come_from_proven_domains_and_go_to_ours() {
         ("romeo@a.example", "juliet@x.b.example", "host-unknown"),
     ];
     for (from, to, error) in cases {
-        let mut peer = Peer::proven();
+        let mut peer = InboundPeer::proven();
         let said = peer.send(&format!("<message from='{from}' to='{to}'/>"));
         assert!(said.contains(error), "{from} {to}: {said}");
         assert_eq!(peer.delivered, [], "{from} {to}");
@@ -227,24 +227,24 @@ fn stanzas_come_from_proven_domains_and_go_to_ours() {
         assert_eq!(peer.delivered, [], "nothing counts behind it");
     }
     for stanza in ["<message to='juliet@b.example'/>", "<message from='romeo@a.example'/>"] {
-        assert!(Peer::proven().send(stanza).contains("improper-addressing"));
+        assert!(InboundPeer::proven().send(stanza).contains("improper-addressing"));
     }
     let client = "<message xmlns='jabber:client' from='romeo@a.example' to='juliet@b.example'/>";
-    assert!(Peer::proven().send(client).contains("invalid-namespace"));
+    assert!(InboundPeer::proven().send(client).contains("invalid-namespace"));
 }
 
 #[test]
 fn a_prefix_does_not_hide_a_sender() {
-    let mut peer = Peer::proven();
+    let mut peer = InboundPeer::proven();
     peer.send("<message xmlns:x='urn:x' x:from='juliet@b.example' from='romeo@A.example' to='juliet@b.example'/>");
     assert_eq!(peer.delivered, [("romeo@a.example".into(), "juliet@b.example".into())]);
     let twice = "<message from='romeo@a.example' from='juliet@b.example' to='juliet@b.example'/>";
-    assert!(Peer::proven().send(twice).contains("not-well-formed"));
+    assert!(InboundPeer::proven().send(twice).contains("not-well-formed"));
 }
 
 #[test]
 fn answers_that_nobody_has_asked_for_prove_nothing() {
-    let mut peer = Peer::secured(Err(Untrusted::Missing), Policy::Dialback);
+    let mut peer = InboundPeer::secured(Err(Untrusted::Missing), PeerPolicy::Dialback);
     peer.send(HEADER);
     for name in ["result", "verify"] {
         let said = peer.send(&format!("<db:{name} from='a.example' to='b.example' id='x' type='valid'/>"));
@@ -256,7 +256,7 @@ fn answers_that_nobody_has_asked_for_prove_nothing() {
 
 #[test]
 fn keys_of_others_are_asked_about_and_ours_answered() {
-    let mut peer = Peer::secured(Err(Untrusted::Missing), Policy::Dialback);
+    let mut peer = InboundPeer::secured(Err(Untrusted::Missing), PeerPolicy::Dialback);
     peer.send(HEADER);
     peer.send("<db:result from='a.example' to='b.example'>key</db:result>");
     assert_eq!(peer.events.iter().filter(|event| event.starts_with("Verify")).count(), 1);
@@ -281,11 +281,11 @@ fn keys_of_others_are_asked_about_and_ours_answered() {
 #[test]
 fn dialback_without_dialback_needs_what_external_needs() {
     let ask = "<db:result from='a.example' to='b.example'>key</db:result>";
-    let mut peer = Peer::secured(Ok(Names::of(&["a.example"])), Policy::Certificate);
+    let mut peer = InboundPeer::secured(Ok(Names::of(&["a.example"])), PeerPolicy::Certificate);
     peer.send(HEADER);
     assert!(peer.send(ask).contains("type='valid'"));
     for shown in [Err(Untrusted::UnknownIssuer), Err(Untrusted::Missing), Ok(Names::of(&["c.example"]))] {
-        let mut peer = Peer::secured(shown, Policy::Certificate);
+        let mut peer = InboundPeer::secured(shown, PeerPolicy::Certificate);
         peer.send(HEADER);
         let said = peer.send(ask);
         assert!(said.contains("type='error'") && said.contains("not-authorized"), "{said}");
@@ -295,7 +295,7 @@ fn dialback_without_dialback_needs_what_external_needs() {
 
 #[test]
 fn dialback_is_refused_by_name_without_ending_the_stream() {
-    let mut peer = Peer::secured(Err(Untrusted::Missing), Policy::Dialback);
+    let mut peer = InboundPeer::secured(Err(Untrusted::Missing), PeerPolicy::Dialback);
     peer.send(HEADER);
     let cases = [
         ("a.example", "c.example", "item-not-found"),
@@ -318,26 +318,26 @@ fn dialback_is_refused_by_name_without_ending_the_stream() {
 fn what_is_no_xmpp_ends_at_once() {
     let deep = "<a>".repeat(9);
     for bytes in ["<!DOCTYPE a>", "<!-- a -->", "<?a b?>", "<a>&b;</a>", deep.as_str()] {
-        let mut peer = Peer::new(Policy::Certificate);
+        let mut peer = InboundPeer::new(PeerPolicy::Certificate);
         peer.send(HEADER);
         peer.send(bytes);
         assert!(peer.machine.has_ended(), "{bytes}");
     }
-    let mut peer = Peer::new(Policy::Certificate);
+    let mut peer = InboundPeer::new(PeerPolicy::Certificate);
     peer.send(HEADER);
     peer.send(&format!("<a b='{}'/>", "c".repeat(11_000)));
     assert!(peer.machine.has_ended(), "too long");
-    let mut peer = Peer::new(Policy::Certificate);
+    let mut peer = InboundPeer::new(PeerPolicy::Certificate);
     assert!(peer.send("GET / HTTP/1.1\r\n\r\n").contains("not-well-formed"));
 }
 
 #[test]
 fn compression_and_unknown_elements_are_refused() {
     let compress = "<compress xmlns='http://jabber.org/protocol/compress'><method>zlib</method></compress>";
-    let mut peer = Peer::proven();
+    let mut peer = InboundPeer::proven();
     assert!(!peer.said.contains("compress"), "it is offered at no time: {}", peer.said);
     assert!(peer.send(compress).contains("unsupported-stanza-type"));
-    let mut peer = Peer::new(Policy::Dialback);
+    let mut peer = InboundPeer::new(PeerPolicy::Dialback);
     peer.send(HEADER);
     peer.send(compress);
     assert!(peer.machine.has_ended());
@@ -345,7 +345,7 @@ fn compression_and_unknown_elements_are_refused() {
 
 #[test]
 fn a_stanza_that_cannot_be_delivered_comes_back_to_its_sender() {
-    let mut peer = Peer::proven();
+    let mut peer = InboundPeer::proven();
     peer.send("<iq type='get' from='romeo@a.example/x' to='b.example'><query xmlns='a'/></iq>");
     peer.send("<presence type='odd' from='romeo@a.example/x' to='juliet@b.example'/>");
     assert_eq!(peer.events.iter().filter(|event| event.starts_with("Refused")).count(), 2);
@@ -355,7 +355,7 @@ fn a_stanza_that_cannot_be_delivered_comes_back_to_its_sender() {
 
 #[test]
 fn what_comes_while_we_are_closing_still_counts() {
-    let mut peer = Peer::proven();
+    let mut peer = InboundPeer::proven();
     let mut out = Vec::new();
     peer.machine.finish(&mut out);
     assert_eq!(out, STREAM_END);
@@ -367,12 +367,12 @@ fn what_comes_while_we_are_closing_still_counts() {
 #[test]
 fn it_does_not_matter_how_the_bytes_are_cut() {
     let all = "<message from='romeo@a.example' to='juliet@b.example'><body>hi</body></message>".repeat(3);
-    let mut peer = Peer::proven();
+    let mut peer = InboundPeer::proven();
     let mut carry = Vec::new();
     let mut scanner = Scanner::new();
     for byte in all.bytes() {
         carry.push(byte);
-        let read = peer.machine.read(&carry, &mut scanner, &Here, &mut Vec::new());
+        let read = peer.machine.read(&carry, &mut scanner, &InboundHosts, &mut Vec::new());
         carry.drain(..read.consumed);
         peer.delivered
             .extend(read.event.map(|event| (format!("{event:?}").split('(').next().unwrap().into(), String::new())));
@@ -387,7 +387,7 @@ fn what_is_too_deep_or_too_large_is_never_handed_on() {
     let deep = format!("{}{}", "<x xmlns='y'>".repeat(50_000), "</x>".repeat(50_000));
     let large = format!("<body>{}</body>", "x".repeat(crate::settings::STANZA_BYTES));
     for content in [deep, large] {
-        let mut peer = Peer::proven();
+        let mut peer = InboundPeer::proven();
         let said = peer.send(&format!("<message from='x@a.example' to='y@b.example'>{content}</message>"));
         assert!(said.contains("<stream:error>") && peer.delivered.is_empty(), "{}", &said[..said.len().min(200)]);
     }

@@ -4,12 +4,12 @@ use rookery_hub::Custody;
 use rookery_hub::custody::{Balance, Ledger};
 use rookery_xml::{Element, Writer, ns};
 
-use super::{Event, Outbound, Phase};
+use super::{Outbound, OutboundEvent, OutboundPhase};
 use crate::inbound::{handled, reaches};
 
 /// The agreement that the two have come to.
 #[derive(Debug, Default)]
-pub(super) struct Acks {
+pub(super) struct AcksAgreement {
     /// The peer's features have them.
     pub(super) are_offered: bool,
     /// The peer has agreed to them.
@@ -27,7 +27,7 @@ pub(super) struct Acks {
     lost: Option<Option<u32>>,
 }
 
-impl Acks {
+impl AcksAgreement {
     /// Counts one more stanza of the peer that was handed on.
     pub(super) fn count(&mut self) -> Option<Custody> {
         self.are_on.then(|| self.ledger.count())
@@ -37,11 +37,11 @@ impl Acks {
 impl Outbound {
     /// Goes on when the peer knows who we are. No stanza leaves before it has agreed to
     /// acknowledgements: of one that leaves earlier nobody could tell whether it has arrived.
-    pub(super) fn logged_in(&mut self, out: &mut Vec<u8>) -> Option<Event> {
+    pub(super) fn logged_in(&mut self, out: &mut Vec<u8>) -> Option<OutboundEvent> {
         match &self.acks.id {
             Some(_) if self.acks.are_offered => {
-                self.phase = Phase::Counting;
-                Some(Event::Counting)
+                self.phase = OutboundPhase::Counting;
+                Some(OutboundEvent::Counting)
             }
             Some(_) => {
                 self.acks.lost = Some(None);
@@ -51,11 +51,11 @@ impl Outbound {
         }
     }
 
-    /// Answers [`Event::Counting`]: so many stanzas of the peer were handled on the stream that is
-    /// to be resumed, all of them settled. `None` if nobody knows any more: then there is nothing
-    /// to agree on, and the peer is asked for a new stream.
-    pub(crate) fn resume(&mut self, handled: Option<u32>, out: &mut Vec<u8>) -> Option<Event> {
-        if self.phase != Phase::Counting {
+    /// Answers [`OutboundEvent::Counting`]: so many stanzas of the peer were handled on the stream
+    /// that is to be resumed, all of them settled. `None` if nobody knows any more: then there is
+    /// nothing to agree on, and the peer is asked for a new stream.
+    pub(crate) fn resume(&mut self, handled: Option<u32>, out: &mut Vec<u8>) -> Option<OutboundEvent> {
+        if self.phase != OutboundPhase::Counting {
             return None;
         }
         let Some((handled, id)) = handled.zip(self.acks.id.as_deref()) else {
@@ -67,21 +67,21 @@ impl Outbound {
         out.extend_from_slice(resume.finish().bytes());
         self.acks.ledger = Ledger::after(handled);
         self.acks.told = handled;
-        self.phase = Phase::Resuming;
+        self.phase = OutboundPhase::Resuming;
         None
     }
 
     /// Tells whether a stream is to be resumed whose count isn't known yet.
     pub(crate) fn is_counting(&self) -> bool {
-        self.phase == Phase::Counting
+        self.phase == OutboundPhase::Counting
     }
 
     /// Tells whether the peer was asked to let a stream go on, or to begin a new one.
     pub(crate) fn has_agreed(&self) -> bool {
-        matches!(self.phase, Phase::Resuming | Phase::Enabling | Phase::Ready)
+        matches!(self.phase, OutboundPhase::Resuming | OutboundPhase::Enabling | OutboundPhase::Ready)
     }
 
-    fn enable(&mut self, out: &mut Vec<u8>) -> Option<Event> {
+    fn enable(&mut self, out: &mut Vec<u8>) -> Option<OutboundEvent> {
         self.acks.id = None;
         self.acks.ledger = Ledger::default();
         self.acks.told = 0;
@@ -89,23 +89,23 @@ impl Outbound {
             return Some(self.begin());
         }
         out.extend_from_slice(b"<enable xmlns='urn:xmpp:sm:3' resume='true'/>");
-        self.phase = Phase::Enabling;
+        self.phase = OutboundPhase::Enabling;
         None
     }
 
-    fn begin(&mut self) -> Event {
-        self.phase = Phase::Ready;
-        self.acks.lost.map_or(Event::Ready, Event::NotResumed)
+    fn begin(&mut self) -> OutboundEvent {
+        self.phase = OutboundPhase::Ready;
+        self.acks.lost.map_or(OutboundEvent::Ready, OutboundEvent::NotResumed)
     }
 
     /// Takes the answer to `<resume/>` (§5).
-    pub(super) fn resumption(&mut self, name: &str, answer: &Element, out: &mut Vec<u8>) -> Option<Event> {
+    pub(super) fn resumption(&mut self, name: &str, answer: &Element, out: &mut Vec<u8>) -> Option<OutboundEvent> {
         let handled = handled(answer);
         match (name, handled) {
             ("resumed", Some(handled)) => {
                 self.acks.are_on = true;
-                self.phase = Phase::Ready;
-                Some(Event::Resumed(handled))
+                self.phase = OutboundPhase::Ready;
+                Some(OutboundEvent::Resumed(handled))
             }
             ("failed", handled) => {
                 self.acks.lost = Some(handled);
@@ -116,7 +116,7 @@ impl Outbound {
     }
 
     /// Takes the answer to `<enable/>` (§3).
-    pub(super) fn enabled(&mut self, name: &str, answer: &Element) -> Option<Event> {
+    pub(super) fn enabled(&mut self, name: &str, answer: &Element) -> Option<OutboundEvent> {
         match name {
             "enabled" => {
                 let may_resume = matches!(answer.attr("resume"), Some("true" | "1"));
@@ -130,12 +130,17 @@ impl Outbound {
         }
     }
 
-    pub(super) fn acknowledgement(&mut self, name: &str, element: &Element, out: &mut Vec<u8>) -> Option<Event> {
+    pub(super) fn acknowledgement(
+        &mut self,
+        name: &str,
+        element: &Element,
+        out: &mut Vec<u8>,
+    ) -> Option<OutboundEvent> {
         match name {
-            "a" => handled(element).map(Event::Acknowledged),
+            "a" => handled(element).map(OutboundEvent::Acknowledged),
             "r" => {
                 self.acks.asked = Some(self.acks.ledger.handled());
-                (!self.tell_asked(false, out)).then_some(Event::Asked)
+                (!self.tell_asked(false, out)).then_some(OutboundEvent::Asked)
             }
             _ => None,
         }
@@ -151,7 +156,7 @@ impl Outbound {
     /// Tells the peer what it has asked for, if the store has all of that by now, or at last what
     /// it has. `false` if it isn't told.
     pub(crate) fn tell_asked(&mut self, is_last: bool, out: &mut Vec<u8>) -> bool {
-        let Some(asked) = self.acks.asked.filter(|_| !self.is_closing && self.phase == Phase::Ready) else {
+        let Some(asked) = self.acks.asked.filter(|_| !self.is_closing && self.phase == OutboundPhase::Ready) else {
             return true;
         };
         let is_told = is_last || reaches(self.acks.ledger.look(), asked);
@@ -178,7 +183,7 @@ impl Outbound {
 
     /// Tells whether the peer's direction can be resumed.
     pub(crate) fn may_be_resumed(&self) -> bool {
-        self.is_bidi && (self.acks.are_on || self.phase == Phase::Resuming) && !self.is_deaf
+        self.is_bidi && (self.acks.are_on || self.phase == OutboundPhase::Resuming) && !self.is_deaf
     }
 }
 

@@ -5,9 +5,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rookery_xml::{Element, Writer, ns};
 
-use super::{Event, Outbound, Phase, Purpose};
+use super::{Outbound, OutboundEvent, OutboundPhase, StreamPurpose};
 use crate::bidi::{BIDI, BIDI_FEATURE};
-use crate::dialback::{self, Answer, Dialback};
+use crate::dialback::{self, Dialback, DialbackAnswer};
 use crate::inbound::{STREAM_LIMITS, domain};
 
 impl Outbound {
@@ -24,7 +24,12 @@ impl Outbound {
         }
     }
 
-    pub(super) fn features(&mut self, features: &Element, is_logged_in: bool, out: &mut Vec<u8>) -> Option<Event> {
+    pub(super) fn features(
+        &mut self,
+        features: &Element,
+        is_logged_in: bool,
+        out: &mut Vec<u8>,
+    ) -> Option<OutboundEvent> {
         let limits = features.child("limits", STREAM_LIMITS);
         let limit = |name| limits.and_then(|limits| limits.child_text(name, STREAM_LIMITS)?.trim().parse::<u64>().ok());
         self.longest = limit("max-bytes").map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
@@ -37,16 +42,16 @@ impl Outbound {
         if self.tls.is_none() {
             if features.child("starttls", ns::STARTTLS).is_some() {
                 out.extend_from_slice(b"<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
-                self.phase = Phase::Proceed;
+                self.phase = OutboundPhase::Proceed;
                 return None;
             }
             if self.needs_tls() {
                 return Some(self.end_because("it doesn't offer TLS", out));
             }
         }
-        if self.purpose == Purpose::Questions {
-            self.phase = Phase::Ready;
-            return Some(Event::Ready);
+        if self.purpose == StreamPurpose::Questions {
+            self.phase = OutboundPhase::Ready;
+            return Some(OutboundEvent::Ready);
         }
         self.ask_for_bidi(features, out);
         self.knows_dialback |= features.child("dialback", ns::DIALBACK_FEATURE).is_some();
@@ -58,36 +63,38 @@ impl Outbound {
             let mut auth = Writer::with_ns("auth", ns::SASL);
             auth.attr("mechanism", "EXTERNAL").text(&STANDARD.encode(self.local.as_bytes()));
             out.extend_from_slice(auth.finish().bytes());
-            self.phase = Phase::Sasl;
+            self.phase = OutboundPhase::Sasl;
             return None;
         }
         self.log_in_by_dialback(out)
     }
 
-    pub(super) fn log_in_by_dialback(&mut self, out: &mut Vec<u8>) -> Option<Event> {
-        if self.purpose == Purpose::Questions {
-            self.phase = Phase::Ready;
-            return Some(Event::Ready);
+    pub(super) fn log_in_by_dialback(&mut self, out: &mut Vec<u8>) -> Option<OutboundEvent> {
+        if self.purpose == StreamPurpose::Questions {
+            self.phase = OutboundPhase::Ready;
+            return Some(OutboundEvent::Ready);
         }
         if !self.knows_dialback {
             return Some(self.end_because("it offers no way to log in; it may not accept our certificate", out));
         }
         let key = self.settings.secret.key(&self.remote, &self.local, &self.id);
         dialback::ask(dialback::Name::Result, &self.local, &self.remote, None, &key, out);
-        self.phase = Phase::Dialback;
+        self.phase = OutboundPhase::Dialback;
         None
     }
 
     /// Takes the answer to our request (XEP-0220 §2.1.1).
-    pub(super) fn result(&mut self, element: &Element, out: &mut Vec<u8>) -> Option<Event> {
+    pub(super) fn result(&mut self, element: &Element, out: &mut Vec<u8>) -> Option<OutboundEvent> {
         let answer = Dialback::read(element)?;
         let is_ours =
             domain(&answer.from).as_ref() == Ok(&self.remote) && domain(&answer.to).as_ref() == Ok(&self.local);
         match answer.answer? {
             _ if !is_ours => None,
-            Answer::Valid => self.logged_in(out),
-            Answer::Invalid => Some(self.end_because("it could not confirm by dialback that we are who we say", out)),
-            Answer::Error => {
+            DialbackAnswer::Valid => self.logged_in(out),
+            DialbackAnswer::Invalid => {
+                Some(self.end_because("it could not confirm by dialback that we are who we say", out))
+            }
+            DialbackAnswer::Error => {
                 let condition =
                     element.children().flat_map(Element::children).next().map_or("no reason", Element::name);
                 Some(self.end_because(&format!("it refused dialback: {condition}"), out))

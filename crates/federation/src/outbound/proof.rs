@@ -2,8 +2,8 @@
 
 use rookery_stream::tls::trust::{Names, Untrusted};
 
-use super::{Event, Outbound, Phase, Purpose};
-use crate::settings::Policy;
+use super::{Outbound, OutboundEvent, OutboundPhase, StreamPurpose};
+use crate::settings::PeerPolicy;
 
 impl Outbound {
     /// Returns how the other server has proven to be that of its domain.
@@ -18,11 +18,11 @@ impl Outbound {
     }
 
     /// Returns the strictest policy that the proof of the other server satisfies.
-    pub(super) fn proof(&self) -> Policy {
+    pub(super) fn proof(&self) -> PeerPolicy {
         match &self.tls {
-            Some(Ok(names)) if names.cover(&self.remote) => Policy::Certificate,
-            Some(_) => Policy::Dialback,
-            None => Policy::Plain,
+            Some(Ok(names)) if names.cover(&self.remote) => PeerPolicy::Certificate,
+            Some(_) => PeerPolicy::Dialback,
+            None => PeerPolicy::Plain,
         }
     }
 
@@ -31,22 +31,26 @@ impl Outbound {
     pub(crate) fn is_admitted(&self) -> bool {
         let policy = self.settings.policy_for(&self.local, &self.remote);
         // Who is asked about a key needs no certificate (XEP-0220 §2.1.2).
-        let needed = if self.purpose == Purpose::Questions { policy.min(Policy::Dialback) } else { policy };
+        let needed = if self.purpose == StreamPurpose::Questions { policy.min(PeerPolicy::Dialback) } else { policy };
         let is_judged_later = self.tls.is_none()
             && matches!(
                 self.phase,
-                Phase::Closed | Phase::Header(false) | Phase::Features(false) | Phase::Proceed | Phase::Tls
+                OutboundPhase::Closed
+                    | OutboundPhase::Header(false)
+                    | OutboundPhase::Features(false)
+                    | OutboundPhase::Proceed
+                    | OutboundPhase::Tls
             );
         self.settings.admits(&self.local, &self.remote) && (is_judged_later || self.proof() >= needed)
     }
 
     /// Judges who is there when the handshake is complete, and begins the stream again.
-    pub fn secured(&mut self, shown: Result<Names, Untrusted>, out: &mut Vec<u8>) -> Option<Event> {
-        if self.phase != Phase::Tls {
+    pub fn secured(&mut self, shown: Result<Names, Untrusted>, out: &mut Vec<u8>) -> Option<OutboundEvent> {
+        if self.phase != OutboundPhase::Tls {
             return None;
         }
-        let needs_certificate = self.purpose == Purpose::Stanzas
-            && self.settings.policy_for(&self.local, &self.remote) == Policy::Certificate;
+        let needs_certificate = self.purpose == StreamPurpose::Stanzas
+            && self.settings.policy_for(&self.local, &self.remote) == PeerPolicy::Certificate;
         // What else is believed of a peer doesn't make up for a certificate that DNS says isn't its
         // own.
         if needs_certificate || matches!(shown, Err(Untrusted::Unassociated(_))) {
@@ -59,9 +63,9 @@ impl Outbound {
                 }
             };
             if let Err(reason) = judged {
-                self.phase = Phase::Ended;
+                self.phase = OutboundPhase::Ended;
                 self.cause = Some(reason);
-                return Some(Event::End);
+                return Some(OutboundEvent::End);
             }
         }
         self.tls = Some(shown);
@@ -71,6 +75,6 @@ impl Outbound {
 
     /// Tells whether nothing may be said without TLS.
     pub(super) fn needs_tls(&self) -> bool {
-        self.must_encrypt || self.settings.policy_for(&self.local, &self.remote) != Policy::Plain
+        self.must_encrypt || self.settings.policy_for(&self.local, &self.remote) != PeerPolicy::Plain
     }
 }

@@ -7,17 +7,17 @@ use rookery_stream::tls::trust::tlsa::{Association, Associations};
 
 use super::*;
 use crate::dialback::Secret;
-use crate::settings::Policy;
+use crate::settings::PeerPolicy;
 
-struct Call {
+struct OutboundCall {
     machine: Outbound,
     scanner: Scanner,
     events: Vec<String>,
 }
 
-impl Call {
-    fn new(policy: Policy, purpose: Purpose) -> (Self, String) {
-        let mut settings = Settings::new(Secret::new(b"secret"));
+impl OutboundCall {
+    fn new(policy: PeerPolicy, purpose: StreamPurpose) -> (Self, String) {
+        let mut settings = FederationSettings::new(Secret::new(b"secret"));
         settings.rules.policy = policy;
         let mut machine = Outbound::new(Arc::new(settings), "a.example", "b.example", purpose);
         let mut out = Vec::new();
@@ -28,7 +28,7 @@ impl Call {
     fn send(&mut self, bytes: &str) -> String {
         let (mut rest, mut out) = (bytes.as_bytes(), Vec::new());
         loop {
-            let read = self.machine.read(rest, &mut self.scanner, &Here, &mut out);
+            let read = self.machine.read(rest, &mut self.scanner, &OutboundHosts, &mut out);
             rest = &rest[read.consumed..];
             match read.event {
                 None => return String::from_utf8(out).unwrap(),
@@ -37,8 +37,8 @@ impl Call {
         }
     }
 
-    fn secured(policy: Policy, shown: Result<Names, Untrusted>) -> (Self, String) {
-        let (mut call, _) = Self::new(policy, Purpose::Stanzas);
+    fn secured(policy: PeerPolicy, shown: Result<Names, Untrusted>) -> (Self, String) {
+        let (mut call, _) = Self::new(policy, StreamPurpose::Stanzas);
         assert!(call.send(&format!("{HEADER}{STARTTLS}")).contains("<starttls"));
         call.send(PROCEED);
         let mut out = Vec::new();
@@ -48,9 +48,9 @@ impl Call {
     }
 }
 
-struct Here;
+struct OutboundHosts;
 
-impl Ours for Here {
+impl Ours for OutboundHosts {
     fn is_ours(&self, host: &str) -> bool {
         matches!(host, "a.example" | "rooms.a.example")
     }
@@ -67,7 +67,7 @@ const SUCCESS: &str = "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>";
 
 #[test]
 fn it_is_ready_behind_the_features_that_follow_sasl() {
-    let (mut call, _) = Call::secured(Policy::Certificate, Ok(Names::of(&["b.example"])));
+    let (mut call, _) = OutboundCall::secured(PeerPolicy::Certificate, Ok(Names::of(&["b.example"])));
     assert!(call.send(&format!("{HEADER}{EXTERNAL}")).contains(&STANDARD.encode("a.example")));
     call.send(SUCCESS);
     assert!(!call.machine.is_ready(), "what waits must not be overtaken");
@@ -78,7 +78,7 @@ fn it_is_ready_behind_the_features_that_follow_sasl() {
 #[test]
 fn success_says_nothing_about_who_says_it() {
     for shown in [Err(Untrusted::Expired), Err(Untrusted::UnknownIssuer), Ok(Names::of(&["c.example"]))] {
-        let (call, said) = Call::secured(Policy::Certificate, shown);
+        let (call, said) = OutboundCall::secured(PeerPolicy::Certificate, shown);
         assert_eq!(said, "");
         assert_eq!(call.events, ["StartTls", "End"]);
     }
@@ -95,8 +95,8 @@ fn tls_cannot_be_taken_away() {
         format!("{HEADER}{STARTTLS}<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"),
     ];
     for bytes in cases {
-        for policy in [Policy::Certificate, Policy::Dialback] {
-            let (mut call, _) = Call::new(policy, Purpose::Stanzas);
+        for policy in [PeerPolicy::Certificate, PeerPolicy::Dialback] {
+            let (mut call, _) = OutboundCall::new(policy, StreamPurpose::Stanzas);
             let said = call.send(&bytes);
             assert!(!said.contains("<auth") && !said.contains("<db:"), "{said}");
             assert_eq!(call.events, ["End"], "{bytes}");
@@ -108,8 +108,8 @@ fn tls_cannot_be_taken_away() {
 #[test]
 fn tls_cannot_be_taken_away_where_dns_names_certificates() {
     for bytes in [format!("{HEADER}{DIALBACK}"), HEADER.replace(" version='1.0'", "")] {
-        for purpose in [Purpose::Stanzas, Purpose::Questions] {
-            let (mut call, _) = Call::new(Policy::Plain, purpose);
+        for purpose in [StreamPurpose::Stanzas, StreamPurpose::Questions] {
+            let (mut call, _) = OutboundCall::new(PeerPolicy::Plain, purpose);
             call.machine = call.machine.encrypted();
             assert!(!call.send(&bytes).contains("<db:"));
             assert_eq!(call.events, ["End"], "{bytes}");
@@ -122,15 +122,16 @@ fn a_certificate_that_dns_names_is_proof() {
     let record = Association::read(3, 0, 0, b"a certificate");
     let associations = Associations::new("b.example", "xmpp.b.example", 5269, record).expect("a record");
     let shown = Trust::new([]).judge_associated(&[b"a certificate"], &associations, 0);
-    let (mut call, _) = Call::secured(Policy::Certificate, shown);
+    let (mut call, _) = OutboundCall::secured(PeerPolicy::Certificate, shown);
     call.send(&format!("{HEADER}{EXTERNAL}{SUCCESS}{HEADER}<stream:features/>"));
     assert_eq!((call.machine.is_ready(), call.machine.security()), (true, "TLS, DANE"));
 }
 
 #[test]
 fn a_certificate_that_dns_does_not_name_ends_it_under_any_policy() {
-    for policy in [Policy::Certificate, Policy::Dialback, Policy::Plain] {
-        let (call, said) = Call::secured(policy, Err(Untrusted::Unassociated("_5269._tcp.b.example.".to_owned())));
+    for policy in [PeerPolicy::Certificate, PeerPolicy::Dialback, PeerPolicy::Plain] {
+        let (call, said) =
+            OutboundCall::secured(policy, Err(Untrusted::Unassociated("_5269._tcp.b.example.".to_owned())));
         assert_eq!((said.as_str(), call.events.join(" ").as_str()), ("", "StartTls End"), "{policy:?}");
         assert!(call.machine.cause().contains("TLSA records of _5269._tcp.b.example."), "{}", call.machine.cause());
     }
@@ -138,7 +139,7 @@ fn a_certificate_that_dns_does_not_name_ends_it_under_any_policy() {
 
 #[test]
 fn what_comes_with_proceed_is_not_processed() {
-    let (mut call, _) = Call::new(Policy::Dialback, Purpose::Stanzas);
+    let (mut call, _) = OutboundCall::new(PeerPolicy::Dialback, StreamPurpose::Stanzas);
     call.send(&format!("{HEADER}{STARTTLS}"));
     let said = call.send(&format!("{PROCEED}{HEADER}{DIALBACK}"));
     assert_eq!(said, "");
@@ -149,9 +150,9 @@ fn what_comes_with_proceed_is_not_processed() {
 fn unasked_answers_do_not_make_it_ready() {
     let valid = "<db:result from='b.example' to='a.example' type='valid'/>";
     let verify = "<db:verify from='b.example' to='a.example' id='x1' type='valid'/>";
-    let (mut call, _) = Call::new(Policy::Dialback, Purpose::Stanzas);
+    let (mut call, _) = OutboundCall::new(PeerPolicy::Dialback, StreamPurpose::Stanzas);
     call.send(&format!("{HEADER}{valid}{verify}"));
-    let (mut tls, _) = Call::secured(Policy::Dialback, Err(Untrusted::Missing));
+    let (mut tls, _) = OutboundCall::secured(PeerPolicy::Dialback, Err(Untrusted::Missing));
     tls.send(&format!("{HEADER}{valid}{verify}{SUCCESS}"));
     assert!(!call.machine.is_ready() && !tls.machine.is_ready());
     assert!(tls.send(DIALBACK).starts_with("<db:result from='a.example' to='b.example'>"));
@@ -163,7 +164,7 @@ fn unasked_answers_do_not_make_it_ready() {
 
 #[test]
 fn dialback_follows_where_sasl_fails() {
-    let (mut call, _) = Call::secured(Policy::Certificate, Ok(Names::of(&["b.example"])));
+    let (mut call, _) = OutboundCall::secured(PeerPolicy::Certificate, Ok(Names::of(&["b.example"])));
     let failure = "<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><not-authorized/></failure>";
     let said = call.send(&format!("{HEADER}{EXTERNAL}{failure}"));
     assert!(said.contains("<auth") && said.contains("<db:result"), "{said}");
@@ -179,7 +180,7 @@ fn odd_headers_are_refused() {
         HEADER.replace("id='x1' ", ""),
         HEADER.replace("jabber:server'", "jabber:client'"),
     ] {
-        let (mut call, _) = Call::new(Policy::Plain, Purpose::Stanzas);
+        let (mut call, _) = OutboundCall::new(PeerPolicy::Plain, StreamPurpose::Stanzas);
         call.send(&header);
         assert_eq!(call.events, ["End"], "{header}");
     }
@@ -187,7 +188,7 @@ fn odd_headers_are_refused() {
 
 #[test]
 fn stanzas_of_the_called_server_are_dropped() {
-    let (mut call, _) = Call::secured(Policy::Certificate, Ok(Names::of(&["b.example"])));
+    let (mut call, _) = OutboundCall::secured(PeerPolicy::Certificate, Ok(Names::of(&["b.example"])));
     call.send(&format!("{HEADER}{EXTERNAL}{SUCCESS}{HEADER}<stream:features/>"));
     assert_eq!(call.send("<message from='x@b.example' to='y@a.example'/>"), "");
     assert!(call.machine.is_ready());

@@ -7,7 +7,7 @@ use rookery_stream::tls::trust::Names;
 
 use super::*;
 use crate::dialback::Secret;
-use crate::settings::Policy;
+use crate::settings::PeerPolicy;
 use crate::targets::NotFound;
 
 mod bidi;
@@ -16,7 +16,7 @@ mod world;
 
 use world::*;
 
-fn proven(world: &World, side: usize) -> Vec<String> {
+fn proven(world: &ServersWorld, side: usize) -> Vec<String> {
     let machines = world.sides[side].servers.streams.iter().filter_map(|(_, stream)| match &stream.machine {
         Machine::In { machine, .. } => Some(machine),
         Machine::Out { .. } | Machine::Component(_) => None,
@@ -24,11 +24,11 @@ fn proven(world: &World, side: usize) -> Vec<String> {
     machines.flat_map(|machine| machine.proven().map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
-const BOTH: [Policy; 2] = [Policy::Certificate; 2];
+const BOTH: [PeerPolicy; 2] = [PeerPolicy::Certificate; 2];
 
 #[test]
 fn certificates_prove_both_sides_and_stanzas_keep_their_order() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     for number in 0..200 {
         world.send(0, "romeo@a.example/x", "juliet@b.example", &number.to_string());
     }
@@ -48,7 +48,7 @@ fn certificates_prove_both_sides_and_stanzas_keep_their_order() {
 
 #[test]
 fn dialback_proves_who_has_no_certificate_where_that_is_allowed() {
-    let mut world = World::new([Policy::Dialback; 2]);
+    let mut world = ServersWorld::new([PeerPolicy::Dialback; 2]);
     for side in &mut world.sides {
         side.shown = Err(Untrusted::UnknownIssuer);
     }
@@ -63,13 +63,17 @@ fn dialback_proves_who_has_no_certificate_where_that_is_allowed() {
 
 #[test]
 fn who_is_impersonated_by_dialback_says_no() {
-    let mut world = World::new([Policy::Dialback; 2]);
+    let mut world = ServersWorld::new([PeerPolicy::Dialback; 2]);
     for side in &mut world.sides {
         side.shown = Err(Untrusted::UnknownIssuer);
     }
     // DNS leads to the real `a.example`, whose secret is another one.
-    let mut impostor =
-        Outbound::new(world.sides[1].servers.settings.clone(), "a.example", "b.example", outbound::Purpose::Stanzas);
+    let mut impostor = Outbound::new(
+        world.sides[1].servers.settings.clone(),
+        "a.example",
+        "b.example",
+        outbound::StreamPurpose::Stanzas,
+    );
     let key = world.sides[1].servers.accept(address(7), false).unwrap();
     let said = talk(&mut world, key, &mut impostor);
     assert!(said.contains("type='invalid'"), "{said}");
@@ -78,7 +82,7 @@ fn who_is_impersonated_by_dialback_says_no() {
 
 /// Lets a machine of somebody else call the second server, and returns all that this one has said
 /// to it.
-fn talk(world: &mut World, key: Key, caller: &mut Outbound) -> String {
+fn talk(world: &mut ServersWorld, key: ConnectionKey, caller: &mut Outbound) -> String {
     let (mut scanner, mut said, mut out) = (Scanner::new(), Vec::new(), Vec::new());
     let mut read = 0;
     caller.start(false, &mut out);
@@ -97,7 +101,7 @@ fn talk(world: &mut World, key: Key, caller: &mut Outbound) -> String {
         world.settle_but(key, &mut said);
         let step = caller.read(&said[read..], &mut scanner, &"b.example", &mut out);
         read += step.consumed;
-        if matches!(step.event, Some(outbound::Event::StartTls)) {
+        if matches!(step.event, Some(outbound::OutboundEvent::StartTls)) {
             read = said.len();
             caller.secured(Err(Untrusted::Missing), &mut out);
         }
@@ -110,7 +114,7 @@ fn nothing_leaves_for_a_server_that_is_not_the_domain_s() {
     for shown in
         [Err(Untrusted::Expired), Err(Untrusted::UnknownIssuer), Ok(Names::of(&["c.example"])), Err(Untrusted::Missing)]
     {
-        let mut world = World::new(BOTH);
+        let mut world = ServersWorld::new(BOTH);
         world.sides[1].shown = shown;
         world.send(0, "romeo@a.example/x", "juliet@b.example", "secret");
         world.settle();
@@ -121,7 +125,7 @@ fn nothing_leaves_for_a_server_that_is_not_the_domain_s() {
 
 #[test]
 fn who_proves_nothing_delivers_nothing() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     world.sides[0].shown = Err(Untrusted::UnknownIssuer);
     world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
     world.settle();
@@ -131,7 +135,7 @@ fn who_proves_nothing_delivers_nothing() {
 
 #[test]
 fn who_is_not_there_is_not_asked_again_at_once() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     world.unknown.insert("b.example", NotFound::NoServer);
     world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
     world.settle();
@@ -149,7 +153,7 @@ fn who_is_not_there_is_not_asked_again_at_once() {
 
 #[test]
 fn no_answer_of_dns_is_not_an_answer() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     world.unknown.insert("b.example", NotFound::NoAnswer);
     world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
     world.settle();
@@ -158,7 +162,7 @@ fn no_answer_of_dns_is_not_an_answer() {
 
 #[test]
 fn an_address_that_never_answers_costs_what_the_operator_allows() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     world.dead.insert(address(1));
     world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
     world.advance(9_999);
@@ -170,7 +174,7 @@ fn an_address_that_never_answers_costs_what_the_operator_allows() {
 
 #[test]
 fn storms_of_attempts_are_paced() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     world.sides[1].shown = Err(Untrusted::Expired);
     for _ in 0..600 {
         world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
@@ -182,7 +186,7 @@ fn storms_of_attempts_are_paced() {
 
 #[test]
 fn an_idle_stream_closes_and_the_next_stanza_opens_another() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
     world.advance(599_000);
     assert_eq!(world.sides[0].servers.len(), 1);
@@ -198,7 +202,7 @@ fn an_idle_stream_closes_and_the_next_stanza_opens_another() {
 
 #[test]
 fn one_sender_does_not_fill_the_queue_of_others() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     world.dead.insert(address(1));
     for number in 0..400 {
         world.send(0, "romeo@a.example/x", "juliet@b.example", &number.to_string());
@@ -213,7 +217,7 @@ fn one_sender_does_not_fill_the_queue_of_others() {
 
 #[test]
 fn nobody_sends_us_into_private_networks() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
     world.sides[0].servers.next_action();
     let found = Ok(vec![Address::new("127.0.0.1:5222".parse().unwrap(), false)]);
@@ -225,7 +229,7 @@ fn nobody_sends_us_into_private_networks() {
 
 #[test]
 fn denied_domains_are_neither_looked_up_nor_heard() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
     world.settle();
     world.change(1, |settings| settings.rules.deny = vec![crate::Rule::read("a.example").unwrap()]);
@@ -242,7 +246,7 @@ fn denied_domains_are_neither_looked_up_nor_heard() {
 
 #[test]
 fn one_address_has_few_connections_that_prove_nothing() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     let keys: Vec<_> = (0..100).filter_map(|_| world.sides[1].servers.accept(address(9), false)).collect();
     assert_eq!(keys.len(), crate::strangers::MOST_OF_ADDRESS as usize);
     assert!(world.sides[1].servers.accept(address(8), false).is_some(), "others are let in");
@@ -255,7 +259,7 @@ fn one_address_has_few_connections_that_prove_nothing() {
 
 #[test]
 fn stopping_gives_back_what_waits() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     world.dead.insert(address(1));
     world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
     world.settle();
@@ -267,7 +271,7 @@ fn stopping_gives_back_what_waits() {
 
 #[test]
 fn many_names_on_one_stream_make_few_connections() {
-    let mut world = World::new([Policy::Dialback; 2]);
+    let mut world = ServersWorld::new([PeerPolicy::Dialback; 2]);
     let key = world.sides[1].servers.accept(address(9), false).unwrap();
     let header = "<stream:stream xmlns='jabber:server' xmlns:stream='http://etherx.jabber.org/streams' \
                   xmlns:db='jabber:server:dialback' from='x.example' to='b.example' version='1.0'>";
@@ -292,7 +296,7 @@ fn many_names_on_one_stream_make_few_connections() {
 
 #[test]
 fn a_server_that_breaks_off_or_cannot_be_reached_is_lost() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
     world.settle();
     world.left = Some(1);
@@ -310,7 +314,7 @@ fn a_server_that_breaks_off_or_cannot_be_reached_is_lost() {
 
 #[test]
 fn a_stream_does_not_outlive_its_certificate() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     for side in &mut world.sides {
         side.shown = side.shown.clone().map(|names| names.for_seconds(3_600));
     }
@@ -337,7 +341,7 @@ fn a_stream_does_not_outlive_its_certificate() {
 
 #[test]
 fn who_was_proven_by_an_authority_that_is_believed_no_more_proves_it_again() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
     world.settle();
     world.sides[1].servers.judge_again();
@@ -351,7 +355,7 @@ fn who_was_proven_by_an_authority_that_is_believed_no_more_proves_it_again() {
 
 #[test]
 fn a_stanza_that_the_peer_would_not_take_comes_back_alone() {
-    let mut world = World::new([Policy::Certificate; 2]);
+    let mut world = ServersWorld::new([PeerPolicy::Certificate; 2]);
     world.change(1, |settings| settings.limits.bytes = 20_000);
     world.send(0, "x@a.example", "y@b.example", "before");
     world.send(0, "x@a.example", "y@b.example", &"large".repeat(4_000));
@@ -364,15 +368,15 @@ fn a_stanza_that_the_peer_would_not_take_comes_back_alone() {
 
 #[test]
 fn operators_see_streams_and_end_them() {
-    let mut world = World::new([Policy::Certificate; 2]);
+    let mut world = ServersWorld::new([PeerPolicy::Certificate; 2]);
     world.unknown.insert("c.example", NotFound::NoServer);
     world.send(0, "x@a.example", "y@b.example", "1");
     world.send(0, "x@a.example", "y@c.example", "2");
     world.settle();
-    let shown = |world: &World, side: usize| -> Vec<String> {
+    let shown = |world: &ServersWorld, side: usize| -> Vec<String> {
         let mut all = world.sides[side].servers.report();
         all.sort();
-        let line = |it: &crate::report::Report| {
+        let line = |it: &crate::report::StreamReport| {
             format!("{} {} {} {} {} {}", it.remote, it.local, it.direction.name(), it.state, it.security, it.trouble)
         };
         all.iter().map(line).collect()

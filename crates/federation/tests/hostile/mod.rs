@@ -7,14 +7,16 @@ use std::sync::Arc;
 use rookery_fanout::Packet;
 use rookery_fanout::multicast::Outgoing;
 use rookery_federation::inbound::Ours;
-use rookery_federation::{Action, Address, Found, Home, Key, Policy, Secret, Servers, Settings};
+use rookery_federation::{
+    Action, Address, ConnectionKey, FederationSettings, Found, Home, PeerPolicy, Secret, ServerStreams,
+};
 use rookery_hub::Custody;
 use rookery_jid::Jid;
 use rookery_stream::tls::trust::{Names, Untrusted};
 
 /// The server, and what came of what it was told.
-pub struct Server {
-    pub servers: Servers,
+pub struct HostileRig {
+    pub servers: ServerStreams,
     pub now_ms: u64,
     /// Stanzas that were handed on: sender and recipient.
     pub delivered: Vec<(String, String)>,
@@ -25,28 +27,28 @@ pub struct Server {
     /// Domains that DNS was asked for.
     pub looked_up: Vec<String>,
     /// Connections that were asked for.
-    pub calls: Vec<(Key, Address)>,
+    pub calls: Vec<(ConnectionKey, Address)>,
     /// Connections that are ended or dropped.
-    pub gone: BTreeSet<Key>,
+    pub gone: BTreeSet<ConnectionKey>,
     /// Connections that don't take what is written to them.
-    pub stalled: BTreeSet<Key>,
+    pub stalled: BTreeSet<ConnectionKey>,
     /// The answers of DNS; about other domains there is none, for ever.
     pub dns: BTreeMap<String, Found>,
     /// The custody of what is delivered, if there is a store that takes its time.
     pub store: Option<Vec<Custody>>,
-    said: BTreeMap<Key, Vec<u8>>,
+    said: BTreeMap<ConnectionKey, Vec<u8>>,
 }
 
 /// The hosts that are the server's own.
-pub struct Here;
+pub struct HostileHosts;
 
-impl Ours for Here {
+impl Ours for HostileHosts {
     fn is_ours(&self, host: &str) -> bool {
         matches!(host, "b.example" | "rooms.b.example")
     }
 }
 
-impl Home for Here {
+impl Home for HostileHosts {
     fn home(&self, _: &str) -> usize {
         0
     }
@@ -61,7 +63,7 @@ pub struct Elsewhere;
 
 impl Ours for Elsewhere {
     fn is_ours(&self, host: &str) -> bool {
-        Here.is_ours(host)
+        HostileHosts.is_ours(host)
     }
 }
 
@@ -79,15 +81,15 @@ pub fn address(number: u8) -> SocketAddr {
     SocketAddr::from(([9, 9, 9, number], 5269))
 }
 
-impl Server {
-    pub fn new(policy: Policy) -> Self {
-        let mut settings = Settings::new(Secret::new(b"the secret of b.example"));
+impl HostileRig {
+    pub fn new(policy: PeerPolicy) -> Self {
+        let mut settings = FederationSettings::new(Secret::new(b"the secret of b.example"));
         settings.rules.policy = policy;
         Self::with(settings)
     }
 
-    pub fn with(settings: Settings) -> Self {
-        let mut servers = Servers::new(Arc::new(settings));
+    pub fn with(settings: FederationSettings) -> Self {
+        let mut servers = ServerStreams::new(Arc::new(settings));
         servers.set_time(1);
         Self {
             servers,
@@ -156,8 +158,8 @@ impl Server {
     }
 
     /// Changes the configuration, as the operator does.
-    pub fn reload(&mut self, settings: Settings) {
-        self.servers.apply(Arc::new(settings), &Here);
+    pub fn reload(&mut self, settings: FederationSettings) {
+        self.servers.apply(Arc::new(settings), &HostileHosts);
         self.run();
     }
 
@@ -174,7 +176,7 @@ impl Server {
     }
 
     /// Connects as somebody. Returns `None` if the connection is closed at once.
-    pub fn call(&mut self, from: SocketAddr) -> Option<Key> {
+    pub fn call(&mut self, from: SocketAddr) -> Option<ConnectionKey> {
         self.run();
         let key = self.servers.accept(from, false)?;
         self.gone.remove(&key);
@@ -183,25 +185,25 @@ impl Server {
     }
 
     /// Takes bytes that come in; returns what is said to the connection.
-    pub fn hear(&mut self, key: Key, bytes: impl AsRef<[u8]>) -> String {
-        self.servers.received(key, bytes.as_ref(), &Here);
+    pub fn hear(&mut self, key: ConnectionKey, bytes: impl AsRef<[u8]>) -> String {
+        self.servers.received(key, bytes.as_ref(), &HostileHosts);
         self.run();
         self.said_to(key)
     }
 
-    pub fn said_to(&mut self, key: Key) -> String {
+    pub fn said_to(&mut self, key: ConnectionKey) -> String {
         String::from_utf8(self.said.remove(&key).unwrap_or_default()).expect("text")
     }
 
     /// Completes a handshake.
-    pub fn secure(&mut self, key: Key, shown: Result<Names, Untrusted>) -> String {
+    pub fn secure(&mut self, key: ConnectionKey, shown: Result<Names, Untrusted>) -> String {
         self.servers.secured(key, shown);
         self.run();
         self.said_to(key)
     }
 
     /// Connects as a domain, with TLS.
-    pub fn secured(&mut self, from: SocketAddr, domain: &str, shown: Result<Names, Untrusted>) -> Key {
+    pub fn secured(&mut self, from: SocketAddr, domain: &str, shown: Result<Names, Untrusted>) -> ConnectionKey {
         let key = self.call(from).expect("a place");
         assert!(self.hear(key, header(domain)).contains("<starttls"));
         assert!(self.hear(key, STARTTLS).contains("<proceed"));
@@ -211,7 +213,7 @@ impl Server {
     }
 
     /// Connects as a domain and proves it by its certificate.
-    pub fn proven(&mut self, from: SocketAddr, domain: &str) -> Key {
+    pub fn proven(&mut self, from: SocketAddr, domain: &str) -> ConnectionKey {
         let key = self.secured(from, domain, Ok(Names::of(&[domain])));
         assert!(self.hear(key, EXTERNAL).contains("<success"));
         self.hear(key, header(domain));
@@ -236,7 +238,7 @@ impl Server {
     }
 
     /// Makes the connection that was asked for last.
-    pub fn answer(&mut self) -> Key {
+    pub fn answer(&mut self) -> ConnectionKey {
         let (key, _) = *self.calls.last().expect("a call");
         self.servers.connected(key);
         self.run();
@@ -244,14 +246,14 @@ impl Server {
     }
 
     /// Lets the called server take the stream, as a good one does, up to the end of the login.
-    pub fn welcome(&mut self, domain: &str) -> Key {
+    pub fn welcome(&mut self, domain: &str) -> ConnectionKey {
         let key = self.answer();
         self.greet(key, domain);
         key
     }
 
     /// Does the same for a connection that is there.
-    pub fn greet(&mut self, key: Key, domain: &str) {
+    pub fn greet(&mut self, key: ConnectionKey, domain: &str) {
         for bytes in [reply(domain, "1"), TLS_FEATURE.to_owned(), PROCEED.to_owned()] {
             self.hear(key, bytes);
         }

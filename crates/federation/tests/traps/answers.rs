@@ -1,21 +1,21 @@
 //! Answers that nobody has asked for, and questions to others.
 
-use rookery_federation::Policy;
+use rookery_federation::PeerPolicy;
 use rookery_stream::tls::trust::Untrusted;
 
-use crate::hostile::{self, Server, address, at, header};
+use crate::hostile::{self, HostileRig, address, at, header};
 use crate::{MESSAGE, result};
 
 #[test]
 fn answers_that_nobody_has_asked_for_open_nothing_in_any_state() {
-    let answers = |server: &mut Server, key| {
+    let answers = |server: &mut HostileRig, key| {
         for name in ["result", "verify"] {
             for (from, to) in [("a.example", "b.example"), ("b.example", "a.example"), ("c.example", "b.example")] {
                 server.hear(key, format!("<db:{name} from='{from}' to='{to}' id='1' type='valid'/>"));
             }
         }
     };
-    let states: [fn(&mut Server) -> rookery_federation::Key; 4] = [
+    let states: [fn(&mut HostileRig) -> rookery_federation::ConnectionKey; 4] = [
         |server| {
             let key = server.call(address(1)).expect("a place");
             server.hear(key, header("c.example"));
@@ -30,7 +30,7 @@ fn answers_that_nobody_has_asked_for_open_nothing_in_any_state() {
         |server| server.proven(address(1), "c.example"),
     ];
     for state in states {
-        let mut server = Server::new(Policy::Dialback);
+        let mut server = HostileRig::new(PeerPolicy::Dialback);
         let key = state(&mut server);
         answers(&mut server, key);
         server.hear(key, MESSAGE);
@@ -40,7 +40,7 @@ fn answers_that_nobody_has_asked_for_open_nothing_in_any_state() {
 
 #[test]
 fn an_authority_speaks_for_its_own_domain_and_the_question_it_was_asked() {
-    let mut server = Server::new(Policy::Dialback);
+    let mut server = HostileRig::new(PeerPolicy::Dialback);
     server.dns.insert("a.example".into(), at(11));
     server.dns.insert("c.example".into(), at(12));
     let asker = server.secured(address(1), "a.example", Err(Untrusted::Missing));
@@ -81,7 +81,7 @@ fn an_authority_speaks_for_its_own_domain_and_the_question_it_was_asked() {
 
 #[test]
 fn whom_a_question_is_put_to_can_send_little() {
-    let mut server = Server::new(Policy::Dialback);
+    let mut server = HostileRig::new(PeerPolicy::Dialback);
     server.dns.insert("a.example".into(), at(11));
     let asker = server.secured(address(1), "a.example", Err(Untrusted::Missing));
     server.hear(asker, result("a.example"));

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use rookery_federation::{Address, Found, Key, NotFound, Policy, Secret, Settings};
+use rookery_federation::{Address, ConnectionKey, FederationSettings, Found, NotFound, PeerPolicy, Secret};
 use rookery_stream::tls::trust::tlsa::{Association, Associations, Fingerprints};
 use rookery_stream::tls::trust::{Names, Untrusted};
 
-use crate::hostile::{self, STARTTLS, Server, address, at, header};
+use crate::hostile::{self, HostileRig, STARTTLS, address, at, header};
 use crate::{MESSAGE, result};
 
-fn server(policy: Policy) -> Server {
-    let mut settings = Settings::new(Secret::new(b"secret"));
+fn server(policy: PeerPolicy) -> HostileRig {
+    let mut settings = FederationSettings::new(Secret::new(b"secret"));
     (settings.rules.policy, settings.dane) = (policy, true);
-    Server::with(settings)
+    HostileRig::with(settings)
 }
 
 /// Lets DNS name a certificate, in a record of a use, for the server of a domain.
@@ -23,7 +23,12 @@ fn named(domain: &str, usage: u8, certificate: &[u8]) -> Found {
 }
 
 /// Connects as a domain and shows a certificate.
-fn caller(server: &mut Server, domain: &str, certificate: &[u8], judged: Result<Names, Untrusted>) -> Key {
+fn caller(
+    server: &mut HostileRig,
+    domain: &str,
+    certificate: &[u8],
+    judged: Result<Names, Untrusted>,
+) -> ConnectionKey {
     let key = server.call(address(9)).expect("a place");
     server.hear(key, header(domain));
     server.hear(key, STARTTLS);
@@ -39,7 +44,7 @@ fn untrusted() -> Result<Names, Untrusted> {
 
 #[test]
 fn a_caller_proves_itself_by_the_certificate_that_dns_names() {
-    for policy in [Policy::Certificate, Policy::Dialback, Policy::Plain] {
+    for policy in [PeerPolicy::Certificate, PeerPolicy::Dialback, PeerPolicy::Plain] {
         // Certified for its host alone, or for nobody.
         for judged in [untrusted(), Ok(Names::of(&["xmpp.host.example"]))] {
             let mut server = server(policy);
@@ -66,7 +71,7 @@ fn what_dns_does_not_name_is_refused_and_nobody_is_called() {
         ("nothing", Err(NotFound::NoAnswer)),
     ];
     for (what, found) in others {
-        let mut server = server(Policy::Certificate);
+        let mut server = server(PeerPolicy::Certificate);
         server.dns.insert("a.example".into(), found);
         let key = caller(&mut server, "a.example", b"its certificate", untrusted());
         let said = server.hear(key, result("a.example"));
@@ -79,13 +84,13 @@ fn what_dns_does_not_name_is_refused_and_nobody_is_called() {
 /// DNS that isn't believed isn't even asked, if certificates are the proof.
 #[test]
 fn dns_is_asked_where_it_is_believed_alone() {
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.dns.insert("a.example".into(), named("a.example", 3, b"its certificate"));
     let key = caller(&mut server, "a.example", b"its certificate", untrusted());
     assert!(server.hear(key, result("a.example")).contains("not-authorized"));
     assert_eq!(server.looked_up, [""; 0]);
     // Who shows nothing isn't looked up either.
-    let mut server = self::server(Policy::Certificate);
+    let mut server = self::server(PeerPolicy::Certificate);
     let key = server.secured(address(1), "a.example", Err(Untrusted::Missing));
     assert!(server.hear(key, result("a.example")).contains("not-authorized"));
     assert_eq!(server.looked_up, [""; 0]);
@@ -95,7 +100,7 @@ fn dns_is_asked_where_it_is_believed_alone() {
 #[test]
 fn a_key_is_verified_where_that_is_enough() {
     for found in [at(1), named("a.example", 3, b"another")] {
-        let mut server = server(Policy::Dialback);
+        let mut server = server(PeerPolicy::Dialback);
         server.dns.insert("a.example".into(), found);
         let key = caller(&mut server, "a.example", b"its certificate", untrusted());
         server.hear(key, result("a.example"));
@@ -106,7 +111,7 @@ fn a_key_is_verified_where_that_is_enough() {
 /// A key that is verified while the operator asks for certificates proves nothing any more.
 #[test]
 fn no_key_makes_up_for_a_certificate() {
-    let mut server = server(Policy::Dialback);
+    let mut server = server(PeerPolicy::Dialback);
     server.dns.insert("a.example".into(), at(11));
     let key = caller(&mut server, "a.example", b"its certificate", untrusted());
     server.hear(key, result("a.example"));
@@ -118,7 +123,7 @@ fn no_key_makes_up_for_a_certificate() {
     server.hear(authority, hostile::reply("a.example", "2"));
     let asked = server.hear(authority, "<stream:features/>");
     let id = asked.split(" id='").nth(1).expect("a question").split('\'').next().expect("an id").to_owned();
-    let mut settings = Settings::new(Secret::new(b"secret"));
+    let mut settings = FederationSettings::new(Secret::new(b"secret"));
     settings.dane = true;
     server.reload(settings);
     server.said_to(key);
@@ -133,7 +138,7 @@ fn no_key_makes_up_for_a_certificate() {
 /// first is none the less.
 #[test]
 fn each_domain_of_a_caller_is_named_by_its_own_zone() {
-    let mut server = server(Policy::Certificate);
+    let mut server = server(PeerPolicy::Certificate);
     server.dns.insert("a.example".into(), named("a.example", 3, b"its certificate"));
     server.dns.insert("rooms.a.example".into(), named("rooms.a.example", 3, b"its certificate"));
     server.dns.insert("c.example".into(), named("c.example", 3, b"another"));
@@ -151,7 +156,7 @@ fn each_domain_of_a_caller_is_named_by_its_own_zone() {
 /// The word of DNS about a certificate holds for a day at most, whatever is said on the stream.
 #[test]
 fn what_dns_has_named_is_asked_for_again() {
-    let mut server = server(Policy::Certificate);
+    let mut server = server(PeerPolicy::Certificate);
     server.dns.insert("a.example".into(), named("a.example", 3, b"its certificate"));
     let key = caller(&mut server, "a.example", b"its certificate", untrusted());
     server.hear(key, result("a.example"));
@@ -169,7 +174,7 @@ fn what_dns_has_named_is_asked_for_again() {
 /// One address has as many domains looked up as with dialback, and no connection is made.
 #[test]
 fn strangers_have_few_domains_looked_up() {
-    let mut server = server(Policy::Certificate);
+    let mut server = server(PeerPolicy::Certificate);
     for stream in 0..10 {
         let key = caller(&mut server, "x.example", b"a certificate", untrusted());
         for number in 0..10 {

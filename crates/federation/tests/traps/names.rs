@@ -1,9 +1,9 @@
 //! Names: who may speak for which.
 
-use rookery_federation::{NotFound, Policy};
+use rookery_federation::{NotFound, PeerPolicy};
 use rookery_stream::tls::trust::Names;
 
-use crate::hostile::{EXTERNAL, STARTTLS, Server, address, header};
+use crate::hostile::{EXTERNAL, HostileRig, STARTTLS, address, header};
 use crate::result;
 
 #[test]
@@ -18,7 +18,7 @@ fn a_stream_that_was_proven_by_dialback_speaks_for_that_domain_alone() {
         "romeo@a.example.c.example",
     ];
     for from in froms {
-        let mut server = Server::new(Policy::Dialback);
+        let mut server = HostileRig::new(PeerPolicy::Dialback);
         let key = server.secured(address(1), "a.example", Ok(Names::of(&["a.example"])));
         assert!(server.hear(key, result("a.example")).contains("type='valid'"));
         let said = server.hear(key, format!("<message from='{from}' to='juliet@b.example'/>"));
@@ -31,7 +31,7 @@ fn a_stream_that_was_proven_by_dialback_speaks_for_that_domain_alone() {
 /// one that fails takes nothing from the others.
 #[test]
 fn further_domains_speak_on_a_stream_once_each_is_proven() {
-    let mut server = Server::new(Policy::Dialback);
+    let mut server = HostileRig::new(PeerPolicy::Dialback);
     let names = Names::of(&["a.example", "rooms.a.example"]);
     let key = server.secured(address(1), "a.example", Ok(names));
     assert!(server.hear(key, result("a.example")).contains("type='valid'"));
@@ -64,7 +64,7 @@ fn spellings_of_a_name_are_one_name_and_others_are_others() {
         "b\u{fc}cher.example.",
     ];
     for same in spellings {
-        let mut server = Server::new(Policy::Certificate);
+        let mut server = HostileRig::new(PeerPolicy::Certificate);
         let key = server.secured(address(1), same, Ok(Names::of(&["xn--bcher-kva.example"])));
         assert!(server.hear(key, EXTERNAL).contains("<success"), "{same}");
         server.hear(key, header("b\u{fc}cher.example"));
@@ -74,7 +74,7 @@ fn spellings_of_a_name_are_one_name_and_others_are_others() {
     let others =
         [("fa\u{df}.example", "xn--fa-hia.example", "fass.example"), ("a.example", "a.example", "\u{430}.example")];
     for (proven, certified, other) in others {
-        let mut server = Server::new(Policy::Certificate);
+        let mut server = HostileRig::new(PeerPolicy::Certificate);
         let key = server.secured(address(1), proven, Ok(Names::of(&[certified])));
         assert!(server.hear(key, EXTERNAL).contains("<success"));
         server.hear(key, header(proven));
@@ -92,7 +92,7 @@ fn a_name_cannot_be_left_out_to_become_another() {
     };
     // Some leave names out when they begin again: those of before hold.
     for name in ["from", "to"] {
-        let mut server = Server::new(Policy::Certificate);
+        let mut server = HostileRig::new(PeerPolicy::Certificate);
         let key = server.call(address(1)).expect("a place");
         server.hear(key, header("a.example"));
         server.hear(key, STARTTLS);

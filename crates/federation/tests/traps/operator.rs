@@ -3,23 +3,25 @@
 use std::sync::Arc;
 
 use rookery_federation::inbound::Ours;
-use rookery_federation::{Action, Arrival, Home, Key, Own, Pattern, Policy, Rule, Rules, Secret, Settings};
+use rookery_federation::{
+    Action, Arrival, ConnectionKey, FederationSettings, Home, Own, Pattern, PeerPolicy, Rule, Rules, Secret,
+};
 use rookery_stream::tls::trust::{Names, Untrusted};
 
 use crate::hostile::{
-    EXTERNAL, EXTERNAL_FEATURE, Elsewhere, Here, PROCEED, STARTTLS, SUCCESS, Server, TLS_FEATURE, address, at, header,
-    reply,
+    EXTERNAL, EXTERNAL_FEATURE, Elsewhere, HostileHosts, HostileRig, PROCEED, STARTTLS, SUCCESS, TLS_FEATURE, address,
+    at, header, reply,
 };
 
 #[test]
 fn streams_of_hosts_that_are_gone_end() {
-    struct Nothing;
-    impl Ours for Nothing {
+    struct NothingTrusted;
+    impl Ours for NothingTrusted {
         fn is_ours(&self, _: &str) -> bool {
             false
         }
     }
-    impl Home for Nothing {
+    impl Home for NothingTrusted {
         fn home(&self, _: &str) -> usize {
             0
         }
@@ -27,14 +29,14 @@ fn streams_of_hosts_that_are_gone_end() {
             0
         }
     }
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.dns.insert("a.example".into(), at(1));
     let coming = server.proven(address(1), "a.example");
     server.send("romeo@a.example", "1");
     let leaving = server.welcome("a.example");
     server.hear(leaving, "<stream:features/>");
     server.said_to(coming);
-    server.servers.apply(Arc::new(Settings::new(Secret::new(b"secret"))), &Nothing);
+    server.servers.apply(Arc::new(FederationSettings::new(Secret::new(b"secret"))), &NothingTrusted);
     server.run();
     for key in [coming, leaving] {
         assert!(server.said_to(key).contains("host-gone") && server.gone.contains(&key));
@@ -46,11 +48,11 @@ fn streams_of_hosts_that_are_gone_end() {
 #[test]
 fn a_domain_without_a_certificate_calls_nobody() {
     let settings = || {
-        let mut settings = Settings::new(Secret::new(b"secret"));
-        settings.rules.exceptions = vec![(Pattern::read("old.example").expect("a pattern"), Policy::Dialback)];
+        let mut settings = FederationSettings::new(Secret::new(b"secret"));
+        settings.rules.exceptions = vec![(Pattern::read("old.example").expect("a pattern"), PeerPolicy::Dialback)];
         settings
     };
-    let mut server = Server::with(Settings { uncertified: vec!["b.example".into()], ..settings() });
+    let mut server = HostileRig::with(FederationSettings { uncertified: vec!["b.example".into()], ..settings() });
     server.send_from("romeo@b.example/x", "juliet@a.example", "1", "");
     assert_eq!(server.bounced, [("1".to_owned(), "remote-server-timeout".to_owned())]);
     assert!(server.looked_up.is_empty() && server.calls.is_empty() && server.servers.ways() == 0);
@@ -59,16 +61,16 @@ fn a_domain_without_a_certificate_calls_nobody() {
     server.send_from("romeo@b.example/x", "juliet@old.example", "3", "");
     assert_eq!(server.looked_up, ["a.example", "old.example"]);
     // It comes with a reload.
-    server.servers.apply(Arc::new(settings()), &Here);
+    server.servers.apply(Arc::new(settings()), &HostileHosts);
     server.send_from("romeo@b.example/x", "juliet@c.example", "4", "");
     assert_eq!(server.looked_up.last().map(String::as_str), Some("c.example"));
     assert_eq!(server.bounced.len(), 1);
 }
 
 /// Returns settings with rules of its own for `rooms.b.example`, and dialback enough for others.
-fn rooms_have(rules: Rules) -> Settings {
-    let mut settings = Settings::new(Secret::new(b"secret"));
-    settings.rules.policy = Policy::Dialback;
+fn rooms_have(rules: Rules) -> FederationSettings {
+    let mut settings = FederationSettings::new(Secret::new(b"secret"));
+    settings.rules.policy = PeerPolicy::Dialback;
     settings.own = vec![Own { hosts: vec!["rooms.b.example".into()], rules }];
     settings
 }
@@ -87,7 +89,7 @@ const TO_NEIGHBOUR: &str = "<message from='romeo@a.example' to='juliet@b.example
 #[test]
 fn a_host_that_does_not_federate_is_closed_whatever_its_neighbour_does() {
     let closed = || rooms_have(Rules { enabled: false, ..Rules::default() });
-    let mut server = Server::with(closed());
+    let mut server = HostileRig::with(closed());
     for nameless in [false, true] {
         let key = server.call(address(9)).expect("a place");
         let head = to_rooms(&header("a.example"));
@@ -124,7 +126,7 @@ fn a_host_that_does_not_federate_is_closed_whatever_its_neighbour_does() {
 /// A reload closes the streams of the host, and leaves those of its neighbour.
 #[test]
 fn a_host_that_stops_to_federate_ends_its_own_streams() {
-    let mut server = Server::with(rooms_have(Rules::default()));
+    let mut server = HostileRig::with(rooms_have(Rules::default()));
     let of_neighbour = server.proven(address(1), "a.example");
     let key = server.call(address(2)).expect("a place");
     server.hear(key, to_rooms(&header("a.example")));
@@ -146,7 +148,7 @@ fn a_host_that_stops_to_federate_ends_its_own_streams() {
 /// A proof that satisfies one host is none for a stricter one, on the same stream.
 #[test]
 fn a_host_with_a_stricter_policy_takes_nothing_on_a_weaker_proof() {
-    let mut server = Server::with(rooms_have(Rules::default()));
+    let mut server = HostileRig::with(rooms_have(Rules::default()));
     server.dns.insert("a.example".into(), at(1));
     let key = server.secured(address(1), "a.example", Err(Untrusted::UnknownIssuer));
     let said = server.hear(key, RESULT);
@@ -171,8 +173,8 @@ fn a_host_with_a_stricter_policy_takes_nothing_on_a_weaker_proof() {
 
 /// Lets the server of `a.example` let us in, without a certificate, by a stream for both
 /// directions.
-fn called() -> (Server, Key) {
-    let mut server = Server::with(rooms_have(Rules { policy: Policy::Dialback, ..Rules::default() }));
+fn called() -> (HostileRig, ConnectionKey) {
+    let mut server = HostileRig::with(rooms_have(Rules { policy: PeerPolicy::Dialback, ..Rules::default() }));
     server.dns.insert("a.example".into(), at(1));
     server.send("romeo@a.example", "1");
     let key = server.answer();
@@ -193,9 +195,9 @@ fn called() -> (Server, Key) {
 #[test]
 fn a_stream_that_we_have_opened_goes_by_the_latest_rules() {
     for (rules, error) in [
-        (Rules { enabled: false, policy: Policy::Dialback, ..Rules::default() }, "host-unknown"),
+        (Rules { enabled: false, policy: PeerPolicy::Dialback, ..Rules::default() }, "host-unknown"),
         (
-            Rules { deny: vec![rule("a.example: spam")], policy: Policy::Dialback, ..Rules::default() },
+            Rules { deny: vec![rule("a.example: spam")], policy: PeerPolicy::Dialback, ..Rules::default() },
             "policy-violation",
         ),
         (Rules::default(), "policy-violation"),
@@ -215,11 +217,11 @@ fn a_stream_that_we_have_opened_goes_by_the_latest_rules() {
 /// negotiated with less.
 #[test]
 fn a_stricter_policy_ends_streams_that_we_have_opened() {
-    let strict = || Settings::new(Secret::new(b"secret"));
+    let strict = || FederationSettings::new(Secret::new(b"secret"));
     let (mut server, key) = called();
     server.reload(strict());
     assert!(server.said_to(key).contains("policy-violation") && server.gone.contains(&key));
-    let mut server = Server::with(rooms_have(Rules::default()));
+    let mut server = HostileRig::with(rooms_have(Rules::default()));
     server.dns.insert("a.example".into(), at(1));
     server.send("romeo@a.example", "1");
     let key = server.answer();
@@ -241,10 +243,10 @@ fn a_stricter_policy_ends_streams_that_we_have_opened() {
 
 #[test]
 fn what_is_looked_for_when_a_domain_is_excluded_is_called_no_more() {
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.send("romeo@a.example", "1");
     assert_eq!(server.looked_up, ["a.example"]);
-    let mut settings = Settings::new(Secret::new(b"secret"));
+    let mut settings = FederationSettings::new(Secret::new(b"secret"));
     settings.rules.deny = vec![rule("a.example")];
     server.reload(settings);
     assert_eq!(server.bounced, [("1".to_owned(), "remote-server-timeout".to_owned())]);
@@ -256,13 +258,13 @@ fn what_is_looked_for_when_a_domain_is_excluded_is_called_no_more() {
 /// The settings of the shard where a stream arrives count, which it has perhaps got meanwhile.
 #[test]
 fn a_stream_that_moves_between_shards_is_judged_where_it_arrives() {
-    let mut first = Server::new(Policy::Certificate);
-    let mut denying = Settings::new(Secret::new(b"secret"));
+    let mut first = HostileRig::new(PeerPolicy::Certificate);
+    let mut denying = FederationSettings::new(Secret::new(b"secret"));
     denying.rules.deny = vec![rule("a.example: it floods rooms")];
-    for (settings, is_in) in [(Settings::new(Secret::new(b"secret")), true), (denying, false)] {
-        let mut second = Server::with(settings);
+    for (settings, is_in) in [(FederationSettings::new(Secret::new(b"secret")), true), (denying, false)] {
+        let mut second = HostileRig::with(settings);
         let arrival = moving(&mut first);
-        let key = second.servers.adopt(arrival, &Here);
+        let key = second.servers.adopt(arrival, &HostileHosts);
         second.run();
         assert_eq!(!second.gone.contains(&key), is_in);
         second.hear(key, header("a.example"));
@@ -272,7 +274,7 @@ fn a_stream_that_moves_between_shards_is_judged_where_it_arrives() {
 }
 
 /// Returns a stream that has proven `a.example`, on its way to another shard.
-fn moving(server: &mut Server) -> Arrival {
+fn moving(server: &mut HostileRig) -> Arrival {
     let key = server.secured(address(1), "a.example", Ok(Names::of(&["a.example"])));
     server.servers.received(key, EXTERNAL.as_bytes(), &Elsewhere);
     loop {
@@ -288,7 +290,7 @@ fn moving(server: &mut Server) -> Arrival {
 #[test]
 fn a_rule_that_refuses_says_why() {
     let with = |change: fn(&mut Rules)| {
-        let mut settings = Settings::new(Secret::new(b"secret"));
+        let mut settings = FederationSettings::new(Secret::new(b"secret"));
         change(&mut settings.rules);
         settings
     };
@@ -302,7 +304,7 @@ fn a_rule_that_refuses_says_why() {
         ),
         (with(|rules| rules.deny = vec![rule("c.example: spam")]), None),
     ] {
-        let mut server = Server::with(settings.clone());
+        let mut server = HostileRig::with(settings.clone());
         let key = server.call(address(1)).expect("a place");
         let said = server.hear(key, header("a.example"));
         let escaped = text.map(|text| text.replace('&', "&amp;"));
@@ -312,7 +314,7 @@ fn a_rule_that_refuses_says_why() {
         let told: Vec<_> = server.told.iter().map(Option::as_deref).collect();
         assert_eq!(told, text.map(Some).into_iter().collect::<Vec<_>>());
         // An open stream that a reload ends is told, too.
-        let mut server = Server::new(Policy::Certificate);
+        let mut server = HostileRig::new(PeerPolicy::Certificate);
         let key = server.proven(address(1), "a.example");
         server.reload(settings);
         let said = server.said_to(key);
@@ -323,11 +325,11 @@ fn a_rule_that_refuses_says_why() {
 
 #[test]
 fn a_key_is_not_confirmed_for_an_excluded_server() {
-    let mut settings = Settings::new(Secret::new(b"secret"));
+    let mut settings = FederationSettings::new(Secret::new(b"secret"));
     settings.rules.deny = vec![rule("a.example")];
     let key_of = Secret::new(b"secret").key("a.example", "b.example", "1");
     let question = format!("<db:verify from='a.example' to='b.example' id='1'>{key_of}</db:verify>");
-    let mut server = Server::with(settings);
+    let mut server = HostileRig::with(settings);
     let key = server.secured(address(1), "c.example", Err(Untrusted::Missing));
     let said = server.hear(key, &question);
     assert!(said.contains("type='error'") && said.contains("policy-violation"), "{said}");
@@ -341,7 +343,7 @@ fn rule(text: &str) -> Rule {
 #[test]
 fn the_secret_is_never_shown() {
     let secret = "0123456789abcdef0123456789abcdef";
-    let shown = format!("{:?}", Settings::new(Secret::new(secret.as_bytes())));
+    let shown = format!("{:?}", FederationSettings::new(Secret::new(secret.as_bytes())));
     assert!(shown.contains("Secret") && !shown.contains(secret), "{shown}");
     assert!(!shown.contains(&rookery_base::hex::encode(secret)) && !shown.contains("[48, 49"), "{shown}");
 }

@@ -1,15 +1,15 @@
 //! The work that others make this server do, for them and against third parties.
 
 use rookery_federation::inbound::{MOST_PENDING, MOST_REQUESTS};
-use rookery_federation::{Address, NotFound, Policy};
+use rookery_federation::{Address, NotFound, PeerPolicy};
 use rookery_stream::tls::trust::Untrusted;
 
-use crate::hostile::{Server, address, at};
+use crate::hostile::{HostileRig, address, at};
 use crate::result;
 
 #[test]
 fn one_address_makes_few_connections_however_it_asks() {
-    let mut server = Server::new(Policy::Dialback);
+    let mut server = HostileRig::new(PeerPolicy::Dialback);
     let keys: Vec<_> = (0..10)
         .map(|stream| {
             let key = server.secured(address(1), "x.example", Err(Untrusted::Missing));
@@ -30,7 +30,7 @@ fn one_address_makes_few_connections_however_it_asks() {
 
 #[test]
 fn one_domain_is_asked_over_one_connection_whoever_wants_it() {
-    let mut server = Server::new(Policy::Dialback);
+    let mut server = HostileRig::new(PeerPolicy::Dialback);
     server.dns.insert("victim.example".into(), at(99));
     for number in 0..200 {
         let key = server.secured(address(number), "victim.example", Err(Untrusted::Missing));
@@ -41,7 +41,7 @@ fn one_domain_is_asked_over_one_connection_whoever_wants_it() {
 
 #[test]
 fn a_stranger_s_domain_has_few_addresses_that_are_tried() {
-    let mut server = Server::new(Policy::Dialback);
+    let mut server = HostileRig::new(PeerPolicy::Dialback);
     let victims = (0..100).map(|number| Address::new(address(number), false)).collect();
     server.dns.insert("a.example".into(), Ok(victims));
     let key = server.secured(address(1), "a.example", Err(Untrusted::Missing));
@@ -52,7 +52,7 @@ fn a_stranger_s_domain_has_few_addresses_that_are_tried() {
 
 #[test]
 fn questions_of_strangers_never_take_the_place_of_stanzas() {
-    let mut server = Server::new(Policy::Dialback);
+    let mut server = HostileRig::new(PeerPolicy::Dialback);
     for number in 0..=255 {
         let key = server.secured(address(number), "x.example", Err(Untrusted::Missing));
         for name in 0..4 {
@@ -66,7 +66,7 @@ fn questions_of_strangers_never_take_the_place_of_stanzas() {
 
 #[test]
 fn keys_are_verified_without_memory_and_not_for_ever() {
-    let mut server = Server::new(Policy::Dialback);
+    let mut server = HostileRig::new(PeerPolicy::Dialback);
     let key = server.secured(address(1), "a.example", Err(Untrusted::Missing));
     let ask = "<db:verify from='a.example' to='b.example' id='1'>key</db:verify>";
     for _ in 0..MOST_REQUESTS {
@@ -78,7 +78,7 @@ fn keys_are_verified_without_memory_and_not_for_ever() {
 
 #[test]
 fn failed_names_of_strangers_are_forgotten() {
-    let mut server = Server::new(Policy::Dialback);
+    let mut server = HostileRig::new(PeerPolicy::Dialback);
     for round in 0..300_u32 {
         let key = server.secured(address((round % 200) as u8), "x.example", Err(Untrusted::Missing));
         let name = format!("x{round}.example");
@@ -100,7 +100,7 @@ fn what_is_no_element_of_a_stream_ends_it_before_it_is_built() {
         format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='EXTERNAL'>{children}</auth>"),
         format!("<other xmlns='urn:other'>{children}</other>"),
     ] {
-        let mut server = Server::new(Policy::Dialback);
+        let mut server = HostileRig::new(PeerPolicy::Dialback);
         let key = server.secured(address(1), "a.example", Err(Untrusted::Missing));
         server.hear(key, element);
         assert!(server.gone.contains(&key));

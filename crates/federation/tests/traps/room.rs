@@ -2,17 +2,17 @@
 
 use rookery_fanout::Packet;
 use rookery_fanout::multicast::Outgoing;
-use rookery_federation::{Action, Address, Policy, Secret, Settings};
+use rookery_federation::{Action, Address, FederationSettings, PeerPolicy, Secret};
 use rookery_jid::Jid;
 use rookery_stream::tls::trust::{Names, Untrusted};
 
-use crate::hostile::{self, EXTERNAL, Elsewhere, Here, STARTTLS, Server, address, at, header};
+use crate::hostile::{self, EXTERNAL, Elsewhere, HostileHosts, HostileRig, STARTTLS, address, at, header};
 use crate::result;
 
 #[test]
 fn a_trickle_of_bytes_keeps_no_connection() {
     for what in [header("a.example"), " ".repeat(1000), format!("{}<a>", header("a.example"))] {
-        let mut server = Server::new(Policy::Dialback);
+        let mut server = HostileRig::new(PeerPolicy::Dialback);
         let key = server.call(address(1)).expect("a place");
         for byte in what.bytes().take(3) {
             server.hear(key, [byte]);
@@ -29,7 +29,7 @@ fn a_trickle_of_bytes_keeps_no_connection() {
 /// who they are keep theirs.
 #[test]
 fn all_strangers_together_have_so_many_connections() {
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     let known = server.proven(address(1), "a.example");
     let mut strangers = 0;
     for number in 0..1_000_u32 {
@@ -46,7 +46,7 @@ fn all_strangers_together_have_so_many_connections() {
 
 #[test]
 fn a_connection_that_moves_between_shards_still_counts() {
-    let (mut first, mut second) = (Server::new(Policy::Dialback), Server::new(Policy::Dialback));
+    let (mut first, mut second) = (HostileRig::new(PeerPolicy::Dialback), HostileRig::new(PeerPolicy::Dialback));
     let mut here = 0;
     for _ in 0..100 {
         let key = first.secured(address(1), "a.example", Err(Untrusted::Missing));
@@ -54,7 +54,7 @@ fn a_connection_that_moves_between_shards_still_counts() {
         let Some(rookery_federation::Action::Move(_, arrival, 1)) = first.servers.next_action() else {
             panic!("it moves")
         };
-        let key = second.servers.adopt(*arrival, &Here);
+        let key = second.servers.adopt(*arrival, &HostileHosts);
         second.run();
         here += usize::from(!second.gone.contains(&key));
         first.now_ms += 100;
@@ -64,7 +64,7 @@ fn a_connection_that_moves_between_shards_still_counts() {
 
 #[test]
 fn a_server_that_does_not_read_is_given_up_and_others_notice_nothing() {
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.dns.insert("slow.example".into(), at(1));
     server.dns.insert("good.example".into(), at(2));
     server.send("romeo@slow.example", "0");
@@ -90,9 +90,9 @@ fn a_server_that_does_not_read_is_given_up_and_others_notice_nothing() {
 
 #[test]
 fn what_waits_for_all_domains_together_is_bounded() {
-    let mut settings = Settings::new(Secret::new(b"secret"));
+    let mut settings = FederationSettings::new(Secret::new(b"secret"));
     settings.queue_bytes = 8 << 20;
-    let mut server = Server::with(settings);
+    let mut server = HostileRig::with(settings);
     for number in 0..300 {
         server.send_from("juliet@b.example", &format!("romeo@x{number}.example"), "1", &"x".repeat(1 << 20));
     }
@@ -104,7 +104,7 @@ fn what_waits_for_all_domains_together_is_bounded() {
 
 #[test]
 fn a_dead_address_does_not_hide_a_living_one() {
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     let six = Address::new("[2600::1]:5269".parse().expect("an address"), false);
     let four = Address::new(address(4), false);
     server.dns.insert("a.example".into(), Ok(vec![six, four]));
@@ -118,7 +118,7 @@ fn a_dead_address_does_not_hide_a_living_one() {
 
 #[test]
 fn a_machine_that_says_nothing_does_not_hide_another() {
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     let both = [1, 2].map(|number| Address::new(address(number), true));
     server.dns.insert("a.example".into(), Ok(both.to_vec()));
     server.send("romeo@a.example", "1");
@@ -130,7 +130,7 @@ fn a_machine_that_says_nothing_does_not_hide_another() {
 
 #[test]
 fn a_dead_domain_delays_no_other() {
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.dns.insert("dead.example".into(), at(1));
     server.dns.insert("good.example".into(), at(2));
     server.send("romeo@silent-dns.example", "1");
@@ -144,7 +144,7 @@ fn a_dead_domain_delays_no_other() {
 #[test]
 fn who_ends_each_attempt_at_whatever_stage_is_called_seldom() {
     for stage in 0..8 {
-        let mut server = Server::new(Policy::Certificate);
+        let mut server = HostileRig::new(PeerPolicy::Certificate);
         server.dns.insert("a.example".into(), at(1));
         for _ in 0..600 {
             server.send("romeo@a.example", "1");
@@ -182,9 +182,9 @@ fn order_holds_however_long_each_step_takes() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % most
         };
-        let mut settings = Settings::new(Secret::new(b"secret"));
+        let mut settings = FederationSettings::new(Secret::new(b"secret"));
         (settings.queue_stanzas, settings.queue_bytes) = (100_000, 16 << 20);
-        let mut server = Server::with(settings);
+        let mut server = HostileRig::with(settings);
         server.dns.insert("a.example".into(), at(1));
         let mut steps = vec![
             hostile::reply("a.example", "1"),
@@ -242,7 +242,7 @@ fn order_holds_however_long_each_step_takes() {
 
 #[test]
 fn a_stanza_too_large_for_the_peer_costs_its_sender_alone() {
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.dns.insert("a.example".into(), at(1));
     server.send_from("juliet@b.example", "romeo@a.example", "large", &"x".repeat(400));
     server.send("romeo@a.example", "small");
@@ -258,7 +258,7 @@ fn a_stanza_too_large_for_the_peer_costs_its_sender_alone() {
 /// people have sent them.
 #[test]
 fn stanzas_of_a_tick_leave_in_one_write() {
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     for domain in ["a.example", "c.example"] {
         server.dns.insert(domain.into(), at(1));
     }
@@ -301,7 +301,7 @@ fn a_stream_rests_before_the_other_server_would_end_it() {
     for (said, rests_after) in
         [("120", 90), ("4", 10), ("0", 10), ("100000", 600), ("18446744073709551615", 600), ("-1", 600), ("soon", 600)]
     {
-        let mut server = Server::new(Policy::Certificate);
+        let mut server = HostileRig::new(PeerPolicy::Certificate);
         server.dns.insert("a.example".into(), at(1));
         server.send("romeo@a.example", "1");
         let key = server.welcome("a.example");
@@ -313,7 +313,7 @@ fn a_stream_rests_before_the_other_server_would_end_it() {
         assert_eq!(server.bounced, [], "{said}");
     }
     // A stanza begins the time again.
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.dns.insert("a.example".into(), at(1));
     server.send("romeo@a.example", "1");
     let key = server.welcome("a.example");
@@ -329,7 +329,7 @@ fn a_stream_rests_before_the_other_server_would_end_it() {
 
 #[test]
 fn a_sender_who_writes_to_the_whole_world_keeps_nobody_from_theirs() {
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     for number in 0..2_000 {
         server.send(&format!("romeo@x{number}.example"), "spam");
     }
@@ -345,7 +345,7 @@ fn a_sender_who_writes_to_the_whole_world_keeps_nobody_from_theirs() {
 
 #[test]
 fn a_domain_has_so_many_streams() {
-    let mut server = Server::new(Policy::Certificate);
+    let mut server = HostileRig::new(PeerPolicy::Certificate);
     let keys: Vec<_> = (0..100).map(|number| server.proven(address(number), "a.example")).collect();
     let over = server.secured(address(200), "a.example", Ok(Names::of(&["a.example"])));
     server.hear(over, EXTERNAL);

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use rookery_sasl::Hash;
-use rookery_store::sql::foreign::{Foreign, Key, TextRow, Wanted};
+use rookery_store::sql::foreign::{Foreign, ForeignKey, TextRow, WantedRows};
 use rookery_xml::{Element, ns};
 
 use super::accounts::{ForeignAccounts, ForeignFault, MESSAGES, NAMES, has_table};
@@ -55,14 +55,14 @@ impl Tables {
         if self.has.get(table) == Some(&false) {
             return Ok(Vec::new());
         }
-        let mut equal = vec![("username", Key::Text(name))];
+        let mut equal = vec![("username", ForeignKey::Text(name))];
         // MongooseIM's cards and waiting messages have had the domain from the beginning.
         let of_domain = match (self.is_mongoose, table) {
             (true, "vcard" | "offline_message") => Some("server"),
             _ => self.domain,
         };
-        equal.extend(of_domain.map(|column| (column, Key::Text(domain))));
-        let wanted = Wanted { order, ..Wanted::of(table, columns, &equal) };
+        equal.extend(of_domain.map(|column| (column, ForeignKey::Text(domain))));
+        let wanted = WantedRows { order, ..WantedRows::of(table, columns, &equal) };
         Ok(self.foreign.rows(&wanted)?)
     }
 
@@ -152,8 +152,8 @@ impl Tables {
             query.push_child(Element::new("default", ns::PRIVACY).with_attr("name", text(&row, 0)));
         }
         for row in &lists {
-            let equal = [("id", Key::Number(text(row, 1).parse().unwrap_or_default()))];
-            let wanted = Wanted { order: Some("ord"), ..Wanted::of("privacy_list_data", &PRIVACY, &equal) };
+            let equal = [("id", ForeignKey::Number(text(row, 1).parse().unwrap_or_default()))];
+            let wanted = WantedRows { order: Some("ord"), ..WantedRows::of("privacy_list_data", &PRIVACY, &equal) };
             let items = self.foreign.rows(&wanted)?;
             let list = Element::new("list", ns::PRIVACY).with_attr("name", text(row, 0));
             query.push_child(items.iter().map(privacy_item).fold(list, Element::with_child));
@@ -199,18 +199,18 @@ impl Tables {
             return Ok(());
         }
         let host = format!("{name}@{domain}");
-        let equal = [("host", Key::Text(&host))];
-        let wanted = Wanted { order: Some("nodeid"), ..Wanted::of("pubsub_node", &["node", "nodeid"], &equal) };
+        let equal = [("host", ForeignKey::Text(&host))];
+        let wanted = WantedRows { order: Some("nodeid"), ..WantedRows::of("pubsub_node", &["node", "nodeid"], &equal) };
         let (mut configurations, mut all) = (Vec::new(), Vec::new());
         for row in self.foreign.rows(&wanted)? {
             let node = text(&row, 0);
-            let id = [("nodeid", Key::Number(text(&row, 1).parse().unwrap_or_default()))];
-            let options = self.foreign.rows(&Wanted::of("pubsub_node_option", &["name", "val"], &id))?;
+            let id = [("nodeid", ForeignKey::Number(text(&row, 1).parse().unwrap_or_default()))];
+            let options = self.foreign.rows(&WantedRows::of("pubsub_node_option", &["name", "val"], &id))?;
             let options: Vec<_> =
                 options.iter().map(|row| (text(row, 0).to_owned(), text(row, 1).to_owned())).collect();
             configurations.push(configure(node, &options));
-            let wanted = Wanted::of("pubsub_item", &["itemid", "publisher", "payload"], &id);
-            let wanted = Wanted { order: Some("modification"), ..wanted };
+            let wanted = WantedRows::of("pubsub_item", &["itemid", "publisher", "payload"], &id);
+            let wanted = WantedRows { order: Some("modification"), ..wanted };
             let mut items = Element::new("items", ns::PUBSUB).with_attr("node", node);
             for row in self.foreign.rows(&wanted)? {
                 match item(text(&row, 0), text(&row, 1), element(text(&row, 2), "an item")) {
@@ -226,8 +226,8 @@ impl Tables {
 
     /// Returns the number under which MongooseIM keeps an archive.
     fn archive_of(&mut self, name: &str, domain: &str) -> Result<Option<i64>, ForeignFault> {
-        let equal = [("server", Key::Text(domain)), ("user_name", Key::Text(name))];
-        let rows = self.foreign.rows(&Wanted::of("mam_server_user", &["id"], &equal))?;
+        let equal = [("server", ForeignKey::Text(domain)), ("user_name", ForeignKey::Text(name))];
+        let rows = self.foreign.rows(&WantedRows::of("mam_server_user", &["id"], &equal))?;
         Ok(rows.first().and_then(|row| text(row, 0).parse().ok()))
     }
 
@@ -242,9 +242,9 @@ impl Tables {
             return Ok((Vec::new(), None));
         }
         let Some(archive) = self.archive_of(name, domain)? else { return Ok((Vec::new(), None)) };
-        let equal = [("user_id", Key::Number(archive))];
-        let wanted = Wanted::of("mam_message", &["id", "message"], &equal);
-        let rows = self.foreign.rows(&wanted.behind("id", after.map(Key::Number), MESSAGES))?;
+        let equal = [("user_id", ForeignKey::Number(archive))];
+        let wanted = WantedRows::of("mam_message", &["id", "message"], &equal);
+        let rows = self.foreign.rows(&wanted.behind("id", after.map(ForeignKey::Number), MESSAGES))?;
         let last = rows.last().and_then(|row| text(row, 0).parse().ok());
         let messages = rows.iter().map(|row| {
             let id = text(row, 0);
@@ -266,15 +266,15 @@ impl ForeignAccounts for Tables {
     fn domains(&mut self) -> Result<Option<Vec<String>>, ForeignFault> {
         let Some(column) = self.domain else { return Ok(None) };
         let columns = [column];
-        let wanted = Wanted { distinct: true, order: Some(column), ..Wanted::of("users", &columns, &[]) };
+        let wanted = WantedRows { distinct: true, order: Some(column), ..WantedRows::of("users", &columns, &[]) };
         let rows = self.foreign.rows(&wanted)?;
         Ok(Some(rows.iter().map(|row| text(row, 0).to_owned()).collect()))
     }
 
     fn names(&mut self, domain: &str, after: Option<&str>) -> Result<Vec<String>, ForeignFault> {
-        let equal: Vec<_> = self.domain.iter().map(|column| (*column, Key::Text(domain))).collect();
-        let wanted = Wanted { distinct: true, ..Wanted::of("users", &["username"], &equal) };
-        let rows = self.foreign.rows(&wanted.behind("username", after.map(Key::Text), NAMES))?;
+        let equal: Vec<_> = self.domain.iter().map(|column| (*column, ForeignKey::Text(domain))).collect();
+        let wanted = WantedRows { distinct: true, ..WantedRows::of("users", &["username"], &equal) };
+        let rows = self.foreign.rows(&wanted.behind("username", after.map(ForeignKey::Text), NAMES))?;
         Ok(rows.iter().map(|row| text(row, 0).to_owned()).collect())
     }
 
@@ -302,10 +302,10 @@ impl ForeignAccounts for Tables {
         if self.has.get("archive") == Some(&false) {
             return Ok((Vec::new(), None));
         }
-        let mut equal = vec![("username", Key::Text(name))];
-        equal.extend(self.domain.map(|column| (column, Key::Text(domain))));
-        let wanted = Wanted::of("archive", &["timestamp", "xml"], &equal);
-        let mut rows = self.foreign.rows(&wanted.behind("timestamp", after.map(Key::Number), MESSAGES))?;
+        let mut equal = vec![("username", ForeignKey::Text(name))];
+        equal.extend(self.domain.map(|column| (column, ForeignKey::Text(domain))));
+        let wanted = WantedRows::of("archive", &["timestamp", "xml"], &equal);
+        let mut rows = self.foreign.rows(&wanted.behind("timestamp", after.map(ForeignKey::Number), MESSAGES))?;
         let is_full = rows.len() == MESSAGES;
         let newest = rows.last().map(|row| text(row, 0).to_owned());
         // Messages of the same microsecond may go on behind the page: they come with the next one,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use rookery_store::sql::foreign::{Foreign, Key, Wanted};
+use rookery_store::sql::foreign::{Foreign, ForeignKey, WantedRows};
 use rookery_xml::{Element, ns};
 use serde_json::{Map, Value};
 
@@ -27,8 +27,8 @@ impl ProsodyTables {
     }
 
     fn stores(&mut self, domain: &str, name: &str, parts: &mut Vec<Element>) -> Result<ProsodyStores, ForeignFault> {
-        let equal = [("host", Key::Text(domain)), ("user", Key::Text(name))];
-        let rows = self.foreign.rows(&Wanted::of("prosody", &["store", "key", "type", "value"], &equal))?;
+        let equal = [("host", ForeignKey::Text(domain)), ("user", ForeignKey::Text(name))];
+        let rows = self.foreign.rows(&WantedRows::of("prosody", &["store", "key", "type", "value"], &equal))?;
         let mut stores: BTreeMap<String, Vec<(String, Value)>> = BTreeMap::new();
         for row in &rows {
             let [store, key, kind, text] = [0, 1, 2, 3].map(|column| text(row, column));
@@ -47,9 +47,10 @@ impl ProsodyTables {
         (domain, name, store): (&str, &str, &str),
         after: Option<i64>,
     ) -> Result<(Vec<ProsodyEntry>, Option<i64>), ForeignFault> {
-        let equal = [("host", Key::Text(domain)), ("user", Key::Text(name)), ("store", Key::Text(store))];
-        let wanted = Wanted::of("prosodyarchive", &["sort_id", "key", "when", "with", "value"], &equal);
-        let rows = self.foreign.rows(&wanted.behind("sort_id", after.map(Key::Number), MESSAGES))?;
+        let equal =
+            [("host", ForeignKey::Text(domain)), ("user", ForeignKey::Text(name)), ("store", ForeignKey::Text(store))];
+        let wanted = WantedRows::of("prosodyarchive", &["sort_id", "key", "when", "with", "value"], &equal);
+        let rows = self.foreign.rows(&wanted.behind("sort_id", after.map(ForeignKey::Number), MESSAGES))?;
         let last = rows.last().and_then(|row| text(row, 0).parse().ok());
         let entries = rows.iter().map(|row| ProsodyEntry {
             key: text(row, 1).to_owned(),
@@ -131,16 +132,16 @@ struct ProsodyEntry {
 
 impl ForeignAccounts for ProsodyTables {
     fn domains(&mut self) -> Result<Option<Vec<String>>, ForeignFault> {
-        let equal = [("store", Key::Text("accounts"))];
-        let wanted = Wanted { distinct: true, order: Some("host"), ..Wanted::of("prosody", &["host"], &equal) };
+        let equal = [("store", ForeignKey::Text("accounts"))];
+        let wanted = WantedRows { distinct: true, order: Some("host"), ..WantedRows::of("prosody", &["host"], &equal) };
         let rows = self.foreign.rows(&wanted)?;
         Ok(Some(rows.iter().map(|row| text(row, 0).to_owned()).collect()))
     }
 
     fn names(&mut self, domain: &str, after: Option<&str>) -> Result<Vec<String>, ForeignFault> {
-        let equal = [("host", Key::Text(domain)), ("store", Key::Text("accounts"))];
-        let wanted = Wanted { distinct: true, ..Wanted::of("prosody", &["user"], &equal) };
-        let rows = self.foreign.rows(&wanted.behind("user", after.map(Key::Text), NAMES))?;
+        let equal = [("host", ForeignKey::Text(domain)), ("store", ForeignKey::Text("accounts"))];
+        let wanted = WantedRows { distinct: true, ..WantedRows::of("prosody", &["user"], &equal) };
+        let rows = self.foreign.rows(&wanted.behind("user", after.map(ForeignKey::Text), NAMES))?;
         Ok(rows.iter().map(|row| text(row, 0).to_owned()).collect())
     }
 

@@ -6,7 +6,7 @@ use rookery_hub::{Letter, Options, World};
 use rookery_jid::Jid;
 use rookery_modkit::form::Form;
 use rookery_store::StoreError;
-use rookery_store::pubsub::{NodeSubscription, Room, Set};
+use rookery_store::pubsub::{NodeRoom, NodeSubscription, SetOutcome};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::ns;
 use serde::{Deserialize, Serialize};
@@ -207,7 +207,7 @@ fn set(
     }
     let Ok(host) = Jid::new(None, &topic.host, None) else { return };
     // The store does one after the other.
-    let created = world.stores.pubsub.create_node(host.as_ref(), &topic.node, Vec::new(), host.as_ref(), Room::ANY);
+    let created = world.stores.pubsub.create_node(host.as_ref(), &topic.node, Vec::new(), host.as_ref(), NodeRoom::ANY);
     let kept = NodeSubscription { pending: false, options: terms.stored() };
     // Accounts have a limit of their own, which is known without the store.
     let written =
@@ -215,8 +215,8 @@ fn set(
     world.wait(created, move |world, created| {
         world.wait(written, move |world, written| {
             let written = created.and(written).and_then(|set| match set {
-                Set::Done => Ok(()),
-                Set::NoNode | Set::Full => Err(StoreError::NoAccount),
+                SetOutcome::Done => Ok(()),
+                SetOutcome::NoNode | SetOutcome::Full => Err(StoreError::NoAccount),
             });
             if let Err(error) = &written {
                 world.store_failed("subscribing to readings", &jid, error);

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use rookery_base::lock::lock;
-use rookery_store::error::Engine;
-use rookery_store::{Fencing, Pending, StoreError, Writer};
+use rookery_store::error::EngineWords;
+use rookery_store::{Fencing, Pending, ProcessWriter, StoreError};
 
 use crate::unsteady::{Trouble, Unsteady};
 
@@ -15,7 +15,7 @@ pub(crate) struct Fences(Arc<Mutex<BTreeSet<(u16, u32)>>>);
 
 impl Fences {
     /// Returns whether a process is fenced off.
-    pub fn has(&self, writer: Writer) -> bool {
+    pub fn has(&self, writer: ProcessWriter) -> bool {
         lock(&self.0).contains(&(writer.node, writer.incarnation))
     }
 }
@@ -29,13 +29,13 @@ pub(crate) struct OwnFence {
 }
 
 impl Fencing for OwnFence {
-    fn enlist(&self, own: Writer) -> Pending<()> {
+    fn enlist(&self, own: ProcessWriter) -> Pending<()> {
         self.store.write_as(own, self.fences.clone());
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn fence(&self, other: Writer) -> Pending<bool> {
-        let engine = || Engine { database: "simulated".into(), message: "not now".into() };
+    fn fence(&self, other: ProcessWriter) -> Pending<bool> {
+        let engine = || EngineWords { database: "simulated".into(), message: "not now".into() };
         let outcome = match self.store.trouble() {
             _ if self.store.is_fenced() => Err(StoreError::Fenced(engine())),
             Trouble::Away | Trouble::Busy | Trouble::Full => Err(StoreError::Lost(engine())),

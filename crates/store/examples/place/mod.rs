@@ -11,16 +11,19 @@ use std::path::PathBuf;
 pub fn open(place: &str) -> Result<(SqlStore, Option<tempfile::TempDir>), Box<dyn Error>> {
     let patience = Patience::of_commands();
     if place.starts_with("postgres") {
-        let options = postgres::Options::at(postgres::Address::parse(place)?);
-        return Ok((postgres::open(&postgres::Options { trusts_durability: true, patience, ..options })?, None));
+        let options = postgres::PostgresOptions::at(postgres::PostgresAddress::parse(place)?);
+        return Ok((
+            postgres::open(&postgres::PostgresOptions { trusts_durability: true, patience, ..options })?,
+            None,
+        ));
     }
     if place.starts_with("mysql") {
-        let options = mysql::Options::at(mysql::Address::parse(place)?);
-        return Ok((mysql::open(&mysql::Options { trusts_durability: true, patience, ..options })?, None));
+        let options = mysql::MysqlOptions::at(mysql::MysqlAddress::parse(place)?);
+        return Ok((mysql::open(&mysql::MysqlOptions { trusts_durability: true, patience, ..options })?, None));
     }
     let within = if place.is_empty() { std::env::temp_dir() } else { PathBuf::from(place) };
     let directory = tempfile::tempdir_in(within)?;
-    Ok((sqlite::open(&directory.path().join("rookery.db"), &sqlite::Options::default())?, Some(directory)))
+    Ok((sqlite::open(&directory.path().join("rookery.db"), &sqlite::SqliteOptions::default())?, Some(directory)))
 }
 
 /// Returns the CPU time of this process, in milliseconds.

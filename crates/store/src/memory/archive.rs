@@ -1,10 +1,10 @@
 //! The operations on archives in memory.
 
 use super::Memory;
-use super::archives::{Archives, Kept};
+use super::archives::{Archives, KeptArchive};
 use super::key::key;
-use super::world::World;
-use crate::archive::{ARCHIVES_PER_SWEEP, BYTES_PER_MESSAGE, FAIR_PART, Gathered};
+use super::world::MemoryWorld;
+use crate::archive::{ARCHIVES_PER_SWEEP, BYTES_PER_MESSAGE, FAIR_PART, GatheredPage};
 use crate::pending::ready;
 use crate::{Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Pending, Retention, RosterItem, Swept};
 use rookery_jid::{Jid, JidRef};
@@ -80,7 +80,7 @@ impl Archive for Memory {
 fn append(archives: &mut Archives, message: ArchivedMessage) {
     let archive = archives.kept.entry(key(message.owner.as_ref())).or_insert_with(|| {
         archives.last_number += 1;
-        Kept { number: archives.last_number, messages: BTreeMap::new() }
+        KeptArchive { number: archives.last_number, messages: BTreeMap::new() }
     });
     if let Entry::Vacant(place) = archive.messages.entry(message.id) {
         let (size, with, most) = (message.size(), message.with.to_bare(), message.most);
@@ -119,7 +119,7 @@ fn page(messages: &BTreeMap<u64, (Jid, Vec<u8>)>, query: &ArchiveQuery) -> Archi
             query.wanted(&ids)
         }
     };
-    let mut page = Gathered::new(query);
+    let mut page = GatheredPage::new(query);
     for id in &ids {
         if messages.get(id).is_some_and(|(_, stanza)| !page.take(*id, stanza)) {
             break;
@@ -133,7 +133,7 @@ fn matches(wanted: &Jid, with: &Jid) -> bool {
     if wanted.resource().is_some() { wanted == with } else { wanted.bare_str() == with.bare_str() }
 }
 
-fn sweep(world: &mut World, after: u64, retention: &Retention, limit: usize) -> Swept {
+fn sweep(world: &mut MemoryWorld, after: u64, retention: &Retention, limit: usize) -> Swept {
     let mut order: Vec<_> = world.archives.kept.iter().map(|(key, archive)| (archive.number, key.clone())).collect();
     order.sort_unstable();
     let (mut at, mut removed) = (after, 0);

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub(super) struct Archives {
     pub(super) last_number: u64,
-    pub(super) kept: BTreeMap<(String, String), Kept>,
+    pub(super) kept: BTreeMap<(String, String), KeptArchive>,
 }
 
 /// One archive. Its number tells it from others that its owner may have had.
-pub(super) struct Kept {
+pub(super) struct KeptArchive {
     pub(super) number: u64,
     pub(super) messages: BTreeMap<u64, (Jid, Vec<u8>)>,
 }

@@ -2,8 +2,8 @@
 
 use super::Memory;
 use super::key::key;
-use super::nodes::Row;
-use super::world::World;
+use super::nodes::MemoryNode;
+use super::world::MemoryWorld;
 use crate::pending::ready;
 use crate::pubsub::*;
 use crate::{Pending, Pubsub};
@@ -11,9 +11,9 @@ use rookery_jid::{Jid, JidRef};
 use std::collections::BTreeMap;
 
 impl Pubsub for Memory {
-    fn node(&self, host: JidRef<'_>, node: &str) -> Pending<Option<Node>> {
+    fn node(&self, host: JidRef<'_>, node: &str) -> Pending<Option<NodeRecord>> {
         let world = self.world();
-        ready(Ok(world.pubsub.get(host, node).map(|row| Node {
+        ready(Ok(world.pubsub.get(host, node).map(|row| NodeRecord {
             config: row.config.clone(),
             creator: row.creator.clone(),
             affiliations: row.affiliations.iter().map(|(jid, affiliation)| (jid.clone(), *affiliation)).collect(),
@@ -21,12 +21,12 @@ impl Pubsub for Memory {
         })))
     }
 
-    fn nodes(&self, host: JidRef<'_>, asker: JidRef<'_>, after: &str, limit: usize) -> Pending<Vec<Listed>> {
+    fn nodes(&self, host: JidRef<'_>, asker: JidRef<'_>, after: &str, limit: usize) -> Pending<Vec<NodeListed>> {
         let world = self.world();
         let asker = asker.bare().to_jid();
         let listed = world.pubsub.of(host).filter(|(node, _)| *node > after).take(limit);
         ready(Ok(listed
-            .map(|(node, row)| Listed {
+            .map(|(node, row)| NodeListed {
                 node: node.to_owned(),
                 config: row.config.clone(),
                 affiliation: row.affiliations.get(&asker).copied(),
@@ -40,13 +40,13 @@ impl Pubsub for Memory {
         node: &str,
         config: Vec<u8>,
         owner: JidRef<'_>,
-        room: Room,
+        room: NodeRoom,
     ) -> Pending<Created> {
         let mut world = self.world();
         ready(Ok(create(&mut world, host, node, config, owner, room)))
     }
 
-    fn configure_node(&self, host: JidRef<'_>, node: &str, config: Vec<u8>, kept: Kept) -> Pending<bool> {
+    fn configure_node(&self, host: JidRef<'_>, node: &str, config: Vec<u8>, kept: ItemsKept) -> Pending<bool> {
         let mut world = self.world();
         let row = world.pubsub.get_mut(host, node);
         ready(Ok(row
@@ -66,24 +66,24 @@ impl Pubsub for Memory {
         host: JidRef<'_>,
         node: &str,
         entity: JidRef<'_>,
-        affiliation: Option<Affiliation>,
-        room: Room,
-    ) -> Pending<Set> {
+        affiliation: Option<NodeAffiliation>,
+        room: NodeRoom,
+    ) -> Pending<SetOutcome> {
         let mut world = self.world();
-        let Some(row) = world.pubsub.get(host, node) else { return ready(Ok(Set::NoNode)) };
+        let Some(row) = world.pubsub.get(host, node) else { return ready(Ok(SetOutcome::NoNode)) };
         if affiliation.is_some() && !row.affiliations.contains_key(&entity.bare().to_jid()) {
             let size = entity.bare_str().len() as u64 + OVERHEAD;
             let (_, used) = world.pubsub.made_by(host, row.creator.as_ref());
             if row.bytes().saturating_add(size) > room.node_bytes || used.saturating_add(size) > room.creator_bytes {
-                return ready(Ok(Set::Full));
+                return ready(Ok(SetOutcome::Full));
             }
         }
-        let Some(row) = world.pubsub.get_mut(host, node) else { return ready(Ok(Set::NoNode)) };
+        let Some(row) = world.pubsub.get_mut(host, node) else { return ready(Ok(SetOutcome::NoNode)) };
         match affiliation {
             Some(affiliation) => row.affiliations.insert(entity.bare().to_jid(), affiliation),
             None => row.affiliations.remove(&entity.bare().to_jid()),
         };
-        ready(Ok(Set::Done))
+        ready(Ok(SetOutcome::Done))
     }
 
     fn set_subscription(
@@ -93,22 +93,22 @@ impl Pubsub for Memory {
         subscriber: JidRef<'_>,
         subscription: Option<NodeSubscription>,
         most: usize,
-    ) -> Pending<Set> {
+    ) -> Pending<SetOutcome> {
         let mut world = self.world();
         let own = world.pubsub.of(host).flat_map(|(_, row)| row.subscriptions.keys());
         let own = own.filter(|other| other.bare() == subscriber.bare()).count();
-        let Some(row) = world.pubsub.get_mut(host, node) else { return ready(Ok(Set::NoNode)) };
+        let Some(row) = world.pubsub.get_mut(host, node) else { return ready(Ok(SetOutcome::NoNode)) };
         if subscription.is_some() && !row.subscriptions.contains_key(&subscriber.to_jid()) && own >= most {
-            return ready(Ok(Set::Full));
+            return ready(Ok(SetOutcome::Full));
         }
         match subscription {
             Some(subscription) => row.subscriptions.insert(subscriber.to_jid(), subscription),
             None => row.subscriptions.remove(&subscriber.to_jid()),
         };
-        ready(Ok(Set::Done))
+        ready(Ok(SetOutcome::Done))
     }
 
-    fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: Kept, room: Room) -> Pending<Published> {
+    fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: ItemsKept, room: NodeRoom) -> Pending<Published> {
         let mut world = self.world();
         let Some(row) = world.pubsub.get(host, node) else { return ready(Ok(Published::NoNode)) };
         let (creator, before, items) = (row.creator.clone(), row.bytes(), row.items.clone());
@@ -127,7 +127,7 @@ impl Pubsub for Memory {
         ready(Ok(Published::Kept))
     }
 
-    fn items(&self, host: JidRef<'_>, node: &str, wanted: Wanted, since_ms: u64) -> Pending<Option<Items>> {
+    fn items(&self, host: JidRef<'_>, node: &str, wanted: WantedItems, since_ms: u64) -> Pending<Option<Items>> {
         ready(Ok(self.world().pubsub.get(host, node).map(|row| row.items(wanted, since_ms))))
     }
 
@@ -159,7 +159,7 @@ impl Pubsub for Memory {
         ready(Ok(found))
     }
 
-    fn affiliations_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, Affiliation)>> {
+    fn affiliations_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, NodeAffiliation)>> {
         let (world, entity) = (self.world(), entity.bare().to_jid());
         let found =
             world.pubsub.of(host).filter_map(|(node, row)| Some((node.to_owned(), *row.affiliations.get(&entity)?)));
@@ -215,7 +215,14 @@ impl Pubsub for Memory {
     }
 }
 
-fn create(world: &mut World, host: JidRef<'_>, node: &str, config: Vec<u8>, owner: JidRef<'_>, room: Room) -> Created {
+fn create(
+    world: &mut MemoryWorld,
+    host: JidRef<'_>,
+    node: &str,
+    config: Vec<u8>,
+    owner: JidRef<'_>,
+    room: NodeRoom,
+) -> Created {
     if host.local().is_some() && !world.accounts.contains_key(&key(host)) {
         return Created::NoAccount;
     }
@@ -232,11 +239,11 @@ fn create(world: &mut World, host: JidRef<'_>, node: &str, config: Vec<u8>, owne
         return Created::OwnerFull;
     }
     world.pubsub.last_number += 1;
-    let row = Row {
+    let row = MemoryNode {
         number: world.pubsub.last_number,
         config,
         creator,
-        affiliations: BTreeMap::from([(owner.bare().to_jid(), Affiliation::Owner)]),
+        affiliations: BTreeMap::from([(owner.bare().to_jid(), NodeAffiliation::Owner)]),
         subscriptions: BTreeMap::new(),
         items: Vec::new(),
     };

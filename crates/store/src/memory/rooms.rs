@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 /// All rooms, by host and localpart.
 #[derive(Default)]
-pub(super) struct AllRooms(BTreeMap<(String, String), Kept>);
+pub(super) struct AllRooms(BTreeMap<(String, String), MemoryRoom>);
 
-struct Kept {
+struct MemoryRoom {
     room: Jid,
     document: RoomDocument,
     affiliations: BTreeMap<String, Affiliated>,
@@ -42,8 +42,11 @@ impl AllRooms {
     }
 
     pub(super) fn put(&mut self, room: JidRef<'_>, document: RoomDocument) {
-        let new =
-            || Kept { room: room.bare().to_jid(), document: RoomDocument::default(), affiliations: BTreeMap::new() };
+        let new = || MemoryRoom {
+            room: room.bare().to_jid(),
+            document: RoomDocument::default(),
+            affiliations: BTreeMap::new(),
+        };
         self.0.entry(key(room)).or_insert_with(new).document = document;
     }
 
@@ -67,7 +70,7 @@ impl AllRooms {
 
     pub(super) fn known_in(&self, user: JidRef<'_>) -> u64 {
         let user = user.bare_str();
-        let knows = |kept: &&Kept| {
+        let knows = |kept: &&MemoryRoom| {
             kept.affiliations.contains_key(user) || kept.document.of_users.iter().any(|(of, _)| of.bare_str() == user)
         };
         self.0.values().filter(knows).count() as u64

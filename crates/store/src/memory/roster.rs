@@ -1,7 +1,7 @@
 //! One account's roster in memory, with versions.
 
 use crate::rosters::{Effect, REMEMBERED_REMOVALS, effect, last_of_each, replacing};
-use crate::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, RosterSize, Subscription};
+use crate::{Changed, Changes, Edit, EditRoster, Roster, RosterChange, RosterItem, RosterSize, Subscription};
 use rookery_jid::{Jid, JidRef};
 use std::collections::BTreeMap;
 
@@ -34,8 +34,8 @@ impl Versioned {
             return None;
         }
         let put = self.items.values().filter(|(_, item)| item.visible());
-        let put = put.map(|(version, item)| (*version, Change::Put(item.clone())));
-        let removed = self.removals.iter().map(|(version, jid)| (*version, Change::Removed(jid.clone())));
+        let put = put.map(|(version, item)| (*version, RosterChange::Put(item.clone())));
+        let removed = self.removals.iter().map(|(version, jid)| (*version, RosterChange::Removed(jid.clone())));
         let mut changes: Vec<_> = put.chain(removed).filter(|(changed, _)| *changed > version).collect();
         changes.sort_unstable_by_key(|(version, _)| *version);
         Some(Changes { version: self.version, changes })

@@ -2,7 +2,7 @@
 
 use super::archives::Archives;
 use super::key::key;
-use super::nodes::Nodes;
+use super::nodes::NodesByHost;
 use super::rooms::AllRooms;
 use super::roster::Versioned;
 use crate::accounts::{Browse, Browsed, Choice, Only, Order};
@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Holds what all accounts have, and what belongs to none.
-pub(super) struct World {
+pub(super) struct MemoryWorld {
     /// By domain and localpart, which is the order that lists have.
     pub(super) accounts: BTreeMap<(String, String), Account>,
     pub(super) archives: Archives,
@@ -27,12 +27,12 @@ pub(super) struct World {
     /// The version from which the roster of a new account counts: above those of all accounts that
     /// were removed.
     pub(super) next_roster_version: u64,
-    pub(super) pubsub: Nodes,
+    pub(super) pubsub: NodesByHost,
 }
 
-impl Default for World {
-    fn default() -> World {
-        World {
+impl Default for MemoryWorld {
+    fn default() -> MemoryWorld {
+        MemoryWorld {
             accounts: BTreeMap::new(),
             archives: Archives::default(),
             invitations: BTreeMap::new(),
@@ -41,7 +41,7 @@ impl Default for World {
             lists: BTreeMap::new(),
             last_offline_id: 0,
             next_roster_version: 1,
-            pubsub: Nodes::default(),
+            pubsub: NodesByHost::default(),
             rooms: AllRooms::default(),
         }
     }
@@ -59,7 +59,7 @@ pub(super) struct Account {
     pub(super) last_presence: Option<(u64, Vec<u8>)>,
 }
 
-impl World {
+impl MemoryWorld {
     pub(super) fn account(&self, account: JidRef<'_>) -> Option<&Account> {
         self.accounts.get(&key(account))
     }

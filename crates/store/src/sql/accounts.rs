@@ -1,6 +1,6 @@
 //! The operations of [`Accounts`](crate::Accounts).
 
-use super::connection::{Connection, Row, Value, account_values, all, one};
+use super::connection::{Row, SqlConnection, SqlValue, account_values, all, one};
 use super::many::{Among, Rows, by_domain};
 use super::{archive, ids, pubsub, rooms, statements::*};
 use crate::StoreError;
@@ -9,12 +9,12 @@ use rookery_sasl::{Credentials, Hash, Keys};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 
-pub(crate) fn credentials(c: &mut dyn Connection, account: JidRef<'_>) -> Result<Option<Credentials>, StoreError> {
+pub(crate) fn credentials(c: &mut dyn SqlConnection, account: JidRef<'_>) -> Result<Option<Credentials>, StoreError> {
     Ok(for_login(c, account)?.map(|(credentials, _)| credentials))
 }
 
 pub(crate) fn for_login(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     account: JidRef<'_>,
 ) -> Result<Option<(Credentials, bool)>, StoreError> {
     let read = |row: &dyn Row| {
@@ -31,7 +31,7 @@ pub(crate) fn for_login(
 }
 
 pub(crate) fn create(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     account: JidRef<'_>,
     credentials: &Credentials,
 ) -> Result<bool, StoreError> {
@@ -47,7 +47,7 @@ pub(crate) fn create(
     Ok(true)
 }
 
-pub(crate) fn create_many(c: &mut dyn Connection, accounts: &[(Jid, Credentials)]) -> Result<Vec<bool>, StoreError> {
+pub(crate) fn create_many(c: &mut dyn SqlConnection, accounts: &[(Jid, Credentials)]) -> Result<Vec<bool>, StoreError> {
     let mut known: HashSet<(&str, String)> = HashSet::new();
     for (domain, ids) in ids_of(c, accounts)? {
         known.extend(ids.into_keys().map(|local| (domain, local)));
@@ -60,7 +60,7 @@ pub(crate) fn create_many(c: &mut dyn Connection, accounts: &[(Jid, Credentials)
     let now = now(c)?;
     let rows = new().map(|(account, _)| {
         let [domain, local] = account_values(account.as_ref());
-        [domain, local, now, Value::Integer(version), Value::Integer(version)]
+        [domain, local, now, SqlValue::Integer(version), SqlValue::Integer(version)]
     });
     INSERT_ACCOUNTS.insert(c, &rows.collect::<Vec<_>>())?;
     let ids = ids_of(c, accounts)?;
@@ -75,21 +75,21 @@ pub(crate) fn create_many(c: &mut dyn Connection, accounts: &[(Jid, Credentials)
 }
 
 /// Returns the time of the database.
-fn now(c: &mut dyn Connection) -> Result<Value<'static>, StoreError> {
+fn now(c: &mut dyn SqlConnection) -> Result<SqlValue<'static>, StoreError> {
     let statement = NOW.on(c.dialect());
     let now = one(c, statement, &[], |row| row.integer(0))?;
-    Ok(Value::Integer(now.unwrap_or_default()))
+    Ok(SqlValue::Integer(now.unwrap_or_default()))
 }
 
 /// Returns the keys of those accounts that there are, by domain and localpart.
 fn ids_of<'a>(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     accounts: &'a [(Jid, Credentials)],
 ) -> Result<BTreeMap<&'a str, HashMap<String, i64>>, StoreError> {
     let mut found = BTreeMap::new();
     for (domain, locals) in by_domain(accounts.iter().map(|(account, _)| account)) {
         let mut ids = HashMap::new();
-        IDS.query(c, (&[Value::Text(domain)], &locals, &[]), &mut |row| {
+        IDS.query(c, (&[SqlValue::Text(domain)], &locals, &[]), &mut |row| {
             ids.insert(row.text(0)?.to_owned(), row.integer(1)?);
             Ok(ControlFlow::Continue(()))
         })?;
@@ -103,37 +103,37 @@ fn localpart(account: &Jid) -> &str {
 }
 
 pub(crate) fn set_credentials(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     account: JidRef<'_>,
     credentials: &Credentials,
 ) -> Result<bool, StoreError> {
     let Some(id) = ids::of_locked(c, account)? else { return Ok(false) };
-    c.execute(REMOVE_KEYS, &[Value::Integer(id)])?;
+    c.execute(REMOVE_KEYS, &[SqlValue::Integer(id)])?;
     INSERT_KEYS.insert(c, &keys_of(id, credentials))?;
     Ok(true)
 }
 
-pub(crate) fn remove(c: &mut dyn Connection, account: JidRef<'_>) -> Result<bool, StoreError> {
+pub(crate) fn remove(c: &mut dyn SqlConnection, account: JidRef<'_>) -> Result<bool, StoreError> {
     let read = |row: &dyn Row| Ok((row.integer(0)?, row.number(1)?));
     let roster = ROSTER.on(c.dialect());
     let Some((id, version)) = one(c, roster, &account_values(account), read)? else { return Ok(false) };
     // The next account of this name continues the count, so no cached roster of this account
     // matches.
-    let next = Value::number(version.saturating_add(1));
+    let next = SqlValue::number(version.saturating_add(1));
     c.execute(RAISE_NEXT_ROSTER_VERSION, &[next, next])?;
     rooms::forget(c, account)?;
     pubsub::forget(c, account)?;
     archive::purge(c, account)?;
-    c.execute(REMOVE_ACCOUNT, &[Value::Integer(id)])?;
+    c.execute(REMOVE_ACCOUNT, &[SqlValue::Integer(id)])?;
     Ok(true)
 }
 
-pub(crate) fn exists(c: &mut dyn Connection, account: JidRef<'_>) -> Result<bool, StoreError> {
+pub(crate) fn exists(c: &mut dyn SqlConnection, account: JidRef<'_>) -> Result<bool, StoreError> {
     Ok(ids::of_account(c, account)?.is_some())
 }
 
 pub(crate) fn list(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     domain: &str,
     after: Option<JidRef<'_>>,
     limit: usize,
@@ -142,32 +142,32 @@ pub(crate) fn list(
 }
 
 fn list_by(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     statement: &'static str,
     domain: &str,
     after: Option<JidRef<'_>>,
     limit: usize,
 ) -> Result<Vec<Jid>, StoreError> {
     let after = after.and_then(JidRef::local).unwrap_or_default();
-    let values = [Value::Text(domain), Value::Text(after), Value::number(limit as u64)];
+    let values = [SqlValue::Text(domain), SqlValue::Text(after), SqlValue::number(limit as u64)];
     all(c, statement, &values, |row| {
         let local = row.text(0)?;
         Jid::new(Some(local), domain, None).map_err(|error| row.corrupt(format!("the localpart {local:?}: {error}")))
     })
 }
 
-pub(crate) fn count(c: &mut dyn Connection, domain: Option<&str>) -> Result<u64, StoreError> {
+pub(crate) fn count(c: &mut dyn SqlConnection, domain: Option<&str>) -> Result<u64, StoreError> {
     let count = |row: &dyn Row| row.number(0);
     let counted = match domain {
-        Some(domain) => one(c, COUNT_ACCOUNTS_OF_DOMAIN, &[Value::Text(domain)], count)?,
+        Some(domain) => one(c, COUNT_ACCOUNTS_OF_DOMAIN, &[SqlValue::Text(domain)], count)?,
         None => one(c, COUNT_ACCOUNTS, &[], count)?,
     };
     Ok(counted.unwrap_or_default())
 }
 
-pub(crate) fn set_disabled(c: &mut dyn Connection, account: JidRef<'_>, disabled: bool) -> Result<bool, StoreError> {
+pub(crate) fn set_disabled(c: &mut dyn SqlConnection, account: JidRef<'_>, disabled: bool) -> Result<bool, StoreError> {
     let Some(id) = ids::of_locked(c, account)? else { return Ok(false) };
-    let id = Value::Integer(id);
+    let id = SqlValue::Integer(id);
     match disabled {
         true => c.execute(DISABLE, &[id, id])?,
         false => c.execute(ENABLE, &[id])?,
@@ -175,12 +175,12 @@ pub(crate) fn set_disabled(c: &mut dyn Connection, account: JidRef<'_>, disabled
     Ok(true)
 }
 
-pub(crate) fn is_disabled(c: &mut dyn Connection, account: JidRef<'_>) -> Result<bool, StoreError> {
+pub(crate) fn is_disabled(c: &mut dyn SqlConnection, account: JidRef<'_>) -> Result<bool, StoreError> {
     Ok(one(c, IS_DISABLED, &account_values(account), |_| Ok(()))?.is_some())
 }
 
 pub(crate) fn list_disabled(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     domain: &str,
     after: Option<JidRef<'_>>,
     limit: usize,
@@ -188,28 +188,28 @@ pub(crate) fn list_disabled(
     list_by(c, LIST_DISABLED, domain, after, limit)
 }
 
-pub(crate) fn iterations(c: &mut dyn Connection) -> Result<Vec<(u32, u64)>, StoreError> {
+pub(crate) fn iterations(c: &mut dyn SqlConnection) -> Result<Vec<(u32, u64)>, StoreError> {
     let read = |row: &dyn Row| {
         let iterations = row.integer(0)?.try_into();
         Ok((iterations.map_err(|_| row.corrupt("impossible SCRAM iterations".into()))?, row.number(1)?))
     };
-    all(c, COUNT_ITERATIONS, &[Value::Integer(number_of(Hash::Sha256))], read)
+    all(c, COUNT_ITERATIONS, &[SqlValue::Integer(number_of(Hash::Sha256))], read)
 }
 
-pub(crate) fn count_disabled(c: &mut dyn Connection, domain: &str) -> Result<u64, StoreError> {
-    Ok(one(c, COUNT_DISABLED, &[Value::Text(domain)], |row| row.number(0))?.unwrap_or_default())
+pub(crate) fn count_disabled(c: &mut dyn SqlConnection, domain: &str) -> Result<u64, StoreError> {
+    Ok(one(c, COUNT_DISABLED, &[SqlValue::Text(domain)], |row| row.number(0))?.unwrap_or_default())
 }
 
-fn keys_of(account: i64, credentials: &Credentials) -> [[Value<'_>; 6]; 3] {
+fn keys_of(account: i64, credentials: &Credentials) -> [[SqlValue<'_>; 6]; 3] {
     Hash::ALL.map(|hash| {
         let keys = credentials.keys(hash);
         [
-            Value::Integer(keys.iterations.into()),
-            Value::Bytes(&keys.salt),
-            Value::Bytes(&keys.stored_key),
-            Value::Bytes(&keys.server_key),
-            Value::Integer(account),
-            Value::Integer(number_of(hash)),
+            SqlValue::Integer(keys.iterations.into()),
+            SqlValue::Bytes(&keys.salt),
+            SqlValue::Bytes(&keys.stored_key),
+            SqlValue::Bytes(&keys.server_key),
+            SqlValue::Integer(account),
+            SqlValue::Integer(number_of(hash)),
         ]
     })
 }
@@ -286,7 +286,7 @@ const COUNT_DISABLED: &str = "\
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         FOR_LOGIN,
         IDS,

@@ -23,8 +23,8 @@ pub(super) mod owners;
 pub(super) mod pages;
 pub(in crate::sql) mod search;
 
-use super::archives::{Place, contact_key, stretch};
-use super::connection::{Connection, Value, account_values, one};
+use super::archives::{MessagePlace, contact_key, stretch};
+use super::connection::{SqlConnection, SqlValue, account_values, one};
 use super::many::{Among, Rows, by_domain};
 use super::sizes::{self, Removed, Sizes};
 use crate::archive::BYTES_PER_MESSAGE;
@@ -36,17 +36,17 @@ use rookery_jid::JidRef;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-pub(crate) fn append(c: &mut dyn Connection, messages: &[ArchivedMessage]) -> Result<(), StoreError> {
+pub(crate) fn append(c: &mut dyn SqlConnection, messages: &[ArchivedMessage]) -> Result<(), StoreError> {
     let (mut rows, mut doubtful, mut sizes) = (Vec::with_capacity(messages.len()), Vec::new(), Sizes::default());
     let (wanted, mut notes, notes_stretches) = (wanted(c, messages)?, Vec::new(), c.dialect().notes_stretches());
     learn(c, &wanted)?;
     for message in wanted {
         let key = contact_key(message.with.bare_str());
         let Some(place) = c.known_archives().place(message.owner.as_ref(), message.id, key) else { continue };
-        let Place { archive, is_newest, is_noted } = place;
+        let MessagePlace { archive, is_newest, is_noted } = place;
         // What is known of older stretches may have been removed.
         if notes_stretches && !(is_noted && is_newest) {
-            notes.push([Value::Integer(archive), Value::Integer(key), Value::number(stretch(message.id))]);
+            notes.push([SqlValue::Integer(archive), SqlValue::Integer(key), SqlValue::number(stretch(message.id))]);
         }
         if is_newest {
             sizes.count(c, message, key);
@@ -70,39 +70,47 @@ pub(crate) fn append(c: &mut dyn Connection, messages: &[ArchivedMessage]) -> Re
     sizes.settle(c)
 }
 
-pub(crate) fn replace(c: &mut dyn Connection, owner: JidRef<'_>, id: u64, stanza: &[u8]) -> Result<bool, StoreError> {
+pub(crate) fn replace(
+    c: &mut dyn SqlConnection,
+    owner: JidRef<'_>,
+    id: u64,
+    stanza: &[u8],
+) -> Result<bool, StoreError> {
     let Some(archive) = locked(c, owner)? else { return Ok(false) };
-    let values = [Value::Integer(archive), Value::number(id)];
+    let values = [SqlValue::Integer(archive), SqlValue::number(id)];
     let Some(row) = one(c, ROW, &values, Removed::read)? else { return Ok(false) };
     sizes::uncount(c, archive, &[row])?;
     // What took its place has no words: a message that was taken back.
     search::forget(c, archive, id)?;
-    c.execute(REPLACE, &[Value::Bytes(stanza), Value::Integer(archive), Value::number(id)])?;
+    c.execute(REPLACE, &[SqlValue::Bytes(stanza), SqlValue::Integer(archive), SqlValue::number(id)])?;
     let size = stanza.len() as u64 + BYTES_PER_MESSAGE;
     sizes::count_if_old(c, archive, id, row.contact_key, size)?;
     Ok(true)
 }
 
 /// Writes a message if it isn't there yet. Returns whether it was written.
-fn append_one(c: &mut dyn Connection, (archive, message): (i64, &ArchivedMessage)) -> Result<bool, StoreError> {
+fn append_one(c: &mut dyn SqlConnection, (archive, message): (i64, &ArchivedMessage)) -> Result<bool, StoreError> {
     let [archive, id, key, contact, resource, stanza] = row_values(archive, message);
     Ok(c.execute(APPEND, &[archive, id, key, contact, resource, stanza, archive, id])? > 0)
 }
 
-fn row_values(archive: i64, message: &ArchivedMessage) -> [Value<'_>; 6] {
+fn row_values(archive: i64, message: &ArchivedMessage) -> [SqlValue<'_>; 6] {
     [
-        Value::Integer(archive),
-        Value::number(message.id),
-        Value::Integer(contact_key(message.with.bare_str())),
-        Value::Text(message.with.bare_str()),
-        Value::Text(message.with.resource().unwrap_or_default()),
-        Value::Bytes(&message.stanza),
+        SqlValue::Integer(archive),
+        SqlValue::number(message.id),
+        SqlValue::Integer(contact_key(message.with.bare_str())),
+        SqlValue::Text(message.with.bare_str()),
+        SqlValue::Text(message.with.resource().unwrap_or_default()),
+        SqlValue::Bytes(&message.stanza),
     ]
 }
 
 /// Returns those messages that are to be kept: some only if the other party is in the owner's
 /// roster.
-fn wanted<'m>(c: &mut dyn Connection, messages: &'m [ArchivedMessage]) -> Result<Vec<&'m ArchivedMessage>, StoreError> {
+fn wanted<'m>(
+    c: &mut dyn SqlConnection,
+    messages: &'m [ArchivedMessage],
+) -> Result<Vec<&'m ArchivedMessage>, StoreError> {
     let doubtful: Vec<_> = messages.iter().filter(|message| message.contacts_only).collect();
     let mut contacts = HashSet::new();
     for (domain, locals) in by_domain(doubtful.iter().map(|message| &message.owner)) {
@@ -110,11 +118,11 @@ fn wanted<'m>(c: &mut dyn Connection, messages: &'m [ArchivedMessage]) -> Result
         let mut with: Vec<_> = of_domain.map(|message| message.with.bare_str()).collect();
         with.sort_unstable();
         with.dedup();
-        let with: Vec<_> = with.into_iter().map(Value::Text).collect();
+        let with: Vec<_> = with.into_iter().map(SqlValue::Text).collect();
         for locals in locals.chunks(OWNERS) {
             let mut padded = locals.to_vec();
             padded.resize(OWNERS, locals[locals.len() - 1]);
-            let before = [&[Value::Text(domain)], &padded[..]].concat();
+            let before = [&[SqlValue::Text(domain)], &padded[..]].concat();
             CONTACTS.query(c, (&before, &with, &[]), &mut |row| {
                 contacts.insert((domain, row.text(0)?.to_owned(), row.text(1)?.to_owned()));
                 Ok(ControlFlow::Continue(()))
@@ -130,7 +138,7 @@ fn wanted<'m>(c: &mut dyn Connection, messages: &'m [ArchivedMessage]) -> Result
 }
 
 /// Makes the archives of these messages known, and those that there may be and aren't.
-fn learn(c: &mut dyn Connection, messages: &[&ArchivedMessage]) -> Result<(), StoreError> {
+fn learn(c: &mut dyn SqlConnection, messages: &[&ArchivedMessage]) -> Result<(), StoreError> {
     c.known_archives().make_room();
     let mut unknown: Vec<_> =
         messages.iter().filter(|message| !c.known_archives().knows(message.owner.as_ref())).collect();
@@ -144,7 +152,7 @@ fn learn(c: &mut dyn Connection, messages: &[&ArchivedMessage]) -> Result<(), St
     let (accounts, rooms): (Vec<&ArchivedMessage>, Vec<_>) =
         unknown.iter().copied().partition(|message| message.of == ArchiveOf::Account);
     for (domain, locals) in by_domain(accounts.iter().map(|message| &message.owner)) {
-        MAKE_FOR_ACCOUNTS.execute(c, (&[Value::Text(domain)], &locals, &[]))?;
+        MAKE_FOR_ACCOUNTS.execute(c, (&[SqlValue::Text(domain)], &locals, &[]))?;
     }
     let rooms: Vec<_> = rooms.iter().map(|message| account_values(message.owner.as_ref())).collect();
     MAKE_FOR_ROOMS.insert(c, &rooms)?;
@@ -200,7 +208,7 @@ mod plans;
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         MAKE_FOR_ACCOUNTS,
         MAKE_FOR_ROOMS,

@@ -32,14 +32,14 @@ const STRETCH_BITS: u32 = 43;
 /// Archives by the bare JIDs of their owners.
 #[derive(Debug, Default)]
 pub(crate) struct KnownArchives {
-    archives: HashMap<Box<str>, Archive>,
+    archives: HashMap<Box<str>, ArchiveNoted>,
     /// Set if what others know doesn't hold any more once the transaction is committed.
     has_changed: bool,
 }
 
 /// Tells where a message goes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct MessagePlace {
     /// The archive.
     pub(crate) archive: i64,
     /// Set if the message is newer than all in it.
@@ -56,22 +56,22 @@ impl KnownArchives {
 
     /// Returns the place of a message with this id and contact in an owner's archive, if that is
     /// known. The message counts as one of the archive's then, and its stretch as noted.
-    pub(crate) fn place(&mut self, owner: JidRef<'_>, id: u64, contact_key: i64) -> Option<Place> {
+    pub(crate) fn place(&mut self, owner: JidRef<'_>, id: u64, contact_key: i64) -> Option<MessagePlace> {
         let archive = self.archives.get_mut(owner.bare_str())?;
         let is_newest = id > archive.newest;
         archive.newest = archive.newest.max(id);
         let noted = std::mem::replace(&mut archive.conversation(contact_key).noted, stretch(id));
-        Some(Place { archive: archive.id, is_newest, is_noted: noted == stretch(id) })
+        Some(MessagePlace { archive: archive.id, is_newest, is_noted: noted == stretch(id) })
     }
 
     /// Counts a message that is added to an owner's archive, which is known. Returns the archive's
     /// state.
-    pub(crate) fn count(&mut self, owner: JidRef<'_>, contact_key: i64, bytes: u64) -> Counted {
-        self.archives.get_mut(owner.bare_str()).map_or(Counted::default(), |archive| {
+    pub(crate) fn count(&mut self, owner: JidRef<'_>, contact_key: i64, bytes: u64) -> ArchiveCounts {
+        self.archives.get_mut(owner.bare_str()).map_or(ArchiveCounts::default(), |archive| {
             archive.bytes += bytes;
             archive.uncounted += 1;
             archive.grow(contact_key, bytes);
-            Counted { bytes: archive.bytes, is_due: archive.uncounted >= MOST_UNCOUNTED }
+            ArchiveCounts { bytes: archive.bytes, is_due: archive.uncounted >= MOST_UNCOUNTED }
         })
     }
 
@@ -120,7 +120,7 @@ impl KnownArchives {
     }
 
     /// Remembers an owner's archive.
-    pub(crate) fn learn(&mut self, owner: JidRef<'_>, archive: Archive) {
+    pub(crate) fn learn(&mut self, owner: JidRef<'_>, archive: ArchiveNoted) {
         self.archives.insert(owner.bare_str().into(), archive);
     }
 
@@ -170,7 +170,7 @@ impl KnownArchives {
 
 /// Remembers an archive that messages are added to.
 #[derive(Debug, Default)]
-pub(crate) struct Archive {
+pub(crate) struct ArchiveNoted {
     id: i64,
     /// No message in it has an id above this one.
     newest: u64,
@@ -188,7 +188,7 @@ pub(crate) struct Archive {
 
 /// The state of an archive after a message was added.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counted {
+pub(crate) struct ArchiveCounts {
     pub(crate) bytes: u64,
     /// Set if it should be written down.
     pub(crate) is_due: bool,
@@ -204,7 +204,7 @@ pub(crate) struct Settlement {
     pub(crate) shares: Vec<(i64, u64)>,
 }
 
-impl Archive {
+impl ArchiveNoted {
     /// Begins with the state in the database: the archive's id, and the bytes that its messages
     /// take up to and with the id `counted`.
     pub(crate) fn new(id: i64, bytes: u64, counted: u64) -> Self {

@@ -1,12 +1,12 @@
 //! Lists of accounts in the orders that operators choose.
 
-use super::connection::{Connection, Row, Value, all, one};
-use super::dialect::Text;
+use super::connection::{Row, SqlConnection, SqlValue, all, one};
+use super::dialect::DialectText;
 use crate::StoreError;
 use crate::accounts::{Browse, Browsed, Choice, Only, Order};
 use rookery_jid::Jid;
 
-pub(crate) fn browse(c: &mut dyn Connection, domain: &str, choice: &Choice) -> Result<Browsed, StoreError> {
+pub(crate) fn browse(c: &mut dyn SqlConnection, domain: &str, choice: &Choice) -> Result<Browsed, StoreError> {
     let (count, parts) = match choice.only {
         Only::All => (COUNT_ALL, &ALL),
         Only::Disabled => (COUNT_DISABLED, &DISABLED),
@@ -20,9 +20,9 @@ pub(crate) fn browse(c: &mut dyn Connection, domain: &str, choice: &Choice) -> R
         Order::Largest => &parts.largest,
     };
     let pattern = pattern(&choice.contains);
-    let [domain_value, pattern] = [Value::Text(domain), Value::Text(&pattern)];
+    let [domain_value, pattern] = [SqlValue::Text(domain), SqlValue::Text(&pattern)];
     let total = one(c, count, &[domain_value, pattern], |row| row.number(0))?.unwrap_or_default();
-    let [limit, skip] = [choice.limit, choice.skip].map(|number| Value::number(number as u64));
+    let [limit, skip] = [choice.limit, choice.skip].map(|number| SqlValue::number(number as u64));
     let statement = statement.on(c.dialect());
     let accounts = all(c, statement, &[domain_value, pattern, limit, skip], |row| read(row, domain))?;
     Ok(Browsed { total, accounts })
@@ -58,7 +58,7 @@ macro_rules! from {
 /// which the sum is cast: it is a decimal otherwise.
 macro_rules! part {
     ($only:literal, $order:literal) => {
-        Text {
+        DialectText {
             sqlite: part!($only, $order, "INTEGER"),
             postgres: part!($only, $order, "BIGINT"),
             mysql: part!($only, $order, "SIGNED"),
@@ -80,18 +80,18 @@ macro_rules! part {
 }
 
 /// The statements for a part of the accounts of a kind, by their orders.
-struct Parts {
-    by_name: Text,
-    newest: Text,
-    oldest: Text,
-    youngest: Text,
-    largest: Text,
+struct BrowsingParts {
+    by_name: DialectText,
+    newest: DialectText,
+    oldest: DialectText,
+    youngest: DialectText,
+    largest: DialectText,
 }
 
 /// Makes those for the accounts of which a condition holds.
 macro_rules! parts {
     ($only:literal) => {
-        Parts {
+        BrowsingParts {
             by_name: part!($only, " ORDER BY a.localpart"),
             newest: part!($only, " ORDER BY COALESCE(p.unix_ms, 0) DESC, a.localpart"),
             oldest: part!($only, " ORDER BY COALESCE(p.unix_ms, 0), a.localpart"),
@@ -101,12 +101,12 @@ macro_rules! parts {
     };
 }
 
-static ALL: Parts = parts!("");
-static DISABLED: Parts = parts!(" AND d.account IS NOT NULL");
-static NEVER_SEEN: Parts = parts!(" AND p.owner IS NULL");
+static ALL: BrowsingParts = parts!("");
+static DISABLED: BrowsingParts = parts!(" AND d.account IS NOT NULL");
+static NEVER_SEEN: BrowsingParts = parts!(" AND p.owner IS NULL");
 
 #[cfg(test)]
-impl crate::sql::listed::Texts for Parts {
+impl crate::sql::listed::ListOfTexts for BrowsingParts {
     fn texts(&self, dialect: crate::sql::dialect::Dialect) -> Vec<String> {
         let Self { by_name, newest, oldest, youngest, largest } = self;
         [by_name, newest, oldest, youngest, largest].map(|text| text.on(dialect).to_owned()).to_vec()
@@ -119,6 +119,6 @@ const COUNT_NEVER_SEEN: &str = concat!("SELECT COUNT(*)", from!(), " AND p.owner
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![ALL, DISABLED, NEVER_SEEN, COUNT_ALL, COUNT_DISABLED, COUNT_NEVER_SEEN]
 }

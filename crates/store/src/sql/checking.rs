@@ -1,11 +1,11 @@
 //! The answers of engines in their own ways, when a database that is another process is looked
 //! over: before a start, and for `rookery check`.
 
-use super::remote::Distant;
+use super::remote::RemoteConnection;
 use crate::StoreError;
 
 /// A connection, with what an engine says of itself in its own way.
-pub(crate) trait Checked: Distant {
+pub(crate) trait Checked: RemoteConnection {
     /// The reasons why no host can be written to.
     const READ_ONLY: &'static str;
 

@@ -8,15 +8,15 @@ use rookery_jid::{Jid, JidRef};
 use std::ops::ControlFlow;
 
 /// A connection inside a transaction. Statements have `?` for each value, in order.
-pub(crate) trait Connection {
+pub(crate) trait SqlConnection {
     /// Returns the SQL that the engine speaks.
     fn dialect(&self) -> Dialect;
 
     /// Runs a statement that gives no rows; how many rows it inserted, changed or removed.
-    fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError>;
+    fn execute(&mut self, sql: &'static str, values: &[SqlValue<'_>]) -> Result<u64, StoreError>;
 
     /// Runs a query and shows its rows until `each` breaks.
-    fn query(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError>;
+    fn query(&mut self, sql: &'static str, values: &[SqlValue<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError>;
 
     /// Returns the error for rows that this server can't have written.
     fn corrupt(&self, what: String) -> StoreError;
@@ -72,7 +72,7 @@ pub(crate) trait Row {
 
 /// A value of a statement.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Value<'a> {
+pub(crate) enum SqlValue<'a> {
     /// NULL
     Null,
     /// A 64-bit integer.
@@ -83,28 +83,28 @@ pub(crate) enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-impl Value<'_> {
+impl SqlValue<'_> {
     /// Returns a number; what SQL's integers can't hold becomes the largest of them.
-    pub(crate) fn number(number: u64) -> Value<'static> {
-        Value::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+    pub(crate) fn number(number: u64) -> SqlValue<'static> {
+        SqlValue::Integer(i64::try_from(number).unwrap_or(i64::MAX))
     }
 
     /// Returns 0 or 1.
-    pub(crate) fn flag(flag: bool) -> Value<'static> {
-        Value::Integer(flag.into())
+    pub(crate) fn flag(flag: bool) -> SqlValue<'static> {
+        SqlValue::Integer(flag.into())
     }
 }
 
 /// Returns the two values that name an account in statements: domain, then localpart.
-pub(crate) fn account_values(account: JidRef<'_>) -> [Value<'_>; 2] {
-    [Value::Text(account.domain()), Value::Text(account.local().unwrap_or_default())]
+pub(crate) fn account_values(account: JidRef<'_>) -> [SqlValue<'_>; 2] {
+    [SqlValue::Text(account.domain()), SqlValue::Text(account.local().unwrap_or_default())]
 }
 
 /// Returns the only row of a query, if it has one.
 pub(crate) fn one<T>(
-    connection: &mut dyn Connection,
+    connection: &mut dyn SqlConnection,
     sql: &'static str,
-    values: &[Value<'_>],
+    values: &[SqlValue<'_>],
     read: impl Fn(&dyn Row) -> Result<T, StoreError>,
 ) -> Result<Option<T>, StoreError> {
     let mut found = None;
@@ -117,9 +117,9 @@ pub(crate) fn one<T>(
 
 /// Returns all rows of a query.
 pub(crate) fn all<T>(
-    connection: &mut dyn Connection,
+    connection: &mut dyn SqlConnection,
     sql: &'static str,
-    values: &[Value<'_>],
+    values: &[SqlValue<'_>],
     read: impl Fn(&dyn Row) -> Result<T, StoreError>,
 ) -> Result<Vec<T>, StoreError> {
     let mut found = Vec::new();

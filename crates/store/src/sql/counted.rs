@@ -2,7 +2,7 @@
 //! another machine.
 
 use super::archives::KnownArchives;
-use super::connection::{Connection, EachRow, Value};
+use super::connection::{EachRow, SqlConnection, SqlValue};
 use super::dialect::Dialect;
 use crate::StoreError;
 use crate::archive::TermsOf;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// A connection with a count of what it was asked. What begins and ends transactions goes past it.
-pub(crate) struct Counted<'a, C> {
+pub(crate) struct CountedConnection<'a, C> {
     pub(crate) connection: &'a mut C,
     pub(crate) statements: &'a AtomicU64,
     /// Set once anything was written.
@@ -19,7 +19,7 @@ pub(crate) struct Counted<'a, C> {
     pub(crate) longest: Option<(Duration, &'static str)>,
 }
 
-impl<C> Counted<'_, C> {
+impl<C> CountedConnection<'_, C> {
     fn took(&mut self, sql: &'static str, since: Instant) {
         let lasted = since.elapsed();
         if self.longest.is_none_or(|(longest, _)| lasted > longest) {
@@ -28,12 +28,12 @@ impl<C> Counted<'_, C> {
     }
 }
 
-impl<C: Connection> Connection for Counted<'_, C> {
+impl<C: SqlConnection> SqlConnection for CountedConnection<'_, C> {
     fn dialect(&self) -> Dialect {
         self.connection.dialect()
     }
 
-    fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
+    fn execute(&mut self, sql: &'static str, values: &[SqlValue<'_>]) -> Result<u64, StoreError> {
         self.statements.fetch_add(1, Ordering::Relaxed);
         let since = Instant::now();
         let changed = self.connection.execute(sql, values);
@@ -43,7 +43,7 @@ impl<C: Connection> Connection for Counted<'_, C> {
         Ok(changed)
     }
 
-    fn query(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
+    fn query(&mut self, sql: &'static str, values: &[SqlValue<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
         self.statements.fetch_add(1, Ordering::Relaxed);
         let since = Instant::now();
         let outcome = self.connection.query(sql, values, each);

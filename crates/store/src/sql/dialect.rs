@@ -1,9 +1,9 @@
 //! The engines, and what their SQL differs in.
 //!
 //! There is one set of statements. Their texts keep to what all engines agree on; one that can't is
-//! a [`Text`], made by the macro that names the difference, and the operation asks for the text of
-//! its [`Connection`](super::connection::Connection). Nothing else in the operations knows of
-//! engines, except where one needs less than another ([`Dialect::notes_stretches`]).
+//! a [`DialectText`], made by the macro that names the difference, and the operation asks for the
+//! text of its [`SqlConnection`](super::connection::SqlConnection). Nothing else in the operations
+//! knows of engines, except where one needs less than another ([`Dialect::notes_stretches`]).
 
 /// Names an engine by its SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,16 +44,16 @@ impl Dialect {
 }
 
 /// A statement whose text differs between engines.
-pub(crate) struct Text {
+pub(crate) struct DialectText {
     pub(crate) sqlite: &'static str,
     pub(crate) postgres: &'static str,
     pub(crate) mysql: &'static str,
 }
 
-impl Text {
+impl DialectText {
     /// Makes one that is the same on all engines.
-    pub(crate) const fn same(text: &'static str) -> Text {
-        Text { sqlite: text, postgres: text, mysql: text }
+    pub(crate) const fn same(text: &'static str) -> DialectText {
+        DialectText { sqlite: text, postgres: text, mysql: text }
     }
 
     /// Returns the text of a query that locks nothing.
@@ -92,7 +92,7 @@ pub(crate) fn numbered(sql: &str) -> String {
 /// operation that writes what it has read, or counts. In SQLite nobody else writes meanwhile.
 macro_rules! locking {
     ($sql:expr) => {
-        $crate::sql::dialect::Text {
+        $crate::sql::dialect::DialectText {
             sqlite: $sql,
             postgres: concat!($sql, " FOR UPDATE"),
             mysql: concat!($sql, " FOR UPDATE"),
@@ -109,7 +109,7 @@ macro_rules! by_digest {
     };
     // With what is said to engines that have other connections: a lock.
     ($before:expr, $column:literal, $after:expr, $lock:literal) => {
-        $crate::sql::dialect::Text {
+        $crate::sql::dialect::DialectText {
             sqlite: concat!($before, $column, " = ?", $after),
             postgres: concat!($before, $column, "_digest = rookery_digest(?)", $after, $lock),
             mysql: concat!($before, $column, "_digest = UNHEX(SHA2(?, 256))", $after, $lock),

@@ -1,31 +1,31 @@
 //! The operations of [`Documents`](crate::Documents).
 
-use super::connection::{Connection, Row, Value, account_values, all, one};
-use super::dialect::{Text, by_digest};
+use super::connection::{Row, SqlConnection, SqlValue, account_values, all, one};
+use super::dialect::{DialectText, by_digest};
 use super::ids;
 use super::many::{Among, by_domain};
-use crate::{Document, DocumentRoom, DocumentsPut, StoreError};
+use crate::{DocumentRoom, DocumentsPut, StoreError, StoredDocument};
 use rookery_jid::{Jid, JidRef};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-pub(crate) fn get(c: &mut dyn Connection, owner: JidRef<'_>, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+pub(crate) fn get(c: &mut dyn SqlConnection, owner: JidRef<'_>, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
     let [domain, local] = account_values(owner);
     let document = DOCUMENT.on(c.dialect());
-    one(c, document, &[domain, local, Value::Text(name)], |row| Ok(row.bytes(0)?.to_vec()))
+    one(c, document, &[domain, local, SqlValue::Text(name)], |row| Ok(row.bytes(0)?.to_vec()))
 }
 
 pub(crate) fn put(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     owner: JidRef<'_>,
     name: &str,
     bytes: Option<&[u8]>,
 ) -> Result<(), StoreError> {
     let ([domain, local], dialect) = (account_values(owner), c.dialect());
     let done = match bytes {
-        None => c.execute(REMOVE_DOCUMENT.on(dialect), &[domain, local, Value::Text(name)])?,
+        None => c.execute(REMOVE_DOCUMENT.on(dialect), &[domain, local, SqlValue::Text(name)])?,
         Some(bytes) => {
-            let (bytes, name) = (Value::Bytes(bytes), Value::Text(name));
+            let (bytes, name) = (SqlValue::Bytes(bytes), SqlValue::Text(name));
             match c.execute(UPDATE_DOCUMENT_OF.on(dialect), &[bytes, name, domain, local])? {
                 0 => c.execute(INSERT_DOCUMENT_OF, &[bytes, name, domain, local])?,
                 done => done,
@@ -39,17 +39,17 @@ pub(crate) fn put(
 }
 
 pub(crate) fn put_within(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     owner: JidRef<'_>,
     prefix: &str,
-    documents: &[Document],
+    documents: &[StoredDocument],
     room: DocumentRoom,
 ) -> Result<DocumentsPut, StoreError> {
     let owner = ids::of_locked(c, owner)?.ok_or(StoreError::NoAccount)?;
     let read = |row: &dyn Row| Ok((row.text(0)?.to_owned(), row.number(1)?));
-    let (id, first) = (Value::Integer(owner), Value::Text(prefix));
+    let (id, first) = (SqlValue::Integer(owner), SqlValue::Text(prefix));
     let known = match behind(prefix) {
-        Some(end) => all(c, SIZES_UP_TO, &[id, first, Value::Text(&end)], read)?,
+        Some(end) => all(c, SIZES_UP_TO, &[id, first, SqlValue::Text(&end)], read)?,
         None => all(c, SIZES, &[id, first], read)?,
     };
     let mut sizes: BTreeMap<String, u64> = known.into_iter().collect();
@@ -64,14 +64,14 @@ pub(crate) fn put_within(
     if after > room.bytes.max(before) {
         return Ok(DocumentsPut::TooLarge);
     }
-    for Document { name, bytes } in documents {
+    for StoredDocument { name, bytes } in documents {
         write(c, owner, name, bytes)?;
     }
     Ok(DocumentsPut::Done)
 }
 
-fn write(c: &mut dyn Connection, owner: i64, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-    let values = [Value::Bytes(bytes), Value::Integer(owner), Value::Text(name)];
+fn write(c: &mut dyn SqlConnection, owner: i64, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    let values = [SqlValue::Bytes(bytes), SqlValue::Integer(owner), SqlValue::Text(name)];
     let update = UPDATE_DOCUMENT.on(c.dialect());
     if c.execute(update, &values)? == 0 {
         c.execute(INSERT_DOCUMENT, &values)?;
@@ -79,19 +79,23 @@ fn write(c: &mut dyn Connection, owner: i64, name: &str, bytes: &[u8]) -> Result
     Ok(())
 }
 
-pub(crate) fn starting(c: &mut dyn Connection, owner: JidRef<'_>, prefix: &str) -> Result<Vec<Document>, StoreError> {
-    let read = |row: &dyn Row| Ok(Document { name: row.text(0)?.to_owned(), bytes: row.bytes(1)?.to_vec() });
-    let ([domain, local], first) = (account_values(owner), Value::Text(prefix));
+pub(crate) fn starting(
+    c: &mut dyn SqlConnection,
+    owner: JidRef<'_>,
+    prefix: &str,
+) -> Result<Vec<StoredDocument>, StoreError> {
+    let read = |row: &dyn Row| Ok(StoredDocument { name: row.text(0)?.to_owned(), bytes: row.bytes(1)?.to_vec() });
+    let ([domain, local], first) = (account_values(owner), SqlValue::Text(prefix));
     match behind(prefix) {
-        Some(end) => all(c, DOCUMENTS_UP_TO, &[domain, local, first, Value::Text(&end)], read),
+        Some(end) => all(c, DOCUMENTS_UP_TO, &[domain, local, first, SqlValue::Text(&end)], read),
         None => all(c, DOCUMENTS, &[domain, local, first], read),
     }
 }
 
-pub(crate) fn of(c: &mut dyn Connection, owners: &[Jid], name: &str) -> Result<Vec<(Jid, Vec<u8>)>, StoreError> {
+pub(crate) fn of(c: &mut dyn SqlConnection, owners: &[Jid], name: &str) -> Result<Vec<(Jid, Vec<u8>)>, StoreError> {
     let mut found = BTreeMap::new();
     for (domain, locals) in by_domain(owners) {
-        DOCUMENTS_OF.query(c, (&[Value::Text(name), Value::Text(domain)], &locals, &[]), &mut |row| {
+        DOCUMENTS_OF.query(c, (&[SqlValue::Text(name), SqlValue::Text(domain)], &locals, &[]), &mut |row| {
             found.insert((domain, row.text(0)?.to_owned()), row.bytes(1)?.to_vec());
             Ok(ControlFlow::Continue(()))
         })?;
@@ -120,7 +124,8 @@ macro_rules! owner {
 }
 
 /// Values: domain, localpart, name.
-const DOCUMENT: Text = by_digest!(concat!("SELECT bytes FROM documents WHERE owner = ", owner!(), " AND "), "name", "");
+const DOCUMENT: DialectText =
+    by_digest!(concat!("SELECT bytes FROM documents WHERE owner = ", owner!(), " AND "), "name", "");
 
 /// Values: name, domain, localparts.
 static DOCUMENTS_OF: Among = Among::differing(
@@ -141,7 +146,7 @@ const DOCUMENTS_UP_TO: &str =
     concat!("SELECT name, bytes FROM documents WHERE owner = ", owner!(), " AND name >= ? AND name < ? ORDER BY name");
 
 /// Values: bytes, name, domain, localpart.
-const UPDATE_DOCUMENT_OF: Text =
+const UPDATE_DOCUMENT_OF: DialectText =
     by_digest!("UPDATE documents SET bytes = ? WHERE ", "name", concat!(" AND owner = ", owner!()));
 
 /// Values: bytes, name, domain, localpart.
@@ -155,18 +160,18 @@ const SIZES: &str = "SELECT name, LENGTH(bytes) FROM documents WHERE owner = ? A
 const SIZES_UP_TO: &str = "SELECT name, LENGTH(bytes) FROM documents WHERE owner = ? AND name >= ? AND name < ?";
 
 /// Values: bytes, owner, name.
-const UPDATE_DOCUMENT: Text = by_digest!("UPDATE documents SET bytes = ? WHERE owner = ? AND ", "name", "");
+const UPDATE_DOCUMENT: DialectText = by_digest!("UPDATE documents SET bytes = ? WHERE owner = ? AND ", "name", "");
 
 /// Values: bytes, owner, name.
 const INSERT_DOCUMENT: &str = "INSERT INTO documents (bytes, owner, name) SELECT ?, ?, ?";
 
 /// Values: domain, localpart, name.
-const REMOVE_DOCUMENT: Text =
+const REMOVE_DOCUMENT: DialectText =
     by_digest!(concat!("DELETE FROM documents WHERE owner = ", owner!(), " AND "), "name", "");
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         DOCUMENT,
         DOCUMENTS_OF,

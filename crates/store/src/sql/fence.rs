@@ -15,20 +15,20 @@
 //!   for all.
 
 use crate::StoreError;
-use crate::fencing::Writer;
+use crate::fencing::ProcessWriter;
 use rookery_base::lock::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 /// A connection that gives processes their rows, and marks them.
-pub(crate) trait Fencing {
+pub(crate) trait FencingConnection {
     /// Gives the rows of connections the number of a process, and makes those that are missing.
-    fn enlist(&mut self, own: Writer, lanes: &[i64]) -> Result<(), StoreError>;
+    fn enlist(&mut self, own: ProcessWriter, lanes: &[i64]) -> Result<(), StoreError>;
 
     /// Marks the rows of another process, in a transaction that holds a row of this one, if it has
     /// any. Returns `false` if there is none to be marked. What is left open when it fails ends
     /// with the connection.
-    fn fence(&mut self, other: Writer, own: Option<i64>) -> Result<bool, StoreError>;
+    fn fence(&mut self, other: ProcessWriter, own: Option<i64>) -> Result<bool, StoreError>;
 }
 
 /// The state that the connections of a store have in common.
@@ -82,10 +82,10 @@ impl Fence {
 
 /// Changes the rows of processes, each time over a connection of its own: nothing that waits in a
 /// lane holds it up.
-pub(crate) trait Fences: Send + Sync {
-    fn enlist(&self, own: Writer) -> Result<(), StoreError>;
+pub(crate) trait FenceRows: Send + Sync {
+    fn enlist(&self, own: ProcessWriter) -> Result<(), StoreError>;
 
-    fn fence(&self, other: Writer) -> Result<bool, StoreError>;
+    fn fence(&self, other: ProcessWriter) -> Result<bool, StoreError>;
 
     fn when_fenced(&self, tell: Box<dyn FnOnce() + Send>);
 }

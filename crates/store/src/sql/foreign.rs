@@ -3,8 +3,8 @@
 //! Everything is read as text, as the engine writes it: types of columns differ between engines and
 //! between versions of those programs. Bytes that are no text come as `\x` and hexadecimal digits.
 
-use super::connection::Value;
-use super::copy::Address;
+use super::connection::SqlValue;
+use super::copy::EndAddress;
 use super::dialect::Dialect;
 #[cfg(feature = "mysql")]
 use super::mysql;
@@ -26,15 +26,15 @@ pub struct Foreign {
 
 /// Names rows of a table that are read.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct WantedRows<'a> {
     /// The table.
     pub table: &'a str,
     /// The columns that are read.
     pub columns: &'a [&'a str],
     /// Columns and their values.
-    pub equal: &'a [(&'a str, Key<'a>)],
+    pub equal: &'a [(&'a str, ForeignKey<'a>)],
     /// Only rows that have more than this in the column by which they are ordered.
-    pub after: Option<Key<'a>>,
+    pub after: Option<ForeignKey<'a>>,
     /// The column by which rows are ordered.
     pub order: Option<&'a str>,
     /// Set to have rows that are the same once.
@@ -45,7 +45,7 @@ pub struct Wanted<'a> {
 
 /// A value by which rows are found.
 #[derive(Clone, Copy, Debug)]
-pub enum Key<'a> {
+pub enum ForeignKey<'a> {
     /// Of a column of texts.
     Text(&'a str),
     /// Of a column of whole numbers.
@@ -55,15 +55,15 @@ pub enum Key<'a> {
 /// A row: texts, or `None` for NULL.
 pub type TextRow = Vec<Option<String>>;
 
-impl<'a> Wanted<'a> {
+impl<'a> WantedRows<'a> {
     /// Names all rows of a table that have these values.
-    pub fn of(table: &'a str, columns: &'a [&'a str], equal: &'a [(&'a str, Key<'a>)]) -> Self {
-        Wanted { table, columns, equal, after: None, order: None, distinct: false, limit: usize::MAX }
+    pub fn of(table: &'a str, columns: &'a [&'a str], equal: &'a [(&'a str, ForeignKey<'a>)]) -> Self {
+        WantedRows { table, columns, equal, after: None, order: None, distinct: false, limit: usize::MAX }
     }
 
     /// Orders them by a column, and leaves out those up to a value.
-    pub fn behind(self, order: &'a str, after: Option<Key<'a>>, limit: usize) -> Self {
-        Wanted { order: Some(order), after, limit, ..self }
+    pub fn behind(self, order: &'a str, after: Option<ForeignKey<'a>>, limit: usize) -> Self {
+        WantedRows { order: Some(order), after, limit, ..self }
     }
 }
 
@@ -73,13 +73,13 @@ impl Foreign {
     /// # Errors
     ///
     /// The error of the engine.
-    pub fn open(address: &Address) -> Result<Foreign, StoreError> {
+    pub fn open(address: &EndAddress) -> Result<Foreign, StoreError> {
         let connection: Box<dyn Transactions + Send> = match address {
-            Address::Sqlite(file) => sqlite::foreign(file)?,
+            EndAddress::Sqlite(file) => sqlite::foreign(file)?,
             #[cfg(feature = "postgres")]
-            Address::Postgres(options) => postgres::foreign(options)?,
+            EndAddress::Postgres(options) => postgres::foreign(options)?,
             #[cfg(feature = "mysql")]
-            Address::Mysql(options) => mysql::foreign(options)?,
+            EndAddress::Mysql(options) => mysql::foreign(options)?,
         };
         Ok(Foreign { connection, texts: HashMap::new() })
     }
@@ -102,7 +102,7 @@ impl Foreign {
             }
         };
         let mut names = Vec::new();
-        self.connection.query(text, &[Value::Text(table)], &mut |row| {
+        self.connection.query(text, &[SqlValue::Text(table)], &mut |row| {
             names.push(row.text(0)?.to_owned());
             Ok(ControlFlow::Continue(()))
         })?;
@@ -114,10 +114,10 @@ impl Foreign {
     /// # Errors
     ///
     /// The error of the engine, also if there is no such table or column.
-    pub fn rows(&mut self, wanted: &Wanted<'_>) -> Result<Vec<TextRow>, StoreError> {
+    pub fn rows(&mut self, wanted: &WantedRows<'_>) -> Result<Vec<TextRow>, StoreError> {
         let text = self.text(text(wanted, self.connection.dialect()));
         let keys = wanted.equal.iter().map(|(_, key)| *key).chain(wanted.after);
-        let values: Vec<_> = keys.map(Key::value).chain([Value::number(wanted.limit as u64)]).collect();
+        let values: Vec<_> = keys.map(ForeignKey::value).chain([SqlValue::number(wanted.limit as u64)]).collect();
         let mut rows = Vec::new();
         self.connection.query(text, &values, &mut |row| {
             let cells = (0..wanted.columns.len()).map(|column| Ok(row.optional_text(column)?.map(shown)));
@@ -138,11 +138,11 @@ impl fmt::Debug for Foreign {
     }
 }
 
-impl<'a> Key<'a> {
-    fn value(self) -> Value<'a> {
+impl<'a> ForeignKey<'a> {
+    fn value(self) -> SqlValue<'a> {
         match self {
-            Key::Text(text) => Value::Text(text),
-            Key::Number(number) => Value::Integer(number),
+            ForeignKey::Text(text) => SqlValue::Text(text),
+            ForeignKey::Number(number) => SqlValue::Integer(number),
         }
     }
 
@@ -150,9 +150,9 @@ impl<'a> Key<'a> {
     /// compared with columns of all sizes.
     fn place(self, dialect: Dialect) -> &'static str {
         match (self, dialect) {
-            (Key::Text(_), _) | (Key::Number(_), Dialect::Sqlite) => "?",
-            (Key::Number(_), Dialect::Postgres) => "CAST(? AS BIGINT)",
-            (Key::Number(_), Dialect::Mysql) => "CAST(? AS SIGNED)",
+            (ForeignKey::Text(_), _) | (ForeignKey::Number(_), Dialect::Sqlite) => "?",
+            (ForeignKey::Number(_), Dialect::Postgres) => "CAST(? AS BIGINT)",
+            (ForeignKey::Number(_), Dialect::Mysql) => "CAST(? AS SIGNED)",
         }
     }
 }
@@ -168,7 +168,7 @@ fn shown(text: &str) -> String {
     decoded.unwrap_or_else(|| text.to_owned())
 }
 
-fn text(wanted: &Wanted<'_>, dialect: Dialect) -> String {
+fn text(wanted: &WantedRows<'_>, dialect: Dialect) -> String {
     let (quote, kind) = match dialect {
         Dialect::Sqlite | Dialect::Postgres => ('"', "TEXT"),
         Dialect::Mysql => ('`', "CHAR"),

@@ -1,17 +1,17 @@
 //! The keys of accounts' rows, by which other tables name their owner.
 
-use super::connection::{Connection, account_values, one};
+use super::connection::{SqlConnection, account_values, one};
 use super::statements::ACCOUNT;
 use crate::StoreError;
 use rookery_jid::JidRef;
 
 /// Returns the key of an account's row.
-pub(crate) fn of_account(c: &mut dyn Connection, account: JidRef<'_>) -> Result<Option<i64>, StoreError> {
+pub(crate) fn of_account(c: &mut dyn SqlConnection, account: JidRef<'_>) -> Result<Option<i64>, StoreError> {
     one(c, ACCOUNT.unlocked(), &account_values(account), |row| row.integer(0))
 }
 
 /// Returns the key of an account's row, which nobody else changes until the transaction ends.
-pub(crate) fn of_locked(c: &mut dyn Connection, account: JidRef<'_>) -> Result<Option<i64>, StoreError> {
+pub(crate) fn of_locked(c: &mut dyn SqlConnection, account: JidRef<'_>) -> Result<Option<i64>, StoreError> {
     let account_row = ACCOUNT.on(c.dialect());
     one(c, account_row, &account_values(account), |row| row.integer(0))
 }

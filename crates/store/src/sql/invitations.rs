@@ -1,24 +1,25 @@
 //! The operations of [`Invitations`](crate::Invitations).
 
-use super::connection::{Connection, Row, Value, account_values, all, one};
+use super::connection::{Row, SqlConnection, SqlValue, account_values, all, one};
 use super::ids;
 use crate::invitations::GRACE_MS;
 use crate::{Invitation, Purpose, StoreError};
 use rookery_jid::{Jid, JidRef};
 
 pub(crate) fn put(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     invitation: &Invitation,
     now_ms: u64,
     limit: u64,
 ) -> Result<bool, StoreError> {
-    c.execute(REMOVE_EXPIRED, &[Value::number(now_ms.saturating_sub(GRACE_MS))])?;
+    c.execute(REMOVE_EXPIRED, &[SqlValue::number(now_ms.saturating_sub(GRACE_MS))])?;
     let owner = match &invitation.owner {
         Some(owner) => Some(ids::of_locked(c, owner.as_ref())?.ok_or(StoreError::NoAccount)?),
         None => None,
     };
     if let Some(owner) = owner
-        && one(c, COUNT, &[Value::Integer(owner), Value::number(now_ms)], |row| row.number(0))?.unwrap_or_default()
+        && one(c, COUNT, &[SqlValue::Integer(owner), SqlValue::number(now_ms)], |row| row.number(0))?
+            .unwrap_or_default()
             >= limit
     {
         return Ok(false);
@@ -28,41 +29,41 @@ pub(crate) fn put(
         Purpose::Password => (PASSWORD, None),
     };
     let values = [
-        Value::Text(&invitation.token),
-        Value::Text(&invitation.domain),
-        Value::Integer(purpose),
-        localpart.map_or(Value::Null, Value::Text),
-        owner.map_or(Value::Null, Value::Integer),
-        Value::number(invitation.expires_ms),
+        SqlValue::Text(&invitation.token),
+        SqlValue::Text(&invitation.domain),
+        SqlValue::Integer(purpose),
+        localpart.map_or(SqlValue::Null, SqlValue::Text),
+        owner.map_or(SqlValue::Null, SqlValue::Integer),
+        SqlValue::number(invitation.expires_ms),
     ];
     c.execute(INSERT, &values)?;
     Ok(true)
 }
 
-pub(crate) fn get(c: &mut dyn Connection, token: &str, now_ms: u64) -> Result<Option<Invitation>, StoreError> {
-    one(c, INVITATION, &[Value::Text(token), Value::number(now_ms)], |row| read(row, token))
+pub(crate) fn get(c: &mut dyn SqlConnection, token: &str, now_ms: u64) -> Result<Option<Invitation>, StoreError> {
+    one(c, INVITATION, &[SqlValue::Text(token), SqlValue::number(now_ms)], |row| read(row, token))
 }
 
-pub(crate) fn take(c: &mut dyn Connection, token: &str, now_ms: u64) -> Result<Option<Invitation>, StoreError> {
+pub(crate) fn take(c: &mut dyn SqlConnection, token: &str, now_ms: u64) -> Result<Option<Invitation>, StoreError> {
     let found = get(c, token, now_ms)?;
     // Somebody else may have had it meanwhile.
-    let is_removed = c.execute(REMOVE, &[Value::Text(token)])? > 0;
+    let is_removed = c.execute(REMOVE, &[SqlValue::Text(token)])? > 0;
     Ok(found.filter(|_| is_removed))
 }
 
 pub(crate) fn open(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     domain: &str,
     now_ms: u64,
     limit: usize,
 ) -> Result<Vec<Invitation>, StoreError> {
-    let values = [Value::Text(domain), Value::number(now_ms), Value::number(limit as u64)];
+    let values = [SqlValue::Text(domain), SqlValue::number(now_ms), SqlValue::number(limit as u64)];
     all(c, OPEN, &values, |row| read(row, row.text(6)?))
 }
 
-pub(crate) fn is_reserved(c: &mut dyn Connection, account: JidRef<'_>, now_ms: u64) -> Result<bool, StoreError> {
+pub(crate) fn is_reserved(c: &mut dyn SqlConnection, account: JidRef<'_>, now_ms: u64) -> Result<bool, StoreError> {
     let [domain, local] = account_values(account);
-    Ok(one(c, RESERVED, &[domain, local, Value::number(now_ms)], |_| Ok(()))?.is_some())
+    Ok(one(c, RESERVED, &[domain, local, SqlValue::number(now_ms)], |_| Ok(()))?.is_some())
 }
 
 fn read(row: &dyn Row, token: &str) -> Result<Invitation, StoreError> {
@@ -114,6 +115,6 @@ const REMOVE: &str = "DELETE FROM invitations WHERE token = ?";
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![REMOVE_EXPIRED, COUNT, INSERT, INVITATION, OPEN, RESERVED, REMOVE]
 }

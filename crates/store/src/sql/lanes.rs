@@ -19,13 +19,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The place that an operation goes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Route {
+pub(crate) struct LaneRoute {
     /// The lane that carries it out.
     pub(crate) on: usize,
     /// Lanes of which it waits for what is queued.
-    pub(crate) behind: Set,
+    pub(crate) behind: LaneSet,
     /// Lanes in which what is queued later waits for it.
-    pub(crate) holds: Set,
+    pub(crate) holds: LaneSet,
     /// Set if a login can't go on without it.
     pub(crate) is_login: bool,
     /// The owners, as hashes, for whom it counts as the last of its lane.
@@ -38,15 +38,15 @@ pub(crate) struct Route {
 
 /// Lanes, a bit for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Set(u64);
+pub(crate) struct LaneSet(u64);
 
-impl Set {
-    fn one(lane: usize) -> Set {
-        Set(1 << lane)
+impl LaneSet {
+    fn one(lane: usize) -> LaneSet {
+        LaneSet(1 << lane)
     }
 
-    fn and(self, other: Set) -> Set {
-        Set(self.0 | other.0)
+    fn and(self, other: LaneSet) -> LaneSet {
+        LaneSet(self.0 | other.0)
     }
 
     pub(crate) fn iter(self) -> impl Iterator<Item = usize> {
@@ -87,54 +87,54 @@ impl Lanes {
 
     /// Returns for what belongs to an owner: an account, a room, a host of nodes, a token, a name
     /// of a setting.
-    pub(crate) fn owner(self, owner: &str) -> Route {
-        Route { on: self.of(owner), ..Route::default() }
+    pub(crate) fn owner(self, owner: &str) -> LaneRoute {
+        LaneRoute { on: self.of(owner), ..LaneRoute::default() }
     }
 
     /// Returns for what a login waits for.
-    pub(crate) fn login(self, account: &str) -> Route {
-        Route { is_login: true, ..self.owner(account) }
+    pub(crate) fn login(self, account: &str) -> LaneRoute {
+        LaneRoute { is_login: true, ..self.owner(account) }
     }
 
     /// Returns for a write that many owners have a part in.
-    pub(crate) fn write_of<'o>(self, owners: impl Iterator<Item = &'o str>) -> Route {
+    pub(crate) fn write_of<'o>(self, owners: impl Iterator<Item = &'o str>) -> LaneRoute {
         let all = self.all_of(owners);
-        Route { on: all.iter().next().unwrap_or_default(), behind: all, holds: all, ..Route::default() }
+        LaneRoute { on: all.iter().next().unwrap_or_default(), behind: all, holds: all, ..LaneRoute::default() }
     }
 
     /// Returns for what changes what everybody has.
-    pub(crate) fn everybody(self) -> Route {
-        let archive = Set::one(self.archive);
-        let all = (0..self.owners).map(Set::one).fold(archive, Set::and);
-        Route { on: self.archive, behind: all, holds: all, ..Route::default() }
+    pub(crate) fn everybody(self) -> LaneRoute {
+        let archive = LaneSet::one(self.archive);
+        let all = (0..self.owners).map(LaneSet::one).fold(archive, LaneSet::and);
+        LaneRoute { on: self.archive, behind: all, holds: all, ..LaneRoute::default() }
     }
 
     /// Returns for what is written to archives.
-    pub(crate) fn archive<'o>(self, owners: impl Iterator<Item = &'o str> + Clone) -> Route {
+    pub(crate) fn archive<'o>(self, owners: impl Iterator<Item = &'o str> + Clone) -> LaneRoute {
         // Where all have one lane, a page comes behind whatever waits there.
         let is_needed = self.reads != self.archive && self.archive >= self.owners;
         let mut last_of: Vec<_> = if is_needed { owners.clone().map(hash).collect() } else { Vec::new() };
         last_of.sort_unstable();
         last_of.dedup();
-        Route { on: self.archive, behind: self.all_of(owners), last_of, ..Route::default() }
+        LaneRoute { on: self.archive, behind: self.all_of(owners), last_of, ..LaneRoute::default() }
     }
 
     /// Returns for what is read of an archive.
-    pub(crate) fn page(self, owner: &str) -> Route {
-        let (behind, after) = (Set::one(self.of(owner)), Some((self.archive, hash(owner))));
-        Route { behind, after, ..self.list() }
+    pub(crate) fn page(self, owner: &str) -> LaneRoute {
+        let (behind, after) = (LaneSet::one(self.of(owner)), Some((self.archive, hash(owner))));
+        LaneRoute { behind, after, ..self.list() }
     }
 
     /// Returns the lane for a list or a count, which is of the moment when it is made.
-    pub(crate) fn list(self) -> Route {
-        Route { on: self.reads, overtakes: self.reads >= self.owners, ..Route::default() }
+    pub(crate) fn list(self) -> LaneRoute {
+        LaneRoute { on: self.reads, overtakes: self.reads >= self.owners, ..LaneRoute::default() }
     }
 
-    fn all_of<'o>(self, owners: impl Iterator<Item = &'o str>) -> Set {
+    fn all_of<'o>(self, owners: impl Iterator<Item = &'o str>) -> LaneSet {
         if self.owners == 1 {
-            return Set::one(0);
+            return LaneSet::one(0);
         }
-        owners.map(|owner| Set::one(self.of(owner))).fold(Set::default(), Set::and)
+        owners.map(|owner| LaneSet::one(self.of(owner))).fold(LaneSet::default(), LaneSet::and)
     }
 
     fn of(self, owner: &str) -> usize {

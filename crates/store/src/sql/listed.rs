@@ -3,24 +3,24 @@
 //! A file that has statements lists them in its function `listed`. Another test reads the sources
 //! and finds what is not listed: text of SQL in a function, or a constant that was forgotten.
 
-use super::dialect::{Dialect, Text};
+use super::dialect::{Dialect, DialectText};
 
 /// A statement's name, and its texts.
-pub(crate) type Listed = (&'static str, &'static dyn Texts);
+pub(crate) type ListedTexts = (&'static str, &'static dyn ListOfTexts);
 
 /// A collection of texts of SQL.
-pub(crate) trait Texts {
+pub(crate) trait ListOfTexts {
     /// Returns those for an engine.
     fn texts(&self, dialect: Dialect) -> Vec<String>;
 }
 
-impl Texts for &'static str {
+impl ListOfTexts for &'static str {
     fn texts(&self, _: Dialect) -> Vec<String> {
         vec![(*self).to_owned()]
     }
 }
 
-impl Texts for Text {
+impl ListOfTexts for DialectText {
     fn texts(&self, dialect: Dialect) -> Vec<String> {
         vec![self.on(dialect).to_owned()]
     }
@@ -28,13 +28,13 @@ impl Texts for Text {
 
 /// Lists constants with their names.
 macro_rules! listed {
-    ($($name:ident),* $(,)?) => { vec![$((stringify!($name), &$name as &'static dyn $crate::sql::listed::Texts)),*] };
+    ($($name:ident),* $(,)?) => { vec![$((stringify!($name), &$name as &'static dyn $crate::sql::listed::ListOfTexts)),*] };
 }
 
 pub(crate) use listed;
 
 /// Names the files and lists their statements.
-fn files() -> Vec<(&'static str, Vec<Listed>)> {
+fn files() -> Vec<(&'static str, Vec<ListedTexts>)> {
     vec![
         ("accounts.rs", super::accounts::listed()),
         ("archive.rs", super::archive::listed()),
@@ -96,7 +96,7 @@ mod tests {
     fn sqlite_prepares_all() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("rookery.db");
-        sqlite::open(&file, &sqlite::Options::default()).expect("a database").close();
+        sqlite::open(&file, &sqlite::SqliteOptions::default()).expect("a database").close();
         let connection = rusqlite::Connection::open(&file).expect("a database");
         prepare_all(Dialect::Sqlite, |text| connection.prepare(text).map(drop).map_err(|error| error.to_string()));
     }
@@ -110,8 +110,8 @@ mod tests {
         }
         let cluster = rookery_needs::Postgres::start();
         let database = cluster.database();
-        let options = postgres::Options::at(postgres::Address::parse(&database).expect("an address"));
-        postgres::migrate(&postgres::Options { trusts_durability: true, ..options }).expect("a schema");
+        let options = postgres::PostgresOptions::at(postgres::PostgresAddress::parse(&database).expect("an address"));
+        postgres::migrate(&postgres::PostgresOptions { trusts_durability: true, ..options }).expect("a schema");
         let runtime = crate::sql::remote::runtime().expect("a runtime");
         runtime.block_on(async {
             let config: tokio_postgres::Config = database.parse().expect("an address");
@@ -138,7 +138,8 @@ mod tests {
         }
         let server = rookery_needs::Mariadb::start();
         let database = server.database();
-        mysql::migrate(&mysql::Options::at(mysql::Address::parse(&database).expect("an address"))).expect("a schema");
+        mysql::migrate(&mysql::MysqlOptions::at(mysql::MysqlAddress::parse(&database).expect("an address")))
+            .expect("a schema");
         let runtime = crate::sql::remote::runtime().expect("a runtime");
         runtime.block_on(async {
             let options = mysql_async::OptsBuilder::default().socket(Some(server.socket().display().to_string()));

@@ -4,8 +4,8 @@
 //! Texts of statements are static, so that a connection prepares each once: there are a few of
 //! fixed sizes.
 
-use super::connection::{Connection, EachRow, Value};
-use super::dialect::{Dialect, Text};
+use super::connection::{EachRow, SqlConnection, SqlValue};
+use super::dialect::{Dialect, DialectText};
 use crate::StoreError;
 use rookery_jid::Jid;
 use sha2::{Digest, Sha256};
@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 /// A statement with a list of values after an `IN`. A list that is shorter than the next size is
 /// filled up with its last value, a longer one takes several statements.
 pub(crate) struct Among {
-    before: Text,
+    before: DialectText,
     after: &'static str,
     /// By engine and size.
     texts: [[OnceLock<String>; LISTS.len()]; 3],
@@ -24,11 +24,11 @@ pub(crate) struct Among {
 impl Among {
     /// Returns a statement whose list stands between the two texts.
     pub(crate) const fn new(before: &'static str, after: &'static str) -> Among {
-        Among::differing(Text::same(before), after)
+        Among::differing(DialectText::same(before), after)
     }
 
     /// Returns a statement whose text in front of the list differs between engines.
-    pub(crate) const fn differing(before: Text, after: &'static str) -> Among {
+    pub(crate) const fn differing(before: DialectText, after: &'static str) -> Among {
         Among { before, after, texts: [const { [const { OnceLock::new() }; LISTS.len()] }; 3] }
     }
 
@@ -36,8 +36,8 @@ impl Among {
     /// those behind it.
     pub(crate) fn query(
         &'static self,
-        c: &mut dyn Connection,
-        (before, list, after): (&[Value<'_>], &[Value<'_>], &[Value<'_>]),
+        c: &mut dyn SqlConnection,
+        (before, list, after): (&[SqlValue<'_>], &[SqlValue<'_>], &[SqlValue<'_>]),
         each: &mut EachRow<'_>,
     ) -> Result<(), StoreError> {
         self.portions(c.dialect(), list)
@@ -47,8 +47,8 @@ impl Among {
     /// Runs a statement that gives no rows for a list.
     pub(crate) fn execute(
         &'static self,
-        c: &mut dyn Connection,
-        (before, list, after): (&[Value<'_>], &[Value<'_>], &[Value<'_>]),
+        c: &mut dyn SqlConnection,
+        (before, list, after): (&[SqlValue<'_>], &[SqlValue<'_>], &[SqlValue<'_>]),
     ) -> Result<(), StoreError> {
         let mut portions = self.portions(c.dialect(), list);
         portions.try_for_each(|(text, portion)| c.execute(text, &[before, &portion, after].concat()).map(drop))
@@ -57,8 +57,8 @@ impl Among {
     fn portions<'v>(
         &'static self,
         dialect: Dialect,
-        list: &'v [Value<'v>],
-    ) -> impl Iterator<Item = (&'static str, Vec<Value<'v>>)> {
+        list: &'v [SqlValue<'v>],
+    ) -> impl Iterator<Item = (&'static str, Vec<SqlValue<'v>>)> {
         let before = self.before.on(dialect);
         list.chunks(LISTS[LISTS.len() - 1]).map(move |portion| {
             let at = LISTS.iter().position(|size| *size >= portion.len()).unwrap_or_default();
@@ -84,27 +84,30 @@ pub(crate) struct ByTexts {
 impl ByTexts {
     /// Returns the values of each: owner, and the list or the digests in one.
     pub(crate) const fn new(by_text: &'static str, by_digest: &'static str, joined: &'static str) -> ByTexts {
-        ByTexts { listed: Among::differing(Text { sqlite: by_text, postgres: joined, mysql: by_digest }, ""), joined }
+        ByTexts {
+            listed: Among::differing(DialectText { sqlite: by_text, postgres: joined, mysql: by_digest }, ""),
+            joined,
+        }
     }
 
     /// Runs the query, and shows all rows.
     pub(crate) fn query<'t>(
         &'static self,
-        c: &mut dyn Connection,
+        c: &mut dyn SqlConnection,
         owner: i64,
         texts: impl Iterator<Item = &'t str>,
         each: &mut EachRow<'_>,
     ) -> Result<(), StoreError> {
-        let owner = Value::Integer(owner);
+        let owner = SqlValue::Integer(owner);
         let dialect = c.dialect();
         if let Dialect::Sqlite = dialect {
-            return self.listed.query(c, (&[owner], &texts.map(Value::Text).collect::<Vec<_>>(), &[]), each);
+            return self.listed.query(c, (&[owner], &texts.map(SqlValue::Text).collect::<Vec<_>>(), &[]), each);
         }
         let digests: Vec<[u8; 32]> = texts.map(|text| Sha256::digest(text).into()).collect();
         match dialect {
-            Dialect::Postgres => c.query(self.joined, &[owner, Value::Bytes(digests.as_flattened())], each),
+            Dialect::Postgres => c.query(self.joined, &[owner, SqlValue::Bytes(digests.as_flattened())], each),
             Dialect::Sqlite | Dialect::Mysql => {
-                let digests: Vec<_> = digests.iter().map(|digest| Value::Bytes(digest)).collect();
+                let digests: Vec<_> = digests.iter().map(|digest| SqlValue::Bytes(digest)).collect();
                 self.listed.query(c, (&[owner], &digests, &[]), each)
             }
         }
@@ -128,8 +131,8 @@ impl Rows {
     /// Inserts all of these rows.
     pub(crate) fn insert<const N: usize>(
         &'static self,
-        c: &mut dyn Connection,
-        mut rows: &[[Value<'_>; N]],
+        c: &mut dyn SqlConnection,
+        mut rows: &[[SqlValue<'_>; N]],
     ) -> Result<(), StoreError> {
         for (size, text) in ROWS.into_iter().zip(&self.texts) {
             while let Some((portion, rest)) = rows.split_at_checked(size) {
@@ -143,11 +146,11 @@ impl Rows {
 }
 
 /// Returns the localparts of accounts, by domain: an `IN` has single values.
-pub(crate) fn by_domain<'j>(accounts: impl IntoIterator<Item = &'j Jid>) -> BTreeMap<&'j str, Vec<Value<'j>>> {
+pub(crate) fn by_domain<'j>(accounts: impl IntoIterator<Item = &'j Jid>) -> BTreeMap<&'j str, Vec<SqlValue<'j>>> {
     let mut domains: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for account in accounts {
         let local = account.local().unwrap_or_default();
-        domains.entry(account.domain()).or_default().push(Value::Text(local));
+        domains.entry(account.domain()).or_default().push(SqlValue::Text(local));
     }
     domains
 }
@@ -159,14 +162,14 @@ const LISTS: [usize; 5] = [1, 8, 32, 128, 512];
 const ROWS: [usize; 8] = [200, 64, 32, 16, 8, 4, 2, 1];
 
 #[cfg(test)]
-impl crate::sql::listed::Texts for Among {
+impl crate::sql::listed::ListOfTexts for Among {
     fn texts(&self, dialect: Dialect) -> Vec<String> {
         LISTS.map(|size| format!("{}({}){}", self.before.on(dialect), vec!["?"; size].join(", "), self.after)).into()
     }
 }
 
 #[cfg(test)]
-impl crate::sql::listed::Texts for ByTexts {
+impl crate::sql::listed::ListOfTexts for ByTexts {
     fn texts(&self, dialect: Dialect) -> Vec<String> {
         match dialect {
             Dialect::Postgres => vec![self.joined.to_owned()],
@@ -176,7 +179,7 @@ impl crate::sql::listed::Texts for ByTexts {
 }
 
 #[cfg(test)]
-impl crate::sql::listed::Texts for Rows {
+impl crate::sql::listed::ListOfTexts for Rows {
     fn texts(&self, _: Dialect) -> Vec<String> {
         ROWS.map(|size| format!("{} {}", self.into, vec![self.row; size].join(", "))).into()
     }

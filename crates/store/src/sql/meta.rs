@@ -1,29 +1,29 @@
 //! The operations of [`Meta`](crate::Meta).
 
-use super::connection::{Connection, Value, all, one};
-use super::dialect::{Dialect, Text};
+use super::connection::{SqlConnection, SqlValue, all, one};
+use super::dialect::{Dialect, DialectText};
 use super::many::Rows;
 use super::statements::*;
 use crate::{Added, StoreError};
 
-pub(crate) fn get(c: &mut dyn Connection, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-    one(c, META, &[Value::Text(key)], |row| Ok(row.bytes(0)?.to_vec()))
+pub(crate) fn get(c: &mut dyn SqlConnection, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+    one(c, META, &[SqlValue::Text(key)], |row| Ok(row.bytes(0)?.to_vec()))
 }
 
-pub(crate) fn put(c: &mut dyn Connection, key: &str, bytes: &[u8]) -> Result<(), StoreError> {
-    let values = [Value::Bytes(bytes), Value::Text(key)];
+pub(crate) fn put(c: &mut dyn SqlConnection, key: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    let values = [SqlValue::Bytes(bytes), SqlValue::Text(key)];
     if c.execute(UPDATE_META, &values)? == 0 {
         c.execute(INSERT_META, &values)?;
     }
     Ok(())
 }
 
-pub(crate) fn entries(c: &mut dyn Connection, list: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-    all(c, ENTRIES, &[Value::Text(list)], |row| Ok((row.text(0)?.to_owned(), row.bytes(1)?.to_vec())))
+pub(crate) fn entries(c: &mut dyn SqlConnection, list: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+    all(c, ENTRIES, &[SqlValue::Text(list)], |row| Ok((row.text(0)?.to_owned(), row.bytes(1)?.to_vec())))
 }
 
-pub(crate) fn put_entry(c: &mut dyn Connection, list: &str, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-    let values = [Value::Bytes(bytes), Value::Text(list), Value::Text(name)];
+pub(crate) fn put_entry(c: &mut dyn SqlConnection, list: &str, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    let values = [SqlValue::Bytes(bytes), SqlValue::Text(list), SqlValue::Text(name)];
     if c.execute(UPDATE_ENTRY, &values)? == 0 {
         INSERT_ENTRIES.insert(c, &[values])?;
     }
@@ -31,49 +31,54 @@ pub(crate) fn put_entry(c: &mut dyn Connection, list: &str, name: &str, bytes: &
 }
 
 pub(crate) fn add_entry(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     list: &str,
     name: &str,
     bytes: &[u8],
     most: u64,
 ) -> Result<Added, StoreError> {
-    let (list, name) = (Value::Text(list), Value::Text(name));
-    if c.execute(ADD_ENTRY, &[Value::Bytes(bytes), list, name, list, name, list, Value::number(most)])? > 0 {
+    let (list, name) = (SqlValue::Text(list), SqlValue::Text(name));
+    if c.execute(ADD_ENTRY, &[SqlValue::Bytes(bytes), list, name, list, name, list, SqlValue::number(most)])? > 0 {
         return Ok(Added::Done);
     }
     let is_there = one(c, ENTRY, &[list, name], |_| Ok(()))?.is_some();
     Ok(if is_there { Added::Exists } else { Added::Full })
 }
 
-pub(crate) fn remove_entry(c: &mut dyn Connection, list: &str, name: &str) -> Result<bool, StoreError> {
-    Ok(c.execute(REMOVE_ENTRY, &[Value::Text(list), Value::Text(name)])? > 0)
+pub(crate) fn remove_entry(c: &mut dyn SqlConnection, list: &str, name: &str) -> Result<bool, StoreError> {
+    Ok(c.execute(REMOVE_ENTRY, &[SqlValue::Text(list), SqlValue::Text(name)])? > 0)
 }
 
 pub(crate) fn replace_entry(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     list: &str,
     name: &str,
     before: &[u8],
     after: Option<&[u8]>,
 ) -> Result<bool, StoreError> {
-    let (list, name, before) = (Value::Text(list), Value::Text(name), Value::Bytes(before));
+    let (list, name, before) = (SqlValue::Text(list), SqlValue::Text(name), SqlValue::Bytes(before));
     let changed = match after {
-        Some(after) => c.execute(REPLACE_ENTRY, &[Value::Bytes(after), list, name, before])?,
+        Some(after) => c.execute(REPLACE_ENTRY, &[SqlValue::Bytes(after), list, name, before])?,
         None => c.execute(REMOVE_ENTRY_OF, &[list, name, before])?,
     };
     Ok(changed > 0)
 }
 
-pub(crate) fn set_entries(c: &mut dyn Connection, list: &str, entries: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
-    let list = Value::Text(list);
+pub(crate) fn set_entries(
+    c: &mut dyn SqlConnection,
+    list: &str,
+    entries: &[(String, Vec<u8>)],
+) -> Result<(), StoreError> {
+    let list = SqlValue::Text(list);
     c.execute(REMOVE_ENTRIES, &[list])?;
-    let rows: Vec<_> = entries.iter().map(|(name, bytes)| [Value::Bytes(bytes), list, Value::Text(name)]).collect();
+    let rows: Vec<_> =
+        entries.iter().map(|(name, bytes)| [SqlValue::Bytes(bytes), list, SqlValue::Text(name)]).collect();
     INSERT_ENTRIES.insert(c, &rows)
 }
 
 /// Looks at the tables now: PostgreSQL looks after a minute by itself, and reads whole tables until
 /// then. The others count as they write.
-pub(crate) fn look_over(c: &mut dyn Connection) -> Result<(), StoreError> {
+pub(crate) fn look_over(c: &mut dyn SqlConnection) -> Result<(), StoreError> {
     match c.dialect() {
         Dialect::Postgres => c.execute(LOOK_OVER.on(Dialect::Postgres), &[]).map(drop),
         Dialect::Sqlite | Dialect::Mysql => Ok(()),
@@ -81,7 +86,7 @@ pub(crate) fn look_over(c: &mut dyn Connection) -> Result<(), StoreError> {
 }
 
 /// Only PostgreSQL's is run.
-const LOOK_OVER: Text = Text { sqlite: "ANALYZE", postgres: "ANALYZE", mysql: "ANALYZE TABLE accounts" };
+const LOOK_OVER: DialectText = DialectText { sqlite: "ANALYZE", postgres: "ANALYZE", mysql: "ANALYZE TABLE accounts" };
 
 /// Values: list.
 const ENTRIES: &str = "SELECT name, bytes FROM lists WHERE list = ? ORDER BY name";
@@ -115,7 +120,7 @@ const REMOVE_ENTRIES: &str = "DELETE FROM lists WHERE list = ?";
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         LOOK_OVER,
         ENTRIES,

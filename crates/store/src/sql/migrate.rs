@@ -21,10 +21,10 @@
 //!   none waits for the use of a table for so long that others wait behind it, and an index is made
 //!   while others write to its table.
 
-use super::connection::{Value, one};
+use super::connection::{SqlValue, one};
 use super::copy::mark::is_unfinished;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-use super::remote::Distant;
+use super::remote::RemoteConnection;
 use super::transactions::Transactions;
 use crate::StoreError;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -120,7 +120,7 @@ pub enum Migrations {
 
 /// A step that a database has not gone through.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct SchemaStep {
     /// The version of the schema behind it.
     pub number: i64,
     /// Its statements, with the one that notes its number, and with those of a transaction where
@@ -130,13 +130,13 @@ pub struct Step {
 
 /// The way from the schema that a database has to the one that this server knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct MigrationPlan {
     /// The version that the database has, 0 if it is empty.
     pub found: i64,
     /// The version that this server knows.
     pub known: i64,
     /// The steps between the two.
-    pub steps: Vec<Step>,
+    pub steps: Vec<SchemaStep>,
     /// The statements that divide its archives into months, if they are to be divided and aren't.
     /// They come behind the steps, in no transaction with them.
     pub division: Option<String>,
@@ -170,7 +170,7 @@ pub(crate) fn version(database: &mut dyn Migrating) -> Result<i64, StoreError> {
     if found <= known {
         return Ok(found);
     }
-    let noted = one(database, RUNS_FROM, &[Value::Integer(found)], |row| row.optional_integer(0))?.flatten();
+    let noted = one(database, RUNS_FROM, &[SqlValue::Integer(found)], |row| row.optional_integer(0))?.flatten();
     match noted.unwrap_or(found) {
         runs_from if runs_from <= known => Ok(found),
         runs_from => Err(too_new(database, found, runs_from)),
@@ -225,7 +225,7 @@ pub(crate) fn compare(applied: &[(i64, String)], changes: &[Change]) -> Result<i
 /// [`StoreError::Foreign`] if the database is another program's, [`StoreError::Unfit`] if something
 /// else has made its schema, otherwise what the engine says.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-pub(crate) fn noted_version<D: Distant + Migrating>(
+pub(crate) fn noted_version<D: RemoteConnection + Migrating>(
     database: &mut D,
     [has_schema, our_names, versions]: [&str; 3],
 ) -> Result<i64, StoreError> {
@@ -242,14 +242,14 @@ pub(crate) fn noted_version<D: Distant + Migrating>(
 }
 
 /// Tells which steps a database has not gone through.
-pub(crate) fn plan(database: &mut dyn Migrating) -> Result<Plan, StoreError> {
+pub(crate) fn plan(database: &mut dyn Migrating) -> Result<MigrationPlan, StoreError> {
     let found = version(database)?;
     let steps = left(database, found).map(|(number, change)| {
         let sql = database.by_hand(number, change, found == 0);
-        Step { number, sql }
+        SchemaStep { number, sql }
     });
     let steps = steps.collect();
-    Ok(Plan { found, known: known(database), steps, division: None, index: IndexPlan::Nothing })
+    Ok(MigrationPlan { found, known: known(database), steps, division: None, index: IndexPlan::Nothing })
 }
 
 /// Brings a database, which may be empty, to the current schema. Returns the number of steps that
@@ -355,6 +355,6 @@ const RUNS_FROM: &str = "SELECT runs_from FROM rookery_schema WHERE version = ?"
 
 /// Returns the statement above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![RUNS_FROM]
 }

@@ -66,6 +66,6 @@ mod trouble;
 mod worker;
 
 pub use finding::{Finding, Severity};
-pub use migrate::{IndexPlan, Migrations, Plan, Step};
-pub use queue::{BOUNDS, Bounds, Patience};
+pub use migrate::{IndexPlan, MigrationPlan, Migrations, SchemaStep};
+pub use queue::{BOUNDS, Patience, QueueBounds};
 pub use store::SqlStore;

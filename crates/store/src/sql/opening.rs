@@ -5,21 +5,21 @@ use super::archive::months::{self as division, Months};
 use super::archive::search::fill::{self, Searches};
 use super::checking::Checked;
 use super::copy::copying::Copying;
-use super::fence::{Fence, Fences, Fencing};
+use super::fence::{Fence, FenceRows, FencingConnection};
 use super::finding::{self, Finding, Severity, clock, connections, distance, divided};
-use super::migrate::{self, IndexPlan, Migrations, Plan};
-use super::queue::{Bounds, Patience};
-use super::store::Connections;
+use super::migrate::{self, IndexPlan, MigrationPlan, Migrations};
+use super::queue::{Patience, QueueBounds};
+use super::store::StoreConnections;
 use super::transactions::Transactions;
 use crate::StoreError;
 use crate::archive::TermsOf;
-use crate::error::Engine;
-use crate::fencing::Writer;
+use crate::error::EngineWords;
+use crate::fencing::ProcessWriter;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A connection, with what an engine does in its own way when a database is opened.
-pub(crate) trait Openable: Checked + Fencing + Searches + Copying + Send + Sized + 'static {
+pub(crate) trait Openable: Checked + FencingConnection + Searches + Copying + Send + Sized + 'static {
     /// The place of a database.
     type Target: Send + Sync + 'static;
 
@@ -30,10 +30,10 @@ pub(crate) trait Openable: Checked + Fencing + Searches + Copying + Send + Sized
     fn allow(&mut self, limit: Duration) -> Result<(), StoreError>;
 }
 
-/// Makes the functions by which an engine's databases are opened, in the module that has its
-/// `Driver`, its `Target` and its `Options`.
+/// Makes the functions by which an engine's databases are opened, of its driver, its target and its
+/// options.
 macro_rules! functions {
-    () => {
+    ($Driver:ident, $Target:ident, $Options:ident) => {
         /// Opens a database and brings its schema up to date.
         ///
         /// # Errors
@@ -44,8 +44,8 @@ macro_rules! functions {
         /// [`Foreign`](crate::StoreError::Foreign) if it isn't for this server,
         /// [`OldSchema`](crate::StoreError::OldSchema) if its schema may not be changed, otherwise
         /// what the database reports.
-        pub fn open(options: &Options) -> Result<crate::sql::SqlStore, crate::StoreError> {
-            crate::sql::opening::open::<Driver>(Target::of(options), options.wanted())
+        pub fn open(options: &$Options) -> Result<crate::sql::SqlStore, crate::StoreError> {
+            crate::sql::opening::open::<$Driver>($Target::of(options), options.wanted())
         }
 
         /// Tells which steps of the schema a database has not gone through. Changes nothing.
@@ -53,8 +53,8 @@ macro_rules! functions {
         /// # Errors
         ///
         /// As [`open`].
-        pub fn plan(options: &Options) -> Result<crate::sql::Plan, crate::StoreError> {
-            crate::sql::opening::plan::<Driver>(&Target::of(options), options.wanted())
+        pub fn plan(options: &$Options) -> Result<crate::sql::MigrationPlan, crate::StoreError> {
+            crate::sql::opening::plan::<$Driver>(&$Target::of(options), options.wanted())
         }
 
         /// Brings the schema of a database up to date, and divides its archives into months if they
@@ -63,42 +63,42 @@ macro_rules! functions {
         /// # Errors
         ///
         /// As [`open`].
-        pub fn migrate(options: &Options) -> Result<usize, crate::StoreError> {
-            crate::sql::opening::migrate::<Driver>(&Target::of(options), options.wanted())
+        pub fn migrate(options: &$Options) -> Result<usize, crate::StoreError> {
+            crate::sql::opening::migrate::<$Driver>(&$Target::of(options), options.wanted())
         }
 
         /// Checks a database that may be in use: whether it can be reached and is fit, its schema,
         /// its settings, and how far away it is. Changes nothing in it.
-        pub fn check(options: &Options) -> Vec<crate::sql::Finding> {
-            crate::sql::opening::check::<Driver>(&Target::of(options), options.wanted())
+        pub fn check(options: &$Options) -> Vec<crate::sql::Finding> {
+            crate::sql::opening::check::<$Driver>(&$Target::of(options), options.wanted())
         }
 
         /// Connects to copy from a database.
         pub(super) fn source(
-            options: &Options,
+            options: &$Options,
         ) -> Result<Box<dyn crate::sql::copy::copying::Copying + Send>, crate::StoreError> {
-            crate::sql::opening::source::<Driver>(&Target::of(options))
+            crate::sql::opening::source::<$Driver>(&$Target::of(options))
         }
 
         /// Connects to copy to a database.
         pub(super) fn destination(
-            options: &Options,
+            options: &$Options,
         ) -> Result<Box<dyn crate::sql::copy::copying::Copying + Send>, crate::StoreError> {
-            crate::sql::opening::destination::<Driver>(&Target::of(options), options.wanted())
+            crate::sql::opening::destination::<$Driver>(&$Target::of(options), options.wanted())
         }
 
         /// Connects to a database of another program, to read from it.
         pub(super) fn foreign(
-            options: &Options,
+            options: &$Options,
         ) -> Result<Box<dyn crate::sql::transactions::Transactions + Send>, crate::StoreError> {
-            crate::sql::opening::foreign::<Driver>(&Target::of(options))
+            crate::sql::opening::foreign::<$Driver>(&$Target::of(options))
         }
 
-        impl Options {
-            fn wanted(&self) -> crate::sql::opening::Wanted {
-                let Options { connections, trusts_durability, months, terms_of, bounds, patience, migrations, .. } =
+        impl $Options {
+            fn wanted(&self) -> crate::sql::opening::WantedOpening {
+                let $Options { connections, trusts_durability, months, terms_of, bounds, patience, migrations, .. } =
                     *self;
-                crate::sql::opening::Wanted {
+                crate::sql::opening::WantedOpening {
                     connections,
                     trusts_durability,
                     months,
@@ -110,9 +110,9 @@ macro_rules! functions {
             }
         }
 
-        impl Target {
-            fn of(options: &Options) -> std::sync::Arc<Target> {
-                std::sync::Arc::new(Target::new(options))
+        impl $Target {
+            fn of(options: &$Options) -> std::sync::Arc<$Target> {
+                std::sync::Arc::new($Target::new(options))
             }
         }
     };
@@ -122,18 +122,18 @@ pub(crate) use functions;
 
 /// Says how a database is opened, besides where it is.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedOpening {
     pub(crate) connections: usize,
     pub(crate) trusts_durability: bool,
     pub(crate) months: bool,
     pub(crate) terms_of: Option<TermsOf>,
-    pub(crate) bounds: Bounds,
+    pub(crate) bounds: QueueBounds,
     pub(crate) patience: Patience,
     pub(crate) migrations: Migrations,
 }
 
 /// Opens a database and brings its schema up to date.
-pub(crate) fn open<E: Openable>(target: Arc<E::Target>, wanted: Wanted) -> Result<SqlStore, StoreError> {
+pub(crate) fn open<E: Openable>(target: Arc<E::Target>, wanted: WantedOpening) -> Result<SqlStore, StoreError> {
     let mut first: E = fit(&target, wanted)?;
     migrate::prepare(&mut first, wanted.migrations)?;
     let answer = wanted.patience.answer;
@@ -156,8 +156,8 @@ pub(crate) fn open<E: Openable>(target: Arc<E::Target>, wanted: Wanted) -> Resul
     let connections = owners.iter().chain(&archive).chain(&reads);
     let lanes = connections.map(|connection| connection.state().lane).collect();
     let fences = Arc::new(Fenced::<E> { target: target.clone(), fence, lanes, limit: answer });
-    let started = SqlStore::start_remote(Connections { owners, archive, reads }, wanted.bounds, wanted.patience);
-    let store = started.map_err(|error| StoreError::Other(Engine { message: error.to_string(), ..failed }))?;
+    let started = SqlStore::start_remote(StoreConnections { owners, archive, reads }, wanted.bounds, wanted.patience);
+    let store = started.map_err(|error| StoreError::Other(EngineWords { message: error.to_string(), ..failed }))?;
     Ok(store.with_fences(fences).with_months(Arc::new(move || look_after::<E>(&target)), wanted.migrations))
 }
 
@@ -167,7 +167,7 @@ fn look_after<E: Openable>(target: &Arc<E::Target>) -> Result<Box<dyn Months>, S
 }
 
 /// Connects, and looks before anything is written: the database may not be ours.
-fn fit<E: Openable>(target: &Arc<E::Target>, wanted: Wanted) -> Result<E, StoreError> {
+fn fit<E: Openable>(target: &Arc<E::Target>, wanted: WantedOpening) -> Result<E, StoreError> {
     let mut driver = E::connect(target, ANSWER)?;
     migrate::version(&mut driver)?;
     match driver.unfit(wanted.trusts_durability)?.into_iter().next() {
@@ -177,7 +177,7 @@ fn fit<E: Openable>(target: &Arc<E::Target>, wanted: Wanted) -> Result<E, StoreE
 }
 
 /// Tells which steps of the schema a database has not gone through. Changes nothing.
-pub(crate) fn plan<E: Openable>(target: &Arc<E::Target>, wanted: Wanted) -> Result<Plan, StoreError> {
+pub(crate) fn plan<E: Openable>(target: &Arc<E::Target>, wanted: WantedOpening) -> Result<MigrationPlan, StoreError> {
     let mut driver = E::connect(target, ANSWER)?;
     let plan = migrate::plan(&mut driver)?;
     let is_due = wanted.months && driver.parts()?.is_empty();
@@ -188,12 +188,12 @@ pub(crate) fn plan<E: Openable>(target: &Arc<E::Target>, wanted: Wanted) -> Resu
         (false, true) => IndexPlan::Remove,
         _ => IndexPlan::Nothing,
     };
-    Ok(Plan { division, index, ..plan })
+    Ok(MigrationPlan { division, index, ..plan })
 }
 
 /// Brings the schema of a database up to date, and divides its archives into months if they are to
 /// be. Returns the number of steps that the schema took.
-pub(crate) fn migrate<E: Openable>(target: &Arc<E::Target>, wanted: Wanted) -> Result<usize, StoreError> {
+pub(crate) fn migrate<E: Openable>(target: &Arc<E::Target>, wanted: WantedOpening) -> Result<usize, StoreError> {
     let mut driver: E = fit(target, wanted)?;
     let steps = migrate::migrate(&mut driver)?;
     if wanted.months || !driver.parts()?.is_empty() {
@@ -205,7 +205,7 @@ pub(crate) fn migrate<E: Openable>(target: &Arc<E::Target>, wanted: Wanted) -> R
 
 /// Checks a database that may be in use: whether it can be reached and is fit, its schema, its
 /// settings, and how far away it is. Changes nothing in it.
-pub(crate) fn check<E: Openable>(target: &Arc<E::Target>, wanted: Wanted) -> Vec<Finding> {
+pub(crate) fn check<E: Openable>(target: &Arc<E::Target>, wanted: WantedOpening) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Err(error) = look::<E>(target, wanted, &mut findings) {
         findings.push(finding::failed(&error));
@@ -214,7 +214,11 @@ pub(crate) fn check<E: Openable>(target: &Arc<E::Target>, wanted: Wanted) -> Vec
 }
 
 /// Stops at the first thing that makes further looks pointless.
-fn look<E: Openable>(target: &Arc<E::Target>, wanted: Wanted, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
+fn look<E: Openable>(
+    target: &Arc<E::Target>,
+    wanted: WantedOpening,
+    findings: &mut Vec<Finding>,
+) -> Result<(), StoreError> {
     let mut note = |severity, text| findings.push(Finding { severity, text });
     let mut driver = E::connect(target, CHECK_ANSWER)?;
     note(Severity::Note, format!("{} at {}", driver.product()?, driver.place()));
@@ -253,7 +257,7 @@ pub(crate) fn source<E: Openable>(target: &Arc<E::Target>) -> Result<Box<dyn Cop
 /// Connects to copy to a database.
 pub(crate) fn destination<E: Openable>(
     target: &Arc<E::Target>,
-    wanted: Wanted,
+    wanted: WantedOpening,
 ) -> Result<Box<dyn Copying + Send>, StoreError> {
     let mut driver: E = fit(target, wanted)?;
     migrate::refuse_newer(&mut driver)?;
@@ -284,14 +288,14 @@ struct Fenced<E: Openable> {
     limit: Duration,
 }
 
-impl<E: Openable> Fences for Fenced<E> {
-    fn enlist(&self, own: Writer) -> Result<(), StoreError> {
+impl<E: Openable> FenceRows for Fenced<E> {
+    fn enlist(&self, own: ProcessWriter) -> Result<(), StoreError> {
         E::connect(&self.target, self.limit)?.enlist(own, &self.lanes)?;
         self.fence.enlist(&self.lanes);
         Ok(())
     }
 
-    fn fence(&self, other: Writer) -> Result<bool, StoreError> {
+    fn fence(&self, other: ProcessWriter) -> Result<bool, StoreError> {
         let own = self.fence.own();
         for _ in 1..ATTEMPTS {
             // What is left open ends with the connection.
@@ -337,6 +341,6 @@ const COUNT_ACCOUNTS: &str = "SELECT COUNT(*) FROM accounts";
 
 /// Returns the statement above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![COUNT_ACCOUNTS]
 }

@@ -4,14 +4,14 @@
 //! run again: it is, when the transaction that it ran in is lost, or when the engine lets another
 //! connection go first.
 
-use super::connection::Connection;
+use super::connection::SqlConnection;
 use crate::StoreError;
-use crate::pending::{Completer, Pending, caught, pending};
+use crate::pending::{Pending, StoreCompleter, caught, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Says what an operation needs of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum StoreAccess {
     /// Nothing: it reads by one statement, or by several that may see the database at different
     /// moments. Where the engine is another process, there is none then to be begun and ended.
     Glance,
@@ -24,16 +24,16 @@ pub(crate) enum Access {
 /// An operation whose caller waits.
 pub(crate) trait Operation: Send {
     /// Returns what it needs of a transaction.
-    fn access(&self) -> Access;
+    fn access(&self) -> StoreAccess;
 
     /// Returns whether it needs a transaction that writes.
     fn writes(&self) -> bool {
-        self.access() == Access::Write
+        self.access() == StoreAccess::Write
     }
 
     /// Carries it out and keeps the answer, in place of the one of an earlier run. An error means
     /// that what it wrote must be undone.
-    fn run(&mut self, connection: &mut dyn Connection) -> Result<(), StoreError>;
+    fn run(&mut self, connection: &mut dyn SqlConnection) -> Result<(), StoreError>;
 
     /// Tells the caller: the kept answer, or `failure` in place of a good one.
     fn tell(self: Box<Self>, failure: Option<StoreError>);
@@ -43,31 +43,31 @@ pub(crate) trait Operation: Send {
 }
 
 /// Makes an operation and the future of its answer.
-pub(crate) fn operation<T, F>(access: Access, run: F) -> (Box<dyn Operation>, Pending<T>)
+pub(crate) fn operation<T, F>(access: StoreAccess, run: F) -> (Box<dyn Operation>, Pending<T>)
 where
     T: Send + 'static,
-    F: FnMut(&mut dyn Connection) -> Result<T, StoreError> + Send + 'static,
+    F: FnMut(&mut dyn SqlConnection) -> Result<T, StoreError> + Send + 'static,
 {
     let (completer, pending) = pending();
-    (Box::new(Job { access, run, told: Told::new(completer) }), pending)
+    (Box::new(Job { access, run, told: ToldCaller::new(completer) }), pending)
 }
 
 struct Job<T: Send + 'static, F> {
-    access: Access,
+    access: StoreAccess,
     run: F,
-    told: Told<T>,
+    told: ToldCaller<T>,
 }
 
 impl<T, F> Operation for Job<T, F>
 where
     T: Send + 'static,
-    F: FnMut(&mut dyn Connection) -> Result<T, StoreError> + Send,
+    F: FnMut(&mut dyn SqlConnection) -> Result<T, StoreError> + Send,
 {
-    fn access(&self) -> Access {
+    fn access(&self) -> StoreAccess {
         self.access
     }
 
-    fn run(&mut self, connection: &mut dyn Connection) -> Result<(), StoreError> {
+    fn run(&mut self, connection: &mut dyn SqlConnection) -> Result<(), StoreError> {
         let run = &mut self.run;
         self.told.keep(caught(|| run(connection)))
     }
@@ -94,14 +94,14 @@ fn named(path: &str) -> String {
     }
 }
 
-struct Told<T: Send + 'static> {
-    completer: Completer<T>,
+struct ToldCaller<T: Send + 'static> {
+    completer: StoreCompleter<T>,
     answer: Option<Result<T, StoreError>>,
 }
 
-impl<T: Send + 'static> Told<T> {
-    fn new(completer: Completer<T>) -> Told<T> {
-        Told { completer, answer: None }
+impl<T: Send + 'static> ToldCaller<T> {
+    fn new(completer: StoreCompleter<T>) -> ToldCaller<T> {
+        ToldCaller { completer, answer: None }
     }
 
     fn keep(&mut self, answer: Result<T, StoreError>) -> Result<(), StoreError> {

@@ -1,7 +1,7 @@
 //! The operations of [`LastPresence`](crate::LastPresence).
 
-use super::connection::{Connection, Row, Value, account_values, one};
-use super::dialect::Text;
+use super::connection::{Row, SqlConnection, SqlValue, account_values, one};
+use super::dialect::DialectText;
 use super::many::{Among, by_domain};
 use super::statements::*;
 use crate::presence::SeenWith;
@@ -10,16 +10,16 @@ use rookery_jid::{Jid, JidRef};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-pub(crate) fn put(c: &mut dyn Connection, owner: JidRef<'_>, unix_ms: u64, stanza: &[u8]) -> Result<(), StoreError> {
+pub(crate) fn put(c: &mut dyn SqlConnection, owner: JidRef<'_>, unix_ms: u64, stanza: &[u8]) -> Result<(), StoreError> {
     let [domain, local] = account_values(owner);
-    let values = [Value::number(unix_ms), Value::Bytes(stanza), domain, local];
+    let values = [SqlValue::number(unix_ms), SqlValue::Bytes(stanza), domain, local];
     if c.execute(UPDATE_PRESENCE, &values)? == 0 && c.execute(INSERT_PRESENCE, &values)? == 0 {
         return Err(StoreError::NoAccount);
     }
     Ok(())
 }
 
-pub(crate) fn last(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<LastSeen>, StoreError> {
+pub(crate) fn last(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<Option<LastSeen>, StoreError> {
     let read = |row: &dyn Row| {
         Ok(LastSeen { owner: owner.bare().to_jid(), unix_ms: row.number(0)?, stanza: row.bytes(1)?.to_vec() })
     };
@@ -27,14 +27,14 @@ pub(crate) fn last(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<L
 }
 
 pub(crate) fn of(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     asker: JidRef<'_>,
     owners: &[Jid],
     document: &str,
 ) -> Result<Vec<SeenWith>, StoreError> {
     let mut found = HashMap::new();
     for (domain, locals) in by_domain(owners) {
-        let before = [Value::Text(asker.bare_str()), Value::Text(document), Value::Text(domain)];
+        let before = [SqlValue::Text(asker.bare_str()), SqlValue::Text(document), SqlValue::Text(domain)];
         PRESENCE_FOR.query(c, (&before, &locals, &[]), &mut |row| {
             let read = (row.number(1)?, row.bytes(2)?.to_vec(), row.optional_bytes(3)?.map(<[u8]>::to_vec));
             found.insert((domain, row.text(0)?.to_owned()), read);
@@ -73,7 +73,7 @@ macro_rules! presence_for {
 /// once. There and in MariaDB an index has all rosters in which somebody is in one place: by the
 /// key of the rosters each row would be on another page.
 static PRESENCE_FOR: Among = Among::differing(
-    Text {
+    DialectText {
         sqlite: presence_for!("i.contact = ?", "d.name = ?"),
         postgres: "WITH asked AS MATERIALIZED (SELECT rookery_digest(?) AS asker, rookery_digest(?) AS document) \
             SELECT a.localpart, p.unix_ms, p.stanza, d.bytes FROM accounts a \
@@ -95,7 +95,7 @@ const LAST_PRESENCE: &str = "\
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![PRESENCE_FOR, LAST_PRESENCE]
 }
 
@@ -103,7 +103,7 @@ pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
 mod tests {
     use super::*;
     use crate::sql::dialect::{Dialect, numbered};
-    use crate::sql::listed::Texts;
+    use crate::sql::listed::ListOfTexts;
     use crate::sql::{mysql, postgres};
     use rookery_needs::{Mariadb, Postgres};
 
@@ -126,8 +126,8 @@ mod tests {
         }
         let (cluster, text) = (Postgres::start(), statement(Dialect::Postgres));
         let address = cluster.database();
-        let options = postgres::Options::at(postgres::Address::parse(&address).expect("an address"));
-        let options = postgres::Options { trusts_durability: true, ..options };
+        let options = postgres::PostgresOptions::at(postgres::PostgresAddress::parse(&address).expect("an address"));
+        let options = postgres::PostgresOptions { trusts_durability: true, ..options };
         drop(postgres::destination(&options).expect("a database"));
         // The map of pages that all can see is VACUUM's, which runs in no transaction.
         for sql in [
@@ -163,7 +163,7 @@ mod tests {
         }
         let (server, text) = (Mariadb::start(), statement(Dialect::Mysql));
         let address = server.database();
-        let options = mysql::Options::at(mysql::Address::parse(&address).expect("an address"));
+        let options = mysql::MysqlOptions::at(mysql::MysqlAddress::parse(&address).expect("an address"));
         drop(mysql::destination(&options).expect("a database"));
         for sql in [
             "INSERT INTO accounts (domain, localpart, roster_version, roster_oldest, roster_items, offline_messages) \

@@ -15,7 +15,7 @@
 //! no other. All queues have one lock, so an operation takes its place in all of them at once, and
 //! lanes never wait for each other in a circle.
 
-use super::lanes::Route;
+use super::lanes::LaneRoute;
 use super::operation::Operation;
 use crate::StoreError;
 use rookery_observe::{Bound, Most, Per, Unit};
@@ -27,7 +27,7 @@ use rookery_base::lock::lock;
 
 /// The most that may wait in the queue of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct QueueBounds {
     /// Operations that may wait; further ones answer [`StoreError::Busy`] at once.
     pub operations: usize,
     /// Bytes that the waiting operations may carry together; those that write what they carry are
@@ -35,14 +35,14 @@ pub struct Bounds {
     pub bytes: usize,
 }
 
-impl Default for Bounds {
+impl Default for QueueBounds {
     /// Returns 16 384 operations, 64 MiB.
-    fn default() -> Bounds {
+    fn default() -> QueueBounds {
         DEFAULT
     }
 }
 
-const DEFAULT: Bounds = Bounds { operations: 16_384, bytes: 64 << 20 };
+const DEFAULT: QueueBounds = QueueBounds { operations: 16_384, bytes: 64 << 20 };
 
 /// The bounds of the queue, for the page of limits.
 pub const BOUNDS: &[Bound] = &[
@@ -82,9 +82,9 @@ impl Default for Patience {
 
 /// The queues of all lanes.
 pub(crate) struct Queues {
-    bounds: Bounds,
+    bounds: QueueBounds,
     patience: Option<Patience>,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// Signalled when the first operation of a lane may run, or the queues are closed; only the
     /// lane's worker waits for it.
     wakes: Box<[Condvar]>,
@@ -92,7 +92,7 @@ pub(crate) struct Queues {
     closing: Condvar,
 }
 
-struct State {
+struct QueueState {
     lanes: Box<[Lane]>,
     last: LastOf,
     fill: Fill,
@@ -101,7 +101,7 @@ struct State {
 
 #[derive(Default)]
 struct Lane {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedOperation>,
     fill: Fill,
     /// The number of the last operation that was queued; they count from 1.
     queued: u64,
@@ -121,9 +121,9 @@ struct Fill {
     load: usize,
 }
 
-struct Waiting {
+struct QueuedOperation {
     number: u64,
-    gate: Gate,
+    gate: LaneGate,
     /// It may go before those that have to wait.
     overtakes: bool,
     /// None in a mark.
@@ -131,7 +131,7 @@ struct Waiting {
 }
 
 /// Lanes, and how far each must be.
-type Gate = Option<Box<[(usize, u64)]>>;
+type LaneGate = Option<Box<[(usize, u64)]>>;
 
 /// An operation that has a place in a queue.
 pub(crate) struct Queued {
@@ -155,17 +155,17 @@ pub(crate) enum Next {
 }
 
 impl Queues {
-    pub(crate) fn new(lanes: usize, bounds: Bounds, patience: Option<Patience>) -> Queues {
+    pub(crate) fn new(lanes: usize, bounds: QueueBounds, patience: Option<Patience>) -> Queues {
         let lanes: Box<[_]> = (0..lanes).map(|_| Lane::default()).collect();
         let wakes = lanes.iter().map(|_| Condvar::new()).collect();
-        let state = State { lanes, last: LastOf::default(), fill: Fill::default(), closed: false };
+        let state = QueueState { lanes, last: LastOf::default(), fill: Fill::default(), closed: false };
         Queues { bounds, patience, state: Mutex::new(state), wakes, closing: Condvar::new() }
     }
 
     /// Appends an operation that carries so many bytes, or gives it back with the reason.
     pub(crate) fn push(
         &self,
-        route: Route,
+        route: LaneRoute,
         bytes: usize,
         operation: Box<dyn Operation>,
     ) -> Result<(), (Box<dyn Operation>, StoreError)> {
@@ -192,9 +192,9 @@ impl Queues {
     }
 
     /// Returns what one of so many lanes may have of the bounds.
-    fn share(&self, lanes: usize) -> Bounds {
+    fn share(&self, lanes: usize) -> QueueBounds {
         let share = |all: usize| (all / lanes).saturating_mul(SHARES).clamp(all.min(1), all);
-        Bounds { operations: share(self.bounds.operations), bytes: share(self.bounds.bytes) }
+        QueueBounds { operations: share(self.bounds.operations), bytes: share(self.bounds.bytes) }
     }
 
     /// Returns a lane's next operation if one waits that may run.
@@ -254,7 +254,7 @@ impl Queues {
         let mut state = self.state();
         let mut overdue = Vec::new();
         for lane in 0..state.lanes.len() {
-            let is_overdue = |waiting: &Waiting| {
+            let is_overdue = |waiting: &QueuedOperation| {
                 waiting.queued.as_ref().and_then(|queued| queued.until).is_some_and(|until| until <= now)
             };
             if !state.lanes[lane].waiting.iter().any(is_overdue) {
@@ -264,11 +264,11 @@ impl Queues {
             for waiting in all {
                 match waiting {
                     waiting if !is_overdue(&waiting) => state.lanes[lane].waiting.push_back(waiting),
-                    Waiting { queued: Some(queued), .. } => {
+                    QueuedOperation { queued: Some(queued), .. } => {
                         state.forget(lane, &queued);
                         overdue.push(queued.operation);
                     }
-                    Waiting { queued: None, .. } => {}
+                    QueuedOperation { queued: None, .. } => {}
                 }
             }
             self.wakes[lane].notify_one();
@@ -301,13 +301,13 @@ impl Queues {
     /// or may come.
     pub(crate) fn pause(&self, time: Duration) -> bool {
         let state = self.state();
-        let is_open = |state: &mut State| !state.closed;
+        let is_open = |state: &mut QueueState| !state.closed;
         let (state, _) = self.closing.wait_timeout_while(state, time, is_open).unwrap_or_else(PoisonError::into_inner);
         !state.closed || state.lanes.iter().any(|lane| lane.running.is_some() || !lane.waiting.is_empty())
     }
 
     /// Wakes those lanes that one which went on may have held up.
-    fn wake_others(&self, state: &State, lane: usize) {
+    fn wake_others(&self, state: &QueueState, lane: usize) {
         for (other, wake) in self.wakes.iter().enumerate().filter(|(other, _)| *other != lane) {
             if state.next(other).is_some_and(|at| state.lanes[other].waiting[at].gate.is_some()) {
                 wake.notify_one();
@@ -317,14 +317,14 @@ impl Queues {
 
     /// Locks the queue. No caller's code runs under the lock, so it can't be poisoned halfway
     /// through a change.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         lock(&self.state)
     }
 }
 
-impl State {
+impl QueueState {
     /// Gives an operation its places. Returns whether its lane may go on with it.
-    fn push(&mut self, route: &Route, queued: Queued) -> bool {
+    fn push(&mut self, route: &LaneRoute, queued: Queued) -> bool {
         let is_load = queued.bytes > 0 && queued.operation.writes();
         let (gate, overtakes) = (self.gate(route), route.overtakes);
         self.fill.add(queued.bytes, is_load);
@@ -332,20 +332,20 @@ impl State {
         lane.fill.add(queued.bytes, is_load);
         lane.queued += 1;
         let number = lane.queued;
-        lane.waiting.push_back(Waiting { number, gate, overtakes, queued: Some(queued) });
+        lane.waiting.push_back(QueuedOperation { number, gate, overtakes, queued: Some(queued) });
         let is_next = overtakes || lane.waiting.len() == 1;
         self.last.put(&route.last_of, number, self.lanes[route.on].done);
         for held in route.holds.iter().filter(|held| *held != route.on) {
             let lane = &mut self.lanes[held];
             lane.queued += 1;
-            let gate: Gate = Some([(route.on, number)].into());
-            lane.waiting.push_back(Waiting { number: lane.queued, gate, overtakes: false, queued: None });
+            let gate: LaneGate = Some([(route.on, number)].into());
+            lane.waiting.push_back(QueuedOperation { number: lane.queued, gate, overtakes: false, queued: None });
         }
         is_next
     }
 
     /// Returns what must be done before an operation that comes now.
-    fn gate(&self, route: &Route) -> Gate {
+    fn gate(&self, route: &LaneRoute) -> LaneGate {
         let behind = route.behind.iter().map(|lane| (lane, self.lanes[lane].queued));
         let after = route.after.and_then(|(lane, owner)| Some((lane, *self.last.of.get(&owner)?)));
         let all = behind.chain(after).filter(|(lane, number)| *lane != route.on && self.lanes[*lane].done < *number);
@@ -353,7 +353,7 @@ impl State {
         (!gate.is_empty()).then_some(gate)
     }
 
-    fn is_open(&self, gate: &Gate) -> bool {
+    fn is_open(&self, gate: &LaneGate) -> bool {
         gate.iter().flatten().all(|(lane, number)| self.lanes[*lane].done >= *number)
     }
 
@@ -378,11 +378,11 @@ impl State {
         Some(queued)
     }
 
-    fn pop(&mut self, lane: usize) -> Option<Waiting> {
+    fn pop(&mut self, lane: usize) -> Option<QueuedOperation> {
         self.remove(lane, 0)
     }
 
-    fn remove(&mut self, lane: usize, at: usize) -> Option<Waiting> {
+    fn remove(&mut self, lane: usize, at: usize) -> Option<QueuedOperation> {
         let removed = self.lanes[lane].waiting.remove(at)?;
         if let Some(queued) = &removed.queued {
             self.forget(lane, queued);
@@ -412,7 +412,7 @@ impl State {
 }
 
 impl Fill {
-    fn takes(&self, bounds: Bounds, bytes: usize, is_load: bool) -> bool {
+    fn takes(&self, bounds: QueueBounds, bytes: usize, is_load: bool) -> bool {
         let load = self.load + usize::from(is_load);
         self.operations < bounds.operations
             && (!is_load || load <= bounds.operations.div_ceil(2))

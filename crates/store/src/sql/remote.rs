@@ -3,13 +3,13 @@
 //! else takes something out of them.
 
 use super::archives::KnownArchives;
-use super::connection::{Connection, EachRow, Value};
+use super::connection::{EachRow, SqlConnection, SqlValue};
 use super::dialect::Dialect;
 use super::fence::Fence;
 use super::transactions::{Remote, Transactions};
 use crate::StoreError;
 use crate::archive::TermsOf;
-use crate::error::Engine;
+use crate::error::EngineWords;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 /// The state of a connection.
-pub(crate) struct State {
+pub(crate) struct ConnectionState {
     /// The key of the connection's row in `rookery_lanes`.
     pub(crate) lane: i64,
     pub(crate) transaction: Transaction,
@@ -46,18 +46,18 @@ pub(crate) enum Transaction {
     Failed(StoreError),
 }
 
-impl State {
+impl ConnectionState {
     /// Draws the key of a lane.
     ///
     /// # Errors
     ///
     /// The system's if it gives no random numbers.
-    pub(crate) fn new(terms_of: Option<TermsOf>, fence: Arc<Fence>) -> Result<State, getrandom::Error> {
+    pub(crate) fn new(terms_of: Option<TermsOf>, fence: Arc<Fence>) -> Result<ConnectionState, getrandom::Error> {
         let mut key = [0; 8];
         getrandom::fill(&mut key)?;
         let (transaction, archives) = (Transaction::None, KnownArchives::default());
         let lane = i64::from_be_bytes(key);
-        Ok(State { lane, transaction, archives, epoch: None, is_epoch_seen: false, terms_of, fence })
+        Ok(ConnectionState { lane, transaction, archives, epoch: None, is_epoch_seen: false, terms_of, fence })
     }
 
     /// Returns the name of the connection's sessions, by which the server's sessions are told
@@ -109,19 +109,19 @@ pub(crate) fn name_of(lane: i64) -> String {
 }
 
 /// A connection to an engine in another process.
-pub(crate) trait Distant: Remote {
+pub(crate) trait RemoteConnection: Remote {
     /// The engine's SQL.
     const DIALECT: Dialect;
 
     /// The database's own time in milliseconds of Unix time, in that SQL.
     const NOW_MS: &'static str;
 
-    fn state(&self) -> &State;
+    fn state(&self) -> &ConnectionState;
 
-    fn state_mut(&mut self) -> &mut State;
+    fn state_mut(&mut self) -> &mut ConnectionState;
 
     /// Returns what the database said, with its name.
-    fn engine(&self, message: String) -> Engine;
+    fn engine(&self, message: String) -> EngineWords;
 
     fn has_session(&self) -> bool;
 
@@ -133,7 +133,7 @@ pub(crate) trait Distant: Remote {
     fn statement(
         &mut self,
         sql: &'static str,
-        values: &[Value<'_>],
+        values: &[SqlValue<'_>],
         each: Option<&mut EachRow<'_>>,
     ) -> Result<u64, StoreError>;
 
@@ -208,16 +208,16 @@ pub(crate) trait Distant: Remote {
     }
 }
 
-impl<D: Distant> Connection for D {
+impl<D: RemoteConnection> SqlConnection for D {
     fn dialect(&self) -> Dialect {
         D::DIALECT
     }
 
-    fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
+    fn execute(&mut self, sql: &'static str, values: &[SqlValue<'_>]) -> Result<u64, StoreError> {
         self.statement(sql, values, None)
     }
 
-    fn query(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
+    fn query(&mut self, sql: &'static str, values: &[SqlValue<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
         self.statement(sql, values, Some(each)).map(drop)
     }
 
@@ -238,7 +238,7 @@ impl<D: Distant> Connection for D {
     }
 }
 
-impl<D: Distant> Transactions for D {
+impl<D: RemoteConnection> Transactions for D {
     fn begin_read(&mut self) -> Result<(), StoreError> {
         (self.state_mut().transaction, self.state_mut().is_epoch_seen) = (Transaction::Due(None), false);
         self.expect_session()

@@ -1,12 +1,12 @@
-//! The operations of [`Rooms`](crate::Rooms).
+//! The operations of [`RoomStore`](crate::RoomStore).
 
-use super::connection::{Connection, Row, Value, account_values, all, one};
-use super::dialect::{Text, locking};
+use super::connection::{Row, SqlConnection, SqlValue, account_values, all, one};
+use super::dialect::{DialectText, locking};
 use crate::{Affiliated, Affiliation, ListedRoom, RoomDocument, StoreError, StoredRoom};
 use rookery_jid::{Jid, JidRef};
 
-pub(crate) fn list(c: &mut dyn Connection, host: &str) -> Result<Vec<ListedRoom>, StoreError> {
-    all(c, LIST, &[Value::Text(host)], |row| {
+pub(crate) fn list(c: &mut dyn SqlConnection, host: &str) -> Result<Vec<ListedRoom>, StoreError> {
+    all(c, LIST, &[SqlValue::Text(host)], |row| {
         Ok(ListedRoom {
             room: address(row, row.text(0)?, host)?,
             name: row.text(1)?.to_owned(),
@@ -20,7 +20,7 @@ fn creator(row: &dyn Row, column: usize) -> Result<Option<Jid>, StoreError> {
     row.optional_text(column)?.is_some().then(|| row.jid(column)).transpose()
 }
 
-pub(crate) fn load(c: &mut dyn Connection, room: JidRef<'_>) -> Result<Option<StoredRoom>, StoreError> {
+pub(crate) fn load(c: &mut dyn SqlConnection, room: JidRef<'_>) -> Result<Option<StoredRoom>, StoreError> {
     let document = |row: &dyn Row| {
         let document = RoomDocument {
             name: row.text(1)?.to_owned(),
@@ -35,8 +35,8 @@ pub(crate) fn load(c: &mut dyn Connection, room: JidRef<'_>) -> Result<Option<St
         Ok((row.integer(0)?, document))
     };
     let Some((id, mut document)) = one(c, LOAD, &account_values(room), document)? else { return Ok(None) };
-    document.of_users = all(c, OF_USERS, &[Value::Integer(id)], |row| Ok((row.jid(0)?, row.bytes(1)?.to_vec())))?;
-    let affiliations = all(c, AFFILIATIONS, &[Value::Integer(id)], |row| {
+    document.of_users = all(c, OF_USERS, &[SqlValue::Integer(id)], |row| Ok((row.jid(0)?, row.bytes(1)?.to_vec())))?;
+    let affiliations = all(c, AFFILIATIONS, &[SqlValue::Integer(id)], |row| {
         let number = row.integer(1)?;
         let affiliation = named(number).ok_or_else(|| row.corrupt(format!("{number} is no affiliation")))?;
         let optional = |column| Ok::<_, StoreError>(row.optional_text(column)?.map(str::to_owned));
@@ -45,17 +45,17 @@ pub(crate) fn load(c: &mut dyn Connection, room: JidRef<'_>) -> Result<Option<St
     Ok(Some(StoredRoom { document, affiliations }))
 }
 
-pub(crate) fn put(c: &mut dyn Connection, room: JidRef<'_>, document: &RoomDocument) -> Result<(), StoreError> {
-    let bytes = |bytes| if let Some(bytes) = bytes { Value::Bytes(bytes) } else { Value::Null };
+pub(crate) fn put(c: &mut dyn SqlConnection, room: JidRef<'_>, document: &RoomDocument) -> Result<(), StoreError> {
+    let bytes = |bytes| if let Some(bytes) = bytes { SqlValue::Bytes(bytes) } else { SqlValue::Null };
     let [domain, local] = account_values(room);
     let values = [
-        Value::Text(&document.name),
-        Value::flag(document.is_public),
-        Value::Bytes(&document.config),
+        SqlValue::Text(&document.name),
+        SqlValue::flag(document.is_public),
+        SqlValue::Bytes(&document.config),
         bytes(document.subject.as_deref()),
         bytes(document.vcard.as_deref()),
-        document.creator.as_ref().map_or(Value::Null, |creator| Value::Text(creator.bare_str())),
-        Value::number(document.archive_days),
+        document.creator.as_ref().map_or(SqlValue::Null, |creator| SqlValue::Text(creator.bare_str())),
+        SqlValue::number(document.archive_days),
         domain,
         local,
     ];
@@ -64,23 +64,27 @@ pub(crate) fn put(c: &mut dyn Connection, room: JidRef<'_>, document: &RoomDocum
     }
     let room = ID.on(c.dialect());
     let Some(id) = one(c, room, &[domain, local], |row| row.integer(0))? else { return Ok(()) };
-    c.execute(REMOVE_OF_USERS, &[Value::Integer(id)])?;
+    c.execute(REMOVE_OF_USERS, &[SqlValue::Integer(id)])?;
     for (place, (user, document)) in document.of_users.iter().enumerate() {
-        let (place, user) = (Value::number(place as u64), Value::Text(user.bare_str()));
-        c.execute(INSERT_OF_USER, &[Value::Integer(id), place, user, Value::Bytes(document)])?;
+        let (place, user) = (SqlValue::number(place as u64), SqlValue::Text(user.bare_str()));
+        c.execute(INSERT_OF_USER, &[SqlValue::Integer(id), place, user, SqlValue::Bytes(document)])?;
     }
     Ok(())
 }
 
-pub(crate) fn affiliate(c: &mut dyn Connection, room: JidRef<'_>, changes: &[Affiliated]) -> Result<bool, StoreError> {
+pub(crate) fn affiliate(
+    c: &mut dyn SqlConnection,
+    room: JidRef<'_>,
+    changes: &[Affiliated],
+) -> Result<bool, StoreError> {
     let head = ID.on(c.dialect());
     let Some(id) = one(c, head, &account_values(room), |row| row.integer(0))? else { return Ok(false) };
-    let text = |text| if let Some(text) = text { Value::Text(text) } else { Value::Null };
+    let text = |text| if let Some(text) = text { SqlValue::Text(text) } else { SqlValue::Null };
     for change in changes {
-        let (id, user) = (Value::Integer(id), Value::Text(change.user.bare_str()));
+        let (id, user) = (SqlValue::Integer(id), SqlValue::Text(change.user.bare_str()));
         c.execute(REMOVE_AFFILIATION, &[id, user])?;
         if change.affiliation != Affiliation::None {
-            let affiliation = Value::Integer(number(change.affiliation));
+            let affiliation = SqlValue::Integer(number(change.affiliation));
             let values = [id, user, affiliation, text(change.nick.as_deref()), text(change.reason.as_deref())];
             c.execute(INSERT_AFFILIATION, &values)?;
         }
@@ -88,19 +92,19 @@ pub(crate) fn affiliate(c: &mut dyn Connection, room: JidRef<'_>, changes: &[Aff
     Ok(true)
 }
 
-pub(crate) fn remove(c: &mut dyn Connection, room: JidRef<'_>) -> Result<bool, StoreError> {
+pub(crate) fn remove(c: &mut dyn SqlConnection, room: JidRef<'_>) -> Result<bool, StoreError> {
     Ok(c.execute(REMOVE, &account_values(room))? > 0)
 }
 
 /// Takes a user out of all rooms: the account is removed.
-pub(crate) fn forget(c: &mut dyn Connection, user: JidRef<'_>) -> Result<(), StoreError> {
-    c.execute(FORGET, &[Value::Text(user.bare_str())])?;
-    c.execute(FORGET_OF_USER, &[Value::Text(user.bare_str())])?;
-    c.execute(FORGET_CREATOR, &[Value::Text(user.bare_str())]).map(drop)
+pub(crate) fn forget(c: &mut dyn SqlConnection, user: JidRef<'_>) -> Result<(), StoreError> {
+    c.execute(FORGET, &[SqlValue::Text(user.bare_str())])?;
+    c.execute(FORGET_OF_USER, &[SqlValue::Text(user.bare_str())])?;
+    c.execute(FORGET_CREATOR, &[SqlValue::Text(user.bare_str())]).map(drop)
 }
 
-pub(crate) fn known_in(c: &mut dyn Connection, user: JidRef<'_>) -> Result<u64, StoreError> {
-    let user = Value::Text(user.bare_str());
+pub(crate) fn known_in(c: &mut dyn SqlConnection, user: JidRef<'_>) -> Result<u64, StoreError> {
+    let user = SqlValue::Text(user.bare_str());
     let count = one(c, KNOWN_IN, &[user, user], |row| row.integer(0))?;
     Ok(count.map_or(0, |count| u64::try_from(count).unwrap_or_default()))
 }
@@ -129,7 +133,7 @@ fn named(found: i64) -> Option<Affiliation> {
 const LIST: &str = "SELECT localpart, name, is_public, creator FROM rooms WHERE host = ? ORDER BY localpart";
 
 /// Values: host, localpart.
-const ID: Text = locking!("SELECT id FROM rooms WHERE host = ? AND localpart = ?");
+const ID: DialectText = locking!("SELECT id FROM rooms WHERE host = ? AND localpart = ?");
 
 /// Values: host, localpart.
 const LOAD: &str = "SELECT id, name, is_public, config, subject, vcard, creator, archive_days FROM rooms WHERE host = ? AND localpart = ?";
@@ -184,7 +188,7 @@ const KNOWN_IN: &str = "\
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         LIST,
         ID,

@@ -3,35 +3,38 @@
 //! An item's row carries the version of its latest change that clients saw; a contact that they saw
 //! vanish has a row in `roster_removals` until it comes back or too many others vanished.
 
-use super::connection::{Connection, Row, Value, account_values, all, one};
-use super::dialect::{Text, by_digest};
+use super::connection::{Row, SqlConnection, SqlValue, account_values, all, one};
+use super::dialect::{DialectText, by_digest};
 use super::statements::*;
 use crate::rosters::{Effect, REMEMBERED_REMOVALS, effect, replacing};
-use crate::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, RosterSize, StoreError, Subscription};
+use crate::{
+    Changed, Changes, Edit, EditRoster, Roster, RosterChange, RosterItem, RosterSize, StoreError, Subscription,
+};
 use rookery_jid::{Jid, JidRef};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-pub(crate) fn get(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Roster, StoreError> {
-    let Since { version, items, .. } = items_since(c, owner, -1)?;
+pub(crate) fn get(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<Roster, StoreError> {
+    let RosterSince { version, items, .. } = items_since(c, owner, -1)?;
     Ok(Roster { version, items: items.into_iter().map(|(_, item)| item).collect() })
 }
 
-pub(crate) fn since(c: &mut dyn Connection, owner: JidRef<'_>, version: u64) -> Result<Option<Changes>, StoreError> {
-    let Since { version: now, oldest, items } = items_since(c, owner, i64::try_from(version).unwrap_or(i64::MAX))?;
+pub(crate) fn since(c: &mut dyn SqlConnection, owner: JidRef<'_>, version: u64) -> Result<Option<Changes>, StoreError> {
+    let RosterSince { version: now, oldest, items } =
+        items_since(c, owner, i64::try_from(version).unwrap_or(i64::MAX))?;
     if version < oldest || version > now {
         return Ok(None);
     }
     let [domain, local] = account_values(owner);
-    let values = [domain, local, Value::number(version)];
-    let mut changes = all(c, REMOVALS_SINCE, &values, |row| Ok((row.number(1)?, Change::Removed(row.jid(0)?))))?;
-    changes.extend(items.into_iter().filter(|(_, item)| item.visible()).map(|(v, item)| (v, Change::Put(item))));
+    let values = [domain, local, SqlValue::number(version)];
+    let mut changes = all(c, REMOVALS_SINCE, &values, |row| Ok((row.number(1)?, RosterChange::Removed(row.jid(0)?))))?;
+    changes.extend(items.into_iter().filter(|(_, item)| item.visible()).map(|(v, item)| (v, RosterChange::Put(item))));
     changes.sort_unstable_by_key(|(version, _)| *version);
     Ok(Some(Changes { version: now, changes }))
 }
 
 /// A roster as far as it has changed.
-struct Since {
+struct RosterSince {
     version: u64,
     /// The oldest version whose changes since are all known.
     oldest: u64,
@@ -40,10 +43,10 @@ struct Since {
 }
 
 /// Returns the items that changed behind a version (-1: all).
-fn items_since(c: &mut dyn Connection, owner: JidRef<'_>, version: i64) -> Result<Since, StoreError> {
+fn items_since(c: &mut dyn SqlConnection, owner: JidRef<'_>, version: i64) -> Result<RosterSince, StoreError> {
     let [domain, local] = account_values(owner);
     let (mut head, mut items) = (None, Vec::new());
-    c.query(ROSTER_ITEMS, &[Value::Integer(version), domain, local], &mut |row| {
+    c.query(ROSTER_ITEMS, &[SqlValue::Integer(version), domain, local], &mut |row| {
         head = Some((row.number(9)?, row.number(10)?));
         if row.optional_text(0)?.is_some() {
             items.push(read_item(row)?);
@@ -51,30 +54,30 @@ fn items_since(c: &mut dyn Connection, owner: JidRef<'_>, version: i64) -> Resul
         Ok(ControlFlow::Continue(()))
     })?;
     let (version, oldest) = head.ok_or(StoreError::NoAccount)?;
-    Ok(Since { version, oldest, items })
+    Ok(RosterSince { version, oldest, items })
 }
 
-pub(crate) fn contacts(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Vec<(Jid, Subscription)>, StoreError> {
+pub(crate) fn contacts(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<Vec<(Jid, Subscription)>, StoreError> {
     of_owner(c, CONTACTS, &account_values(owner), |row| Ok((row.jid(0)?, read_subscription(row, 1)?)))
 }
 
 pub(crate) fn pending_in(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     owner: JidRef<'_>,
     after: Option<&Jid>,
     limit: usize,
 ) -> Result<Vec<(Jid, Vec<u8>)>, StoreError> {
     let [domain, local] = account_values(owner);
-    let values = [Value::Text(after.map_or("", Jid::as_str)), domain, local, Value::number(limit as u64)];
+    let values = [SqlValue::Text(after.map_or("", Jid::as_str)), domain, local, SqlValue::number(limit as u64)];
     of_owner(c, REQUESTS, &values, |row| Ok((row.jid(0)?, row.bytes(1)?.to_vec())))
 }
 
 /// Returns all rows of a query that gives an owner who has nothing one row, with a first column of
 /// NULL.
 fn of_owner<T>(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     sql: &'static str,
-    values: &[Value<'_>],
+    values: &[SqlValue<'_>],
     read: impl Fn(&dyn Row) -> Result<T, StoreError>,
 ) -> Result<Vec<T>, StoreError> {
     let rows = all(c, sql, values, |row| row.optional_text(0)?.is_some().then(|| read(row)).transpose())?;
@@ -84,36 +87,36 @@ fn of_owner<T>(
     Ok(rows.into_iter().flatten().collect())
 }
 
-fn size(c: &mut dyn Connection, owner: i64) -> Result<RosterSize, StoreError> {
+fn size(c: &mut dyn SqlConnection, owner: i64) -> Result<RosterSize, StoreError> {
     let read = |row: &dyn Row| {
         let number = |at| Ok::<_, StoreError>(usize::try_from(row.number(at)?).unwrap_or(usize::MAX));
         let (items, bytes, all) = (number(0)?, number(1)?, number(2)?);
         Ok(RosterSize { items, requests: all.saturating_sub(items), bytes })
     };
-    Ok(one(c, ROSTER_SIZE, &[Value::Integer(owner)], read)?.unwrap_or_default())
+    Ok(one(c, ROSTER_SIZE, &[SqlValue::Integer(owner)], read)?.unwrap_or_default())
 }
 
 pub(crate) fn item(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     owner: JidRef<'_>,
     contact: JidRef<'_>,
 ) -> Result<Option<RosterItem>, StoreError> {
     let [domain, local] = account_values(owner);
-    let values = [Value::Text(contact.as_str()), domain, local];
+    let values = [SqlValue::Text(contact.as_str()), domain, local];
     let item = ITEM_OF.on(c.dialect());
     let found = of_owner(c, item, &values, |row| read_item(row).map(|(_, item)| item))?;
     Ok(found.into_iter().next())
 }
 
 pub(crate) fn change(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     owner: JidRef<'_>,
     contact: JidRef<'_>,
     edit: &mut EditRoster,
 ) -> Result<Changed, StoreError> {
     let head = head(c, owner)?;
     let item = ROSTER_ITEM.on(c.dialect());
-    let found = one(c, item, &[Value::Integer(head.owner), Value::Text(contact.as_str())], read_item)?;
+    let found = one(c, item, &[SqlValue::Integer(head.owner), SqlValue::Text(contact.as_str())], read_item)?;
     let (item_version, before) = found.map_or((0, None), |(version, item)| (version, Some(item)));
     let mut failed = None;
     let mut size_of = || match size(c, head.owner) {
@@ -144,7 +147,7 @@ pub(crate) fn change(
 }
 
 pub(crate) fn put_many(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     owner: JidRef<'_>,
     items: &BTreeMap<String, RosterItem>,
 ) -> Result<(), StoreError> {
@@ -172,15 +175,18 @@ pub(crate) fn put_many(
     }
     insert_items(c, head.owner, &made)?;
     let items = head.items.saturating_add(made.len() as u64);
-    c.execute(UPDATE_ROSTER, &[Value::number(head.version), Value::number(items), Value::Integer(head.owner)])?;
+    c.execute(
+        UPDATE_ROSTER,
+        &[SqlValue::number(head.version), SqlValue::number(items), SqlValue::Integer(head.owner)],
+    )?;
     Ok(())
 }
 
 /// Returns the items that are there of these contacts, by address, each with the version of its
 /// latest change. No others are read: a roster of many contacts comes in many portions.
 fn there(
-    c: &mut dyn Connection,
-    head: &Head,
+    c: &mut dyn SqlConnection,
+    head: &RosterHead,
     contacts: &BTreeMap<String, RosterItem>,
 ) -> Result<BTreeMap<String, (u64, RosterItem)>, StoreError> {
     let mut there = BTreeMap::new();
@@ -196,13 +202,13 @@ fn there(
 }
 
 /// Returns the contacts that clients saw vanish.
-fn removed(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<BTreeSet<String>, StoreError> {
+fn removed(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<BTreeSet<String>, StoreError> {
     let [domain, local] = account_values(owner);
-    let values = [domain, local, Value::Integer(-1)];
+    let values = [domain, local, SqlValue::Integer(-1)];
     Ok(all(c, REMOVALS_SINCE, &values, |row| Ok(row.jid(0)?.as_str().to_owned()))?.into_iter().collect())
 }
 
-fn insert_items(c: &mut dyn Connection, owner: i64, items: &[(u64, RosterItem)]) -> Result<(), StoreError> {
+fn insert_items(c: &mut dyn SqlConnection, owner: i64, items: &[(u64, RosterItem)]) -> Result<(), StoreError> {
     let groups: Vec<_> = items.iter().map(|(_, item)| write_groups(&item.groups)).collect();
     let rows = items
         .iter()
@@ -212,39 +218,45 @@ fn insert_items(c: &mut dyn Connection, owner: i64, items: &[(u64, RosterItem)])
 }
 
 /// The part of a roster that the account's row keeps.
-struct Head {
+struct RosterHead {
     owner: i64,
     version: u64,
     items: u64,
 }
 
-fn head(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Head, StoreError> {
+fn head(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<RosterHead, StoreError> {
     let roster = ROSTER.on(c.dialect());
     one(c, roster, &account_values(owner), |row| {
-        Ok(Head { owner: row.integer(0)?, version: row.number(1)?, items: row.number(2)? })
+        Ok(RosterHead { owner: row.integer(0)?, version: row.number(1)?, items: row.number(2)? })
     })?
     .ok_or(StoreError::NoAccount)
 }
 
-fn write_head(c: &mut dyn Connection, head: &Head, version: u64, was: bool, is: bool) -> Result<(), StoreError> {
+fn write_head(
+    c: &mut dyn SqlConnection,
+    head: &RosterHead,
+    version: u64,
+    was: bool,
+    is: bool,
+) -> Result<(), StoreError> {
     let items = match (was, is) {
         (false, true) => head.items.saturating_add(1),
         (true, false) => head.items.saturating_sub(1),
         _ => head.items,
     };
-    c.execute(UPDATE_ROSTER, &[Value::number(version), Value::number(items), Value::Integer(head.owner)])?;
+    c.execute(UPDATE_ROSTER, &[SqlValue::number(version), SqlValue::number(items), SqlValue::Integer(head.owner)])?;
     Ok(())
 }
 
 fn write_item(
-    c: &mut dyn Connection,
-    head: &Head,
+    c: &mut dyn SqlConnection,
+    head: &RosterHead,
     contact: JidRef<'_>,
     exists: bool,
     after: Option<(u64, &RosterItem)>,
 ) -> Result<(), StoreError> {
     let Some((version, item)) = after else {
-        let values = [Value::Integer(head.owner), Value::Text(contact.as_str())];
+        let values = [SqlValue::Integer(head.owner), SqlValue::Text(contact.as_str())];
         c.execute(REMOVE_ROSTER_ITEM.on(c.dialect()), &values)?;
         return Ok(());
     };
@@ -261,39 +273,39 @@ fn item_values<'v>(
     contact: JidRef<'v>,
     (version, item): (u64, &'v RosterItem),
     groups: &'v str,
-) -> [Value<'v>; 10] {
+) -> [SqlValue<'v>; 10] {
     [
-        Value::number(version),
-        item.name.as_deref().map_or(Value::Null, Value::Text),
-        Value::Text(groups),
-        Value::Integer(i64::from(item.subscription.to()) + 2 * i64::from(item.subscription.from())),
-        Value::flag(item.ask),
-        Value::flag(item.approved),
-        Value::flag(item.listed),
-        item.pending_in.as_deref().map_or(Value::Null, Value::Bytes),
-        Value::Integer(owner),
-        Value::Text(contact.as_str()),
+        SqlValue::number(version),
+        item.name.as_deref().map_or(SqlValue::Null, SqlValue::Text),
+        SqlValue::Text(groups),
+        SqlValue::Integer(i64::from(item.subscription.to()) + 2 * i64::from(item.subscription.from())),
+        SqlValue::flag(item.ask),
+        SqlValue::flag(item.approved),
+        SqlValue::flag(item.listed),
+        item.pending_in.as_deref().map_or(SqlValue::Null, SqlValue::Bytes),
+        SqlValue::Integer(owner),
+        SqlValue::Text(contact.as_str()),
     ]
 }
 
 fn write_removal(
-    c: &mut dyn Connection,
-    head: &Head,
+    c: &mut dyn SqlConnection,
+    head: &RosterHead,
     contact: JidRef<'_>,
     version: u64,
     effect: Effect,
 ) -> Result<(), StoreError> {
-    let (owner, contact) = (Value::Integer(head.owner), Value::Text(contact.as_str()));
+    let (owner, contact) = (SqlValue::Integer(head.owner), SqlValue::Text(contact.as_str()));
     match effect {
         Effect::Put => {
             c.execute(FORGET_REMOVAL.on(c.dialect()), &[owner, contact])?;
         }
         Effect::Removed => {
-            c.execute(INSERT_REMOVAL, &[owner, contact, Value::number(version)])?;
-            let remembered = Value::number(REMEMBERED_REMOVALS as u64);
+            c.execute(INSERT_REMOVAL, &[owner, contact, SqlValue::number(version)])?;
+            let remembered = SqlValue::number(REMEMBERED_REMOVALS as u64);
             if let Some(excess) = one(c, EXCESS_REMOVAL, &[owner, remembered], |row| row.number(0))? {
-                c.execute(FORGET_REMOVALS, &[owner, Value::number(excess)])?;
-                c.execute(UPDATE_ROSTER_OLDEST, &[Value::number(excess), owner])?;
+                c.execute(FORGET_REMOVALS, &[owner, SqlValue::number(excess)])?;
+                c.execute(UPDATE_ROSTER_OLDEST, &[SqlValue::number(excess), owner])?;
             }
         }
         Effect::None | Effect::Unseen => {}
@@ -349,7 +361,7 @@ fn read_groups(mut text: &str) -> Option<Vec<String>> {
 
 /// The row has no contact where the account doesn't have the item. Values: contact, domain,
 /// localpart.
-const ITEM_OF: Text = by_digest!(
+const ITEM_OF: DialectText = by_digest!(
     "SELECT i.contact, i.version, i.name, i.roster_groups, i.subscription, i.ask, i.approved, i.listed, i.pending_in \
      FROM accounts a LEFT JOIN roster_items i ON i.owner = a.id AND ",
     "i.contact",
@@ -358,7 +370,7 @@ const ITEM_OF: Text = by_digest!(
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![ITEM_OF]
 }
 
@@ -374,21 +386,26 @@ mod tests {
     use rookery_sasl::Credentials;
 
     /// A connection that counts the rows that it gives.
-    struct Counting<'c> {
+    struct RowCounting<'c> {
         connection: &'c mut dyn Copying,
         rows: usize,
     }
 
-    impl Connection for Counting<'_> {
+    impl SqlConnection for RowCounting<'_> {
         fn dialect(&self) -> Dialect {
             self.connection.dialect()
         }
 
-        fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
+        fn execute(&mut self, sql: &'static str, values: &[SqlValue<'_>]) -> Result<u64, StoreError> {
             self.connection.execute(sql, values)
         }
 
-        fn query(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
+        fn query(
+            &mut self,
+            sql: &'static str,
+            values: &[SqlValue<'_>],
+            each: &mut EachRow<'_>,
+        ) -> Result<(), StoreError> {
             let rows = &mut self.rows;
             self.connection.query(sql, values, &mut |row| {
                 *rows += 1;
@@ -414,7 +431,7 @@ mod tests {
         connection.begin_write(1).expect("a transaction");
         let keys = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("keys");
         accounts::create_many(&mut *connection, &[(owner.clone(), keys)]).expect("an account");
-        let mut counting = Counting { connection: &mut *connection, rows: 0 };
+        let mut counting = RowCounting { connection: &mut *connection, rows: 0 };
         let portion = |first: usize| {
             let contacts = (first..first + PORTION).map(|at| format!("contact{at}@b.example"));
             let items = contacts.map(|contact| {
@@ -437,15 +454,18 @@ mod tests {
     #[cfg(feature = "postgres")]
     #[test]
     fn postgres_finds_contacts_by_their_keys() {
-        use crate::sql::listed::Texts;
+        use crate::sql::listed::ListOfTexts;
         use crate::sql::postgres;
         if rookery_needs::skips("store.postgres") {
             return;
         }
         let cluster = rookery_needs::Postgres::start();
         let address = cluster.database();
-        let options = postgres::Options::at(postgres::Address::parse(&address).expect("an address"));
-        drop(postgres::destination(&postgres::Options { trusts_durability: true, ..options }).expect("a database"));
+        let options = postgres::PostgresOptions::at(postgres::PostgresAddress::parse(&address).expect("an address"));
+        drop(
+            postgres::destination(&postgres::PostgresOptions { trusts_durability: true, ..options })
+                .expect("a database"),
+        );
         let fill = "INSERT INTO accounts (domain, localpart, roster_version, roster_oldest, roster_items, offline_messages) \
                 VALUES ('a.example', 'romeo', 1, 1, 9000, 0); \
              INSERT INTO roster_items (owner, contact, version, roster_groups, subscription, ask, approved, listed) \

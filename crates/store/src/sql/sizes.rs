@@ -11,9 +11,9 @@
 //!   bound doesn't lose years at once.
 
 use super::archive::search;
-use super::archives::{Archive, contact_key, stretch};
-use super::connection::{Connection, Row, Value, account_values, all, one};
-use super::dialect::{Text, locking};
+use super::archives::{ArchiveNoted, contact_key, stretch};
+use super::connection::{Row, SqlConnection, SqlValue, account_values, all, one};
+use super::dialect::{DialectText, locking};
 use super::many::{Among, by_domain};
 use crate::archive::{BYTES_PER_MESSAGE, FAIR_PART};
 use crate::{ArchivedMessage, StoreError};
@@ -57,7 +57,7 @@ impl Removed {
 
 impl<'m> Sizes<'m> {
     /// Counts a message that is written to its archive, which is known; `key` is its contact's.
-    pub(super) fn count(&mut self, c: &mut dyn Connection, message: &'m ArchivedMessage, key: i64) {
+    pub(super) fn count(&mut self, c: &mut dyn SqlConnection, message: &'m ArchivedMessage, key: i64) {
         let owner = message.owner.as_ref();
         let counted = c.known_archives().count(owner, key, message.size());
         if counted.is_due && !self.due.contains(&owner) {
@@ -71,13 +71,13 @@ impl<'m> Sizes<'m> {
     /// Counts a message that was put among older ones.
     pub(super) fn count_older(
         &mut self,
-        c: &mut dyn Connection,
+        c: &mut dyn SqlConnection,
         (archive, message): (i64, &'m ArchivedMessage),
     ) -> Result<(), StoreError> {
         self.count(c, message, contact_key(message.with.bare_str()));
         if c.known_archives().counted(message.owner.as_ref()).is_some_and(|counted| message.id <= counted) {
             // The database's count goes up to an id above this one.
-            c.execute(ADD, &[Value::number(message.size()), Value::Integer(archive)])?;
+            c.execute(ADD, &[SqlValue::number(message.size()), SqlValue::Integer(archive)])?;
         }
         Ok(())
     }
@@ -93,7 +93,7 @@ impl<'m> Sizes<'m> {
 
     /// Writes down what has become large enough, and makes room in archives that are full. The
     /// messages are written.
-    pub(super) fn settle(self, c: &mut dyn Connection) -> Result<(), StoreError> {
+    pub(super) fn settle(self, c: &mut dyn SqlConnection) -> Result<(), StoreError> {
         for owner in self.due {
             settle(c, owner)?;
         }
@@ -106,18 +106,18 @@ impl<'m> Sizes<'m> {
 
 /// Learns the state that the database has of those of these owners' archives that there are.
 pub(super) fn learn<'j>(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     owners: impl Iterator<Item = &'j Jid> + Clone,
 ) -> Result<(), StoreError> {
     let mut found = BTreeMap::new();
     for (domain, locals) in by_domain(owners.clone()) {
-        ARCHIVES.query(c, (&[Value::Text(domain)], &locals, &[]), &mut |row| {
+        ARCHIVES.query(c, (&[SqlValue::Text(domain)], &locals, &[]), &mut |row| {
             let owner = (domain, row.text(0)?.to_owned());
-            found.insert(row.integer(1)?, (owner, Archive::new(row.integer(1)?, row.number(2)?, row.number(3)?)));
+            found.insert(row.integer(1)?, (owner, ArchiveNoted::new(row.integer(1)?, row.number(2)?, row.number(3)?)));
             Ok(ControlFlow::Continue(()))
         })?;
     }
-    let ids: Vec<_> = found.keys().copied().map(Value::Integer).collect();
+    let ids: Vec<_> = found.keys().copied().map(SqlValue::Integer).collect();
     UNCOUNTED.query(c, (&[], &ids, &[]), &mut |row| {
         if let Some((_, archive)) = found.get_mut(&row.integer(3)?) {
             let newer = Removed::read(row)?;
@@ -135,11 +135,11 @@ pub(super) fn learn<'j>(
 }
 
 /// Takes messages that go, or are replaced, out of the counts of their archive.
-pub(super) fn uncount(c: &mut dyn Connection, archive: i64, removed: &[Removed]) -> Result<(), StoreError> {
+pub(super) fn uncount(c: &mut dyn SqlConnection, archive: i64, removed: &[Removed]) -> Result<(), StoreError> {
     // What is left of it is learnt from the database.
     c.known_archives().forget_archive(archive);
     let locked = COUNTED.on(c.dialect());
-    let Some(counted) = one(c, locked, &[Value::Integer(archive)], |row| row.number(0))? else { return Ok(()) };
+    let Some(counted) = one(c, locked, &[SqlValue::Integer(archive)], |row| row.number(0))? else { return Ok(()) };
     let mut shares: Vec<(i64, u64)> = Vec::new();
     for message in removed.iter().filter(|message| message.id <= counted) {
         match shares.iter_mut().find(|(key, _)| *key == message.contact_key) {
@@ -148,7 +148,7 @@ pub(super) fn uncount(c: &mut dyn Connection, archive: i64, removed: &[Removed])
         }
     }
     let bytes = shares.iter().map(|(_, bytes)| bytes).sum();
-    c.execute(TAKE, &[Value::number(bytes), Value::number(bytes), Value::Integer(archive)])?;
+    c.execute(TAKE, &[SqlValue::number(bytes), SqlValue::number(bytes), SqlValue::Integer(archive)])?;
     for (key, bytes) in shares {
         take_share(c, archive, key, bytes)?;
     }
@@ -157,29 +157,29 @@ pub(super) fn uncount(c: &mut dyn Connection, archive: i64, removed: &[Removed])
 
 /// Counts a message that was replaced, unless it will be counted with the newest ones.
 pub(super) fn count_if_old(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     archive: i64,
     id: u64,
     contact_key: i64,
     size: u64,
 ) -> Result<(), StoreError> {
     let locked = COUNTED.on(c.dialect());
-    let counted = one(c, locked, &[Value::Integer(archive)], |row| row.number(0))?;
+    let counted = one(c, locked, &[SqlValue::Integer(archive)], |row| row.number(0))?;
     if counted.is_some_and(|counted| id <= counted) {
-        c.execute(ADD, &[Value::number(size), Value::Integer(archive)])?;
+        c.execute(ADD, &[SqlValue::number(size), SqlValue::Integer(archive)])?;
         add_share(c, archive, contact_key, size)?;
     }
     Ok(())
 }
 
 /// Writes down the known state of an archive. All of its messages are written.
-fn settle(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<(), StoreError> {
+fn settle(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<(), StoreError> {
     if c.dialect().has_other_writers()
         && let Some(archive) = c.known_archives().id(owner)
     {
         // The one that takes something out of it locks its row first, and says when that is let go.
         let locked = COUNTED.on(c.dialect());
-        one(c, locked, &[Value::Integer(archive)], |_| Ok(()))?;
+        one(c, locked, &[SqlValue::Integer(archive)], |_| Ok(()))?;
         c.renew_archives()?;
     }
     // An archive that isn't known any more is counted when it is learnt again.
@@ -187,25 +187,25 @@ fn settle(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<(), StoreError> {
     for (key, bytes) in settlement.shares {
         add_share(c, settlement.archive, key, bytes)?;
     }
-    let (bytes, counted) = (Value::number(settlement.bytes), Value::number(settlement.counted));
-    c.execute(SETTLE, &[bytes, counted, Value::Integer(settlement.archive)]).map(drop)
+    let (bytes, counted) = (SqlValue::number(settlement.bytes), SqlValue::number(settlement.counted));
+    c.execute(SETTLE, &[bytes, counted, SqlValue::Integer(settlement.archive)]).map(drop)
 }
 
-fn add_share(c: &mut dyn Connection, archive: i64, key: i64, bytes: u64) -> Result<(), StoreError> {
-    let (bytes, archive, key) = (Value::number(bytes), Value::Integer(archive), Value::Integer(key));
+fn add_share(c: &mut dyn SqlConnection, archive: i64, key: i64, bytes: u64) -> Result<(), StoreError> {
+    let (bytes, archive, key) = (SqlValue::number(bytes), SqlValue::Integer(archive), SqlValue::Integer(key));
     if c.execute(ADD_SHARE, &[bytes, archive, key])? == 0 {
         c.execute(INSERT_SHARE, &[archive, key, bytes])?;
     }
     Ok(())
 }
 
-fn take_share(c: &mut dyn Connection, archive: i64, key: i64, bytes: u64) -> Result<(), StoreError> {
-    let bytes = Value::number(bytes);
-    c.execute(TAKE_SHARE, &[bytes, bytes, Value::Integer(archive), Value::Integer(key)]).map(drop)
+fn take_share(c: &mut dyn SqlConnection, archive: i64, key: i64, bytes: u64) -> Result<(), StoreError> {
+    let bytes = SqlValue::number(bytes);
+    c.execute(TAKE_SHARE, &[bytes, bytes, SqlValue::Integer(archive), SqlValue::Integer(key)]).map(drop)
 }
 
 /// Removes the oldest messages of the conversation that has too much in a full archive.
-fn make_room(c: &mut dyn Connection, excess: &Excess<'_>) -> Result<(), StoreError> {
+fn make_room(c: &mut dyn SqlConnection, excess: &Excess<'_>) -> Result<(), StoreError> {
     settle(c, excess.owner)?;
     let read = |row: &dyn Row| Ok((row.integer(0)?, row.number(1)?));
     let locked = ARCHIVE.on(c.dialect());
@@ -218,7 +218,7 @@ fn make_room(c: &mut dyn Connection, excess: &Excess<'_>) -> Result<(), StoreErr
         if oldest.is_empty() {
             let Some(key) = victim else { break };
             // It was an estimate.
-            c.execute(REMOVE_SHARE, &[Value::Integer(archive), Value::Integer(key)])?;
+            c.execute(REMOVE_SHARE, &[SqlValue::Integer(archive), SqlValue::Integer(key)])?;
             continue;
         }
         let (mut going, mut last) = (0, 0);
@@ -226,7 +226,7 @@ fn make_room(c: &mut dyn Connection, excess: &Excess<'_>) -> Result<(), StoreErr
             if going >= left {
                 break;
             }
-            c.execute(REMOVE, &[Value::Integer(archive), Value::number(message.id)])?;
+            c.execute(REMOVE, &[SqlValue::Integer(archive), SqlValue::number(message.id)])?;
             search::forget(c, archive, message.id)?;
             if victim.is_none() {
                 take_share(c, archive, message.contact_key, message.size)?;
@@ -238,7 +238,7 @@ fn make_room(c: &mut dyn Connection, excess: &Excess<'_>) -> Result<(), StoreErr
             take_share(c, archive, key, going)?;
             tidy(c, archive, key, last)?;
         }
-        c.execute(TAKE, &[Value::number(going), Value::number(going), Value::Integer(archive)])?;
+        c.execute(TAKE, &[SqlValue::number(going), SqlValue::number(going), SqlValue::Integer(archive)])?;
         if c.known_archives().shrink(excess.owner, going) {
             let (owner, bytes) = (excess.owner.bare_str(), excess.most);
             tracing::info!(
@@ -254,8 +254,8 @@ fn make_room(c: &mut dyn Connection, excess: &Excess<'_>) -> Result<(), StoreErr
 
 /// Returns the conversation whose messages go: the one that wants room, if it has its part already,
 /// else the largest one. `None`: none is known to be large.
-fn victim(c: &mut dyn Connection, archive: i64, excess: &Excess<'_>) -> Result<Option<i64>, StoreError> {
-    let (archive, key) = (Value::Integer(archive), Value::Integer(excess.contact_key));
+fn victim(c: &mut dyn SqlConnection, archive: i64, excess: &Excess<'_>) -> Result<Option<i64>, StoreError> {
+    let (archive, key) = (SqlValue::Integer(archive), SqlValue::Integer(excess.contact_key));
     let own = one(c, SHARE, &[archive, key], |row| row.number(0))?.unwrap_or_default();
     if own >= excess.most / FAIR_PART {
         return Ok(Some(excess.contact_key));
@@ -264,30 +264,30 @@ fn victim(c: &mut dyn Connection, archive: i64, excess: &Excess<'_>) -> Result<O
 }
 
 /// Returns the oldest messages of a conversation, or of all.
-fn oldest(c: &mut dyn Connection, archive: i64, contact_key: Option<i64>) -> Result<Vec<Removed>, StoreError> {
-    let (archive, oldest_of) = (Value::Integer(archive), OLDEST_OF.on(c.dialect()));
+fn oldest(c: &mut dyn SqlConnection, archive: i64, contact_key: Option<i64>) -> Result<Vec<Removed>, StoreError> {
+    let (archive, oldest_of) = (SqlValue::Integer(archive), OLDEST_OF.on(c.dialect()));
     match contact_key {
-        Some(key) => all(c, oldest_of, &[archive, Value::Integer(key)], Removed::read),
+        Some(key) => all(c, oldest_of, &[archive, SqlValue::Integer(key)], Removed::read),
         None => all(c, OLDEST, &[archive], Removed::read),
     }
 }
 
 /// Removes the notes of stretches in which a conversation has no messages any more; `last` is one
 /// that went. The newest note stays in any case: that it is there may be known.
-fn tidy(c: &mut dyn Connection, archive: i64, contact_key: i64, last: u64) -> Result<(), StoreError> {
+fn tidy(c: &mut dyn SqlConnection, archive: i64, contact_key: i64, last: u64) -> Result<(), StoreError> {
     if !c.dialect().notes_stretches() {
         return Ok(());
     }
     let first = oldest(c, archive, Some(contact_key))?.first().map_or(last, |message| message.id);
-    let values = [Value::Integer(archive), Value::Integer(contact_key), Value::number(stretch(first))];
+    let values = [SqlValue::Integer(archive), SqlValue::Integer(contact_key), SqlValue::number(stretch(first))];
     c.execute(REMOVE_NOTES_OF, &values).map(drop)
 }
 
 /// Values: domain, localpart.
-const ARCHIVE: Text = locking!("SELECT id, bytes, counted FROM archives WHERE domain = ? AND localpart = ?");
+const ARCHIVE: DialectText = locking!("SELECT id, bytes, counted FROM archives WHERE domain = ? AND localpart = ?");
 
 /// Values: archive.
-const COUNTED: Text = locking!("SELECT counted FROM archives WHERE id = ?");
+const COUNTED: DialectText = locking!("SELECT counted FROM archives WHERE id = ?");
 
 /// Values: domain, localparts.
 static ARCHIVES: Among =
@@ -297,11 +297,11 @@ static ARCHIVES: Among =
 /// would rather read all messages than go to each archive, unless the way is given. Values:
 /// archives.
 static UNCOUNTED: Among = Among::differing(
-    Text {
+    DialectText {
         postgres: "SELECT m.id, m.contact_key, m.length, m.owner FROM archives a CROSS JOIN LATERAL (\
             SELECT owner, id, contact_key, length(stanza) AS length FROM archive_messages \
             WHERE owner = a.id AND id > a.counted OFFSET 0) m WHERE a.id IN ",
-        ..Text::same(
+        ..DialectText::same(
             "SELECT m.id, m.contact_key, length(m.stanza), m.owner FROM archives a \
              JOIN archive_messages m ON m.owner = a.id AND m.id > a.counted WHERE a.id IN ",
         )
@@ -342,12 +342,12 @@ const OLDEST: &str =
     "SELECT id, contact_key, length(stanza) FROM archive_messages WHERE owner = ? ORDER BY id LIMIT 100";
 
 /// Values: archive, contact's key.
-const OLDEST_OF: Text = Text {
+const OLDEST_OF: DialectText = DialectText {
     sqlite: "SELECT m.id, m.contact_key, length(m.stanza) FROM archive_conversations AS c CROSS JOIN archive_messages AS m \
         WHERE c.owner = ? AND c.contact_key = ? \
         AND m.owner = c.owner AND m.id >= c.stretch << 43 AND m.id <= (c.stretch << 43) + 8796093022207 \
         AND m.contact_key = c.contact_key ORDER BY c.stretch, m.id LIMIT 100",
-    ..Text::same(
+    ..DialectText::same(
         "SELECT id, contact_key, length(stanza) FROM archive_messages \
          WHERE owner = ? AND contact_key = ? ORDER BY id LIMIT 100",
     )
@@ -361,7 +361,7 @@ const REMOVE_NOTES_OF: &str = "DELETE FROM archive_conversations WHERE owner = ?
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         ARCHIVE,
         COUNTED,

@@ -1,62 +1,63 @@
 //! The operations of [`Slots`](crate::Slots).
 
-use super::connection::{Connection, Row, Value, all, one};
+use super::connection::{Row, SqlConnection, SqlValue, all, one};
 use super::ids;
 use crate::slots::Taken;
 use crate::{Reserved, Slot, SlotQuota, SlotStage, StoreError};
 use rookery_jid::Jid;
 
-pub(crate) fn reserve(c: &mut dyn Connection, slot: &Slot, quota: SlotQuota) -> Result<Reserved, StoreError> {
+pub(crate) fn reserve(c: &mut dyn SqlConnection, slot: &Slot, quota: SlotQuota) -> Result<Reserved, StoreError> {
     let owner = ids::of_locked(c, slot.owner.as_ref())?.ok_or(StoreError::NoAccount)?;
     let taken = |row: &dyn Row| {
         Ok(Taken { size: row.number(0)?, expires_ms: row.number(1)?, is_waiting: row.integer(2)? == RESERVED })
     };
-    let taken = all(c, TAKEN, &[Value::Integer(owner)], taken)?;
+    let taken = all(c, TAKEN, &[SqlValue::Integer(owner)], taken)?;
     match quota.fits_from(slot.size, &taken) {
         Some(0) => {}
         again_ms => return Ok(Reserved::Full { again_ms }),
     }
     let values = [
-        Value::Text(&slot.token),
-        Value::Integer(owner),
-        Value::Text(&slot.name),
-        Value::number(slot.size),
-        slot.content_type.as_deref().map_or(Value::Null, Value::Text),
-        Value::number(slot.expires_ms),
-        Value::number(slot.keep_ms),
-        Value::Integer(number(slot.stage)),
+        SqlValue::Text(&slot.token),
+        SqlValue::Integer(owner),
+        SqlValue::Text(&slot.name),
+        SqlValue::number(slot.size),
+        slot.content_type.as_deref().map_or(SqlValue::Null, SqlValue::Text),
+        SqlValue::number(slot.expires_ms),
+        SqlValue::number(slot.keep_ms),
+        SqlValue::Integer(number(slot.stage)),
     ];
     c.execute(INSERT, &values)?;
     Ok(Reserved::Done)
 }
 
-pub(crate) fn slot(c: &mut dyn Connection, token: &str, now_ms: u64) -> Result<Option<Slot>, StoreError> {
-    one(c, SLOT, &[Value::Text(token), Value::number(now_ms)], |row| read(row, token))
+pub(crate) fn slot(c: &mut dyn SqlConnection, token: &str, now_ms: u64) -> Result<Option<Slot>, StoreError> {
+    one(c, SLOT, &[SqlValue::Text(token), SqlValue::number(now_ms)], |row| read(row, token))
 }
 
 pub(crate) fn advance(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     token: &str,
     from: SlotStage,
     to: SlotStage,
     now_ms: u64,
     until_ms: u64,
 ) -> Result<bool, StoreError> {
-    let (from, to) = (Value::Integer(number(from)), Value::Integer(number(to)));
-    let values = [to, Value::number(until_ms), Value::Text(token), from, Value::number(now_ms)];
+    let (from, to) = (SqlValue::Integer(number(from)), SqlValue::Integer(number(to)));
+    let values = [to, SqlValue::number(until_ms), SqlValue::Text(token), from, SqlValue::number(now_ms)];
     Ok(c.execute(ADVANCE, &values)? > 0)
 }
 
-pub(crate) fn expired(c: &mut dyn Connection, now_ms: u64, limit: u64) -> Result<Vec<String>, StoreError> {
-    let mut tokens = all(c, ORPHANED, &[Value::number(limit)], |row| row.text(0).map(str::to_owned))?;
+pub(crate) fn expired(c: &mut dyn SqlConnection, now_ms: u64, limit: u64) -> Result<Vec<String>, StoreError> {
+    let mut tokens = all(c, ORPHANED, &[SqlValue::number(limit)], |row| row.text(0).map(str::to_owned))?;
     let room = limit.saturating_sub(tokens.len() as u64);
-    tokens
-        .extend(all(c, EXPIRED, &[Value::number(now_ms), Value::number(room)], |row| row.text(0).map(str::to_owned))?);
+    tokens.extend(all(c, EXPIRED, &[SqlValue::number(now_ms), SqlValue::number(room)], |row| {
+        row.text(0).map(str::to_owned)
+    })?);
     Ok(tokens)
 }
 
-pub(crate) fn forget(c: &mut dyn Connection, token: &str) -> Result<(), StoreError> {
-    c.execute(REMOVE, &[Value::Text(token)]).map(|_| ())
+pub(crate) fn forget(c: &mut dyn SqlConnection, token: &str) -> Result<(), StoreError> {
+    c.execute(REMOVE, &[SqlValue::Text(token)]).map(|_| ())
 }
 
 fn read(row: &dyn Row, token: &str) -> Result<Slot, StoreError> {
@@ -119,6 +120,6 @@ const REMOVE: &str = "DELETE FROM slots WHERE token = ?";
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![TAKEN, INSERT, SLOT, ADVANCE, ORPHANED, EXPIRED, REMOVE]
 }

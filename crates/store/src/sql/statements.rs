@@ -3,8 +3,8 @@
 //!
 //! All of them keep to what SQLite, PostgreSQL and MariaDB agree on: `?` in order for the values (a
 //! driver may number them), no upsert, no `RETURNING`, no generated keys read back, no arithmetic
-//! on two values; the few that can't are [`Text`]s, with what differs in their macros. What else
-//! differs between engines – types, key generation, collation by bytes, cascading – is in each
+//! on two values; the few that can't are [`DialectText`]s, with what differs in their macros. What
+//! else differs between engines – types, key generation, collation by bytes, cascading – is in each
 //! engine's schema.
 //!
 //! Other connections may write at the same time, unless it is SQLite: an operation that writes what
@@ -15,18 +15,18 @@
 //! Inserts select their values: SQLite, when the file may not grow any further, then undoes that
 //! statement alone and not the whole transaction with what others wrote in it.
 
-use super::dialect::{Text, by_digest, locking};
+use super::dialect::{DialectText, by_digest, locking};
 use super::many::{ByTexts, Rows};
 
 // Accounts: named by (domain, localpart), in this order.
 
-pub(crate) const ACCOUNT: Text = locking!("SELECT id FROM accounts WHERE domain = ? AND localpart = ?");
+pub(crate) const ACCOUNT: DialectText = locking!("SELECT id FROM accounts WHERE domain = ? AND localpart = ?");
 
 /// Makes a text with the time of the database in it, milliseconds since 1970: operators compare
 /// times of accounts that different servers have made.
 macro_rules! with_time {
     ($before:literal, $after:literal) => {
-        Text {
+        DialectText {
             sqlite: concat!($before, "CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)", $after),
             postgres: concat!($before, "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)", $after),
             mysql: concat!($before, "CAST(UNIX_TIMESTAMP(SYSDATE(3)) * 1000 AS SIGNED)", $after),
@@ -34,10 +34,10 @@ macro_rules! with_time {
     };
 }
 
-pub(crate) const NOW: Text = with_time!("SELECT ", "");
+pub(crate) const NOW: DialectText = with_time!("SELECT ", "");
 
 /// Values: domain, localpart, domain, localpart.
-pub(crate) const CREATE_ACCOUNT: Text = with_time!(
+pub(crate) const CREATE_ACCOUNT: DialectText = with_time!(
     "INSERT INTO accounts (domain, localpart, created_ms, roster_version, roster_oldest, roster_items, offline_messages) SELECT ?, ?, ",
     ", value, value, 0, 0 FROM counters WHERE name = 'next_roster_version' \
      AND NOT EXISTS (SELECT 1 FROM accounts WHERE domain = ? AND localpart = ?)"
@@ -62,7 +62,7 @@ pub(crate) const REMOVE_KEYS: &str = "DELETE FROM scram_keys WHERE account = ?";
 // Rosters.
 
 /// The account with what its row keeps of the roster.
-pub(crate) const ROSTER: Text =
+pub(crate) const ROSTER: DialectText =
     locking!("SELECT id, roster_version, roster_items FROM accounts WHERE domain = ? AND localpart = ?");
 
 /// The items behind a version, with the roster's head; one row without an item if there is none.
@@ -74,7 +74,7 @@ pub(crate) const ROSTER_ITEMS: &str = "\
     WHERE a.domain = ? AND a.localpart = ? ORDER BY i.contact";
 
 /// Values: owner, contact.
-pub(crate) const ROSTER_ITEM: Text = by_digest!(
+pub(crate) const ROSTER_ITEM: DialectText = by_digest!(
     "SELECT contact, version, name, roster_groups, subscription, ask, approved, listed, pending_in \
      FROM roster_items WHERE owner = ? AND ",
     "contact",
@@ -106,7 +106,7 @@ pub(crate) static INSERT_ROSTER_ITEMS: Rows = Rows::new(
 );
 
 /// Values: as for [`INSERT_ROSTER_ITEM`].
-pub(crate) const UPDATE_ROSTER_ITEM: Text = by_digest!(
+pub(crate) const UPDATE_ROSTER_ITEM: DialectText = by_digest!(
     "UPDATE roster_items SET version = ?, name = ?, roster_groups = ?, subscription = ?, ask = ?, approved = ?, \
      listed = ?, pending_in = ? WHERE owner = ? AND ",
     "contact",
@@ -114,7 +114,8 @@ pub(crate) const UPDATE_ROSTER_ITEM: Text = by_digest!(
 );
 
 /// Values: owner, contact.
-pub(crate) const REMOVE_ROSTER_ITEM: Text = by_digest!("DELETE FROM roster_items WHERE owner = ? AND ", "contact", "");
+pub(crate) const REMOVE_ROSTER_ITEM: DialectText =
+    by_digest!("DELETE FROM roster_items WHERE owner = ? AND ", "contact", "");
 
 /// Values: version, items, owner.
 pub(crate) const UPDATE_ROSTER: &str = "UPDATE accounts SET roster_version = ?, roster_items = ? WHERE id = ?";
@@ -146,7 +147,8 @@ pub(crate) const REMOVALS_SINCE: &str = "\
 pub(crate) const INSERT_REMOVAL: &str = "INSERT INTO roster_removals (owner, contact, version) SELECT ?, ?, ?";
 
 /// Values: owner, contact.
-pub(crate) const FORGET_REMOVAL: Text = by_digest!("DELETE FROM roster_removals WHERE owner = ? AND ", "contact", "");
+pub(crate) const FORGET_REMOVAL: DialectText =
+    by_digest!("DELETE FROM roster_removals WHERE owner = ? AND ", "contact", "");
 
 /// The newest removal that is one too many. Values: owner, how many are remembered.
 pub(crate) const EXCESS_REMOVAL: &str =
@@ -165,7 +167,7 @@ pub(crate) const RAISE_NEXT_ROSTER_VERSION: &str =
 // Offline messages.
 
 /// The account with the number of messages that wait, and their bytes.
-pub(crate) const OFFLINE: Text =
+pub(crate) const OFFLINE: DialectText =
     locking!("SELECT id, offline_messages, offline_bytes FROM accounts WHERE domain = ? AND localpart = ?");
 
 /// Values: number, bytes, owner.
@@ -215,7 +217,7 @@ pub(crate) const INSERT_META: &str = "INSERT INTO meta (bytes, name) SELECT ?, ?
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         ACCOUNT,
         NOW,

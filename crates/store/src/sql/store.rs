@@ -2,18 +2,18 @@
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use super::archive::months::{self, OpenMonths};
-use super::connection::Connection;
+use super::connection::SqlConnection;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-use super::fence::Fences;
-use super::lanes::{Lanes, Route};
+use super::fence::FenceRows;
+use super::lanes::{LaneRoute, Lanes};
 use super::meta;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use super::migrate::Migrations;
-use super::operation::{Access, Operation, operation};
-use super::queue::{Bounds, Patience, Queues};
+use super::operation::{Operation, StoreAccess, operation};
+use super::queue::{Patience, QueueBounds, Queues};
 use super::transactions::Transactions;
 use super::trouble::Trouble;
-use super::worker::{self, Counts, Shared};
+use super::worker::{self, Counts, LanesShared};
 use crate::pending::ready;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use crate::pending::{caught, pending};
@@ -35,7 +35,7 @@ pub struct SqlStore {
     lanes: Lanes,
     /// Set if the database is another process.
     is_remote: bool,
-    shared: Arc<Shared>,
+    shared: Arc<LanesShared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Connects to look after the months that archives are divided into, and says whether tables
     /// may be changed for that.
@@ -43,11 +43,11 @@ pub struct SqlStore {
     months: Option<(Arc<OpenMonths>, Migrations)>,
     /// Fences processes off.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
-    fences: Option<Arc<dyn Fences>>,
+    fences: Option<Arc<dyn FenceRows>>,
 }
 
 /// The connections of a store.
-pub(crate) struct Connections<C> {
+pub(crate) struct StoreConnections<C> {
     /// For what belongs to one owner each; at least one.
     pub(crate) owners: Vec<C>,
     /// For what is written to archives, besides those.
@@ -58,7 +58,7 @@ pub(crate) struct Connections<C> {
 
 impl SqlStore {
     /// Begins to serve a database that doesn't go away.
-    pub(crate) fn start<C>(connections: Connections<C>, bounds: Bounds) -> std::io::Result<SqlStore>
+    pub(crate) fn start<C>(connections: StoreConnections<C>, bounds: QueueBounds) -> std::io::Result<SqlStore>
     where
         C: Transactions + Send + 'static,
     {
@@ -68,8 +68,8 @@ impl SqlStore {
     /// Begins to serve a database that may be away: operations wait so long for it.
     #[allow(dead_code, reason = "for the engines that are other processes")]
     pub(crate) fn start_remote<C>(
-        connections: Connections<C>,
-        bounds: Bounds,
+        connections: StoreConnections<C>,
+        bounds: QueueBounds,
         patience: Patience,
     ) -> std::io::Result<SqlStore>
     where
@@ -83,17 +83,17 @@ impl SqlStore {
     }
 
     fn start_with<C>(
-        connections: Connections<C>,
-        bounds: Bounds,
+        connections: StoreConnections<C>,
+        bounds: QueueBounds,
         patience: Option<Patience>,
     ) -> std::io::Result<SqlStore>
     where
         C: Transactions + Send + 'static,
     {
-        let Connections { owners, archive, reads } = connections;
+        let StoreConnections { owners, archive, reads } = connections;
         let lanes = Lanes::new(owners.len(), archive.is_some(), reads.is_some());
         let (trouble, counts) = (Trouble::default(), Counts::default());
-        let shared = Arc::new(Shared { queues: Queues::new(lanes.count(), bounds, patience), trouble, counts });
+        let shared = Arc::new(LanesShared { queues: Queues::new(lanes.count(), bounds, patience), trouble, counts });
         let store = SqlStore {
             lanes,
             is_remote: patience.is_some(),
@@ -132,13 +132,13 @@ impl SqlStore {
 
     /// Lets processes be fenced off.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
-    pub(crate) fn with_fences(mut self, fences: Arc<dyn Fences>) -> SqlStore {
+    pub(crate) fn with_fences(mut self, fences: Arc<dyn FenceRows>) -> SqlStore {
         self.fences = Some(fences);
         self
     }
 
     #[cfg(any(feature = "postgres", feature = "mysql"))]
-    fn fences(&self) -> Option<Arc<dyn Fences>> {
+    fn fences(&self) -> Option<Arc<dyn FenceRows>> {
         self.fences.clone()
     }
 
@@ -215,35 +215,35 @@ impl SqlStore {
 
     fn read<T: Send + 'static>(
         &self,
-        route: Route,
+        route: LaneRoute,
         bytes: usize,
-        run: impl FnMut(&mut dyn Connection) -> Result<T, StoreError> + Send + 'static,
+        run: impl FnMut(&mut dyn SqlConnection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
-        self.queued(route, bytes, operation(Access::Read, run))
+        self.queued(route, bytes, operation(StoreAccess::Read, run))
     }
 
-    /// Reads what needs no transaction: see [`Access::Glance`].
+    /// Reads what needs no transaction: see [`StoreAccess::Glance`].
     fn glance<T: Send + 'static>(
         &self,
-        route: Route,
+        route: LaneRoute,
         bytes: usize,
-        run: impl FnMut(&mut dyn Connection) -> Result<T, StoreError> + Send + 'static,
+        run: impl FnMut(&mut dyn SqlConnection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
-        self.queued(route, bytes, operation(Access::Glance, run))
+        self.queued(route, bytes, operation(StoreAccess::Glance, run))
     }
 
     fn write<T: Send + 'static>(
         &self,
-        route: Route,
+        route: LaneRoute,
         bytes: usize,
-        run: impl FnMut(&mut dyn Connection) -> Result<T, StoreError> + Send + 'static,
+        run: impl FnMut(&mut dyn SqlConnection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
-        self.queued(route, bytes, operation(Access::Write, run))
+        self.queued(route, bytes, operation(StoreAccess::Write, run))
     }
 
     fn queued<T>(
         &self,
-        route: Route,
+        route: LaneRoute,
         bytes: usize,
         (operation, pending): (Box<dyn Operation>, Pending<T>),
     ) -> Pending<T> {
@@ -260,7 +260,7 @@ impl SqlStore {
     }
 
     /// Returns the lane of an account, a room or a host of nodes.
-    fn of(&self, owner: JidRef<'_>) -> Route {
+    fn of(&self, owner: JidRef<'_>) -> LaneRoute {
         self.lanes.owner(owner.bare_str())
     }
 
@@ -270,17 +270,17 @@ impl SqlStore {
     }
 }
 
-impl<C> From<C> for Connections<C> {
+impl<C> From<C> for StoreConnections<C> {
     /// Returns lanes with one connection for everything.
-    fn from(connection: C) -> Connections<C> {
-        Connections { owners: vec![connection], archive: None, reads: None }
+    fn from(connection: C) -> StoreConnections<C> {
+        StoreConnections { owners: vec![connection], archive: None, reads: None }
     }
 }
 
 /// Refuses what waits for too long, also while all workers wait for the database, and asks the
 /// database something now and again: the operator must learn that it is away,
 /// also if nobody else asks for anything.
-fn watch(shared: &Shared, ping: &Route) {
+fn watch(shared: &LanesShared, ping: &LaneRoute) {
     let mut asked = Instant::now();
     while shared.queues.pause(WATCH) {
         let overdue = shared.queues.overdue(Instant::now());
@@ -294,12 +294,12 @@ fn watch(shared: &Shared, ping: &Route) {
         if asked.elapsed() >= PING {
             asked = Instant::now();
             // Whether there is such an entry doesn't matter.
-            let (asked_for, _) = operation(Access::Glance, |c| meta::get(c, "ping"));
+            let (asked_for, _) = operation(StoreAccess::Glance, |c| meta::get(c, "ping"));
             drop(shared.queues.push(ping.clone(), 0, asked_for));
             if shared.trouble.is_unwritable() {
                 // A supervisor may send nobody who would write.
-                let (operation, _) = operation(Access::Write, |c| meta::put(c, "ping", &[]));
-                drop(shared.queues.push(Route::default(), 0, operation));
+                let (operation, _) = operation(StoreAccess::Write, |c| meta::put(c, "ping", &[]));
+                drop(shared.queues.push(LaneRoute::default(), 0, operation));
             }
         }
     }

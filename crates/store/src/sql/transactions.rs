@@ -1,10 +1,10 @@
 //! The worker's needs from an engine's connection besides its statements: transactions, and a way
 //! back when it was lost.
 
-use super::connection::Connection;
+use super::connection::SqlConnection;
 use crate::StoreError;
 
-/// Begins and ends what a [`Connection`] works in.
+/// Begins and ends what a [`SqlConnection`] works in.
 ///
 /// # Invariants
 ///
@@ -12,7 +12,7 @@ use crate::StoreError;
 ///   ([`StoreError::Lost`]).
 /// - [`StoreError::Conflict`] says that others got in the way (a deadlock, a lock wait, a
 ///   serialization failure): the same may well succeed at once when it is run again.
-pub(crate) trait Transactions: Connection {
+pub(crate) trait Transactions: SqlConnection {
     /// Begins a transaction that only reads and locks nobody out.
     fn begin_read(&mut self) -> Result<(), StoreError>;
 

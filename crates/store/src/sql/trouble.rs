@@ -11,10 +11,10 @@ use rookery_base::lock::lock;
 
 /// Remembers what keeps the store from its work. The workers note it, anybody may look.
 #[derive(Debug, Default)]
-pub(crate) struct Trouble(Mutex<State>);
+pub(crate) struct Trouble(Mutex<TroubleState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct TroubleState {
     /// The reason why the last write failed.
     error: Option<StoreError>,
     /// The lanes without a connection, and why the last one was lost.
@@ -91,12 +91,12 @@ impl Trouble {
     }
 
     /// Locks the state. Nothing panics under the lock.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TroubleState> {
         lock(&self.0)
     }
 }
 
-impl State {
+impl TroubleState {
     /// Returns whether the log has had nothing of this kind for a while.
     fn is_to_be_told(&mut self, error: &StoreError) -> bool {
         let (kind, now) = (std::mem::discriminant(error), Instant::now());
@@ -113,12 +113,12 @@ const PERIOD: Duration = Duration::from_secs(60);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Engine;
+    use crate::error::EngineWords;
 
     #[test]
     fn the_log_has_each_cause_once_a_minute() {
-        let engine = || Engine { database: "of a test".into(), message: "on demand".into() };
-        let mut state = State::default();
+        let engine = || EngineWords { database: "of a test".into(), message: "on demand".into() };
+        let mut state = TroubleState::default();
         for error in [StoreError::Full(engine()), StoreError::Lost(engine()), StoreError::Busy] {
             assert!(state.is_to_be_told(&error), "{error}");
             assert!((0..1000).all(|_| !state.is_to_be_told(&error)), "{error}");

@@ -31,8 +31,8 @@
 pub(super) mod attempts;
 mod away;
 
-use super::counted::Counted;
-use super::operation::Access;
+use super::counted::CountedConnection;
+use super::operation::StoreAccess;
 use super::queue::{Next, Queued, Queues};
 use super::transactions::{Savepoints, Transactions};
 use super::trouble::Trouble;
@@ -45,7 +45,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The state that the lanes of a store share.
-pub(crate) struct Shared {
+pub(crate) struct LanesShared {
     pub(crate) queues: Queues,
     pub(crate) trouble: Trouble,
     pub(crate) counts: Counts,
@@ -65,7 +65,7 @@ pub(crate) struct Counts {
 }
 
 /// Runs a lane's queue until it is closed and empty. Returns the connection.
-pub(crate) fn run<C: Transactions>(connection: C, lane: usize, shared: &Arc<Shared>) -> C {
+pub(crate) fn run<C: Transactions>(connection: C, lane: usize, shared: &Arc<LanesShared>) -> C {
     let _served = Served { lane, shared: shared.clone() };
     let mut worker = Worker {
         connection,
@@ -90,7 +90,7 @@ pub(crate) fn run<C: Transactions>(connection: C, lane: usize, shared: &Arc<Shar
 /// A queue as long as somebody serves it.
 struct Served {
     lane: usize,
-    shared: Arc<Shared>,
+    shared: Arc<LanesShared>,
 }
 
 impl Drop for Served {
@@ -109,7 +109,7 @@ struct Worker<C> {
     /// To be run again before anything else, in order.
     again: VecDeque<Portion>,
     attempts: Attempts,
-    shared: Arc<Shared>,
+    shared: Arc<LanesShared>,
 }
 
 /// Operations that share a transaction once more.
@@ -123,7 +123,7 @@ struct Portion {
 
 #[derive(Default)]
 struct Batch {
-    transaction: Option<Access>,
+    transaction: Option<StoreAccess>,
     /// Run, and to be told after the commit.
     untold: Vec<Queued>,
     /// The reason why no transaction that writes could be begun: trying again for each operation
@@ -181,9 +181,9 @@ impl<C: Transactions> Worker<C> {
         let access = queued.operation.access();
         let is_of_the_past = match self.batch.transaction {
             // An engine may have begun a transaction for it, which sees what was there then.
-            Some(Access::Glance) => queued.is_fresh || access == Access::Read,
-            Some(Access::Read) => queued.is_fresh,
-            Some(Access::Write) | None => false,
+            Some(StoreAccess::Glance) => queued.is_fresh || access == StoreAccess::Read,
+            Some(StoreAccess::Read) => queued.is_fresh,
+            Some(StoreAccess::Write) | None => false,
         };
         if is_of_the_past {
             self.end_read();
@@ -195,7 +195,7 @@ impl<C: Transactions> Worker<C> {
         }
         // Its own error is kept in the operation, and a read has nothing to undo.
         let outcome = self.run_operation(&mut queued).0;
-        if self.batch.transaction != Some(Access::Write) {
+        if self.batch.transaction != Some(StoreAccess::Write) {
             return match outcome {
                 Err(error) if error.is_conflict() || self.is_lost(&error) => self.lose(queued, error),
                 _ => {
@@ -214,7 +214,7 @@ impl<C: Transactions> Worker<C> {
     }
 
     fn write(&mut self, mut queued: Queued) {
-        if self.batch.transaction != Some(Access::Write)
+        if self.batch.transaction != Some(StoreAccess::Write)
             && let Err(error) = self.begin_write()
         {
             return self.not_begun(queued, error);
@@ -297,7 +297,7 @@ impl<C: Transactions> Worker<C> {
         let counts = &self.shared.counts;
         let since = Instant::now();
         let (connection, statements) = (&mut self.connection, &counts.statements);
-        let mut counted = Counted { connection, statements, wrote: false, longest: None };
+        let mut counted = CountedConnection { connection, statements, wrote: false, longest: None };
         let outcome = queued.operation.run(&mut counted);
         let (wrote, longest) = (counted.wrote, counted.longest);
         slow().note(Slow::Store, since.elapsed(), || {
@@ -319,14 +319,14 @@ impl<C: Transactions> Worker<C> {
             return Err(error.clone());
         }
         self.end_read();
-        self.begin(Access::Write).inspect_err(|error| self.batch.refused = Some(error.clone()))
+        self.begin(StoreAccess::Write).inspect_err(|error| self.batch.refused = Some(error.clone()))
     }
 
-    fn begin(&mut self, access: Access) -> Result<(), StoreError> {
+    fn begin(&mut self, access: StoreAccess) -> Result<(), StoreError> {
         match access {
-            Access::Glance => self.connection.begin_glance()?,
-            Access::Read => self.connection.begin_read()?,
-            Access::Write => {
+            StoreAccess::Glance => self.connection.begin_glance()?,
+            StoreAccess::Read => self.connection.begin_read()?,
+            StoreAccess::Write => {
                 self.batches += 1;
                 self.connection.begin_write(self.batches)?;
             }
@@ -342,7 +342,7 @@ impl<C: Transactions> Worker<C> {
     }
 
     fn end_batch(&mut self) {
-        if self.batch.transaction != Some(Access::Write) && self.batch.lost.is_none() {
+        if self.batch.transaction != Some(StoreAccess::Write) && self.batch.lost.is_none() {
             self.end_read();
             let batch = std::mem::take(&mut self.batch);
             if let Some(error) = batch.refused {

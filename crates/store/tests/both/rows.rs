@@ -1,10 +1,10 @@
 //! Rows that this server can't have written: a reader gets an error, nothing panics, and what
 //! is whole is read as before.
 
-use crate::engines::Server;
+use crate::engines::EngineServer;
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
-use rookery_store::pubsub::{self, Item, Kept, NodeSubscription, Room, Wanted};
+use rookery_store::pubsub::{self, Item, ItemsKept, NodeRoom, NodeSubscription, WantedItems};
 use rookery_store::{
     Affiliated, Affiliation, ArchiveOf, ArchiveQuery, ArchivedMessage, Choice, Edit, Expiry, Invitation, OfflineRoom,
     Pending, Purpose, Retention, RoomDocument, RosterItem, SizeOf, Slot, SlotQuota, SlotStage, StoreError, Stores,
@@ -13,7 +13,7 @@ use rookery_store::{
 use std::sync::Arc;
 
 /// Writes what can't be into each column of each table in turn, and calls all that reads.
-pub fn rows_that_the_server_cannot_have_written_are_told<S: Server>() {
+pub fn rows_that_the_server_cannot_have_written_are_told<S: EngineServer>() {
     let Some(server) = S::start() else { return };
     let database = server.database();
     let stores = Stores::of(Arc::new(S::open(&database, 1)));
@@ -126,9 +126,15 @@ fn fill(stores: &Stores) {
         stage: SlotStage::Reserved,
     };
     wait(stores.slots.reserve(slot, SlotQuota { bytes: 99, files: 9, waiting: 9 })).expect("a slot");
-    wait(stores.pubsub.create_node(owner, "news", b"<x/>".to_vec(), owner, Room::ANY)).expect("a node");
-    wait(stores.pubsub.set_affiliation(owner, "news", juliet.as_ref(), Some(pubsub::Affiliation::Member), Room::ANY))
-        .expect("an affiliation");
+    wait(stores.pubsub.create_node(owner, "news", b"<x/>".to_vec(), owner, NodeRoom::ANY)).expect("a node");
+    wait(stores.pubsub.set_affiliation(
+        owner,
+        "news",
+        juliet.as_ref(),
+        Some(pubsub::NodeAffiliation::Member),
+        NodeRoom::ANY,
+    ))
+    .expect("an affiliation");
     let member =
         Affiliated { user: juliet.clone(), affiliation: Affiliation::Member, nick: Some("J".into()), reason: None };
     for (_, answer) in write(stores) {
@@ -171,7 +177,10 @@ fn write(stores: &Stores) -> Vec<(&'static str, Result<(), StoreError>)> {
         ("archive.append", done(stores.archive.append([message(1)].into()))),
         ("archive.replace", done(stores.archive.replace(owner, 1, b"<message/>".to_vec()))),
         ("archive.clear", done(stores.archive.clear(9))),
-        ("pubsub.publish", done(stores.pubsub.publish(owner, "news", item, Kept { items: 9, since_ms: 0 }, Room::ANY))),
+        (
+            "pubsub.publish",
+            done(stores.pubsub.publish(owner, "news", item, ItemsKept { items: 9, since_ms: 0 }, NodeRoom::ANY)),
+        ),
         (
             "pubsub.set_subscription",
             done(stores.pubsub.set_subscription(owner, "news", juliet.as_ref(), Some(subscription), 9)),
@@ -228,7 +237,7 @@ fn read(stores: &Stores) -> Vec<(&'static str, Result<(), StoreError>)> {
         ("last_presence.of", done(stores.last_presence.of(juliet.as_ref(), vec![romeo.clone()], "vcard"))),
         ("pubsub.node", done(stores.pubsub.node(owner, "news"))),
         ("pubsub.nodes", done(stores.pubsub.nodes(owner, owner, "", 9))),
-        ("pubsub.items", done(stores.pubsub.items(owner, "news", Wanted::Ids(vec!["1".into()]), 0))),
+        ("pubsub.items", done(stores.pubsub.items(owner, "news", WantedItems::Ids(vec!["1".into()]), 0))),
         ("pubsub.subscriptions_of", done(stores.pubsub.subscriptions_of(owner, juliet.as_ref()))),
         ("pubsub.affiliations_of", done(stores.pubsub.affiliations_of(owner, juliet.as_ref()))),
         ("pubsub.news", done(stores.pubsub.news(juliet.as_ref(), vec![romeo.clone()], vec!["news".into()], None))),

@@ -23,7 +23,7 @@ macro_rules! tests {
 pub(crate) use tests;
 
 /// A server of databases in a temporary folder.
-pub trait Server: Sized + Sync {
+pub trait EngineServer: Sized + Sync {
     /// The name by which its tests can be left out.
     const NAME: &'static str;
 
@@ -63,7 +63,7 @@ pub trait Server: Sized + Sync {
     fn try_open(address: &str, connections: usize) -> Result<SqlStore, StoreError>;
 
     /// Returns a database as copies name it.
-    fn copied(address: &str) -> copy::Address;
+    fn copied(address: &str) -> copy::EndAddress;
 
     /// Ends all connections of the stores to a database.
     fn disconnect(&self, database: &str);
@@ -95,7 +95,7 @@ pub trait Server: Sized + Sync {
     /// has, however it has.
     fn lock_slowly(&self, database: &str);
 
-    /// Tells whether somebody waits in [`lock_slowly`](Server::lock_slowly).
+    /// Tells whether somebody waits in [`lock_slowly`](EngineServer::lock_slowly).
     fn is_locking(&self, database: &str) -> bool;
 }
 
@@ -110,7 +110,7 @@ pub enum Harm {
     None,
 }
 
-impl Server for Postgres {
+impl EngineServer for Postgres {
     const NAME: &'static str = "store.postgres";
     const WITHOUT_CASCADE: &'static str = "\
     SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND NOT EXISTS \
@@ -130,7 +130,7 @@ impl Server for Postgres {
     }
 
     fn check(address: &str) -> Vec<Finding> {
-        postgres::check(&postgres::Options::at(postgres::Address::parse(address).expect("an address")))
+        postgres::check(&postgres::PostgresOptions::at(postgres::PostgresAddress::parse(address).expect("an address")))
     }
 
     fn database(&self) -> String {
@@ -146,11 +146,11 @@ impl Server for Postgres {
     }
 
     fn try_open(address: &str, connections: usize) -> Result<SqlStore, StoreError> {
-        postgres::open(&postgres::Options { connections, ..trusted(address) })
+        postgres::open(&postgres::PostgresOptions { connections, ..trusted(address) })
     }
 
-    fn copied(address: &str) -> copy::Address {
-        copy::Address::Postgres(Box::new(trusted(address)))
+    fn copied(address: &str) -> copy::EndAddress {
+        copy::EndAddress::Postgres(Box::new(trusted(address)))
     }
 
     fn disconnect(&self, _: &str) {
@@ -210,7 +210,7 @@ impl Server for Postgres {
     }
 }
 
-impl Server for Mariadb {
+impl EngineServer for Mariadb {
     const NAME: &'static str = "store.mariadb";
     const WITHOUT_CASCADE: &'static str = "\
     SELECT table_name FROM information_schema.tables t WHERE table_schema = DATABASE() AND NOT EXISTS \
@@ -231,7 +231,7 @@ impl Server for Mariadb {
     }
 
     fn check(address: &str) -> Vec<Finding> {
-        mysql::check(&mysql::Options::at(mysql::Address::parse(address).expect("an address")))
+        mysql::check(&mysql::MysqlOptions::at(mysql::MysqlAddress::parse(address).expect("an address")))
     }
 
     fn database(&self) -> String {
@@ -247,12 +247,12 @@ impl Server for Mariadb {
     }
 
     fn try_open(address: &str, connections: usize) -> Result<SqlStore, StoreError> {
-        let address = mysql::Address::parse(address).expect("an address");
-        mysql::open(&mysql::Options { connections, ..mysql::Options::at(address) })
+        let address = mysql::MysqlAddress::parse(address).expect("an address");
+        mysql::open(&mysql::MysqlOptions { connections, ..mysql::MysqlOptions::at(address) })
     }
 
-    fn copied(address: &str) -> copy::Address {
-        copy::Address::parse(address).expect("an address")
+    fn copied(address: &str) -> copy::EndAddress {
+        copy::EndAddress::parse(address).expect("an address")
     }
 
     fn disconnect(&self, _: &str) {
@@ -308,7 +308,7 @@ impl Server for Mariadb {
 }
 
 /// Returns the options for a server of the tests, which needn't survive a power cut.
-fn trusted(address: &str) -> postgres::Options {
-    let address = postgres::Address::parse(address).expect("an address");
-    postgres::Options { trusts_durability: true, ..postgres::Options::at(address) }
+fn trusted(address: &str) -> postgres::PostgresOptions {
+    let address = postgres::PostgresAddress::parse(address).expect("an address");
+    postgres::PostgresOptions { trusts_durability: true, ..postgres::PostgresOptions::at(address) }
 }

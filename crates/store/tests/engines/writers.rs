@@ -21,7 +21,7 @@ pub fn prepare(stores: &Stores) -> Result<(), StoreError> {
 
 /// Sends messages to all accounts while something is done to the database. Returns what the writers
 /// were told.
-pub fn write_while(stores: &Stores, disturb: impl FnOnce()) -> Vec<Told> {
+pub fn write_while(stores: &Stores, disturb: impl FnOnce()) -> Vec<ToldWriter> {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let is_over = &is_over;
@@ -52,11 +52,11 @@ pub fn fail_over(stores: &Stores, pair: &mut Pair, times: usize) {
 }
 
 /// The outcome of each message, as a writer was told.
-pub type Told = Vec<Result<(), StoreError>>;
+pub type ToldWriter = Vec<Result<(), StoreError>>;
 
 /// Sends numbered messages to an account, several at a time, until it is over.
-fn write(stores: &Stores, writer: usize, is_over: &AtomicBool) -> Told {
-    let (owner, mut told) = (account(writer), Told::new());
+fn write(stores: &Stores, writer: usize, is_over: &AtomicBool) -> ToldWriter {
+    let (owner, mut told) = (account(writer), ToldWriter::new());
     while !is_over.load(Ordering::Relaxed) {
         let push = |n: usize| {
             let stanza = n.to_string().into_bytes();
@@ -74,7 +74,7 @@ fn write(stores: &Stores, writer: usize, is_over: &AtomicBool) -> Told {
 
 /// The fate of the messages.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct MessageFates {
     /// Those that writers were told are kept.
     pub acknowledged: usize,
     /// The number of these that aren't there.
@@ -90,9 +90,9 @@ pub struct Outcome {
     pub refused_and_kept: usize,
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for MessageFates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Outcome { acknowledged, lost, doubled, disordered, refused, refused_and_kept } = self;
+        let MessageFates { acknowledged, lost, doubled, disordered, refused, refused_and_kept } = self;
         writeln!(
             f,
             "{acknowledged} acknowledged, {lost} of them lost; {doubled} kept twice; {disordered} accounts out of order"
@@ -105,8 +105,8 @@ impl fmt::Display for Outcome {
 ///
 /// # Errors
 /// Those of the store.
-pub fn compare(stores: &Stores, told: &[Told]) -> Result<Outcome, StoreError> {
-    let mut outcome = Outcome::default();
+pub fn compare(stores: &Stores, told: &[ToldWriter]) -> Result<MessageFates, StoreError> {
+    let mut outcome = MessageFates::default();
     for (writer, told) in told.iter().enumerate() {
         let (mut found, mut seen, mut after) = (Vec::new(), HashSet::new(), 0);
         loop {

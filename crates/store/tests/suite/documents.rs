@@ -1,7 +1,7 @@
 //! [`Documents`](rookery_store::Documents).
 
 use super::samples::*;
-use rookery_store::{Document, DocumentRoom, DocumentsPut, StoreError, Stores, wait};
+use rookery_store::{DocumentRoom, DocumentsPut, StoreError, StoredDocument, Stores, wait};
 
 pub fn the_last_one_of_a_name_counts(stores: &Stores) {
     let owner = account(stores, "romeo@a.example");
@@ -24,7 +24,7 @@ pub fn documents_are_found_by_prefix(stores: &Stores) {
     done(stores.documents.put(other.as_ref(), "b/other", Some(vec![])));
     let names = |prefix| {
         let found = done(stores.documents.starting(owner.as_ref(), prefix));
-        assert!(found.iter().all(|Document { name, bytes }| name.as_bytes() == bytes));
+        assert!(found.iter().all(|StoredDocument { name, bytes }| name.as_bytes() == bytes));
         found.into_iter().map(|document| document.name).collect::<Vec<_>>()
     };
     assert_eq!(names("b/"), ["b/1", "b/2", "b/\u{10ffff}"]);
@@ -60,7 +60,8 @@ pub fn one_document_of_many_accounts(stores: &Stores) {
 pub fn all_or_none_are_put_within_limits(stores: &Stores) {
     let (owner, nobody) = (account(stores, "romeo@a.example"), jid("nobody@a.example"));
     let room = DocumentRoom { number: 3, bytes: 40 };
-    let document = |(name, bytes): (&str, usize)| Document { name: format!("p {name}"), bytes: vec![b'x'; bytes] };
+    let document =
+        |(name, bytes): (&str, usize)| StoredDocument { name: format!("p {name}"), bytes: vec![b'x'; bytes] };
     let put = |documents: &[(&str, usize)]| {
         let documents = documents.iter().copied().map(document).collect();
         done(stores.documents.put_within(owner.as_ref(), "p ", documents, room))

@@ -5,7 +5,7 @@ use rookery_jid::Jid;
 use rookery_store::pubsub::*;
 use rookery_store::{Stores, Subscription};
 
-const ALL: Kept = Kept { items: usize::MAX, since_ms: 0 };
+const ALL: ItemsKept = ItemsKept { items: usize::MAX, since_ms: 0 };
 
 pub fn a_node_is_created_once(stores: &Stores) {
     let (service, owner) = (jid("pubsub.a.example"), jid("hamlet@a.example/elsinore"));
@@ -15,7 +15,7 @@ pub fn a_node_is_created_once(stores: &Stores) {
             node,
             b"config".to_vec(),
             owner.as_ref(),
-            Room { host_nodes: limit, ..Room::ANY },
+            NodeRoom { host_nodes: limit, ..NodeRoom::ANY },
         ))
     };
     assert_eq!(done(stores.pubsub.node(service.as_ref(), "blog")), None);
@@ -23,7 +23,7 @@ pub fn a_node_is_created_once(stores: &Stores) {
     assert_eq!([create("news", 2), create("more", 2)], [Created::Done, Created::Full]);
     let found = done(stores.pubsub.node(service.as_ref(), "blog")).expect("the node");
     assert_eq!(found.config, b"config");
-    assert_eq!(found.affiliations, [(jid("hamlet@a.example"), Affiliation::Owner)]);
+    assert_eq!(found.affiliations, [(jid("hamlet@a.example"), NodeAffiliation::Owner)]);
     assert_eq!(found.subscriptions, []);
 
     assert!(done(stores.pubsub.configure_node(service.as_ref(), "blog", b"other".to_vec(), ALL)));
@@ -35,7 +35,7 @@ pub fn a_node_is_created_once(stores: &Stores) {
 
 pub fn an_account_has_nodes_only_while_it_exists(stores: &Stores) {
     let create =
-        |owner: &Jid| done(stores.pubsub.create_node(owner.as_ref(), "tune", vec![], owner.as_ref(), Room::ANY));
+        |owner: &Jid| done(stores.pubsub.create_node(owner.as_ref(), "tune", vec![], owner.as_ref(), NodeRoom::ANY));
     assert_eq!(create(&jid("nobody@a.example")), Created::NoAccount);
     let romeo = account(stores, "romeo@a.example");
     assert_eq!(create(&romeo), Created::Done);
@@ -44,14 +44,14 @@ pub fn an_account_has_nodes_only_while_it_exists(stores: &Stores) {
     account(stores, "romeo@a.example");
     assert_eq!(done(stores.pubsub.node(romeo.as_ref(), "tune")), None);
     assert_eq!(create(&romeo), Created::Done);
-    assert_eq!(ids(stores, &romeo, "tune", Wanted::Newest(9)), [""; 0]);
+    assert_eq!(ids(stores, &romeo, "tune", WantedItems::Newest(9)), [""; 0]);
 }
 
 pub fn a_removed_account_has_no_part_in_nodes_of_others(stores: &Stores) {
     let service = jid("pubsub.a.example");
     let (romeo, juliet) = (account(stores, "romeo@a.example"), account(stores, "juliet@a.example"));
     for (node, owner) in [("his", &romeo), ("hers", &juliet)] {
-        let created = stores.pubsub.create_node(service.as_ref(), node, vec![], owner.as_ref(), Room::ANY);
+        let created = stores.pubsub.create_node(service.as_ref(), node, vec![], owner.as_ref(), NodeRoom::ANY);
         assert_eq!(done(created), Created::Done);
     }
     let subscription = || Some(NodeSubscription::default());
@@ -64,12 +64,18 @@ pub fn a_removed_account_has_no_part_in_nodes_of_others(stores: &Stores) {
             usize::MAX,
         ));
     }
-    done(stores.pubsub.set_affiliation(service.as_ref(), "hers", romeo.as_ref(), Some(Affiliation::Owner), Room::ANY));
+    done(stores.pubsub.set_affiliation(
+        service.as_ref(),
+        "hers",
+        romeo.as_ref(),
+        Some(NodeAffiliation::Owner),
+        NodeRoom::ANY,
+    ));
     done(stores.accounts.remove(romeo.as_ref()));
 
     assert_eq!(done(stores.pubsub.node(service.as_ref(), "his")), None, "nobody else owned it");
     let hers = done(stores.pubsub.node(service.as_ref(), "hers")).expect("the node");
-    assert_eq!(hers.affiliations, [(juliet, Affiliation::Owner)]);
+    assert_eq!(hers.affiliations, [(juliet, NodeAffiliation::Owner)]);
     let left: Vec<_> = hers.subscriptions.iter().map(|(subscriber, _)| subscriber.as_str()).collect();
     assert_eq!(left, ["juliet@a.example", "romeo@a.examples"]);
 }
@@ -79,36 +85,37 @@ pub fn entities_find_their_own(stores: &Stores) {
     let (owner, romeo) = (jid("hamlet@a.example"), jid("romeo@a.example/r"));
     for host in [&service, &other] {
         for node in ["b", "a"] {
-            done(stores.pubsub.create_node(host.as_ref(), node, vec![], owner.as_ref(), Room::ANY));
+            done(stores.pubsub.create_node(host.as_ref(), node, vec![], owner.as_ref(), NodeRoom::ANY));
         }
     }
     let pending = NodeSubscription { pending: true, options: b"options".to_vec() };
     let set = |node: &str, subscriber: &str, subscription: Option<NodeSubscription>| {
         done(stores.pubsub.set_subscription(service.as_ref(), node, jid(subscriber).as_ref(), subscription, usize::MAX))
     };
-    assert_eq!(set("a", "romeo@a.example/r", Some(pending.clone())), Set::Done);
-    assert_eq!(set("b", "romeo@a.example", Some(NodeSubscription::default())), Set::Done);
-    assert_eq!(set("b", "romeo@a.example", Some(pending.clone())), Set::Done, "it replaces");
-    assert_eq!(set("b", "romeo0@a.example", Some(pending.clone())), Set::Done);
-    assert_eq!([Some(pending.clone()), None].map(|new| set("a", "juliet@a.example", new)), [Set::Done; 2]);
-    assert_eq!(set("nothing", "romeo@a.example", Some(pending.clone())), Set::NoNode);
+    assert_eq!(set("a", "romeo@a.example/r", Some(pending.clone())), SetOutcome::Done);
+    assert_eq!(set("b", "romeo@a.example", Some(NodeSubscription::default())), SetOutcome::Done);
+    assert_eq!(set("b", "romeo@a.example", Some(pending.clone())), SetOutcome::Done, "it replaces");
+    assert_eq!(set("b", "romeo0@a.example", Some(pending.clone())), SetOutcome::Done);
+    assert_eq!([Some(pending.clone()), None].map(|new| set("a", "juliet@a.example", new)), [SetOutcome::Done; 2]);
+    assert_eq!(set("nothing", "romeo@a.example", Some(pending.clone())), SetOutcome::NoNode);
     let found = done(stores.pubsub.subscriptions_of(service.as_ref(), romeo.as_ref()));
     let expected = [("a", "romeo@a.example/r"), ("b", "romeo@a.example")];
     assert_eq!(found, expected.map(|(node, subscriber)| (node.to_owned(), jid(subscriber), pending.clone())));
     assert_eq!(done(stores.pubsub.subscriptions_of(other.as_ref(), romeo.as_ref())), []);
 
-    for affiliation in Affiliation::ALL {
-        let set = stores.pubsub.set_affiliation(service.as_ref(), "a", romeo.as_ref(), Some(affiliation), Room::ANY);
-        assert_eq!(done(set), Set::Done);
+    for affiliation in NodeAffiliation::ALL {
+        let set =
+            stores.pubsub.set_affiliation(service.as_ref(), "a", romeo.as_ref(), Some(affiliation), NodeRoom::ANY);
+        assert_eq!(done(set), SetOutcome::Done);
         let found = done(stores.pubsub.affiliations_of(service.as_ref(), romeo.as_ref()));
         assert_eq!(found, [("a".to_owned(), affiliation)]);
     }
     let listed = done(stores.pubsub.nodes(service.as_ref(), romeo.as_ref(), "", 1));
-    let expected = Listed { node: "a".into(), config: vec![], affiliation: Some(Affiliation::Outcast) };
+    let expected = NodeListed { node: "a".into(), config: vec![], affiliation: Some(NodeAffiliation::Outcast) };
     assert_eq!(listed, [expected]);
     let listed = done(stores.pubsub.nodes(service.as_ref(), romeo.as_ref(), "a", 9));
-    assert_eq!(listed, [Listed { node: "b".into(), config: vec![], affiliation: None }]);
-    done(stores.pubsub.set_affiliation(service.as_ref(), "a", romeo.as_ref(), None, Room::ANY));
+    assert_eq!(listed, [NodeListed { node: "b".into(), config: vec![], affiliation: None }]);
+    done(stores.pubsub.set_affiliation(service.as_ref(), "a", romeo.as_ref(), None, NodeRoom::ANY));
     assert_eq!(done(stores.pubsub.affiliations_of(service.as_ref(), romeo.as_ref())), []);
 }
 
@@ -118,39 +125,39 @@ pub fn items_come_in_the_order_of_publication(stores: &Stores) {
         put(stores, &service, "n", id, time, ALL);
     }
     let ids = |wanted| ids(stores, &service, "n", wanted);
-    assert_eq!(ids(Wanted::Newest(9)), ["a", "c", "d", "e", "b"]);
-    assert_eq!(ids(Wanted::Newest(2)), ["e", "b"]);
-    assert_eq!(ids(Wanted::Ids(vec!["e".into(), "nothing".into(), "a".into()])), ["e", "a"]);
-    assert_eq!(ids(Wanted::After(None, 2)), ["a", "c"]);
-    assert_eq!(ids(Wanted::After(Some("c".into()), 2)), ["d", "e"]);
-    assert_eq!(ids(Wanted::Before(None, 2)), ["e", "b"]);
-    assert_eq!(ids(Wanted::Before(Some("e".into()), 2)), ["c", "d"]);
-    assert_eq!(ids(Wanted::From(3, 9)), ["e", "b"]);
-    assert_eq!(ids(Wanted::From(7, 9)), [""; 0]);
+    assert_eq!(ids(WantedItems::Newest(9)), ["a", "c", "d", "e", "b"]);
+    assert_eq!(ids(WantedItems::Newest(2)), ["e", "b"]);
+    assert_eq!(ids(WantedItems::Ids(vec!["e".into(), "nothing".into(), "a".into()])), ["e", "a"]);
+    assert_eq!(ids(WantedItems::After(None, 2)), ["a", "c"]);
+    assert_eq!(ids(WantedItems::After(Some("c".into()), 2)), ["d", "e"]);
+    assert_eq!(ids(WantedItems::Before(None, 2)), ["e", "b"]);
+    assert_eq!(ids(WantedItems::Before(Some("e".into()), 2)), ["c", "d"]);
+    assert_eq!(ids(WantedItems::From(3, 9)), ["e", "b"]);
+    assert_eq!(ids(WantedItems::From(7, 9)), [""; 0]);
 
     let page = |wanted, since| done(stores.pubsub.items(service.as_ref(), "n", wanted, since)).expect("the node");
-    let found = page(Wanted::Before(Some("b".into()), 2), 0);
+    let found = page(WantedItems::Before(Some("b".into()), 2), 0);
     assert_eq!((found.index, found.total, found.lost), (2, 5, false));
-    assert!(page(Wanted::After(Some("nothing".into()), 2), 0).lost);
-    assert!(page(Wanted::Before(Some("nothing".into()), 2), 0).lost);
-    assert_eq!(page(Wanted::After(None, 0), 0).items, []);
-    let found = page(Wanted::Newest(9), 5);
+    assert!(page(WantedItems::After(Some("nothing".into()), 2), 0).lost);
+    assert!(page(WantedItems::Before(Some("nothing".into()), 2), 0).lost);
+    assert_eq!(page(WantedItems::After(None, 0), 0).items, []);
+    let found = page(WantedItems::Newest(9), 5);
     assert_eq!((found.items.len(), found.index, found.total), (2, 0, 2), "those before 5 are too old");
     assert_eq!(found.items[1], item("b", 6), "as it was published last");
-    assert_eq!(done(stores.pubsub.items(service.as_ref(), "nothing", Wanted::Newest(1), 0)), None);
+    assert_eq!(done(stores.pubsub.items(service.as_ref(), "nothing", WantedItems::Newest(1), 0)), None);
 }
 
 pub fn items_are_bounded(stores: &Stores) {
     let service = node(stores);
     for time in 1..=5 {
-        put(stores, &service, "n", &format!("i{time}"), time, Kept { items: 3, since_ms: 0 });
+        put(stores, &service, "n", &format!("i{time}"), time, ItemsKept { items: 3, since_ms: 0 });
     }
     let ids = |wanted| ids(stores, &service, "n", wanted);
-    assert_eq!(ids(Wanted::Newest(9)), ["i3", "i4", "i5"]);
-    put(stores, &service, "n", "i6", 6, Kept { items: 9, since_ms: 4 });
-    assert_eq!(ids(Wanted::Newest(9)), ["i4", "i5", "i6"]);
-    done(stores.pubsub.configure_node(service.as_ref(), "n", vec![], Kept { items: 1, since_ms: 0 }));
-    assert_eq!(ids(Wanted::Newest(9)), ["i6"]);
+    assert_eq!(ids(WantedItems::Newest(9)), ["i3", "i4", "i5"]);
+    put(stores, &service, "n", "i6", 6, ItemsKept { items: 9, since_ms: 4 });
+    assert_eq!(ids(WantedItems::Newest(9)), ["i4", "i5", "i6"]);
+    done(stores.pubsub.configure_node(service.as_ref(), "n", vec![], ItemsKept { items: 1, since_ms: 0 }));
+    assert_eq!(ids(WantedItems::Newest(9)), ["i6"]);
 
     put(stores, &service, "n", "i7", 7, ALL);
     let retract = |ids: &[&str]| {
@@ -158,17 +165,17 @@ pub fn items_are_bounded(stores: &Stores) {
     };
     assert_eq!(retract(&["i7", "nothing", "i7"]), ["i7"]);
     put(stores, &service, "n", "i8", 8, ALL);
-    assert_eq!(ids(Wanted::Newest(9)), ["i6", "i8"]);
+    assert_eq!(ids(WantedItems::Newest(9)), ["i6", "i8"]);
     assert_eq!(done(stores.pubsub.purge(service.as_ref(), "n")), 2);
-    assert_eq!(ids(Wanted::Newest(9)), [""; 0]);
-    let publish = stores.pubsub.publish(service.as_ref(), "nothing", item("x", 1), ALL, Room::ANY);
+    assert_eq!(ids(WantedItems::Newest(9)), [""; 0]);
+    let publish = stores.pubsub.publish(service.as_ref(), "nothing", item("x", 1), ALL, NodeRoom::ANY);
     assert_eq!(done(publish), Published::NoNode);
 }
 
 pub fn who_makes_nodes_answers_for_them(stores: &Stores) {
     let (service, other) = (jid("pubsub.a.example"), jid("pubsub.b.example"));
     let (hamlet, horatio) = (account(stores, "hamlet@a.example"), account(stores, "horatio@a.example"));
-    let two = Room { creator_nodes: 2, ..Room::ANY };
+    let two = NodeRoom { creator_nodes: 2, ..NodeRoom::ANY };
     let create = |host: &Jid, node: &str, owner: &Jid, room| {
         done(stores.pubsub.create_node(host.as_ref(), node, vec![b'c'; 50], owner.as_ref(), room))
     };
@@ -180,14 +187,20 @@ pub fn who_makes_nodes_answers_for_them(stores: &Stores) {
     assert_eq!(create(&service, "c", &horatio, two), Created::Done);
     let creator = |node| done(stores.pubsub.node(service.as_ref(), node)).expect("the node").creator;
     assert_eq!((creator("a"), creator("c")), (Some(hamlet.clone()), Some(horatio.clone())));
-    let few = Room { creator_bytes: 497, ..Room::ANY };
+    let few = NodeRoom { creator_bytes: 497, ..NodeRoom::ANY };
     assert_eq!(create(&service, "d", &hamlet, few), Created::OwnerFull, "3 times 50 and the owner's affiliation");
 
     // A removed account leaves nodes that others own as well to one of those.
-    done(stores.pubsub.set_affiliation(service.as_ref(), "c", hamlet.as_ref(), Some(Affiliation::Owner), Room::ANY));
+    done(stores.pubsub.set_affiliation(
+        service.as_ref(),
+        "c",
+        hamlet.as_ref(),
+        Some(NodeAffiliation::Owner),
+        NodeRoom::ANY,
+    ));
     done(stores.accounts.remove(horatio.as_ref()));
     assert_eq!(creator("c"), Some(hamlet.clone()));
-    assert_eq!(create(&service, "d", &hamlet, Room { creator_nodes: 3, ..Room::ANY }), Created::OwnerFull);
+    assert_eq!(create(&service, "d", &hamlet, NodeRoom { creator_nodes: 3, ..NodeRoom::ANY }), Created::OwnerFull);
 }
 
 pub fn bytes_are_counted(stores: &Stores) {
@@ -196,7 +209,7 @@ pub fn bytes_are_counted(stores: &Stores) {
     let own = (owner.as_str().len() as u64) + OVERHEAD;
     for name in ["n", "m"] {
         assert_eq!(
-            done(stores.pubsub.create_node(service.as_ref(), name, vec![], owner.as_ref(), Room::ANY)),
+            done(stores.pubsub.create_node(service.as_ref(), name, vec![], owner.as_ref(), NodeRoom::ANY)),
             Created::Done
         );
     }
@@ -206,24 +219,24 @@ pub fn bytes_are_counted(stores: &Stores) {
         ..item(id, id[1..].parse().expect("a time"))
     };
     let size = |bytes: usize| sized("i1", bytes).bytes();
-    let publish = |node: &str, id: &str, bytes: usize, kept: Kept, room: Room| {
+    let publish = |node: &str, id: &str, bytes: usize, kept: ItemsKept, room: NodeRoom| {
         done(stores.pubsub.publish(service.as_ref(), node, sized(id, bytes), kept, room))
     };
     // Room for the owner and three items of 1000 bytes, to the byte.
-    let room = Room { node_bytes: own + 3 * size(1000), creator_bytes: 2 * own + 4 * size(1000), ..Room::ANY };
+    let room = NodeRoom { node_bytes: own + 3 * size(1000), creator_bytes: 2 * own + 4 * size(1000), ..NodeRoom::ANY };
     for id in ["i1", "i2", "i3"] {
         assert_eq!(publish("n", id, 1000, ALL, room), Published::Kept);
     }
     assert_eq!(publish("n", "i4", 0, ALL, room), Published::NodeFull);
     assert_eq!(publish("n", "i3", 1001, ALL, room), Published::NodeFull, "in the place of one, it may have as many");
-    assert_eq!(ids(stores, &service, "n", Wanted::Newest(9)), ["i1", "i2", "i3"], "nothing has changed");
+    assert_eq!(ids(stores, &service, "n", WantedItems::Newest(9)), ["i1", "i2", "i3"], "nothing has changed");
     assert_eq!(publish("n", "i1", 1000, ALL, room), Published::Kept);
     // What goes makes room.
-    let three = Kept { items: 3, since_ms: 0 };
+    let three = ItemsKept { items: 3, since_ms: 0 };
     assert_eq!(publish("n", "i4", 1000, three, room), Published::Kept);
-    assert_eq!(ids(stores, &service, "n", Wanted::Newest(9)), ["i3", "i1", "i4"]);
-    assert_eq!(publish("n", "i5", 1000, Kept { items: 9, since_ms: 5 }, room), Published::Kept);
-    assert_eq!(ids(stores, &service, "n", Wanted::Newest(9)), ["i5"], "the others were too old");
+    assert_eq!(ids(stores, &service, "n", WantedItems::Newest(9)), ["i3", "i1", "i4"]);
+    assert_eq!(publish("n", "i5", 1000, ItemsKept { items: 9, since_ms: 5 }, room), Published::Kept);
+    assert_eq!(ids(stores, &service, "n", WantedItems::Newest(9)), ["i5"], "the others were too old");
     for id in ["i6", "i7"] {
         assert_eq!(publish("n", id, 1000, ALL, room), Published::Kept);
     }
@@ -234,12 +247,12 @@ pub fn bytes_are_counted(stores: &Stores) {
         let somebody = jid("somebody@a.example");
         done(stores.pubsub.set_affiliation(service.as_ref(), "m", somebody.as_ref(), affiliation, room))
     };
-    assert_eq!(affiliate(Some(Affiliation::Member), room), Set::Full);
+    assert_eq!(affiliate(Some(NodeAffiliation::Member), room), SetOutcome::Full);
     assert_eq!(done(stores.pubsub.retract(service.as_ref(), "n", vec!["i6".into(), "x".into()])), ["i6"]);
-    assert_eq!(affiliate(Some(Affiliation::Member), room), Set::Done);
-    assert_eq!(affiliate(Some(Affiliation::Publisher), room), Set::Done, "it is there");
+    assert_eq!(affiliate(Some(NodeAffiliation::Member), room), SetOutcome::Done);
+    assert_eq!(affiliate(Some(NodeAffiliation::Publisher), room), SetOutcome::Done, "it is there");
     assert_eq!(publish("n", "i6", 1000, ALL, room), Published::CreatorFull);
-    assert_eq!(affiliate(None, room), Set::Done);
+    assert_eq!(affiliate(None, room), SetOutcome::Done);
     assert_eq!(publish("n", "i6", 1000, ALL, room), Published::Kept);
     assert_eq!(done(stores.pubsub.purge(service.as_ref(), "n")), 3);
     assert_eq!(
@@ -261,24 +274,24 @@ pub fn subscriptions_of_an_account_are_bounded(stores: &Stores) {
     };
     let new = || Some(NodeSubscription::default());
     for subscriber in ["romeo@a.example/1", "romeo@a.example/2", "romeo@a.example/1", "romeo0@a.example"] {
-        assert_eq!(set(subscriber, new()), Set::Done, "{subscriber}");
+        assert_eq!(set(subscriber, new()), SetOutcome::Done, "{subscriber}");
     }
-    assert_eq!([set("romeo@a.example/3", new()), set("romeo@a.example", new())], [Set::Full; 2]);
-    assert_eq!([set("romeo@a.example/2", None), set("romeo@a.example", new())], [Set::Done; 2]);
+    assert_eq!([set("romeo@a.example/3", new()), set("romeo@a.example", new())], [SetOutcome::Full; 2]);
+    assert_eq!([set("romeo@a.example/2", None), set("romeo@a.example", new())], [SetOutcome::Done; 2]);
 }
 
 pub fn pages_of_items_are_bounded_in_bytes(stores: &Stores) {
     let service = node(stores);
     for id in ["a", "b", "c"] {
         let large = Item { payload: vec![b'x'; PAGE_BYTES as usize / 2 - 200], ..item(id, 1) };
-        done(stores.pubsub.publish(service.as_ref(), "n", large, ALL, Room::ANY));
+        done(stores.pubsub.publish(service.as_ref(), "n", large, ALL, NodeRoom::ANY));
     }
-    assert_eq!(ids(stores, &service, "n", Wanted::Newest(9)), ["b", "c"]);
-    assert_eq!(ids(stores, &service, "n", Wanted::After(None, 9)), ["a", "b"]);
-    assert_eq!(ids(stores, &service, "n", Wanted::Ids(["c", "b", "a"].map(str::to_owned).to_vec())), ["c", "b"]);
+    assert_eq!(ids(stores, &service, "n", WantedItems::Newest(9)), ["b", "c"]);
+    assert_eq!(ids(stores, &service, "n", WantedItems::After(None, 9)), ["a", "b"]);
+    assert_eq!(ids(stores, &service, "n", WantedItems::Ids(["c", "b", "a"].map(str::to_owned).to_vec())), ["c", "b"]);
     let larger = Item { payload: vec![b'x'; PAGE_BYTES as usize * 2], ..item("d", 1) };
-    done(stores.pubsub.publish(service.as_ref(), "n", larger, ALL, Room::ANY));
-    let found = done(stores.pubsub.items(service.as_ref(), "n", Wanted::Newest(9), 0)).expect("the node");
+    done(stores.pubsub.publish(service.as_ref(), "n", larger, ALL, NodeRoom::ANY));
+    let found = done(stores.pubsub.items(service.as_ref(), "n", WantedItems::Newest(9), 0)).expect("the node");
     assert_eq!((found.items.len(), found.index, found.total), (1, 3, 4), "one that is larger comes alone");
 }
 
@@ -286,7 +299,7 @@ pub fn news_know_how_the_asker_stands(stores: &Stores) {
     let (romeo, juliet, nurse) =
         (account(stores, "romeo@a.example"), account(stores, "juliet@a.example"), jid("nurse@a.example"));
     for node in ["tune", "mood", "empty"] {
-        let created = stores.pubsub.create_node(juliet.as_ref(), node, node.into(), juliet.as_ref(), Room::ANY);
+        let created = stores.pubsub.create_node(juliet.as_ref(), node, node.into(), juliet.as_ref(), NodeRoom::ANY);
         assert_eq!(done(created), Created::Done);
     }
     put(stores, &juliet, "tune", "old", 1, ALL);
@@ -295,7 +308,13 @@ pub fn news_know_how_the_asker_stands(stores: &Stores) {
     let mut contact = subscribed("romeo@a.example", Subscription::From);
     contact.groups = vec!["Friends".into()];
     super::samples::put(stores, &juliet, contact);
-    done(stores.pubsub.set_affiliation(juliet.as_ref(), "mood", romeo.as_ref(), Some(Affiliation::Outcast), Room::ANY));
+    done(stores.pubsub.set_affiliation(
+        juliet.as_ref(),
+        "mood",
+        romeo.as_ref(),
+        Some(NodeAffiliation::Outcast),
+        NodeRoom::ANY,
+    ));
 
     let news = |asker: &Jid, nodes: &[&str]| {
         let nodes = nodes.iter().map(|&node| node.to_owned()).collect();
@@ -317,7 +336,7 @@ pub fn news_know_how_the_asker_stands(stores: &Stores) {
     let mood = News {
         node: "mood".into(),
         config: b"mood".to_vec(),
-        affiliation: Some(Affiliation::Outcast),
+        affiliation: Some(NodeAffiliation::Outcast),
         item: item("m", 3),
         ..tune.clone()
     };
@@ -332,9 +351,9 @@ pub fn news_come_in_portions(stores: &Stores) {
     let mut expected = Vec::new();
     for owner in &owners {
         for node in &nodes {
-            done(stores.pubsub.create_node(owner.as_ref(), node, vec![], owner.as_ref(), Room::ANY));
+            done(stores.pubsub.create_node(owner.as_ref(), node, vec![], owner.as_ref(), NodeRoom::ANY));
             let large = Item { payload: vec![b'x'; PAGE_BYTES as usize / 2], ..item(node, 1) };
-            done(stores.pubsub.publish(owner.as_ref(), node, large, ALL, Room::ANY));
+            done(stores.pubsub.publish(owner.as_ref(), node, large, ALL, NodeRoom::ANY));
             expected.push((owner.clone(), node.clone()));
         }
     }
@@ -358,7 +377,7 @@ pub fn nodes_of_accounts_are_listed_page_by_page(stores: &Stores) {
     for name in ["romeo@a.example", "juliet@a.example"] {
         let account = account(stores, name);
         for node in ["tune", "mood"] {
-            done(stores.pubsub.create_node(account.as_ref(), node, vec![], account.as_ref(), Room::ANY));
+            done(stores.pubsub.create_node(account.as_ref(), node, vec![], account.as_ref(), NodeRoom::ANY));
             expected.push((account.clone(), node.to_owned()));
         }
     }
@@ -377,7 +396,8 @@ pub fn nodes_of_accounts_are_listed_page_by_page(stores: &Stores) {
 /// A service with a node `n`.
 fn node(stores: &Stores) -> Jid {
     let service = jid("pubsub.a.example");
-    let created = stores.pubsub.create_node(service.as_ref(), "n", vec![], jid("hamlet@a.example").as_ref(), Room::ANY);
+    let created =
+        stores.pubsub.create_node(service.as_ref(), "n", vec![], jid("hamlet@a.example").as_ref(), NodeRoom::ANY);
     assert_eq!(done(created), Created::Done);
     service
 }
@@ -386,11 +406,14 @@ fn item(id: &str, unix_ms: u64) -> Item {
     Item { id: id.into(), publisher: jid("hamlet@a.example"), unix_ms, payload: format!("<p>{id}</p>").into_bytes() }
 }
 
-fn put(stores: &Stores, host: &Jid, node: &str, id: &str, unix_ms: u64, kept: Kept) {
-    assert_eq!(done(stores.pubsub.publish(host.as_ref(), node, item(id, unix_ms), kept, Room::ANY)), Published::Kept);
+fn put(stores: &Stores, host: &Jid, node: &str, id: &str, unix_ms: u64, kept: ItemsKept) {
+    assert_eq!(
+        done(stores.pubsub.publish(host.as_ref(), node, item(id, unix_ms), kept, NodeRoom::ANY)),
+        Published::Kept
+    );
 }
 
-fn ids(stores: &Stores, host: &Jid, node: &str, wanted: Wanted) -> Vec<String> {
+fn ids(stores: &Stores, host: &Jid, node: &str, wanted: WantedItems) -> Vec<String> {
     let found = done(stores.pubsub.items(host.as_ref(), node, wanted, 0)).expect("the node");
     found.items.into_iter().map(|item| item.id).collect()
 }

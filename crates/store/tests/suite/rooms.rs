@@ -1,4 +1,4 @@
-//! [`Rooms`](rookery_store::Rooms).
+//! [`RoomStore`](rookery_store::RoomStore).
 
 use super::samples::*;
 use rookery_store::{Affiliated, Affiliation, RoomDocument, Stores};

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use rookery_jid::Jid;
 use rookery_store::rosters::REMEMBERED_REMOVALS;
-use rookery_store::{Change, Changes, Edit, Roster, RosterItem, Stores, Subscription};
+use rookery_store::{Changes, Edit, Roster, RosterChange, RosterItem, Stores, Subscription};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub fn versions_count_what_clients_see(stores: &Stores) {
         assert_eq!(put(stores, &owner, item).version, version, "{why}");
     }
     assert_eq!(remove(stores, &owner, &contact).version, start + 4, "it had vanished before");
-    assert_eq!(since(stores, &owner, start), Some(changes(start + 4, [(start + 4, Change::Removed(contact))])));
+    assert_eq!(since(stores, &owner, start), Some(changes(start + 4, [(start + 4, RosterChange::Removed(contact))])));
 }
 
 pub fn a_vanished_contact_is_reported_until_it_comes_back(stores: &Stores) {
@@ -40,12 +40,12 @@ pub fn a_vanished_contact_is_reported_until_it_comes_back(stores: &Stores) {
     put(stores, &owner, one.clone());
     put(stores, &owner, two.clone());
     remove(stores, &owner, &one.jid);
-    let expected = [(start + 2, Change::Put(two.clone())), (start + 3, Change::Removed(one.jid.clone()))];
+    let expected = [(start + 2, RosterChange::Put(two.clone())), (start + 3, RosterChange::Removed(one.jid.clone()))];
     assert_eq!(since(stores, &owner, start), Some(changes(start + 3, expected.clone())));
     assert_eq!(since(stores, &owner, start + 2), Some(changes(start + 3, expected[1..].to_vec())));
     assert_eq!(since(stores, &owner, start + 3), Some(changes(start + 3, [])));
     put(stores, &owner, one.clone());
-    let expected = [(start + 2, Change::Put(two)), (start + 4, Change::Put(one))];
+    let expected = [(start + 2, RosterChange::Put(two)), (start + 4, RosterChange::Put(one))];
     assert_eq!(since(stores, &owner, start), Some(changes(start + 4, expected)));
 }
 
@@ -153,11 +153,11 @@ fn replay(mut copy: Copy, changes: Changes, from: u64) -> Copy {
         assert!(changed > version && changed <= changes.version, "versions ascend");
         version = changed;
         match change {
-            Change::Put(item) => {
+            RosterChange::Put(item) => {
                 assert!(item.visible());
                 copy.insert(item.jid.clone(), RosterItem { pending_in: None, listed: true, ..item });
             }
-            Change::Removed(jid) => {
+            RosterChange::Removed(jid) => {
                 copy.remove(&jid);
             }
         }
@@ -169,6 +169,6 @@ fn since(stores: &Stores, owner: &Jid, version: u64) -> Option<Changes> {
     done(stores.rosters.since(owner.as_ref(), version))
 }
 
-fn changes(version: u64, changes: impl Into<Vec<(u64, Change)>>) -> Changes {
+fn changes(version: u64, changes: impl Into<Vec<(u64, RosterChange)>>) -> Changes {
     Changes { version, changes: changes.into() }
 }

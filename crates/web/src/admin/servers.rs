@@ -2,7 +2,7 @@
 //! can't be reached.
 
 use rookery_operations::{Gathered, Outcome};
-use rookery_shard::Report;
+use rookery_shard::StreamReport;
 use rookery_shard::report::is_of;
 
 use super::{FormDone, Visit, frame};
@@ -83,7 +83,7 @@ pub async fn close(visit: &Visit) -> Outcome<FormDone> {
     ))
 }
 
-async fn streams(visit: &Visit) -> Outcome<Gathered<Report>> {
+async fn streams(visit: &Visit) -> Outcome<Gathered<StreamReport>> {
     let Gathered { items: mut all, is_partial } = visit.shared.servers_of_all().await?;
     // One that doesn't say yet for whom it is concerns those who look after the whole server.
     let of_server = visit.domains.iter().any(|domain| domain == visit.shared.settings().hub.default_domain());

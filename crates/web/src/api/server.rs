@@ -5,7 +5,7 @@ use std::path::Path;
 use rookery_base::date;
 use rookery_jid::Jid;
 use rookery_operations::{Gathered, Refusal, reach};
-use rookery_shard::{Report, ShardCensus};
+use rookery_shard::{ShardCensus, StreamReport};
 use serde_json::{Value, json};
 
 use super::call::{ApiCall, ApiReply};
@@ -130,7 +130,7 @@ fn change(change: &ChangedValue) -> Value {
     })
 }
 
-fn stream(report: &Report) -> Value {
+fn stream(report: &StreamReport) -> Value {
     json!({
         "remote": report.remote,
         "local": report.local,

@@ -11,7 +11,7 @@ use rookery_base::date;
 use rookery_observe::SAMPLED_CALLS;
 use rookery_operations::sessions::SessionInfo;
 use rookery_operations::{Gathered, rooms, sessions};
-use rookery_shard::{Report, ShardCensus};
+use rookery_shard::{ShardCensus, StreamReport};
 use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
@@ -102,7 +102,7 @@ struct TopCounted {
     sum: ShardCensus,
     /// Each shard, if that is wanted.
     shards: Vec<Option<ShardCensus>>,
-    servers: Vec<Report>,
+    servers: Vec<StreamReport>,
     process: Option<ProcessReadings>,
     /// Seconds of CPU by the name of the thread.
     threads: BTreeMap<String, f64>,
@@ -235,7 +235,7 @@ fn watch_modules(shared: &WebShared) {
 }
 
 /// Returns the remote domains, those first for which most waits.
-fn servers(reports: &[Report]) -> Vec<TopRow> {
+fn servers(reports: &[StreamReport]) -> Vec<TopRow> {
     let mut domains: BTreeMap<&str, (usize, usize, &str)> = BTreeMap::new();
     for report in reports {
         let (streams, waiting, trouble) = domains.entry(&report.remote).or_default();

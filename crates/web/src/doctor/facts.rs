@@ -10,7 +10,7 @@ use rookery_hub::World;
 use rookery_observe::{SlowEvent, slow};
 use rookery_operations::sessions::SessionInfo;
 use rookery_operations::{Gathered, Outcome, reports, rooms, sessions};
-use rookery_shard::{Report, ShardCensus};
+use rookery_shard::{ShardCensus, StreamReport};
 use rookery_store::Activity;
 use tokio::time::sleep;
 
@@ -40,7 +40,7 @@ pub(crate) struct DoctorFacts {
     pub process: Option<ProcessReadings>,
     pub activity: Activity,
     pub certificates: Vec<ServedCertificate>,
-    pub servers: Vec<Report>,
+    pub servers: Vec<StreamReport>,
     /// The largest rooms, by sessions.
     pub rooms: Vec<rooms::Size>,
     /// The sessions for which most waits.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use rookery_federation::{Pattern, Policy};
+use rookery_federation::{Pattern, PeerPolicy};
 use rookery_resolver::Route;
 
 use super::super::error::WrongValue;
@@ -231,5 +231,5 @@ fn file(given: GivenValue<'_>) -> Result<PathBuf, WrongValue> {
 }
 
 const TABLE: &str = "federation";
-const POLICIES: &[(&str, Policy)] =
-    &[("certificate", Policy::Certificate), ("dialback", Policy::Dialback), ("plain", Policy::Plain)];
+const POLICIES: &[(&str, PeerPolicy)] =
+    &[("certificate", PeerPolicy::Certificate), ("dialback", PeerPolicy::Dialback), ("plain", PeerPolicy::Plain)];

@@ -1,8 +1,8 @@
 //! The keys of a table `[domain."NAME".login]`.
 
-use rookery_logins::Place;
+use rookery_logins::DirectoryAddress;
 use rookery_logins::directory::USER;
-use rookery_logins::web::Address;
+use rookery_logins::web::WebAddress;
 
 use super::super::error::WrongValue;
 use super::super::given::GivenValue;
@@ -222,12 +222,15 @@ fn changed(number: u64, usual: u64) -> Option<String> {
     (number != usual).then(|| number.to_string())
 }
 
-fn web_address(given: &GivenValue<'_>) -> Result<Address, WrongValue> {
-    given.parsed("an address that begins with \"https://\", or with \"http://\" for one of this machine", Address::read)
+fn web_address(given: &GivenValue<'_>) -> Result<WebAddress, WrongValue> {
+    given.parsed(
+        "an address that begins with \"https://\", or with \"http://\" for one of this machine",
+        WebAddress::read,
+    )
 }
 
-fn place(given: &GivenValue<'_>) -> Result<Place, WrongValue> {
-    given.parsed("the address of a directory, such as \"ldaps://ldap.example.org\"", Place::read)
+fn place(given: &GivenValue<'_>) -> Result<DirectoryAddress, WrongValue> {
+    given.parsed("the address of a directory, such as \"ldaps://ldap.example.org\"", DirectoryAddress::read)
 }
 
 fn with_user(given: &GivenValue<'_>) -> Result<String, WrongValue> {
@@ -236,5 +239,5 @@ fn with_user(given: &GivenValue<'_>) -> Result<String, WrongValue> {
 
 fn issuer(given: &GivenValue<'_>) -> Result<String, WrongValue> {
     let what = "the address of an issuer that begins with \"https://\", such as \"https://id.example.org\"";
-    given.parsed(what, |text| Address::read(text).filter(|_| !text.contains(['?', '#'])).map(|_| text.to_owned()))
+    given.parsed(what, |text| WebAddress::read(text).filter(|_| !text.contains(['?', '#'])).map(|_| text.to_owned()))
 }

@@ -1,7 +1,7 @@
 //! The keys of `[store]`.
 
 use rookery_store::sql::Migrations;
-use rookery_store::sql::copy::Address;
+use rookery_store::sql::copy::EndAddress;
 
 use super::super::given::GivenValue;
 use super::super::{DatabasePlace, WrongValue};
@@ -102,7 +102,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
 fn place(given: &GivenValue<'_>) -> Result<DatabasePlace, WrongValue> {
     let text = given.text()?;
     match text.split_once("://") {
-        Some(("postgres" | "postgresql" | "mysql" | "mariadb", _)) => Address::parse(text)
+        Some(("postgres" | "postgresql" | "mysql" | "mariadb", _)) => EndAddress::parse(text)
             .map(DatabasePlace::Server)
             .map_err(|reason| given.wrong(format!("{reason} (the url of the database)"))),
         None if text == "sqlite" => Ok(DatabasePlace::Folder),

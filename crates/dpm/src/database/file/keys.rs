@@ -4,44 +4,44 @@
 use super::given::Given;
 use super::mistake::{At, Wrong};
 use super::properties::{ANALOG, CONTROL, DIGITAL, READING, SETTING, STATUS};
-use super::rows::{DeviceRow, File, NamesRow, NodeRow};
-use super::script::{Fault, Script};
-use super::table::{I32, Key, Need, Set, Table, U32, put, text, value};
+use super::rows::{DatabaseFile, DeviceRow, NamesRow, NodeRow};
+use super::script::{NodeFaults, Script};
+use super::table::{FileTable, I32, Need, SetKey, TableKey, U32, put, text, value};
 use crate::database::record::RecordRow;
 use Need::{Shown, Usual};
 
 /// The whole file.
-pub(super) const FILE: Table<File> = Table {
+pub(super) const FILE: FileTable<DatabaseFile> = FileTable {
     heading: "",
     about: "A database is a file of TOML: lists of tables, in any order but that a node comes before the devices on it.",
     keys: &[&[
-        Key {
+        TableKey {
             inner: Some(&NODE),
             ..list("node", "The front-ends.", |file, given| put(&mut file.node, rows(given, &NODE)))
         },
-        Key {
+        TableKey {
             inner: Some(&DEVICE),
             ..list("device", "The devices.", |file, given| put(&mut file.device, rows(given, &DEVICE)))
         },
-        Key {
+        TableKey {
             inner: Some(&NAMES),
             ..list("names", "Other names of this DPM.", |file, given| {
                 put(&mut file.names, given.table(&NAMES).map(Some))
             })
         },
-        Key {
+        TableKey {
             inner: Some(&RECORD),
             ..list("record", "The readings that are recorded.", |file, given| {
                 put(&mut file.record, rows(given, &RECORD))
             })
         },
-        Key {
+        TableKey {
             inner: Some(&SCRIPT),
             ..list("script", "The readings that simulated front-ends show.", |file, given| {
                 put(&mut file.script, rows(given, &SCRIPT))
             })
         },
-        Key {
+        TableKey {
             inner: Some(&FAULT),
             ..list("fault", "The faults of simulated front-ends.", |file, given| {
                 put(&mut file.fault, rows(given, &FAULT))
@@ -50,20 +50,20 @@ pub(super) const FILE: Table<File> = Table {
     ]],
 };
 
-pub(super) const NODE: Table<NodeRow> = Table {
+pub(super) const NODE: FileTable<NodeRow> = FileTable {
     heading: "[[node]]",
     about: "A front-end. Nodes keep their order and their names while a DPM runs; new ones may follow at the end.",
     keys: &[&[
         text("name", "Its name, up to six of A-Z, 0-9, `$`, `.` and `%`.", "\"MUONFE\"", |row: &mut NodeRow, given| {
             put(&mut row.name, given.text())
         }),
-        Key {
+        TableKey {
             need: Shown("needed by nodes of ACNET"),
             ..text("address", "Its trunk and node number, four hexadecimal digits.", "\"0c23\"", |row, given| {
                 put(&mut row.address, given.text().map(Some))
             })
         },
-        Key {
+        TableKey {
             need: Shown("needed by nodes of ACNET"),
             ..text(
                 "socket",
@@ -79,7 +79,7 @@ pub(super) const NODE: Table<NodeRow> = Table {
             "\"RETDAT\"",
             |row, given| put(&mut row.protocol, given.text()),
         ),
-        Key {
+        TableKey {
             need: Usual("none; a node with `CA` needs this or `name_servers`"),
             ..text(
                 "search",
@@ -88,7 +88,7 @@ pub(super) const NODE: Table<NodeRow> = Table {
                 |row, given| put(&mut row.search, given.list(|place| place.text()).map(Some)),
             )
         },
-        Key {
+        TableKey {
             need: Usual("none"),
             ..text(
                 "name_servers",
@@ -97,7 +97,7 @@ pub(super) const NODE: Table<NodeRow> = Table {
                 |row, given| put(&mut row.name_servers, given.list(|place| place.text()).map(Some)),
             )
         },
-        Key {
+        TableKey {
             need: Shown("none"),
             ..text("aliases", "Other names by which clients of the ACNET port find it.", "[\"MUON1\"]", |row, given| {
                 put(&mut row.aliases, given.list(|name| name.text()))
@@ -106,7 +106,7 @@ pub(super) const NODE: Table<NodeRow> = Table {
     ]],
 };
 
-pub(super) const DEVICE: Table<DeviceRow> = Table {
+pub(super) const DEVICE: FileTable<DeviceRow> = FileTable {
     heading: "[[device]]",
     about: "A device. What it has are its properties, the tables below it; a property that isn't there doesn't exist.",
     keys: &[&[
@@ -116,25 +116,25 @@ pub(super) const DEVICE: Table<DeviceRow> = Table {
         text("name", "Its name in upper case; no other device has it.", "\"M:OUTTMP\"", |row, given| {
             put(&mut row.name, given.text())
         }),
-        Key {
+        TableKey {
             need: Shown("empty"),
             ..text("description", "What it is.", "\"Outdoor temperature\"", |row, given| {
                 put(&mut row.description, value(given.text()))
             })
         },
-        Key {
+        TableKey {
             need: Shown("empty"),
             ..text("long_name", "A longer name.", "\"Outdoor temperature at the muon campus\"", |row, given| {
                 put(&mut row.long_name, value(given.text()))
             })
         },
-        Key {
+        TableKey {
             need: Shown("empty"),
             ..text("alarm_list", "The list that its alarms belong to.", "\"Weather\"", |row, given| {
                 put(&mut row.alarm_list, value(given.text()))
             })
         },
-        Key {
+        TableKey {
             need: Shown("0"),
             ..text(
                 "protection",
@@ -143,40 +143,40 @@ pub(super) const DEVICE: Table<DeviceRow> = Table {
                 |row, given| put(&mut row.protection, value(given.whole(U32))),
             )
         },
-        Key {
+        TableKey {
             inner: Some(&READING),
             ..list("reading", "What is measured.", |row, given| put(&mut row.reading, given.table(&READING).map(Some)))
         },
-        Key {
+        TableKey {
             inner: Some(&SETTING),
             ..list("setting", "What it was set to.", |row, given| {
                 put(&mut row.setting, given.table(&SETTING).map(Some))
             })
         },
-        Key {
+        TableKey {
             inner: Some(&STATUS),
             ..list("status", "Its basic status.", |row, given| put(&mut row.status, given.table(&STATUS).map(Some)))
         },
-        Key {
+        TableKey {
             inner: Some(&CONTROL),
             ..list("control", "Its commands.", |row, given| put(&mut row.control, given.table(&CONTROL).map(Some)))
         },
-        Key {
+        TableKey {
             inner: Some(&ANALOG),
             ..list("analog", "Its analog alarm.", |row, given| put(&mut row.analog, given.table(&ANALOG).map(Some)))
         },
-        Key {
+        TableKey {
             inner: Some(&DIGITAL),
             ..list("digital", "Its digital alarm.", |row, given| put(&mut row.digital, given.table(&DIGITAL).map(Some)))
         },
     ]],
 };
 
-pub(super) const NAMES: Table<NamesRow> = Table {
+pub(super) const NAMES: FileTable<NamesRow> = FileTable {
     heading: "[names]",
     about: "By which names this DPM is known beside the one that it was started with.",
     keys: &[&[
-        Key {
+        TableKey {
             need: Shown("none"),
             ..text(
                 "aliases",
@@ -185,7 +185,7 @@ pub(super) const NAMES: Table<NamesRow> = Table {
                 |row: &mut NamesRow, given| put(&mut row.aliases, value(given.list(|name| name.text()))),
             )
         },
-        Key {
+        TableKey {
             need: Shown("none"),
             ..text(
                 "loggers",
@@ -197,7 +197,7 @@ pub(super) const NAMES: Table<NamesRow> = Table {
     ]],
 };
 
-pub(super) const RECORD: Table<RecordRow> = Table {
+pub(super) const RECORD: FileTable<RecordRow> = FileTable {
     heading: "[[record]]",
     about: "A reading that is recorded, for requests with `<-LOGGER`.",
     keys: &[&[text(
@@ -208,7 +208,7 @@ pub(super) const RECORD: Table<RecordRow> = Table {
     )]],
 };
 
-pub(super) const SCRIPT: Table<Script> = Table {
+pub(super) const SCRIPT: FileTable<Script> = FileTable {
     heading: "[[script]]",
     about: "What a simulated front-end plays for the reading of a device. Without one it is 0.",
     keys: &[&[
@@ -221,23 +221,23 @@ pub(super) const SCRIPT: Table<Script> = Table {
             "\"sine\"",
             |row, given| put(&mut row.shape, value(given.text())),
         ),
-        Key {
+        TableKey {
             need: Shown("0"),
             ..text("low", "The lowest raw value, or the constant one.", "12000", |row, given| {
                 put(&mut row.low, value(given.whole(I32)))
             })
         },
-        Key {
+        TableKey {
             need: Shown("0"),
             ..text("high", "The highest raw value.", "14000", |row, given| put(&mut row.high, value(given.whole(I32))))
         },
-        Key {
+        TableKey {
             need: Shown("1.0"),
             ..text("seconds", "How long a ramp or sine takes.", "60.0", |row, given| {
                 put(&mut row.seconds, value(given.number()))
             })
         },
-        Key {
+        TableKey {
             need: Shown("none: all that it plays is good"),
             ..text("alarm", "The limits of its analog alarm, raw.", "[12500, 13500]", |row, given| {
                 let limit = |limit: Given<'_>| value(limit.whole(I32));
@@ -247,32 +247,32 @@ pub(super) const SCRIPT: Table<Script> = Table {
     ]],
 };
 
-pub(super) const FAULT: Table<Fault> = Table {
+pub(super) const FAULT: FileTable<NodeFaults> = FileTable {
     heading: "[[fault]]",
     about: "What is wrong with a simulated front-end.",
     keys: &[&[
-        text("node", "The name of the front-end.", "\"MUONFE\"", |row: &mut Fault, given| {
+        text("node", "The name of the front-end.", "\"MUONFE\"", |row: &mut NodeFaults, given| {
             put(&mut row.node, value(given.text()))
         }),
-        Key {
+        TableKey {
             need: Shown("0"),
             ..text("delay_millis", "How late its answers are, in milliseconds.", "5", |row, given| {
                 put(&mut row.delay_millis, value(given.whole::<u32>(U32)).map(u64::from))
             })
         },
-        Key {
+        TableKey {
             need: Shown("0.0"),
             ..text("loss", "Which share of its answers is lost, from 0 to 1.", "0.0", |row, given| {
                 put(&mut row.loss, value(given.number()))
             })
         },
-        Key {
+        TableKey {
             need: Usual("0: always"),
             ..text("up_seconds", "How long it works at a time, in seconds.", "50", |row, given| {
                 put(&mut row.up_seconds, value(given.whole::<u32>(U32)).map(u64::from))
             })
         },
-        Key {
+        TableKey {
             need: Usual("0"),
             ..text("down_seconds", "How long it is dead then, in seconds.", "10", |row, given| {
                 put(&mut row.down_seconds, value(given.whole::<u32>(U32)).map(u64::from))
@@ -282,10 +282,10 @@ pub(super) const FAULT: Table<Fault> = Table {
 };
 
 /// Returns a key whose value is a table of its own, or a list of tables.
-const fn list<T>(name: &'static str, doc: &'static str, set: Set<T>) -> Key<T> {
-    Key { name, doc, need: Usual("none"), example: "", inner: None, set }
+const fn list<T>(name: &'static str, doc: &'static str, set: SetKey<T>) -> TableKey<T> {
+    TableKey { name, doc, need: Usual("none"), example: "", inner: None, set }
 }
 
-fn rows<T: Default>(given: Given<'_>, table: &Table<T>) -> Result<Vec<At<T>>, Wrong> {
+fn rows<T: Default>(given: Given<'_>, table: &FileTable<T>) -> Result<Vec<At<T>>, Wrong> {
     value(given.list(|row| row.table(table)))
 }

@@ -24,7 +24,7 @@ pub use mistake::Mistake;
 pub(crate) use mistake::line;
 pub(crate) use mistake::{At, Wrong};
 pub use reference::{example, reference};
-pub use script::{Fault, Script};
+pub use script::{NodeFaults, Script};
 
 use super::Database;
 use given::Given;
@@ -40,20 +40,20 @@ pub(super) fn read(text: &str) -> Result<Database, Vec<Mistake>> {
     let span = root.span();
     let root = Spanned::new(span, DeValue::Table(root.into_inner()));
     let file = Given::new(&root).table(&keys::FILE).map_err(|wrong| vec![wrong.in_text(text)])?.value;
-    let mut reader = Reader { text, database: Database::default(), mistakes: Vec::new() };
+    let mut reader = FileReader { text, database: Database::default(), mistakes: Vec::new() };
     reader.file(file);
     reader.mistakes.sort_by_key(|mistake| mistake.line);
     if reader.mistakes.is_empty() { Ok(reader.database) } else { Err(reader.mistakes) }
 }
 
-struct Reader<'t> {
+struct FileReader<'t> {
     text: &'t str,
     database: Database,
     mistakes: Vec<Mistake>,
 }
 
-impl Reader<'_> {
-    fn file(&mut self, file: rows::File) {
+impl FileReader<'_> {
+    fn file(&mut self, file: rows::DatabaseFile) {
         for row in file.node {
             self.row(row, "node", |database, row| {
                 let node = row.read()?;

@@ -7,16 +7,16 @@ use super::rows::{
     AlarmRow, AttributeRow, BitRow, CommandRow, ControlRow, Limited, PieceRow, Placed, StatusRow, ValueRow,
 };
 use super::table::Need::{Shown, Usual};
-use super::table::{I32, Key, Set, Table, U16, U32, put, text, value};
+use super::table::{FileTable, I32, SetKey, TableKey, U16, U32, put, text, value};
 
 /// Returns the keys for the place of a property, which all properties have.
-const fn place<T: Placed>() -> &'static [Key<T>] {
+const fn place<T: Placed>() -> &'static [TableKey<T>] {
     const {
         &[
             text("node", "The name of the front-end that has it.", "\"MUONFE\"", |row: &mut T, given| {
                 put(&mut row.place().node, given.text())
             }),
-            Key {
+            TableKey {
                 need: Shown("needed on nodes of ACNET"),
                 ..text(
                     "ssdn",
@@ -25,7 +25,7 @@ const fn place<T: Placed>() -> &'static [Key<T>] {
                     |row, given| put(&mut row.place().ssdn, given.text().map(Some)),
                 )
             },
-            Key {
+            TableKey {
                 need: Usual("needed on nodes with protocol `CA`"),
                 ..text(
                     "pv",
@@ -34,31 +34,31 @@ const fn place<T: Placed>() -> &'static [Key<T>] {
                     |row, given| put(&mut row.place().variable, given.text().map(Some)),
                 )
             },
-            Key {
+            TableKey {
                 need: Usual("2; 20 for alarms; of process variables 8, or 40 and more for texts"),
                 ..text("element", "Bytes of one element: what `[0]` and `[1]` are apart.", "2", |row, given| {
                     put(&mut row.place().element, given.whole("from 1 on").map(Some))
                 })
             },
-            Key {
+            TableKey {
                 need: Usual("one element"),
                 ..text("size", "Bytes of all elements, up to 8192.", "2", |row, given| {
                     put(&mut row.place().size, given.whole("from 1 to 8192").map(Some))
                 })
             },
-            Key {
+            TableKey {
                 need: Usual("one element"),
                 ..text("default_size", "Bytes that are read when a request names no range.", "2", |row, given| {
                     put(&mut row.place().default_size, given.whole("from 1 on").map(Some))
                 })
             },
-            Key {
+            TableKey {
                 need: Usual("`P,1000`; of process variables `Q,100`"),
                 ..text("event", "When it is read if a request does not say.", "\"P,1000\"", |row, given| {
                     put(&mut row.place().event, given.text().map(Some))
                 })
             },
-            Key {
+            TableKey {
                 need: Usual("false"),
                 ..text("unframed", "Whether ranges of bytes may split elements.", "true", |row, given| {
                     put(&mut row.place().unframed, given.switch())
@@ -69,8 +69,8 @@ const fn place<T: Placed>() -> &'static [Key<T>] {
 }
 
 /// Keys for the scaling of a number.
-const SCALED: &[Key<ValueRow>] = &[
-    Key {
+const SCALED: &[TableKey<ValueRow>] = &[
+    TableKey {
         need: Shown("needed with `ssdn`; a process variable is a number already"),
         ..text(
             "primary",
@@ -79,7 +79,7 @@ const SCALED: &[Key<ValueRow>] = &[
             |row, given| put(&mut row.primary, given.whole(U16).map(Some)),
         )
     },
-    Key {
+    TableKey {
         need: Usual("`element`, which must be 1, 2 or 4 then"),
         ..text(
             "input_length",
@@ -89,13 +89,13 @@ const SCALED: &[Key<ValueRow>] = &[
             |row, given| put(&mut row.input_length, given.whole("1, 2 or 4").map(Some)),
         )
     },
-    Key {
+    TableKey {
         need: Shown("empty"),
         ..text("primary_units", "The name of primary units.", "\"V\"", |row, given| {
             put(&mut row.primary_units, value(given.text()))
         })
     },
-    Key {
+    TableKey {
         need: Shown("0: the same"),
         ..text(
             "common",
@@ -104,19 +104,19 @@ const SCALED: &[Key<ValueRow>] = &[
             |row, given| put(&mut row.common, given.whole(U16).map(Some)),
         )
     },
-    Key {
+    TableKey {
         need: Shown("none"),
         ..text("constants", "Its constants C1, C2 and so on.", "[10.0, 1.0, 32.0]", |row, given| {
             put(&mut row.constants, value(numbers(given)))
         })
     },
-    Key {
+    TableKey {
         need: Shown("empty"),
         ..text("units", "The name of engineering units.", "\"DegF\"", |row, given| {
             put(&mut row.units, value(given.text()))
         })
     },
-    Key {
+    TableKey {
         need: Usual("none"),
         ..text(
             "table",
@@ -128,7 +128,7 @@ const SCALED: &[Key<ValueRow>] = &[
             },
         )
     },
-    Key {
+    TableKey {
         need: Usual("none"),
         inner: Some(&PIECE),
         ..text(
@@ -138,7 +138,7 @@ const SCALED: &[Key<ValueRow>] = &[
             |row, given| put(&mut row.pieces, value(given.list(|piece| value(piece.table(&PIECE))))),
         )
     },
-    Key {
+    TableKey {
         need: Usual("none"),
         ..text(
             "names",
@@ -153,13 +153,13 @@ const SCALED: &[Key<ValueRow>] = &[
     },
 ];
 
-pub(super) const READING: Table<ValueRow> = Table {
+pub(super) const READING: FileTable<ValueRow> = FileTable {
     heading: "[device.reading]",
     about: "What is measured: one number or text, or an array of them.",
     keys: &[place(), SCALED],
 };
 
-pub(super) const SETTING: Table<ValueRow> = Table {
+pub(super) const SETTING: FileTable<ValueRow> = FileTable {
     heading: "[device.setting]",
     about: "What the device was set to.",
     keys: &[
@@ -185,7 +185,7 @@ pub(super) const SETTING: Table<ValueRow> = Table {
     ],
 };
 
-pub(super) const PIECE: Table<PieceRow> = Table {
+pub(super) const PIECE: FileTable<PieceRow> = FileTable {
     heading: "",
     about: "A piece of common transform 90.",
     keys: &[&[
@@ -195,7 +195,7 @@ pub(super) const PIECE: Table<PieceRow> = Table {
         text("common", "The index of its common transform, not 90.", "0", |row, given| {
             put(&mut row.common, value(given.whole(U16)))
         }),
-        Key {
+        TableKey {
             need: Usual("none"),
             ..text("constants", "Its constants.", "[10.0, 1.0, 32.0]", |row, given| {
                 put(&mut row.constants, value(numbers(given)))
@@ -204,7 +204,7 @@ pub(super) const PIECE: Table<PieceRow> = Table {
     ]],
 };
 
-pub(super) const STATUS: Table<StatusRow> = Table {
+pub(super) const STATUS: FileTable<StatusRow> = FileTable {
     heading: "[device.status]",
     about: "The basic status. An attribute that isn't there is not told to clients.",
     keys: &[
@@ -219,7 +219,7 @@ pub(super) const STATUS: Table<StatusRow> = Table {
                 put(&mut row.positive, given.table(&ATTRIBUTE).map(Some))
             }),
             attribute("ramp", "Does it ramp?", |row, given| put(&mut row.ramp, given.table(&ATTRIBUTE).map(Some))),
-            Key {
+            TableKey {
                 need: Shown("none"),
                 inner: Some(&BIT),
                 ..text(
@@ -233,7 +233,7 @@ pub(super) const STATUS: Table<StatusRow> = Table {
     ],
 };
 
-pub(super) const ATTRIBUTE: Table<AttributeRow> = Table {
+pub(super) const ATTRIBUTE: FileTable<AttributeRow> = FileTable {
     heading: "",
     about: "An attribute of the basic status. It is true if the bits of `mask` are those of `match`.",
     keys: &[&[
@@ -241,19 +241,19 @@ pub(super) const ATTRIBUTE: Table<AttributeRow> = Table {
             put(&mut row.mask, value(given.whole(U32)))
         }),
         text("match", "How they are if it is true.", "1", |row, given| put(&mut row.matching, value(given.whole(U32)))),
-        Key {
+        TableKey {
             need: Usual("false"),
             ..text("invert", "Whether it is true if they are not so.", "false", |row, given| {
                 put(&mut row.invert, given.switch())
             })
         },
-        Key {
+        TableKey {
             need: Usual("none"),
             ..text("yes", "The letter that shows that it is true.", "\".\"", |row, given| {
                 put(&mut row.yes, given.letter().map(Some))
             })
         },
-        Key {
+        TableKey {
             need: Usual("none"),
             ..text("no", "The letter that shows that it is not.", "\"*\"", |row, given| {
                 put(&mut row.no, given.letter().map(Some))
@@ -262,7 +262,7 @@ pub(super) const ATTRIBUTE: Table<AttributeRow> = Table {
     ]],
 };
 
-pub(super) const BIT: Table<BitRow> = Table {
+pub(super) const BIT: FileTable<BitRow> = FileTable {
     heading: "",
     about: "A bit of the basic status.",
     keys: &[&[
@@ -270,24 +270,24 @@ pub(super) const BIT: Table<BitRow> = Table {
             put(&mut row.bit, given.whole("from 0 to 31"))
         }),
         text("name", "What it tells.", "\"On\"", |row, given| put(&mut row.name, value(given.text()))),
-        Key {
+        TableKey {
             need: Usual("empty"),
             ..text("zero", "What it means if it is 0.", "\"No\"", |row, given| put(&mut row.zero, value(given.text())))
         },
-        Key {
+        TableKey {
             need: Usual("empty"),
             ..text("one", "What it means if it is 1.", "\"Yes\"", |row, given| put(&mut row.one, value(given.text())))
         },
     ]],
 };
 
-pub(super) const CONTROL: Table<ControlRow> = Table {
+pub(super) const CONTROL: FileTable<ControlRow> = FileTable {
     heading: "[device.control]",
     about: "The commands that the device knows.",
     keys: &[
         place(),
         &[
-            Key {
+            TableKey {
                 inner: Some(&COMMAND),
                 ..text(
                     "commands",
@@ -308,14 +308,14 @@ pub(super) const CONTROL: Table<ControlRow> = Table {
     ],
 };
 
-pub(super) const COMMAND: Table<CommandRow> = Table {
+pub(super) const COMMAND: FileTable<CommandRow> = FileTable {
     heading: "",
     about: "A command. Clients send its number, its name or its long name.",
     keys: &[&[
         text("name", "Its name, in any words.", "\"ON\"", |row: &mut CommandRow, given| {
             put(&mut row.name, given.text())
         }),
-        Key {
+        TableKey {
             need: Usual(
                 "that of the name: RESET 0, ON 1, OFF 2, POSITIVE 3, NEGATIVE 4, RAMP 5, DC 6, LOCAL 7, REMOTE 8, TRIP 9",
             ),
@@ -324,7 +324,7 @@ pub(super) const COMMAND: Table<CommandRow> = Table {
             })
         },
         text("value", "What the front-end is sent.", "2", |row, given| put(&mut row.value, value(given.whole(U32)))),
-        Key {
+        TableKey {
             need: Usual("empty"),
             ..text("long", "What it does, in words that may be sent as well.", "\"turn on\"", |row, given| {
                 put(&mut row.long, value(given.text()))
@@ -333,14 +333,14 @@ pub(super) const COMMAND: Table<CommandRow> = Table {
     ]],
 };
 
-const ALARM_TEXT: Key<AlarmRow> = Key {
+const ALARM_TEXT: TableKey<AlarmRow> = TableKey {
     need: Shown("empty"),
     ..text("text", "What is said while it is in alarm.", "\"TEMPERATURE OUT OF RANGE\"", |row, given| {
         put(&mut row.text, value(given.text()))
     })
 };
 
-pub(super) const ANALOG: Table<AlarmRow> = Table {
+pub(super) const ANALOG: FileTable<AlarmRow> = FileTable {
     heading: "[device.analog]",
     about: "The analog alarm: a block of 20 bytes with limits of the reading.",
     keys: &[
@@ -357,19 +357,24 @@ pub(super) const ANALOG: Table<AlarmRow> = Table {
     ],
 };
 
-pub(super) const DIGITAL: Table<AlarmRow> = Table {
+pub(super) const DIGITAL: FileTable<AlarmRow> = FileTable {
     heading: "[device.digital]",
     about: "The digital alarm: a block of 20 bytes with the nominal status and which bits count.",
     keys: &[place(), &[ALARM_TEXT]],
 };
 
 /// Returns a key that limits what may be set.
-const fn limit<T: Limited>(name: &'static str, doc: &'static str, example: &'static str, set: Set<T>) -> Key<T> {
-    Key { need: Usual("anything that its bytes can hold"), ..text(name, doc, example, set) }
+const fn limit<T: Limited>(
+    name: &'static str,
+    doc: &'static str,
+    example: &'static str,
+    set: SetKey<T>,
+) -> TableKey<T> {
+    TableKey { need: Usual("anything that its bytes can hold"), ..text(name, doc, example, set) }
 }
 
-const fn attribute(name: &'static str, doc: &'static str, set: Set<StatusRow>) -> Key<StatusRow> {
-    Key { need: Shown("not told"), inner: Some(&ATTRIBUTE), ..text(name, doc, "{ mask = 1, match = 1 }", set) }
+const fn attribute(name: &'static str, doc: &'static str, set: SetKey<StatusRow>) -> TableKey<StatusRow> {
+    TableKey { need: Shown("not told"), inner: Some(&ATTRIBUTE), ..text(name, doc, "{ mask = 1, match = 1 }", set) }
 }
 
 fn numbers(given: Given<'_>) -> Result<At<Vec<f64>>, Wrong> {

@@ -137,11 +137,11 @@ mod tests {
     use toml::de::{DeTable, DeValue};
 
     use super::super::given::Given;
-    use super::super::table::{Shape, Table};
+    use super::super::table::{FileTable, Shape};
     use super::super::{keys, properties};
 
     /// Checks that a table reads each of its examples, and those of the tables within.
-    fn reads_its_examples<T: Default>(table: &Table<T>) {
+    fn reads_its_examples<T: Default>(table: &FileTable<T>) {
         for key in table.keys.iter().flat_map(|group| group.iter()).filter(|key| !key.example.is_empty()) {
             let text = format!("{} = {}", key.name, key.example);
             let root = DeTable::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));

@@ -4,26 +4,26 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::mistake::{At, Wrong};
-use crate::blocks::{ALARM_SIZE, Attribute, Bit, Command, StatusBits, order};
+use crate::blocks::{ALARM_SIZE, Attribute, Bit, ControlCommand, StatusBits, order};
 use crate::channel_access::LONGEST_NAME;
 use crate::database::record::RecordRow;
 use crate::database::{
-    AcnetNode, AlarmProperty, ControlProperty, Device, Fault, Limits, Node, OwnNames, Place, Protocol, Reached, Script,
-    Search, StatusProperty, Value,
+    AcnetNode, AlarmProperty, ChannelSearch, ControlProperty, DeviceNode, DeviceRecord, DeviceValue, NodeFaults,
+    OwnNames, PropertyLimits, PropertyPlace, Protocol, Reached, Script, StatusProperty,
 };
-use crate::drf::{self, Event};
+use crate::drf::{self, DrfEvent};
 use crate::rad50::Rad50;
-use crate::scaling::{self, Common, Enumeration, Piece, Scaling, primary};
+use crate::scaling::{self, CommonTransform, Enumeration, Piece, Scaling, primary};
 
 /// The whole file.
 #[derive(Debug, Default)]
-pub(super) struct File {
+pub(super) struct DatabaseFile {
     pub(super) node: Vec<At<NodeRow>>,
     pub(super) device: Vec<At<DeviceRow>>,
     pub(super) names: Option<At<NamesRow>>,
     pub(super) record: Vec<At<RecordRow>>,
     pub(super) script: Vec<At<Script>>,
-    pub(super) fault: Vec<At<Fault>>,
+    pub(super) fault: Vec<At<NodeFaults>>,
 }
 
 #[derive(Debug, Default)]
@@ -187,7 +187,7 @@ pub(super) struct AlarmRow {
 }
 
 impl NodeRow {
-    pub(super) fn read(self) -> Result<Node, Wrong> {
+    pub(super) fn read(self) -> Result<DeviceNode, Wrong> {
         let name = rad50(&self.name, "name")?;
         let reached = match self.protocol.value.as_str() {
             "RETDAT" => Reached::Acnet(self.acnet(Protocol::Retdat)?),
@@ -196,7 +196,7 @@ impl NodeRow {
             _ => return Err(self.protocol.wrong("protocol", "RETDAT, GETS32 or CA")),
         };
         let aliases = self.aliases.value.iter().map(|alias| rad50(alias, "aliases")).collect::<Result<_, _>>()?;
-        Ok(Node { name, aliases, reached })
+        Ok(DeviceNode { name, aliases, reached })
     }
 
     fn acnet(&self, protocol: Protocol) -> Result<AcnetNode, Wrong> {
@@ -214,7 +214,7 @@ impl NodeRow {
         Ok(AcnetNode { address: number, socket: self::socket(socket, "socket")?, protocol })
     }
 
-    fn search(&self) -> Result<Search, Wrong> {
+    fn search(&self) -> Result<ChannelSearch, Wrong> {
         for (name, row) in [("address", &self.address), ("socket", &self.socket)] {
             if let Some(row) = row {
                 return Err(row.wrong(name, "is for nodes with protocol RETDAT or GETS32"));
@@ -239,7 +239,7 @@ impl NodeRow {
         {
             return Err(row.wrong("search", format!("at most {PLACES} addresses")));
         }
-        Ok(Search { addresses, name_servers })
+        Ok(ChannelSearch { addresses, name_servers })
     }
 }
 
@@ -272,7 +272,7 @@ fn rad50(name: &At<String>, field: &str) -> Result<Rad50, Wrong> {
 }
 
 impl DeviceRow {
-    pub(super) fn read(self, nodes: &[Node]) -> Result<Device, Wrong> {
+    pub(super) fn read(self, nodes: &[DeviceNode]) -> Result<DeviceRecord, Wrong> {
         let canonical = drf::Request::parse(&self.name.value).map(|request| request.device.to_string());
         if canonical.as_deref() != Ok(&self.name.value) {
             return Err(self.name.wrong("name", "a name such as M:OUTTMP, in upper case"));
@@ -280,7 +280,7 @@ impl DeviceRow {
         if self.index.value > LARGEST_INDEX {
             return Err(self.index.wrong("index", format!("at most {LARGEST_INDEX}: it has 24 bits")));
         }
-        Ok(Device {
+        Ok(DeviceRecord {
             index: self.index.value,
             name: self.name.value,
             description: self.description,
@@ -308,7 +308,7 @@ fn property<R, P>(
 
 impl PlaceRow {
     /// Reads the place of a property that only nodes of ACNET have.
-    fn read_acnet(self, nodes: &[Node], usual: u32) -> Result<Place, Wrong> {
+    fn read_acnet(self, nodes: &[DeviceNode], usual: u32) -> Result<PropertyPlace, Wrong> {
         if let Some(variable) = &self.variable {
             return Err(variable.wrong("pv", "only readings and settings can be process variables"));
         }
@@ -316,7 +316,7 @@ impl PlaceRow {
     }
 
     /// Reads a place. `usual` is the size of an element if the file does not say.
-    fn read(self, nodes: &[Node], usual: u32) -> Result<Place, Wrong> {
+    fn read(self, nodes: &[DeviceNode], usual: u32) -> Result<PropertyPlace, Wrong> {
         let name = Rad50::parse(&self.node.value).ok();
         let node = nodes.iter().position(|node| Some(node.name) == name);
         let node = node.ok_or_else(|| self.node.wrong("node", "the name of a [[node]] of this file"))?;
@@ -341,14 +341,14 @@ impl PlaceRow {
             });
         }
         let event = match &self.event {
-            None if variable.is_some() => Event::OnChange { period: drf::Time::Micros(100_000), at_once: true },
-            None => Event::Periodic { period: drf::Time::Micros(1_000_000), at_once: true },
+            None if variable.is_some() => DrfEvent::OnChange { period: drf::Time::Micros(100_000), at_once: true },
+            None => DrfEvent::Periodic { period: drf::Time::Micros(1_000_000), at_once: true },
             Some(text) => match drf::Request::parse(&format!("M:O@{}", text.value)).map(|request| request.event) {
-                Ok(event) if event != Event::Default => event,
+                Ok(event) if event != DrfEvent::Default => event,
                 _ => return Err(text.wrong("event", "an event such as P,1000 or I")),
             },
         };
-        Ok(Place { node, ssdn, variable, size, default_size, element, event, unframed: self.unframed })
+        Ok(PropertyPlace { node, ssdn, variable, size, default_size, element, event, unframed: self.unframed })
     }
 }
 
@@ -414,7 +414,7 @@ impl ValueRow {
         }
     }
 
-    fn read(self, nodes: &[Node]) -> Result<Value, Wrong> {
+    fn read(self, nodes: &[DeviceNode]) -> Result<DeviceValue, Wrong> {
         let (index, usual, is_variable) = self.kind()?;
         let is_text = index == primary::STRING;
         if let Some(given) = self.input_length.as_ref().filter(|_| is_variable) {
@@ -432,11 +432,11 @@ impl ValueRow {
         }
         let pieces = self.pieces.into_iter().map(|piece| Piece {
             below: piece.below,
-            common: Common { index: piece.common, constants: piece.constants, ..Common::default() },
+            common: CommonTransform { index: piece.common, constants: piece.constants, ..CommonTransform::default() },
         });
         // The text of a variable is characters, unless the file says something else.
         let is_plain = is_variable && is_text && self.common.is_none();
-        let common = Common {
+        let common = CommonTransform {
             index: self.common.as_ref().map_or(if is_plain { 60 } else { 0 }, |common| common.value),
             constants: if is_plain { vec![8.0] } else { self.constants },
             table: self.table,
@@ -454,18 +454,26 @@ impl ValueRow {
             return Err(self.primary.as_ref().map_or(Wrong::new("primary", what), |row| row.wrong("primary", what)));
         }
         let limits = self.limits.read()?;
-        Ok(Value { place, scaling, primary_units: self.primary_units, units: self.units, names: self.names, limits })
+        Ok(DeviceValue {
+            place,
+            scaling,
+            primary_units: self.primary_units,
+            units: self.units,
+            names: self.names,
+            limits,
+        })
     }
 }
 
 impl LimitsRow {
-    fn read(self) -> Result<Limits, Wrong> {
+    fn read(self) -> Result<PropertyLimits, Wrong> {
         let number = |at: &Option<At<f64>>| at.as_ref().map(|at| at.value);
         let allowed = self.allowed.as_ref().map(|at| at.value.clone());
         if allowed.as_ref().is_some_and(Vec::is_empty) {
             return Err(self.wrong("allowed", "at least one number"));
         }
-        let limits = Limits { min: number(&self.min), max: number(&self.max), allowed: allowed.unwrap_or_default() };
+        let limits =
+            PropertyLimits { min: number(&self.min), max: number(&self.max), allowed: allowed.unwrap_or_default() };
         match limits.mistake() {
             None => Ok(limits),
             Some((field, what)) => Err(self.wrong(field, what)),
@@ -501,7 +509,7 @@ fn input_length(given: Option<&At<u32>>, element: u32, primary: u16) -> Result<u
 }
 
 impl StatusRow {
-    fn read(self, nodes: &[Node]) -> Result<StatusProperty, Wrong> {
+    fn read(self, nodes: &[DeviceNode]) -> Result<StatusProperty, Wrong> {
         let attribute = |row: At<AttributeRow>| {
             let AttributeRow { mask, matching, invert, yes, no } = row.value;
             Attribute { mask, matching, invert, yes, no }
@@ -527,9 +535,9 @@ impl StatusRow {
 }
 
 impl ControlRow {
-    fn read(self, nodes: &[Node]) -> Result<ControlProperty, Wrong> {
+    fn read(self, nodes: &[DeviceNode]) -> Result<ControlProperty, Wrong> {
         let place = self.place.read_acnet(nodes, 2)?;
-        let mut commands: Vec<Command> = Vec::new();
+        let mut commands: Vec<ControlCommand> = Vec::new();
         for At { value: row, span } in self.commands {
             let known = row.order.as_ref().map(|order| order.value).or_else(|| order(&row.name.value));
             let order = known.ok_or_else(|| {
@@ -541,7 +549,7 @@ impl ControlRow {
                 return Err(row.name.wrong("commands.name", "a name that isn't empty"));
             }
             let names = [&row.name.value, &row.long];
-            let is_taken = |other: &Command| {
+            let is_taken = |other: &ControlCommand| {
                 let taken = [&other.short, &other.long];
                 other.order == order
                     || names.iter().any(|name| {
@@ -552,14 +560,14 @@ impl ControlRow {
                 let what = format!("another command has this name or the order {order}");
                 return Err(Wrong::new("commands", what).or_at(&span));
             }
-            commands.push(Command { order, value: row.value, short: row.name.value, long: row.long });
+            commands.push(ControlCommand { order, value: row.value, short: row.name.value, long: row.long });
         }
         Ok(ControlProperty { place, commands, limits: self.limits.read()? })
     }
 }
 
 impl AlarmRow {
-    fn read(self, nodes: &[Node]) -> Result<AlarmProperty, Wrong> {
+    fn read(self, nodes: &[DeviceNode]) -> Result<AlarmProperty, Wrong> {
         let place = self.place.read_acnet(nodes, ALARM_SIZE as u32)?;
         Ok(AlarmProperty { place, text: self.text, limits: self.limits.read()? })
     }

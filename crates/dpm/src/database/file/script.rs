@@ -25,7 +25,7 @@ impl Default for Script {
 
 /// The faults that a simulated node plays.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Fault {
+pub struct NodeFaults {
     /// The node.
     pub node: String,
     /// The delay of its answers, in milliseconds.
@@ -38,7 +38,7 @@ pub struct Fault {
     pub down_seconds: u64,
 }
 
-impl Fault {
+impl NodeFaults {
     /// Tells whether the node is dead at a time.
     pub(crate) fn is_down(&self, millis: u64) -> bool {
         self.up_seconds > 0 && millis % self.cycle() >= self.up_seconds * 1000

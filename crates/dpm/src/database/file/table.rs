@@ -5,18 +5,18 @@ use super::given::Given;
 use super::mistake::{At, Wrong};
 
 /// A table of the file whose keys are put into a row of type `T`.
-pub(super) struct Table<T: 'static> {
+pub(super) struct FileTable<T: 'static> {
     /// The heading as it stands in a file, such as `[[device]]` or `[device.reading]`; empty for
     /// tables that are written in a line.
     pub(super) heading: &'static str,
     /// Says what it is about.
     pub(super) about: &'static str,
     /// Its keys, in groups that other tables may share.
-    pub(super) keys: &'static [&'static [Key<T>]],
+    pub(super) keys: &'static [&'static [TableKey<T>]],
 }
 
 /// A key of a table.
-pub(super) struct Key<T: 'static> {
+pub(super) struct TableKey<T: 'static> {
     pub(super) name: &'static str,
     /// Says what it means and which values are right.
     pub(super) doc: &'static str,
@@ -58,16 +58,16 @@ pub(super) struct KeyShape {
     pub(super) inner: Option<&'static dyn Shape>,
 }
 
-impl<T> Table<T> {
-    fn all(&self) -> impl Iterator<Item = &'static Key<T>> {
+impl<T> FileTable<T> {
+    fn all(&self) -> impl Iterator<Item = &'static TableKey<T>> {
         self.keys.iter().flat_map(|group| group.iter())
     }
 
-    pub(super) fn key(&self, name: &str) -> Option<&'static Key<T>> {
+    pub(super) fn key(&self, name: &str) -> Option<&'static TableKey<T>> {
         self.all().find(|key| key.name == name)
     }
 
-    pub(super) fn required(&self) -> impl Iterator<Item = &'static Key<T>> {
+    pub(super) fn required(&self) -> impl Iterator<Item = &'static TableKey<T>> {
         self.all().filter(|key| key.need == Need::Required)
     }
 
@@ -76,7 +76,7 @@ impl<T> Table<T> {
     }
 }
 
-impl<T> Shape for Table<T> {
+impl<T> Shape for FileTable<T> {
     fn heading(&self) -> &'static str {
         self.heading
     }
@@ -86,8 +86,8 @@ impl<T> Shape for Table<T> {
     }
 
     fn rows(&self) -> Vec<KeyShape> {
-        let shape = |key: &'static Key<T>| {
-            let Key { name, doc, need, example, inner, .. } = *key;
+        let shape = |key: &'static TableKey<T>| {
+            let TableKey { name, doc, need, example, inner, .. } = *key;
             KeyShape { name, doc, need, example, inner }
         };
         self.all().map(shape).collect()
@@ -95,8 +95,8 @@ impl<T> Shape for Table<T> {
 }
 
 impl<'a> Given<'a> {
-    /// Reads a table whose keys a [`Table`] names.
-    pub(super) fn table<T: Default>(&self, table: &Table<T>) -> Result<At<T>, Wrong> {
+    /// Reads a table whose keys a [`FileTable`] names.
+    pub(super) fn table<T: Default>(&self, table: &FileTable<T>) -> Result<At<T>, Wrong> {
         let Some(entries) = self.value.get_ref().as_table() else {
             return Err(self.unlike(&format!("a table with {}", table.names().join(", "))));
         };
@@ -120,11 +120,16 @@ impl<'a> Given<'a> {
     }
 }
 
-pub(super) type Set<T> = fn(&mut T, Given<'_>) -> Result<(), Wrong>;
+pub(super) type SetKey<T> = fn(&mut T, Given<'_>) -> Result<(), Wrong>;
 
 /// Returns a key that must be there.
-pub(super) const fn text<T>(name: &'static str, doc: &'static str, example: &'static str, set: Set<T>) -> Key<T> {
-    Key { name, doc, need: Need::Required, example, inner: None, set }
+pub(super) const fn text<T>(
+    name: &'static str,
+    doc: &'static str,
+    example: &'static str,
+    set: SetKey<T>,
+) -> TableKey<T> {
+    TableKey { name, doc, need: Need::Required, example, inner: None, set }
 }
 
 pub(super) fn put<T>(place: &mut T, value: Result<T, Wrong>) -> Result<(), Wrong> {

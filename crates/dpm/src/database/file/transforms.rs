@@ -102,7 +102,7 @@ pub(super) const COMMON: &[(u16, &str)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scaling::{Common, Piece, primary};
+    use crate::scaling::{CommonTransform, Piece, primary};
 
     #[test]
     fn exactly_the_transforms_that_there_are_are_told() {
@@ -110,9 +110,9 @@ mod tests {
             index == primary::STRING || [1, 2, 4].iter().any(|length| primary::limits(index, *length) != (0.0, 0.0))
         };
         let is_common = |index: u16| {
-            let pieces = vec![Piece { below: 1.0, common: Common::default() }];
+            let pieces = vec![Piece { below: 1.0, common: CommonTransform::default() }];
             let table = vec![(0.0, 1.0), (1.0, 2.0)];
-            Common { index, constants: vec![1.0; 10], table, pieces }.check().is_ok()
+            CommonTransform { index, constants: vec![1.0; 10], table, pieces }.check().is_ok()
         };
         let known = |is_one: &dyn Fn(u16) -> bool| (0..=u16::MAX).filter(|index| is_one(*index)).collect::<Vec<_>>();
         let told = |table: &[(u16, &str)]| table.iter().map(|(index, _)| *index).collect::<Vec<_>>();
@@ -124,8 +124,9 @@ mod tests {
     fn as_many_constants_are_told_as_are_needed() {
         for (index, words) in COMMON {
             let told = (1..=9).rev().find(|number| words.contains(&format!("C{number}"))).unwrap_or(0);
-            let with =
-                |count: usize| Common { index: *index, constants: vec![1.0; count], ..Common::default() }.check();
+            let with = |count: usize| {
+                CommonTransform { index: *index, constants: vec![1.0; count], ..CommonTransform::default() }.check()
+            };
             if matches!(index, 40 | 56 | 58 | 60 | 84 | 90) {
                 continue;
             }

@@ -1,7 +1,7 @@
 //! Requests to front-ends.
 
 use super::silence::Rank;
-use crate::database::Wanted;
+use crate::database::FrontRequest;
 use crate::pool::keys::EntryKey;
 use crate::status::Status;
 
@@ -10,15 +10,15 @@ pub(super) type GroupKey = usize;
 
 /// One request to a front-end that is outstanding, or waits to be sent.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct RequestGroup {
     pub(super) node: usize,
     pub(super) poll: usize,
     /// True if it is sent to see if somebody answers, and nobody reads it.
     pub(super) is_probe: bool,
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Vec<RequestSlot>,
     /// The number of slots that have an entry.
     pub(super) live: usize,
-    pub(super) state: State,
+    pub(super) state: RequestState,
     pub(super) rank: Rank,
     /// The time when something has to be done about it, in milliseconds.
     pub(super) deadline: u64,
@@ -41,12 +41,12 @@ pub(super) struct Group {
     pub(super) has_missed: bool,
     /// A group that waits for the same event alone, to tell that it came.
     pub(super) canary: Option<GroupKey>,
-    pub(super) once: Once,
+    pub(super) once: OnceState,
 }
 
 /// The state that only a request to be asked once has.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Once {
+pub(super) struct OnceState {
     /// The number of times that it was divided.
     pub(super) round: u8,
     /// The time when its readers are told that nothing came, in milliseconds.
@@ -58,7 +58,7 @@ pub(super) struct Once {
 
 /// The state of a request to a front-end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum RequestState {
     /// It waits to be sent.
     Queued,
     /// It was sent by that id.
@@ -69,14 +69,14 @@ pub(super) enum State {
 
 /// A device of a request; the entry may be gone, or have gone to another request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Slot {
+pub(super) struct RequestSlot {
     pub(super) entry: Option<EntryKey>,
     pub(super) serial: u64,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: FrontRequest,
 }
 
-impl Group {
-    pub(super) fn new(node: usize, poll: usize, slots: Vec<Slot>, rank: Rank, deadline: u64) -> Self {
+impl RequestGroup {
+    pub(super) fn new(node: usize, poll: usize, slots: Vec<RequestSlot>, rank: Rank, deadline: u64) -> Self {
         let live = slots.iter().filter(|slot| slot.entry.is_some()).count();
         Self {
             node,
@@ -84,7 +84,7 @@ impl Group {
             is_probe: false,
             slots,
             live,
-            state: State::Queued,
+            state: RequestState::Queued,
             rank,
             deadline,
             timer: deadline,
@@ -96,7 +96,7 @@ impl Group {
             is_counted: false,
             has_missed: false,
             canary: None,
-            once: Once::default(),
+            once: OnceState::default(),
         }
     }
 
@@ -111,6 +111,6 @@ impl Group {
     }
 
     pub(super) fn is_asked(&self) -> bool {
-        matches!(self.state, State::Asked(_))
+        matches!(self.state, RequestState::Asked(_))
     }
 }

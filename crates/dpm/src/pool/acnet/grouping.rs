@@ -1,7 +1,7 @@
 //! The grouping of entries into requests, the times when these are sent, and the fate of their ids.
 
 use super::group::GroupKey;
-use super::group::{Group, Slot, State};
+use super::group::{RequestGroup, RequestSlot, RequestState};
 use super::silence::Rank;
 use super::state::Acnet;
 use super::wire::{item, item_size, sizes};
@@ -55,9 +55,9 @@ impl Acnet {
             }
             let kind = match (group.state, group.rank) {
                 (_, Rank::Silent) => continue,
-                (State::Asked(_), rank) if group.has_answered => usize::from(rank == Rank::Proving),
-                (State::Failed, _) if group.pulse == beats => UNANSWERED,
-                (State::Asked(_), _) if !group.is_search && !group.has_missed => WAITING,
+                (RequestState::Asked(_), rank) if group.has_answered => usize::from(rank == Rank::Proving),
+                (RequestState::Failed, _) if group.pulse == beats => UNANSWERED,
+                (RequestState::Asked(_), _) if !group.is_search && !group.has_missed => WAITING,
                 _ => continue,
             };
             let (keys, live, slots) = &mut kinds[kind];
@@ -71,7 +71,7 @@ impl Acnet {
             if keys.len() <= 2 * needed + spare && slots <= 2 * live + USUAL_GROUP {
                 continue;
             }
-            let closed: Vec<Group> = keys.into_iter().filter_map(|key| self.close(key, true)).collect();
+            let closed: Vec<RequestGroup> = keys.into_iter().filter_map(|key| self.close(key, true)).collect();
             let attempts = closed.iter().map(|group| group.attempts).max().unwrap_or_default();
             // None of them fails later than it would have.
             let deadline = closed.iter().map(|group| group.deadline).min().unwrap_or(now.millis);
@@ -86,7 +86,7 @@ impl Acnet {
                         self.wait_until(key, deadline.max(now.millis + 1));
                     }
                 } else if let Some(group) = self.groups.get_mut(key) {
-                    (group.state, group.attempts, group.pulse) = (State::Failed, attempts, pulse);
+                    (group.state, group.attempts, group.pulse) = (RequestState::Failed, attempts, pulse);
                     self.wait_until(key, deadline);
                 }
             }
@@ -102,7 +102,7 @@ impl Acnet {
         let number = poll.node;
         let end = now.millis + poll.when.patience(self.once);
         let (mut request, mut reply) = sizes(node);
-        let mut slots: Vec<Slot> = Vec::new();
+        let mut slots: Vec<RequestSlot> = Vec::new();
         let mut parts = Vec::new();
         for key in entries {
             let Some(slot) = self.slot(key) else { continue };
@@ -119,7 +119,7 @@ impl Acnet {
             parts.push(slots);
         }
         for slots in parts {
-            let mut group = Group::new(number, poll_key, slots, rank, now.millis);
+            let mut group = RequestGroup::new(number, poll_key, slots, rank, now.millis);
             group.once.end = end;
             made.push(self.insert(group));
         }
@@ -131,7 +131,7 @@ impl Acnet {
         let (Some(poll), Some(slot)) = (self.polls.get(poll_key), self.slot(key)) else { return };
         let (node, end) = (poll.node, now.millis + poll.when.patience(self.once));
         let deadline = self.pace(node, now.millis, now);
-        let mut group = Group::new(node, poll_key, vec![slot], Rank::Silent, deadline);
+        let mut group = RequestGroup::new(node, poll_key, vec![slot], Rank::Silent, deadline);
         group.once.end = end;
         let key = self.insert(group);
         if deadline <= now.millis {
@@ -139,13 +139,13 @@ impl Acnet {
         }
     }
 
-    pub(super) fn slot(&self, key: EntryKey) -> Option<Slot> {
+    pub(super) fn slot(&self, key: EntryKey) -> Option<RequestSlot> {
         let entry = self.asked.get(key)?;
-        Some(Slot { entry: Some(key), serial: entry.serial, wanted: entry.wanted })
+        Some(RequestSlot { entry: Some(key), serial: entry.serial, wanted: entry.wanted })
     }
 
     /// Keeps a group. Its entries are its own from now on.
-    pub(super) fn insert(&mut self, group: Group) -> GroupKey {
+    pub(super) fn insert(&mut self, group: RequestGroup) -> GroupKey {
         let key = self.groups.vacant_key();
         self.timers.insert((group.timer, key));
         if let Some(poll) = self.polls.get_mut(group.poll).filter(|_| !group.is_probe) {
@@ -164,7 +164,7 @@ impl Acnet {
     }
 
     /// Forgets a group; tells the front-end if it would go on answering.
-    pub(super) fn close(&mut self, key: GroupKey, cancel: bool) -> Option<Group> {
+    pub(super) fn close(&mut self, key: GroupKey, cancel: bool) -> Option<RequestGroup> {
         self.release(key, cancel);
         let group = self.groups.try_remove(key)?;
         self.timers.remove(&(group.timer, key));
@@ -191,11 +191,11 @@ impl Acnet {
         let Some(poll) = self.polls.get(group.poll) else { return true };
         let Some(id) = self.requests.open(key) else {
             let deadline = now.millis + rest_after(group.attempts);
-            (group.state, group.attempts) = (State::Queued, group.attempts + 1);
+            (group.state, group.attempts) = (RequestState::Queued, group.attempts + 1);
             self.wait_until(key, deadline);
             return false;
         };
-        group.state = State::Asked(id);
+        group.state = RequestState::Asked(id);
         (group.has_answered, group.has_missed, group.answered_at) = (false, false, now.millis);
         let mut deadline = now.millis + poll.when.patience(self.once);
         if poll.when == When::Once {
@@ -229,8 +229,8 @@ impl Acnet {
             front.searching -= usize::from(std::mem::take(&mut group.is_counted));
             front.alone -= usize::from(group.rank == Rank::Silent && group.is_asked());
         }
-        if let State::Asked(id) = group.state {
-            group.state = State::Failed;
+        if let RequestState::Asked(id) = group.state {
+            group.state = RequestState::Failed;
             self.requests.close(id);
             if cancel {
                 self.cancel(node, id);

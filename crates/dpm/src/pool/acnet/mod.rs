@@ -31,35 +31,35 @@ use slab::Slab;
 
 use super::front_end::FrontEnd;
 use super::keys::EntryKey;
-use super::readers::{Counters, Deliver, Readers};
-use crate::acnet::{Packet, Requests, requests};
-use crate::database::{Node, Place, Wanted};
+use super::readers::{Deliver, PoolCounters, PoolReaders};
+use crate::acnet::{AcnetPacket, RequestsById, requests};
+use crate::database::{DeviceNode, FrontRequest, PropertyPlace};
 use crate::stages::Begun;
 use crate::status::Status;
 use crate::time::Moment;
-use crate::when::{When, Wish};
+use crate::when::{ReaderWish, When};
 use silence::Silence;
 pub(super) use state::Acnet;
-use state::{Asked, Front, Poll, Rows};
+use state::{AcnetEntry, Front, NumberedEntries, Poll};
 
 impl Acnet {
     /// Asks these nodes, from the node `address`. What is asked once may take `once` milliseconds.
-    pub(super) fn new(nodes: &[Node], address: u16, once: u64) -> Self {
+    pub(super) fn new(nodes: &[DeviceNode], address: u16, once: u64) -> Self {
         Self {
-            nodes: nodes.iter().map(Node::acnet).collect(),
+            nodes: nodes.iter().map(DeviceNode::acnet).collect(),
             address,
             once,
-            asked: Rows::default(),
+            asked: NumberedEntries::default(),
             polls: Slab::new(),
             polls_by_key: HashMap::default(),
             groups: Slab::new(),
-            requests: Requests::within(requests::READINGS),
+            requests: RequestsById::within(requests::READINGS),
             fronts: nodes.iter().map(|_| Front::default()).collect(),
             silence: Silence::default(),
             unsettled: Vec::new(),
             timers: BTreeSet::new(),
             out: Vec::new(),
-            counters: Counters::default(),
+            counters: PoolCounters::default(),
         }
     }
 
@@ -80,10 +80,10 @@ impl Acnet {
 }
 
 impl FrontEnd for Acnet {
-    type Came<'a> = (usize, Packet<'a>);
+    type Came<'a> = (usize, AcnetPacket<'a>);
     type Goes = (usize, Vec<u8>);
 
-    fn told(&self, wanted: &Wanted, wish: &Wish) -> Result<When, Status> {
+    fn told(&self, wanted: &FrontRequest, wish: &ReaderWish) -> Result<When, Status> {
         let protocol = self.node(wanted.node).ok_or(Status::NO_NODE)?.protocol;
         wish.when.check(protocol)?;
         Ok(wish.when.clone().on_wire(protocol))
@@ -107,11 +107,11 @@ impl FrontEnd for Acnet {
         self.requests.len()
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> PoolCounters {
         self.counters
     }
 
-    fn begin(&mut self, (number, serial): (EntryKey, u64), wanted: Wanted, when: When, _: &Place) {
+    fn begin(&mut self, (number, serial): (EntryKey, u64), wanted: FrontRequest, when: When, _: &PropertyPlace) {
         let poll_key = *self.polls_by_key.entry((wanted.node, when.clone())).or_insert_with(|| {
             let waiting = Vec::new();
             self.polls.insert(Poll {
@@ -124,7 +124,7 @@ impl FrontEnd for Acnet {
                 is_unsettled: false,
             })
         });
-        let mut asked = Asked { wanted, poll: poll_key, serial, group: None, waits_at: None };
+        let mut asked = AcnetEntry { wanted, poll: poll_key, serial, group: None, waits_at: None };
         if let Some(poll) = self.polls.get_mut(poll_key) {
             poll.entries += 1;
             asked.waits_at = Some(poll.waiting.len());
@@ -165,15 +165,15 @@ impl FrontEnd for Acnet {
 
     fn take(
         &mut self,
-        (node, packet): (usize, Packet<'_>),
+        (node, packet): (usize, AcnetPacket<'_>),
         now: Moment,
         begun: Begun,
-        readers: &mut Readers<'_, impl Deliver>,
+        readers: &mut PoolReaders<'_, impl Deliver>,
     ) {
         self.reply(node, packet, now, begun, readers);
     }
 
-    fn tick(&mut self, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+    fn tick(&mut self, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         self.ring(now, readers);
     }
 
@@ -188,8 +188,8 @@ impl FrontEnd for Acnet {
         self.timers.first().map(|timer| timer.0)
     }
 
-    fn replace_nodes(&mut self, nodes: &[Node]) {
-        self.nodes = nodes.iter().map(Node::acnet).collect();
+    fn replace_nodes(&mut self, nodes: &[DeviceNode]) {
+        self.nodes = nodes.iter().map(DeviceNode::acnet).collect();
         self.fronts.resize_with(nodes.len(), Front::default);
     }
 }

@@ -3,13 +3,13 @@
 use super::group::GroupKey;
 use super::state::Acnet;
 use super::wire::TASK_ID;
-use crate::acnet::{Header, Kind, Packet, gets32, split};
+use crate::acnet::{AcnetHeader, AcnetPacket, PacketKind, gets32, split};
 use crate::database::Protocol;
 use crate::pool::front_end::FrontEnd;
 use crate::pool::readers::Turn;
-use crate::pool::readers::{Deliver, Readers};
+use crate::pool::readers::{Deliver, PoolReaders};
 use crate::show::Sample;
-use crate::stages::{Begun, Stage};
+use crate::stages::{Begun, ReadingStage};
 use crate::status::Status;
 use crate::time::Moment;
 use crate::when::When;
@@ -20,13 +20,13 @@ impl Acnet {
     pub(super) fn reply(
         &mut self,
         node: usize,
-        packet: Packet<'_>,
+        packet: AcnetPacket<'_>,
         now: Moment,
         begun: Begun,
-        readers: &mut Readers<'_, impl Deliver>,
+        readers: &mut PoolReaders<'_, impl Deliver>,
     ) {
         let header = packet.header;
-        if !matches!(header.kind, Kind::Reply | Kind::ReplyWithMore) || header.client != self.address {
+        if !matches!(header.kind, PacketKind::Reply | PacketKind::ReplyWithMore) || header.client != self.address {
             return;
         }
         let asked = self.requests.get(header.message).copied().filter(|_| header.task_id == TASK_ID);
@@ -36,7 +36,7 @@ impl Acnet {
             self.refuse(node, &header);
             return;
         };
-        let is_last = header.kind == Kind::Reply;
+        let is_last = header.kind == PacketKind::Reply;
         if group.is_probe {
             if header.status != Status::PEND {
                 self.probed(key, packet, is_last, now);
@@ -50,7 +50,7 @@ impl Acnet {
             return;
         }
         self.counters.replies += 1;
-        let begun = readers.entries.stages.end(Stage::LookUp, begun);
+        let begun = readers.entries.stages.end(ReadingStage::LookUp, begun);
         let failure = match header.status {
             Status::NO_TASK => Some(Status::NODE_DOWN),
             status if status.is_fatal() => Some(status),
@@ -94,7 +94,7 @@ impl Acnet {
     }
 
     /// Takes the answer to a probe.
-    fn probed(&mut self, key: GroupKey, packet: Packet<'_>, is_last: bool, now: Moment) {
+    fn probed(&mut self, key: GroupKey, packet: AcnetPacket<'_>, is_last: bool, now: Moment) {
         let Some(group) = self.groups.get(key) else { return };
         let (poll, node) = (group.poll, group.node);
         let with_times = self.node(node).is_some_and(|node| node.protocol == Protocol::Gets32);
@@ -117,7 +117,7 @@ impl Acnet {
         body: &[u8],
         now: Moment,
         mut begun: Begun,
-        readers: &mut Readers<'_, impl Deliver>,
+        readers: &mut PoolReaders<'_, impl Deliver>,
     ) -> Result<(), Status> {
         let Some(group) = self.groups.get(key) else { return Ok(()) };
         let is_last = self.polls.get(group.poll).is_some_and(|poll| poll.when == When::Once);
@@ -144,7 +144,7 @@ impl Acnet {
 
     /// Ends a request that was asked once and removes its entries: `all` of them, or only those
     /// that did not go to another request.
-    pub(super) fn finish(&mut self, key: GroupKey, all: bool, readers: &mut Readers<'_, impl Deliver>) {
+    pub(super) fn finish(&mut self, key: GroupKey, all: bool, readers: &mut PoolReaders<'_, impl Deliver>) {
         let Some(group) = self.close(key, false) else { return };
         for slot in &group.slots {
             let Some(number) = slot.entry else { continue };
@@ -165,9 +165,9 @@ impl Acnet {
     }
 
     /// Replies to a reply that nobody waits for.
-    fn refuse(&mut self, node: usize, header: &Header) {
+    fn refuse(&mut self, node: usize, header: &AcnetHeader) {
         self.counters.strays += 1;
-        let cancel = Header { kind: Kind::Cancel, status: Status::SUCCESS, ..*header };
+        let cancel = AcnetHeader { kind: PacketKind::Cancel, status: Status::SUCCESS, ..*header };
         self.out.push((node, cancel.datagram(&[])));
     }
 }

@@ -18,12 +18,12 @@
 //! [`Silence`]: super::silence::Silence
 
 use super::group::GroupKey;
-use super::group::{Group, Once, Slot, State};
+use super::group::{OnceState, RequestGroup, RequestSlot, RequestState};
 use super::grouping::rest_after;
 use super::silence::Rank;
-use super::state::{Acnet, Asked};
+use super::state::{Acnet, AcnetEntry};
 use crate::pool::readers::Turn;
-use crate::pool::readers::{Deliver, Readers};
+use crate::pool::readers::{Deliver, PoolReaders};
 use crate::show::Sample;
 use crate::status::Status;
 use crate::time::Moment;
@@ -31,7 +31,7 @@ use crate::when::When;
 
 impl Acnet {
     /// Does what is due.
-    pub(super) fn ring(&mut self, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+    pub(super) fn ring(&mut self, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         while let Some((due, key)) = self.timers.first().copied().filter(|(due, _)| *due <= now.millis) {
             match self.groups.get(key).map(|group| group.deadline) {
                 // It was answered since.
@@ -44,7 +44,7 @@ impl Acnet {
         }
     }
 
-    fn due(&mut self, key: GroupKey, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+    fn due(&mut self, key: GroupKey, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         let Some(group) = self.groups.get(key) else { return };
         let Some(poll) = self.polls.get(group.poll).filter(|_| !group.is_probe) else {
             self.close(key, true);
@@ -55,17 +55,17 @@ impl Acnet {
         }
         let is_patient = poll.when.is_event() && !group.has_missed;
         match group.state {
-            State::Asked(_) if !is_patient => {
+            RequestState::Asked(_) if !is_patient => {
                 self.counters.timeouts += 1;
                 self.fail(key, Status::UTIME, true, now, readers);
             }
-            State::Failed if self.is_divisible(key, now) => self.halve(key, now),
+            RequestState::Failed if self.is_divisible(key, now) => self.halve(key, now),
             state => {
                 // Nobody knows when an event comes: after so long the front-end may have forgotten
                 // that it was asked.
                 self.release(key, true);
                 if let Some(group) = self.groups.get_mut(key) {
-                    group.attempts += u32::from(state != State::Queued);
+                    group.attempts += u32::from(state != RequestState::Queued);
                 }
                 if !self.ask(key, now) {
                     self.tell(key, Status::BUSY, false, now, readers);
@@ -81,7 +81,7 @@ impl Acnet {
         status: Status,
         cancel: bool,
         now: Moment,
-        readers: &mut Readers<'_, impl Deliver>,
+        readers: &mut PoolReaders<'_, impl Deliver>,
     ) {
         let Some(group) = self.groups.get(key) else { return };
         if self.polls.get(group.poll).is_some_and(|poll| poll.when == When::Once) {
@@ -111,7 +111,7 @@ impl Acnet {
     pub(super) fn rest(&mut self, key: GroupKey, now: Moment) {
         self.release(key, false);
         let Some(group) = self.groups.get_mut(key) else { return };
-        group.state = State::Failed;
+        group.state = RequestState::Failed;
         let (node, poll, rank) = (group.node, group.poll, group.rank);
         let mut deadline = now.millis + rest_after(group.attempts);
         if rank == Rank::Silent {
@@ -128,12 +128,12 @@ impl Acnet {
         self.counters.divided += 1;
         let rest = group.slots.split_off(group.slots.len() / 2);
         for slots in [group.slots, rest] {
-            self.ask_part(Group::new(group.node, group.poll, slots, group.rank, now.millis), now);
+            self.ask_part(RequestGroup::new(group.node, group.poll, slots, group.rank, now.millis), now);
         }
     }
 
     /// Asks for a part of a request, now if not too many are outstanding.
-    fn ask_part(&mut self, mut part: Group, now: Moment) {
+    fn ask_part(&mut self, mut part: RequestGroup, now: Moment) {
         let node = part.node;
         part.is_search = true;
         let is_full = self.fronts.get(node).is_none_or(|front| front.searching >= SEARCHES);
@@ -151,7 +151,7 @@ impl Acnet {
     fn probe(&mut self, key: GroupKey, count: usize, now: Moment) {
         let Some(group) = self.groups.get(key).filter(|group| group.live > 1) else { return };
         let node = group.node;
-        let live: Vec<Slot> = group.slots.iter().copied().filter(|slot| slot.entry.is_some()).collect();
+        let live: Vec<RequestSlot> = group.slots.iter().copied().filter(|slot| slot.entry.is_some()).collect();
         for number in 0..count.min(live.len()) {
             if self.fronts.get(node).is_none_or(|front| front.probes >= PROBES) {
                 return;
@@ -165,7 +165,7 @@ impl Acnet {
 
     /// Lets one device of a group wait alone for the event that all of it waits for. If it is
     /// answered and the group is not, the event came.
-    pub(super) fn send_canary(&mut self, key: GroupKey, slots: &[Slot], now: Moment) -> Option<GroupKey> {
+    pub(super) fn send_canary(&mut self, key: GroupKey, slots: &[RequestSlot], now: Moment) -> Option<GroupKey> {
         let group = self.groups.get(key)?;
         let (node, poll, attempts) = (group.node, group.poll, group.attempts as usize);
         let when = self.polls.get(poll)?.when.clone();
@@ -173,9 +173,16 @@ impl Acnet {
         self.open_probe(node, poll, slots[attempts % slots.len()], &when, deadline)
     }
 
-    fn open_probe(&mut self, node: usize, poll: usize, slot: Slot, when: &When, deadline: u64) -> Option<GroupKey> {
-        let slot = Slot { entry: None, ..slot };
-        let mut group = Group::new(node, poll, vec![slot], Rank::Plain, deadline);
+    fn open_probe(
+        &mut self,
+        node: usize,
+        poll: usize,
+        slot: RequestSlot,
+        when: &When,
+        deadline: u64,
+    ) -> Option<GroupKey> {
+        let slot = RequestSlot { entry: None, ..slot };
+        let mut group = RequestGroup::new(node, poll, vec![slot], Rank::Plain, deadline);
         group.is_probe = true;
         let key = self.insert(group);
         let Some(id) = self.requests.open(key) else {
@@ -183,7 +190,7 @@ impl Acnet {
             return None;
         };
         if let Some(group) = self.groups.get_mut(key) {
-            group.state = State::Asked(id);
+            group.state = RequestState::Asked(id);
         }
         self.send(node, id, when, &[slot]);
         Some(key)
@@ -277,13 +284,14 @@ impl Acnet {
         status: Status,
         is_last: bool,
         now: Moment,
-        readers: &mut Readers<'_, impl Deliver>,
+        readers: &mut PoolReaders<'_, impl Deliver>,
     ) {
         let Some(group) = self.groups.get(key) else { return };
         let sample = Sample { status, bytes: Box::default(), timestamp: now.unix_millis, cycle: 0 };
         for slot in &group.slots {
             let Some(entry) = slot.entry else { continue };
-            let is_its = |asked: &Asked| asked.serial == slot.serial && asked.group.is_some_and(|(own, _)| own == key);
+            let is_its =
+                |asked: &AcnetEntry| asked.serial == slot.serial && asked.group.is_some_and(|(own, _)| own == key);
             if self.asked.get(entry).is_some_and(is_its) {
                 let begun = readers.entries.stages.begin();
                 let _ = readers.take((entry, slot.serial), &sample, Turn { fresh_for: 0, is_last, now }, begun);
@@ -294,14 +302,14 @@ impl Acnet {
 
 /// Requests that are asked once.
 impl Acnet {
-    fn due_once(&mut self, key: GroupKey, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+    fn due_once(&mut self, key: GroupKey, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         let Some(group) = self.groups.get(key) else { return };
-        let Once { round, end, is_probed, refusal } = group.once;
+        let OnceState { round, end, is_probed, refusal } = group.once;
         let is_over = now.millis >= end;
         let is_whole = group.live <= 1 || round > MOST_ROUNDS;
         match group.state {
-            State::Queued if is_over => self.give_up(key, refusal.unwrap_or(Status::UTIME), now, readers),
-            State::Queued => {
+            RequestState::Queued if is_over => self.give_up(key, refusal.unwrap_or(Status::UTIME), now, readers),
+            RequestState::Queued => {
                 if !self.ask(key, now) {
                     if let Some(group) = self.groups.get_mut(key) {
                         group.once.refusal = Some(Status::BUSY);
@@ -309,7 +317,7 @@ impl Acnet {
                     self.wait_until(key, (now.millis + PACE).min(end));
                 }
             }
-            State::Asked(_) if is_over => {
+            RequestState::Asked(_) if is_over => {
                 self.counters.timeouts += 1;
                 self.give_up(key, Status::UTIME, now, readers);
             }
@@ -323,12 +331,18 @@ impl Acnet {
                 // follow.
                 self.wait_until(key, (now.millis + self.once / 12).min(end));
             }
-            State::Failed => self.give_up(key, refusal.unwrap_or(Status::UTIME), now, readers),
-            State::Asked(_) => self.wait_until(key, end),
+            RequestState::Failed => self.give_up(key, refusal.unwrap_or(Status::UTIME), now, readers),
+            RequestState::Asked(_) => self.wait_until(key, end),
         }
     }
 
-    fn refused_once(&mut self, key: GroupKey, status: Status, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+    fn refused_once(
+        &mut self,
+        key: GroupKey,
+        status: Status,
+        now: Moment,
+        readers: &mut PoolReaders<'_, impl Deliver>,
+    ) {
         self.release(key, false);
         let Some(group) = self.groups.get_mut(key) else { return };
         group.once.refusal = Some(status);
@@ -342,17 +356,17 @@ impl Acnet {
     /// come.
     fn divide(&mut self, key: GroupKey, now: Moment) {
         let Some(group) = self.groups.get(key) else { return };
-        let once = Once { round: group.once.round + 1, is_probed: false, refusal: None, ..group.once };
+        let once = OnceState { round: group.once.round + 1, is_probed: false, refusal: None, ..group.once };
         let (node, poll, rank, is_asked) = (group.node, group.poll, group.rank, group.is_asked());
         let pulse = group.pulse;
-        let slots: Vec<Slot> = group.slots.iter().copied().filter(|slot| self.is_of(slot, key)).collect();
+        let slots: Vec<RequestSlot> = group.slots.iter().copied().filter(|slot| self.is_of(slot, key)).collect();
         if let Some(group) = self.groups.get_mut(key) {
             group.once.round = MOST_ROUNDS + 1;
         }
         let size = if once.round == 1 { slots.len().isqrt().max(1) } else { 1 };
         self.counters.divided += 1;
         for part in slots.chunks(size) {
-            let mut part = Group::new(node, poll, part.to_vec(), rank, now.millis);
+            let mut part = RequestGroup::new(node, poll, part.to_vec(), rank, now.millis);
             (part.once, part.pulse) = (once, pulse);
             self.ask_part(part, now);
         }
@@ -363,8 +377,8 @@ impl Acnet {
         }
     }
 
-    fn give_up(&mut self, key: GroupKey, status: Status, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
-        let is_asked = self.groups.get(key).is_some_and(|group| group.state != State::Queued);
+    fn give_up(&mut self, key: GroupKey, status: Status, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
+        let is_asked = self.groups.get(key).is_some_and(|group| group.state != RequestState::Queued);
         let single = self.groups.get(key).is_some_and(|group| group.slots.len() == 1 && group.live == 1);
         if single && is_asked && status != Status::NODE_DOWN && self.is_alive(key) {
             self.found_silent(key);
@@ -374,7 +388,7 @@ impl Acnet {
     }
 
     /// Returns true if a slot's entry is still there, and asked for by that group.
-    fn is_of(&self, slot: &Slot, key: GroupKey) -> bool {
+    fn is_of(&self, slot: &RequestSlot, key: GroupKey) -> bool {
         slot.entry
             .and_then(|entry| self.asked.get(entry))
             .is_some_and(|entry| entry.serial == slot.serial && entry.group.is_some_and(|(own, _)| own == key))

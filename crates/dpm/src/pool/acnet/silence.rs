@@ -4,13 +4,13 @@
 
 use std::collections::HashMap;
 
-use crate::database::Wanted;
+use crate::database::FrontRequest;
 use crate::time::Moment;
 
 /// A memory of silent devices. The properties of the database bound it.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
-    known: HashMap<Key, Record, ahash::RandomState>,
+    known: HashMap<SilenceKey, SilenceRecord, ahash::RandomState>,
 }
 
 /// The company in which a device may be asked.
@@ -25,10 +25,10 @@ pub(super) enum Rank {
 }
 
 /// Node, device and property: whichever part of it is read, the answer comes from the same place.
-type Key = (usize, u32, u8);
+type SilenceKey = (usize, u32, u8);
 
 #[derive(Debug)]
-struct Record {
+struct SilenceRecord {
     /// The number of times that it fell silent.
     times: u32,
     /// The time since when it has answered again, in milliseconds; `None` while it is silent.
@@ -37,22 +37,22 @@ struct Record {
 
 impl Silence {
     /// Remembers that a device is silent.
-    pub(super) fn found(&mut self, wanted: &Wanted) {
-        let record = self.known.entry(key(wanted)).or_insert(Record { times: 0, answers_since: Some(0) });
+    pub(super) fn found(&mut self, wanted: &FrontRequest) {
+        let record = self.known.entry(key(wanted)).or_insert(SilenceRecord { times: 0, answers_since: Some(0) });
         if record.answers_since.take().is_some() {
             record.times += 1;
         }
     }
 
     /// Remembers that a device answered.
-    pub(super) fn answered(&mut self, wanted: &Wanted, now: Moment) {
+    pub(super) fn answered(&mut self, wanted: &FrontRequest, now: Moment) {
         if let Some(record) = self.known.get_mut(&key(wanted)) {
             record.answers_since.get_or_insert(now.millis);
         }
     }
 
     /// Returns with which others a device may be asked now.
-    pub(super) fn rank(&mut self, wanted: &Wanted, now: Moment) -> Rank {
+    pub(super) fn rank(&mut self, wanted: &FrontRequest, now: Moment) -> Rank {
         let key = key(wanted);
         let Some(record) = self.known.get(&key) else { return Rank::Plain };
         let Some(since) = record.answers_since else { return Rank::Silent };
@@ -64,7 +64,7 @@ impl Silence {
     }
 }
 
-fn key(wanted: &Wanted) -> Key {
+fn key(wanted: &FrontRequest) -> SilenceKey {
     (wanted.node, wanted.device, wanted.property)
 }
 

@@ -5,12 +5,12 @@ use std::collections::{BTreeSet, HashMap};
 use indexmap::IndexSet;
 use slab::Slab;
 
-use super::group::{Group, GroupKey};
+use super::group::{GroupKey, RequestGroup};
 use super::silence::Silence;
-use crate::acnet::Requests;
-use crate::database::{AcnetNode, Wanted};
+use crate::acnet::RequestsById;
+use crate::database::{AcnetNode, FrontRequest};
 use crate::pool::keys::EntryKey;
-use crate::pool::readers::Counters;
+use crate::pool::readers::PoolCounters;
 use crate::when::When;
 
 /// All that is being read from front-ends of ACNET.
@@ -22,12 +22,12 @@ pub(crate) struct Acnet {
     pub(super) address: u16,
     /// The time that a request to be asked once may take, in milliseconds.
     pub(super) once: u64,
-    pub(super) asked: Rows,
+    pub(super) asked: NumberedEntries,
     pub(super) polls: Slab<Poll>,
     pub(super) polls_by_key: HashMap<(usize, When), usize, ahash::RandomState>,
-    pub(super) groups: Slab<Group>,
+    pub(super) groups: Slab<RequestGroup>,
     /// Outstanding requests.
-    pub(super) requests: Requests<GroupKey>,
+    pub(super) requests: RequestsById<GroupKey>,
     /// One for each node.
     pub(super) fronts: Vec<Front>,
     pub(super) silence: Silence,
@@ -36,7 +36,7 @@ pub(crate) struct Acnet {
     /// One for each group.
     pub(super) timers: BTreeSet<(u64, GroupKey)>,
     pub(crate) out: Vec<(usize, Vec<u8>)>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: PoolCounters,
 }
 
 impl Acnet {
@@ -48,8 +48,8 @@ impl Acnet {
 
 /// An entry as it is asked for.
 #[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) wanted: Wanted,
+pub(super) struct AcnetEntry {
+    pub(super) wanted: FrontRequest,
     pub(super) poll: usize,
     /// Tells it from another one that has the same number later.
     pub(super) serial: u64,
@@ -61,25 +61,25 @@ pub(super) struct Asked {
 
 /// Entries by the pool's numbers, of which other kinds of front-ends have some.
 #[derive(Debug, Default)]
-pub(super) struct Rows(Vec<Option<Asked>>);
+pub(super) struct NumberedEntries(Vec<Option<AcnetEntry>>);
 
-impl Rows {
-    pub(super) fn get(&self, key: EntryKey) -> Option<&Asked> {
+impl NumberedEntries {
+    pub(super) fn get(&self, key: EntryKey) -> Option<&AcnetEntry> {
         self.0.get(key)?.as_ref()
     }
 
-    pub(super) fn get_mut(&mut self, key: EntryKey) -> Option<&mut Asked> {
+    pub(super) fn get_mut(&mut self, key: EntryKey) -> Option<&mut AcnetEntry> {
         self.0.get_mut(key)?.as_mut()
     }
 
-    pub(super) fn put(&mut self, key: EntryKey, asked: Asked) {
+    pub(super) fn put(&mut self, key: EntryKey, asked: AcnetEntry) {
         if self.0.len() <= key {
             self.0.resize_with(key + 1, || None);
         }
         self.0[key] = Some(asked);
     }
 
-    pub(super) fn take(&mut self, key: EntryKey) -> Option<Asked> {
+    pub(super) fn take(&mut self, key: EntryKey) -> Option<AcnetEntry> {
         self.0.get_mut(key)?.take()
     }
 }

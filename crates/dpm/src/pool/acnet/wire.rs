@@ -1,20 +1,20 @@
 //! Requests of the pool as bytes.
 
-use super::group::Slot;
+use super::group::RequestSlot;
 use super::state::Acnet;
-use crate::acnet::{Header, Item, Kind, gets32, packet, retdat};
-use crate::database::{AcnetNode, Protocol, Wanted};
+use crate::acnet::{AcnetHeader, DeviceItem, PacketKind, gets32, packet, retdat};
+use crate::database::{AcnetNode, FrontRequest, Protocol};
 use crate::status::Status;
 use crate::when::When;
 
 impl Acnet {
     /// Sends a request for some slots to a node.
-    pub(super) fn send(&mut self, node: usize, id: u16, when: &When, slots: &[Slot]) {
+    pub(super) fn send(&mut self, node: usize, id: u16, when: &When, slots: &[RequestSlot]) {
         let Some(to) = self.node(node) else { return };
-        let items: Vec<Item> = slots.iter().map(|slot| item(&slot.wanted)).collect();
+        let items: Vec<DeviceItem> = slots.iter().map(|slot| item(&slot.wanted)).collect();
         self.counters.requests += 1;
         self.counters.devices_requested += items.len() as u64;
-        let kind = if *when == When::Once { Kind::Request } else { Kind::MultipleRequest };
+        let kind = if *when == When::Once { PacketKind::Request } else { PacketKind::MultipleRequest };
         let datagram = header(to, self.address, kind, id).datagram(&body(to, when, items));
         self.out.push((node, datagram));
     }
@@ -22,24 +22,32 @@ impl Acnet {
     /// Tells a node that nobody wants answers to a request any more.
     pub(super) fn cancel(&mut self, node: usize, id: u16) {
         if let Some(to) = self.node(node) {
-            self.out.push((node, header(to, self.address, Kind::Cancel, id).datagram(&[])));
+            self.out.push((node, header(to, self.address, PacketKind::Cancel, id).datagram(&[])));
         }
     }
 }
 
 /// Returns the head of a packet to a node.
-fn header(node: AcnetNode, address: u16, kind: Kind, id: u16) -> Header {
+fn header(node: AcnetNode, address: u16, kind: PacketKind, id: u16) -> AcnetHeader {
     let task = match node.protocol {
         Protocol::Retdat => retdat::TASK,
         Protocol::Gets32 => gets32::TASK,
     };
-    Header { kind, status: Status::SUCCESS, server: node.address, client: address, task, task_id: TASK_ID, message: id }
+    AcnetHeader {
+        kind,
+        status: Status::SUCCESS,
+        server: node.address,
+        client: address,
+        task,
+        task_id: TASK_ID,
+        message: id,
+    }
 }
 
-fn body(node: AcnetNode, when: &When, items: Vec<Item>) -> Vec<u8> {
+fn body(node: AcnetNode, when: &When, items: Vec<DeviceItem>) -> Vec<u8> {
     match node.protocol {
-        Protocol::Retdat => retdat::Request { ftd: when.ftd().unwrap_or_default(), items }.encode(),
-        Protocol::Gets32 => gets32::Request {
+        Protocol::Retdat => retdat::RetdatRequest { ftd: when.ftd().unwrap_or_default(), items }.encode(),
+        Protocol::Gets32 => gets32::Gets32Request {
             node: node.address,
             repetitive: *when != When::Once,
             ftd: when.ftd().unwrap_or(0xffff),
@@ -50,8 +58,8 @@ fn body(node: AcnetNode, when: &When, items: Vec<Item>) -> Vec<u8> {
     }
 }
 
-pub(super) fn item(wanted: &Wanted) -> Item {
-    Item {
+pub(super) fn item(wanted: &FrontRequest) -> DeviceItem {
+    DeviceItem {
         device: wanted.device,
         property: wanted.property,
         ssdn: wanted.ssdn,

@@ -1,13 +1,13 @@
 //! The messages of servers.
 
-use super::state::{Bounds, Channels, Cid, Exchange, Open, Question, State};
-use crate::channel_access::data::{Data, Native};
-use crate::channel_access::link::Link;
-use crate::channel_access::message::{self, Header, Message};
+use super::state::{ChannelBounds, ChannelExchange, ChannelQuestion, ChannelState, Channels, Cid, OpenChannel};
+use crate::channel_access::data::{ChannelData, Native};
+use crate::channel_access::link::LinkNumber;
+use crate::channel_access::message::{self, ChannelHeader, ChannelMessage};
 use crate::channel_access::{NORMAL, command};
-use crate::pool::readers::{Deliver, Readers};
+use crate::pool::readers::{Deliver, PoolReaders};
 use crate::show::Sample;
-use crate::stages::{Begun, Stage};
+use crate::stages::{Begun, ReadingStage};
 use crate::status::Status;
 use crate::time::Moment;
 
@@ -16,11 +16,11 @@ impl Channels {
     /// for, is ended.
     pub(super) fn received(
         &mut self,
-        link: Link,
+        link: LinkNumber,
         bytes: &[u8],
         now: Moment,
         begun: Begun,
-        readers: &mut Readers<'_, impl Deliver>,
+        readers: &mut PoolReaders<'_, impl Deliver>,
     ) {
         let Some(circuit) = self.circuits.get_mut(link) else { return };
         let serial = circuit.serial;
@@ -53,11 +53,11 @@ impl Channels {
     /// Takes a message.
     fn answer(
         &mut self,
-        link: Link,
-        message: Message<'_>,
+        link: LinkNumber,
+        message: ChannelMessage<'_>,
         now: Moment,
         begun: Begun,
-        readers: &mut Readers<'_, impl Deliver>,
+        readers: &mut PoolReaders<'_, impl Deliver>,
     ) -> Begun {
         let header = message.header;
         match header.command {
@@ -100,11 +100,11 @@ impl Channels {
     }
 
     /// Returns whether a channel is on a circuit.
-    fn is_on(&self, link: Link, cid: Cid) -> bool {
+    fn is_on(&self, link: LinkNumber, cid: Cid) -> bool {
         self.circuits.get(link).is_some_and(|circuit| circuit.channels.contains(&cid))
     }
 
-    fn off(&mut self, link: Link, cid: Cid) {
+    fn off(&mut self, link: LinkNumber, cid: Cid) {
         let Some(circuit) = self.circuits.get_mut(link) else { return };
         circuit.channels.swap_remove(&cid);
         if circuit.channels.is_empty() && !circuit.has_names {
@@ -113,14 +113,14 @@ impl Channels {
     }
 
     /// Returns a channel that is open on a circuit.
-    fn on(&mut self, link: Link, cid: Cid) -> Option<&mut Open> {
+    fn on(&mut self, link: LinkNumber, cid: Cid) -> Option<&mut OpenChannel> {
         self.channels.get_mut(&cid)?.open_mut().filter(|open| open.link == link)
     }
 
     /// Takes in that a server has made a channel.
-    fn created(&mut self, link: Link, header: &Header) {
+    fn created(&mut self, link: LinkNumber, header: &ChannelHeader) {
         let Some(channel) = self.channels.get_mut(&header.first) else { return };
-        if !matches!(channel.state, State::Creating { link: own, .. } if own == link) {
+        if !matches!(channel.state, ChannelState::Creating { link: own, .. } if own == link) {
             return;
         }
         let theirs = Native::of(header.data_type);
@@ -131,26 +131,26 @@ impl Channels {
             (true, _) => Native::Text,
         };
         let is_text = theirs == Some(Native::Text);
-        let open = Open {
+        let open = OpenChannel {
             link,
             sid: header.second,
             count: header.count.max(1),
             native,
             is_monitored: false,
-            bounds: if is_text { Bounds::Known(None) } else { Bounds::Unknown },
+            bounds: if is_text { ChannelBounds::Known(None) } else { ChannelBounds::Unknown },
         };
-        channel.state = State::Open(open);
+        channel.state = ChannelState::Open(open);
         self.unsettle(header.first);
     }
 
     /// Takes an update of a channel that is monitored. Its number is the channel's.
     fn update(
         &mut self,
-        link: Link,
-        message: Message<'_>,
+        link: LinkNumber,
+        message: ChannelMessage<'_>,
         now: Moment,
         begun: Begun,
-        readers: &mut Readers<'_, impl Deliver>,
+        readers: &mut PoolReaders<'_, impl Deliver>,
     ) -> Begun {
         let cid = message.header.second;
         if self.on(link, cid).is_none_or(|open| !open.is_monitored) {
@@ -158,7 +158,7 @@ impl Channels {
             return begun;
         }
         self.counters.replies += 1;
-        let begun = readers.entries.stages.end(Stage::LookUp, begun);
+        let begun = readers.entries.stages.end(ReadingStage::LookUp, begun);
         match self.sample(cid, message, now) {
             Some(sample) => self.updated(cid, sample, now, begun, readers),
             // The answer to the end of a monitor has no value.
@@ -167,8 +167,8 @@ impl Channels {
     }
 
     /// Returns the sample that an answer comes to.
-    pub(super) fn sample(&self, cid: Cid, message: Message<'_>, now: Moment) -> Option<Sample> {
-        let Message { header, payload } = message;
+    pub(super) fn sample(&self, cid: Cid, message: ChannelMessage<'_>, now: Moment) -> Option<Sample> {
+        let ChannelMessage { header, payload } = message;
         let failed = |status| Sample { status, bytes: Box::default(), timestamp: now.unix_millis, cycle: 0 };
         if header.first != NORMAL {
             return Some(failed(status(header.first)));
@@ -177,7 +177,7 @@ impl Channels {
         if payload.is_empty() {
             return None;
         }
-        let Some(data) = Data::decode(header.data_type, header.count, payload) else {
+        let Some(data) = ChannelData::decode(header.data_type, header.count, payload) else {
             return Some(failed(Status::TRUNC_REPLY));
         };
         let timestamp = data.unix_millis.filter(|millis| *millis > NEVER).unwrap_or(now.unix_millis);
@@ -195,7 +195,7 @@ impl Channels {
     }
 
     /// Takes a question off, if it was asked on this circuit.
-    pub(super) fn close_exchange(&mut self, link: Link, number: u32) -> Option<Exchange> {
+    pub(super) fn close_exchange(&mut self, link: LinkNumber, number: u32) -> Option<ChannelExchange> {
         let is_it = self.exchanges.get(&number).is_some_and(|exchange| exchange.link == link);
         if !is_it {
             self.counters.strays += 1;
@@ -212,14 +212,14 @@ impl Channels {
     /// Takes the answer to a question.
     fn answered(
         &mut self,
-        exchange: Exchange,
-        message: Message<'_>,
+        exchange: ChannelExchange,
+        message: ChannelMessage<'_>,
         now: Moment,
-        readers: &mut Readers<'_, impl Deliver>,
+        readers: &mut PoolReaders<'_, impl Deliver>,
     ) {
-        let Exchange { channel: cid, link, question } = exchange;
+        let ChannelExchange { channel: cid, link, question } = exchange;
         match question {
-            Question::Read(entries) => {
+            ChannelQuestion::Read(entries) => {
                 self.counters.replies += 1;
                 if let Some(channel) = self.channels.get_mut(&cid) {
                     channel.searches = 0;
@@ -233,15 +233,16 @@ impl Channels {
                 let sample = self.sample(cid, message, now).unwrap_or_else(failed);
                 self.give_last(entries, &sample, now, readers);
             }
-            Question::Bounds => {
-                let Message { header, payload } = message;
-                let data = Data::decode(header.data_type, header.count, payload).filter(|_| header.first == NORMAL);
+            ChannelQuestion::Bounds => {
+                let ChannelMessage { header, payload } = message;
+                let data =
+                    ChannelData::decode(header.data_type, header.count, payload).filter(|_| header.first == NORMAL);
                 let between = data.and_then(|data| data.limits?.control).filter(|(low, high)| low < high);
                 if let Some(open) = self.on(link, cid) {
-                    open.bounds = Bounds::Known(between);
+                    open.bounds = ChannelBounds::Known(between);
                 }
             }
-            Question::Put(put) => {
+            ChannelQuestion::Put(put) => {
                 let status =
                     if message.header.first == NORMAL { Status::SUCCESS } else { status(message.header.first) };
                 self.finish(put, status);
@@ -250,16 +251,22 @@ impl Channels {
     }
 
     /// Takes an error. The message that it is about stands in the payload.
-    fn failed(&mut self, link: Link, message: Message<'_>, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+    fn failed(
+        &mut self,
+        link: LinkNumber,
+        message: ChannelMessage<'_>,
+        now: Moment,
+        readers: &mut PoolReaders<'_, impl Deliver>,
+    ) {
         let error = message.header.second;
         let Some(about) = message::messages(&without_size(message.payload)).next().map(|about| about.header) else {
             return;
         };
         match about.command {
             command::READ_NOTIFY | command::WRITE_NOTIFY => {
-                let header = Header { first: error, count: 0, ..about };
+                let header = ChannelHeader { first: error, count: 0, ..about };
                 if let Some(exchange) = self.close_exchange(link, about.second) {
-                    self.answered(exchange, Message { header, payload: &[] }, now, readers);
+                    self.answered(exchange, ChannelMessage { header, payload: &[] }, now, readers);
                 }
             }
             command::EVENT_ADD if self.on(link, about.second).is_some() => {

@@ -2,17 +2,19 @@
 
 use indexmap::IndexSet;
 
-use super::state::{Channels, Cid, Circuit, Exchange, Open, Question, Serial, State, Timer};
-use crate::channel_access::link::{Goes, Link};
-use crate::channel_access::message::{self, Header, version};
+use super::state::{
+    ChannelExchange, ChannelQuestion, ChannelState, ChannelTimer, Channels, Cid, Circuit, OpenChannel, Serial,
+};
+use crate::channel_access::link::{Goes, LinkNumber};
+use crate::channel_access::message::{self, ChannelHeader, version};
 use crate::channel_access::{MINOR, command};
-use crate::pool::readers::{Deliver, Readers};
+use crate::pool::readers::{Deliver, PoolReaders};
 use crate::status::Status;
 use crate::time::Moment;
 
 impl Channels {
     /// Calls a server.
-    pub(super) fn call(&mut self, node: usize, server: std::net::SocketAddr, now: Moment) -> Link {
+    pub(super) fn call(&mut self, node: usize, server: std::net::SocketAddr, now: Moment) -> LinkNumber {
         let serial = self.serial;
         self.serial += 1;
         let link = self.circuits.insert(Circuit {
@@ -29,25 +31,25 @@ impl Channels {
             echo_at: None,
         });
         self.by_server.insert((node, server), link);
-        self.timers.insert((now.millis + CONNECT, Timer::Circuit(link, serial)));
+        self.timers.insert((now.millis + CONNECT, ChannelTimer::Circuit(link, serial)));
         self.out.push(Goes::Connect(link, server));
         link
     }
 
     /// Returns the circuit to a name server, which is called if there is none.
-    pub(super) fn names_at(&mut self, node: usize, server: std::net::SocketAddr, now: Moment) -> Option<Link> {
+    pub(super) fn names_at(&mut self, node: usize, server: std::net::SocketAddr, now: Moment) -> Option<LinkNumber> {
         let link = self.circuit_to(node, server, now)?;
         self.circuits.get_mut(link)?.has_names = true;
         Some(link)
     }
 
     /// Takes in that a connection is made: says who we are, and asks for the channels.
-    pub(super) fn up(&mut self, link: Link, now: Moment) {
+    pub(super) fn up(&mut self, link: LinkNumber, now: Moment) {
         let Some(circuit) = self.circuits.get_mut(link) else { return };
         (circuit.is_up, circuit.heard_at) = (true, now.millis);
         version().write(&[], &mut circuit.output);
         for (command, name) in [(command::HOST_NAME, OUR_NAME), (command::CLIENT_NAME, OUR_NAME)] {
-            Header { command, ..Header::default() }.write(&message::text(name), &mut circuit.output);
+            ChannelHeader { command, ..ChannelHeader::default() }.write(&message::text(name), &mut circuit.output);
         }
         for cid in circuit.channels.iter().copied().collect::<Vec<_>>() {
             self.ask_to_create(cid, link);
@@ -55,11 +57,11 @@ impl Channels {
     }
 
     /// Puts a channel on a circuit.
-    pub(super) fn create(&mut self, cid: Cid, link: Link, now: Moment) {
+    pub(super) fn create(&mut self, cid: Cid, link: LinkNumber, now: Moment) {
         let (Some(channel), Some(circuit)) = (self.channels.get_mut(&cid), self.circuits.get_mut(link)) else {
             return;
         };
-        channel.state = State::Creating { link, until: now.millis + CREATE };
+        channel.state = ChannelState::Creating { link, until: now.millis + CREATE };
         channel.may_write = true;
         circuit.channels.insert(cid);
         if circuit.is_up {
@@ -67,9 +69,14 @@ impl Channels {
         }
     }
 
-    fn ask_to_create(&mut self, cid: Cid, link: Link) {
+    fn ask_to_create(&mut self, cid: Cid, link: LinkNumber) {
         let (Some(channel), Some(circuit)) = (self.channels.get(&cid), self.circuits.get_mut(link)) else { return };
-        let header = Header { command: command::CREATE_CHAN, first: cid, second: MINOR.into(), ..Header::default() };
+        let header = ChannelHeader {
+            command: command::CREATE_CHAN,
+            first: cid,
+            second: MINOR.into(),
+            ..ChannelHeader::default()
+        };
         header.write(&message::text(&channel.variable.1), &mut circuit.output);
     }
 
@@ -77,17 +84,18 @@ impl Channels {
     /// channel.
     pub(super) fn leave_circuit(&mut self, cid: Cid) {
         let Some(channel) = self.channels.get_mut(&cid) else { return };
-        let state = std::mem::replace(&mut channel.state, State::Searching);
+        let state = std::mem::replace(&mut channel.state, ChannelState::Searching);
         channel.latest = None;
         let (link, sid) = match state {
-            State::Searching => return,
-            State::Creating { link, .. } => (link, None),
-            State::Open(Open { link, sid, .. }) => (link, Some(sid)),
+            ChannelState::Searching => return,
+            ChannelState::Creating { link, .. } => (link, None),
+            ChannelState::Open(OpenChannel { link, sid, .. }) => (link, Some(sid)),
         };
         let Some(circuit) = self.circuits.get_mut(link) else { return };
         circuit.channels.swap_remove(&cid);
         if let Some(sid) = sid {
-            let header = Header { command: command::CLEAR_CHANNEL, first: sid, second: cid, ..Header::default() };
+            let header =
+                ChannelHeader { command: command::CLEAR_CHANNEL, first: sid, second: cid, ..ChannelHeader::default() };
             header.write(&[], &mut circuit.output);
         }
         if circuit.channels.is_empty() && !circuit.has_names {
@@ -95,7 +103,7 @@ impl Channels {
         }
     }
 
-    pub(super) fn drop_circuit(&mut self, link: Link) -> Option<Circuit> {
+    pub(super) fn drop_circuit(&mut self, link: LinkNumber) -> Option<Circuit> {
         let circuit = self.circuits.try_remove(link)?;
         self.by_server.remove(&(circuit.node, circuit.server));
         self.out.push(Goes::Close(link));
@@ -104,7 +112,7 @@ impl Channels {
 
     /// Takes in that a connection is gone, or ends it: its channels are searched for again, and
     /// their readers told.
-    pub(super) fn lost(&mut self, link: Link, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+    pub(super) fn lost(&mut self, link: LinkNumber, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         let Some(circuit) = self.drop_circuit(link) else { return };
         self.forgo_all(|exchange| exchange.link == link);
         for cid in circuit.channels {
@@ -114,7 +122,7 @@ impl Channels {
 
     /// Gives up questions whose answers can't come any more: a reading is asked for again, and a
     /// setting may have been made.
-    pub(super) fn forgo_all(&mut self, is_meant: impl Fn(&Exchange) -> bool) {
+    pub(super) fn forgo_all(&mut self, is_meant: impl Fn(&ChannelExchange) -> bool) {
         let meant = self.exchanges.iter().filter(|(_, exchange)| is_meant(exchange));
         let mut meant: Vec<u32> = meant.map(|(number, _)| *number).collect();
         meant.sort_unstable();
@@ -123,13 +131,13 @@ impl Channels {
             let Some(channel) = self.channels.get_mut(&exchange.channel) else { continue };
             channel.outstanding = channel.outstanding.saturating_sub(1);
             match exchange.question {
-                Question::Read(entries) => {
+                ChannelQuestion::Read(entries) => {
                     let asked = &self.asked;
                     let is_wanted = |(entry, serial): &Serial| asked.get(entry).is_some_and(|it| it.serial == *serial);
                     channel.reads.extend(entries.into_iter().filter(is_wanted));
                 }
-                Question::Bounds => {}
-                Question::Put(put) => self.finish(put, Status::UTIME),
+                ChannelQuestion::Bounds => {}
+                ChannelQuestion::Put(put) => self.finish(put, Status::UTIME),
             }
             self.unsettle(exchange.channel);
         }
@@ -137,7 +145,13 @@ impl Channels {
 
     /// Looks after a circuit whose timer rang: a connection that isn't made in time is given up,
     /// and so is one whose server says nothing when it is asked.
-    pub(super) fn look_after(&mut self, link: Link, serial: u64, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+    pub(super) fn look_after(
+        &mut self,
+        link: LinkNumber,
+        serial: u64,
+        now: Moment,
+        readers: &mut PoolReaders<'_, impl Deliver>,
+    ) {
         let Some(circuit) = self.circuits.get_mut(link).filter(|circuit| circuit.serial == serial) else { return };
         let again = match circuit.echo_at {
             _ if !circuit.is_up => None,
@@ -146,12 +160,12 @@ impl Channels {
             None if circuit.heard_at + SILENCE > now.millis => Some(circuit.heard_at + SILENCE),
             None => {
                 circuit.echo_at = Some(now.millis);
-                Header { command: command::ECHO, ..Header::default() }.write(&[], &mut circuit.output);
+                ChannelHeader { command: command::ECHO, ..ChannelHeader::default() }.write(&[], &mut circuit.output);
                 Some(now.millis + ANSWER)
             }
         };
         match again {
-            Some(due) => drop(self.timers.insert((due, Timer::Circuit(link, serial)))),
+            Some(due) => drop(self.timers.insert((due, ChannelTimer::Circuit(link, serial)))),
             None => {
                 self.counters.timeouts += 1;
                 self.lost(link, now, readers);

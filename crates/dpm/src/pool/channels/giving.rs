@@ -1,7 +1,7 @@
 //! Giving values to the entries that want them.
 
-use super::state::{Asked, Channels, Cid, Question, Serial, State, Timer};
-use crate::pool::readers::{Deliver, Readers, Turn};
+use super::state::{ChannelEntry, ChannelQuestion, ChannelState, ChannelTimer, Channels, Cid, Serial};
+use crate::pool::readers::{Deliver, PoolReaders, Turn};
 use crate::show::Sample;
 use crate::stages::Begun;
 use crate::status::Status;
@@ -10,7 +10,12 @@ use crate::when::When;
 
 impl Channels {
     /// Gives the newest value to an entry that came when there was one already.
-    pub(super) fn give_fresh(&mut self, (entry, serial): Serial, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+    pub(super) fn give_fresh(
+        &mut self,
+        (entry, serial): Serial,
+        now: Moment,
+        readers: &mut PoolReaders<'_, impl Deliver>,
+    ) {
         let Some(asked) = self.asked.get_mut(&entry).filter(|asked| asked.serial == serial) else { return };
         if asked.given_at.is_some() {
             return;
@@ -29,7 +34,7 @@ impl Channels {
         sample: Sample,
         now: Moment,
         mut begun: Begun,
-        readers: &mut Readers<'_, impl Deliver>,
+        readers: &mut PoolReaders<'_, impl Deliver>,
     ) -> Begun {
         let Some(channel) = self.channels.get_mut(&cid) else { return begun };
         channel.searches = 0;
@@ -46,7 +51,7 @@ impl Channels {
                 && let Some(due) = asked.next(now, is_due)
             {
                 asked.timed_at = Some(due);
-                self.timers.insert((due, Timer::Entry(*entry, asked.serial)));
+                self.timers.insert((due, ChannelTimer::Entry(*entry, asked.serial)));
             }
         }
         channel.latest = Some(sample);
@@ -54,7 +59,12 @@ impl Channels {
     }
 
     /// Gives the newest value to an entry whose time has come.
-    pub(super) fn give_timed(&mut self, (entry, serial): Serial, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+    pub(super) fn give_timed(
+        &mut self,
+        (entry, serial): Serial,
+        now: Moment,
+        readers: &mut PoolReaders<'_, impl Deliver>,
+    ) {
         let Some(asked) = self.asked.get_mut(&entry).filter(|asked| asked.serial == serial) else { return };
         let was_due = asked.timed_at.take();
         if let Some(latest) = self.channels.get(&asked.channel).and_then(|channel| channel.latest.as_ref()) {
@@ -71,7 +81,7 @@ impl Channels {
         let Some(asked) = self.asked.get_mut(&entry).filter(|asked| asked.timed_at.is_none()) else { return };
         if let Some(due) = asked.next(now, true) {
             asked.timed_at = Some(due);
-            self.timers.insert((due, Timer::Entry(entry, asked.serial)));
+            self.timers.insert((due, ChannelTimer::Entry(entry, asked.serial)));
         }
     }
 
@@ -81,7 +91,7 @@ impl Channels {
         entries: Vec<Serial>,
         sample: &Sample,
         now: Moment,
-        readers: &mut Readers<'_, impl Deliver>,
+        readers: &mut PoolReaders<'_, impl Deliver>,
     ) {
         let mut begun = readers.entries.stages.begin();
         for (entry, serial) in entries {
@@ -97,7 +107,7 @@ impl Channels {
     }
 
     /// Tells the readers of a channel that it has no value.
-    fn tell(&mut self, cid: Cid, status: Status, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+    fn tell(&mut self, cid: Cid, status: Status, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         let Some(channel) = self.channels.get_mut(&cid) else { return };
         let sample = Sample { status, bytes: Box::default(), timestamp: now.unix_millis, cycle: 0 };
         let mut begun = readers.entries.stages.begin();
@@ -111,21 +121,21 @@ impl Channels {
     }
 
     /// Takes a channel back to where nobody has said where it is.
-    pub(super) fn fall(&mut self, cid: Cid, status: Status, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+    pub(super) fn fall(&mut self, cid: Cid, status: Status, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         self.forgo_all(|exchange| exchange.channel == cid);
         let Some(channel) = self.channels.get_mut(&cid) else { return };
-        (channel.state, channel.latest) = (State::Searching, None);
+        (channel.state, channel.latest) = (ChannelState::Searching, None);
         let pause = super::searching::pause(channel.searches);
         if !std::mem::replace(&mut channel.is_searched, true) {
             channel.searches = channel.searches.saturating_add(1);
-            self.timers.insert((now.millis + pause, Timer::Search(cid)));
+            self.timers.insert((now.millis + pause, ChannelTimer::Search(cid)));
         }
         self.tell(cid, status, now, readers);
         self.unsettle(cid);
     }
 
     /// Tells the readers of a channel that is not open, or has no value, that it is silent.
-    pub(super) fn tell_late(&mut self, cid: Cid, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+    pub(super) fn tell_late(&mut self, cid: Cid, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         let Some(channel) = self.channels.get_mut(&cid) else { return };
         channel.is_late = false;
         let is_well = channel.open().is_some() && (channel.entries.is_empty() || channel.latest.is_some());
@@ -135,34 +145,34 @@ impl Channels {
         self.counters.timeouts += 1;
         let reads = std::mem::take(&mut channel.reads);
         channel.is_late = true;
-        self.timers.insert((now.millis + AGAIN, Timer::Late(cid)));
+        self.timers.insert((now.millis + AGAIN, ChannelTimer::Late(cid)));
         self.tell(cid, Status::UTIME, now, readers);
         let sample = Sample { status: Status::UTIME, bytes: Box::default(), timestamp: now.unix_millis, cycle: 0 };
         self.give_last(reads, &sample, now, readers);
     }
 
     /// Gives up a question that was not answered in time.
-    pub(super) fn unanswered(&mut self, number: u32, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+    pub(super) fn unanswered(&mut self, number: u32, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         let Some(link) = self.exchanges.get(&number).map(|exchange| exchange.link) else { return };
         let Some(exchange) = self.close_exchange(link, number) else { return };
         self.counters.timeouts += 1;
         match exchange.question {
-            Question::Read(entries) => {
+            ChannelQuestion::Read(entries) => {
                 let sample =
                     Sample { status: Status::UTIME, bytes: Box::default(), timestamp: now.unix_millis, cycle: 0 };
                 self.give_last(entries, &sample, now, readers);
             }
-            Question::Bounds => {
+            ChannelQuestion::Bounds => {
                 if let Some(open) = self.channels.get_mut(&exchange.channel).and_then(|channel| channel.open_mut()) {
-                    open.bounds = super::state::Bounds::Unknown;
+                    open.bounds = super::state::ChannelBounds::Unknown;
                 }
             }
-            Question::Put(put) => self.finish(put, Status::UTIME),
+            ChannelQuestion::Put(put) => self.finish(put, Status::UTIME),
         }
     }
 }
 
-impl Asked {
+impl ChannelEntry {
     /// Returns the time at which it gets the newest value without being told of a change, if there
     /// is such a time: the next of its period, or the end of its pause if something came within it.
     fn next(&self, now: Moment, is_given: bool) -> Option<u64> {
@@ -177,12 +187,12 @@ impl Asked {
 
 /// Gives an entry its part of a sample.
 fn give(
-    asked: &mut Asked,
+    asked: &mut ChannelEntry,
     entry: usize,
     sample: &Sample,
     now: Moment,
     begun: Begun,
-    readers: &mut Readers<'_, impl Deliver>,
+    readers: &mut PoolReaders<'_, impl Deliver>,
 ) -> Begun {
     asked.given_at = Some(now.millis);
     let turn = Turn { fresh_for: u64::MAX, is_last: false, now };

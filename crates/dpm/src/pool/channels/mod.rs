@@ -34,21 +34,21 @@ use slab::Slab;
 
 use super::front_end::FrontEnd;
 use super::keys::EntryKey;
-use super::readers::{Counters, Deliver, Readers};
+use super::readers::{Deliver, PoolCounters, PoolReaders};
 use crate::channel_access::link::{Came, Goes};
-use crate::database::{Node, Place, Wanted};
+use crate::database::{DeviceNode, FrontRequest, PropertyPlace};
 use crate::stages::Begun;
 use crate::status::Status;
 use crate::time::Moment;
-use crate::when::{When, Wish};
+use crate::when::{ReaderWish, When};
 pub(crate) use answers::LARGEST as LARGEST_ANSWER;
 pub(crate) use circuits::MOST_CIRCUITS;
 pub(super) use state::Channels;
-use state::{Asked, Channel, Cid, State, Timer};
+use state::{ChannelEntry, ChannelState, ChannelTimer, Cid, PoolChannel};
 
 impl Channels {
     /// Asks these nodes. What is asked once may take `once` milliseconds.
-    pub(super) fn new(nodes: &[Node], once: u64) -> Self {
+    pub(super) fn new(nodes: &[DeviceNode], once: u64) -> Self {
         Self {
             nodes: nodes.iter().map(|node| node.search().cloned()).collect(),
             once,
@@ -67,7 +67,7 @@ impl Channels {
             searching: VecDeque::new(),
             next_search: 0,
             out: Vec::new(),
-            counters: Counters::default(),
+            counters: PoolCounters::default(),
             done: Vec::new(),
         }
     }
@@ -79,7 +79,7 @@ impl Channels {
     }
 
     /// Returns the channel of a variable, which is made if there is none.
-    fn channel(&mut self, node: usize, place: &Place) -> Cid {
+    fn channel(&mut self, node: usize, place: &PropertyPlace) -> Cid {
         let name = place.variable.clone().unwrap_or_default();
         let is_text = place.element as usize != size_of::<f64>();
         let elements = place.size / place.element.max(1);
@@ -92,7 +92,7 @@ impl Channels {
                 }
                 let cid = self.next_cid;
                 self.next_cid = cid.wrapping_add(1);
-                self.channels.insert(cid, Channel::new(variable.clone(), elements, place.element as usize));
+                self.channels.insert(cid, PoolChannel::new(variable.clone(), elements, place.element as usize));
                 self.by_variable.insert(variable, cid);
                 cid
             }
@@ -116,7 +116,7 @@ impl Channels {
         channel.is_unsettled = false;
         if channel.is_unused() {
             if !std::mem::replace(&mut channel.is_idle, true) {
-                self.timers.insert((now.millis + IDLE, Timer::Idle(cid)));
+                self.timers.insert((now.millis + IDLE, ChannelTimer::Idle(cid)));
             }
             return;
         }
@@ -125,19 +125,19 @@ impl Channels {
             let until = now.millis + crate::setting::PATIENCE;
             put.until = Some(until);
             channel.puts.iter_mut().for_each(|put| put.until = put.until.or(Some(until)));
-            self.timers.insert((until, Timer::Puts(cid)));
+            self.timers.insert((until, ChannelTimer::Puts(cid)));
         }
         match channel.state {
-            State::Open(_) => {
+            ChannelState::Open(_) => {
                 self.monitor(cid);
                 self.read(cid, now);
                 self.put(cid, now);
             }
-            State::Searching | State::Creating { .. } => {
+            ChannelState::Searching | ChannelState::Creating { .. } => {
                 if !std::mem::replace(&mut channel.is_late, true) {
-                    self.timers.insert((now.millis + self.once, Timer::Late(cid)));
+                    self.timers.insert((now.millis + self.once, ChannelTimer::Late(cid)));
                 }
-                if channel.state == State::Searching && !std::mem::replace(&mut channel.is_searched, true) {
+                if channel.state == ChannelState::Searching && !std::mem::replace(&mut channel.is_searched, true) {
                     self.searching.push_back(cid);
                 }
             }
@@ -157,15 +157,15 @@ impl Channels {
         }
     }
 
-    fn ring(&mut self, timer: Timer, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+    fn ring(&mut self, timer: ChannelTimer, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         match timer {
-            Timer::Entry(entry, serial) => self.give_timed((entry, serial), now, readers),
-            Timer::Search(cid) => self.search_again(cid, now),
-            Timer::Late(cid) => self.tell_late(cid, now, readers),
-            Timer::Idle(cid) => self.close_idle(cid),
-            Timer::Puts(cid) => self.give_up_puts(cid, now),
-            Timer::Exchange(number) => self.unanswered(number, now, readers),
-            Timer::Circuit(link, serial) => self.look_after(link, serial, now, readers),
+            ChannelTimer::Entry(entry, serial) => self.give_timed((entry, serial), now, readers),
+            ChannelTimer::Search(cid) => self.search_again(cid, now),
+            ChannelTimer::Late(cid) => self.tell_late(cid, now, readers),
+            ChannelTimer::Idle(cid) => self.close_idle(cid),
+            ChannelTimer::Puts(cid) => self.give_up_puts(cid, now),
+            ChannelTimer::Exchange(number) => self.unanswered(number, now, readers),
+            ChannelTimer::Circuit(link, serial) => self.look_after(link, serial, now, readers),
         }
     }
 }
@@ -174,7 +174,7 @@ impl FrontEnd for Channels {
     type Came<'a> = Came<'a>;
     type Goes = Goes;
 
-    fn told(&self, wanted: &Wanted, wish: &Wish) -> Result<When, Status> {
+    fn told(&self, wanted: &FrontRequest, wish: &ReaderWish) -> Result<When, Status> {
         let is_known = self.nodes.get(wanted.node).is_some_and(Option::is_some);
         match &wish.when {
             _ if !is_known => Err(Status::NO_NODE),
@@ -203,11 +203,11 @@ impl FrontEnd for Channels {
         self.exchanges.len()
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> PoolCounters {
         self.counters
     }
 
-    fn begin(&mut self, (entry, serial): (EntryKey, u64), wanted: Wanted, when: When, place: &Place) {
+    fn begin(&mut self, (entry, serial): (EntryKey, u64), wanted: FrontRequest, when: When, place: &PropertyPlace) {
         let cid = self.channel(wanted.node, place);
         let Some(channel) = self.channels.get_mut(&cid) else { return };
         if when == When::Once {
@@ -218,7 +218,7 @@ impl FrontEnd for Channels {
                 self.fresh.push((entry, serial));
             }
         }
-        self.asked.insert(entry, Asked { channel: cid, serial, when, wanted, given_at: None, timed_at: None });
+        self.asked.insert(entry, ChannelEntry { channel: cid, serial, when, wanted, given_at: None, timed_at: None });
     }
 
     fn end(&mut self, entry: EntryKey) {
@@ -231,12 +231,12 @@ impl FrontEnd for Channels {
 
     fn can_join(&self, entry: EntryKey) -> bool {
         self.asked.get(&entry).is_some_and(|asked| {
-            let waits = |channel: &Channel| channel.reads.iter().any(|(read, _)| *read == entry);
+            let waits = |channel: &PoolChannel| channel.reads.iter().any(|(read, _)| *read == entry);
             asked.when != When::Once || self.channels.get(&asked.channel).is_some_and(waits)
         })
     }
 
-    fn take(&mut self, came: Came<'_>, now: Moment, begun: Begun, readers: &mut Readers<'_, impl Deliver>) {
+    fn take(&mut self, came: Came<'_>, now: Moment, begun: Begun, readers: &mut PoolReaders<'_, impl Deliver>) {
         match came {
             Came::Datagram(from, bytes) => self.found_by_datagram(from, bytes, now),
             Came::Up(link) => self.up(link, now),
@@ -245,7 +245,7 @@ impl FrontEnd for Channels {
         }
     }
 
-    fn tick(&mut self, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+    fn tick(&mut self, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         for fresh in std::mem::take(&mut self.fresh) {
             self.give_fresh(fresh, now, readers);
         }
@@ -270,7 +270,7 @@ impl FrontEnd for Channels {
         self.out.drain(..)
     }
 
-    fn replace_nodes(&mut self, nodes: &[Node]) {
+    fn replace_nodes(&mut self, nodes: &[DeviceNode]) {
         self.nodes = nodes.iter().map(|node| node.search().cloned()).collect();
     }
 }

@@ -1,18 +1,27 @@
 //! The messages for open channels: monitors, reads and settings.
 
-use super::state::{Bounds, Channel, Channels, Cid, Exchange, Open, Put, Question, Timer};
-use crate::acnet::{Item, setsdb};
+use super::state::{
+    ChannelBounds, ChannelExchange, ChannelQuestion, ChannelTimer, Channels, Cid, OpenChannel, PoolChannel, Put,
+};
+use crate::acnet::{DeviceItem, setsdb};
 use crate::channel_access::command;
-use crate::channel_access::data::{Form, Native};
-use crate::channel_access::message::Header;
-use crate::database::Place;
-use crate::setting::{Outcome, PATIENCE, Ticket};
+use crate::channel_access::data::{DataForm, Native};
+use crate::channel_access::message::ChannelHeader;
+use crate::database::PropertyPlace;
+use crate::setting::{PATIENCE, SettingOutcome, SettingTicket};
 use crate::status::Status;
 use crate::time::Moment;
 
 impl Channels {
     /// Takes on a setting of a variable.
-    pub(in crate::pool) fn set(&mut self, node: usize, place: &Place, item: Item, bytes: Vec<u8>, ticket: Ticket) {
+    pub(in crate::pool) fn set(
+        &mut self,
+        node: usize,
+        place: &PropertyPlace,
+        item: DeviceItem,
+        bytes: Vec<u8>,
+        ticket: SettingTicket,
+    ) {
         let put = Put { ticket, item, bytes, until: None };
         if item.offset != 0 {
             // A server sets elements from the first on.
@@ -25,14 +34,14 @@ impl Channels {
     }
 
     /// Takes the settings that came to an end.
-    pub(in crate::pool) fn take_done(&mut self) -> Vec<Outcome> {
+    pub(in crate::pool) fn take_done(&mut self) -> Vec<SettingOutcome> {
         std::mem::take(&mut self.done)
     }
 
     /// Ends a setting.
     pub(super) fn finish(&mut self, put: Put, status: Status) {
-        let written = (status == Status::SUCCESS).then(|| setsdb::Entry::new(put.item, &put.bytes));
-        self.done.push(Outcome { ticket: put.ticket, status, written });
+        let written = (status == Status::SUCCESS).then(|| setsdb::SettingEntry::new(put.item, &put.bytes));
+        self.done.push(SettingOutcome { ticket: put.ticket, status, written });
     }
 
     /// Monitors a channel that somebody reads again and again.
@@ -43,9 +52,9 @@ impl Channels {
             return;
         }
         let Some(circuit) = self.circuits.get_mut(open.link) else { return };
-        let header = Header {
+        let header = ChannelHeader {
             command: command::EVENT_ADD,
-            data_type: open.native.with(Form::Time),
+            data_type: open.native.with(DataForm::Time),
             count: count(channel, open, circuit.minor),
             first: open.sid,
             second: cid,
@@ -68,10 +77,10 @@ impl Channels {
         let Some(open) = channel.open() else { return };
         let entries = std::mem::take(&mut channel.reads);
         let minor = self.circuits.get(open.link).map_or(0, |circuit| circuit.minor);
-        let (data_type, count) = (open.native.with(Form::Time), count(channel, open, minor));
+        let (data_type, count) = (open.native.with(DataForm::Time), count(channel, open, minor));
         self.counters.devices_requested += 1;
-        let header = Header { command: command::READ_NOTIFY, data_type, count, first: open.sid, second: 0 };
-        self.ask(cid, open, Question::Read(entries), header, &[], now.millis + self.once);
+        let header = ChannelHeader { command: command::READ_NOTIFY, data_type, count, first: open.sid, second: 0 };
+        self.ask(cid, open, ChannelQuestion::Read(entries), header, &[], now.millis + self.once);
     }
 
     /// Sends the settings of a channel, once it is known to which values the server lets it be set:
@@ -83,13 +92,14 @@ impl Channels {
         let native = open.native;
         let bounds = match open.bounds {
             _ if !may_write || native != Native::Double => None,
-            Bounds::Known(bounds) => bounds,
-            Bounds::Asked => return,
-            Bounds::Unknown => {
-                open.bounds = Bounds::Asked;
-                let (data_type, open) = (Native::Double.with(Form::Control), *open);
-                let header = Header { command: command::READ_NOTIFY, data_type, count: 1, first: open.sid, second: 0 };
-                return self.ask(cid, open, Question::Bounds, header, &[], now.millis + PATIENCE);
+            ChannelBounds::Known(bounds) => bounds,
+            ChannelBounds::Asked => return,
+            ChannelBounds::Unknown => {
+                open.bounds = ChannelBounds::Asked;
+                let (data_type, open) = (Native::Double.with(DataForm::Control), *open);
+                let header =
+                    ChannelHeader { command: command::READ_NOTIFY, data_type, count: 1, first: open.sid, second: 0 };
+                return self.ask(cid, open, ChannelQuestion::Bounds, header, &[], now.millis + PATIENCE);
             }
         };
         let open = *open;
@@ -113,9 +123,9 @@ impl Channels {
                 continue;
             }
             let count = u32::try_from(count).unwrap_or(u32::MAX);
-            let data_type = native.with(Form::Plain);
-            let header = Header { command: command::WRITE_NOTIFY, data_type, count, first: open.sid, second: 0 };
-            self.ask(cid, open, Question::Put(put), header, &payload, now.millis + PATIENCE);
+            let data_type = native.with(DataForm::Plain);
+            let header = ChannelHeader { command: command::WRITE_NOTIFY, data_type, count, first: open.sid, second: 0 };
+            self.ask(cid, open, ChannelQuestion::Put(put), header, &payload, now.millis + PATIENCE);
         }
     }
 
@@ -126,7 +136,7 @@ impl Channels {
         let over = channel.puts.iter().take_while(|put| is_over(put)).count();
         let over: Vec<Put> = channel.puts.drain(..over).collect();
         if let Some(until) = channel.puts.front().and_then(|put| put.until) {
-            self.timers.insert((until, Timer::Puts(cid)));
+            self.timers.insert((until, ChannelTimer::Puts(cid)));
         }
         for put in over {
             self.finish(put, Status::NODE_DOWN);
@@ -135,20 +145,28 @@ impl Channels {
     }
 
     /// Sends a question on a channel's circuit.
-    fn ask(&mut self, cid: Cid, open: Open, question: Question, header: Header, payload: &[u8], until: u64) {
+    fn ask(
+        &mut self,
+        cid: Cid,
+        open: OpenChannel,
+        question: ChannelQuestion,
+        header: ChannelHeader,
+        payload: &[u8],
+        until: u64,
+    ) {
         let Some(circuit) = self.circuits.get_mut(open.link) else { return };
         while self.exchanges.contains_key(&self.next_exchange) {
             self.next_exchange = self.next_exchange.wrapping_add(1);
         }
         let number = self.next_exchange;
         self.next_exchange = number.wrapping_add(1);
-        Header { second: number, ..header }.write(payload, &mut circuit.output);
+        ChannelHeader { second: number, ..header }.write(payload, &mut circuit.output);
         if let Some(channel) = self.channels.get_mut(&cid) {
             channel.outstanding += 1;
         }
         self.counters.requests += 1;
-        self.timers.insert((until, Timer::Exchange(number)));
-        self.exchanges.insert(number, Exchange { channel: cid, link: open.link, question });
+        self.timers.insert((until, ChannelTimer::Exchange(number)));
+        self.exchanges.insert(number, ChannelExchange { channel: cid, link: open.link, question });
     }
 }
 
@@ -161,7 +179,7 @@ fn text(element: &[u8]) -> Vec<u8> {
 
 /// Returns the number of elements that are asked for: all, or as many as anybody may want. A server
 /// that is asked for 0 tells how many there are each time.
-fn count(channel: &Channel, open: Open, minor: u16) -> u32 {
+fn count(channel: &PoolChannel, open: OpenChannel, minor: u16) -> u32 {
     let most = if open.native == Native::Char { channel.element as u32 } else { channel.elements };
     match open.count {
         1 => 1,

@@ -8,9 +8,9 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::circuits::MOST_CIRCUITS;
-use super::state::{Channels, Cid, State, Timer};
+use super::state::{ChannelState, ChannelTimer, Channels, Cid};
 use crate::channel_access::link::Goes;
-use crate::channel_access::message::{self, Header, Message, version};
+use crate::channel_access::message::{self, ChannelHeader, ChannelMessage, version};
 use crate::channel_access::{LONGEST_NAME, MINOR, command};
 use crate::time::Moment;
 
@@ -35,16 +35,16 @@ impl Channels {
     fn search_for(&mut self, cid: Cid, batches: &mut Vec<(usize, Vec<u8>)>, now: Moment) {
         let Some(channel) = self.channels.get_mut(&cid) else { return };
         let node = channel.node();
-        if channel.state != State::Searching || channel.is_unused() {
+        if channel.state != ChannelState::Searching || channel.is_unused() {
             channel.is_searched = false;
             return;
         }
         let pause = pause(channel.searches);
         channel.searches = channel.searches.saturating_add(1);
-        self.timers.insert((now.millis + pause, Timer::Search(cid)));
+        self.timers.insert((now.millis + pause, ChannelTimer::Search(cid)));
         let mut search = Vec::new();
         let count = u32::from(MINOR);
-        let header = Header { command: command::SEARCH, data_type: NO_REPLY, count, first: cid, second: cid };
+        let header = ChannelHeader { command: command::SEARCH, data_type: NO_REPLY, count, first: cid, second: cid };
         header.write(&message::text(&channel.variable.1), &mut search);
         let full = |batch: &(usize, Vec<u8>)| batch.0 == node && batch.1.len() + search.len() <= DATAGRAM;
         match batches.iter_mut().rev().find(|batch| batch.0 == node).filter(|batch| full(batch)) {
@@ -78,20 +78,20 @@ impl Channels {
     pub(super) fn search_again(&mut self, cid: Cid, now: Moment) {
         let Some(channel) = self.channels.get_mut(&cid) else { return };
         match channel.state {
-            State::Creating { until, .. } if until > now.millis => {
-                self.timers.insert((until, Timer::Search(cid)));
+            ChannelState::Creating { until, .. } if until > now.millis => {
+                self.timers.insert((until, ChannelTimer::Search(cid)));
                 return;
             }
             // The server took the connection, and doesn't make the channel.
-            State::Creating { .. } => {
+            ChannelState::Creating { .. } => {
                 self.leave_circuit(cid);
                 self.counters.timeouts += 1;
             }
-            State::Open(_) => {
+            ChannelState::Open(_) => {
                 channel.is_searched = false;
                 return;
             }
-            State::Searching => {}
+            ChannelState::Searching => {}
         }
         self.searching.push_back(cid);
     }
@@ -106,9 +106,9 @@ impl Channels {
     }
 
     /// Takes the answer to a search: the port, the host, and the channel that was searched for.
-    pub(super) fn found(&mut self, from: SocketAddr, message: Message<'_>, now: Moment) {
-        let Header { data_type: port, first: host, second: cid, .. } = message.header;
-        let channel = self.channels.get(&cid).filter(|channel| channel.state == State::Searching);
+    pub(super) fn found(&mut self, from: SocketAddr, message: ChannelMessage<'_>, now: Moment) {
+        let ChannelHeader { data_type: port, first: host, second: cid, .. } = message.header;
+        let channel = self.channels.get(&cid).filter(|channel| channel.state == ChannelState::Searching);
         let (Some(channel), true) = (channel, port != 0) else {
             // Others may have the same variable; the first that answers is taken.
             return;

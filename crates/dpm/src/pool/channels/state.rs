@@ -7,13 +7,13 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 use slab::Slab;
 
-use crate::acnet::Item;
+use crate::acnet::DeviceItem;
 use crate::channel_access::data::Native;
-use crate::channel_access::link::{Goes, Link};
-use crate::database::{Search, Wanted};
+use crate::channel_access::link::{Goes, LinkNumber};
+use crate::database::{ChannelSearch, FrontRequest};
 use crate::pool::keys::EntryKey;
-use crate::pool::readers::Counters;
-use crate::setting::{Outcome, Ticket};
+use crate::pool::readers::PoolCounters;
+use crate::setting::{SettingOutcome, SettingTicket};
 use crate::show::Sample;
 use crate::status::Status;
 use crate::when::When;
@@ -28,22 +28,22 @@ pub(super) type Serial = (EntryKey, u64);
 #[derive(Debug)]
 pub(crate) struct Channels {
     /// By number; `None` for nodes that are reached otherwise.
-    pub(super) nodes: Vec<Option<Search>>,
+    pub(super) nodes: Vec<Option<ChannelSearch>>,
     /// The time that something to be read once may take, in milliseconds.
     pub(super) once: u64,
-    pub(super) asked: HashMap<EntryKey, Asked, ahash::RandomState>,
-    pub(super) channels: HashMap<Cid, Channel, ahash::RandomState>,
+    pub(super) asked: HashMap<EntryKey, ChannelEntry, ahash::RandomState>,
+    pub(super) channels: HashMap<Cid, PoolChannel, ahash::RandomState>,
     /// By node and name, numbers and texts apart.
     pub(super) by_variable: HashMap<Variable, Cid, ahash::RandomState>,
     pub(super) next_cid: Cid,
     pub(super) circuits: Slab<Circuit>,
-    pub(super) by_server: HashMap<(usize, SocketAddr), Link, ahash::RandomState>,
+    pub(super) by_server: HashMap<(usize, SocketAddr), LinkNumber, ahash::RandomState>,
     /// The serial of the next circuit.
     pub(super) serial: u64,
     /// Questions that were not answered yet, by their numbers.
-    pub(super) exchanges: HashMap<u32, Exchange, ahash::RandomState>,
+    pub(super) exchanges: HashMap<u32, ChannelExchange, ahash::RandomState>,
     pub(super) next_exchange: u32,
-    pub(super) timers: BTreeSet<(u64, Timer)>,
+    pub(super) timers: BTreeSet<(u64, ChannelTimer)>,
     /// Entries that are to get what is known already.
     pub(super) fresh: Vec<Serial>,
     /// Channels at which something is to be done.
@@ -52,8 +52,8 @@ pub(crate) struct Channels {
     pub(super) searching: VecDeque<Cid>,
     pub(super) next_search: u64,
     pub(super) out: Vec<Goes>,
-    pub(super) counters: Counters,
-    pub(super) done: Vec<Outcome>,
+    pub(super) counters: PoolCounters,
+    pub(super) done: Vec<SettingOutcome>,
 }
 
 /// A variable as it is read: its node, its name, and whether it is read as a text.
@@ -61,11 +61,11 @@ pub(super) type Variable = (usize, Arc<str>, bool);
 
 /// An entry as it is asked for.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct ChannelEntry {
     pub(super) channel: Cid,
     pub(super) serial: u64,
     pub(super) when: When,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: FrontRequest,
     /// The time when it got something, in milliseconds.
     pub(super) given_at: Option<u64>,
     /// The time at which a timer gives it something, in milliseconds, if one is set.
@@ -74,12 +74,12 @@ pub(super) struct Asked {
 
 /// A variable that is read or set.
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(super) struct PoolChannel {
     pub(super) variable: Variable,
     /// The number of elements that anybody may want of it, and the bytes that each has here.
     pub(super) elements: u32,
     pub(super) element: usize,
-    pub(super) state: State,
+    pub(super) state: ChannelState,
     /// The newest value, of all elements.
     pub(super) latest: Option<Sample>,
     /// Entries that get it again and again.
@@ -103,24 +103,24 @@ pub(super) struct Channel {
 
 /// The state of a channel.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum State {
+pub(super) enum ChannelState {
     /// Nobody has said where it is.
     Searching,
     /// The server was asked to make it.
     Creating {
         /// The circuit to that server.
-        link: Link,
+        link: LinkNumber,
         /// The time at which the server is given up, in milliseconds.
         until: u64,
     },
     /// It is there.
-    Open(Open),
+    Open(OpenChannel),
 }
 
 /// A channel as its server has it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Open {
-    pub(super) link: Link,
+pub(super) struct OpenChannel {
+    pub(super) link: LinkNumber,
     /// The server's number.
     pub(super) sid: u32,
     /// The most elements that it can have.
@@ -128,12 +128,12 @@ pub(super) struct Open {
     /// The type as which it is read and set.
     pub(super) native: Native,
     pub(super) is_monitored: bool,
-    pub(super) bounds: Bounds,
+    pub(super) bounds: ChannelBounds,
 }
 
 /// The values to which the server lets a channel be set.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Bounds {
+pub(super) enum ChannelBounds {
     /// Nobody asked.
     Unknown,
     /// The server was asked.
@@ -145,8 +145,8 @@ pub(super) enum Bounds {
 /// A setting.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Put {
-    pub(super) ticket: Ticket,
-    pub(super) item: Item,
+    pub(super) ticket: SettingTicket,
+    pub(super) item: DeviceItem,
     pub(super) bytes: Vec<u8>,
     /// The time at which it is given up, in milliseconds, once it is known.
     pub(super) until: Option<u64>,
@@ -154,15 +154,15 @@ pub(super) struct Put {
 
 /// A question that was sent.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(super) struct ChannelExchange {
     pub(super) channel: Cid,
-    pub(super) link: Link,
-    pub(super) question: Question,
+    pub(super) link: LinkNumber,
+    pub(super) question: ChannelQuestion,
 }
 
 /// The kind of a question.
 #[derive(Debug)]
-pub(super) enum Question {
+pub(super) enum ChannelQuestion {
     /// The value now, for entries that are read once.
     Read(Vec<Serial>),
     /// Between which values it can be set.
@@ -194,7 +194,7 @@ pub(super) struct Circuit {
 
 /// Something that is due at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Timer {
+pub(super) enum ChannelTimer {
     /// An entry gets what is known.
     Entry(EntryKey, u64),
     /// A channel is searched for, or given up by the server that doesn't make it.
@@ -208,16 +208,16 @@ pub(super) enum Timer {
     /// A question is given up.
     Exchange(u32),
     /// A circuit is looked after.
-    Circuit(Link, u64),
+    Circuit(LinkNumber, u64),
 }
 
-impl Channel {
+impl PoolChannel {
     pub(super) fn new(variable: Variable, elements: u32, element: usize) -> Self {
         Self {
             variable,
             elements,
             element,
-            state: State::Searching,
+            state: ChannelState::Searching,
             latest: None,
             entries: IndexSet::default(),
             reads: Vec::new(),
@@ -248,23 +248,23 @@ impl Channel {
     }
 
     /// Returns it as its server has it, if it is open.
-    pub(super) fn open(&self) -> Option<Open> {
+    pub(super) fn open(&self) -> Option<OpenChannel> {
         match self.state {
-            State::Open(open) => Some(open),
+            ChannelState::Open(open) => Some(open),
             _ => None,
         }
     }
 
     /// Returns it as its server has it, to be changed.
-    pub(super) fn open_mut(&mut self) -> Option<&mut Open> {
+    pub(super) fn open_mut(&mut self) -> Option<&mut OpenChannel> {
         match &mut self.state {
-            State::Open(open) => Some(open),
+            ChannelState::Open(open) => Some(open),
             _ => None,
         }
     }
 }
 
-impl Asked {
+impl ChannelEntry {
     /// Returns its part of a sample of all elements.
     pub(super) fn part(&self, sample: &Sample) -> Sample {
         let (from, length) = (self.wanted.offset as usize, self.wanted.length as usize);

@@ -2,28 +2,28 @@
 //! table.
 
 pub(super) use crate::sdd::value::{
-    Error, Reader, put_array, put_binary, put_boolean, put_double, put_integer, put_string,
+    Reader, SddError, put_array, put_binary, put_boolean, put_double, put_integer, put_string,
 };
 
 /// The id of the DPM protocol.
 pub const PROTOCOL: i64 = -1_321_570_246;
 
 /// A request or a reply: it can be written as a message and read from one.
-pub trait Message: Sized {
+pub trait SddMessage: Sized {
     /// Every message of this direction: its name, id and fields.
-    const TABLE: &'static [(&'static str, u16, &'static [Field])];
+    const TABLE: &'static [(&'static str, u16, &'static [MessageField])];
 
     /// Appends the encoded message.
     fn encode(&self, out: &mut Vec<u8>);
 
     /// Reads a message. One zero may follow it: ACNET pads to an even length and nothing tells the
     /// true one.
-    fn decode(bytes: &[u8]) -> Result<Self, Error>;
+    fn decode(bytes: &[u8]) -> Result<Self, SddError>;
 }
 
 /// A row of the table: a field of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Field {
+pub struct MessageField {
     /// Its name.
     pub name: &'static str,
     /// Its id on the wire.
@@ -50,15 +50,15 @@ pub enum FieldKind {
     /// Any number of values of one kind.
     Array(&'static FieldKind),
     /// A struct of fields.
-    Struct(&'static [Field]),
+    Struct(&'static [MessageField]),
 }
 
 /// A type that a field can have.
-pub(super) trait Wire: Sized {
+pub(super) trait WireType: Sized {
     const KIND: FieldKind;
     const OPTIONAL: bool = false;
     fn write(&self, out: &mut Vec<u8>);
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Error>;
+    fn read(reader: &mut Reader<'_>) -> Result<Self, SddError>;
     fn is_present(&self) -> bool {
         true
     }
@@ -69,13 +69,13 @@ pub(super) trait Wire: Sized {
 
 macro_rules! integers {
     ($($type:ty = $size:literal)*) => {$(
-        impl Wire for $type {
+        impl WireType for $type {
             const KIND: FieldKind = FieldKind::Integer($size);
             fn write(&self, out: &mut Vec<u8>) {
                 put_integer(out, i64::from(*self));
             }
-            fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
-                Self::try_from(reader.integer()?).map_err(|_| Error::Range)
+            fn read(reader: &mut Reader<'_>) -> Result<Self, SddError> {
+                Self::try_from(reader.integer()?).map_err(|_| SddError::Range)
             }
         }
     )*};
@@ -83,32 +83,32 @@ macro_rules! integers {
 
 integers! { i16 = 2 i32 = 4 i64 = 8 }
 
-impl Wire for f64 {
+impl WireType for f64 {
     const KIND: FieldKind = FieldKind::Double;
     fn write(&self, out: &mut Vec<u8>) {
         put_double(out, *self);
     }
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, SddError> {
         reader.double()
     }
 }
 
-impl Wire for bool {
+impl WireType for bool {
     const KIND: FieldKind = FieldKind::Boolean;
     fn write(&self, out: &mut Vec<u8>) {
         put_boolean(out, *self);
     }
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, SddError> {
         reader.boolean()
     }
 }
 
-impl Wire for String {
+impl WireType for String {
     const KIND: FieldKind = FieldKind::String;
     fn write(&self, out: &mut Vec<u8>) {
         put_string(out, self);
     }
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, SddError> {
         reader.string()
     }
 }
@@ -117,17 +117,17 @@ impl Wire for String {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Bytes(pub Vec<u8>);
 
-impl Wire for Bytes {
+impl WireType for Bytes {
     const KIND: FieldKind = FieldKind::Binary;
     fn write(&self, out: &mut Vec<u8>) {
         put_binary(out, &self.0);
     }
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, SddError> {
         Ok(Self(reader.binary()?.to_vec()))
     }
 }
 
-impl<T: Wire> Wire for Option<T> {
+impl<T: WireType> WireType for Option<T> {
     const KIND: FieldKind = T::KIND;
     const OPTIONAL: bool = true;
     fn write(&self, out: &mut Vec<u8>) {
@@ -135,7 +135,7 @@ impl<T: Wire> Wire for Option<T> {
             value.write(out);
         }
     }
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, SddError> {
         T::read(reader).map(Some)
     }
     fn is_present(&self) -> bool {
@@ -146,7 +146,7 @@ impl<T: Wire> Wire for Option<T> {
     }
 }
 
-impl<T: Wire> Wire for Vec<T> {
+impl<T: WireType> WireType for Vec<T> {
     const KIND: FieldKind = FieldKind::Array(&T::KIND);
     fn write(&self, out: &mut Vec<u8>) {
         put_array(out, self.len());
@@ -154,7 +154,7 @@ impl<T: Wire> Wire for Vec<T> {
             item.write(out);
         }
     }
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, SddError> {
         // The count is at most that of the bytes left, and no item takes less than one.
         (0..reader.array()?).map(|_| T::read(reader)).collect()
     }
@@ -169,15 +169,15 @@ macro_rules! record {
         }
 
         impl $name {
-            const FIELDS: &'static [Field] = &[$(Field {
+            const FIELDS: &'static [MessageField] = &[$(MessageField {
                 name: stringify!($field),
                 id: $id,
-                kind: <$type as Wire>::KIND,
-                optional: <$type as Wire>::OPTIONAL,
+                kind: <$type as WireType>::KIND,
+                optional: <$type as WireType>::OPTIONAL,
             },)*];
         }
 
-        impl Wire for $name {
+        impl WireType for $name {
             const KIND: FieldKind = FieldKind::Struct(Self::FIELDS);
 
             fn write(&self, out: &mut Vec<u8>) {
@@ -190,20 +190,20 @@ macro_rules! record {
             }
 
             #[allow(unused_mut, reason = "messages without fields are records too")]
-            fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+            fn read(reader: &mut Reader<'_>) -> Result<Self, SddError> {
                 let count = reader.array()?;
                 if count % 2 != 0 {
-                    return Err(Error::Length);
+                    return Err(SddError::Length);
                 }
                 $(let mut $field: Option<$type> = None;)*
                 for _ in 0..count / 2 {
                     match id(reader)? {
-                        $($id if $field.is_none() => $field = Some(Wire::read(reader)?),)*
-                        unknown => return Err(Error::Field(unknown)),
+                        $($id if $field.is_none() => $field = Some(WireType::read(reader)?),)*
+                        unknown => return Err(SddError::Field(unknown)),
                     }
                 }
                 Ok(Self {
-                    $($field: $field.or_else(Wire::absent).ok_or(Error::Missing(stringify!($field)))?,)*
+                    $($field: $field.or_else(WireType::absent).ok_or(SddError::Missing(stringify!($field)))?,)*
                 })
             }
         }
@@ -229,8 +229,8 @@ macro_rules! direction {
             }
         })*
 
-        impl Message for $direction {
-            const TABLE: &'static [(&'static str, u16, &'static [Field])] = &[
+        impl SddMessage for $direction {
+            const TABLE: &'static [(&'static str, u16, &'static [MessageField])] = &[
                 $((stringify!($name), $id, $name::FIELDS),)*
             ];
 
@@ -243,15 +243,15 @@ macro_rules! direction {
                 }
             }
 
-            fn decode(bytes: &[u8]) -> Result<Self, Error> {
+            fn decode(bytes: &[u8]) -> Result<Self, SddError> {
                 let mut reader = Reader::new(bytes);
                 let message = match read_head(&mut reader)? {
-                    $($id => Self::$name(Wire::read(&mut reader)?),)*
-                    unknown => return Err(Error::Message(unknown)),
+                    $($id => Self::$name(WireType::read(&mut reader)?),)*
+                    unknown => return Err(SddError::Message(unknown)),
                 };
                 match reader.rest() {
                     [] | [0] => Ok(message),
-                    _ => Err(Error::Trailing),
+                    _ => Err(SddError::Trailing),
                 }
             }
         }
@@ -265,20 +265,20 @@ pub(super) fn put_head(out: &mut Vec<u8>, message: u16) {
     put_integer(out, i64::from(message as i16));
 }
 
-pub(super) fn read_head(reader: &mut Reader<'_>) -> Result<u16, Error> {
-    let rest = reader.rest().strip_prefix(MAGIC).ok_or(Error::NotSdd)?;
+pub(super) fn read_head(reader: &mut Reader<'_>) -> Result<u16, SddError> {
+    let rest = reader.rest().strip_prefix(MAGIC).ok_or(SddError::NotSdd)?;
     *reader = Reader::new(rest);
     if reader.array()? != ITEMS || reader.integer()? != PROTOCOL {
-        return Err(Error::NotSdd);
+        return Err(SddError::NotSdd);
     }
     id(reader)
 }
 
 /// Ids are 16 bits that are written as if they had a sign.
-pub(super) fn id(reader: &mut Reader<'_>) -> Result<u16, Error> {
+pub(super) fn id(reader: &mut Reader<'_>) -> Result<u16, SddError> {
     let number = reader.integer()?;
     let signed = i16::try_from(number).map(|number| number as u16);
-    signed.or_else(|_| u16::try_from(number)).map_err(|_| Error::Range)
+    signed.or_else(|_| u16::try_from(number)).map_err(|_| SddError::Range)
 }
 
 const MAGIC: &[u8] = b"SDD\x02";

@@ -1,6 +1,6 @@
 //! Front-ends that are silent, late, or answer what is no answer.
 
-use rookery_dpm::acnet::{Header, Kind};
+use rookery_dpm::acnet::{AcnetHeader, PacketKind};
 use rookery_dpm::status::Status;
 
 use super::*;
@@ -26,7 +26,7 @@ fn a_silent_front_end_is_told_as_such_and_asked_once() {
     assert_eq!(settled(&world.replies(&client)), [], "one batch, one answer");
     deliver(&mut world, asked[1].answer(Status::SUCCESS, false).datagram(&[0, 0]));
     assert_eq!(settled(&world.replies(&client)), [(1, Status::UTIME), (2, Status::SUCCESS)]);
-    let set = headers(&world.datagrams).into_iter().filter(|header| header.kind == Kind::Request).count();
+    let set = headers(&world.datagrams).into_iter().filter(|header| header.kind == PacketKind::Request).count();
     assert_eq!(set, 2, "nothing is sent twice");
     // What comes now is nobody's.
     deliver(&mut world, asked[0].answer(Status::SUCCESS, false).datagram(&[0; 36]));
@@ -54,11 +54,11 @@ fn answers_that_are_none_are_not_believed() {
         let header = headers(&world.datagrams)[0];
         world.cut = false;
         // Of another node, to another client, of another request.
-        deliver(&mut world, Header { server: 0x0c24, ..header }.answer(Status::SUCCESS, false).datagram(&[0, 0]));
-        deliver(&mut world, Header { client: 0x0a06, ..header }.answer(Status::SUCCESS, false).datagram(&[0, 0]));
+        deliver(&mut world, AcnetHeader { server: 0x0c24, ..header }.answer(Status::SUCCESS, false).datagram(&[0, 0]));
+        deliver(&mut world, AcnetHeader { client: 0x0a06, ..header }.answer(Status::SUCCESS, false).datagram(&[0, 0]));
         deliver(
             &mut world,
-            Header { message: header.message ^ 0x4000, ..header }.answer(Status::SUCCESS, false).datagram(&[0, 0]),
+            AcnetHeader { message: header.message ^ 0x4000, ..header }.answer(Status::SUCCESS, false).datagram(&[0, 0]),
         );
         assert_eq!(settled(&world.replies(&client)), []);
         deliver(&mut world, header.answer(status, false).datagram(body));
@@ -95,7 +95,7 @@ fn a_silent_device_hides_other_settings_once_at_most() {
         world.replies(client);
     }
     // Both in one turn, and so in one request: of neither anybody knows if it was set.
-    let set_both = |world: &mut World, is_answered: &dyn Fn(usize) -> bool| {
+    let set_both = |world: &mut ServiceWorld, is_answered: &dyn Fn(usize) -> bool| {
         world.cut = true;
         world.datagrams.clear();
         let now = world.moment();

@@ -2,17 +2,17 @@
 //! it wants.
 
 use prost::Message;
-use rookery_dpm::authority::Proof;
-use rookery_dpm::grpc::daq::Parts;
+use rookery_dpm::authority::SetterProof;
+use rookery_dpm::grpc::daq::SettingParts;
 use rookery_dpm::grpc::generated::services::daq::SettingReply;
-use rookery_dpm::setting::Value;
+use rookery_dpm::setting::WantedValue;
 
 use super::*;
 
 #[test]
 fn a_token_of_kerberos_lets_its_client_set_in_every_role_that_names_it() {
     let (mut world, log) = world();
-    let ticket = Proof::Negotiate(b"operator@FNAL.GOV".to_vec());
+    let ticket = SetterProof::Negotiate(b"operator@FNAL.GOV".to_vec());
     assert_eq!(set(&mut world, &[("Z:CUBE_X.SETTING@N", 45.5)], ticket), [(0, 0)]);
     assert_eq!(lines(&log).len(), 1);
     assert!(lines(&log)[0].starts_with("operator@FNAL.GOV role=- from=192.0.2.7:5000 Z:CUBE_X"), "{:?}", lines(&log));
@@ -22,13 +22,13 @@ fn a_token_of_kerberos_lets_its_client_set_in_every_role_that_names_it() {
 #[test]
 fn what_proves_nothing_is_refused_with_its_reason_in_the_log() {
     let (mut world, log) = world();
-    let expired = Peer { principal: "operator@FNAL.GOV".into(), good_for: Some(0) };
+    let expired = ProvenPeer { principal: "operator@FNAL.GOV".into(), good_for: Some(0) };
     for (proof, reason) in [
-        (Proof::Nothing, ""),
-        (Proof::Negotiate(b"nobody".to_vec()), "Set: no ticket"),
-        (Proof::Failed("a token of nobody".into()), "Set: a token of nobody"),
-        (Proof::Peer(expired), ""),
-        (Proof::Peer(Peer { principal: "operator@ELSEWHERE.ORG".into(), good_for: None }), ""),
+        (SetterProof::Nothing, ""),
+        (SetterProof::Negotiate(b"nobody".to_vec()), "Set: no ticket"),
+        (SetterProof::Failed("a token of nobody".into()), "Set: a token of nobody"),
+        (SetterProof::Peer(expired), ""),
+        (SetterProof::Peer(ProvenPeer { principal: "operator@ELSEWHERE.ORG".into(), good_for: None }), ""),
     ] {
         let before = lines(&log).len();
         assert_eq!(set(&mut world, &[("Z:CUBE_X.SETTING@N", 1.5)], proof.clone()), [(17, -17)], "{proof:?}");
@@ -42,9 +42,11 @@ fn what_proves_nothing_is_refused_with_its_reason_in_the_log() {
 }
 
 /// Sets numbers in one call. Returns facility and error of each.
-fn set(world: &mut World, settings: &[(&str, f64)], proof: Proof) -> Vec<(i32, i32)> {
+fn set(world: &mut ServiceWorld, settings: &[(&str, f64)], proof: SetterProof) -> Vec<(i32, i32)> {
     let client = world.dpm.connect();
-    let one = |(device, number): &(&str, f64)| -> Parts { vec![((*device).to_owned(), Value::Scaled(vec![*number]))] };
+    let one = |(device, number): &(&str, f64)| -> SettingParts {
+        vec![((*device).to_owned(), WantedValue::Scaled(vec![*number]))]
+    };
     let settings = settings.iter().map(one).collect();
     let now = world.moment();
     let from = "192.0.2.7:5000".parse().expect("an address");

@@ -119,7 +119,8 @@ fn limits_of_an_analog_alarm_hold_for_parts_and_whole_blocks() {
     assert_eq!(raw(&mut world, &client, 3, &block(-1001, 1000)), [(3, Status::RANGE)]);
     assert_eq!(raw(&mut world, &client, 3, &block(0, 20_000)), [(3, Status::RANGE)]);
     assert_eq!(world.datagrams.len(), 0, "nothing was sent");
-    let sets = |world: &World| headers(&world.datagrams).iter().filter(|header| header.task == sets32::TASK).count();
+    let sets =
+        |world: &ServiceWorld| headers(&world.datagrams).iter().filter(|header| header.task == sets32::TASK).count();
     for (ref_id, number) in [(1, -10.5), (2, 11.0), (4, 1001.0)] {
         assert_eq!(apply(&mut world, &client, &[(ref_id, number)]), [(ref_id, Status::RANGE)], "{number}");
     }
@@ -152,12 +153,12 @@ fn limits_that_make_no_sense_are_mistakes_with_a_line() {
     assert!(Database::read(&file("setting", "primary = 0\nmin = 1\nmax = 2\nallowed = [1, 2]")).is_ok());
 }
 
-fn raw(world: &mut World, client: &Client, ref_id: i64, bytes: &[u8]) -> Vec<(i64, Status)> {
+fn raw(world: &mut ServiceWorld, client: &TcpClient, ref_id: i64, bytes: &[u8]) -> Vec<(i64, Status)> {
     let setting = RawSetting { ref_id, data: Bytes(bytes.to_vec()) };
     apply_all(world, client, ApplySettings { raw_array: Some(vec![setting]), ..ApplySettings::default() })
 }
 
-fn text(world: &mut World, client: &Client, ref_id: i64, text: &str) -> Vec<(i64, Status)> {
+fn text(world: &mut ServiceWorld, client: &TcpClient, ref_id: i64, text: &str) -> Vec<(i64, Status)> {
     let setting = TextSetting { ref_id, data: vec![text.into()] };
     apply_all(world, client, ApplySettings { text_array: Some(vec![setting]), ..ApplySettings::default() })
 }

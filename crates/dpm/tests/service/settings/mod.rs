@@ -10,26 +10,26 @@ mod values;
 
 use std::sync::{Arc, Mutex};
 
-use rookery_dpm::acnet::{Header, packet};
-use rookery_dpm::authority::{Acceptor, Attempt, Audit, Authority, Conversation, Peer, Roles};
+use rookery_dpm::acnet::{AcnetHeader, packet};
+use rookery_dpm::authority::{Attempt, Audit, ProofAcceptor, ProofConversation, ProvenPeer, Roles, SettingAuthority};
 use rookery_dpm::sdd::reply::Reply;
 use rookery_dpm::sdd::request::{self, ApplySettings};
 use rookery_dpm::sdd::{Bytes, ScaledSetting};
 use rookery_dpm::status::Status;
 use rookery_dpm::time::Moment;
 
-use crate::world::{Client, World, front_end_address, statuses};
+use crate::world::{ServiceWorld, TcpClient, front_end_address, statuses};
 
 /// Returns a service that lets the operator in, and its log.
-pub fn world() -> (World, Log) {
+pub fn world() -> (ServiceWorld, SettingsLog) {
     world_of(DEVICES)
 }
 
 /// Returns the same of another device file.
-pub fn world_of(database: &str) -> (World, Log) {
-    let mut world = World::new(database);
-    let log = Log::default();
-    world.dpm.set_authority(Authority {
+pub fn world_of(database: &str) -> (ServiceWorld, SettingsLog) {
+    let mut world = ServiceWorld::new(database);
+    let log = SettingsLog::default();
+    world.dpm.set_authority(SettingAuthority {
         acceptor: Some(Box::new(AnyName)),
         roles: Roles::read(ROLES).expect("good roles"),
         audit: Some(Box::new(log.clone())),
@@ -38,7 +38,7 @@ pub fn world_of(database: &str) -> (World, Log) {
 }
 
 /// Returns a client that proved to be the operator, in a role.
-pub fn operator(world: &mut World, role: &str) -> Client {
+pub fn operator(world: &mut ServiceWorld, role: &str) -> TcpClient {
     let client = world.client();
     authenticate(world, &client, b"operator@FNAL.GOV");
     enable(world, &client, b"1234");
@@ -47,11 +47,11 @@ pub fn operator(world: &mut World, role: &str) -> Client {
     client
 }
 
-fn authenticate(world: &mut World, client: &Client, token: &[u8]) {
+fn authenticate(world: &mut ServiceWorld, client: &TcpClient, token: &[u8]) {
     world.ask(client, request::Authenticate { list_id: client.list_id, token: Bytes(token.to_vec()) });
 }
 
-fn enable(world: &mut World, client: &Client, mic: &[u8]) {
+fn enable(world: &mut ServiceWorld, client: &TcpClient, mic: &[u8]) {
     let message = Bytes(b"1234".to_vec());
     world.ask(client, request::EnableSettings { list_id: client.list_id, mic: Bytes(mic.to_vec()), message });
 }
@@ -61,15 +61,15 @@ fn scaled(settings: &[(i64, f64)]) -> ApplySettings {
     ApplySettings { scaled_array: Some(all.collect()), ..ApplySettings::default() }
 }
 
-fn send(world: &mut World, client: &Client, settings: &[(i64, f64)]) {
+fn send(world: &mut ServiceWorld, client: &TcpClient, settings: &[(i64, f64)]) {
     world.ask(client, ApplySettings { list_id: client.list_id, ..scaled(settings) });
 }
 
-fn apply(world: &mut World, client: &Client, settings: &[(i64, f64)]) -> Vec<(i64, Status)> {
+fn apply(world: &mut ServiceWorld, client: &TcpClient, settings: &[(i64, f64)]) -> Vec<(i64, Status)> {
     apply_all(world, client, scaled(settings))
 }
 
-fn apply_all(world: &mut World, client: &Client, settings: ApplySettings) -> Vec<(i64, Status)> {
+fn apply_all(world: &mut ServiceWorld, client: &TcpClient, settings: ApplySettings) -> Vec<(i64, Status)> {
     world.ask(client, ApplySettings { list_id: client.list_id, user_name: "root@FNAL.GOV".into(), ..settings });
     let replies = world.replies(client);
     assert!(matches!(&replies[..], [Reply::ApplySettings(_)]), "one answer: {replies:?}");
@@ -85,7 +85,7 @@ pub fn settled(replies: &[Reply]) -> Vec<(i64, Status)> {
     applied.flatten().map(|setting| (setting.ref_id, Status(setting.status))).collect()
 }
 
-fn headers(datagrams: &[Vec<u8>]) -> Vec<Header> {
+fn headers(datagrams: &[Vec<u8>]) -> Vec<AcnetHeader> {
     let read = |datagram: &Vec<u8>| {
         let mut datagram = datagram.clone();
         packet::swap(&mut datagram);
@@ -94,7 +94,7 @@ fn headers(datagrams: &[Vec<u8>]) -> Vec<Header> {
     datagrams.iter().map(read).collect()
 }
 
-fn deliver(world: &mut World, mut datagram: Vec<u8>) {
+fn deliver(world: &mut ServiceWorld, mut datagram: Vec<u8>) {
     let now = world.moment();
     world.dpm.datagram(front_end_address(), &mut datagram, now);
     world.pass(0);
@@ -111,29 +111,29 @@ fn near(numbers: &[f64], expected: &[f64]) -> bool {
 pub struct AnyName;
 
 #[derive(Debug, Default)]
-struct Believer(Option<Peer>);
+struct Believer(Option<ProvenPeer>);
 
-impl Acceptor for AnyName {
+impl ProofAcceptor for AnyName {
     fn service_name(&self) -> &str {
         "daeset@localhost"
     }
 
-    fn converse(&self) -> Box<dyn Conversation> {
+    fn converse(&self) -> Box<dyn ProofConversation> {
         Box::new(Believer::default())
     }
 }
 
-impl Conversation for Believer {
+impl ProofConversation for Believer {
     fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, String> {
         let principal = String::from_utf8(token.to_vec()).map_err(|error| error.to_string())?;
         if !principal.contains('@') {
             return Err("no ticket".into());
         }
-        self.0 = Some(Peer { principal, good_for: Some(HOUR) });
+        self.0 = Some(ProvenPeer { principal, good_for: Some(HOUR) });
         Ok(None)
     }
 
-    fn peer(&self) -> Option<Peer> {
+    fn peer(&self) -> Option<ProvenPeer> {
         self.0.clone()
     }
 
@@ -143,15 +143,15 @@ impl Conversation for Believer {
 }
 
 #[derive(Debug, Default, Clone)]
-pub struct Log(Arc<Mutex<Vec<String>>>);
+pub struct SettingsLog(Arc<Mutex<Vec<String>>>);
 
-impl Audit for Log {
+impl Audit for SettingsLog {
     fn record(&mut self, attempt: &Attempt, _now: Moment) {
         self.0.lock().expect("a lock").push(attempt.to_string());
     }
 }
 
-fn lines(log: &Log) -> Vec<String> {
+fn lines(log: &SettingsLog) -> Vec<String> {
     log.0.lock().expect("a lock").clone()
 }
 

@@ -10,7 +10,7 @@ use crate::world::{infos, numbers, statuses};
 
 #[test]
 fn without_a_keytab_everything_is_refused() {
-    let mut world = World::new(DEVICES);
+    let mut world = ServiceWorld::new(DEVICES);
     let client = world.client();
     authenticate(&mut world, &client, b"");
     assert_eq!(statuses(&world.replies(&client), 0), [Status::PRIV]);

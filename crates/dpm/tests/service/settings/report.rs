@@ -1,6 +1,6 @@
 //! The control system's own log is told what was set.
 
-use rookery_dpm::acnet::{Kind, packet, setsdb};
+use rookery_dpm::acnet::{PacketKind, packet, setsdb};
 use rookery_dpm::sdd::request::ApplySettings;
 use rookery_dpm::sdd::{Bytes, RawSetting, ScaledSetting};
 use rookery_dpm::status::Status;
@@ -32,8 +32,8 @@ fn what_front_ends_took_is_told_once_for_each_batch() {
         answered.iter().filter(|answer| answer.1 != Status::SUCCESS).map(|answer| answer.0).collect();
     assert_eq!(refused, [3, 5]);
     let [(header, body)] = &told(&world)[..] else { panic!("one message for the batch") };
-    assert_eq!((header.kind, header.server, header.client), (Kind::Message, 0x09cd, 0x0ad6));
-    let read = Told::of(body);
+    assert_eq!((header.kind, header.server, header.client), (PacketKind::Message, 0x09cd, 0x0ad6));
+    let read = ReportParts::of(body);
     assert_eq!((read.kind, read.unix_millis, read.user), (1000, world.moment().unix_millis, 4711));
     assert_eq!(read.names, ["DPM06", "DPM06", "operator"]);
     // Each by number and property, how many bytes from where on, and the first four of them. An
@@ -84,13 +84,14 @@ fn a_large_batch_is_told_in_several_messages() {
     apply_all(&mut world, &client, ApplySettings { raw_array: Some(raw_array), ..Default::default() });
     let told = told(&world);
     assert_eq!(told.len(), 2);
-    let devices: Vec<u32> = told.iter().flat_map(|(_, body)| Told::of(body).devices).map(|told| told.2).collect();
+    let devices: Vec<u32> =
+        told.iter().flat_map(|(_, body)| ReportParts::of(body).devices).map(|told| told.2).collect();
     assert_eq!(devices, (0..700).map(|place| 2 * place).collect::<Vec<u32>>(), "each once, in its order");
     assert!(world.datagrams.iter().all(|datagram| datagram.len() <= 8450));
 }
 
 /// Returns the reports that were sent to the task that keeps the log.
-fn told(world: &World) -> Vec<(Header, Vec<u8>)> {
+fn told(world: &ServiceWorld) -> Vec<(AcnetHeader, Vec<u8>)> {
     let read = |datagram: &Vec<u8>| {
         let mut datagram = datagram.clone();
         packet::swap(&mut datagram);
@@ -101,7 +102,7 @@ fn told(world: &World) -> Vec<(Header, Vec<u8>)> {
 
 /// A message, taken apart.
 #[derive(Debug)]
-struct Told {
+struct ReportParts {
     kind: u16,
     unix_millis: i64,
     user: u32,
@@ -110,7 +111,7 @@ struct Told {
     devices: Vec<(u32, u16, u32, Vec<u8>)>,
 }
 
-impl Told {
+impl ReportParts {
     fn of(body: &[u8]) -> Self {
         let mut rest = body;
         let mut take = |count: usize| {

@@ -2,15 +2,15 @@
 
 use super::*;
 
-fn dialback(world: &mut World) {
+fn dialback(world: &mut ServersWorld) {
     world.sides.iter_mut().for_each(|side| side.shown = Err(Untrusted::UnknownIssuer));
 }
 
 #[test]
 fn one_stream_carries_both_directions_whatever_proves_them() {
-    for (policy, connections) in [(Policy::Certificate, 1), (Policy::Dialback, 2)] {
-        let mut world = World::new([policy; 2]);
-        if policy == Policy::Dialback {
+    for (policy, connections) in [(PeerPolicy::Certificate, 1), (PeerPolicy::Dialback, 2)] {
+        let mut world = ServersWorld::new([policy; 2]);
+        if policy == PeerPolicy::Dialback {
             dialback(&mut world);
         }
         world.send(0, "romeo@a.example/x", "juliet@b.example", "there");
@@ -25,13 +25,13 @@ fn one_stream_carries_both_directions_whatever_proves_them() {
         assert_eq!(world.attempts.len(), connections, "{policy:?}");
         world.advance(5_000);
         assert_eq!([world.sides[0].servers.waiting(), world.sides[1].servers.waiting()], [0, 0], "all is acknowledged");
-        assert!(world.attempts.iter().all(|(from, _)| *from == 0 || policy == Policy::Dialback));
+        assert!(world.attempts.iter().all(|(from, _)| *from == 0 || policy == PeerPolicy::Dialback));
     }
 }
 
 #[test]
 fn a_stream_is_for_one_pair_of_domains() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     world.sides[1].shown = Ok(Names::of(&["b.example", "rooms.b.example"]));
     world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
     world.settle();
@@ -44,7 +44,7 @@ fn a_stream_is_for_one_pair_of_domains() {
 #[test]
 fn where_an_operator_doesn_t_want_it_each_direction_has_a_stream() {
     for side in 0..2 {
-        let mut world = World::new(BOTH);
+        let mut world = ServersWorld::new(BOTH);
         world.change(side, |settings| settings.bidi = false);
         world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
         world.settle();
@@ -57,7 +57,7 @@ fn where_an_operator_doesn_t_want_it_each_direction_has_a_stream() {
 
 #[test]
 fn a_server_that_can_t_be_called_is_answered() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     world.dead.insert(address(0));
     world.send(1, "juliet@b.example", "romeo@a.example", "early");
     world.advance(1_000);
@@ -73,7 +73,7 @@ fn a_server_that_can_t_be_called_is_answered() {
 /// Two that call each other at the same moment keep both streams: neither waits for the other's.
 #[test]
 fn servers_that_call_at_the_same_time_both_get_through() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     for number in 0..50 {
         world.send(0, "romeo@a.example/x", "juliet@b.example", &number.to_string());
         world.send(1, "juliet@b.example", "romeo@a.example/x", &number.to_string());
@@ -87,7 +87,7 @@ fn servers_that_call_at_the_same_time_both_get_through() {
 
 #[test]
 fn a_stream_rests_when_neither_direction_needs_it() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
     world.settle();
     for number in 0..10 {
@@ -109,7 +109,7 @@ fn a_stream_rests_when_neither_direction_needs_it() {
 #[test]
 fn both_directions_go_on_when_a_stream_breaks() {
     for (first, other) in OTHERS.into_iter().enumerate() {
-        let mut world = World::new(BOTH);
+        let mut world = ServersWorld::new(BOTH);
         world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
         world.settle();
         world.send(1, "juliet@b.example", "romeo@a.example", "2");

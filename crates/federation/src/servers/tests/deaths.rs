@@ -3,22 +3,22 @@
 use super::*;
 
 /// Tells how often a stanza has arrived, and how often it came back.
-fn fate(world: &World, from: usize, id: &str) -> (usize, usize) {
+fn fate(world: &ServersWorld, from: usize, id: &str) -> (usize, usize) {
     let arrived = world.sides[1 - from].delivered.iter().filter(|line| line.ends_with(&format!(": {id}"))).count();
     (arrived, world.sides[from].bounced.iter().filter(|(of, _)| of == id).count())
 }
 
 /// Returns what has arrived, by numbers.
-fn numbers(world: &World, side: usize) -> Vec<u32> {
+fn numbers(world: &ServersWorld, side: usize) -> Vec<u32> {
     world.sides[side].delivered.iter().map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect()
 }
 
 /// A connection breaks behind each byte of a conversation in turn.
 #[test]
 fn whenever_a_connection_breaks_each_stanza_arrives_or_comes_back() {
-    let run = |cut: Option<usize>, policy: Policy| {
-        let mut world = World::new([policy; 2]);
-        if policy == Policy::Dialback {
+    let run = |cut: Option<usize>, policy: PeerPolicy| {
+        let mut world = ServersWorld::new([policy; 2]);
+        if policy == PeerPolicy::Dialback {
             world.sides.iter_mut().for_each(|side| side.shown = Err(Untrusted::UnknownIssuer));
         }
         world.left = cut;
@@ -32,7 +32,7 @@ fn whenever_a_connection_breaks_each_stanza_arrives_or_comes_back() {
         world.advance(10_000);
         (world, carried)
     };
-    for policy in [Policy::Certificate, Policy::Dialback] {
+    for policy in [PeerPolicy::Certificate, PeerPolicy::Dialback] {
         let (whole, carried) = run(None, policy);
         assert_eq!(whole.sides[1].delivered.len(), 4);
         let mut arrived = 0;
@@ -59,7 +59,7 @@ fn hundreds_of_deaths_lose_double_and_reorder_nothing() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % most
         };
-        let mut world = World::new(BOTH);
+        let mut world = ServersWorld::new(BOTH);
         let (mut sent, mut deaths) = (0_u32, 0);
         while deaths < 300 {
             if world.left.is_none() {
@@ -95,12 +95,12 @@ fn hundreds_of_deaths_lose_double_and_reorder_nothing() {
 /// nothing leaves twice.
 #[test]
 fn a_server_that_has_died_leaves_nobody_in_doubt() {
-    let mut world = World::new(BOTH);
+    let mut world = ServersWorld::new(BOTH);
     world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
     world.advance(10_000);
     world.send(0, "romeo@a.example/x", "juliet@b.example", "2");
     world.settle();
-    let mut fresh = World::new(BOTH);
+    let mut fresh = ServersWorld::new(BOTH);
     world.sides[1].servers = fresh.sides.remove(1).servers;
     world.cut();
     world.send(0, "romeo@a.example/x", "juliet@b.example", "3");
@@ -113,7 +113,7 @@ fn a_server_that_has_died_leaves_nobody_in_doubt() {
 #[test]
 fn a_stream_waits_a_minute_for_its_server() {
     for (away_ms, fates) in [(18_000, [(1, 0), (1, 0)]), (70_000, [(1, 1), (0, 1)])] {
-        let mut world = World::new(BOTH);
+        let mut world = ServersWorld::new(BOTH);
         world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
         world.settle();
         world.dead.insert(address(1));
@@ -127,7 +127,7 @@ fn a_stream_waits_a_minute_for_its_server() {
     }
 }
 
-impl World {
+impl ServersWorld {
     /// Breaks all connections.
     fn cut(&mut self) {
         for wire in 0..self.wires.len() {

@@ -4,9 +4,9 @@
 use super::*;
 
 /// One of the servers.
-pub(super) struct Side {
+pub(super) struct WorldSide {
     pub(super) name: &'static str,
-    pub(super) servers: Servers,
+    pub(super) servers: ServerStreams,
     /// The names in its certificate, or what is wrong with it.
     pub(super) shown: Result<Names, Untrusted>,
     pub(super) delivered: Vec<String>,
@@ -14,8 +14,8 @@ pub(super) struct Side {
     pub(super) lost: Vec<String>,
     /// Stanzas that are being stored, and until when.
     pub(super) store: Vec<(u64, Custody)>,
-    pub(super) ends: BTreeMap<Key, usize>,
-    pub(super) tls: BTreeSet<Key>,
+    pub(super) ends: BTreeMap<ConnectionKey, usize>,
+    pub(super) tls: BTreeSet<ConnectionKey>,
 }
 
 impl inbound::Ours for &'static str {
@@ -36,14 +36,14 @@ impl Home for &'static str {
 
 /// A wire: its ends, by server and key.
 #[derive(Default)]
-pub(super) struct Wire {
-    pub(super) ends: [Option<(usize, Key)>; 2],
+pub(super) struct WorldWire {
+    pub(super) ends: [Option<(usize, ConnectionKey)>; 2],
     pub(super) shaking: usize,
 }
 
-pub(super) struct World {
-    pub(super) sides: Vec<Side>,
-    pub(super) wires: Vec<Wire>,
+pub(super) struct ServersWorld {
+    pub(super) sides: Vec<WorldSide>,
+    pub(super) wires: Vec<WorldWire>,
     pub(super) now_ms: u64,
     /// Connections that were asked for.
     pub(super) attempts: Vec<(usize, Address)>,
@@ -61,15 +61,15 @@ pub(super) fn address(server: usize) -> SocketAddr {
     SocketAddr::from(([1, 1, 1, server as u8 + 1], 5269))
 }
 
-impl World {
-    pub(super) fn new(policies: [Policy; 2]) -> Self {
+impl ServersWorld {
+    pub(super) fn new(policies: [PeerPolicy; 2]) -> Self {
         let names = ["a.example", "b.example"];
         let side = |at: usize| {
-            let mut settings = Settings::new(Secret::new(names[at].as_bytes()));
+            let mut settings = FederationSettings::new(Secret::new(names[at].as_bytes()));
             settings.rules.policy = policies[at];
-            Side {
+            WorldSide {
                 name: names[at],
-                servers: Servers::new(Arc::new(settings)),
+                servers: ServerStreams::new(Arc::new(settings)),
                 shown: Ok(Names::of(&[names[at]])),
                 delivered: Vec::new(),
                 bounced: Vec::new(),
@@ -143,7 +143,7 @@ impl World {
                     return self.sides[at].servers.closed(key, "closed");
                 };
                 let wire = self.wires.len();
-                self.wires.push(Wire { ends: [Some((at, key)), Some((other, theirs))], shaking: 0 });
+                self.wires.push(WorldWire { ends: [Some((at, key)), Some((other, theirs))], shaking: 0 });
                 self.sides[at].ends.insert(key, wire);
                 self.sides[other].ends.insert(theirs, wire);
                 self.sides[at].servers.connected(key);
@@ -204,7 +204,7 @@ impl World {
         }
     }
 
-    pub(super) fn other_end(&self, wire: usize, at: usize, key: Key) -> usize {
+    pub(super) fn other_end(&self, wire: usize, at: usize, key: ConnectionKey) -> usize {
         usize::from(self.wires[wire].ends[0] == Some((at, key)))
     }
 
@@ -250,7 +250,7 @@ impl World {
         self.settle();
     }
 
-    pub(super) fn change(&mut self, side: usize, change: impl FnOnce(&mut Settings)) {
+    pub(super) fn change(&mut self, side: usize, change: impl FnOnce(&mut FederationSettings)) {
         let mut settings = (*self.sides[side].servers.settings).clone();
         change(&mut settings);
         let name = self.sides[side].name;
@@ -259,11 +259,11 @@ impl World {
     }
 }
 
-impl World {
+impl ServersWorld {
     /// Settles, and keeps what is said to a connection that is no wire.
-    pub(super) fn settle_but(&mut self, key: Key, said: &mut Vec<u8>) {
+    pub(super) fn settle_but(&mut self, key: ConnectionKey, said: &mut Vec<u8>) {
         let wire = self.wires.len();
-        self.wires.push(Wire::default());
+        self.wires.push(WorldWire::default());
         self.sides[1].ends.insert(key, wire);
         self.wires[wire].ends = [Some((1, key)), None];
         let mut bytes = VecDeque::new();

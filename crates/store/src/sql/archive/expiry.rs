@@ -6,29 +6,29 @@ use super::pages::OLDEST;
 use super::search;
 use crate::archive::{ARCHIVES_PER_SWEEP, SWEPT_AT_ONCE};
 use crate::sql::archives::stretch;
-use crate::sql::connection::{Connection, Value, all, one};
-use crate::sql::dialect::Text;
+use crate::sql::connection::{SqlConnection, SqlValue, all, one};
+use crate::sql::dialect::DialectText;
 use crate::sql::sizes::{self, Removed};
 use crate::{Retention, StoreError, Swept};
 use rookery_jid::JidRef;
 
 /// Lets go of an owner's archive: nobody finds it any more, the next owner of the name begins
 /// another one, and its messages are for [`clear`].
-pub(crate) fn purge(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<(), StoreError> {
+pub(crate) fn purge(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<(), StoreError> {
     c.known_archives().forget(owner);
     let Some(archive) = locked(c, owner)? else { return Ok(()) };
     // Names are told apart by the number.
     let name = archive.to_string();
-    c.execute(LET_GO, &[Value::Text(&name), Value::Integer(archive)]).map(drop)
+    c.execute(LET_GO, &[SqlValue::Text(&name), SqlValue::Integer(archive)]).map(drop)
 }
 
-pub(crate) fn clear(c: &mut dyn Connection, limit: u64) -> Result<bool, StoreError> {
+pub(crate) fn clear(c: &mut dyn SqlConnection, limit: u64) -> Result<bool, StoreError> {
     let Some(archive) = one(c, NEXT_GONE, &[], |row| row.number(0))? else { return Ok(false) };
     let is_empty = remove_below(c, archive, u64::MAX, limit)? < limit
         && remove_conversations(c, archive, [FAR_SHARE, REMOVE_SHARES], limit)?
         && (!c.dialect().notes_stretches() || remove_conversations(c, archive, [FAR_NOTE, REMOVE_ALL_NOTES], limit)?);
     if is_empty {
-        c.execute(REMOVE_ARCHIVE, &[Value::number(archive)])?;
+        c.execute(REMOVE_ARCHIVE, &[SqlValue::number(archive)])?;
     }
     Ok(true)
 }
@@ -37,24 +37,24 @@ pub(crate) fn clear(c: &mut dyn Connection, limit: u64) -> Result<bool, StoreErr
 /// stays and that remove those before it. Returns whether nothing is left. An account may have had
 /// as many conversations as messages.
 fn remove_conversations(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     archive: u64,
     [far, remove]: [&'static str; 2],
     limit: u64,
 ) -> Result<bool, StoreError> {
-    let archive = Value::number(archive);
-    let staying = one(c, far, &[archive, Value::number(limit)], |row| row.integer(0))?;
-    c.execute(remove, &[archive, Value::Integer(staying.unwrap_or(i64::MAX))])?;
+    let archive = SqlValue::number(archive);
+    let staying = one(c, far, &[archive, SqlValue::number(limit)], |row| row.integer(0))?;
+    c.execute(remove, &[archive, SqlValue::Integer(staying.unwrap_or(i64::MAX))])?;
     Ok(staying.is_none())
 }
 
 pub(crate) fn sweep(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     after: u64,
     retention: &Retention,
     limit: usize,
 ) -> Result<Swept, StoreError> {
-    let values = [Value::number(after), Value::number(ARCHIVES_PER_SWEEP as u64)];
+    let values = [SqlValue::number(after), SqlValue::number(ARCHIVES_PER_SWEEP as u64)];
     let next = NEXT.on(c.dialect());
     let found = all(c, next, &values, |row| {
         let days = row.optional_integer(2)?.and_then(|days| u64::try_from(days).ok());
@@ -79,26 +79,26 @@ pub(crate) fn sweep(
     Ok(Swept { removed, next: (found.len() >= ARCHIVES_PER_SWEEP).then_some(at) })
 }
 
-pub(crate) fn expire(c: &mut dyn Connection, owner: JidRef<'_>, before: u64, limit: u64) -> Result<u64, StoreError> {
+pub(crate) fn expire(c: &mut dyn SqlConnection, owner: JidRef<'_>, before: u64, limit: u64) -> Result<u64, StoreError> {
     let Some(archive) = locked(c, owner)? else { return Ok(0) };
     remove_below(c, archive.unsigned_abs(), before, limit)
 }
 
 /// Removes the oldest messages below an id, and the notes of stretches that have none any more.
 /// Returns how many messages those were.
-fn remove_below(c: &mut dyn Connection, archive: u64, before: u64, limit: u64) -> Result<u64, StoreError> {
+fn remove_below(c: &mut dyn SqlConnection, archive: u64, before: u64, limit: u64) -> Result<u64, StoreError> {
     if before == 0 || limit == 0 {
         return Ok(0);
     }
-    let values = [Value::number(archive), Value::number(before), Value::number(limit)];
+    let values = [SqlValue::number(archive), SqlValue::number(before), SqlValue::number(limit)];
     let expired = all(c, EXPIRED, &values, Removed::read)?;
     let Some((first, last)) = expired.first().zip(expired.last()).map(|(first, last)| (first.id, last.id)) else {
         return Ok(0);
     };
-    let removed = c.execute(REMOVE_UP_TO, &[Value::number(archive), Value::number(last)])?;
+    let removed = c.execute(REMOVE_UP_TO, &[SqlValue::number(archive), SqlValue::number(last)])?;
     search::forget_up_to(c, archive, last)?;
     sizes::uncount(c, i64::try_from(archive).unwrap_or_default(), &expired)?;
-    let rest = one(c, OLDEST, &[Value::number(archive)], |row| row.number(0))?.map_or(u64::MAX, stretch);
+    let rest = one(c, OLDEST, &[SqlValue::number(archive)], |row| row.number(0))?.map_or(u64::MAX, stretch);
     // Of an archive that nobody has any more they go by themselves.
     if before < u64::MAX && stretch(first) < rest {
         remove_notes(c, archive, rest)?;
@@ -108,9 +108,9 @@ fn remove_below(c: &mut dyn Connection, archive: u64, before: u64, limit: u64) -
 }
 
 /// Removes the notes of stretches below this one, on an engine that has them.
-fn remove_notes(c: &mut dyn Connection, archive: u64, stretch: u64) -> Result<(), StoreError> {
+fn remove_notes(c: &mut dyn SqlConnection, archive: u64, stretch: u64) -> Result<(), StoreError> {
     if c.dialect().notes_stretches() {
-        c.execute(REMOVE_NOTES, &[Value::number(archive), Value::number(stretch)])?;
+        c.execute(REMOVE_NOTES, &[SqlValue::number(archive), SqlValue::number(stretch)])?;
     }
     Ok(())
 }
@@ -140,7 +140,7 @@ macro_rules! next {
 
 /// Archives that were emptied go by [`clear`]. MariaDB would sort all that an index has of an
 /// owner. Values: archive, limit.
-const NEXT: Text = Text { mysql: next!(" FORCE INDEX (PRIMARY)"), ..Text::same(next!("")) };
+const NEXT: DialectText = DialectText { mysql: next!(" FORCE INDEX (PRIMARY)"), ..DialectText::same(next!("")) };
 
 /// Values: archive, id, limit.
 const EXPIRED: &str =
@@ -167,7 +167,7 @@ const REMOVE_NOTES: &str = "DELETE FROM archive_conversations WHERE owner = ? AN
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         LET_GO,
         NEXT_GONE,

@@ -20,9 +20,9 @@
 
 use super::search::forget_gone;
 use crate::archive::BYTES_PER_MESSAGE;
-use crate::error::Engine;
-use crate::sql::connection::{Connection, Value, all, one};
-use crate::sql::dialect::{Text, locking};
+use crate::error::EngineWords;
+use crate::sql::connection::{SqlConnection, SqlValue, all, one};
+use crate::sql::dialect::{DialectText, locking};
 use crate::sql::transactions::Transactions;
 use crate::{Retention, StoreError};
 use std::fmt;
@@ -38,14 +38,14 @@ pub(crate) trait Months: Transactions {
     /// # Errors
     ///
     /// [`StoreError::Unfit`] if somebody else has divided them, otherwise what the engine says.
-    fn parts(&mut self) -> Result<Vec<Part>, StoreError>;
+    fn parts(&mut self) -> Result<Vec<ArchivePart>, StoreError>;
 
     /// Returns false if another connection looks after the months; otherwise none does as long as
     /// this one lasts.
     fn is_alone(&mut self) -> Result<bool, StoreError>;
 
     /// Returns what is wrong with the database, with its name.
-    fn fault(&self, what: &str) -> Engine;
+    fn fault(&self, what: &str) -> EngineWords;
 
     /// Returns the highest id of all messages, 0 if there is none.
     fn newest(&mut self) -> Result<u64, StoreError>;
@@ -72,7 +72,7 @@ pub(crate) trait Months: Transactions {
 
     /// Divides the first part, in which nothing is: it ends with the first of these ids, and others
     /// follow it that end with the next ones and where it has ended.
-    fn split(&mut self, first: &Part, ends: &[u64]) -> Result<(), StoreError>;
+    fn split(&mut self, first: &ArchivePart, ends: &[u64]) -> Result<(), StoreError>;
 
     /// Cuts a month off the last part, which begins with the id `from`. Returns false if there is
     /// no such month.
@@ -94,7 +94,7 @@ pub(crate) type OpenMonths = dyn Fn() -> Result<Box<dyn Months>, StoreError> + S
 
 /// A part of the archives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct ArchivePart {
     /// The engine's name for it.
     pub(crate) name: String,
     /// All of its ids are below this one; `None`: it is the last.
@@ -206,7 +206,7 @@ pub(crate) fn prepare(months: &mut dyn Months, is_wanted: bool) -> Result<(), St
 /// The error of the engine. It can be run again.
 pub(crate) fn make_behind(months: &mut dyn Months, oldest: u64) -> Result<(), StoreError> {
     let parts = months.parts()?;
-    let Some(first @ Part { below: Some(below), .. }) = parts.first() else { return Ok(()) };
+    let Some(first @ ArchivePart { below: Some(below), .. }) = parts.first() else { return Ok(()) };
     let ends = std::iter::successors(Month::of(oldest).end(), |end| Month::of(*end).end());
     let ends: Vec<_> = ends.take_while(|end| end < below).collect();
     let ends = &ends[ends.len().saturating_sub(MOST_BEHIND)..];
@@ -307,7 +307,7 @@ pub(crate) fn keep(
             removed += 1;
         }
         let parts = months.parts()?;
-        let Some(Part { name, below: Some(below) }) = parts.into_iter().next() else { return Ok(removed) };
+        let Some(ArchivePart { name, below: Some(below) }) = parts.into_iter().next() else { return Ok(removed) };
         if below > before {
             return Ok(removed);
         }
@@ -322,7 +322,7 @@ fn make_ahead(months: &mut dyn Months, now: u64) -> Result<(), StoreError> {
     let wanted = now.saturating_add(AHEAD);
     loop {
         let parts = months.parts()?;
-        let Some(Part { below: Some(last), .. }) = parts.iter().rev().nth(1) else { return Ok(()) };
+        let Some(ArchivePart { below: Some(last), .. }) = parts.iter().rev().nth(1) else { return Ok(()) };
         if *last > wanted || !months.add(*last)? {
             return Ok(());
         }
@@ -337,10 +337,10 @@ fn kept_from(months: &mut dyn Months, retention: &Retention) -> Result<u64, Stor
     found
 }
 
-fn lowest(c: &mut dyn Connection, retention: &Retention) -> Result<u64, StoreError> {
+fn lowest(c: &mut dyn SqlConnection, retention: &Retention) -> Result<u64, StoreError> {
     // What was let go of has no domain.
     let (mut domain, mut lowest) = (String::new(), None);
-    while let Some(next) = one(c, NEXT_DOMAIN, &[Value::Text(&domain)], |row| row.text(0).map(str::to_owned))? {
+    while let Some(next) = one(c, NEXT_DOMAIN, &[SqlValue::Text(&domain)], |row| row.text(0).map(str::to_owned))? {
         let before = retention.before(&next, None);
         lowest = Some(lowest.map_or(before, |lowest: u64| lowest.min(before)));
         domain = next;
@@ -353,10 +353,10 @@ fn count_below(months: &mut dyn Months, below: u64, is_over: &dyn Fn() -> bool) 
     let mut after = 0;
     loop {
         let until = portion(months, |c| {
-            let far = [Value::Integer(after), Value::number(ARCHIVES)];
+            let far = [SqlValue::Integer(after), SqlValue::number(ARCHIVES)];
             let until = one(c, FAR_ARCHIVE, &far, |row| row.integer(0))?;
-            let [first, last] = [Value::Integer(after), Value::Integer(until.unwrap_or(i64::MAX))];
-            let [end, newest] = [Value::number(below), Value::number(below.saturating_sub(1))];
+            let [first, last] = [SqlValue::Integer(after), SqlValue::Integer(until.unwrap_or(i64::MAX))];
+            let [end, newest] = [SqlValue::number(below), SqlValue::number(below.saturating_sub(1))];
             let locked = UNCOUNTED.on(c.dialect());
             if !all(c, locked, &[first, last, newest], |_| Ok(()))?.is_empty() {
                 let counted = c.execute(COUNT.on(c.dialect()), &[end, first, last, newest, newest])?;
@@ -376,11 +376,11 @@ fn count_below(months: &mut dyn Months, below: u64, is_over: &dyn Fn() -> bool) 
 
 /// Takes the messages of some owners that were taken out from their counts. Returns true if all
 /// are.
-fn uncount(c: &mut dyn Connection) -> Result<bool, StoreError> {
+fn uncount(c: &mut dyn SqlConnection) -> Result<bool, StoreError> {
     let mark = MARK.on(c.dialect());
-    let after = Value::Integer(one(c, mark, &[], |row| row.integer(0))?.unwrap_or_default());
-    let until = one(c, FAR_OWNER, &[after, Value::number(MESSAGES)], |row| row.integer(0))?;
-    let range = [after, Value::Integer(until.unwrap_or(i64::MAX))];
+    let after = SqlValue::Integer(one(c, mark, &[], |row| row.integer(0))?.unwrap_or_default());
+    let until = one(c, FAR_OWNER, &[after, SqlValue::number(MESSAGES)], |row| row.integer(0))?;
+    let range = [after, SqlValue::Integer(until.unwrap_or(i64::MAX))];
     c.execute(TAKE.on(c.dialect()), &range)?;
     c.execute(TAKE_SHARES.on(c.dialect()), &range)?;
     forget_gone(c, &range)?;
@@ -392,7 +392,7 @@ fn uncount(c: &mut dyn Connection) -> Result<bool, StoreError> {
 /// Runs a portion of the work in a transaction of its own, again if others get in its way.
 pub(super) fn portion<T>(
     months: &mut dyn Months,
-    run: impl Fn(&mut dyn Connection) -> Result<T, StoreError>,
+    run: impl Fn(&mut dyn SqlConnection) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     let mut attempts = 0;
     loop {
@@ -414,16 +414,16 @@ const NEXT_DOMAIN: &str = "SELECT domain FROM archives WHERE domain > ? ORDER BY
 const FAR_ARCHIVE: &str = "SELECT id FROM archives WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?";
 
 /// Values: an archive, another one, id.
-const UNCOUNTED: Text = locking!("SELECT id FROM archives WHERE id > ? AND id <= ? AND counted < ? ORDER BY id");
+const UNCOUNTED: DialectText = locking!("SELECT id FROM archives WHERE id > ? AND id <= ? AND counted < ? ORDER BY id");
 
 /// Counts what is below an id. Values: id, an archive, another one, the id before it twice. The
 /// bytes of each message besides its stanza are [`BYTES_PER_MESSAGE`].
-const COUNT: Text = Text {
+const COUNT: DialectText = DialectText {
     mysql: "UPDATE archives JOIN (SELECT a.id AS owner, SUM(length(m.stanza) + 128) AS more FROM archives a \
         JOIN archive_messages m ON m.owner = a.id AND m.id > a.counted AND m.id < ? \
         WHERE a.id > ? AND a.id <= ? AND a.counted < ? GROUP BY a.id) found ON archives.id = found.owner \
         SET archives.bytes = archives.bytes + found.more, archives.counted = ?",
-    ..Text::same(
+    ..DialectText::same(
         "UPDATE archives SET bytes = bytes + found.more, counted = $5 FROM (\
             SELECT a.id AS owner, SUM(m.length + 128) AS more FROM archives a CROSS JOIN LATERAL (\
             SELECT length(stanza) AS length FROM archive_messages \
@@ -434,7 +434,7 @@ const COUNT: Text = Text {
 };
 
 /// The marks of the owners of what was taken out.
-const MARK: Text = locking!("SELECT owner FROM rookery_months WHERE id = 1");
+const MARK: DialectText = locking!("SELECT owner FROM rookery_months WHERE id = 1");
 
 /// Values: owner.
 const SET_MARK: &str = "UPDATE rookery_months SET owner = ? WHERE id = 1";
@@ -443,11 +443,11 @@ const SET_MARK: &str = "UPDATE rookery_months SET owner = ? WHERE id = 1";
 const FAR_OWNER: &str = "SELECT owner FROM archive_messages_gone WHERE owner > ? ORDER BY owner LIMIT 1 OFFSET ?";
 
 /// Values: an owner, another one.
-const TAKE: Text = Text {
+const TAKE: DialectText = DialectText {
     mysql: "UPDATE archives JOIN (SELECT owner, SUM(length(stanza) + 128) AS bytes FROM archive_messages_gone \
         WHERE owner > ? AND owner <= ? GROUP BY owner) gone ON archives.id = gone.owner \
         SET archives.bytes = GREATEST(archives.bytes - gone.bytes, 0)",
-    ..Text::same(
+    ..DialectText::same(
         "UPDATE archives SET bytes = GREATEST(archives.bytes - gone.bytes, 0) FROM (\
             SELECT owner, SUM(length(stanza) + 128) AS bytes FROM archive_messages_gone \
             WHERE owner > ? AND owner <= ? GROUP BY owner) gone WHERE archives.id = gone.owner",
@@ -455,13 +455,13 @@ const TAKE: Text = Text {
 };
 
 /// Values: an owner, another one.
-const TAKE_SHARES: Text = Text {
+const TAKE_SHARES: DialectText = DialectText {
     mysql: "UPDATE archive_shares JOIN (\
             SELECT owner, contact_key, SUM(length(stanza) + 128) AS bytes FROM archive_messages_gone \
             WHERE owner > ? AND owner <= ? GROUP BY owner, contact_key) gone \
         ON archive_shares.owner = gone.owner AND archive_shares.contact_key = gone.contact_key \
         SET archive_shares.bytes = GREATEST(archive_shares.bytes - gone.bytes, 0)",
-    ..Text::same(
+    ..DialectText::same(
         "UPDATE archive_shares SET bytes = GREATEST(archive_shares.bytes - gone.bytes, 0) FROM (\
             SELECT owner, contact_key, SUM(length(stanza) + 128) AS bytes FROM archive_messages_gone \
             WHERE owner > ? AND owner <= ? GROUP BY owner, contact_key) gone \
@@ -499,7 +499,7 @@ const _: () = assert!(BYTES_PER_MESSAGE == 128);
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         NEXT_DOMAIN,
         FAR_ARCHIVE,

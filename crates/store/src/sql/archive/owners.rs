@@ -1,26 +1,26 @@
 //! The rows of archives, by their owners.
 
 use crate::StoreError;
-use crate::sql::connection::{Connection, account_values, one};
-use crate::sql::dialect::{Text, locking};
+use crate::sql::connection::{SqlConnection, account_values, one};
+use crate::sql::dialect::{DialectText, locking};
 use rookery_jid::JidRef;
 
 /// Returns the key of an owner's archive.
-pub(super) fn archive(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<i64>, StoreError> {
+pub(super) fn archive(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<Option<i64>, StoreError> {
     one(c, ARCHIVE.unlocked(), &account_values(owner), |row| row.integer(0))
 }
 
 /// Returns the key of an archive's row, which nobody else changes until the transaction ends.
-pub(super) fn locked(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<i64>, StoreError> {
+pub(super) fn locked(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<Option<i64>, StoreError> {
     let archive = ARCHIVE.on(c.dialect());
     one(c, archive, &account_values(owner), |row| row.integer(0))
 }
 
 /// Values: domain, localpart.
-const ARCHIVE: Text = locking!("SELECT id FROM archives WHERE domain = ? AND localpart = ?");
+const ARCHIVE: DialectText = locking!("SELECT id FROM archives WHERE domain = ? AND localpart = ?");
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![ARCHIVE]
 }

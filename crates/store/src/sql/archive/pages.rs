@@ -2,9 +2,9 @@
 
 use super::owners::archive;
 use super::search;
-use crate::archive::Gathered;
+use crate::archive::GatheredPage;
 use crate::sql::archives::{contact_key, stretch};
-use crate::sql::connection::{Connection, EachRow, Value, all, one};
+use crate::sql::connection::{EachRow, SqlConnection, SqlValue, all, one};
 use crate::sql::many::Among;
 use crate::{ArchivePage, ArchiveQuery, StoreError};
 use rookery_jid::JidRef;
@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 pub(crate) fn page(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     owner: JidRef<'_>,
     query: &ArchiveQuery,
 ) -> Result<Option<ArchivePage>, StoreError> {
@@ -25,20 +25,20 @@ pub(crate) fn page(
     }
     match &query.ids {
         Some(ids) => by_ids(c, archive, ids, query),
-        None => Ok(Some(Scan::new(archive, query).page(c)?)),
+        None => Ok(Some(PageScan::new(archive, query).page(c)?)),
     }
 }
 
-pub(crate) fn ends(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<(u64, u64)>, StoreError> {
+pub(crate) fn ends(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<Option<(u64, u64)>, StoreError> {
     let Some(archive) = archive(c, owner)? else { return Ok(None) };
-    let archive = [Value::Integer(archive)];
+    let archive = [SqlValue::Integer(archive)];
     let oldest = one(c, OLDEST, &archive, |row| row.number(0))?;
     let newest = one(c, NEWEST, &archive, |row| row.number(0))?;
     Ok(oldest.zip(newest))
 }
 
 fn by_ids(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     archive: i64,
     ids: &[u64],
     query: &ArchiveQuery,
@@ -46,11 +46,11 @@ fn by_ids(
     if !has_all(c, archive, ids)? {
         return Ok(None);
     }
-    let (mut page, wanted) = (Gathered::new(query), query.wanted(ids));
+    let (mut page, wanted) = (GatheredPage::new(query), query.wanted(ids));
     'page: for ids in wanted.chunks(STANZAS_AT_ONCE) {
-        let values: Vec<_> = ids.iter().copied().map(Value::number).collect();
+        let values: Vec<_> = ids.iter().copied().map(SqlValue::number).collect();
         let mut stanzas = HashMap::new();
-        STANZAS.query(c, (&[Value::Integer(archive)], &values, &[]), &mut |row| {
+        STANZAS.query(c, (&[SqlValue::Integer(archive)], &values, &[]), &mut |row| {
             stanzas.insert(row.number(0)?, row.bytes(1)?.to_vec());
             Ok(ControlFlow::Continue(()))
         })?;
@@ -64,9 +64,9 @@ fn by_ids(
 }
 
 /// Tells whether an archive has messages with all of these ids.
-fn has_all(c: &mut dyn Connection, archive: i64, ids: &[u64]) -> Result<bool, StoreError> {
-    let (values, mut found): (Vec<_>, _) = (ids.iter().copied().map(Value::number).collect(), HashSet::new());
-    HAS.query(c, (&[Value::Integer(archive)], &values, &[]), &mut |row| {
+fn has_all(c: &mut dyn SqlConnection, archive: i64, ids: &[u64]) -> Result<bool, StoreError> {
+    let (values, mut found): (Vec<_>, _) = (ids.iter().copied().map(SqlValue::number).collect(), HashSet::new());
+    HAS.query(c, (&[SqlValue::Integer(archive)], &values, &[]), &mut |row| {
         found.insert(row.number(0)?);
         Ok(ControlFlow::Continue(()))
     })?;
@@ -74,27 +74,27 @@ fn has_all(c: &mut dyn Connection, archive: i64, ids: &[u64]) -> Result<bool, St
 }
 
 /// The messages of an archive that are asked for.
-struct Scan<'q> {
+struct PageScan<'q> {
     id: i64,
-    archive: Value<'q>,
+    archive: SqlValue<'q>,
     query: &'q ArchiveQuery,
     /// Ids lie between these.
-    after: Value<'q>,
-    before: Value<'q>,
+    after: SqlValue<'q>,
+    before: SqlValue<'q>,
 }
 
-impl<'q> Scan<'q> {
+impl<'q> PageScan<'q> {
     fn new(archive: i64, query: &'q ArchiveQuery) -> Self {
-        let (after, before) = (Value::number(query.after), Value::number(before_id(query)));
-        Self { id: archive, archive: Value::Integer(archive), query, after, before }
+        let (after, before) = (SqlValue::number(query.after), SqlValue::number(before_id(query)));
+        Self { id: archive, archive: SqlValue::Integer(archive), query, after, before }
     }
 
-    fn page(&self, c: &mut dyn Connection) -> Result<ArchivePage, StoreError> {
+    fn page(&self, c: &mut dyn SqlConnection) -> Result<ArchivePage, StoreError> {
         let query = self.query;
         if let Some(found) = search::page(c, self.id, query, [self.after, self.before])? {
             return Ok(found);
         }
-        let mut page = Gathered::new(query);
+        let mut page = GatheredPage::new(query);
         // One more tells whether there is more.
         let limit = query.limit.saturating_add(1) as u64;
         self.each(c, if query.last { &BACKWARD } else { &FORWARD }, limit, &mut |row| {
@@ -109,7 +109,7 @@ impl<'q> Scan<'q> {
     }
 
     /// Counts what is asked for, up to one more than is wanted.
-    fn count(&self, c: &mut dyn Connection) -> Result<usize, StoreError> {
+    fn count(&self, c: &mut dyn SqlConnection) -> Result<usize, StoreError> {
         let (mut count, limit) = (0, self.query.count_to.saturating_add(1) as u64);
         let read: &mut EachRow<'_> = &mut |row| {
             count = row.integer(0)?.try_into().unwrap_or(usize::MAX);
@@ -117,8 +117,8 @@ impl<'q> Scan<'q> {
         };
         match &self.query.with {
             Some(with) if with.resource().is_none() && !c.dialect().notes_stretches() => {
-                let key = Value::Integer(contact_key(with.bare_str()));
-                c.query(COUNT_BY_KEY, &[self.archive, key, self.after, self.before, Value::number(limit)], read)?;
+                let key = SqlValue::Integer(contact_key(with.bare_str()));
+                c.query(COUNT_BY_KEY, &[self.archive, key, self.after, self.before, SqlValue::number(limit)], read)?;
             }
             _ => self.each(c, &COUNT, limit, read)?,
         }
@@ -128,9 +128,9 @@ impl<'q> Scan<'q> {
     /// Returns true if to count what is asked for is little work. A conversation is found in all of
     /// its stretches, of which there may be thousands; by an index it is counted without a look at
     /// its messages, but for those with one resource.
-    fn is_countable(&self, c: &mut dyn Connection) -> Result<bool, StoreError> {
+    fn is_countable(&self, c: &mut dyn SqlConnection) -> Result<bool, StoreError> {
         let Some(with) = &self.query.with else { return Ok(true) };
-        let (key, limit) = (Value::Integer(contact_key(with.bare_str())), Value::number(MOST_COUNTED + 1));
+        let (key, limit) = (SqlValue::Integer(contact_key(with.bare_str())), SqlValue::number(MOST_COUNTED + 1));
         let found = if c.dialect().notes_stretches() {
             let (first, last) = self.stretches();
             all(c, NOTES, &[self.archive, key, first, last, limit], |_| Ok(()))?
@@ -143,25 +143,25 @@ impl<'q> Scan<'q> {
     }
 
     /// Returns the first and the last stretch of what is asked for.
-    fn stretches(&self) -> (Value<'static>, Value<'static>) {
-        (Value::number(stretch(self.query.after)), Value::number(stretch(before_id(self.query))))
+    fn stretches(&self) -> (SqlValue<'static>, SqlValue<'static>) {
+        (SqlValue::number(stretch(self.query.after)), SqlValue::number(stretch(before_id(self.query))))
     }
 
     /// Shows the rows to `each`, by the statement for everybody, for a bare JID or for a full one.
     fn each(
         &self,
-        c: &mut dyn Connection,
-        statements: &Statements,
+        c: &mut dyn SqlConnection,
+        statements: &PageStatements,
         limit: u64,
         each: &mut EachRow<'_>,
     ) -> Result<(), StoreError> {
-        let (archive, after, before, limit) = (self.archive, self.after, self.before, Value::number(limit));
+        let (archive, after, before, limit) = (self.archive, self.after, self.before, SqlValue::number(limit));
         let Some(with) = &self.query.with else {
             return c.query(statements.everybody, &[archive, after, before, limit], each);
         };
-        let (key, contact) = (Value::Integer(contact_key(with.bare_str())), Value::Text(with.bare_str()));
+        let (key, contact) = (SqlValue::Integer(contact_key(with.bare_str())), SqlValue::Text(with.bare_str()));
         let (first, last) = self.stretches();
-        let resource = with.resource().map(Value::Text);
+        let resource = with.resource().map(SqlValue::Text);
         let (bare, full) = if c.dialect().notes_stretches() { statements.by_stretch } else { statements.by_index };
         let stretches = [first, last];
         let stretches: &[_] = if c.dialect().notes_stretches() { &stretches } else { &[] };
@@ -220,7 +220,7 @@ macro_rules! indexed {
 }
 
 /// The statements of a question.
-struct Statements {
+struct PageStatements {
     /// Values: archive, after, before, limit.
     everybody: &'static str,
     /// For a bare JID: archive, contact's key, first stretch, last stretch, after, before, contact,
@@ -230,7 +230,7 @@ struct Statements {
     by_index: (&'static str, &'static str),
 }
 
-const FORWARD: Statements = Statements {
+const FORWARD: PageStatements = PageStatements {
     everybody: "SELECT id, stanza FROM archive_messages WHERE owner = ? AND id > ? AND id < ? ORDER BY id LIMIT ?",
     by_stretch: (
         concat!("SELECT m.id, m.stanza", conversation!(), "ORDER BY c.stretch, m.id LIMIT ?"),
@@ -242,7 +242,7 @@ const FORWARD: Statements = Statements {
     ),
 };
 
-const BACKWARD: Statements = Statements {
+const BACKWARD: PageStatements = PageStatements {
     everybody: "SELECT id, stanza FROM archive_messages WHERE owner = ? AND id > ? AND id < ? ORDER BY id DESC LIMIT ?",
     by_stretch: (
         concat!("SELECT m.id, m.stanza", conversation!(), "ORDER BY c.stretch DESC, m.id DESC LIMIT ?"),
@@ -267,7 +267,7 @@ macro_rules! counted {
 }
 
 /// To count them.
-const COUNT: Statements = Statements {
+const COUNT: PageStatements = PageStatements {
     everybody: counted!("SELECT id FROM archive_messages WHERE owner = ? AND id > ? AND id < ?"),
     by_stretch: (
         counted!("SELECT m.id", conversation!()),
@@ -285,12 +285,12 @@ const COUNT_BY_KEY: &str =
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![HAS, STANZAS, OLDEST, NEWEST, NOTES, SOME, FORWARD, BACKWARD, COUNT, COUNT_BY_KEY]
 }
 
 #[cfg(test)]
-impl crate::sql::listed::Texts for Statements {
+impl crate::sql::listed::ListOfTexts for PageStatements {
     fn texts(&self, dialect: crate::sql::dialect::Dialect) -> Vec<String> {
         let (bare, full) = if dialect.notes_stretches() { self.by_stretch } else { self.by_index };
         [self.everybody, bare, full].map(str::to_owned).into()

@@ -10,7 +10,7 @@ use super::months::first_end;
 use super::{MAKE_FOR_ROOMS, append, clear, ends, page, purge, sweep};
 use crate::sql::accounts;
 use crate::sql::archives::KnownArchives;
-use crate::sql::connection::{Connection, EachRow, Value};
+use crate::sql::connection::{EachRow, SqlConnection, SqlValue};
 use crate::sql::copy::copying::Copying;
 use crate::sql::dialect::{Dialect, numbered};
 use crate::sql::{mysql, postgres, sqlite};
@@ -29,12 +29,12 @@ struct Listening<'c> {
 }
 
 impl Listening<'_> {
-    fn hear(&mut self, sql: &'static str, values: &[Value<'_>]) {
-        let literal = |value: &Value<'_>| match value {
-            Value::Null => "NULL".to_owned(),
-            Value::Integer(number) => number.to_string(),
-            Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
-            Value::Bytes(_) => "''".to_owned(),
+    fn hear(&mut self, sql: &'static str, values: &[SqlValue<'_>]) {
+        let literal = |value: &SqlValue<'_>| match value {
+            SqlValue::Null => "NULL".to_owned(),
+            SqlValue::Integer(number) => number.to_string(),
+            SqlValue::Text(text) => format!("'{}'", text.replace('\'', "''")),
+            SqlValue::Bytes(_) => "''".to_owned(),
         };
         // What is written without a condition has no plan.
         if sql.contains(" WHERE ") {
@@ -43,17 +43,17 @@ impl Listening<'_> {
     }
 }
 
-impl Connection for Listening<'_> {
+impl SqlConnection for Listening<'_> {
     fn dialect(&self) -> Dialect {
         self.connection.dialect()
     }
 
-    fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
+    fn execute(&mut self, sql: &'static str, values: &[SqlValue<'_>]) -> Result<u64, StoreError> {
         self.hear(sql, values);
         self.connection.execute(sql, values)
     }
 
-    fn query(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
+    fn query(&mut self, sql: &'static str, values: &[SqlValue<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
         self.hear(sql, values);
         self.connection.query(sql, values, each)
     }
@@ -84,7 +84,7 @@ fn statements(connection: &mut dyn Copying) -> Vec<(&'static str, Vec<String>)> 
 
 /// Makes twenty accounts with a hundred messages each, one with two thousand, a room, and many
 /// rooms in which nothing was said.
-fn fill(c: &mut dyn Connection) {
+fn fill(c: &mut dyn SqlConnection) {
     let keys = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("keys");
     let owners: Vec<_> = (0..OWNERS).map(owner).collect();
     accounts::create_many(c, &owners.iter().map(|owner| (owner.clone(), keys.clone())).collect::<Vec<_>>())
@@ -97,12 +97,13 @@ fn fill(c: &mut dyn Connection) {
         append(c, &messages).expect("written");
     }
     let others: Vec<_> = (0..2000).map(|number| format!("room{number}")).collect();
-    let rows: Vec<_> = others.iter().map(|name| [Value::Text("conference.a.example"), Value::Text(name)]).collect();
+    let rows: Vec<_> =
+        others.iter().map(|name| [SqlValue::Text("conference.a.example"), SqlValue::Text(name)]).collect();
     MAKE_FOR_ROOMS.insert(c, &rows).expect("written");
 }
 
 /// Asks for pages of all kinds, and does what goes on beside.
-fn ask(c: &mut dyn Connection) {
+fn ask(c: &mut dyn SqlConnection) {
     let with = |jid: &str| Some(Jid::parse(jid).expect("an address"));
     for with in [None, with("contact3@b.example"), with("contact3@b.example/phone")] {
         for last in [false, true] {
@@ -198,8 +199,8 @@ fn postgres_finds_messages_by_an_index() {
     let cluster = Postgres::start();
     for months in [false, true] {
         let address = cluster.database();
-        let options = postgres::Options::at(postgres::Address::parse(&address).expect("an address"));
-        let options = postgres::Options { trusts_durability: true, months, ..options };
+        let options = postgres::PostgresOptions::at(postgres::PostgresAddress::parse(&address).expect("an address"));
+        let options = postgres::PostgresOptions { trusts_durability: true, months, ..options };
         let mut connection = postgres::destination(&options).expect("a database");
         let heard = statements(&mut *connection);
         for analyze in ["", "ANALYZE;"] {
@@ -252,8 +253,8 @@ fn mariadb_finds_messages_by_an_index() {
         let address = server.database();
         let name = address.rsplit('/').next().expect("a name");
         server.sql(&address, &format!("GRANT DROP, LOCK TABLES ON {name}.* TO rookery@'%'")).expect("rights");
-        let options = mysql::Options::at(mysql::Address::parse(&address).expect("an address"));
-        let options = mysql::Options { months, ..options };
+        let options = mysql::MysqlOptions::at(mysql::MysqlAddress::parse(&address).expect("an address"));
+        let options = mysql::MysqlOptions { months, ..options };
         let mut connection = mysql::destination(&options).expect("a database");
         let heard = statements(&mut *connection);
         for analyze in [false, true] {

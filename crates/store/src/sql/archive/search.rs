@@ -21,22 +21,22 @@
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(in crate::sql) mod fill;
 
-use crate::archive::{Gathered, MOST_TERMS};
+use crate::archive::{GatheredPage, MOST_TERMS};
 use crate::sql::archives::contact_key;
-use crate::sql::connection::{Connection, Value, one};
-use crate::sql::dialect::{Dialect, Text};
+use crate::sql::connection::{SqlConnection, SqlValue, one};
+use crate::sql::dialect::{Dialect, DialectText};
 use crate::sql::many::Rows;
 use crate::{ArchivePage, ArchiveQuery, ArchivedMessage, StoreError};
 use std::ops::ControlFlow;
 
 /// Writes the terms of messages that were written, each with the number of its archive.
-pub(super) fn note(c: &mut dyn Connection, messages: &[(i64, &ArchivedMessage)]) -> Result<(), StoreError> {
+pub(super) fn note(c: &mut dyn SqlConnection, messages: &[(i64, &ArchivedMessage)]) -> Result<(), StoreError> {
     let Some(terms_of) = c.terms_of() else { return Ok(()) };
     let rows = messages.iter().map(|(archive, message)| (*archive, message.id, terms_of(&message.stanza)));
     insert(c, rows.collect())
 }
 
-fn insert(c: &mut dyn Connection, rows: Vec<(i64, u64, Vec<u32>)>) -> Result<(), StoreError> {
+fn insert(c: &mut dyn SqlConnection, rows: Vec<(i64, u64, Vec<u32>)>) -> Result<(), StoreError> {
     let dialect = c.dialect();
     let rows = rows.into_iter().filter(|(_, _, terms)| !terms.is_empty());
     let rows = rows.map(|(archive, id, terms)| {
@@ -45,33 +45,33 @@ fn insert(c: &mut dyn Connection, rows: Vec<(i64, u64, Vec<u32>)>) -> Result<(),
         (archive, id, terms)
     });
     let rows: Vec<_> = rows.collect();
-    let values: Vec<[Value<'_>; 3]> = rows
+    let values: Vec<[SqlValue<'_>; 3]> = rows
         .iter()
-        .map(|(archive, id, terms)| [Value::Integer(*archive), Value::number(*id), Value::Text(terms)])
+        .map(|(archive, id, terms)| [SqlValue::Integer(*archive), SqlValue::number(*id), SqlValue::Text(terms)])
         .collect();
     let insert = if dialect == Dialect::Postgres { &INSERT_NUMBERS } else { &INSERT_WORDS };
     insert.insert(c, &values)
 }
 
 /// Removes the terms of a message.
-pub(in crate::sql) fn forget(c: &mut dyn Connection, archive: i64, id: u64) -> Result<(), StoreError> {
+pub(in crate::sql) fn forget(c: &mut dyn SqlConnection, archive: i64, id: u64) -> Result<(), StoreError> {
     match c.terms_of() {
-        Some(_) => c.execute(FORGET, &[Value::Integer(archive), Value::number(id)]).map(drop),
+        Some(_) => c.execute(FORGET, &[SqlValue::Integer(archive), SqlValue::number(id)]).map(drop),
         None => Ok(()),
     }
 }
 
 /// Removes the terms of all messages of an archive up to an id.
-pub(super) fn forget_up_to(c: &mut dyn Connection, archive: u64, id: u64) -> Result<(), StoreError> {
+pub(super) fn forget_up_to(c: &mut dyn SqlConnection, archive: u64, id: u64) -> Result<(), StoreError> {
     match c.terms_of() {
-        Some(_) => c.execute(FORGET_UP_TO, &[Value::number(archive), Value::number(id)]).map(drop),
+        Some(_) => c.execute(FORGET_UP_TO, &[SqlValue::number(archive), SqlValue::number(id)]).map(drop),
         None => Ok(()),
     }
 }
 
 /// Removes the terms of messages that have gone with a month, of some owners.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-pub(super) fn forget_gone(c: &mut dyn Connection, owners: &[Value<'_>; 2]) -> Result<(), StoreError> {
+pub(super) fn forget_gone(c: &mut dyn SqlConnection, owners: &[SqlValue<'_>; 2]) -> Result<(), StoreError> {
     match c.terms_of() {
         Some(_) => c.execute(FORGET_GONE.on(c.dialect()), owners).map(drop),
         None => Ok(()),
@@ -79,28 +79,28 @@ pub(super) fn forget_gone(c: &mut dyn Connection, owners: &[Value<'_>; 2]) -> Re
 }
 
 /// Returns the archive up to which all are in the index as a whole.
-fn filled(c: &mut dyn Connection) -> Result<i64, StoreError> {
+fn filled(c: &mut dyn SqlConnection) -> Result<i64, StoreError> {
     Ok(one(c, FILLED, &[], |row| row.integer(0))?.unwrap_or_default())
 }
 
 /// Returns a page of the messages that may have the terms of a query, if there is an index that has
 /// the archive.
 pub(super) fn page(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     archive: i64,
     query: &ArchiveQuery,
-    [after, before]: [Value<'_>; 2],
+    [after, before]: [SqlValue<'_>; 2],
 ) -> Result<Option<ArchivePage>, StoreError> {
     let Some(words) = wanted(c, archive, query)? else { return Ok(None) };
     if c.dialect() == Dialect::Postgres {
         // Its index of terms gives nothing else, and sessions are told to leave that alone.
         one(c, WITH_BITMAPS.postgres, &[], |_| Ok(()))?;
     }
-    let (archive, limit) = (Value::Integer(archive), Value::number(query.limit.saturating_add(1) as u64));
+    let (archive, limit) = (SqlValue::Integer(archive), SqlValue::number(query.limit.saturating_add(1) as u64));
     let mut contact = Vec::new();
     if let Some(with) = &query.with {
-        contact.extend([Value::Integer(contact_key(with.bare_str())), Value::Text(with.bare_str())]);
-        contact.extend(with.resource().map(Value::Text));
+        contact.extend([SqlValue::Integer(contact_key(with.bare_str())), SqlValue::Text(with.bare_str())]);
+        contact.extend(with.resource().map(SqlValue::Text));
     }
     let statements = if query.last { &BACKWARD } else { &FORWARD };
     let statement = match contact.len() {
@@ -108,8 +108,8 @@ pub(super) fn page(
         2 => &statements.bare,
         _ => &statements.full,
     };
-    let values = [&[Value::Text(&words), archive, after, before, archive], &contact[..], &[limit, archive]].concat();
-    let mut page = Gathered::new(query);
+    let values = [&[SqlValue::Text(&words), archive, after, before, archive], &contact[..], &[limit, archive]].concat();
+    let mut page = GatheredPage::new(query);
     c.query(statement.on(c.dialect()), &values, &mut |row| {
         let is_taken = page.take(row.number(0)?, row.bytes(1)?);
         Ok(if is_taken { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
@@ -119,7 +119,7 @@ pub(super) fn page(
 
 /// Returns what the index is asked for if it has an archive: the terms of a query, in the engine's
 /// words.
-fn wanted(c: &mut dyn Connection, archive: i64, query: &ArchiveQuery) -> Result<Option<String>, StoreError> {
+fn wanted(c: &mut dyn SqlConnection, archive: i64, query: &ArchiveQuery) -> Result<Option<String>, StoreError> {
     if query.terms.is_empty() || c.terms_of().is_none() || filled(c)? < archive {
         return Ok(None);
     }
@@ -173,8 +173,8 @@ const ANY: u32 = 0;
 /// The terms that the index is asked for at most: those of a long word leave few messages already.
 const MOST_ASKED: usize = 24;
 
-const WITH_BITMAPS: Text =
-    Text { postgres: "SELECT set_config('enable_bitmapscan', 'on', true)", ..Text::same("SELECT 1") };
+const WITH_BITMAPS: DialectText =
+    DialectText { postgres: "SELECT set_config('enable_bitmapscan', 'on', true)", ..DialectText::same("SELECT 1") };
 
 const FILLED: &str = "SELECT filled FROM rookery_search WHERE id = 1";
 
@@ -193,10 +193,10 @@ const FORGET_UP_TO: &str = "DELETE FROM archive_terms WHERE owner = ? AND id <= 
 
 /// Values: an owner, another one.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-const FORGET_GONE: Text = Text {
+const FORGET_GONE: DialectText = DialectText {
     mysql: "DELETE t FROM archive_terms t JOIN archive_messages_gone g ON t.owner = g.owner AND t.id = g.id \
         WHERE g.owner > ? AND g.owner <= ?",
-    ..Text::same(
+    ..DialectText::same(
         "DELETE FROM archive_terms t USING archive_messages_gone g \
          WHERE g.owner > ? AND g.owner <= ? AND t.owner = g.owner AND t.id = g.id",
     )
@@ -209,14 +209,14 @@ const FORGET_GONE: Text = Text {
 /// little: the owner isn't compared in a way that an index helps with.
 macro_rules! found {
     ($contact:literal, $order:literal) => {
-        Text {
+        DialectText {
             mysql: concat!(
                 "SELECT m.id, m.stanza FROM (SELECT k.id FROM archive_terms t STRAIGHT_JOIN archive_messages k ON k.id = t.id \
                  WHERE MATCH (t.terms) AGAINST (? IN BOOLEAN MODE) AND t.owner = ? AND t.id > ? AND t.id < ? AND k.owner = ?",
                 $contact, " ORDER BY t.id", $order, " LIMIT ?) f STRAIGHT_JOIN archive_messages m \
                  WHERE m.owner = ? AND m.id = f.id ORDER BY f.id", $order
             ),
-            ..Text::same(concat!(
+            ..DialectText::same(concat!(
                 "WITH found AS MATERIALIZED (SELECT id FROM archive_terms \
                  WHERE (terms @> CAST(CAST(? AS text) AS int4[]) OR terms @> '{0}') AND owner + 0 = ? AND id > ? AND id < ?) \
                  SELECT m.id, m.stanza FROM (SELECT k.id FROM found t JOIN archive_messages k ON k.id = t.id WHERE k.owner = ?",
@@ -229,21 +229,21 @@ macro_rules! found {
 
 /// The statements of a direction. Values: terms, archive, after, before, archive, the contact if
 /// there is one, limit, archive.
-struct Statements {
-    everybody: Text,
+struct SearchStatements {
+    everybody: DialectText,
     /// The contact: key, address.
-    bare: Text,
+    bare: DialectText,
     /// The contact: key, address, resource.
-    full: Text,
+    full: DialectText,
 }
 
-const FORWARD: Statements = Statements {
+const FORWARD: SearchStatements = SearchStatements {
     everybody: found!("", ""),
     bare: found!(" AND k.contact_key = ? AND k.contact = ?", ""),
     full: found!(" AND k.contact_key = ? AND k.contact = ? AND k.resource = ?", ""),
 };
 
-const BACKWARD: Statements = Statements {
+const BACKWARD: SearchStatements = SearchStatements {
     everybody: found!("", " DESC"),
     bare: found!(" AND k.contact_key = ? AND k.contact = ?", " DESC"),
     full: found!(" AND k.contact_key = ? AND k.contact = ? AND k.resource = ?", " DESC"),
@@ -252,7 +252,7 @@ const BACKWARD: Statements = Statements {
 /// Returns the statements above.
 #[cfg(test)]
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         WITH_BITMAPS,
         FILLED,
@@ -267,7 +267,7 @@ pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
 }
 
 #[cfg(test)]
-impl crate::sql::listed::Texts for Statements {
+impl crate::sql::listed::ListOfTexts for SearchStatements {
     fn texts(&self, dialect: Dialect) -> Vec<String> {
         [&self.everybody, &self.bare, &self.full].map(|text| text.on(dialect).to_owned()).into()
     }

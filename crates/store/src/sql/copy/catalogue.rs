@@ -7,14 +7,14 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::cells::{Cell, Kind};
+use super::cells::{Cell, ColumnKind};
 
 /// A table.
 pub(crate) struct Table {
     /// Its name.
     pub(crate) name: &'static str,
     /// Its columns; those of the key, in whose order rows are read, come first.
-    pub(super) columns: &'static [(&'static str, Kind)],
+    pub(super) columns: &'static [(&'static str, ColumnKind)],
     /// The number of columns of the key.
     pub(super) key: usize,
     /// Set if the engine numbers its rows in the first column.
@@ -22,12 +22,12 @@ pub(crate) struct Table {
     /// The places of the columns that, besides the number, no two rows have alike.
     unique: Range<usize>,
     /// Its statements.
-    pub(super) texts: Texts,
+    pub(super) texts: TableTexts,
 }
 
 /// The statements of a table. Texts of statements are static, so that a connection prepares each
 /// once.
-pub(super) struct Texts {
+pub(super) struct TableTexts {
     /// The first rows. Value: how many.
     pub(super) first: String,
     /// The rows behind a key that agree with it in the first `n` columns. Values: `n + 1` columns
@@ -62,15 +62,19 @@ impl Table {
     }
 
     /// Returns the columns of the key.
-    pub(super) fn key_columns(&self) -> &'static [(&'static str, Kind)] {
+    pub(super) fn key_columns(&self) -> &'static [(&'static str, ColumnKind)] {
         self.columns.get(..self.key).unwrap_or_default()
     }
 
-    const fn of(name: &'static str, key: usize, columns: &'static [(&'static str, Kind)]) -> Plain {
+    const fn of(name: &'static str, key: usize, columns: &'static [(&'static str, ColumnKind)]) -> Plain {
         Plain { name, key, columns, is_numbered: false, unique: 0..0 }
     }
 
-    const fn numbered(name: &'static str, unique: Range<usize>, columns: &'static [(&'static str, Kind)]) -> Plain {
+    const fn numbered(
+        name: &'static str,
+        unique: Range<usize>,
+        columns: &'static [(&'static str, ColumnKind)],
+    ) -> Plain {
         Plain { name, key: 1, columns, is_numbered: true, unique }
     }
 }
@@ -85,7 +89,7 @@ pub(crate) fn tables() -> &'static [Table] {
 struct Plain {
     name: &'static str,
     key: usize,
-    columns: &'static [(&'static str, Kind)],
+    columns: &'static [(&'static str, ColumnKind)],
     is_numbered: bool,
     unique: Range<usize>,
 }
@@ -93,7 +97,7 @@ struct Plain {
 impl Plain {
     fn with_texts(&self) -> Table {
         let Plain { name, key, columns, is_numbered, ref unique } = *self;
-        let names = |columns: &[(&'static str, Kind)]| columns.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+        let names = |columns: &[(&'static str, ColumnKind)]| columns.iter().map(|(name, _)| *name).collect::<Vec<_>>();
         let (all, keys) = (names(columns).join(", "), names(columns.get(..key).unwrap_or_default()));
         let behind = |equal: usize| {
             let (same, rest) = keys.split_at(equal);
@@ -109,7 +113,7 @@ impl Plain {
         };
         let insert =
             |size: &usize| format!("INSERT INTO {name} ({all}) VALUES {}", vec![row.as_str(); *size].join(", "));
-        let texts = Texts {
+        let texts = TableTexts {
             first: format!("SELECT {all} FROM {name} ORDER BY {} LIMIT ?", keys.join(", ")),
             behind: (0..key).map(behind).collect(),
             last: format!("SELECT {} FROM {name} ORDER BY {} DESC LIMIT 1", keys.join(", "), keys.join(" DESC, ")),
@@ -130,7 +134,7 @@ pub(super) const SIZES: [usize; 5] = [200, 64, 16, 4, 1];
 /// once.
 pub(super) const COUNTERS: &str = "counters";
 
-use Kind::{Bytes, Integer, OptionalBytes, OptionalInteger, OptionalText, Text};
+use ColumnKind::{Bytes, Integer, OptionalBytes, OptionalInteger, OptionalText, Text};
 
 const PLAIN: &[Plain] = &[
     Table::numbered(

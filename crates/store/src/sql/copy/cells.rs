@@ -3,11 +3,11 @@
 use sha2::{Digest, Sha256};
 
 use crate::StoreError;
-use crate::sql::connection::{Row, Value};
+use crate::sql::connection::{Row, SqlValue};
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ColumnKind {
     Integer,
     Text,
     Bytes,
@@ -26,28 +26,28 @@ pub(crate) enum Cell {
 }
 
 /// A row, with its values in the order of the table's columns.
-pub(crate) type Record = Vec<Cell>;
+pub(crate) type RowCells = Vec<Cell>;
 
 impl Cell {
-    pub(super) fn read(row: &dyn Row, column: usize, kind: Kind) -> Result<Cell, StoreError> {
+    pub(super) fn read(row: &dyn Row, column: usize, kind: ColumnKind) -> Result<Cell, StoreError> {
         let text = |text: &str| Cell::Text(text.to_owned());
         let bytes = |bytes: &[u8]| Cell::Bytes(bytes.to_vec());
         Ok(match kind {
-            Kind::Integer => Cell::Integer(row.integer(column)?),
-            Kind::Text => text(row.text(column)?),
-            Kind::Bytes => bytes(row.bytes(column)?),
-            Kind::OptionalInteger => row.optional_integer(column)?.map_or(Cell::Null, Cell::Integer),
-            Kind::OptionalText => row.optional_text(column)?.map_or(Cell::Null, text),
-            Kind::OptionalBytes => row.optional_bytes(column)?.map_or(Cell::Null, bytes),
+            ColumnKind::Integer => Cell::Integer(row.integer(column)?),
+            ColumnKind::Text => text(row.text(column)?),
+            ColumnKind::Bytes => bytes(row.bytes(column)?),
+            ColumnKind::OptionalInteger => row.optional_integer(column)?.map_or(Cell::Null, Cell::Integer),
+            ColumnKind::OptionalText => row.optional_text(column)?.map_or(Cell::Null, text),
+            ColumnKind::OptionalBytes => row.optional_bytes(column)?.map_or(Cell::Null, bytes),
         })
     }
 
-    pub(super) fn value(&self) -> Value<'_> {
+    pub(super) fn value(&self) -> SqlValue<'_> {
         match self {
-            Cell::Null => Value::Null,
-            Cell::Integer(integer) => Value::Integer(*integer),
-            Cell::Text(text) => Value::Text(text),
-            Cell::Bytes(bytes) => Value::Bytes(bytes),
+            Cell::Null => SqlValue::Null,
+            Cell::Integer(integer) => SqlValue::Integer(*integer),
+            Cell::Text(text) => SqlValue::Text(text),
+            Cell::Bytes(bytes) => SqlValue::Bytes(bytes),
         }
     }
 

@@ -4,32 +4,32 @@ use rookery_base::hex;
 use sha2::{Digest, Sha256};
 
 use super::catalogue::Table;
-use super::cells::{Record, digest_row, key_words};
+use super::cells::{RowCells, digest_row, key_words};
 use super::copying::Copying;
 use super::reconnecting::Reconnecting;
-use super::report::{Compared, CopyError, Phase, Progress};
+use super::report::{Compared, CopyError, CopyPhase, Progress};
 use super::rows::page;
 use crate::StoreError;
 
 /// A database whose rows are read in the order of their keys, in one transaction.
-pub(super) struct Reader<'a> {
+pub(super) struct RowReader<'a> {
     connection: &'a mut dyn Copying,
     /// Gets the connection back and goes on; `None` where another transaction would be of another
     /// moment.
     back: Option<Reconnecting>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> RowReader<'a> {
     /// Reads as of one moment, in a transaction that is open.
-    pub(super) fn of_one_moment(connection: &'a mut dyn Copying) -> Reader<'a> {
-        Reader { connection, back: None }
+    pub(super) fn of_one_moment(connection: &'a mut dyn Copying) -> RowReader<'a> {
+        RowReader { connection, back: None }
     }
 
     /// Reads what nobody changes meanwhile.
-    pub(super) fn at_rest(connection: &'a mut dyn Copying) -> Result<Reader<'a>, StoreError> {
+    pub(super) fn at_rest(connection: &'a mut dyn Copying) -> Result<RowReader<'a>, StoreError> {
         let mut back = Reconnecting::to_read();
         back.persist(connection, |c| c.begin_read())?;
-        Ok(Reader { connection, back: Some(back) })
+        Ok(RowReader { connection, back: Some(back) })
     }
 
     /// Reads with a connection that may be lost.
@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Drop for Reader<'_> {
+impl Drop for RowReader<'_> {
     fn drop(&mut self) {
         if self.back.is_some() {
             self.connection.rollback();
@@ -55,14 +55,14 @@ impl Drop for Reader<'_> {
 /// Compares tables of two databases. So many rows were compared before, of all that the source has.
 pub(super) fn compare_tables(
     tables: &'static [Table],
-    from: &mut Reader<'_>,
-    to: &mut Reader<'_>,
+    from: &mut RowReader<'_>,
+    to: &mut RowReader<'_>,
     tell: &mut dyn FnMut(Progress),
     (mut before, of): (u64, u64),
 ) -> Result<Vec<Compared>, CopyError> {
     let mut compared = Vec::new();
     for table in tables {
-        let tell = |rows| tell(Progress { phase: Phase::Comparing, table: table.name, rows: before + rows, of });
+        let tell = |rows| tell(Progress { phase: CopyPhase::Comparing, table: table.name, rows: before + rows, of });
         let both = compare_table(table, from, to, tell)?;
         before += both.from.0;
         compared.push(both);
@@ -72,11 +72,11 @@ pub(super) fn compare_tables(
 
 fn compare_table(
     table: &'static Table,
-    from: &mut Reader<'_>,
-    to: &mut Reader<'_>,
+    from: &mut RowReader<'_>,
+    to: &mut RowReader<'_>,
     mut tell: impl FnMut(u64),
 ) -> Result<Compared, CopyError> {
-    let (mut one, mut other) = (Side::of(table), Side::of(table));
+    let (mut one, mut other) = (ComparedSide::of(table), ComparedSide::of(table));
     let mut difference = None;
     loop {
         tell(one.count);
@@ -93,7 +93,7 @@ fn compare_table(
 
 /// Returns the key of the first row that two portions don't have in common. Both begin at the same
 /// place: as long as there is no difference, portions of equal rows have equal lengths.
-fn first_difference(table: &Table, ours: &[Record], theirs: &[Record]) -> Option<String> {
+fn first_difference(table: &Table, ours: &[RowCells], theirs: &[RowCells]) -> Option<String> {
     let at = ours.iter().zip(theirs).position(|(one, other)| one != other);
     let at = at.or_else(|| (ours.len() != theirs.len()).then(|| ours.len().min(theirs.len())))?;
     let keys = [ours, theirs].into_iter().filter_map(|rows| rows.get(at).map(|row| key_words(table.key_of(row))));
@@ -101,20 +101,20 @@ fn first_difference(table: &Table, ours: &[Record], theirs: &[Record]) -> Option
 }
 
 /// One side of a table that is compared.
-struct Side {
+struct ComparedSide {
     table: &'static Table,
-    last: Option<Record>,
+    last: Option<RowCells>,
     count: u64,
     digest: Sha256,
     is_at_end: bool,
 }
 
-impl Side {
-    fn of(table: &'static Table) -> Side {
-        Side { table, last: None, count: 0, digest: Sha256::new(), is_at_end: false }
+impl ComparedSide {
+    fn of(table: &'static Table) -> ComparedSide {
+        ComparedSide { table, last: None, count: 0, digest: Sha256::new(), is_at_end: false }
     }
 
-    fn next(&mut self, reader: &mut Reader<'_>) -> Result<Vec<Record>, StoreError> {
+    fn next(&mut self, reader: &mut RowReader<'_>) -> Result<Vec<RowCells>, StoreError> {
         if self.is_at_end {
             return Ok(Vec::new());
         }

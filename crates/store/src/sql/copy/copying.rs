@@ -1,7 +1,7 @@
 //! The engine's part of a copy.
 
 use super::catalogue::Table;
-use super::cells::Record;
+use super::cells::RowCells;
 use crate::StoreError;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use crate::sql::archive::months::Months;
@@ -17,7 +17,7 @@ pub(crate) trait Copying: Migrating {
     fn go_on_above(&mut self, table: &'static Table, number: i64) -> Result<(), StoreError>;
 
     /// Derives what the engine keeps besides, from rows that were just inserted.
-    fn derive(&mut self, table: &'static Table, rows: &[Record]) -> Result<(), StoreError>;
+    fn derive(&mut self, table: &'static Table, rows: &[RowCells]) -> Result<(), StoreError>;
 
     /// Makes rows that the engine has derived, too, go with all others.
     fn clear_derived(&mut self) -> Result<(), StoreError>;

@@ -1,16 +1,16 @@
 //! The course of a copy, through lost connections and what changes meanwhile.
 
 use super::catalogue::{COUNTERS, Table, tables};
-use super::comparing::{Reader, compare_tables};
+use super::comparing::{RowReader, compare_tables};
 use super::copying::{Copying, UNNUMBERED};
 use super::filling::{end, fill};
 use super::mark::{MARK, SET_MARK, is_unfinished};
 use super::mending::mend;
 use super::reconnecting::Reconnecting;
-use super::report::{Compared, CopyError, Phase, Progress};
+use super::report::{Compared, CopyError, CopyPhase, Progress};
 use super::rows::{last_key, total};
 use crate::StoreError;
-use crate::sql::connection::Value;
+use crate::sql::connection::SqlValue;
 
 /// A copy that is under way.
 pub(super) struct Course<'a> {
@@ -135,9 +135,9 @@ impl Furthest {
     fn is_passed_by(&mut self, at: Progress) -> bool {
         let table = tables().iter().position(|table| table.name == at.table).unwrap_or_default();
         match at.phase {
-            Phase::Copying => rise(&mut self.copying, (table, at.rows)),
-            Phase::Mending => rise(&mut self.mending, at.rows),
-            Phase::Comparing => rise(&mut self.comparing, (table, at.rows)),
+            CopyPhase::Copying => rise(&mut self.copying, (table, at.rows)),
+            CopyPhase::Mending => rise(&mut self.mending, at.rows),
+            CopyPhase::Comparing => rise(&mut self.comparing, (table, at.rows)),
         }
     }
 }
@@ -159,8 +159,8 @@ fn compare(
     tell: &mut dyn FnMut(Progress),
     rows: (u64, u64),
 ) -> Result<Vec<Compared>, CopyError> {
-    let mut to = Reader::at_rest(to).map_err(CopyError::To)?;
-    compare_tables(tables, &mut Reader::of_one_moment(from), &mut to, tell, rows)
+    let mut to = RowReader::at_rest(to).map_err(CopyError::To)?;
+    compare_tables(tables, &mut RowReader::of_one_moment(from), &mut to, tell, rows)
 }
 
 /// Marks a database that is empty or the copy's own, unless it is marked. Returns whether it was.
@@ -174,7 +174,7 @@ fn begin(to: &mut dyn Copying, is_own: bool) -> Result<bool, CopyError> {
         }
     }
     if !is_marked {
-        to.execute(SET_MARK, &[Value::Text(MARK)]).map_err(CopyError::To)?;
+        to.execute(SET_MARK, &[SqlValue::Text(MARK)]).map_err(CopyError::To)?;
     }
     to.commit().map_err(CopyError::To)?;
     Ok(is_marked)

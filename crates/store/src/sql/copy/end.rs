@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::copying::Copying;
 use crate::StoreError;
 use crate::sql::finding::Finding;
-use crate::sql::migrate::Plan;
+use crate::sql::migrate::MigrationPlan;
 #[cfg(feature = "mysql")]
 use crate::sql::mysql;
 #[cfg(feature = "postgres")]
@@ -17,52 +17,51 @@ use crate::sql::store::SqlStore;
 
 /// The place of a database.
 #[derive(Clone)]
-pub enum Address {
+pub enum EndAddress {
     /// A file of SQLite.
     Sqlite(PathBuf),
     /// A PostgreSQL.
     #[cfg(feature = "postgres")]
-    Postgres(Box<postgres::Options>),
+    Postgres(Box<postgres::PostgresOptions>),
     /// A MariaDB or MySQL.
     #[cfg(feature = "mysql")]
-    Mysql(Box<mysql::Options>),
+    Mysql(Box<mysql::MysqlOptions>),
 }
 
 /// The same place, however one gets there.
-impl PartialEq for Address {
-    fn eq(&self, other: &Address) -> bool {
+impl PartialEq for EndAddress {
+    fn eq(&self, other: &EndAddress) -> bool {
         match (self, other) {
-            (Address::Sqlite(one), Address::Sqlite(other)) => one == other,
+            (EndAddress::Sqlite(one), EndAddress::Sqlite(other)) => one == other,
             #[cfg(feature = "postgres")]
-            (Address::Postgres(one), Address::Postgres(other)) => one.address == other.address,
+            (EndAddress::Postgres(one), EndAddress::Postgres(other)) => one.address == other.address,
             #[cfg(feature = "mysql")]
-            (Address::Mysql(one), Address::Mysql(other)) => one.address == other.address,
+            (EndAddress::Mysql(one), EndAddress::Mysql(other)) => one.address == other.address,
             #[cfg(any(feature = "postgres", feature = "mysql"))]
             _ => false,
         }
     }
 }
 
-impl Eq for Address {}
+impl Eq for EndAddress {}
 
-impl Address {
+impl EndAddress {
     /// Reads `sqlite:FILE`, or the name of a file alone; the address of a PostgreSQL, MariaDB or
     /// MySQL, which is connected to in the clear.
     ///
     /// # Errors
     ///
     /// What is expected instead.
-    pub fn parse(text: &str) -> Result<Address, String> {
+    pub fn parse(text: &str) -> Result<EndAddress, String> {
         match text.split_once(':') {
-            Some(("sqlite", file)) if !file.is_empty() => Ok(Address::Sqlite(file.into())),
+            Some(("sqlite", file)) if !file.is_empty() => Ok(EndAddress::Sqlite(file.into())),
             #[cfg(feature = "postgres")]
-            Some(("postgres" | "postgresql", _)) => postgres::Address::parse(text)
-                .map(|address| Address::Postgres(Box::new(postgres::Options::at(address)))),
+            Some(("postgres" | "postgresql", _)) => postgres::PostgresAddress::parse(text)
+                .map(|address| EndAddress::Postgres(Box::new(postgres::PostgresOptions::at(address)))),
             #[cfg(feature = "mysql")]
-            Some(("mysql" | "mariadb", _)) => {
-                mysql::Address::parse(text).map(|address| Address::Mysql(Box::new(mysql::Options::at(address))))
-            }
-            None if !text.is_empty() => Ok(Address::Sqlite(text.into())),
+            Some(("mysql" | "mariadb", _)) => mysql::MysqlAddress::parse(text)
+                .map(|address| EndAddress::Mysql(Box::new(mysql::MysqlOptions::at(address)))),
+            None if !text.is_empty() => Ok(EndAddress::Sqlite(text.into())),
             _ => Err(format!(
                 "{text:?} is no database that this server knows: sqlite:FILE, postgres://USER@HOST/DATABASE or \
                  mysql://USER@HOST/DATABASE is expected"
@@ -78,24 +77,24 @@ impl Address {
     /// The error of the engine.
     pub fn open(&self) -> Result<SqlStore, StoreError> {
         match self {
-            Address::Sqlite(file) => sqlite::open(file, &sqlite::Options::default()),
+            EndAddress::Sqlite(file) => sqlite::open(file, &sqlite::SqliteOptions::default()),
             #[cfg(feature = "postgres")]
-            Address::Postgres(options) => postgres::open(options),
+            EndAddress::Postgres(options) => postgres::open(options),
             #[cfg(feature = "mysql")]
-            Address::Mysql(options) => mysql::open(options),
+            EndAddress::Mysql(options) => mysql::open(options),
         }
     }
 
     /// Lets what is done with the database wait so long for it, if it is another process.
     #[cfg_attr(not(any(feature = "postgres", feature = "mysql")), expect(unused_variables, reason = "a file is there"))]
     #[must_use]
-    pub fn with_patience(mut self, patience: Patience) -> Address {
+    pub fn with_patience(mut self, patience: Patience) -> EndAddress {
         match &mut self {
-            Address::Sqlite(_) => {}
+            EndAddress::Sqlite(_) => {}
             #[cfg(feature = "postgres")]
-            Address::Postgres(options) => options.patience = patience,
+            EndAddress::Postgres(options) => options.patience = patience,
             #[cfg(feature = "mysql")]
-            Address::Mysql(options) => options.patience = patience,
+            EndAddress::Mysql(options) => options.patience = patience,
         }
         self
     }
@@ -105,13 +104,13 @@ impl Address {
     /// # Errors
     ///
     /// The error of the engine.
-    pub fn plan(&self) -> Result<Plan, StoreError> {
+    pub fn plan(&self) -> Result<MigrationPlan, StoreError> {
         match self {
-            Address::Sqlite(file) => sqlite::plan(file),
+            EndAddress::Sqlite(file) => sqlite::plan(file),
             #[cfg(feature = "postgres")]
-            Address::Postgres(options) => postgres::plan(options),
+            EndAddress::Postgres(options) => postgres::plan(options),
             #[cfg(feature = "mysql")]
-            Address::Mysql(options) => mysql::plan(options),
+            EndAddress::Mysql(options) => mysql::plan(options),
         }
     }
 
@@ -123,78 +122,78 @@ impl Address {
     /// The error of the engine.
     pub fn migrate(&self) -> Result<usize, StoreError> {
         match self {
-            Address::Sqlite(file) => sqlite::migrate(file),
+            EndAddress::Sqlite(file) => sqlite::migrate(file),
             #[cfg(feature = "postgres")]
-            Address::Postgres(options) => postgres::migrate(options),
+            EndAddress::Postgres(options) => postgres::migrate(options),
             #[cfg(feature = "mysql")]
-            Address::Mysql(options) => mysql::migrate(options),
+            EndAddress::Mysql(options) => mysql::migrate(options),
         }
     }
 
     /// Tells whether somebody on the way to the database could listen.
     pub fn is_exposed(&self) -> bool {
         match self {
-            Address::Sqlite(_) => false,
+            EndAddress::Sqlite(_) => false,
             #[cfg(feature = "postgres")]
-            Address::Postgres(options) => options.tls.is_none() && !options.address.is_local(),
+            EndAddress::Postgres(options) => options.tls.is_none() && !options.address.is_local(),
             #[cfg(feature = "mysql")]
-            Address::Mysql(options) => options.roots.is_none() && !options.address.is_local(),
+            EndAddress::Mysql(options) => options.roots.is_none() && !options.address.is_local(),
         }
     }
 
     /// Checks the database, which may be in use. Changes nothing in it.
     pub fn check(&self) -> Vec<Finding> {
         match self {
-            Address::Sqlite(file) => sqlite::check(file),
+            EndAddress::Sqlite(file) => sqlite::check(file),
             #[cfg(feature = "postgres")]
-            Address::Postgres(options) => postgres::check(options),
+            EndAddress::Postgres(options) => postgres::check(options),
             #[cfg(feature = "mysql")]
-            Address::Mysql(options) => mysql::check(options),
+            EndAddress::Mysql(options) => mysql::check(options),
         }
     }
 }
 
 /// Without passwords.
-impl fmt::Debug for Address {
+impl fmt::Debug for EndAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
 /// Without passwords.
-impl fmt::Display for Address {
+impl fmt::Display for EndAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Sqlite(file) => write!(f, "sqlite:{}", file.display()),
+            EndAddress::Sqlite(file) => write!(f, "sqlite:{}", file.display()),
             #[cfg(feature = "postgres")]
-            Address::Postgres(options) => options.address.fmt(f),
+            EndAddress::Postgres(options) => options.address.fmt(f),
             #[cfg(feature = "mysql")]
-            Address::Mysql(options) => options.address.fmt(f),
+            EndAddress::Mysql(options) => options.address.fmt(f),
         }
     }
 }
 
 /// A connection to a database that is copied from or to.
-pub struct End {
+pub struct CopyEnd {
     connection: Box<dyn Copying + Send>,
 }
 
-impl End {
+impl CopyEnd {
     /// Opens a database to read from it.
     ///
     /// # Errors
     ///
     /// [`StoreError::OldSchema`] if it has to be brought up to date first,
     /// [`StoreError::Unfinished`] if a copy to it was not ended, otherwise what the engine says.
-    pub fn source(address: &Address) -> Result<End, StoreError> {
+    pub fn source(address: &EndAddress) -> Result<CopyEnd, StoreError> {
         let connection = match address {
-            Address::Sqlite(file) => sqlite::source(file)?,
+            EndAddress::Sqlite(file) => sqlite::source(file)?,
             #[cfg(feature = "postgres")]
-            Address::Postgres(options) => postgres::source(options)?,
+            EndAddress::Postgres(options) => postgres::source(options)?,
             #[cfg(feature = "mysql")]
-            Address::Mysql(options) => mysql::source(options)?,
+            EndAddress::Mysql(options) => mysql::source(options)?,
         };
-        Ok(End { connection })
+        Ok(CopyEnd { connection })
     }
 
     /// Opens a database to fill it: makes it if that is up to us, and brings its schema up to date.
@@ -202,15 +201,15 @@ impl End {
     /// # Errors
     ///
     /// The error of the engine.
-    pub fn destination(address: &Address) -> Result<End, StoreError> {
+    pub fn destination(address: &EndAddress) -> Result<CopyEnd, StoreError> {
         let connection = match address {
-            Address::Sqlite(file) => sqlite::destination(file)?,
+            EndAddress::Sqlite(file) => sqlite::destination(file)?,
             #[cfg(feature = "postgres")]
-            Address::Postgres(options) => postgres::destination(options)?,
+            EndAddress::Postgres(options) => postgres::destination(options)?,
             #[cfg(feature = "mysql")]
-            Address::Mysql(options) => mysql::destination(options)?,
+            EndAddress::Mysql(options) => mysql::destination(options)?,
         };
-        Ok(End { connection })
+        Ok(CopyEnd { connection })
     }
 
     pub(super) fn connection(&mut self) -> &mut dyn Copying {

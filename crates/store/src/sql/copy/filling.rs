@@ -1,9 +1,9 @@
 //! Fills the tables of a destination with the rows of a source.
 
 use super::catalogue::{COUNTERS, MESSAGES, Table, tables};
-use super::cells::{Cell, Record};
+use super::cells::{Cell, RowCells};
 use super::copying::{Copying, UNNUMBERED};
-use super::report::{CopyError, Phase, Progress};
+use super::report::{CopyError, CopyPhase, Progress};
 use super::rows::{count, insert, last_key, page};
 use crate::StoreError;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -29,7 +29,7 @@ pub(super) fn fill(
             make_months(from, to)?;
         }
         loop {
-            tell(Progress { phase: Phase::Copying, table: table.name, rows, of });
+            tell(Progress { phase: CopyPhase::Copying, table: table.name, rows, of });
             let portion = page(from, table, last.as_deref()).map_err(CopyError::From)?;
             let Some(newest) = portion.last() else { break };
             last = Some(table.key_of(newest).to_vec());
@@ -58,7 +58,7 @@ fn make_months(_: &mut dyn Copying, _: &mut dyn Copying) -> Result<(), CopyError
 }
 
 /// Keeps a portion, whole or not at all.
-pub(super) fn put(to: &mut dyn Copying, table: &'static Table, portion: &[Record]) -> Result<(), StoreError> {
+pub(super) fn put(to: &mut dyn Copying, table: &'static Table, portion: &[RowCells]) -> Result<(), StoreError> {
     to.begin_write(UNNUMBERED)?;
     insert(to, table, portion)?;
     to.derive(table, portion)?;
@@ -92,6 +92,6 @@ const OLDEST: &str = "\
 
 /// Returns the statement above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![OLDEST]
 }

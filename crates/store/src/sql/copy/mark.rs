@@ -1,11 +1,11 @@
 //! The mark of a database that a copy was begun in and not ended.
 
 use crate::StoreError;
-use crate::sql::connection::{Connection, Value, one};
+use crate::sql::connection::{SqlConnection, SqlValue, one};
 
 /// Tells whether a copy into a database has begun and not ended.
-pub(crate) fn is_unfinished(c: &mut dyn Connection) -> Result<bool, StoreError> {
-    Ok(one(c, MARKED, &[Value::Text(MARK)], |_| Ok(()))?.is_some())
+pub(crate) fn is_unfinished(c: &mut dyn SqlConnection) -> Result<bool, StoreError> {
+    Ok(one(c, MARKED, &[SqlValue::Text(MARK)], |_| Ok(()))?.is_some())
 }
 
 /// The name under which the mark stands.
@@ -19,6 +19,6 @@ pub(super) const SET_MARK: &str = "INSERT INTO counters (name, value) VALUES (?,
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![MARKED, SET_MARK]
 }

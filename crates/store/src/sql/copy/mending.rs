@@ -8,10 +8,10 @@
 //! account to the next one when that account is removed.
 
 use super::catalogue::Table;
-use super::cells::{Cell, Record};
+use super::cells::{Cell, RowCells};
 use super::copying::{Copying, UNNUMBERED};
 use super::filling::put;
-use super::report::{CopyError, Phase, Progress};
+use super::report::{CopyError, CopyPhase, Progress};
 use super::rows::{PAGE, PAGE_BYTES, page};
 use crate::StoreError;
 use std::cmp::Ordering;
@@ -30,7 +30,7 @@ pub(super) fn mend(
     let mut tell = |table: &Table, rows: usize| {
         walked += rows as u64;
         // Twice along all of them.
-        tell(Progress { phase: Phase::Mending, table: table.name, rows: walked / 2, of });
+        tell(Progress { phase: CopyPhase::Mending, table: table.name, rows: walked / 2, of });
     };
     for table in tables.iter().rev() {
         Walk::along(table).run(from, to, &mut tell, remove)?;
@@ -72,12 +72,12 @@ fn bring(to: &mut dyn Copying, table: &'static Table, found: &Differences) -> Re
 #[derive(Default)]
 struct Differences {
     /// The destination lacks them.
-    missing: Vec<Record>,
+    missing: Vec<RowCells>,
     /// The destination has others of their keys, which can be changed where they are.
-    changed: Vec<Record>,
+    changed: Vec<RowCells>,
     /// The destination has them; the source has none of their keys, or one into which they can't be
     /// changed, which is among the missing.
-    gone: Vec<Record>,
+    gone: Vec<RowCells>,
 }
 
 impl Differences {
@@ -158,8 +158,8 @@ impl Walk {
 /// The next rows of a table on one side.
 #[derive(Default)]
 struct Ahead {
-    rows: VecDeque<Record>,
-    last: Option<Record>,
+    rows: VecDeque<RowCells>,
+    last: Option<RowCells>,
     is_at_end: bool,
 }
 

@@ -38,13 +38,13 @@ mod rows;
 use super::slots::FILLED;
 use crate::StoreError;
 use catalogue::{SLOTS, tables};
-use cells::{Cell, Record};
-use comparing::{Reader, compare_tables};
+use cells::{Cell, RowCells};
+use comparing::{RowReader, compare_tables};
 use copying::UNNUMBERED;
 use course::Course;
-pub use end::{Address, End};
+pub use end::{CopyEnd, EndAddress};
 use reconnecting::Reconnecting;
-pub use report::{Compared, CopyError, Phase, Progress};
+pub use report::{Compared, CopyError, CopyPhase, Progress};
 use rows::{count, page, total};
 
 /// Copies everything from one database to another that is empty, or goes on with a copy that was
@@ -55,7 +55,11 @@ use rows::{count, page, total};
 ///
 /// [`CopyError::NotEmpty`] if there is something else; what either engine says, of which one that
 /// is away says so after ten minutes. What was copied stays, and the copy can be run again.
-pub fn copy(from: &mut End, to: &mut End, progress: &mut dyn FnMut(Progress)) -> Result<Vec<Compared>, CopyError> {
+pub fn copy(
+    from: &mut CopyEnd,
+    to: &mut CopyEnd,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<Compared>, CopyError> {
     Course::begin(from.connection(), to.connection(), progress)?.run()
 }
 
@@ -64,7 +68,7 @@ pub fn copy(from: &mut End, to: &mut End, progress: &mut dyn FnMut(Progress)) ->
 /// # Errors
 ///
 /// The error of the engine; nothing is removed then.
-pub fn clear(database: &mut End) -> Result<(), StoreError> {
+pub fn clear(database: &mut CopyEnd) -> Result<(), StoreError> {
     Reconnecting::to_write().persist(database.connection(), |database| {
         database.begin_write(UNNUMBERED)?;
         for table in tables().iter().rev() {
@@ -82,7 +86,7 @@ pub fn clear(database: &mut End) -> Result<(), StoreError> {
 /// # Errors
 ///
 /// The error of the engine.
-pub fn counts(database: &mut End) -> Result<Vec<(&'static str, u64)>, StoreError> {
+pub fn counts(database: &mut CopyEnd) -> Result<Vec<(&'static str, u64)>, StoreError> {
     let database = database.connection();
     database.begin_read()?;
     let counted = tables().iter().map(|table| Ok((table.name, count(database, table)?))).collect();
@@ -95,11 +99,11 @@ pub fn counts(database: &mut End) -> Result<Vec<(&'static str, u64)>, StoreError
 /// # Errors
 ///
 /// The error of the engine.
-pub fn uploads(database: &mut End, each: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
+pub fn uploads(database: &mut CopyEnd, each: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
     let slots = tables().iter().filter(|table| table.name == SLOTS);
     let database = database.connection();
     for table in slots {
-        let mut last: Option<Record> = None;
+        let mut last: Option<RowCells> = None;
         loop {
             let portion = page(database, table, last.as_deref())?;
             let Some(newest) = portion.last() else { break };
@@ -120,9 +124,13 @@ pub fn uploads(database: &mut End, each: &mut dyn FnMut(&str)) -> Result<(), Sto
 /// # Errors
 ///
 /// Those of either engine. One that is away is waited for during ten minutes.
-pub fn compare(from: &mut End, to: &mut End, progress: &mut dyn FnMut(Progress)) -> Result<Vec<Compared>, CopyError> {
-    let mut from = Reader::at_rest(from.connection()).map_err(CopyError::From)?;
-    let mut to = Reader::at_rest(to.connection()).map_err(CopyError::To)?;
+pub fn compare(
+    from: &mut CopyEnd,
+    to: &mut CopyEnd,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<Compared>, CopyError> {
+    let mut from = RowReader::at_rest(from.connection()).map_err(CopyError::From)?;
+    let mut to = RowReader::at_rest(to.connection()).map_err(CopyError::To)?;
     let of = from.read(|c| total(c)).map_err(CopyError::From)?;
     compare_tables(tables(), &mut from, &mut to, progress, (0, of))
 }
@@ -134,6 +142,6 @@ mod tests;
 
 /// Returns the statement above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![FIRST_VERSION]
 }

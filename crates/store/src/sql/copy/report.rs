@@ -8,7 +8,7 @@ use crate::StoreError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The part of the work.
-    pub phase: Phase,
+    pub phase: CopyPhase,
     /// The table.
     pub table: &'static str,
     /// Rows of all tables that are done.
@@ -19,7 +19,7 @@ pub struct Progress {
 
 /// A part of the work, which goes along all rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Phase {
+pub enum CopyPhase {
     /// They are copied.
     Copying,
     /// Those that have changed in the source since they were copied are brought up to date.

@@ -3,25 +3,25 @@
 use std::ops::ControlFlow;
 
 use super::catalogue::{SIZES, Table, tables};
-use super::cells::{Cell, Record};
+use super::cells::{Cell, RowCells};
 use crate::StoreError;
-use crate::sql::connection::{Connection, Value, one};
+use crate::sql::connection::{SqlConnection, SqlValue, one};
 
 /// Reads the rows of a table, those behind a key if there is one: up to [`PAGE`] of them, and no
 /// more bytes than [`PAGE_BYTES`] and one row. None means that there are no more.
 pub(super) fn page(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     table: &'static Table,
     behind: Option<&[Cell]>,
-) -> Result<Vec<Record>, StoreError> {
+) -> Result<Vec<RowCells>, StoreError> {
     let mut rows = Vec::new();
     let mut bytes = 0;
-    let mut ask = |text: &'static str, values: &[Value<'_>]| {
+    let mut ask = |text: &'static str, values: &[SqlValue<'_>]| {
         let left = PAGE - rows.len();
-        let values = [values, &[Value::number(left as u64)]].concat();
+        let values = [values, &[SqlValue::number(left as u64)]].concat();
         c.query(text, &values, &mut |row| {
             let cells = table.columns.iter().enumerate().map(|(column, (_, kind))| Cell::read(row, column, *kind));
-            let record = cells.collect::<Result<Record, _>>()?;
+            let record = cells.collect::<Result<RowCells, _>>()?;
             bytes += record.iter().map(Cell::len).sum::<usize>();
             rows.push(record);
             Ok(if bytes >= PAGE_BYTES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
@@ -43,24 +43,24 @@ pub(super) fn page(
 }
 
 /// Returns the key of the last row of a table.
-pub(super) fn last_key(c: &mut dyn Connection, table: &'static Table) -> Result<Option<Record>, StoreError> {
+pub(super) fn last_key(c: &mut dyn SqlConnection, table: &'static Table) -> Result<Option<RowCells>, StoreError> {
     one(c, &table.texts.last, &[], |row| {
         table.key_columns().iter().enumerate().map(|(column, (_, kind))| Cell::read(row, column, *kind)).collect()
     })
 }
 
 /// Counts the rows of a table.
-pub(super) fn count(c: &mut dyn Connection, table: &'static Table) -> Result<u64, StoreError> {
+pub(super) fn count(c: &mut dyn SqlConnection, table: &'static Table) -> Result<u64, StoreError> {
     Ok(one(c, &table.texts.count, &[], |row| row.number(0))?.unwrap_or_default())
 }
 
 /// Counts the rows of all tables.
-pub(super) fn total(c: &mut dyn Connection) -> Result<u64, StoreError> {
+pub(super) fn total(c: &mut dyn SqlConnection) -> Result<u64, StoreError> {
     tables().iter().map(|table| count(c, table)).sum()
 }
 
 /// Inserts rows.
-pub(super) fn insert(c: &mut dyn Connection, table: &'static Table, rows: &[Record]) -> Result<(), StoreError> {
+pub(super) fn insert(c: &mut dyn SqlConnection, table: &'static Table, rows: &[RowCells]) -> Result<(), StoreError> {
     let mut rest = rows;
     while !rest.is_empty() {
         let mut bytes = 0;

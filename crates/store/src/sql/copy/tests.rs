@@ -15,9 +15,9 @@ use tempfile::TempDir;
 /// The tables of a file and their columns are those of the catalogue.
 #[test]
 fn the_catalogue_has_every_table_and_column() {
-    let place = Place::new();
-    sqlite::open(&place.file("a.db"), &sqlite::Options::default()).expect("a database").close();
-    let mut end = End::source(&place.address("a.db")).expect("opened");
+    let place = CopyFolder::new();
+    sqlite::open(&place.file("a.db"), &sqlite::SqliteOptions::default()).expect("a database").close();
+    let mut end = CopyEnd::source(&place.address("a.db")).expect("opened");
     let text = |row: &dyn crate::sql::connection::Row| {
         Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned(), row.integer(2)? > 0))
     };
@@ -26,14 +26,14 @@ fn the_catalogue_has_every_table_and_column() {
         .iter()
         .flat_map(|table| table.columns.iter().map(|(column, kind)| (format!("{}.{column}", table.name), *kind)))
         .map(|(name, kind)| {
-            use cells::Kind;
+            use cells::ColumnKind;
             let (kind, is_set) = match kind {
-                Kind::Integer => ("INTEGER", true),
-                Kind::Text => ("TEXT", true),
-                Kind::Bytes => ("BLOB", true),
-                Kind::OptionalInteger => ("INTEGER", false),
-                Kind::OptionalText => ("TEXT", false),
-                Kind::OptionalBytes => ("BLOB", false),
+                ColumnKind::Integer => ("INTEGER", true),
+                ColumnKind::Text => ("TEXT", true),
+                ColumnKind::Bytes => ("BLOB", true),
+                ColumnKind::OptionalInteger => ("INTEGER", false),
+                ColumnKind::OptionalText => ("TEXT", false),
+                ColumnKind::OptionalBytes => ("BLOB", false),
             };
             (name, kind.to_owned(), is_set)
         })
@@ -44,7 +44,7 @@ fn the_catalogue_has_every_table_and_column() {
 
 #[test]
 fn a_copy_is_the_same() {
-    let place = Place::filled();
+    let place = CopyFolder::filled();
     let (mut from, mut to) = place.ends();
     let mut told = Vec::new();
     let copied = copy(&mut from, &mut to, &mut |progress| told.push(progress)).expect("copied");
@@ -52,7 +52,7 @@ fn a_copy_is_the_same() {
     assert_eq!(copied, compare(&mut from, &mut to, &mut |_| ()).expect("compared"));
     let is_ahead = |two: &[Progress]| two[0].phase != two[1].phase || two[0].rows <= two[1].rows;
     assert!(told.windows(2).all(is_ahead) && told.iter().all(|at| at.rows <= at.of), "{told:?}");
-    assert_eq!(told.last().map(|last| (last.phase, last.rows)), Some((Phase::Comparing, told[0].of)));
+    assert_eq!(told.last().map(|last| (last.phase, last.rows)), Some((CopyPhase::Comparing, told[0].of)));
     assert_eq!(counts(&mut from), counts(&mut to));
     drop((from, to));
     place.is_what_was_filled_in("b.db");
@@ -60,14 +60,14 @@ fn a_copy_is_the_same() {
 
 #[test]
 fn a_copy_goes_on_where_it_was_interrupted() {
-    let place = Place::filled();
+    let place = CopyFolder::filled();
     let mut interrupted = 0;
     for after in 1.. {
         let (mut from, mut to) = place.ends();
         let mut calls = 0;
         let broken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             copy(&mut from, &mut to, &mut |progress| {
-                calls += usize::from(progress.phase == Phase::Copying);
+                calls += usize::from(progress.phase == CopyPhase::Copying);
                 assert!(calls <= after, "interrupted");
             })
         }));
@@ -79,7 +79,7 @@ fn a_copy_goes_on_where_it_was_interrupted() {
             }
         }
         drop((from, to));
-        let refused = sqlite::open(&place.file("b.db"), &sqlite::Options::default()).err();
+        let refused = sqlite::open(&place.file("b.db"), &sqlite::SqliteOptions::default()).err();
         assert!(matches!(refused, Some(StoreError::Unfinished(_))), "{refused:?}");
     }
     assert!(interrupted > 20, "{interrupted}");
@@ -93,7 +93,7 @@ fn a_copy_goes_on_where_it_was_interrupted() {
 /// SQLite gives the number of an account that was the newest, and was removed, to the next one.
 #[test]
 fn a_copy_goes_on_although_numbers_were_given_again() {
-    let place = Place::filled();
+    let place = CopyFolder::filled();
     let (mut from, mut to) = place.ends();
     let interrupted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         copy(&mut from, &mut to, &mut |progress| assert_ne!(progress.table, "archives", "interrupted"))
@@ -115,7 +115,7 @@ fn a_copy_goes_on_although_numbers_were_given_again() {
 
 #[test]
 fn what_is_there_is_not_mixed_with_a_copy() {
-    let place = Place::filled();
+    let place = CopyFolder::filled();
     let (mut from, mut to) = place.ends();
     copy(&mut from, &mut to, &mut |_| ()).expect("copied");
     assert!(matches!(copy(&mut from, &mut to, &mut |_| ()), Err(CopyError::NotEmpty("accounts"))));
@@ -125,7 +125,7 @@ fn what_is_there_is_not_mixed_with_a_copy() {
 
 #[test]
 fn differences_are_found() {
-    let place = Place::filled();
+    let place = CopyFolder::filled();
     let (mut from, mut to) = place.ends();
     copy(&mut from, &mut to, &mut |_| ()).expect("copied");
     to.connection().execute("UPDATE archive_messages SET stanza = x'00' WHERE id = 1500", &[]).expect("changed");
@@ -143,12 +143,12 @@ fn differences_are_found() {
 /// A number that was given once isn't given again by the copy, either.
 #[test]
 fn numbers_go_on() {
-    let place = Place::filled();
+    let place = CopyFolder::filled();
     let (mut from, mut to) = place.ends();
     copy(&mut from, &mut to, &mut |_| ()).expect("copied");
     drop((from, to));
     let ids = ["a.db", "b.db"].map(|name| {
-        let store = sqlite::open(&place.file(name), &sqlite::Options::default()).expect("opened");
+        let store = sqlite::open(&place.file(name), &sqlite::SqliteOptions::default()).expect("opened");
         let push = store.push(juliet().as_ref(), juliet().as_ref(), vec![1], 1, OfflineRoom::UNBOUNDED);
         wait(push).expect("kept");
         wait(store.load(juliet().as_ref(), 0, 1 << 20)).expect("loaded").last().expect("a message").id
@@ -164,19 +164,19 @@ fn a_copy_goes_to_postgresql_and_back() {
     if rookery_needs::skips("store.a_copy_goes_to_postgresql_and_back") {
         return;
     }
-    let place = Place::filled();
+    let place = CopyFolder::filled();
     let cluster = rookery_needs::Postgres::start();
-    let address = postgres::Address::parse(&cluster.database()).expect("an address");
+    let address = postgres::PostgresAddress::parse(&cluster.database()).expect("an address");
     // A cluster of the tests needn't survive a power cut.
-    let options = postgres::Options { trusts_durability: true, ..postgres::Options::at(address) };
-    let there = Address::Postgres(Box::new(options));
+    let options = postgres::PostgresOptions { trusts_durability: true, ..postgres::PostgresOptions::at(address) };
+    let there = EndAddress::Postgres(Box::new(options));
     for after in 1.. {
-        let mut from = End::source(&place.address("a.db")).expect("a source");
-        let mut to = End::destination(&there).expect("a destination");
+        let mut from = CopyEnd::source(&place.address("a.db")).expect("a source");
+        let mut to = CopyEnd::destination(&there).expect("a destination");
         let mut calls = 0;
         let broken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             copy(&mut from, &mut to, &mut |progress| {
-                calls += usize::from(progress.phase == Phase::Copying);
+                calls += usize::from(progress.phase == CopyPhase::Copying);
                 assert!(calls <= 4 * after, "interrupted");
             })
         }));
@@ -186,54 +186,56 @@ fn a_copy_goes_to_postgresql_and_back() {
             break;
         }
         drop((from, to));
-        let refused = End::source(&there).err();
+        let refused = CopyEnd::source(&there).err();
         assert!(matches!(refused, Some(StoreError::Unfinished(_))), "{refused:?}");
     }
     let (mut from, mut to) =
-        (End::source(&there).expect("a source"), End::destination(&place.address("b.db")).expect("opened"));
+        (CopyEnd::source(&there).expect("a source"), CopyEnd::destination(&place.address("b.db")).expect("opened"));
     let copied = copy(&mut from, &mut to, &mut |_| ()).expect("copied");
     assert!(copied.iter().all(|table| table.is_same() && table.difference.is_none()), "{copied:?}");
     drop((from, to));
     place.is_what_was_filled_in("b.db");
-    let (mut one, mut other) =
-        (End::source(&place.address("a.db")).expect("opened"), End::source(&place.address("b.db")).expect("opened"));
+    let (mut one, mut other) = (
+        CopyEnd::source(&place.address("a.db")).expect("opened"),
+        CopyEnd::source(&place.address("b.db")).expect("opened"),
+    );
     assert!(compare(&mut one, &mut other, &mut |_| ()).expect("compared").iter().all(Compared::is_same));
     let offline = tables().iter().find(|table| table.name == "offline_messages").expect("a table");
     assert_eq!(one.connection().last_number(offline), Ok(2));
     assert_eq!(other.connection().last_number(offline), Ok(2));
-    let (mut from, mut to) = (one, End::destination(&there).expect("opened"));
+    let (mut from, mut to) = (one, CopyEnd::destination(&there).expect("opened"));
     assert!(matches!(copy(&mut from, &mut to, &mut |_| ()), Err(CopyError::NotEmpty(_))));
     clear(&mut to).expect("cleared");
     assert!(copy(&mut from, &mut to, &mut |_| ()).expect("copied again").iter().all(Compared::is_same));
 }
 
 /// A folder with files of databases.
-struct Place {
+struct CopyFolder {
     folder: TempDir,
 }
 
-impl Place {
-    fn new() -> Place {
-        Place { folder: tempfile::tempdir().expect("a folder") }
+impl CopyFolder {
+    fn new() -> CopyFolder {
+        CopyFolder { folder: tempfile::tempdir().expect("a folder") }
     }
 
     fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn address(&self, name: &str) -> Address {
-        Address::Sqlite(self.file(name))
+    fn address(&self, name: &str) -> EndAddress {
+        EndAddress::Sqlite(self.file(name))
     }
 
-    fn ends(&self) -> (End, End) {
-        let from = End::source(&self.address("a.db")).expect("a source");
-        (from, End::destination(&self.address("b.db")).expect("a destination"))
+    fn ends(&self) -> (CopyEnd, CopyEnd) {
+        let from = CopyEnd::source(&self.address("a.db")).expect("a source");
+        (from, CopyEnd::destination(&self.address("b.db")).expect("a destination"))
     }
 
     /// Makes the file `a.db` with what is hard to copy.
-    fn filled() -> Place {
-        let place = Place::new();
-        let store = sqlite::open(&place.file("a.db"), &sqlite::Options::default()).expect("a database");
+    fn filled() -> CopyFolder {
+        let place = CopyFolder::new();
+        let store = sqlite::open(&place.file("a.db"), &sqlite::SqliteOptions::default()).expect("a database");
         let keys = Credentials::derive("pencil", 1).expect("keys");
         for jid in [juliet(), long(), jid("strasse@a.example")] {
             assert!(wait(store.create(jid.as_ref(), keys.clone())).expect("made"));
@@ -256,7 +258,7 @@ impl Place {
         wait(Documents::put(&store, juliet().as_ref(), "nss ", Some(Vec::new()))).expect("kept");
         wait(Meta::put(&store, "a", vec![1; 100])).expect("kept");
         let config = vec![b'x'; 5];
-        let room = pubsub::Room::ANY;
+        let room = pubsub::NodeRoom::ANY;
         wait(crate::Pubsub::create_node(&store, juliet().as_ref(), &"n".repeat(1023), config, juliet().as_ref(), room))
             .expect("made");
         let subscriber = jid(&format!("{}/{}", long(), "r".repeat(1023)));
@@ -280,7 +282,7 @@ impl Place {
 
     /// Checks what a server sees of a copy.
     fn is_what_was_filled_in(&self, name: &str) {
-        let store = sqlite::open(&self.file(name), &sqlite::Options::default()).expect("opened");
+        let store = sqlite::open(&self.file(name), &sqlite::SqliteOptions::default()).expect("opened");
         assert!(wait(store.credentials(long().as_ref())).expect("read").expect("keys").verify("pencil"));
         let roster = wait(Rosters::get(&store, juliet().as_ref())).expect("read");
         assert_eq!(roster.items[0].name.as_deref(), Some("\u{1F98A} fox  "));

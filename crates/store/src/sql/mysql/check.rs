@@ -1,11 +1,11 @@
 //! Looks over what a MariaDB or MySQL promises: before a start, and for `rookery check`.
 
-use super::driver::Driver;
+use super::driver::MysqlDriver;
 use crate::StoreError;
 use crate::sql::checking::Checked;
-use crate::sql::remote::Distant;
+use crate::sql::remote::RemoteConnection;
 
-impl Checked for Driver {
+impl Checked for MysqlDriver {
     const READ_ONLY: &'static str = "it is a replica, or read_only is on";
 
     fn unfit(&mut self, trusts_durability: bool) -> Result<Vec<String>, StoreError> {

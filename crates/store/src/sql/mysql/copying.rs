@@ -1,13 +1,13 @@
 //! MariaDB's and MySQL's side of a copy.
 
-use super::driver::Driver;
+use super::driver::MysqlDriver;
 use crate::StoreError;
 use crate::sql::archive::months::Months;
 use crate::sql::copy::catalogue::Table;
-use crate::sql::copy::cells::Record;
+use crate::sql::copy::cells::RowCells;
 use crate::sql::copy::copying::Copying;
 
-impl Copying for Driver {
+impl Copying for MysqlDriver {
     fn last_number(&mut self, table: &'static Table) -> Result<i64, StoreError> {
         let next = self.run(&format!(
             "SELECT auto_increment FROM information_schema.tables \
@@ -29,7 +29,7 @@ impl Copying for Driver {
     }
 
     /// Columns that follow from others have them as their defaults.
-    fn derive(&mut self, _: &'static Table, _: &[Record]) -> Result<(), StoreError> {
+    fn derive(&mut self, _: &'static Table, _: &[RowCells]) -> Result<(), StoreError> {
         Ok(())
     }
 

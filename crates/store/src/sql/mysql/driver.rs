@@ -13,14 +13,14 @@
 
 use super::answers::{answers, integer, too_much};
 use super::failure::{ends_connection, failure, takes_statements};
-use super::target::{Connected, Target};
+use super::target::{MysqlConnected, MysqlTarget};
 use super::values::{MysqlRow, parameters, size};
 use crate::StoreError;
-use crate::error::Engine;
-use crate::sql::connection::{EachRow, Value};
+use crate::error::EngineWords;
+use crate::sql::connection::{EachRow, SqlValue};
 use crate::sql::dialect::Dialect;
 use crate::sql::opening::Openable;
-use crate::sql::remote::{CONNECT, Distant, State, Transaction, idle, is_too_much, runtime, within};
+use crate::sql::remote::{CONNECT, ConnectionState, RemoteConnection, Transaction, idle, is_too_much, runtime, within};
 use crate::sql::transactions::Remote;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Params, Statement};
@@ -33,18 +33,18 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 
 /// A connection to one database.
-pub(super) struct Driver {
-    target: Arc<Target>,
+pub(super) struct MysqlDriver {
+    target: Arc<MysqlTarget>,
     /// The time that an answer may take.
     limit: Duration,
     runtime: Runtime,
     /// `None`: lost.
-    session: Option<Session>,
-    state: State,
+    session: Option<MysqlSession>,
+    state: ConnectionState,
 }
 
-struct Session {
-    link: Link,
+struct MysqlSession {
+    link: MysqlLink,
     /// By the place of a text in memory: texts are static.
     prepared: HashMap<(usize, usize), Statement>,
     version: String,
@@ -55,7 +55,7 @@ struct Session {
     packet: usize,
 }
 
-enum Link {
+enum MysqlLink {
     Ready(Conn),
     /// The end of a transaction was sent and not answered yet.
     Ending(Ending),
@@ -65,20 +65,21 @@ enum Link {
 
 type Ending = Pin<Box<dyn Future<Output = (Conn, Result<(), Error>)> + Send>>;
 
-impl Driver {
+impl MysqlDriver {
     /// Connects; answers may take so long.
-    pub(super) fn open(target: Arc<Target>, limit: Duration) -> Result<Driver, StoreError> {
+    pub(super) fn open(target: Arc<MysqlTarget>, limit: Duration) -> Result<MysqlDriver, StoreError> {
         let other = |error: String| StoreError::Other(target.engine(error));
         let runtime = runtime().map_err(|error| other(error.to_string()))?;
-        let state = State::new(target.terms_of, target.fence.clone()).map_err(|error| other(error.to_string()))?;
-        let mut driver = Driver { target: target.clone(), limit, runtime, session: None, state };
+        let state =
+            ConnectionState::new(target.terms_of, target.fence.clone()).map_err(|error| other(error.to_string()))?;
+        let mut driver = MysqlDriver { target: target.clone(), limit, runtime, session: None, state };
         driver.reopen()?;
         Ok(driver)
     }
 
     /// Makes another connection to the same database.
-    pub(super) fn another(&self, limit: Duration) -> Result<Driver, StoreError> {
-        Driver::open(self.target.clone(), limit)
+    pub(super) fn another(&self, limit: Duration) -> Result<MysqlDriver, StoreError> {
+        MysqlDriver::open(self.target.clone(), limit)
     }
 
     /// Returns the name of the database, for people.
@@ -86,7 +87,7 @@ impl Driver {
         &self.target.name
     }
 
-    pub(super) fn target(&self) -> &Target {
+    pub(super) fn target(&self) -> &MysqlTarget {
         &self.target
     }
 
@@ -161,10 +162,10 @@ impl Driver {
     /// Takes the connection away to use it, when what was sent before is answered.
     fn take(&mut self) -> Result<Conn, StoreError> {
         let Some(session) = &mut self.session else { return Err(self.lost("not connected")) };
-        match std::mem::replace(&mut session.link, Link::Taken) {
-            Link::Ready(conn) => Ok(conn),
-            Link::Taken => Err(self.lost("not connected")),
-            Link::Ending(ending) => match within(&self.runtime, self.limit, ending) {
+        match std::mem::replace(&mut session.link, MysqlLink::Taken) {
+            MysqlLink::Ready(conn) => Ok(conn),
+            MysqlLink::Taken => Err(self.lost("not connected")),
+            MysqlLink::Ending(ending) => match within(&self.runtime, self.limit, ending) {
                 Some((conn, Ok(()))) => Ok(conn),
                 Some((_, Err(error))) => {
                     self.session = None;
@@ -178,7 +179,7 @@ impl Driver {
     /// Puts the connection back.
     fn put(&mut self, conn: Conn) {
         if let Some(session) = &mut self.session {
-            session.link = Link::Ready(conn);
+            session.link = MysqlLink::Ready(conn);
         }
     }
 
@@ -215,11 +216,11 @@ impl Driver {
 
     /// Refuses values that are too large: the server would end the connection, and with it what
     /// others have written.
-    fn expect_room(&mut self, values: &[Value<'_>]) -> Result<(), StoreError> {
-        let size = |value: &Value<'_>| match value {
-            Value::Null | Value::Integer(_) => LARGEST_HEAD,
-            Value::Text(text) => text.len() + LARGEST_HEAD,
-            Value::Bytes(bytes) => bytes.len() + LARGEST_HEAD,
+    fn expect_room(&mut self, values: &[SqlValue<'_>]) -> Result<(), StoreError> {
+        let size = |value: &SqlValue<'_>| match value {
+            SqlValue::Null | SqlValue::Integer(_) => LARGEST_HEAD,
+            SqlValue::Text(text) => text.len() + LARGEST_HEAD,
+            SqlValue::Bytes(bytes) => bytes.len() + LARGEST_HEAD,
         };
         let (size, packet) = (values.iter().map(size).sum::<usize>(), self.session.as_ref().map_or(0, |at| at.packet));
         if self.session.is_none() || size + LARGEST_HEAD < packet {
@@ -297,19 +298,19 @@ async fn run(
     Ok(outcome.map(|()| rows))
 }
 
-impl Distant for Driver {
+impl RemoteConnection for MysqlDriver {
     const DIALECT: Dialect = Dialect::Mysql;
     const NOW_MS: &'static str = NOW_MS;
 
-    fn state(&self) -> &State {
+    fn state(&self) -> &ConnectionState {
         &self.state
     }
 
-    fn state_mut(&mut self) -> &mut State {
+    fn state_mut(&mut self) -> &mut ConnectionState {
         &mut self.state
     }
 
-    fn engine(&self, message: String) -> Engine {
+    fn engine(&self, message: String) -> EngineWords {
         self.target.engine(message)
     }
 
@@ -328,7 +329,7 @@ impl Distant for Driver {
     fn statement(
         &mut self,
         sql: &'static str,
-        values: &[Value<'_>],
+        values: &[SqlValue<'_>],
         each: Option<&mut EachRow<'_>>,
     ) -> Result<u64, StoreError> {
         if let Transaction::Failed(error) = &self.state.transaction {
@@ -359,18 +360,18 @@ impl Distant for Driver {
         // The first poll writes it.
         let polled = self.runtime.block_on(std::future::poll_fn(|cx| Poll::Ready(ending.as_mut().poll(cx))));
         match (polled, &mut self.session) {
-            (Poll::Pending, Some(session)) => session.link = Link::Ending(ending),
+            (Poll::Pending, Some(session)) => session.link = MysqlLink::Ending(ending),
             (Poll::Ready((conn, Ok(()))), _) => self.put(conn),
             (Poll::Ready((_, Err(_))), _) | (_, None) => self.session = None,
         }
     }
 }
 
-impl Openable for Driver {
-    type Target = Target;
+impl Openable for MysqlDriver {
+    type Target = MysqlTarget;
 
-    fn connect(target: &Arc<Target>, limit: Duration) -> Result<Driver, StoreError> {
-        Driver::open(target.clone(), limit)
+    fn connect(target: &Arc<MysqlTarget>, limit: Duration) -> Result<MysqlDriver, StoreError> {
+        MysqlDriver::open(target.clone(), limit)
     }
 
     fn allow(&mut self, limit: Duration) -> Result<(), StoreError> {
@@ -378,7 +379,7 @@ impl Openable for Driver {
     }
 }
 
-impl Remote for Driver {
+impl Remote for MysqlDriver {
     fn reopen(&mut self) -> Result<(), StoreError> {
         self.session = None;
         self.state.start_again();
@@ -386,9 +387,9 @@ impl Remote for Driver {
         let Some(connected) = connected else { return Err(self.lost("no host takes connections in time")) };
         let connected = connected?;
         let is_mariadb = connected.is_mariadb();
-        let Connected { conn, version, is_read_only, packet } = connected;
-        let link = Link::Ready(conn);
-        self.session = Some(Session { link, prepared: HashMap::new(), version, is_mariadb, is_read_only, packet });
+        let MysqlConnected { conn, version, is_read_only, packet } = connected;
+        let link = MysqlLink::Ready(conn);
+        self.session = Some(MysqlSession { link, prepared: HashMap::new(), version, is_mariadb, is_read_only, packet });
         self.set_up()
     }
 

@@ -2,13 +2,13 @@
 //! codes.
 
 use crate::StoreError;
-use crate::error::Engine;
+use crate::error::EngineWords;
 use mysql_async::{DriverError, Error, IoError};
 use std::io::ErrorKind;
 
 /// Sorts errors by who can mend them.
 pub(super) fn failure(database: &str, error: &Error) -> StoreError {
-    let engine = |message: String| Engine { database: database.to_owned(), message };
+    let engine = |message: String| EngineWords { database: database.to_owned(), message };
     match error {
         Error::Server(error) => server_failure(error.code, engine(format!("{}, error {}", error.message, error.code))),
         Error::Io(IoError::Io(error)) => StoreError::Lost(engine(error.to_string())),
@@ -39,7 +39,7 @@ pub(super) fn failure(database: &str, error: &Error) -> StoreError {
 pub(super) fn unconnected(database: &str, error: &Error) -> StoreError {
     match failure(database, error) {
         StoreError::Lost(engine) if is_nonsense(error) => {
-            StoreError::Unfit(Engine { message: format!("{NO_MARIADB}: {}", engine.message), ..engine })
+            StoreError::Unfit(EngineWords { message: format!("{NO_MARIADB}: {}", engine.message), ..engine })
         }
         failure => failure,
     }
@@ -58,7 +58,7 @@ fn is_nonsense(error: &Error) -> bool {
     }
 }
 
-fn server_failure(code: u16, engine: Engine) -> StoreError {
+fn server_failure(code: u16, engine: EngineWords) -> StoreError {
     match code {
         LOCK_WAIT | DEADLOCK | CHANGED_SINCE_READ | TABLE_CHANGED | DUPLICATE | NO_PARENT | HAS_CHILDREN
         | PREPARE_AGAIN | UNKNOWN_STATEMENT => StoreError::Conflict(engine),

@@ -1,15 +1,15 @@
 //! The rows of a cluster's processes in MariaDB and MySQL: see `sql/fence.rs`.
 
 use super::answers::integer;
-use super::driver::{Driver, NOW_MS};
+use super::driver::{MysqlDriver, NOW_MS};
 use crate::StoreError;
-use crate::fencing::Writer;
-use crate::sql::fence::Fencing;
-use crate::sql::remote::{Distant, name_of};
+use crate::fencing::ProcessWriter;
+use crate::sql::fence::FencingConnection;
+use crate::sql::remote::{RemoteConnection, name_of};
 
-impl Fencing for Driver {
-    fn enlist(&mut self, own: Writer, lanes: &[i64]) -> Result<(), StoreError> {
-        let Writer { node, incarnation } = own;
+impl FencingConnection for MysqlDriver {
+    fn enlist(&mut self, own: ProcessWriter, lanes: &[i64]) -> Result<(), StoreError> {
+        let ProcessWriter { node, incarnation } = own;
         let rows: Vec<_> = lanes.iter().map(|lane| format!("({lane}, 0, {NOW_MS}, {node}, {incarnation})")).collect();
         let statement = format!(
             "INSERT INTO rookery_lanes (lane, batch, since_ms, node, incarnation) VALUES {} \
@@ -19,8 +19,8 @@ impl Fencing for Driver {
         self.run(&statement).map(drop)
     }
 
-    fn fence(&mut self, other: Writer, own: Option<i64>) -> Result<bool, StoreError> {
-        let Writer { node, incarnation } = other;
+    fn fence(&mut self, other: ProcessWriter, own: Option<i64>) -> Result<bool, StoreError> {
+        let ProcessWriter { node, incarnation } = other;
         self.run("SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION")?;
         if let Some(own) = own {
             let own = format!("SELECT lane FROM rookery_lanes WHERE lane = {own} AND fenced_ms IS NULL FOR UPDATE");
@@ -49,7 +49,7 @@ impl Fencing for Driver {
 }
 
 /// Ends a session, which may have ended by itself meanwhile.
-fn end(driver: &mut Driver, session: i64) -> Result<(), StoreError> {
+fn end(driver: &mut MysqlDriver, session: i64) -> Result<(), StoreError> {
     match driver.run(&format!("KILL {session}")) {
         Ok(_) => Ok(()),
         Err(StoreError::Lost(engine)) => Err(StoreError::Lost(engine)),

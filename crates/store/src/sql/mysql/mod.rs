@@ -17,9 +17,9 @@ mod search;
 mod target;
 mod values;
 
-pub use target::{Address, Options};
+pub use target::{MysqlAddress, MysqlOptions};
 
-use driver::Driver;
-use target::Target;
+use driver::MysqlDriver;
+use target::MysqlTarget;
 
-super::opening::functions!();
+super::opening::functions!(MysqlDriver, MysqlTarget, MysqlOptions);

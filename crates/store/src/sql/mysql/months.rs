@@ -5,14 +5,14 @@
 //! change of the schema is in no transaction here, and nobody may look into the tables between two
 //! of them.
 
-use super::driver::Driver;
+use super::driver::MysqlDriver;
 use crate::StoreError;
-use crate::error::Engine;
-use crate::sql::archive::months::{Month, Months, Part};
+use crate::error::EngineWords;
+use crate::sql::archive::months::{ArchivePart, Month, Months};
 use std::time::Duration;
 
-impl Months for Driver {
-    fn parts(&mut self) -> Result<Vec<Part>, StoreError> {
+impl Months for MysqlDriver {
+    fn parts(&mut self) -> Result<Vec<ArchivePart>, StoreError> {
         let rows = self.run(&format!("{PARTS} ORDER BY partition_ordinal_position"))?;
         let Some(parts) = rows.iter().map(|row| part(row)).collect::<Option<Vec<_>>>() else {
             let message = format!("somebody else has divided its archives: {}", rows.concat().join(", "));
@@ -26,7 +26,7 @@ impl Months for Driver {
         Ok(self.run(&format!("SELECT GET_LOCK({LOCK}, 0)"))?.concat().concat() == "1")
     }
 
-    fn fault(&self, what: &str) -> Engine {
+    fn fault(&self, what: &str) -> EngineWords {
         self.target().engine(what.to_owned())
     }
 
@@ -70,8 +70,8 @@ impl Months for Driver {
         self.patiently(TIDY).map(drop)
     }
 
-    fn split(&mut self, first: &Part, ends: &[u64]) -> Result<(), StoreError> {
-        let (Part { name, below: Some(below) }, Some(end)) = (first, ends.first()) else { return Ok(()) };
+    fn split(&mut self, first: &ArchivePart, ends: &[u64]) -> Result<(), StoreError> {
+        let (ArchivePart { name, below: Some(below) }, Some(end)) = (first, ends.first()) else { return Ok(()) };
         let others = ends.iter().zip(ends.iter().skip(1).chain([below]));
         let others = others.map(|(from, to)| format!(", PARTITION m{} VALUES LESS THAN ({to})", Month::of(*from)));
         self.patiently(&format!(
@@ -113,7 +113,7 @@ impl Months for Driver {
     }
 }
 
-impl Driver {
+impl MysqlDriver {
     /// Runs statements that take as long as a table has rows.
     fn patiently(&mut self, statements: &str) -> Result<Vec<Vec<String>>, StoreError> {
         let before = self.wait_for(PATIENCE)?;
@@ -151,14 +151,14 @@ fn steps(below: u64) -> [String; 2] {
 }
 
 /// Reads a partition's name and its end.
-fn part(row: &[String]) -> Option<Part> {
+fn part(row: &[String]) -> Option<ArchivePart> {
     let [method, name, below] = row else { return None };
     let below = match below.as_str() {
         _ if method != "RANGE" => return None,
         "MAXVALUE" => None,
         number => Some(number.parse().ok()?),
     };
-    Some(Part { name: name.clone(), below })
+    Some(ArchivePart { name: name.clone(), below })
 }
 
 const PARTS: &str = "\

@@ -7,13 +7,13 @@
 //! `information_schema` first. The table of versions is the first that is made: a database with it
 //! is known to be ours, however far a step came.
 
-use super::driver::Driver;
+use super::driver::MysqlDriver;
 use crate::StoreError;
 use crate::sql::migrate::{Change, Migrating, noted_version, persistently};
 use crate::sql::opening::ANSWER;
 use std::time::Duration;
 
-impl Migrating for Driver {
+impl Migrating for MysqlDriver {
     fn changes(&self) -> &'static [Change] {
         CHANGES
     }

@@ -4,12 +4,12 @@
 //! Words of six letters and digits are neither too short for the index nor frequent ones that it
 //! leaves out.
 
-use super::driver::Driver;
+use super::driver::MysqlDriver;
 use crate::StoreError;
 use crate::sql::archive::months::Months;
 use crate::sql::archive::search::fill::Searches;
 
-impl Searches for Driver {
+impl Searches for MysqlDriver {
     fn has_index(&mut self) -> Result<bool, StoreError> {
         self.has_table("rookery_search")
     }
@@ -25,7 +25,7 @@ impl Searches for Driver {
             );
             return Err(StoreError::Unfit(self.fault(&what)));
         }
-        self.run(&Driver::statements(is_whole)).map(drop)
+        self.run(&MysqlDriver::statements(is_whole)).map(drop)
     }
 
     fn statements(is_whole: bool) -> String {

@@ -4,7 +4,7 @@ use super::answers::{answers, too_much};
 use super::failure::unconnected;
 use crate::StoreError;
 use crate::archive::TermsOf;
-use crate::error::Engine;
+use crate::error::EngineWords;
 use crate::sql::fence::Fence;
 use crate::sql::migrate::Migrations;
 use crate::sql::remote::first_writable;
@@ -17,9 +17,9 @@ use std::time::Duration;
 
 /// Says how a database is opened.
 #[derive(Clone)]
-pub struct Options {
-    /// The address, by [`Address::parse`].
-    pub address: Address,
+pub struct MysqlOptions {
+    /// The address, by [`MysqlAddress::parse`].
+    pub address: MysqlAddress,
     /// The password, if it isn't in the address.
     pub password: Option<String>,
     /// The certificates that the servers' certificates must be signed by, or be; `None` sends all
@@ -35,19 +35,19 @@ pub struct Options {
     /// Tells the terms of messages, if searches are to have an index.
     pub terms_of: Option<TermsOf>,
     /// Bounds what may wait.
-    pub bounds: crate::sql::Bounds,
+    pub bounds: crate::sql::QueueBounds,
     /// Says how long is waited for the database.
     pub patience: crate::sql::Patience,
     /// Says when the schema may change.
     pub migrations: Migrations,
 }
 
-impl Options {
+impl MysqlOptions {
     /// Returns the options for an address of which nothing else is known: in the clear, eight
     /// connections.
-    pub fn at(address: Address) -> Options {
-        let (bounds, migrations) = (crate::sql::Bounds::default(), Migrations::default());
-        Options {
+    pub fn at(address: MysqlAddress) -> MysqlOptions {
+        let (bounds, migrations) = (crate::sql::QueueBounds::default(), Migrations::default());
+        MysqlOptions {
             address,
             password: None,
             roots: None,
@@ -65,26 +65,26 @@ impl Options {
 /// The address of a database: `mysql://USER@HOST,HOST:PORT/DATABASE`, or `mariadb://…`. A host that
 /// begins with a slash, written with `%2F` for each slash, is a Unix socket.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Address {
-    hosts: Vec<Host>,
+pub struct MysqlAddress {
+    hosts: Vec<MysqlHost>,
     user: String,
     password: Option<String>,
     database: String,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-enum Host {
+enum MysqlHost {
     Socket(String),
     Tcp(String, u16),
 }
 
-impl Address {
+impl MysqlAddress {
     /// Reads an address.
     ///
     /// # Errors
     ///
     /// What is wrong with it, for the operator.
-    pub fn parse(text: &str) -> Result<Address, String> {
+    pub fn parse(text: &str) -> Result<MysqlAddress, String> {
         let rest = text.strip_prefix("mysql://").or_else(|| text.strip_prefix("mariadb://"));
         let Some(rest) = rest else { return Err(format!("it is no address of a database; {EXPECTED}")) };
         let (login, place) = rest.rsplit_once('@').ok_or_else(|| format!("no user is named; {EXPECTED}"))?;
@@ -93,8 +93,8 @@ impl Address {
         if let Some((_, options)) = database.split_once('?') {
             return Err(format!("the options {options:?} aren't known; {EXPECTED}"));
         }
-        let address = Address {
-            hosts: hosts.split(',').map(Host::parse).collect::<Result<_, _>>()?,
+        let address = MysqlAddress {
+            hosts: hosts.split(',').map(MysqlHost::parse).collect::<Result<_, _>>()?,
             user: decoded(user)?,
             password: password.map(decoded).transpose()?,
             database: decoded(database)?,
@@ -109,14 +109,14 @@ impl Address {
     /// the way could listen.
     pub fn is_local(&self) -> bool {
         self.hosts.iter().all(|host| match host {
-            Host::Socket(_) => true,
-            Host::Tcp(name, _) => name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback()),
+            MysqlHost::Socket(_) => true,
+            MysqlHost::Tcp(name, _) => name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback()),
         })
     }
 }
 
-impl Host {
-    fn parse(text: &str) -> Result<Host, String> {
+impl MysqlHost {
+    fn parse(text: &str) -> Result<MysqlHost, String> {
         let (name, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((name, port)) if name.parse::<Ipv6Addr>().is_ok() => (name, port),
             Some(_) => return Err(format!("{text:?} has no IPv6 address between its brackets")),
@@ -125,9 +125,9 @@ impl Host {
         let name = decoded(name)?;
         match (port.strip_prefix(':').map(str::parse), port) {
             _ if name.is_empty() => Err(format!("no host is named; {EXPECTED}")),
-            (None, "") if name.starts_with('/') => Ok(Host::Socket(name)),
-            (None, "") => Ok(Host::Tcp(name, PORT)),
-            (Some(Ok(port)), _) if !name.starts_with('/') => Ok(Host::Tcp(name, port)),
+            (None, "") if name.starts_with('/') => Ok(MysqlHost::Socket(name)),
+            (None, "") => Ok(MysqlHost::Tcp(name, PORT)),
+            (Some(Ok(port)), _) if !name.starts_with('/') => Ok(MysqlHost::Tcp(name, port)),
             _ => Err(format!("{text:?} has no port behind its colon")),
         }
     }
@@ -146,32 +146,32 @@ fn decoded(text: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| format!("{text:?} isn't UTF-8 when it is decoded"))
 }
 
-impl fmt::Display for Host {
+impl fmt::Display for MysqlHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Host::Socket(path) => f.write_str(path),
-            Host::Tcp(name, PORT) => f.write_str(name),
-            Host::Tcp(name, port) => write!(f, "{name}:{port}"),
+            MysqlHost::Socket(path) => f.write_str(path),
+            MysqlHost::Tcp(name, PORT) => f.write_str(name),
+            MysqlHost::Tcp(name, port) => write!(f, "{name}:{port}"),
         }
     }
 }
 
 /// Without the password.
-impl fmt::Display for Address {
+impl fmt::Display for MysqlAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hosts: Vec<_> = self.hosts.iter().map(Host::to_string).collect();
+        let hosts: Vec<_> = self.hosts.iter().map(MysqlHost::to_string).collect();
         write!(f, "mysql://{}@{}/{}", self.user, hosts.join(","), self.database)
     }
 }
 
-impl fmt::Debug for Address {
+impl fmt::Debug for MysqlAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
 /// A database that can be connected to again and again.
-pub(super) struct Target {
+pub(super) struct MysqlTarget {
     hosts: Vec<OptsBuilder>,
     pub(super) name: String,
     pub(super) terms_of: Option<TermsOf>,
@@ -179,7 +179,7 @@ pub(super) struct Target {
 }
 
 /// A connection, and what it is connected to.
-pub(super) struct Connected {
+pub(super) struct MysqlConnected {
     pub(super) conn: Conn,
     /// The server's version in words, such as `10.11.6-MariaDB`.
     pub(super) version: String,
@@ -188,16 +188,16 @@ pub(super) struct Connected {
     pub(super) packet: usize,
 }
 
-impl Connected {
+impl MysqlConnected {
     /// Tells MariaDB from MySQL.
     pub(super) fn is_mariadb(&self) -> bool {
         self.version.contains("MariaDB")
     }
 }
 
-impl Target {
-    pub(super) fn new(options: &Options) -> Target {
-        let Address { hosts, user, password, database } = &options.address;
+impl MysqlTarget {
+    pub(super) fn new(options: &MysqlOptions) -> MysqlTarget {
+        let MysqlAddress { hosts, user, password, database } = &options.address;
         let password = options.password.as_ref().or(password.as_ref());
         // Rows are counted if they were found, not only if they were changed: an UPDATE that
         // changes nothing must not be taken for a row that is missing.
@@ -213,14 +213,14 @@ impl Target {
             .max_allowed_packet(Some(MOST_BYTES))
             .wait_timeout(Some(NEVER_S))
             .stmt_cache_size(0);
-        let host = |host: &Host| match host {
-            Host::Socket(path) => common.clone().socket(Some(path)),
-            Host::Tcp(name, port) => {
+        let host = |host: &MysqlHost| match host {
+            MysqlHost::Socket(path) => common.clone().socket(Some(path)),
+            MysqlHost::Tcp(name, port) => {
                 let ssl = options.roots.as_ref().map(|roots| trusting(roots));
                 common.clone().ip_or_hostname(name).tcp_port(*port).ssl_opts(ssl)
             }
         };
-        Target {
+        MysqlTarget {
             hosts: hosts.iter().map(host).collect(),
             name: options.address.to_string(),
             terms_of: options.terms_of,
@@ -229,7 +229,7 @@ impl Target {
     }
 
     /// Connects to the first host that can be written to, else to one that can be read.
-    pub(super) async fn connect(&self) -> Result<Connected, StoreError> {
+    pub(super) async fn connect(&self) -> Result<MysqlConnected, StoreError> {
         let connect = async |at: usize| {
             let Some(host) = self.hosts.get(at) else { return Err(self.lost("no host is named")) };
             let connected = connect(host.clone()).await.map_err(|error| unconnected(&self.name, &error))?;
@@ -244,8 +244,8 @@ impl Target {
     }
 
     /// Returns what the database said, with its name.
-    pub(super) fn engine(&self, message: String) -> Engine {
-        Engine { database: self.name.clone(), message }
+    pub(super) fn engine(&self, message: String) -> EngineWords {
+        EngineWords { database: self.name.clone(), message }
     }
 }
 
@@ -257,14 +257,14 @@ fn trusting(roots: &[CertificateDer<'static>]) -> SslOpts {
     SslOpts::default().with_disable_built_in_roots(true).with_root_certs(roots)
 }
 
-async fn connect(host: OptsBuilder) -> Result<Connected, Error> {
+async fn connect(host: OptsBuilder) -> Result<MysqlConnected, Error> {
     let mut conn = Conn::new(host).await?;
     let rows: [_; 1] = answers(&mut conn, WHAT_IS_THERE).await?.try_into().map_err(|_| too_much())?;
     let [row] = rows;
     let text = |at: usize| row.get(at).map_or("", String::as_str);
     let is_read_only = [text(1), text(2)].iter().any(|set| !matches!(*set, "0" | "OFF"));
     let packet = text(3).parse().map_or(0, |packet: usize| packet.min(MOST_BYTES));
-    Ok(Connected { version: text(0).to_owned(), is_read_only, packet, conn })
+    Ok(MysqlConnected { version: text(0).to_owned(), is_read_only, packet, conn })
 }
 
 const WHAT_IS_THERE: &str =
@@ -291,13 +291,13 @@ mod tests {
 
     #[test]
     fn addresses_are_read() {
-        let shown = |text: &str| Address::parse(text).map(|address| address.to_string());
+        let shown = |text: &str| MysqlAddress::parse(text).map(|address| address.to_string());
         assert_eq!(shown("mysql://r@db1,db2:3307/chat").as_deref(), Ok("mysql://r@db1,db2:3307/chat"));
         assert_eq!(shown("mariadb://r:s%40:x@db1").as_deref(), Ok("mysql://r@db1/r"));
         assert_eq!(shown("mysql://r@%2Frun%2Fmysqld.sock/chat").as_deref(), Ok("mysql://r@/run/mysqld.sock/chat"));
-        let address = Address::parse("mysql://r:s%40:x@[::1]:3307,10.0.0.1/chat").expect("an address");
+        let address = MysqlAddress::parse("mysql://r:s%40:x@[::1]:3307,10.0.0.1/chat").expect("an address");
         assert_eq!(address.password.as_deref(), Some("s@:x"));
-        assert!(address.hosts == [Host::Tcp("::1".into(), 3307), Host::Tcp("10.0.0.1".into(), PORT)]);
+        assert!(address.hosts == [MysqlHost::Tcp("::1".into(), 3307), MysqlHost::Tcp("10.0.0.1".into(), PORT)]);
         for wrong in [
             "mysql://",
             "mysql://db1/chat",
@@ -313,9 +313,9 @@ mod tests {
             "postgres://r@db1/chat",
             "chat",
         ] {
-            assert!(Address::parse(wrong).is_err(), "{wrong}");
+            assert!(MysqlAddress::parse(wrong).is_err(), "{wrong}");
         }
-        let is_local = |text: &str| Address::parse(text).expect("an address").is_local();
+        let is_local = |text: &str| MysqlAddress::parse(text).expect("an address").is_local();
         assert!(is_local("mysql://r@%2Frun%2Fmysqld.sock/chat") && is_local("mysql://r@127.0.0.1,[::1]/chat"));
         assert!(!is_local("mysql://r@localhost,db2/chat"));
     }

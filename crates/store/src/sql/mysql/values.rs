@@ -1,20 +1,20 @@
 //! Values of statements and columns of rows, in the binary protocol of MariaDB and MySQL.
 
 use crate::StoreError;
-use crate::error::Engine;
-use crate::sql::connection::{Row, Value};
+use crate::error::EngineWords;
+use crate::sql::connection::{Row, SqlValue};
 use mysql_async::{Params, Value as Wire};
 
 /// Returns the values of a statement as the library takes them.
-pub(super) fn parameters(values: &[Value<'_>]) -> Params {
+pub(super) fn parameters(values: &[SqlValue<'_>]) -> Params {
     if values.is_empty() {
         return Params::Empty;
     }
-    let wire = |value: &Value<'_>| match *value {
-        Value::Null => Wire::NULL,
-        Value::Integer(number) => Wire::Int(number),
-        Value::Text(text) => Wire::Bytes(text.as_bytes().to_vec()),
-        Value::Bytes(bytes) => Wire::Bytes(bytes.to_vec()),
+    let wire = |value: &SqlValue<'_>| match *value {
+        SqlValue::Null => Wire::NULL,
+        SqlValue::Integer(number) => Wire::Int(number),
+        SqlValue::Text(text) => Wire::Bytes(text.as_bytes().to_vec()),
+        SqlValue::Bytes(bytes) => Wire::Bytes(bytes.to_vec()),
     };
     Params::Positional(values.iter().map(wire).collect())
 }
@@ -83,6 +83,6 @@ impl Row for MysqlRow<'_> {
     }
 
     fn corrupt(&self, what: String) -> StoreError {
-        StoreError::Corrupt(Engine { database: self.database.to_owned(), message: what })
+        StoreError::Corrupt(EngineWords { database: self.database.to_owned(), message: what })
     }
 }

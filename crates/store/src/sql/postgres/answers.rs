@@ -7,7 +7,7 @@ use std::pin::pin;
 use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
 /// Says why a statement gave nothing.
-pub(super) enum Failed {
+pub(super) enum StatementFailed {
     Database(Error),
     TooMuch,
     /// Says who read the rows.
@@ -15,16 +15,16 @@ pub(super) enum Failed {
 }
 
 /// Runs statements without values. Returns what they give.
-pub(super) async fn answers(client: &Client, statements: &str) -> Result<Vec<SimpleQueryMessage>, Failed> {
-    let mut answers = pin!(client.simple_query_raw(statements).await.map_err(Failed::Database)?);
+pub(super) async fn answers(client: &Client, statements: &str) -> Result<Vec<SimpleQueryMessage>, StatementFailed> {
+    let mut answers = pin!(client.simple_query_raw(statements).await.map_err(StatementFailed::Database)?);
     let (mut messages, mut bytes) = (Vec::new(), 0);
-    while let Some(message) = answers.try_next().await.map_err(Failed::Database)? {
+    while let Some(message) = answers.try_next().await.map_err(StatementFailed::Database)? {
         if let SimpleQueryMessage::Row(row) = &message {
             bytes += (0..row.len()).filter_map(|at| row.get(at)).map(str::len).sum::<usize>();
         }
         messages.push(message);
         if messages.len() > MOST_ROWS || is_too_much(bytes) {
-            return Err(Failed::TooMuch);
+            return Err(StatementFailed::TooMuch);
         }
     }
     Ok(messages)

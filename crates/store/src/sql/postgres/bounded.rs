@@ -17,7 +17,7 @@ pub(super) struct Bounded<S> {
 
 /// Tells who could read what is sent on a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum StreamWay {
     /// Nobody else: it is encrypted, or a Unix socket.
     #[default]
     Closed,
@@ -27,7 +27,7 @@ pub(super) enum Way {
 
 impl<S> Bounded<S> {
     /// Reads messages from a stream on which none has come.
-    pub(super) fn new(stream: S, way: Way) -> Bounded<S> {
+    pub(super) fn new(stream: S, way: StreamWay) -> Bounded<S> {
         Bounded { stream, messages: Messages { way, ..Messages::default() } }
     }
 
@@ -41,7 +41,7 @@ impl<S> Bounded<S> {
 /// (<https://www.postgresql.org/docs/current/protocol-message-formats.html>).
 #[derive(Default)]
 struct Messages {
-    way: Way,
+    way: StreamWay,
     /// The beginning of a message, as far as it has come.
     head: [u8; HEAD],
     come: usize,
@@ -87,7 +87,7 @@ impl Messages {
         }
         self.is_ready |= kind == READY;
         (self.come, self.left) = (0, length - (HEAD - 1));
-        self.method = (kind == LOGIN && self.way == Way::Open).then_some(([0; METHOD], 0));
+        self.method = (kind == LOGIN && self.way == StreamWay::Open).then_some(([0; METHOD], 0));
         Ok(())
     }
 
@@ -192,14 +192,14 @@ mod tests {
     #[test]
     fn a_password_is_asked_for_in_vain_where_others_could_read_it() {
         let asks = |method: u8| [&b"R\0\0\0\x08\0\0\0"[..], &[method]].concat();
-        let passes = |way: Way, portion: usize, method: u8| {
+        let passes = |way: StreamWay, portion: usize, method: u8| {
             let mut messages = Messages { way, ..Messages::default() };
             asks(method).chunks(portion).all(|bytes| messages.pass(bytes).is_ok())
         };
         for portion in [1, 2, 5, 6, 9] {
-            assert!(!passes(Way::Open, portion, 3) && passes(Way::Closed, portion, 3), "{portion}");
+            assert!(!passes(StreamWay::Open, portion, 3) && passes(StreamWay::Closed, portion, 3), "{portion}");
             // AuthenticationOk, MD5 and SASL.
-            assert!([0, 5, 10].into_iter().all(|method| passes(Way::Open, portion, method)), "{portion}");
+            assert!([0, 5, 10].into_iter().all(|method| passes(StreamWay::Open, portion, method)), "{portion}");
         }
     }
 

@@ -1,11 +1,11 @@
 //! Looks over what a PostgreSQL promises: before a start, and for `rookery check`.
 
-use super::driver::{Driver, POOLED};
+use super::driver::{POOLED, PostgresDriver};
 use crate::StoreError;
 use crate::sql::checking::Checked;
-use crate::sql::remote::Distant;
+use crate::sql::remote::RemoteConnection;
 
-impl Checked for Driver {
+impl Checked for PostgresDriver {
     const READ_ONLY: &'static str = "it is a replica, or default_transaction_read_only is on";
 
     fn unfit(&mut self, trusts_durability: bool) -> Result<Vec<String>, StoreError> {

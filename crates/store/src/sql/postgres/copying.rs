@@ -1,13 +1,13 @@
 //! PostgreSQL's side of a copy.
 
-use super::driver::Driver;
+use super::driver::PostgresDriver;
 use crate::StoreError;
 use crate::sql::archive::months::Months;
 use crate::sql::copy::catalogue::Table;
-use crate::sql::copy::cells::Record;
+use crate::sql::copy::cells::RowCells;
 use crate::sql::copy::copying::Copying;
 
-impl Copying for Driver {
+impl Copying for PostgresDriver {
     fn last_number(&mut self, table: &'static Table) -> Result<i64, StoreError> {
         let Some(sequence) = sequence(self, table)? else { return Ok(0) };
         let last = self.run(&format!("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {sequence}"))?;
@@ -23,7 +23,7 @@ impl Copying for Driver {
     }
 
     /// Columns that follow from others are PostgreSQL's own work.
-    fn derive(&mut self, _: &'static Table, _: &[Record]) -> Result<(), StoreError> {
+    fn derive(&mut self, _: &'static Table, _: &[RowCells]) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -43,7 +43,7 @@ impl Copying for Driver {
 }
 
 /// Returns the name of what numbers the rows of a table, if they are numbered.
-fn sequence(driver: &mut Driver, table: &'static Table) -> Result<Option<String>, StoreError> {
+fn sequence(driver: &mut PostgresDriver, table: &'static Table) -> Result<Option<String>, StoreError> {
     let name = table.name;
     let found = driver.run(&format!(
         "SELECT pg_get_serial_sequence('{name}', 'id') FROM pg_attribute \

@@ -11,15 +11,17 @@
 //!   but its end.
 //! - What PostgreSQL hasn't answered within the limit is lost, together with the connection.
 
-use super::answers::{Failed, answers};
-use super::target::{Connected, End, Target};
+use super::answers::{StatementFailed, answers};
+use super::target::{ConnectionEnd, PostgresConnected, PostgresTarget};
 use super::values::PostgresRow;
 use crate::StoreError;
-use crate::error::Engine;
-use crate::sql::connection::{EachRow, Value};
+use crate::error::EngineWords;
+use crate::sql::connection::{EachRow, SqlValue};
 use crate::sql::dialect::{Dialect, numbered};
 use crate::sql::opening::Openable;
-use crate::sql::remote::{CONNECT, Distant, State, TOO_MUCH, Transaction, idle, is_too_much, runtime, within};
+use crate::sql::remote::{
+    CONNECT, ConnectionState, RemoteConnection, TOO_MUCH, Transaction, idle, is_too_much, runtime, within,
+};
 use crate::sql::transactions::Remote;
 use futures_util::{TryStreamExt, future};
 use std::collections::HashMap;
@@ -33,32 +35,33 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, SimpleQueryMessage, Statement};
 
 /// A connection to one database.
-pub(super) struct Driver {
-    target: Arc<Target>,
+pub(super) struct PostgresDriver {
+    target: Arc<PostgresTarget>,
     /// The time that an answer may take.
     limit: Duration,
     runtime: Runtime,
     /// `None`: lost.
-    session: Option<Session>,
-    state: State,
+    session: Option<PostgresSession>,
+    state: ConnectionState,
 }
 
-struct Session {
+struct PostgresSession {
     client: Client,
-    end: End,
+    end: ConnectionEnd,
     /// By the place of a text in memory: texts are static.
     prepared: HashMap<(usize, usize), Statement>,
     /// The host can't be written to.
     is_read_only: bool,
 }
 
-impl Driver {
+impl PostgresDriver {
     /// Connects; answers may take so long.
-    pub(super) fn open(target: Arc<Target>, limit: Duration) -> Result<Driver, StoreError> {
+    pub(super) fn open(target: Arc<PostgresTarget>, limit: Duration) -> Result<PostgresDriver, StoreError> {
         let other = |error: String| StoreError::Other(target.engine(error));
         let runtime = runtime().map_err(|error| other(error.to_string()))?;
-        let state = State::new(target.terms_of, target.fence.clone()).map_err(|error| other(error.to_string()))?;
-        let mut driver = Driver { target: target.clone(), limit, runtime, session: None, state };
+        let state =
+            ConnectionState::new(target.terms_of, target.fence.clone()).map_err(|error| other(error.to_string()))?;
+        let mut driver = PostgresDriver { target: target.clone(), limit, runtime, session: None, state };
         driver.reopen()?;
         Ok(driver)
     }
@@ -86,7 +89,7 @@ impl Driver {
         &self.target.name
     }
 
-    pub(super) fn target(&self) -> &Target {
+    pub(super) fn target(&self) -> &PostgresTarget {
         &self.target
     }
 
@@ -94,7 +97,7 @@ impl Driver {
     /// as PgBouncer does in its mode "transaction": another connection says something in its
     /// session, and it must not be heard in this one.
     pub(super) fn shares_sessions(&mut self) -> Result<bool, StoreError> {
-        let mut other = Driver::open(self.target.clone(), self.limit)?;
+        let mut other = PostgresDriver::open(self.target.clone(), self.limit)?;
         self.run(&format!("SET rookery.session = 'a{}'", self.state.lane))?;
         other.run(&format!("SET rookery.session = 'a{}'", other.state.lane))?;
         // With sessions that take turns, one of two in a row is another one.
@@ -117,11 +120,11 @@ impl Driver {
         Ok(messages.into_iter().filter_map(first).collect())
     }
 
-    fn told(&mut self, failed: Failed) -> StoreError {
+    fn told(&mut self, failed: StatementFailed) -> StoreError {
         match failed {
-            Failed::Database(error) => self.failed(&error),
-            Failed::TooMuch => self.lost(TOO_MUCH),
-            Failed::Row(error) => error,
+            StatementFailed::Database(error) => self.failed(&error),
+            StatementFailed::TooMuch => self.lost(TOO_MUCH),
+            StatementFailed::Row(error) => error,
         }
     }
 
@@ -220,19 +223,19 @@ fn begin(batch: Option<u64>, lane: i64, is_guarded: bool) -> String {
 async fn run(
     client: &Client,
     prepared: &Statement,
-    values: &[Value<'_>],
+    values: &[SqlValue<'_>],
     mut each: Option<&mut EachRow<'_>>,
     database: &str,
-) -> Result<u64, Failed> {
+) -> Result<u64, StatementFailed> {
     let rows = client.query_raw(prepared, values.iter().copied()).await;
-    let (mut rows, mut bytes) = (pin!(rows.map_err(Failed::Database)?), 0);
-    while let Some(row) = rows.try_next().await.map_err(Failed::Database)? {
+    let (mut rows, mut bytes) = (pin!(rows.map_err(StatementFailed::Database)?), 0);
+    while let Some(row) = rows.try_next().await.map_err(StatementFailed::Database)? {
         bytes += row.raw_size_bytes();
         if is_too_much(bytes) {
-            return Err(Failed::TooMuch);
+            return Err(StatementFailed::TooMuch);
         }
         if let Some(each) = &mut each
-            && each(&PostgresRow { row, database }).map_err(Failed::Row)?.is_break()
+            && each(&PostgresRow { row, database }).map_err(StatementFailed::Row)?.is_break()
         {
             break;
         }
@@ -240,19 +243,19 @@ async fn run(
     Ok(rows.rows_affected().unwrap_or_default())
 }
 
-impl Distant for Driver {
+impl RemoteConnection for PostgresDriver {
     const DIALECT: Dialect = Dialect::Postgres;
     const NOW_MS: &'static str = NOW_MS;
 
-    fn state(&self) -> &State {
+    fn state(&self) -> &ConnectionState {
         &self.state
     }
 
-    fn state_mut(&mut self) -> &mut State {
+    fn state_mut(&mut self) -> &mut ConnectionState {
         &mut self.state
     }
 
-    fn engine(&self, message: String) -> Engine {
+    fn engine(&self, message: String) -> EngineWords {
         self.target.engine(message)
     }
 
@@ -271,7 +274,7 @@ impl Distant for Driver {
     fn statement(
         &mut self,
         sql: &'static str,
-        values: &[Value<'_>],
+        values: &[SqlValue<'_>],
         each: Option<&mut EachRow<'_>>,
     ) -> Result<u64, StoreError> {
         if let Transaction::Failed(error) = &self.state.transaction {
@@ -296,7 +299,7 @@ impl Distant for Driver {
         let Some((began, ran)) = answered else { return Err(self.lost("no answer in time")) };
         let began = began.map_err(|failed| self.told(failed))?;
         if begin.is_some()
-            && let Err(Failed::Database(error)) = &ran
+            && let Err(StatementFailed::Database(error)) = &ran
         {
             // Nothing else is taken in this transaction, not even the note of its batch.
             return Err(self.failed(error));
@@ -347,11 +350,11 @@ fn integer(answers: &[SimpleQueryMessage]) -> Option<i64> {
     })
 }
 
-impl Openable for Driver {
-    type Target = Target;
+impl Openable for PostgresDriver {
+    type Target = PostgresTarget;
 
-    fn connect(target: &Arc<Target>, limit: Duration) -> Result<Driver, StoreError> {
-        Driver::open(target.clone(), limit)
+    fn connect(target: &Arc<PostgresTarget>, limit: Duration) -> Result<PostgresDriver, StoreError> {
+        PostgresDriver::open(target.clone(), limit)
     }
 
     fn allow(&mut self, limit: Duration) -> Result<(), StoreError> {
@@ -359,15 +362,15 @@ impl Openable for Driver {
     }
 }
 
-impl Remote for Driver {
+impl Remote for PostgresDriver {
     fn reopen(&mut self) -> Result<(), StoreError> {
         self.session = None;
         self.state.start_again();
         let name = self.state.name();
         let connected = within(&self.runtime, CONNECT, self.target.connect(&name));
         let Some(connected) = connected else { return Err(self.lost("no host takes connections in time")) };
-        let Connected { client, end, is_read_only } = connected?;
-        self.session = Some(Session { client, end, prepared: HashMap::new(), is_read_only });
+        let PostgresConnected { client, end, is_read_only } = connected?;
+        self.session = Some(PostgresSession { client, end, prepared: HashMap::new(), is_read_only });
         // The server may not have noticed that the session before is lost.
         self.simple(&format!("{}; {BY_INDEX}; {END_SESSIONS} AND application_name = '{name}'", self.limits())).map(drop)
     }

@@ -1,14 +1,14 @@
 //! The rows of a cluster's processes in PostgreSQL: see `sql/fence.rs`.
 
-use super::driver::{Driver, END_SESSIONS, NOW_MS};
+use super::driver::{END_SESSIONS, NOW_MS, PostgresDriver};
 use crate::StoreError;
-use crate::fencing::Writer;
-use crate::sql::fence::Fencing;
-use crate::sql::remote::{Distant, name_of};
+use crate::fencing::ProcessWriter;
+use crate::sql::fence::FencingConnection;
+use crate::sql::remote::{RemoteConnection, name_of};
 
-impl Fencing for Driver {
-    fn enlist(&mut self, own: Writer, lanes: &[i64]) -> Result<(), StoreError> {
-        let Writer { node, incarnation } = own;
+impl FencingConnection for PostgresDriver {
+    fn enlist(&mut self, own: ProcessWriter, lanes: &[i64]) -> Result<(), StoreError> {
+        let ProcessWriter { node, incarnation } = own;
         let rows: Vec<_> = lanes.iter().map(|lane| format!("({lane}, 0, {NOW_MS}, {node}, {incarnation})")).collect();
         let statement = format!(
             "INSERT INTO rookery_lanes (lane, batch, since_ms, node, incarnation) VALUES {} \
@@ -18,8 +18,8 @@ impl Fencing for Driver {
         self.run(&statement).map(drop)
     }
 
-    fn fence(&mut self, other: Writer, own: Option<i64>) -> Result<bool, StoreError> {
-        let Writer { node, incarnation } = other;
+    fn fence(&mut self, other: ProcessWriter, own: Option<i64>) -> Result<bool, StoreError> {
+        let ProcessWriter { node, incarnation } = other;
         let of_other = format!("node = {node} AND incarnation = {incarnation} AND fenced_ms IS NULL");
         self.run("BEGIN ISOLATION LEVEL READ COMMITTED")?;
         if let Some(own) = own {

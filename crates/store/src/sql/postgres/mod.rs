@@ -18,9 +18,9 @@ mod target;
 mod tls;
 mod values;
 
-pub use target::{Address, Options};
+pub use target::{PostgresAddress, PostgresOptions};
 
-use driver::Driver;
-use target::Target;
+use driver::PostgresDriver;
+use target::PostgresTarget;
 
-super::opening::functions!();
+super::opening::functions!(PostgresDriver, PostgresTarget, PostgresOptions);

@@ -5,15 +5,15 @@
 //! it is, with its indexes; what is long about it, the look whether all is below its end, holds up
 //! nobody.
 
-use super::driver::Driver;
+use super::driver::PostgresDriver;
 use crate::StoreError;
-use crate::error::Engine;
-use crate::sql::archive::months::{Month, Months, Part};
+use crate::error::EngineWords;
+use crate::sql::archive::months::{ArchivePart, Month, Months};
 use std::thread;
 use std::time::Duration;
 
-impl Months for Driver {
-    fn parts(&mut self) -> Result<Vec<Part>, StoreError> {
+impl Months for PostgresDriver {
+    fn parts(&mut self) -> Result<Vec<ArchivePart>, StoreError> {
         let rows = self.run(PARTS)?;
         let Some(mut parts) = rows.iter().map(|row| part(row)).collect::<Option<Vec<_>>>() else {
             let message = format!("somebody else has divided its archives: {}", rows.join(", "));
@@ -27,7 +27,7 @@ impl Months for Driver {
         Ok(self.run(&format!("SELECT pg_try_advisory_lock({LOCK})"))?.concat() == "t")
     }
 
-    fn fault(&self, what: &str) -> Engine {
+    fn fault(&self, what: &str) -> EngineWords {
         self.target().engine(what.to_owned())
     }
 
@@ -65,8 +65,8 @@ impl Months for Driver {
         self.persistently(UNCHECK)
     }
 
-    fn split(&mut self, first: &Part, ends: &[u64]) -> Result<(), StoreError> {
-        let (Part { name, below: Some(below) }, Some(end)) = (first, ends.first()) else { return Ok(()) };
+    fn split(&mut self, first: &ArchivePart, ends: &[u64]) -> Result<(), StoreError> {
+        let (ArchivePart { name, below: Some(below) }, Some(end)) = (first, ends.first()) else { return Ok(()) };
         let others = ends.iter().zip(ends.iter().skip(1).chain([below]));
         let others = others.map(|(from, to)| {
             let name = format!("archive_messages_{}", Month::of(*from));
@@ -120,7 +120,7 @@ impl Months for Driver {
     }
 }
 
-impl Driver {
+impl PostgresDriver {
     /// Runs statements that take as long as a table has rows.
     fn patiently(&mut self, statements: &str) -> Result<Vec<String>, StoreError> {
         let before = self.wait_for(PATIENCE)?;
@@ -175,14 +175,14 @@ fn of_table(name: &str, bounds: &str) -> String {
 }
 
 /// Reads a part's name and bounds: `archive_messages_202612 FOR VALUES FROM ('…') TO ('…')`.
-fn part(row: &str) -> Option<Part> {
+fn part(row: &str) -> Option<ArchivePart> {
     let (name, bounds) = row.split_once(' ')?;
     let (_, below) = bounds.split_once(" TO (")?;
     let below = match below.trim_end_matches(')').trim_matches('\'') {
         "MAXVALUE" => None,
         number => Some(number.parse().ok()?),
     };
-    Some(Part { name: name.to_owned(), below })
+    Some(ArchivePart { name: name.to_owned(), below })
 }
 
 const PARTS: &str = "\

@@ -9,14 +9,14 @@
 //! table, and waits for all who began before. So nobody may wait for the lock of migrations in a
 //! statement, whose snapshot would be waited for: it is asked for again and again.
 
-use super::driver::Driver;
+use super::driver::PostgresDriver;
 use crate::StoreError;
 use crate::sql::migrate::{Change, Migrating, PAUSE, noted_version, persistently};
 use crate::sql::opening::ANSWER;
 use std::thread;
 use std::time::{Duration, Instant};
 
-impl Migrating for Driver {
+impl Migrating for PostgresDriver {
     fn changes(&self) -> &'static [Change] {
         CHANGES
     }
@@ -80,7 +80,7 @@ impl Migrating for Driver {
     }
 }
 
-impl Driver {
+impl PostgresDriver {
     /// Makes an index while others write to its table. What is left of one whose making was ended
     /// goes before.
     fn make_index(&mut self, index: &str, sql: &str) -> Result<(), StoreError> {

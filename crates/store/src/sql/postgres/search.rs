@@ -1,17 +1,17 @@
 //! PostgreSQL's index of searches: a GIN index of arrays of numbers.
 
-use super::driver::Driver;
+use super::driver::PostgresDriver;
 use crate::StoreError;
 use crate::sql::archive::search::fill::Searches;
 
-impl Searches for Driver {
+impl Searches for PostgresDriver {
     fn has_index(&mut self) -> Result<bool, StoreError> {
         Ok(!self.run("SELECT 1 WHERE to_regclass('rookery_search') IS NOT NULL")?.is_empty())
     }
 
     /// Makes an index in one transaction, since that is what statements are that come together.
     fn make_index(&mut self, is_whole: bool) -> Result<(), StoreError> {
-        self.run(&Driver::statements(is_whole)).map(drop)
+        self.run(&PostgresDriver::statements(is_whole)).map(drop)
     }
 
     fn statements(is_whole: bool) -> String {

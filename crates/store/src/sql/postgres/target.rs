@@ -1,11 +1,11 @@
 //! Reads the address that an operator has written, and connects.
 
-use super::answers::{Failed, answers};
-use super::bounded::{Bounded, Way};
+use super::answers::{StatementFailed, answers};
+use super::bounded::{Bounded, StreamWay};
 use super::tls::Connect;
 use crate::StoreError;
 use crate::archive::TermsOf;
-use crate::error::Engine;
+use crate::error::EngineWords;
 use crate::sql::Migrations;
 use crate::sql::fence::Fence;
 use crate::sql::remote::{TOO_MUCH, first_writable};
@@ -24,9 +24,9 @@ use tokio_postgres::{Client, Config, Error, NoTls, SimpleQueryMessage};
 
 /// Says how a database is opened.
 #[derive(Clone)]
-pub struct Options {
-    /// The address, by [`Address::parse`].
-    pub address: Address,
+pub struct PostgresOptions {
+    /// The address, by [`PostgresAddress::parse`].
+    pub address: PostgresAddress,
     /// The password, if it isn't in the address.
     pub password: Option<String>,
     /// The settings of TLS; `None` sends all in the clear.
@@ -43,17 +43,17 @@ pub struct Options {
     /// Tells the terms of messages, if searches are to have an index.
     pub terms_of: Option<TermsOf>,
     /// Bounds what may wait.
-    pub bounds: crate::sql::Bounds,
+    pub bounds: crate::sql::QueueBounds,
     /// Says how long is waited for the database.
     pub patience: crate::sql::Patience,
 }
 
-impl Options {
+impl PostgresOptions {
     /// Returns the options for an address of which nothing else is known: in the clear, eight
     /// connections.
-    pub fn at(address: Address) -> Options {
-        let bounds = crate::sql::Bounds::default();
-        Options {
+    pub fn at(address: PostgresAddress) -> PostgresOptions {
+        let bounds = crate::sql::QueueBounds::default();
+        PostgresOptions {
             address,
             password: None,
             tls: None,
@@ -71,18 +71,18 @@ impl Options {
 /// The address of a database: `postgres://USER@HOST,HOST:PORT/DATABASE`. A host that begins with a
 /// slash, written with `%2F` for each slash, is the folder of a Unix socket.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Address {
+pub struct PostgresAddress {
     config: Config,
     shown: String,
 }
 
-impl Address {
+impl PostgresAddress {
     /// Reads an address.
     ///
     /// # Errors
     ///
     /// What is wrong with it, for the operator.
-    pub fn parse(text: &str) -> Result<Address, String> {
+    pub fn parse(text: &str) -> Result<PostgresAddress, String> {
         let mut config: Config = text.parse().map_err(|error: Error| match error.into_source() {
             Some(source) => source.to_string(),
             None => "it is no address of a database".to_owned(),
@@ -99,7 +99,7 @@ impl Address {
         let hosts = config.get_hosts().iter().enumerate();
         let hosts: Vec<_> = hosts.map(|(at, host)| shown_host(host, port(&config, at))).collect();
         let shown = format!("postgres://{user}@{}/{}", hosts.join(","), config.get_dbname().unwrap_or_default());
-        Ok(Address { config, shown })
+        Ok(PostgresAddress { config, shown })
     }
 
     /// Returns true if all hosts are this machine, by Unix sockets or loopback addresses: nobody on
@@ -129,27 +129,27 @@ fn port(config: &Config, at: usize) -> u16 {
 }
 
 /// Without the password.
-impl fmt::Display for Address {
+impl fmt::Display for PostgresAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown)
     }
 }
 
-impl fmt::Debug for Address {
+impl fmt::Debug for PostgresAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown)
     }
 }
 
 /// A connection, and what it is connected to.
-pub(super) struct Connected {
+pub(super) struct PostgresConnected {
     pub(super) client: Client,
-    pub(super) end: End,
+    pub(super) end: ConnectionEnd,
     pub(super) is_read_only: bool,
 }
 
 /// The reason why a connection has ended, if it hasn't ended well.
-pub(super) type End = Arc<OnceLock<Ended>>;
+pub(super) type ConnectionEnd = Arc<OnceLock<Ended>>;
 
 /// The end of a connection.
 pub(super) struct Ended {
@@ -158,7 +158,7 @@ pub(super) struct Ended {
 }
 
 /// A database that can be connected to again and again.
-pub(super) struct Target {
+pub(super) struct PostgresTarget {
     config: Config,
     tls: Option<Arc<rustls::ClientConfig>>,
     pub(super) name: String,
@@ -166,20 +166,20 @@ pub(super) struct Target {
     pub(super) fence: Arc<Fence>,
 }
 
-impl Target {
-    pub(super) fn new(options: &Options) -> Target {
+impl PostgresTarget {
+    pub(super) fn new(options: &PostgresOptions) -> PostgresTarget {
         let mut config = options.address.config.clone();
         if let Some(password) = &options.password {
             config.password(password);
         }
         let (name, terms_of) = (options.address.to_string(), options.terms_of);
-        Target { config, tls: options.tls.clone(), name, terms_of, fence: Arc::default() }
+        PostgresTarget { config, tls: options.tls.clone(), name, terms_of, fence: Arc::default() }
     }
 
     /// Connects to the first host that can be written to, else to one that can be read. The session
     /// is named, for those who look at the server's. What serves the connection runs on the runtime
     /// that this is called in.
-    pub(super) async fn connect(&self, name: &str) -> Result<Connected, StoreError> {
+    pub(super) async fn connect(&self, name: &str) -> Result<PostgresConnected, StoreError> {
         let connect = async |at| {
             let connected = self.connect_to(at, name).await?;
             let is_read_only = connected.is_read_only;
@@ -188,7 +188,7 @@ impl Target {
         first_writable(self.config.get_hosts().len(), connect, |why| self.lost(why)).await
     }
 
-    async fn connect_to(&self, at: usize, name: &str) -> Result<Connected, StoreError> {
+    async fn connect_to(&self, at: usize, name: &str) -> Result<PostgresConnected, StoreError> {
         let stream = dial(&self.config, at).await.map_err(|error| self.lost(&error.to_string()))?;
         let mut config = self.config.clone();
         config.application_name(name);
@@ -200,14 +200,14 @@ impl Target {
             }
             (_, host) => {
                 config.ssl_mode(SslMode::Disable);
-                let way = if let Some(Host::Unix(_)) = host { Way::Closed } else { Way::Open };
+                let way = if let Some(Host::Unix(_)) = host { StreamWay::Closed } else { StreamWay::Open };
                 log_in(&config, Bounded::new(stream, way), NoTls).await
             }
         };
         let (client, end) = logged_in.map_err(|error| self.unconnected(self.failure(&error), is_nonsense(&error)))?;
         let shown = match answers(&client, "SHOW transaction_read_only").await {
             Ok(shown) => shown,
-            Err(Failed::Database(error)) => {
+            Err(StatementFailed::Database(error)) => {
                 return Err(match end.get() {
                     Some(end) => self.unconnected(self.lost(&end.why), end.is_nonsense),
                     None => self.unconnected(self.failure(&error), is_nonsense(&error)),
@@ -218,7 +218,7 @@ impl Target {
         let is_off =
             |shown: &SimpleQueryMessage| matches!(shown, SimpleQueryMessage::Row(row) if row.get(0) == Some("off"));
         let is_read_only = !shown.iter().any(is_off);
-        Ok(Connected { client, end, is_read_only })
+        Ok(PostgresConnected { client, end, is_read_only })
     }
 
     pub(super) fn lost(&self, why: &str) -> StoreError {
@@ -285,20 +285,20 @@ impl Target {
     }
 
     /// Returns what the database said, with its name.
-    pub(super) fn engine(&self, message: String) -> Engine {
-        Engine { database: self.name.clone(), message }
+    pub(super) fn engine(&self, message: String) -> EngineWords {
+        EngineWords { database: self.name.clone(), message }
     }
 }
 
 /// Logs in on a stream.
-async fn log_in<S, T>(config: &Config, stream: S, tls: T) -> Result<(Client, End), Error>
+async fn log_in<S, T>(config: &Config, stream: S, tls: T) -> Result<(Client, ConnectionEnd), Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: TlsConnect<S>,
     T::Stream: Send + 'static,
 {
     let (client, connection) = config.connect_raw(stream, tls).await?;
-    let end = End::default();
+    let end = ConnectionEnd::default();
     let told = end.clone();
     // It ends by itself when its client is dropped. Who waits for an answer hears only that none
     // comes.
@@ -311,14 +311,14 @@ where
 }
 
 /// A way to a host.
-type Stream = Box<dyn Duplex>;
+type HostStream = Box<dyn Duplex>;
 
 trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
 
 /// Makes a way to one of the hosts: to the first of its addresses that takes connections.
-async fn dial(config: &Config, at: usize) -> io::Result<Stream> {
+async fn dial(config: &Config, at: usize) -> io::Result<HostStream> {
     let port = port(config, at);
     let (host, number) = (config.get_hosts().get(at), config.get_hostaddrs().get(at));
     let addresses = match (host, number) {
@@ -394,15 +394,15 @@ mod tests {
 
     #[test]
     fn addresses_are_read() {
-        let shown = |text: &str| Address::parse(text).map(|address| address.to_string());
+        let shown = |text: &str| PostgresAddress::parse(text).map(|address| address.to_string());
         assert_eq!(shown("postgres://r@db1,db2:5433/chat").as_deref(), Ok("postgres://r@db1,db2:5433/chat"));
         assert_eq!(shown("postgres://r:secret@db1").as_deref(), Ok("postgres://r@db1/r"));
         assert_eq!(shown("postgres://r@%2Frun%2Fpostgresql/chat").as_deref(), Ok("postgres://r@/run/postgresql/chat"));
         for wrong in ["postgres://", "postgres://db1/chat", "postgres://r@/chat", "postgres://r@db1:port/chat", "chat"]
         {
-            assert!(Address::parse(wrong).is_err(), "{wrong}");
+            assert!(PostgresAddress::parse(wrong).is_err(), "{wrong}");
         }
-        let is_local = |text: &str| Address::parse(text).expect("an address").is_local();
+        let is_local = |text: &str| PostgresAddress::parse(text).expect("an address").is_local();
         assert!(is_local("postgres://r@%2Frun%2Fpostgresql/chat") && is_local("postgres://r@127.0.0.1,[::1]/chat"));
         assert!(!is_local("postgres://r@localhost,db2/chat"));
     }

@@ -1,6 +1,6 @@
 //! TLS to the database: [`tokio_postgres`] asks for a connector, and rustls is the server's.
 
-use super::bounded::{Bounded, Way};
+use super::bounded::{Bounded, StreamWay};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -33,7 +33,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Conne
             let name =
                 ServerName::try_from(self.host).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
             let stream = TlsConnector::from(self.config).connect(name, stream).await?;
-            Ok(Secure(Bounded::new(stream, Way::Closed)))
+            Ok(Secure(Bounded::new(stream, StreamWay::Closed)))
         })
     }
 }

@@ -1,26 +1,26 @@
 //! Values of statements and columns of rows, in PostgreSQL's binary formats.
 
 use crate::StoreError;
-use crate::error::Engine;
-use crate::sql::connection::{Row, Value};
+use crate::error::EngineWords;
+use crate::sql::connection::{Row, SqlValue};
 use bytes::BytesMut;
 use std::error::Error;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
-impl ToSql for Value<'_> {
+impl ToSql for SqlValue<'_> {
     fn to_sql(&self, type_: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         match *self {
-            Value::Null => Ok(IsNull::Yes),
-            Value::Integer(number) => match *type_ {
+            SqlValue::Null => Ok(IsNull::Yes),
+            SqlValue::Integer(number) => match *type_ {
                 Type::INT2 => i16::try_from(number)?.to_sql(type_, out),
                 Type::INT4 => i32::try_from(number)?.to_sql(type_, out),
                 Type::INT8 => number.to_sql(type_, out),
                 _ => Err(format!("a number where PostgreSQL wants {type_}").into()),
             },
-            Value::Text(text) if <&str as ToSql>::accepts(type_) => text.to_sql(type_, out),
-            Value::Text(_) => Err(format!("a text where PostgreSQL wants {type_}").into()),
-            Value::Bytes(bytes) if <&[u8] as ToSql>::accepts(type_) => bytes.to_sql(type_, out),
-            Value::Bytes(_) => Err(format!("bytes where PostgreSQL wants {type_}").into()),
+            SqlValue::Text(text) if <&str as ToSql>::accepts(type_) => text.to_sql(type_, out),
+            SqlValue::Text(_) => Err(format!("a text where PostgreSQL wants {type_}").into()),
+            SqlValue::Bytes(bytes) if <&[u8] as ToSql>::accepts(type_) => bytes.to_sql(type_, out),
+            SqlValue::Bytes(_) => Err(format!("bytes where PostgreSQL wants {type_}").into()),
         }
     }
 
@@ -108,7 +108,7 @@ impl Row for PostgresRow<'_> {
     }
 
     fn corrupt(&self, what: String) -> StoreError {
-        StoreError::Corrupt(Engine { database: self.database.to_owned(), message: what })
+        StoreError::Corrupt(EngineWords { database: self.database.to_owned(), message: what })
     }
 }
 

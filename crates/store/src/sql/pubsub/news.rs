@@ -3,15 +3,15 @@
 use super::rows::{ITEMS_AT_ONCE, read_item, read_optional_affiliation};
 use super::statements::{NEWEST_ITEMS, NEWS, NEWS_OF_ONE};
 use crate::StoreError;
-use crate::pubsub::{Affiliation, Item, News, PAGE_BYTES};
-use crate::sql::connection::{Connection, Value};
+use crate::pubsub::{Item, News, NodeAffiliation, PAGE_BYTES};
+use crate::sql::connection::{SqlConnection, SqlValue};
 use crate::sql::rosters;
 use rookery_jid::{Jid, JidRef};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 pub(crate) fn news(
-    c: &mut dyn Connection,
+    c: &mut dyn SqlConnection,
     asker: JidRef<'_>,
     owners: &[Jid],
     nodes: &[String],
@@ -19,7 +19,7 @@ pub(crate) fn news(
 ) -> Result<(Vec<News>, bool), StoreError> {
     let (mut found, mut bytes) = (Vec::new(), 0);
     let (asker, names) =
-        (Value::Text(asker.bare_str()), nodes.iter().map(|node| Value::Text(node)).collect::<Vec<_>>());
+        (SqlValue::Text(asker.bare_str()), nodes.iter().map(|node| SqlValue::Text(node)).collect::<Vec<_>>());
     for hosts in owners.chunks(HOSTS) {
         let mut heads = news_heads(c, asker, hosts, &names)?;
         let mut due = Vec::new();
@@ -40,7 +40,7 @@ pub(crate) fn news(
                 return Ok((found, true));
             }
             let portion: Vec<_> = due.by_ref().take(ITEMS_AT_ONCE).collect();
-            let ids: Vec<_> = portion.iter().map(|(.., head)| Value::Integer(head.id)).collect();
+            let ids: Vec<_> = portion.iter().map(|(.., head)| SqlValue::Integer(head.id)).collect();
             let mut items = newest(c, &ids)?;
             for (host, node, head) in portion {
                 let Some(item) = items.remove(&head.id) else { continue };
@@ -67,19 +67,19 @@ pub(crate) fn news(
 struct NewsHead {
     id: i64,
     config: Vec<u8>,
-    affiliation: Option<Affiliation>,
+    affiliation: Option<NodeAffiliation>,
     sees_presence: bool,
     groups: Vec<String>,
 }
 
 /// Returns the nodes of these hosts that hold an item, by host and node.
 fn news_heads(
-    c: &mut dyn Connection,
-    asker: Value<'_>,
+    c: &mut dyn SqlConnection,
+    asker: SqlValue<'_>,
     hosts: &[Jid],
-    nodes: &[Value<'_>],
+    nodes: &[SqlValue<'_>],
 ) -> Result<HashMap<(String, String), NewsHead>, StoreError> {
-    let mut hosts: Vec<_> = hosts.iter().map(|host| Value::Text(host.bare_str())).collect();
+    let mut hosts: Vec<_> = hosts.iter().map(|host| SqlValue::Text(host.bare_str())).collect();
     let Some(last) = hosts.last().copied() else { return Ok(HashMap::new()) };
     let query = if hosts.len() == 1 { &NEWS_OF_ONE } else { &NEWS };
     hosts.resize(if hosts.len() == 1 { 1 } else { HOSTS }, last);
@@ -101,7 +101,7 @@ fn news_heads(
 }
 
 /// Returns the newest items of nodes, by the nodes' keys.
-fn newest(c: &mut dyn Connection, nodes: &[Value<'_>]) -> Result<HashMap<i64, Item>, StoreError> {
+fn newest(c: &mut dyn SqlConnection, nodes: &[SqlValue<'_>]) -> Result<HashMap<i64, Item>, StoreError> {
     let mut items = HashMap::new();
     NEWEST_ITEMS.query(c, (&[], nodes, &[]), &mut |row| {
         items.insert(row.integer(4)?, read_item(row)?);

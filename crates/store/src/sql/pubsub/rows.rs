@@ -1,7 +1,7 @@
 //! The meaning of the rows of nodes and items.
 
 use crate::StoreError;
-use crate::pubsub::{Affiliation, Item, NodeSubscription};
+use crate::pubsub::{Item, NodeAffiliation, NodeSubscription};
 use crate::sql::connection::Row;
 
 pub(super) fn read_item(row: &dyn Row) -> Result<Item, StoreError> {
@@ -17,25 +17,25 @@ pub(super) fn read_subscription(row: &dyn Row, column: usize) -> Result<NodeSubs
     Ok(NodeSubscription { pending: row.integer(column)? != 0, options: row.bytes(column + 1)?.to_vec() })
 }
 
-pub(super) fn read_affiliation(row: &dyn Row, column: usize) -> Result<Affiliation, StoreError> {
+pub(super) fn read_affiliation(row: &dyn Row, column: usize) -> Result<NodeAffiliation, StoreError> {
     let number = row.integer(column)?;
-    let found = Affiliation::ALL.into_iter().find(|affiliation| number_of(*affiliation) == number);
+    let found = NodeAffiliation::ALL.into_iter().find(|affiliation| number_of(*affiliation) == number);
     found.ok_or_else(|| row.corrupt(format!("{number} is no affiliation")))
 }
 
 /// Reads an affiliation, which is 0 where the row of a join is missing.
-pub(super) fn read_optional_affiliation(row: &dyn Row, column: usize) -> Result<Option<Affiliation>, StoreError> {
+pub(super) fn read_optional_affiliation(row: &dyn Row, column: usize) -> Result<Option<NodeAffiliation>, StoreError> {
     if row.integer(column)? == 0 { Ok(None) } else { read_affiliation(row, column).map(Some) }
 }
 
 /// Returns the number by which rows name an affiliation.
-pub(super) fn number_of(affiliation: Affiliation) -> i64 {
+pub(super) fn number_of(affiliation: NodeAffiliation) -> i64 {
     match affiliation {
-        Affiliation::Owner => 1,
-        Affiliation::Publisher => 2,
-        Affiliation::PublishOnly => 3,
-        Affiliation::Member => 4,
-        Affiliation::Outcast => 5,
+        NodeAffiliation::Owner => 1,
+        NodeAffiliation::Publisher => 2,
+        NodeAffiliation::PublishOnly => 3,
+        NodeAffiliation::Member => 4,
+        NodeAffiliation::Outcast => 5,
     }
 }
 

@@ -3,7 +3,7 @@
 //! They keep to the rules of `sql/statements.rs`. The bytes of an item are written down once
 //! (`size!`).
 
-use crate::sql::dialect::{Text, by_digest};
+use crate::sql::dialect::{DialectText, by_digest};
 use crate::sql::many::Among;
 
 /// A node's row.
@@ -14,10 +14,10 @@ macro_rules! node {
 }
 
 /// Values: host, node.
-pub(super) const NODE: Text = node!("");
+pub(super) const NODE: DialectText = node!("");
 
 /// Values: host, node.
-pub(super) const LOCKED_NODE: Text = node!(" FOR UPDATE");
+pub(super) const LOCKED_NODE: DialectText = node!(" FOR UPDATE");
 
 /// Values: asker, host, node to start behind, limit.
 pub(super) const NODES: &str = "\
@@ -91,11 +91,11 @@ pub(super) const SUBSCRIPTIONS: &str =
     "SELECT subscriber, pending, options FROM pubsub_subscriptions WHERE node = ? ORDER BY subscriber";
 
 /// Values: node, subscriber.
-pub(super) const SUBSCRIPTION: Text =
+pub(super) const SUBSCRIPTION: DialectText =
     by_digest!("SELECT pending FROM pubsub_subscriptions WHERE node = ? AND ", "subscriber", "");
 
 /// Values: host, bare JID, where its resources begin, where they end.
-pub(super) const SUBSCRIPTIONS_OF: Text = Text {
+pub(super) const SUBSCRIPTIONS_OF: DialectText = DialectText {
     postgres: "SELECT n.node, s.subscriber, s.pending, s.options FROM pubsub_subscriptions s \
         JOIN pubsub_nodes n ON n.id = s.node \
         WHERE n.host = $1 AND s.bare = $2 AND (s.subscriber = $2 OR (s.subscriber >= $3 AND s.subscriber < $4)) \
@@ -115,11 +115,11 @@ pub(super) const INSERT_SUBSCRIPTION: &str =
     "INSERT INTO pubsub_subscriptions (pending, options, node, subscriber) SELECT ?, ?, ?, ?";
 
 /// Values: node, subscriber.
-pub(super) const REMOVE_SUBSCRIPTION: Text =
+pub(super) const REMOVE_SUBSCRIPTION: DialectText =
     by_digest!("DELETE FROM pubsub_subscriptions WHERE node = ? AND ", "subscriber", "");
 
 /// Values: bare JID, where its resources begin, where they end.
-pub(super) const FORGET_SUBSCRIPTIONS: Text = Text {
+pub(super) const FORGET_SUBSCRIPTIONS: DialectText = DialectText {
     postgres: "DELETE FROM pubsub_subscriptions \
         WHERE bare = $1 AND (subscriber = $1 OR (subscriber >= $2 AND subscriber < $3))",
     mysql: "DELETE FROM pubsub_subscriptions \
@@ -256,7 +256,7 @@ pub(super) const ITEMS_FROM: &str = "\
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         NODE,
         LOCKED_NODE,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sql::lanes::Lanes;
-use crate::sql::operation::{Access, operation};
+use crate::sql::operation::{StoreAccess, operation};
 
 #[test]
 fn what_many_have_a_part_in_keeps_its_place_with_each() {
@@ -111,12 +111,12 @@ fn what_waits_for_too_long_holds_nobody_up_any_more() {
 
 #[test]
 fn a_lane_that_hangs_takes_only_its_share() {
-    let bounds = Bounds { operations: 100, bytes: usize::MAX };
+    let bounds = QueueBounds { operations: 100, bytes: usize::MAX };
     let queues = Queues::new(10, bounds, None);
     let lanes = Lanes::new(10, false, false);
     let names: Vec<_> = (0..40).map(|n| n.to_string()).collect();
     let busy = |name: &str| {
-        let (operation, _) = operation(Access::Read, |_| Ok(()));
+        let (operation, _) = operation(StoreAccess::Read, |_| Ok(()));
         queues.push(lanes.owner(name), 0, operation).is_err()
     };
     let taken = std::iter::repeat_with(|| busy(&names[0])).take_while(|is_busy| !is_busy).count();
@@ -128,7 +128,7 @@ fn a_lane_that_hangs_takes_only_its_share() {
 }
 
 fn queues(lanes: usize, patience: Option<Patience>) -> Queues {
-    Queues::new(lanes, Bounds::default(), patience)
+    Queues::new(lanes, QueueBounds::default(), patience)
 }
 
 /// Returns lanes, and an owner for each of the first two.
@@ -139,8 +139,8 @@ fn owners(lanes: usize) -> (Lanes, [String; 2]) {
 }
 
 /// Queues an operation that is known by the bytes that it carries.
-fn push(queues: &Queues, route: Route, bytes: usize) {
-    let (operation, _) = operation(Access::Write, |_| Ok(()));
+fn push(queues: &Queues, route: LaneRoute, bytes: usize) {
+    let (operation, _) = operation(StoreAccess::Write, |_| Ok(()));
     assert!(queues.push(route, bytes, operation).is_ok());
 }
 

@@ -1,10 +1,10 @@
 //! Looks a database over for the operator: `rookery check`.
 
-use super::driver::Driver;
+use super::driver::SqliteDriver;
 use super::place::{directory, probe};
 use super::schema;
 use crate::StoreError;
-use crate::sql::connection::{Connection, all, one};
+use crate::sql::connection::{SqlConnection, all, one};
 use crate::sql::finding::{self, Finding, Severity};
 use crate::sql::migrate;
 use crate::sql::transactions::Transactions;
@@ -35,7 +35,7 @@ pub fn check(path: &Path) -> Vec<Finding> {
 
 /// Stops at the first thing that makes further looks pointless.
 fn check_file(path: &Path, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
-    let mut driver = Driver::open_to_read(path, LOCK_WAIT)?;
+    let mut driver = SqliteDriver::open_to_read(path, LOCK_WAIT)?;
     let version = migrate::version(&mut driver)?;
     findings.push(finding::schema(version, schema::KNOWN));
     check_integrity(&mut driver, findings)?;
@@ -55,7 +55,7 @@ fn check_file(path: &Path, findings: &mut Vec<Finding>) -> Result<(), StoreError
     Ok(())
 }
 
-fn check_integrity(driver: &mut Driver, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
+fn check_integrity(driver: &mut SqliteDriver, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
     let damage = all(driver, "PRAGMA quick_check(20)", &[], |row| Ok(row.text(0)?.to_owned()))?;
     let orphans = all(driver, "PRAGMA foreign_key_check", &[], |row| Ok(row.text(0)?.to_owned()))?;
     if damage == ["ok"] && orphans.is_empty() {
@@ -69,7 +69,7 @@ fn check_integrity(driver: &mut Driver, findings: &mut Vec<Finding>) -> Result<(
 }
 
 fn check_writable(path: &Path) -> Result<(), StoreError> {
-    let mut driver = Driver::open(path, LOCK_WAIT)?;
+    let mut driver = SqliteDriver::open(path, LOCK_WAIT)?;
     let outcome = driver.begin_write(0);
     driver.rollback();
     outcome

@@ -1,24 +1,24 @@
 //! SQLite's side of a copy.
 
-use super::driver::Driver;
+use super::driver::SqliteDriver;
 use crate::StoreError;
 use crate::sql::archives::stretch;
-use crate::sql::connection::{Connection, Value, one};
+use crate::sql::connection::{SqlConnection, SqlValue, one};
 use crate::sql::copy::catalogue::{MESSAGES, Table};
-use crate::sql::copy::cells::{Cell, Record};
+use crate::sql::copy::cells::{Cell, RowCells};
 use crate::sql::copy::copying::Copying;
 use crate::sql::many::Rows;
 use std::collections::BTreeSet;
 
-impl Copying for Driver {
+impl Copying for SqliteDriver {
     /// Returns the last number that was given. A file remembers it for those tables alone whose
     /// numbers are never given again.
     fn last_number(&mut self, table: &'static Table) -> Result<i64, StoreError> {
-        Ok(one(self, LAST_NUMBER, &[Value::Text(table.name)], |row| row.integer(0))?.unwrap_or_default())
+        Ok(one(self, LAST_NUMBER, &[SqlValue::Text(table.name)], |row| row.integer(0))?.unwrap_or_default())
     }
 
     fn go_on_above(&mut self, table: &'static Table, number: i64) -> Result<(), StoreError> {
-        let values = [Value::Integer(number), Value::Text(table.name)];
+        let values = [SqlValue::Integer(number), SqlValue::Text(table.name)];
         let is_remembered = one(self, IS_REMEMBERED, &values[1..], |row| row.integer(0))?.unwrap_or_default() > 0;
         if is_remembered && self.execute(SET_NUMBER, &values)? == 0 {
             self.execute(INSERT_NUMBER, &values)?;
@@ -27,12 +27,12 @@ impl Copying for Driver {
     }
 
     /// Notes the stretches in which conversations have messages.
-    fn derive(&mut self, table: &'static Table, rows: &[Record]) -> Result<(), StoreError> {
+    fn derive(&mut self, table: &'static Table, rows: &[RowCells]) -> Result<(), StoreError> {
         if table.name != MESSAGES {
             return Ok(());
         }
         let conversations: BTreeSet<_> = rows.iter().filter_map(|row| conversation(row)).collect();
-        let notes: Vec<_> = conversations.into_iter().map(|note| note.map(Value::Integer)).collect();
+        let notes: Vec<_> = conversations.into_iter().map(|note| note.map(SqlValue::Integer)).collect();
         NOTES.insert(self, &notes)
     }
 

@@ -1,11 +1,11 @@
-//! SQLite's side of [`Connection`]. The only file that names the SQLite library.
+//! SQLite's side of [`SqlConnection`]. The only file that names the SQLite library.
 
-use super::options::Options;
+use super::options::SqliteOptions;
 use super::waiting;
 use crate::StoreError;
-use crate::error::Engine;
+use crate::error::EngineWords;
 use crate::sql::archives::KnownArchives;
-use crate::sql::connection::{Connection, EachRow, Row, Value, one};
+use crate::sql::connection::{EachRow, Row, SqlConnection, SqlValue, one};
 use crate::sql::dialect::Dialect;
 use crate::sql::transactions::{Savepoints, Transactions};
 use rusqlite::ffi::ErrorCode;
@@ -17,45 +17,45 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// A connection to one file.
-pub(super) struct Driver {
+pub(super) struct SqliteDriver {
     sqlite: rusqlite::Connection,
     database: String,
     archives: KnownArchives,
     /// Changes when another connection has written.
     seen: i64,
     /// True if the next write that would be kept is to be run again, if such are: see
-    /// [`Options::contested`].
+    /// [`SqliteOptions::contested`].
     contests: Option<bool>,
 }
 
-impl Driver {
+impl SqliteDriver {
     /// Opens an existing file, which may still be empty, for reading and writing, and leaves it as
     /// it is.
     ///
     /// # Errors
     ///
     /// Besides what SQLite reports, [`StoreError::ReadOnly`] if the file is write-protected.
-    pub(super) fn open(path: &Path, lock_wait: Duration) -> Result<Driver, StoreError> {
-        let driver = Driver::with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE, lock_wait)?;
+    pub(super) fn open(path: &Path, lock_wait: Duration) -> Result<SqliteDriver, StoreError> {
+        let driver = SqliteDriver::with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE, lock_wait)?;
         // SQLite falls back to reading by itself and would say so only at the first write.
         if driver.sqlite.is_readonly(MAIN).map_err(|error| driver.failure(error))? {
             let message = "the file is write-protected".into();
-            return Err(StoreError::ReadOnly(Engine { database: driver.database, message }));
+            return Err(StoreError::ReadOnly(EngineWords { database: driver.database, message }));
         }
         Ok(driver)
     }
 
     /// Opens an existing file for reading only.
-    pub(super) fn open_to_read(path: &Path, lock_wait: Duration) -> Result<Driver, StoreError> {
-        Driver::with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY, lock_wait)
+    pub(super) fn open_to_read(path: &Path, lock_wait: Duration) -> Result<SqliteDriver, StoreError> {
+        SqliteDriver::with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY, lock_wait)
     }
 
     /// Opens an empty database that is in no file.
-    pub(super) fn in_memory() -> Result<Driver, StoreError> {
-        Driver::with_flags(Path::new(":memory:"), OpenFlags::SQLITE_OPEN_READ_WRITE, Duration::ZERO)
+    pub(super) fn in_memory() -> Result<SqliteDriver, StoreError> {
+        SqliteDriver::with_flags(Path::new(":memory:"), OpenFlags::SQLITE_OPEN_READ_WRITE, Duration::ZERO)
     }
 
-    fn with_flags(path: &Path, flags: OpenFlags, lock_wait: Duration) -> Result<Driver, StoreError> {
+    fn with_flags(path: &Path, flags: OpenFlags, lock_wait: Duration) -> Result<SqliteDriver, StoreError> {
         let database = path.display().to_string();
         let mut sqlite = rusqlite::Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .map_err(|error| failure(&database, error))?;
@@ -64,16 +64,16 @@ impl Driver {
             false => sqlite.busy_timeout(lock_wait),
         };
         set.map_err(|error| failure(&database, error))?;
-        Ok(Driver { sqlite, database, archives: KnownArchives::default(), seen: 0, contests: None })
+        Ok(SqliteDriver { sqlite, database, archives: KnownArchives::default(), seen: 0, contests: None })
     }
 
     /// Makes the connection fit for a store. Writes to the file, but only if it is new.
-    pub(super) fn set_up(&mut self, options: &Options) -> Result<(), StoreError> {
+    pub(super) fn set_up(&mut self, options: &SqliteOptions) -> Result<(), StoreError> {
         self.contests = options.contested.then_some(true);
         self.keep_statements();
         if self.use_log(options.lock_wait)? != "wal" {
             let message = "its file system has no shared memory for a write-ahead log: use a local disk".into();
-            return Err(StoreError::Other(Engine { database: self.database.clone(), message }));
+            return Err(StoreError::Other(EngineWords { database: self.database.clone(), message }));
         }
         self.set_bounds(options).map_err(|error| self.failure(error))
     }
@@ -115,7 +115,7 @@ impl Driver {
         self.sqlite.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
     }
 
-    fn set_bounds(&self, options: &Options) -> rusqlite::Result<()> {
+    fn set_bounds(&self, options: &SqliteOptions) -> rusqlite::Result<()> {
         self.pragma("synchronous", "FULL")?;
         // What undoes one operation of a transaction: else a file, and a write to it for every page
         // that is touched.
@@ -159,12 +159,12 @@ impl Driver {
     }
 }
 
-impl Connection for Driver {
+impl SqlConnection for SqliteDriver {
     fn dialect(&self) -> Dialect {
         Dialect::Sqlite
     }
 
-    fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
+    fn execute(&mut self, sql: &'static str, values: &[SqlValue<'_>]) -> Result<u64, StoreError> {
         let run = || -> rusqlite::Result<usize> {
             let mut statement = self.sqlite.prepare_cached(sql)?;
             for (at, value) in values.iter().enumerate() {
@@ -175,7 +175,7 @@ impl Connection for Driver {
         run().map(|rows| rows as u64).map_err(|error| self.failure(error))
     }
 
-    fn query(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
+    fn query(&mut self, sql: &'static str, values: &[SqlValue<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
         let failed = |error| self.failure(error);
         let mut statement = self.sqlite.prepare_cached(sql).map_err(failed)?;
         for (at, value) in values.iter().enumerate() {
@@ -191,7 +191,7 @@ impl Connection for Driver {
     }
 
     fn corrupt(&self, what: String) -> StoreError {
-        StoreError::Corrupt(Engine { database: self.database.clone(), message: what })
+        StoreError::Corrupt(EngineWords { database: self.database.clone(), message: what })
     }
 
     fn known_archives(&mut self) -> &mut KnownArchives {
@@ -199,7 +199,7 @@ impl Connection for Driver {
     }
 }
 
-impl Transactions for Driver {
+impl Transactions for SqliteDriver {
     fn begin_read(&mut self) -> Result<(), StoreError> {
         self.statement("BEGIN DEFERRED")
     }
@@ -235,7 +235,7 @@ impl Transactions for Driver {
     }
 }
 
-impl Savepoints for Driver {
+impl Savepoints for SqliteDriver {
     fn begin_operation(&mut self) -> Result<(), StoreError> {
         self.statement("SAVEPOINT operation")
     }
@@ -244,7 +244,10 @@ impl Savepoints for Driver {
         if let Some(contests) = &mut self.contests
             && std::mem::replace(contests, !*contests)
         {
-            return Err(StoreError::Conflict(Engine { database: self.database.clone(), message: "contested".into() }));
+            return Err(StoreError::Conflict(EngineWords {
+                database: self.database.clone(),
+                message: "contested".into(),
+            }));
         }
         self.statement("RELEASE operation")
     }
@@ -258,7 +261,7 @@ impl Savepoints for Driver {
 
 struct SqliteRow<'a> {
     row: &'a rusqlite::Row<'a>,
-    driver: &'a Driver,
+    driver: &'a SqliteDriver,
 }
 
 impl SqliteRow<'_> {
@@ -301,20 +304,20 @@ impl Row for SqliteRow<'_> {
     }
 }
 
-impl ToSql for Value<'_> {
+impl ToSql for SqlValue<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match *self {
-            Value::Null => ValueRef::Null,
-            Value::Integer(integer) => ValueRef::Integer(integer),
-            Value::Text(text) => ValueRef::Text(text.as_bytes()),
-            Value::Bytes(bytes) => ValueRef::Blob(bytes),
+            SqlValue::Null => ValueRef::Null,
+            SqlValue::Integer(integer) => ValueRef::Integer(integer),
+            SqlValue::Text(text) => ValueRef::Text(text.as_bytes()),
+            SqlValue::Bytes(bytes) => ValueRef::Blob(bytes),
         }))
     }
 }
 
 /// Sorts SQLite's errors by who can mend them.
 fn failure(database: &str, error: Error) -> StoreError {
-    let engine = Engine { database: database.to_owned(), message: error.to_string() };
+    let engine = EngineWords { database: database.to_owned(), message: error.to_string() };
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full(engine),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked(engine),
@@ -347,7 +350,7 @@ const LOG_PAGES: u32 = LOG_BYTES / 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sql::{Bounds, SqlStore};
+    use crate::sql::{QueueBounds, SqlStore};
     use crate::{Meta, wait};
 
     #[test]
@@ -356,7 +359,7 @@ mod tests {
         let path = directory.path().join("rookery.db");
         let other = rusqlite::Connection::open(&path).expect("a new database");
         other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
-        let options = |lock_wait| Options { lock_wait, ..Options::default() };
+        let options = |lock_wait| SqliteOptions { lock_wait, ..SqliteOptions::default() };
         let opened = super::super::open(&path, &options(Duration::from_millis(1)));
         assert!(matches!(opened, Err(StoreError::Locked(_))));
         let patient = thread::spawn(move || super::super::open(&path, &options(Duration::from_secs(60))).map(drop));
@@ -372,10 +375,10 @@ mod tests {
     fn a_database_that_may_only_be_read_says_so_and_is_read() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("rookery.db");
-        let store = super::super::open(&path, &Options::default()).expect("a new database");
+        let store = super::super::open(&path, &SqliteOptions::default()).expect("a new database");
         wait(store.put("key", vec![1])).expect("a writable database");
-        let driver = Driver::open_to_read(&path, Duration::ZERO).expect("a readable database");
-        let read_only = SqlStore::start(driver.into(), Bounds::default()).expect("a thread");
+        let driver = SqliteDriver::open_to_read(&path, Duration::ZERO).expect("a readable database");
+        let read_only = SqlStore::start(driver.into(), QueueBounds::default()).expect("a thread");
         let error = wait(read_only.put("key", vec![2])).expect_err("a read-only database");
         assert!(matches!(&error, StoreError::ReadOnly(_)), "{error:?}");
         assert!(error.to_string().contains("write permission") && error.to_string().contains("rookery.db"), "{error}");

@@ -19,17 +19,17 @@ mod waiting;
 
 pub use super::finding::{Finding, Severity};
 pub use check::check;
-pub use options::Options;
+pub use options::SqliteOptions;
 pub use waiting::tell_waits;
 
 use super::SqlStore;
-use super::connection::{Connection, Value};
+use super::connection::{SqlConnection, SqlValue};
 use super::copy::copying::Copying;
-use super::migrate::{self, Migrations, Plan};
-use super::store::Connections;
+use super::migrate::{self, MigrationPlan, Migrations};
+use super::store::StoreConnections;
 use super::transactions::Transactions;
 use crate::StoreError;
-use driver::Driver;
+use driver::SqliteDriver;
 use place::{prepare_directory, prepare_file};
 use std::path::Path;
 use waiting::OF_COMMANDS;
@@ -43,10 +43,10 @@ use waiting::OF_COMMANDS;
 /// and [`StoreError::Foreign`] if the file isn't for this server, [`StoreError::OldSchema`] if its
 /// schema may not be changed, [`StoreError::ReadOnly`] if it can't be written, otherwise what
 /// SQLite reports.
-pub fn open(path: &Path, options: &Options) -> Result<SqlStore, StoreError> {
+pub fn open(path: &Path, options: &SqliteOptions) -> Result<SqlStore, StoreError> {
     prepare_directory(path)?;
     prepare_file(path)?;
-    let mut driver = Driver::open(path, options.lock_wait)?;
+    let mut driver = SqliteDriver::open(path, options.lock_wait)?;
     // Look before anything is written: the file may not be ours.
     migrate::version(&mut driver)?;
     if options.migrations == Migrations::Never {
@@ -54,9 +54,9 @@ pub fn open(path: &Path, options: &Options) -> Result<SqlStore, StoreError> {
     }
     driver.set_up(options)?;
     migrate::prepare(&mut driver, options.migrations)?;
-    let mut reader = Driver::open(path, options.lock_wait)?;
+    let mut reader = SqliteDriver::open(path, options.lock_wait)?;
     reader.set_up_to_read()?;
-    let connections = Connections { owners: vec![driver], archive: None, reads: Some(reader) };
+    let connections = StoreConnections { owners: vec![driver], archive: None, reads: Some(reader) };
     SqlStore::start(connections, options.bounds).map_err(|error| StoreError::other(path, error))
 }
 
@@ -67,10 +67,10 @@ pub fn open(path: &Path, options: &Options) -> Result<SqlStore, StoreError> {
 ///
 /// [`StoreError::TooNew`] and [`StoreError::Foreign`] if the file isn't for this server, otherwise
 /// what SQLite reports.
-pub fn plan(path: &Path) -> Result<Plan, StoreError> {
+pub fn plan(path: &Path) -> Result<MigrationPlan, StoreError> {
     match path.exists() {
-        true => migrate::plan(&mut Driver::open_to_read(path, OF_COMMANDS)?),
-        false => migrate::plan(&mut Driver::in_memory()?),
+        true => migrate::plan(&mut SqliteDriver::open_to_read(path, OF_COMMANDS)?),
+        false => migrate::plan(&mut SqliteDriver::in_memory()?),
     }
 }
 
@@ -82,13 +82,13 @@ pub fn plan(path: &Path) -> Result<Plan, StoreError> {
 /// As [`open`].
 pub fn migrate(path: &Path) -> Result<usize, StoreError> {
     let steps = plan(path)?.steps.len();
-    open(path, &Options { lock_wait: OF_COMMANDS, ..Options::default() })?.close();
+    open(path, &SqliteOptions { lock_wait: OF_COMMANDS, ..SqliteOptions::default() })?.close();
     Ok(steps)
 }
 
 /// Opens a file to copy from it.
 pub(super) fn source(path: &Path) -> Result<Box<dyn Copying + Send>, StoreError> {
-    let mut driver = Driver::open_to_read(path, OF_COMMANDS)?;
+    let mut driver = SqliteDriver::open_to_read(path, OF_COMMANDS)?;
     driver.keep_statements();
     migrate::refuse_newer(&mut driver)?;
     migrate::prepare(&mut driver, Migrations::Never)?;
@@ -97,7 +97,7 @@ pub(super) fn source(path: &Path) -> Result<Box<dyn Copying + Send>, StoreError>
 
 /// Opens a file of another program to read from it.
 pub(super) fn foreign(path: &Path) -> Result<Box<dyn Transactions + Send>, StoreError> {
-    let driver = Driver::open_to_read(path, OF_COMMANDS)?;
+    let driver = SqliteDriver::open_to_read(path, OF_COMMANDS)?;
     driver.keep_statements();
     Ok(Box::new(driver))
 }
@@ -106,9 +106,9 @@ pub(super) fn foreign(path: &Path) -> Result<Box<dyn Transactions + Send>, Store
 pub(super) fn destination(path: &Path) -> Result<Box<dyn Copying + Send>, StoreError> {
     prepare_directory(path)?;
     prepare_file(path)?;
-    let mut driver = Driver::open(path, OF_COMMANDS)?;
+    let mut driver = SqliteDriver::open(path, OF_COMMANDS)?;
     migrate::refuse_newer(&mut driver)?;
-    driver.set_up(&Options::default())?;
+    driver.set_up(&SqliteOptions::default())?;
     migrate::migrate(&mut driver)?;
     Ok(Box::new(driver))
 }
@@ -122,8 +122,8 @@ pub(super) fn destination(path: &Path) -> Result<Box<dyn Copying + Send>, StoreE
 /// what SQLite reports; there may be a part of the new file then.
 pub fn snapshot(path: &Path, to: &Path) -> Result<(), StoreError> {
     prepare_file(to)?;
-    let mut driver = Driver::open_to_read(path, OF_COMMANDS)?;
+    let mut driver = SqliteDriver::open_to_read(path, OF_COMMANDS)?;
     migrate::version(&mut driver)?;
     let to = to.to_str().ok_or_else(|| StoreError::other(to, "its name is no text"))?;
-    driver.execute("VACUUM INTO ?", &[Value::Text(to)]).map(drop)
+    driver.execute("VACUUM INTO ?", &[SqlValue::Text(to)]).map(drop)
 }

@@ -1,13 +1,13 @@
 //! The choices of an operator for a database.
 
-use crate::sql::{Bounds, Migrations};
+use crate::sql::{Migrations, QueueBounds};
 use std::time::Duration;
 
 /// Says how a database is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct SqliteOptions {
     /// Bounds what may wait.
-    pub bounds: Bounds,
+    pub bounds: QueueBounds,
     /// The time that an operation waits for another process that holds the database. Everybody
     /// behind it waits as long. The ten minutes of a command are the most; an operator hears of
     /// them after ten seconds: see [`tell_waits`](super::tell_waits).
@@ -25,19 +25,19 @@ pub struct Options {
     pub contested: bool,
 }
 
-impl Options {
+impl SqliteOptions {
     /// Returns the options of a command, which an operator would only have to repeat: it waits for
     /// ten minutes.
-    pub fn of_commands() -> Options {
-        Options { lock_wait: super::waiting::OF_COMMANDS, ..Options::default() }
+    pub fn of_commands() -> SqliteOptions {
+        SqliteOptions { lock_wait: super::waiting::OF_COMMANDS, ..SqliteOptions::default() }
     }
 }
 
-impl Default for Options {
+impl Default for SqliteOptions {
     /// Returns two seconds for locks, no limit of the size, 16 MiB of cache.
-    fn default() -> Options {
-        Options {
-            bounds: Bounds::default(),
+    fn default() -> SqliteOptions {
+        SqliteOptions {
+            bounds: QueueBounds::default(),
             lock_wait: Duration::from_secs(2),
             max_bytes: None,
             cache_bytes: 16 << 20,

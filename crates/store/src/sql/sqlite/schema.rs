@@ -6,12 +6,12 @@
 //! crash leaves a file either before or behind them. A file is migrated by `sql/migrate.rs`, as any
 //! other database is.
 
-use super::driver::Driver;
+use super::driver::SqliteDriver;
 use crate::StoreError;
 use crate::sql::migrate::{Change, Migrating};
 use crate::sql::transactions::Transactions;
 
-impl Migrating for Driver {
+impl Migrating for SqliteDriver {
     fn changes(&self) -> &'static [Change] {
         CHANGES
     }
@@ -57,7 +57,7 @@ impl Migrating for Driver {
     }
 }
 
-fn version(driver: &Driver) -> Result<i64, StoreError> {
+fn version(driver: &SqliteDriver) -> Result<i64, StoreError> {
     let version = driver.setting("user_version")?;
     let application = driver.setting("application_id")?;
     // Every schema change of SQLite counts schema_version up: 0 is a file in which nobody created
@@ -99,7 +99,7 @@ const CHANGES: &[Change] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sql::connection::{Connection, all};
+    use crate::sql::connection::{SqlConnection, all};
     use crate::{Archive, ArchiveQuery, Pubsub, pubsub, wait};
     use rookery_jid::Jid;
     use std::time::Duration;
@@ -109,9 +109,9 @@ mod tests {
     fn an_account_takes_every_row_along() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("rookery.db");
-        super::super::open(&path, &super::super::Options::default()).expect("a new database").close();
-        let mut driver = Driver::open_to_read(&path, Duration::from_secs(1)).expect("the newest schema");
-        let connection: &mut dyn Connection = &mut driver;
+        super::super::open(&path, &super::super::SqliteOptions::default()).expect("a new database").close();
+        let mut driver = SqliteDriver::open_to_read(&path, Duration::from_secs(1)).expect("the newest schema");
+        let connection: &mut dyn SqlConnection = &mut driver;
         let staying = all(connection, WITHOUT_CASCADE, &[], |row| row.text(0).map(str::to_owned)).expect("tables");
         let expected = [
             "accounts",
@@ -138,11 +138,11 @@ mod tests {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("rookery.db");
         std::fs::File::create(&path).expect("an empty file");
-        let driver = Driver::open(&path, Duration::from_secs(1)).expect("an empty database");
+        let driver = SqliteDriver::open(&path, Duration::from_secs(1)).expect("an empty database");
         CHANGES.iter().take(8).for_each(|change| driver.run(change.sql).expect("schema 8"));
         driver.run(SCHEMA_8_WITH_MESSAGES).expect("rows of schema 8");
         drop(driver);
-        let store = super::super::open(&path, &super::super::Options::default()).expect("the newest schema");
+        let store = super::super::open(&path, &super::super::SqliteOptions::default()).expect("the newest schema");
         let room = Jid::parse("room@conference.a.example").expect("an address");
         for (contact, expected) in [("jüliet.of.the.house.of.capulet@b.example", vec![1 << 52]), ("b.example", vec![2])]
         {
@@ -159,12 +159,12 @@ mod tests {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("rookery.db");
         std::fs::File::create(&path).expect("an empty file");
-        let driver = Driver::open(&path, Duration::from_secs(1)).expect("an empty database");
+        let driver = SqliteDriver::open(&path, Duration::from_secs(1)).expect("an empty database");
         CHANGES.iter().take(11).for_each(|change| driver.run(change.sql).expect("schema 11"));
         driver.run(SCHEMA_11_WITH_MESSAGES).expect("rows of schema 11");
         drop(driver);
-        super::super::open(&path, &super::super::Options::default()).expect("the newest schema").close();
-        let mut driver = Driver::open_to_read(&path, Duration::from_secs(1)).expect("the newest schema");
+        super::super::open(&path, &super::super::SqliteOptions::default()).expect("the newest schema").close();
+        let mut driver = SqliteDriver::open_to_read(&path, Duration::from_secs(1)).expect("the newest schema");
         let mut numbers = |sql| {
             all(&mut driver, sql, &[], |row| Ok([row.integer(0)?, row.integer(1)?, row.integer(2)?])).expect("rows")
         };
@@ -200,11 +200,11 @@ mod tests {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("rookery.db");
         std::fs::File::create(&path).expect("an empty file");
-        let driver = Driver::open(&path, Duration::from_secs(1)).expect("an empty database");
+        let driver = SqliteDriver::open(&path, Duration::from_secs(1)).expect("an empty database");
         CHANGES.iter().take(13).for_each(|change| driver.run(change.sql).expect("schema 13"));
         driver.run(SCHEMA_13_WITH_NODES).expect("rows of schema 13");
         drop(driver);
-        let store = super::super::open(&path, &super::super::Options::default()).expect("the newest schema");
+        let store = super::super::open(&path, &super::super::SqliteOptions::default()).expect("the newest schema");
         let service = Jid::parse("pubsub.a.example").expect("an address");
         let node = wait(Pubsub::node(&store, service.as_ref(), "n")).expect("an answer").expect("the node");
         assert_eq!(node.creator, Jid::parse("a@a.example").ok());
@@ -217,8 +217,8 @@ mod tests {
         let owners = 2 * ("a@a.example".len() as u64 + pubsub::OVERHEAD);
         let full = 3 + owners + item("ü").bytes() + item("x").bytes();
         for (node_bytes, expected) in [(full - 1, pubsub::Published::NodeFull), (full, pubsub::Published::Kept)] {
-            let room = pubsub::Room { node_bytes, ..pubsub::Room::ANY };
-            let kept = pubsub::Kept { items: 9, since_ms: 0 };
+            let room = pubsub::NodeRoom { node_bytes, ..pubsub::NodeRoom::ANY };
+            let kept = pubsub::ItemsKept { items: 9, since_ms: 0 };
             assert_eq!(wait(store.publish(service.as_ref(), "n", item("x"), kept, room)), Ok(expected));
         }
     }
@@ -230,11 +230,11 @@ mod tests {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("rookery.db");
         std::fs::File::create(&path).expect("an empty file");
-        let driver = Driver::open(&path, Duration::from_secs(1)).expect("an empty database");
+        let driver = SqliteDriver::open(&path, Duration::from_secs(1)).expect("an empty database");
         CHANGES.iter().take(14).for_each(|change| driver.run(change.sql).expect("schema 14"));
         driver.run(SCHEMA_14_WITH_TEXTS).expect("rows of schema 14");
         drop(driver);
-        let store = super::super::open(&path, &super::super::Options::default()).expect("the newest schema");
+        let store = super::super::open(&path, &super::super::SqliteOptions::default()).expect("the newest schema");
         let entries = |list: &str| {
             let entries = wait(store.entries(list)).expect("entries").into_iter();
             entries.map(|(name, bytes)| format!("{name}={}", String::from_utf8_lossy(&bytes))).collect::<Vec<_>>()

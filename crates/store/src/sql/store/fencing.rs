@@ -1,18 +1,18 @@
 //! Fences processes off, each time on a thread of its own: it waits for no queue.
 
 use super::SqlStore;
-use crate::fencing::{Writer, not_shared};
+use crate::fencing::{ProcessWriter, not_shared};
 use crate::pending::{caught, pending, ready};
-use crate::sql::fence::Fences;
+use crate::sql::fence::FenceRows;
 use crate::{Fencing, Pending, StoreError};
 use std::thread;
 
 impl Fencing for SqlStore {
-    fn enlist(&self, own: Writer) -> Pending<()> {
+    fn enlist(&self, own: ProcessWriter) -> Pending<()> {
         self.apart(move |fences| fences.enlist(own))
     }
 
-    fn fence(&self, other: Writer) -> Pending<bool> {
+    fn fence(&self, other: ProcessWriter) -> Pending<bool> {
         self.apart(move |fences| fences.fence(other))
     }
 
@@ -27,7 +27,7 @@ impl SqlStore {
     /// Runs something on a thread of its own.
     fn apart<T: Send + 'static>(
         &self,
-        run: impl FnOnce(&dyn Fences) -> Result<T, StoreError> + Send + 'static,
+        run: impl FnOnce(&dyn FenceRows) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
         let Some(fences) = self.fences() else { return ready(Err(not_shared())) };
         let (completer, done) = pending();

@@ -4,16 +4,18 @@
 use super::SqlStore;
 use crate::documents::{DocumentRoom, DocumentsPut};
 use crate::pubsub::{
-    Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Room, Set, Wanted,
+    Created, Item, Items, ItemsKept, News, NodeAffiliation, NodeListed, NodeRecord, NodeRoom, NodeSubscription,
+    Published, SetOutcome, WantedItems,
 };
 use crate::sql::{
     accounts, archive, browsing, documents, invitations, meta, offline, presence, pubsub, rooms, rosters, slots,
 };
 use crate::{
     Accounts, Activity, Added, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Browsed, Changed,
-    Changes, Choice, Document, Documents, EditRoster, Invitation, Invitations, LastPresence, LastSeen, ListedRoom,
-    Meta, Offline, OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, Retention, RoomDocument, Rooms,
-    Roster, RosterItem, Rosters, Slot, SlotQuota, SlotStage, Slots, StoreError, StoredRoom, Subscription, Swept,
+    Changes, Choice, Documents, EditRoster, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline,
+    OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, Retention, RoomDocument, RoomStore, Roster,
+    RosterItem, Rosters, Slot, SlotQuota, SlotStage, Slots, StoreError, StoredDocument, StoredRoom, Subscription,
+    Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -192,7 +194,7 @@ impl Documents for SqlStore {
         &self,
         owner: JidRef<'_>,
         prefix: &str,
-        documents: Vec<Document>,
+        documents: Vec<StoredDocument>,
         room: DocumentRoom,
     ) -> Pending<DocumentsPut> {
         let (owner, prefix) = (owner.bare().to_jid(), prefix.to_owned());
@@ -202,7 +204,7 @@ impl Documents for SqlStore {
         })
     }
 
-    fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<Document>> {
+    fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<StoredDocument>> {
         let (owner, prefix) = (owner.bare().to_jid(), prefix.to_owned());
         self.glance(self.of(owner.as_ref()), prefix.len(), move |c| documents::starting(c, owner.as_ref(), &prefix))
     }
@@ -350,12 +352,12 @@ impl LastPresence for SqlStore {
 }
 
 impl Pubsub for SqlStore {
-    fn node(&self, host: JidRef<'_>, node: &str) -> Pending<Option<Node>> {
+    fn node(&self, host: JidRef<'_>, node: &str) -> Pending<Option<NodeRecord>> {
         let (host, node) = (host.bare().to_jid(), node.to_owned());
         self.read(self.of(host.as_ref()), 0, move |c| pubsub::node(c, host.as_ref(), &node))
     }
 
-    fn nodes(&self, host: JidRef<'_>, asker: JidRef<'_>, after: &str, limit: usize) -> Pending<Vec<Listed>> {
+    fn nodes(&self, host: JidRef<'_>, asker: JidRef<'_>, after: &str, limit: usize) -> Pending<Vec<NodeListed>> {
         let (host, asker, after) = (host.bare().to_jid(), asker.bare().to_jid(), after.to_owned());
         self.read(self.of(host.as_ref()), 0, move |c| pubsub::nodes(c, host.as_ref(), asker.as_ref(), &after, limit))
     }
@@ -366,7 +368,7 @@ impl Pubsub for SqlStore {
         node: &str,
         config: Vec<u8>,
         owner: JidRef<'_>,
-        room: Room,
+        room: NodeRoom,
     ) -> Pending<Created> {
         let (host, node, owner) = (host.bare().to_jid(), node.to_owned(), owner.bare().to_jid());
         let bytes = config.len();
@@ -375,7 +377,7 @@ impl Pubsub for SqlStore {
         })
     }
 
-    fn configure_node(&self, host: JidRef<'_>, node: &str, config: Vec<u8>, kept: Kept) -> Pending<bool> {
+    fn configure_node(&self, host: JidRef<'_>, node: &str, config: Vec<u8>, kept: ItemsKept) -> Pending<bool> {
         let (host, node) = (host.bare().to_jid(), node.to_owned());
         let bytes = config.len();
         self.write(self.of(host.as_ref()), bytes, move |c| pubsub::configure(c, host.as_ref(), &node, &config, kept))
@@ -391,9 +393,9 @@ impl Pubsub for SqlStore {
         host: JidRef<'_>,
         node: &str,
         entity: JidRef<'_>,
-        affiliation: Option<Affiliation>,
-        room: Room,
-    ) -> Pending<Set> {
+        affiliation: Option<NodeAffiliation>,
+        room: NodeRoom,
+    ) -> Pending<SetOutcome> {
         let (host, node, entity) = (host.bare().to_jid(), node.to_owned(), entity.bare().to_jid());
         self.write(self.of(host.as_ref()), 0, move |c| {
             pubsub::set_affiliation(c, host.as_ref(), &node, entity.as_ref(), affiliation, room)
@@ -407,20 +409,20 @@ impl Pubsub for SqlStore {
         subscriber: JidRef<'_>,
         subscription: Option<NodeSubscription>,
         most: usize,
-    ) -> Pending<Set> {
+    ) -> Pending<SetOutcome> {
         let (host, node, subscriber) = (host.bare().to_jid(), node.to_owned(), subscriber.to_jid());
         self.write(self.of(host.as_ref()), 0, move |c| {
             pubsub::set_subscription(c, host.as_ref(), &node, subscriber.as_ref(), subscription.as_ref(), most)
         })
     }
 
-    fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: Kept, room: Room) -> Pending<Published> {
+    fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: ItemsKept, room: NodeRoom) -> Pending<Published> {
         let (host, node) = (host.bare().to_jid(), node.to_owned());
         let bytes = item.payload.len();
         self.write(self.of(host.as_ref()), bytes, move |c| pubsub::publish(c, host.as_ref(), &node, &item, kept, room))
     }
 
-    fn items(&self, host: JidRef<'_>, node: &str, wanted: Wanted, since_ms: u64) -> Pending<Option<Items>> {
+    fn items(&self, host: JidRef<'_>, node: &str, wanted: WantedItems, since_ms: u64) -> Pending<Option<Items>> {
         let (host, node) = (host.bare().to_jid(), node.to_owned());
         self.read(self.of(host.as_ref()), 0, move |c| pubsub::items(c, host.as_ref(), &node, &wanted, since_ms))
     }
@@ -440,7 +442,7 @@ impl Pubsub for SqlStore {
         self.read(self.of(host.as_ref()), 0, move |c| pubsub::subscriptions_of(c, host.as_ref(), entity.as_ref()))
     }
 
-    fn affiliations_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, Affiliation)>> {
+    fn affiliations_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, NodeAffiliation)>> {
         let (host, entity) = (host.bare().to_jid(), entity.bare().to_jid());
         self.read(self.of(host.as_ref()), 0, move |c| pubsub::affiliations_of(c, host.as_ref(), entity.as_ref()))
     }
@@ -464,7 +466,7 @@ impl Pubsub for SqlStore {
     }
 }
 
-impl Rooms for SqlStore {
+impl RoomStore for SqlStore {
     fn list(&self, host: &str) -> Pending<Vec<ListedRoom>> {
         let host = host.to_owned();
         self.read(self.lanes.list(), 0, move |c| rooms::list(c, &host))

@@ -5,18 +5,18 @@ mod lost;
 use super::*;
 use crate::pending::Pending;
 use crate::sql::archives::KnownArchives;
-use crate::sql::connection::{Connection, EachRow, Value};
+use crate::sql::connection::{EachRow, SqlConnection, SqlValue};
 use crate::sql::dialect::Dialect;
-use crate::sql::lanes::Route;
+use crate::sql::lanes::LaneRoute;
 use crate::sql::operation::Operation;
-use crate::sql::operation::{Access, operation};
-use crate::sql::queue::Bounds;
+use crate::sql::operation::{StoreAccess, operation};
+use crate::sql::queue::QueueBounds;
 use crate::wait;
 use std::sync::Mutex;
 
 #[test]
 fn a_batch_is_one_transaction() {
-    let rig = Rig::default();
+    let rig = QueueRig::default();
     let answers = [rig.add(1), rig.sum(), rig.add(2), rig.sum()];
     rig.run();
     assert_eq!(answers.map(wait), [Ok(1), Ok(1), Ok(3), Ok(3)]);
@@ -25,7 +25,7 @@ fn a_batch_is_one_transaction() {
 
 #[test]
 fn reads_begin_no_transaction_that_writes() {
-    let rig = Rig::default();
+    let rig = QueueRig::default();
     let answers = [rig.sum(), rig.sum()];
     rig.run();
     assert_eq!(answers.map(wait), [Ok(0), Ok(0)]);
@@ -34,7 +34,7 @@ fn reads_begin_no_transaction_that_writes() {
 
 #[test]
 fn a_failing_write_fails_alone() {
-    let rig = Rig::default();
+    let rig = QueueRig::default();
     let answers = [rig.add(1), rig.add_and_fail(10), rig.add_and_panic(100), rig.add(2), rig.sum()];
     rig.run();
     let panicked = Err(StoreError::Panicked("on demand".into()));
@@ -44,7 +44,7 @@ fn a_failing_write_fails_alone() {
 
 #[test]
 fn a_failing_commit_fails_the_writes_and_nothing_else() {
-    let rig = Rig::default();
+    let rig = QueueRig::default();
     let first = [rig.sum(), rig.add(1), rig.sum(), rig.add_and_fail(5), rig.add(2), rig.sum()];
     rig.state(|engine| engine.failing_commits = 1);
     rig.run();
@@ -55,7 +55,7 @@ fn a_failing_commit_fails_the_writes_and_nothing_else() {
 
 #[test]
 fn the_batch_behind_a_failing_commit_goes_on() {
-    let rig = Rig::default();
+    let rig = QueueRig::default();
     let before: Vec<_> = (0..BATCH_OPERATIONS).map(|_| rig.add(1)).collect();
     let behind = rig.add(5);
     rig.state(|engine| engine.failing_commits = 1);
@@ -68,7 +68,7 @@ fn the_batch_behind_a_failing_commit_goes_on() {
 
 #[test]
 fn without_a_transaction_that_writes_reads_go_on() {
-    let rig = Rig::default();
+    let rig = QueueRig::default();
     let answers = [rig.sum(), rig.add(1), rig.sum(), rig.add(2)];
     rig.state(|engine| engine.locked = true);
     rig.run();
@@ -79,7 +79,7 @@ fn without_a_transaction_that_writes_reads_go_on() {
 
 #[test]
 fn a_transaction_lost_halfway_takes_its_writes_along() {
-    let rig = Rig::default();
+    let rig = QueueRig::default();
     let answers = [rig.add(1), rig.sum(), rig.lose(), rig.add(2), rig.sum()];
     rig.run();
     let lost = || Err(StoreError::Closed);
@@ -88,7 +88,7 @@ fn a_transaction_lost_halfway_takes_its_writes_along() {
 
 #[test]
 fn a_write_that_others_got_in_the_way_of_is_run_again() {
-    let rig = Rig::default();
+    let rig = QueueRig::default();
     let answers = [rig.add(1), rig.contested(10, RUNS - 1), rig.contested(100, RUNS), rig.add(2)];
     rig.run();
     assert_eq!(answers.map(wait), [Ok(1), Ok(11), Err(conflict()), Ok(13)]);
@@ -97,7 +97,7 @@ fn a_write_that_others_got_in_the_way_of_is_run_again() {
 
 #[test]
 fn a_batch_that_others_got_in_the_way_of_is_run_again() {
-    let rig = Rig::default();
+    let rig = QueueRig::default();
     let answers = [rig.add(1), rig.sum(), rig.add(2)];
     rig.state(|engine| (engine.failing_commits, engine.commit_error) = (RUNS - 1, Some(conflict())));
     rig.run();
@@ -107,7 +107,7 @@ fn a_batch_that_others_got_in_the_way_of_is_run_again() {
 
 #[test]
 fn others_get_in_the_way_only_so_often() {
-    let rig = Rig::default();
+    let rig = QueueRig::default();
     let answers = [rig.add(1), rig.sum(), rig.add(2)];
     rig.state(|engine| (engine.failing_commits, engine.commit_error) = (RUNS, Some(conflict())));
     rig.run();
@@ -116,12 +116,12 @@ fn others_get_in_the_way_only_so_often() {
 }
 
 fn conflict() -> StoreError {
-    StoreError::Conflict(crate::error::Engine { database: "of a test".into(), message: "contested".into() })
+    StoreError::Conflict(crate::error::EngineWords { database: "of a test".into(), message: "contested".into() })
 }
 
 #[test]
 fn nobody_waits_for_a_worker_that_ended() {
-    let rig = Rig::default();
+    let rig = QueueRig::default();
     let answers = [rig.add(1), rig.add(2)];
     rig.state(|engine| engine.panics = true);
     let rig = std::panic::AssertUnwindSafe(rig);
@@ -132,7 +132,7 @@ fn nobody_waits_for_a_worker_that_ended() {
 
 #[test]
 fn a_full_queue_refuses_at_once() {
-    let rig = Rig::with_bounds(Bounds { operations: 2, bytes: usize::MAX });
+    let rig = QueueRig::with_bounds(QueueBounds { operations: 2, bytes: usize::MAX });
     let answers = [rig.sum(), rig.sum(), rig.sum()];
     rig.run();
     assert_eq!(answers.map(wait), [Ok(0), Ok(0), Err(StoreError::Busy)]);
@@ -140,7 +140,7 @@ fn a_full_queue_refuses_at_once() {
 
 #[test]
 fn whoever_writes_too_much_leaves_room_for_those_who_read() {
-    let rig = Rig::with_bounds(Bounds { operations: 4, bytes: usize::MAX });
+    let rig = QueueRig::with_bounds(QueueBounds { operations: 4, bytes: usize::MAX });
     let answers = [rig.add(1), rig.add(2), rig.add(4), rig.sum(), rig.sum(), rig.sum()];
     rig.run();
     assert_eq!(answers.map(wait), [Ok(1), Ok(3), Err(StoreError::Busy), Ok(3), Ok(3), Err(StoreError::Busy)]);
@@ -149,33 +149,33 @@ fn whoever_writes_too_much_leaves_room_for_those_who_read() {
 #[test]
 fn a_queue_is_bounded_in_bytes() {
     // Each operation of the rig counts as 10 bytes.
-    let rig = Rig::with_bounds(Bounds { operations: usize::MAX, bytes: 25 });
+    let rig = QueueRig::with_bounds(QueueBounds { operations: usize::MAX, bytes: 25 });
     let answers = [rig.add(1), rig.add(2), rig.add(4)];
     rig.run();
     assert_eq!(answers.map(wait), [Ok(1), Ok(3), Err(StoreError::Busy)]);
-    let rig = Rig::with_bounds(Bounds { operations: usize::MAX, bytes: 5 });
+    let rig = QueueRig::with_bounds(QueueBounds { operations: usize::MAX, bytes: 5 });
     let answers = [rig.add(1), rig.add(2)];
     rig.run();
     assert_eq!(answers.map(wait), [Ok(1), Err(StoreError::Busy)], "a large one is taken when nothing waits");
 }
 
 /// A queue and the engine that will run it.
-struct Rig {
-    shared: Arc<Shared>,
-    engine: Arc<Mutex<Engine>>,
+struct QueueRig {
+    shared: Arc<LanesShared>,
+    engine: Arc<Mutex<NumberEngine>>,
 }
 
-impl Default for Rig {
-    fn default() -> Rig {
-        Rig::with_bounds(Bounds::default())
+impl Default for QueueRig {
+    fn default() -> QueueRig {
+        QueueRig::with_bounds(QueueBounds::default())
     }
 }
 
-impl Rig {
-    fn with_bounds(bounds: Bounds) -> Rig {
+impl QueueRig {
+    fn with_bounds(bounds: QueueBounds) -> QueueRig {
         let queues = Queues::new(1, bounds, None);
-        let shared = Shared { queues, trouble: Trouble::default(), counts: Counts::default() };
-        Rig { shared: Arc::new(shared), engine: Arc::default() }
+        let shared = LanesShared { queues, trouble: Trouble::default(), counts: Counts::default() };
+        QueueRig { shared: Arc::new(shared), engine: Arc::default() }
     }
 
     /// Runs what is queued, on this thread.
@@ -184,7 +184,7 @@ impl Rig {
         super::run(Handle(self.engine.clone(), KnownArchives::default()), 0, &self.shared);
     }
 
-    fn state<T>(&self, look: impl FnOnce(&mut Engine) -> T) -> T {
+    fn state<T>(&self, look: impl FnOnce(&mut NumberEngine) -> T) -> T {
         look(&mut self.engine.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
@@ -194,16 +194,16 @@ impl Rig {
 
     /// Adds to the engine's number and answers the sum.
     fn add(&self, number: i64) -> Pending<i64> {
-        self.write(move |c| c.execute("add", &[Value::Integer(number)]).map(|sum| sum as i64))
+        self.write(move |c| c.execute("add", &[SqlValue::Integer(number)]).map(|sum| sum as i64))
     }
 
     fn add_and_fail(&self, number: i64) -> Pending<i64> {
-        self.write(move |c| c.execute("add", &[Value::Integer(number)]).and(Err(StoreError::NoAccount)))
+        self.write(move |c| c.execute("add", &[SqlValue::Integer(number)]).and(Err(StoreError::NoAccount)))
     }
 
     fn add_and_panic(&self, number: i64) -> Pending<i64> {
         self.write(move |c| {
-            c.execute("add", &[Value::Integer(number)])?;
+            c.execute("add", &[SqlValue::Integer(number)])?;
             panic!("on demand")
         })
     }
@@ -211,7 +211,7 @@ impl Rig {
     /// Adds to the engine's number, but lets others get in the way so often.
     fn contested(&self, number: i64, mut times: usize) -> Pending<i64> {
         self.write(move |c| {
-            let sum = c.execute("add", &[Value::Integer(number)])?;
+            let sum = c.execute("add", &[SqlValue::Integer(number)])?;
             let is_contested = times > 0;
             times = times.saturating_sub(1);
             if is_contested { Err(conflict()) } else { Ok(sum as i64) }
@@ -223,15 +223,18 @@ impl Rig {
     }
 
     fn sum(&self) -> Pending<i64> {
-        self.queued(operation(Access::Read, |c| c.execute("sum", &[]).map(|sum| sum as i64)))
+        self.queued(operation(StoreAccess::Read, |c| c.execute("sum", &[]).map(|sum| sum as i64)))
     }
 
-    fn write(&self, run: impl FnMut(&mut dyn Connection) -> Result<i64, StoreError> + Send + 'static) -> Pending<i64> {
-        self.queued(operation(Access::Write, run))
+    fn write(
+        &self,
+        run: impl FnMut(&mut dyn SqlConnection) -> Result<i64, StoreError> + Send + 'static,
+    ) -> Pending<i64> {
+        self.queued(operation(StoreAccess::Write, run))
     }
 
     fn queued(&self, (operation, pending): (Box<dyn Operation>, Pending<i64>)) -> Pending<i64> {
-        if let Err((operation, error)) = self.shared.queues.push(Route::default(), 10, operation) {
+        if let Err((operation, error)) = self.shared.queues.push(LaneRoute::default(), 10, operation) {
             operation.tell(Some(error));
         }
         pending
@@ -240,7 +243,7 @@ impl Rig {
 
 /// One number with transactions.
 #[derive(Default)]
-struct Engine {
+struct NumberEngine {
     log: Vec<&'static str>,
     open: bool,
     writes: bool,
@@ -253,10 +256,10 @@ struct Engine {
     panics: bool,
 }
 
-struct Handle(Arc<Mutex<Engine>>, KnownArchives);
+struct Handle(Arc<Mutex<NumberEngine>>, KnownArchives);
 
 impl Handle {
-    fn engine(&self) -> std::sync::MutexGuard<'_, Engine> {
+    fn engine(&self) -> std::sync::MutexGuard<'_, NumberEngine> {
         self.0.lock().expect("no test panics under the lock")
     }
 
@@ -274,16 +277,16 @@ impl Handle {
     }
 }
 
-impl Connection for Handle {
+impl SqlConnection for Handle {
     fn dialect(&self) -> Dialect {
         Dialect::Sqlite
     }
 
-    fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
+    fn execute(&mut self, sql: &'static str, values: &[SqlValue<'_>]) -> Result<u64, StoreError> {
         let mut engine = self.engine();
         assert!(engine.open, "everything runs in a transaction");
         match (sql, values) {
-            ("add", [Value::Integer(number)]) => engine.working += number,
+            ("add", [SqlValue::Integer(number)]) => engine.working += number,
             ("lose", []) => {
                 engine.open = false;
                 return Err(StoreError::Closed);
@@ -293,7 +296,7 @@ impl Connection for Handle {
         Ok(engine.working as u64)
     }
 
-    fn query(&mut self, _: &'static str, _: &[Value<'_>], _: &mut EachRow<'_>) -> Result<(), StoreError> {
+    fn query(&mut self, _: &'static str, _: &[SqlValue<'_>], _: &mut EachRow<'_>) -> Result<(), StoreError> {
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use super::{filled, insert};
 use crate::StoreError;
 use crate::archive::TermsOf;
 use crate::sql::archive::months::{Months, is_alone, portion};
-use crate::sql::connection::{Connection, Value, all, one};
+use crate::sql::connection::{SqlConnection, SqlValue, all, one};
 use crate::sql::migrate::Migrations;
 
 /// Makes the tables of an index, in the way of an engine. Its calls are for times when no
@@ -127,13 +127,13 @@ fn left(searches: &mut dyn Searches) -> Result<Option<i64>, StoreError> {
 /// Puts the archive behind this one into the index.
 fn fill_next(searches: &mut dyn Searches, after: i64, terms_of: TermsOf) -> Result<(), StoreError> {
     searches.begin_read()?;
-    let next = one(searches, NEXT, &[Value::Integer(after)], |row| row.integer(0));
+    let next = one(searches, NEXT, &[SqlValue::Integer(after)], |row| row.integer(0));
     searches.rollback();
     let Some(archive) = next? else { return set_filled(searches, i64::MAX) };
     let mut behind = 0;
     loop {
-        let put = |c: &mut dyn Connection| -> Result<Option<u64>, StoreError> {
-            let values = [Value::Integer(archive), Value::number(behind), Value::number(PORTION)];
+        let put = |c: &mut dyn SqlConnection| -> Result<Option<u64>, StoreError> {
+            let values = [SqlValue::Integer(archive), SqlValue::number(behind), SqlValue::number(PORTION)];
             let found = all(c, MISSING, &values, |row| Ok((row.number(0)?, row.bytes(1)?.to_vec())))?;
             let rows = found.iter().map(|(id, stanza)| (archive, *id, terms_of(stanza)));
             insert(c, rows.collect())?;
@@ -147,7 +147,7 @@ fn fill_next(searches: &mut dyn Searches, after: i64, terms_of: TermsOf) -> Resu
 }
 
 fn set_filled(searches: &mut dyn Searches, archive: i64) -> Result<(), StoreError> {
-    portion(searches, |c| c.execute(SET_FILLED, &[Value::Integer(archive)]).map(drop))
+    portion(searches, |c| c.execute(SET_FILLED, &[SqlValue::Integer(archive)]).map(drop))
 }
 
 /// Messages that are put into the index at a time.
@@ -166,6 +166,6 @@ const MISSING: &str = "\
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![SET_FILLED, NEXT, MISSING]
 }

@@ -2,14 +2,14 @@
 //! is lost and nothing is done twice.
 
 use super::super::*;
-use crate::error::Engine;
+use crate::error::EngineWords;
 use crate::pending::Pending;
 use crate::sql::archives::KnownArchives;
-use crate::sql::connection::{Connection, EachRow, Row, Value};
+use crate::sql::connection::{EachRow, Row, SqlConnection, SqlValue};
 use crate::sql::dialect::Dialect;
-use crate::sql::lanes::Route;
-use crate::sql::operation::{Access, Operation, operation};
-use crate::sql::queue::{Bounds, Patience};
+use crate::sql::lanes::LaneRoute;
+use crate::sql::operation::{Operation, StoreAccess, operation};
+use crate::sql::queue::{Patience, QueueBounds};
 use crate::sql::transactions::Remote;
 use crate::wait;
 use std::ops::ControlFlow;
@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[test]
 fn wherever_the_connection_is_cut_all_is_done_once() {
-    let uncut = Rig::default();
+    let uncut = LostRig::default();
     uncut.work();
     let calls = uncut.server().calls;
     assert!(calls > 20, "{calls} calls");
@@ -25,7 +25,7 @@ fn wherever_the_connection_is_cut_all_is_done_once() {
         for when in [Cut::Before, Cut::Behind] {
             // Another one while the first is mended, or soon after it.
             for next in [None, Some(1), Some(2), Some(3), Some(5), Some(8)] {
-                let rig = Rig::default();
+                let rig = LostRig::default();
                 rig.server().cuts =
                     std::iter::once(at).chain(next.map(|next| at + next)).map(|at| (at, when)).collect();
                 rig.work();
@@ -36,7 +36,7 @@ fn wherever_the_connection_is_cut_all_is_done_once() {
 
 #[test]
 fn a_failing_operation_is_undone_alone_without_savepoints() {
-    let rig = Rig::default();
+    let rig = LostRig::default();
     let answers = [rig.add(1), rig.add_and_fail(2), rig.add(3), rig.refuse(), rig.add(4)];
     rig.run();
     assert_eq!(answers.map(wait), [Ok(1), Err(StoreError::NoAccount), Ok(2), Err(StoreError::NoAccount), Ok(3)]);
@@ -45,7 +45,7 @@ fn a_failing_operation_is_undone_alone_without_savepoints() {
 
 #[test]
 fn what_failed_before_it_wrote_undoes_nothing() {
-    let rig = Rig::default();
+    let rig = LostRig::default();
     let answers = [rig.add(1), rig.refuse(), rig.add(2)];
     rig.run();
     assert_eq!(answers.map(wait), [Ok(1), Err(StoreError::NoAccount), Ok(2)]);
@@ -54,7 +54,7 @@ fn what_failed_before_it_wrote_undoes_nothing() {
 
 #[test]
 fn a_deadlock_is_run_again() {
-    let rig = Rig::default();
+    let rig = LostRig::default();
     rig.server().conflicts = 3;
     let answers = [rig.add(1), rig.count(), rig.add(2)];
     rig.run();
@@ -64,7 +64,7 @@ fn a_deadlock_is_run_again() {
 
 #[test]
 fn whoever_waits_for_too_long_is_refused() {
-    let rig = Rig::with_patience(Duration::from_millis(300));
+    let rig = LostRig::with_patience(Duration::from_millis(300));
     rig.server().cuts = vec![(1, Cut::Before)];
     rig.server().stays_away = true;
     let answers = [rig.add(1), rig.count()];
@@ -76,8 +76,8 @@ fn whoever_waits_for_too_long_is_refused() {
 
 #[test]
 fn what_nobody_knows_is_not_called_refused() {
-    let rig = Rig::with_patience(Duration::from_millis(300));
-    let uncut = Rig::default();
+    let rig = LostRig::with_patience(Duration::from_millis(300));
+    let uncut = LostRig::default();
     assert_eq!(wait_after(&uncut, |rig| rig.add(1)), Ok(1));
     let commit = uncut.server().calls;
     rig.server().cuts = vec![(commit, Cut::Behind)];
@@ -88,7 +88,7 @@ fn what_nobody_knows_is_not_called_refused() {
 
 #[test]
 fn a_host_that_can_only_be_read_is_left_for_another() {
-    let rig = Rig::default();
+    let rig = LostRig::default();
     rig.server().is_read_only = true;
     rig.server().another_host = Some(1);
     let answers = [rig.count(), rig.add(1), rig.add(2)];
@@ -98,7 +98,7 @@ fn a_host_that_can_only_be_read_is_left_for_another() {
 
 #[test]
 fn a_host_that_takes_over_is_waited_for() {
-    let rig = Rig::default();
+    let rig = LostRig::default();
     rig.server().is_read_only = true;
     rig.server().another_host = Some(5);
     let answers = [rig.add(1), rig.count(), rig.add(2)];
@@ -111,16 +111,16 @@ fn a_host_that_takes_over_is_waited_for() {
 /// Reads from a replica may be old.
 #[test]
 fn who_only_reads_looks_for_another_host_too() {
-    let rig = Rig::default();
+    let rig = LostRig::default();
     rig.server().is_read_only = true;
     rig.server().another_host = Some(1);
-    assert_eq!(wait_after(&rig, Rig::count), Ok(0));
+    assert_eq!(wait_after(&rig, LostRig::count), Ok(0));
     assert!(!rig.server().is_read_only);
 }
 
 #[test]
 fn without_another_host_what_is_there_is_still_read() {
-    let rig = Rig::with_patience(Duration::from_millis(300));
+    let rig = LostRig::with_patience(Duration::from_millis(300));
     rig.server().committed = vec![7];
     rig.server().is_read_only = true;
     let answers = [rig.add(1), rig.count_at_login()];
@@ -129,7 +129,7 @@ fn without_another_host_what_is_there_is_still_read() {
     assert_eq!(rig.shared.trouble.get(), Some(read_only()));
 }
 
-fn wait_after<T>(rig: &Rig, call: impl FnOnce(&Rig) -> Pending<T>) -> Result<T, StoreError> {
+fn wait_after<T>(rig: &LostRig, call: impl FnOnce(&LostRig) -> Pending<T>) -> Result<T, StoreError> {
     let pending = call(rig);
     rig.run();
     wait(pending)
@@ -143,8 +143,8 @@ fn read_only() -> StoreError {
     StoreError::ReadOnly(engine())
 }
 
-fn engine() -> Engine {
-    Engine { database: "of a test".into(), message: "on demand".into() }
+fn engine() -> EngineWords {
+    EngineWords { database: "of a test".into(), message: "on demand".into() }
 }
 
 /// The place where a call is cut.
@@ -158,7 +158,7 @@ enum Cut {
 
 /// A table of numbers that each may be in once, on a server that is called over a network.
 #[derive(Default)]
-struct Server {
+struct NumbersServer {
     committed: Vec<i64>,
     last_batch: u64,
     calls: usize,
@@ -173,36 +173,36 @@ struct Server {
     another_host: Option<usize>,
 }
 
-struct Rig {
-    shared: Arc<Shared>,
-    server: Arc<Mutex<Server>>,
+struct LostRig {
+    shared: Arc<LanesShared>,
+    server: Arc<Mutex<NumbersServer>>,
 }
 
-impl Default for Rig {
-    fn default() -> Rig {
-        Rig::with_patience(Duration::from_secs(600))
+impl Default for LostRig {
+    fn default() -> LostRig {
+        LostRig::with_patience(Duration::from_secs(600))
     }
 }
 
-impl Rig {
-    fn with_patience(other: Duration) -> Rig {
+impl LostRig {
+    fn with_patience(other: Duration) -> LostRig {
         let queues = Queues::new(
             1,
-            Bounds::default(),
+            QueueBounds::default(),
             Some(Patience { login: Duration::from_secs(600), other, ..Patience::default() }),
         );
-        let shared = Shared { queues, trouble: Trouble::default(), counts: Counts::default() };
-        Rig { shared: Arc::new(shared), server: Arc::default() }
+        let shared = LanesShared { queues, trouble: Trouble::default(), counts: Counts::default() };
+        LostRig { shared: Arc::new(shared), server: Arc::default() }
     }
 
-    fn server(&self) -> MutexGuard<'_, Server> {
+    fn server(&self) -> MutexGuard<'_, NumbersServer> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn run(&self) {
         self.shared.queues.close();
         let known = KnownArchives::default();
-        run(Client { server: self.server.clone(), is_open: true, transaction: None, known }, 0, &self.shared);
+        run(NumbersClient { server: self.server.clone(), is_open: true, transaction: None, known }, 0, &self.shared);
     }
 
     /// Runs reads and writes of all kinds, and looks whether all were done once and answered well.
@@ -227,11 +227,11 @@ impl Rig {
     }
 
     fn add(&self, number: i64) -> Pending<u64> {
-        self.write(move |c| c.execute("add", &[Value::Integer(number)]).and_then(|_| counted(c)))
+        self.write(move |c| c.execute("add", &[SqlValue::Integer(number)]).and_then(|_| counted(c)))
     }
 
     fn add_and_fail(&self, number: i64) -> Pending<u64> {
-        self.write(move |c| c.execute("add", &[Value::Integer(number)]).and(Err(StoreError::NoAccount)))
+        self.write(move |c| c.execute("add", &[SqlValue::Integer(number)]).and(Err(StoreError::NoAccount)))
     }
 
     /// Fails without having written.
@@ -240,23 +240,26 @@ impl Rig {
     }
 
     fn count(&self) -> Pending<u64> {
-        self.queued(operation(Access::Read, counted))
+        self.queued(operation(StoreAccess::Read, counted))
     }
 
-    fn write(&self, run: impl FnMut(&mut dyn Connection) -> Result<u64, StoreError> + Send + 'static) -> Pending<u64> {
-        self.queued(operation(Access::Write, run))
+    fn write(
+        &self,
+        run: impl FnMut(&mut dyn SqlConnection) -> Result<u64, StoreError> + Send + 'static,
+    ) -> Pending<u64> {
+        self.queued(operation(StoreAccess::Write, run))
     }
 
     /// Counts with more patience than the others.
     fn count_at_login(&self) -> Pending<u64> {
-        self.queued_on(Route { is_login: true, ..Route::default() }, operation(Access::Read, counted))
+        self.queued_on(LaneRoute { is_login: true, ..LaneRoute::default() }, operation(StoreAccess::Read, counted))
     }
 
     fn queued<T>(&self, both: (Box<dyn Operation>, Pending<T>)) -> Pending<T> {
-        self.queued_on(Route::default(), both)
+        self.queued_on(LaneRoute::default(), both)
     }
 
-    fn queued_on<T>(&self, route: Route, (operation, pending): (Box<dyn Operation>, Pending<T>)) -> Pending<T> {
+    fn queued_on<T>(&self, route: LaneRoute, (operation, pending): (Box<dyn Operation>, Pending<T>)) -> Pending<T> {
         if let Err((operation, error)) = self.shared.queues.push(route, 1, operation) {
             operation.tell(Some(error));
         }
@@ -264,7 +267,7 @@ impl Rig {
     }
 }
 
-fn counted(c: &mut dyn Connection) -> Result<u64, StoreError> {
+fn counted(c: &mut dyn SqlConnection) -> Result<u64, StoreError> {
     let mut count = 0;
     c.query("count", &[], &mut |row| {
         count = row.number(0)?;
@@ -274,9 +277,9 @@ fn counted(c: &mut dyn Connection) -> Result<u64, StoreError> {
 }
 
 /// A row of one number.
-struct Count(i64);
+struct CountRow(i64);
 
-impl Row for Count {
+impl Row for CountRow {
     fn integer(&self, _: usize) -> Result<i64, StoreError> {
         Ok(self.0)
     }
@@ -306,23 +309,23 @@ impl Row for Count {
     }
 }
 
-struct Client {
-    server: Arc<Mutex<Server>>,
+struct NumbersClient {
+    server: Arc<Mutex<NumbersServer>>,
     is_open: bool,
-    transaction: Option<Transaction>,
+    transaction: Option<NumbersTransaction>,
     known: KnownArchives,
 }
 
-struct Transaction {
+struct NumbersTransaction {
     rows: Vec<i64>,
     batch: Option<u64>,
 }
 
-impl Client {
+impl NumbersClient {
     /// Does something on the server, unless the connection is cut.
     fn call<T>(
         &mut self,
-        work: impl FnOnce(&mut Client, &mut Server) -> Result<T, StoreError>,
+        work: impl FnOnce(&mut NumbersClient, &mut NumbersServer) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         if !self.is_open {
             return Err(gone());
@@ -346,13 +349,13 @@ impl Client {
     }
 }
 
-impl Connection for Client {
+impl SqlConnection for NumbersClient {
     fn dialect(&self) -> Dialect {
         Dialect::Sqlite
     }
 
-    fn execute(&mut self, _: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
-        let [Value::Integer(number)] = *values else { panic!("one number is added at a time") };
+    fn execute(&mut self, _: &'static str, values: &[SqlValue<'_>]) -> Result<u64, StoreError> {
+        let [SqlValue::Integer(number)] = *values else { panic!("one number is added at a time") };
         self.call(|client, server| {
             let transaction = client.transaction.as_mut().expect("everything runs in a transaction");
             if server.conflicts > 0 {
@@ -366,11 +369,11 @@ impl Connection for Client {
         })
     }
 
-    fn query(&mut self, _: &'static str, _: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
+    fn query(&mut self, _: &'static str, _: &[SqlValue<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
         let count = self.call(|client, _| {
             Ok(client.transaction.as_ref().expect("everything runs in a transaction").rows.len() as i64)
         })?;
-        each(&Count(count)).map(drop)
+        each(&CountRow(count)).map(drop)
     }
 
     fn corrupt(&self, what: String) -> StoreError {
@@ -382,10 +385,10 @@ impl Connection for Client {
     }
 }
 
-impl Transactions for Client {
+impl Transactions for NumbersClient {
     fn begin_read(&mut self) -> Result<(), StoreError> {
         self.call(|client, server| {
-            client.transaction = Some(Transaction { rows: server.committed.clone(), batch: None });
+            client.transaction = Some(NumbersTransaction { rows: server.committed.clone(), batch: None });
             Ok(())
         })
     }
@@ -395,7 +398,7 @@ impl Transactions for Client {
             if server.is_read_only {
                 return Err(read_only());
             }
-            client.transaction = Some(Transaction { rows: server.committed.clone(), batch: Some(batch) });
+            client.transaction = Some(NumbersTransaction { rows: server.committed.clone(), batch: Some(batch) });
             Ok(())
         })
     }
@@ -424,7 +427,7 @@ impl Transactions for Client {
     }
 }
 
-impl Remote for Client {
+impl Remote for NumbersClient {
     fn reopen(&mut self) -> Result<(), StoreError> {
         self.is_open = true;
         self.transaction = None;
