@@ -1,14 +1,15 @@
-//! From start to stop: the shards, signals, reload, shutdown.
+//! From start to stop: the shards, signals and reloads; `stopping` ends them.
+
+mod stopping;
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{self, Sender};
 
 use rookery_base::{AddressHash, Completer, chance};
-use rookery_cluster::{ClusterEnding, Joined, RunningCluster};
+use rookery_cluster::{ClusterEnding, Joined};
 use rookery_fanout::View;
 use rookery_hub::Registry;
 use rookery_operations::process::{Reloaded, Wish};
@@ -22,7 +23,7 @@ use tracing::{error, info, warn};
 
 use crate::acme::{self, AcmePlan, Renewal};
 use crate::acme_shared::SharedCertificates;
-use crate::cards::{self, CardPlace};
+use crate::cards;
 use crate::certificate::ServerCertificate;
 use crate::check;
 use crate::clock;
@@ -31,7 +32,6 @@ use crate::control;
 use crate::database;
 use crate::dpm;
 use crate::failure::CommandFailure;
-use crate::folder::Folder;
 use crate::listener::{BoundListener, PortKind};
 use crate::loaded::{Loaded, compare, new_certificates, reload};
 use crate::logging;
@@ -41,6 +41,7 @@ use crate::sockets;
 use crate::start::ServerStart;
 use crate::supervisor::{self, SupervisorState, Watchdog};
 use crate::watch::Watch;
+use stopping::{finish, make_room, stop};
 
 /// The next thing to do when the server has stopped.
 #[derive(Debug)]
@@ -502,110 +503,13 @@ fn tell(start: &ServerStart, running: &Threads) {
         throttled,
         store_errors,
         archive_lost,
-        "counted since the start"
+        "counters since the start"
     );
     if start.loaded.config.profile {
         info!("stages of stanzas with many recipients, all shards:\n{}", counters.stages);
     } else {
         info!("stages are not measured: set `profile = true` and send SIGHUP");
     }
-}
-
-/// Ends all streams, gives their clients a few seconds, and closes the database last. Unless it
-/// `hands_on`, since others have what was here, nothing waits for the next start.
-fn stop(
-    start: ServerStart,
-    threads: Threads,
-    calls: &Receiver<WakeCall>,
-    hands_on: bool,
-) -> Result<(), CommandFailure> {
-    let Threads { shards: running, relay, beside: Beside { web, cluster, renewal, watch, dpm } } = threads;
-    drop((renewal, watch));
-    let ShardCensus { sessions, .. } = running.census();
-    info!(sessions, "stopping; a second signal stops at once");
-    let dpm_ended = dpm.is_none_or(dpm::RunningDpm::stop);
-    let is_over = || calls.try_iter().any(|call| matches!(call, WakeCall::Signal(SIGTERM | SIGINT)));
-    let is_done = !hands_on || cluster.as_ref().is_some_and(|cluster| move_out(&running, cluster, is_over));
-    if let Some(cluster) = &cluster {
-        cluster.stop_reading();
-    }
-    // The shards before the front: what they say last to clients of BOSH leaves through the web
-    // front.
-    let place = if is_done { None } else { make_room(&start.loaded.source.folder, &running) };
-    running.stop(place.is_some());
-    let web_ended = web.stop();
-    let relay_ended = relay.is_none_or(rookery_relay::Running::stop);
-    let shards_ended = finish(running, place, is_over)?;
-    let clean = web_ended && dpm_ended && relay_ended && shards_ended;
-    if let Some(cluster) = cluster {
-        cluster.stop();
-    }
-    start.database.close();
-    if clean {
-        Ok(())
-    } else {
-        Err(CommandFailure::Failed("a part of it had failed; please report what the log says as a bug".into()))
-    }
-}
-
-/// Hands all that lives on this node of a cluster on to the others, if any is up. Returns whether
-/// nothing is left; `is_over` is true if the operator doesn't wait for that.
-fn move_out(running: &RunningShards, cluster: &RunningCluster, is_over: impl Fn() -> bool) -> bool {
-    if !cluster.leave() {
-        info!("no other node of the cluster is up that could take over");
-        return false;
-    }
-    running.shut();
-    let begun = Instant::now();
-    while !running.have_moved_out() {
-        if begun.elapsed() >= MOVES || is_over() {
-            warn!("not all could be handed on to other nodes of the cluster; the rest waits for the next start");
-            return false;
-        }
-        std::thread::sleep(LOOK);
-    }
-    info!(ms = begun.elapsed().as_millis() as u64, "other nodes of the cluster have what was here");
-    true
-}
-
-/// Makes room for the sessions that wait for the next start; `None` if there is none.
-fn make_room(folder: &Folder, running: &RunningShards) -> Option<CardPlace> {
-    let ShardCensus { sessions, unread, .. } = running.census();
-    cards::make_room(folder, sessions, unread.bytes)
-}
-
-/// Waits until shards that were told to stop have ended, and keeps the sessions that they hand on,
-/// if there is a place for them. Returns whether all of them worked to their end; true, too, if
-/// clients took too long.
-///
-/// # Errors
-///
-/// [`CommandFailure::Failed`] if the operator doesn't wait for that: `is_over` is true.
-fn finish(
-    running: RunningShards,
-    mut place: Option<CardPlace>,
-    is_over: impl Fn() -> bool,
-) -> Result<bool, CommandFailure> {
-    let deadline = Instant::now() + PATIENCE;
-    let mut handed_on = None;
-    while !running.is_finished() {
-        let (is_late, is_resting) = (Instant::now() >= deadline, running.is_resting());
-        if (is_late || is_resting)
-            && let Some(place) = place.take()
-        {
-            place.keep(&running.hand_on());
-            handed_on = Some(Instant::now());
-            continue;
-        }
-        if is_late || is_resting && handed_on.is_some_and(|at: Instant| at.elapsed() >= FAREWELL) {
-            break;
-        }
-        if is_over() {
-            return Err(CommandFailure::Failed("stopped at once by a second signal".into()));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Ok(if running.is_finished() { running.join() } else { true })
 }
 
 /// Returns a number for stream ids, on which other protocols build (RFC 6120 §4.7.3): from the
@@ -618,11 +522,3 @@ fn unpredictable() -> u128 {
     }
     u128::from_ne_bytes(bytes)
 }
-
-/// The time in which a node of a cluster hands on what it has, and the time between two looks.
-const MOVES: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(20);
-/// The time that clients may take to read the end of their streams.
-const PATIENCE: Duration = Duration::from_secs(7);
-/// The same when all else is done: those whose sessions go on wait for the next process already.
-const FAREWELL: Duration = Duration::from_secs(1);

@@ -23,8 +23,8 @@
 //!
 //! # Layout
 //!
-//! `asking` puts a question to a name server, `known` has the last answers, `document` reads on the
-//! web where a domain's server is.
+//! `asking` puts a question to a name server, `records` reads its answer, `known` has the last
+//! answers, `document` reads on the web where a domain's server is.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -36,26 +36,29 @@ use std::{fmt, io};
 
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverOpts};
 use hickory_resolver::net::NetError;
-use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
+use hickory_resolver::proto::rr::{Name, RecordType};
 use hickory_resolver::system_conf::read_system_conf;
 use rookery_base::chance;
 use rookery_federation::targets::{PORT, SrvTarget, TargetPlan, interleave, plan};
 use rookery_federation::{Address, Found, NotFound};
 use rookery_observe::{Bound, Most, Per, Unit};
 use rookery_shard::Resolver;
-use rookery_stream::tls::trust::tlsa::{Association, Associations, MOST as MOST_RECORDS};
+use rookery_stream::tls::trust::tlsa::{Associations, MOST as MOST_RECORDS};
 use tokio::sync::{Semaphore, mpsc};
 use tracing::debug;
 
 use asking::{DnsAnswer, NameServerAsker};
 use document::{DocumentReader, MOST_BYTES, MOST_KEPT as MOST_KEPT_READ, MOST_READ, PATIENCE as LONGEST_READ};
 use known::{KnownAnswers, MOST_KNOWN};
+use records::{end_of_aliases, is_none};
 
 pub use document::{DocumentWeb, HTTPS};
+pub use records::{addresses, associations, targets};
 
 mod asking;
 mod document;
 mod known;
+mod records;
 
 /// The operator's decisions about DNS.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -390,9 +393,9 @@ impl Thread {
         if all.is_empty() { Err(trouble) } else { Ok(all) }
     }
 
-    /// Asks for the addresses of a name, of both families at once. A name server that says nothing
-    /// about IPv6 doesn't keep IPv4 waiting (RFC 8305 §3), except where answers are believed to be
-    /// signed: nobody makes the whole unsigned by holding one back.
+    /// Asks for the addresses of a name, of both families at once. A name server that doesn't
+    /// answer about IPv6 doesn't delay IPv4 (RFC 8305 §3), unless signed answers are required:
+    /// nobody must be able to make the result unsigned by withholding one.
     async fn families(&self, name: &Name) -> [Result<DnsAnswer, NetError>; 2] {
         let (six, four) = (self.lookup(name, RecordType::AAAA), self.lookup(name, RecordType::A));
         if self.settings.dnssec {
@@ -473,79 +476,6 @@ fn is_literal(domain: &str) -> bool {
     domain.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok()
 }
 
-/// Returns the targets in an answer to a question for the SRV records of a name; what else is in it
-/// doesn't count.
-pub fn targets(asked: &Name, answers: &[Record], direct_tls: bool) -> Vec<SrvTarget> {
-    let targets = of_name(asked, answers).filter_map(|record| match &record.data {
-        RData::SRV(srv) => Some(SrvTarget {
-            priority: srv.priority,
-            weight: srv.weight,
-            ..SrvTarget::at(&srv.target.to_ascii(), srv.port, direct_tls)
-        }),
-        _ => None,
-    });
-    targets.collect()
-}
-
-/// Returns the addresses of a name in an answer; what else is in it doesn't count.
-pub fn addresses(asked: &Name, answers: &[Record]) -> Vec<IpAddr> {
-    let addresses = of_name(asked, answers).filter_map(|record| match &record.data {
-        RData::A(ip) => Some(IpAddr::V4(ip.0)),
-        RData::AAAA(ip) => Some(IpAddr::V6(ip.0)),
-        _ => None,
-    });
-    addresses.collect()
-}
-
-/// Returns the TLSA records of a name in an answer that can be used; what else is in it doesn't
-/// count.
-pub fn associations(asked: &Name, answers: &[Record]) -> Vec<Association> {
-    let associations = of_name(asked, answers).filter_map(|record| match &record.data {
-        RData::TLSA(tlsa) => {
-            let [usage, selector, matching] =
-                [u8::from(tlsa.cert_usage), u8::from(tlsa.selector), u8::from(tlsa.matching)];
-            Association::read(usage, selector, matching, &tlsa.cert_data)
-        }
-        _ => None,
-    });
-    associations.collect()
-}
-
-/// Returns the records of a name, or of the one that its aliases lead to. The library hands on
-/// those of others as well.
-fn of_name<'a>(asked: &Name, answers: &'a [Record]) -> impl Iterator<Item = &'a Record> {
-    let name = end_of_aliases(asked, answers);
-    answers.iter().filter(move |record| record.name == name)
-}
-
-/// Returns the name that the aliases in an answer lead to from the one that was asked for.
-fn end_of_aliases(asked: &Name, answers: &[Record]) -> Name {
-    let mut name = asked.clone();
-    for _ in 0..MOST_ALIASES {
-        let alias = answers.iter().filter(|record| record.name == name).find_map(|record| match &record.data {
-            RData::CNAME(alias) => Some(alias.0.clone()),
-            _ => None,
-        });
-        let Some(alias) = alias else { break };
-        name = alias;
-    }
-    name
-}
-
-/// Returns whether the answer is that there are no such records, and not that there is no answer.
-fn is_none(error: &NetError) -> bool {
-    use hickory_resolver::net::DnsError;
-    use hickory_resolver::proto::op::ResponseCode;
-    // A name server that refuses or fails says nothing about the name, though the library counts it
-    // among the answers.
-    match error {
-        NetError::Dns(DnsError::NoRecordsFound(none)) => {
-            matches!(none.response_code, ResponseCode::NoError | ResponseCode::NXDomain)
-        }
-        _ => false,
-    }
-}
-
 /// Returns a number from 0 up to `most`, inclusive.
 fn random(most: u32) -> u32 {
     let mut bytes = [0; 4];
@@ -596,8 +526,6 @@ const MOST_WAITING: usize = 1000;
 const MOST_ASKED: usize = 256;
 /// Name servers that are asked, as many as the C library asks.
 const MOST_SERVERS: usize = 3;
-/// Aliases of a name that are followed.
-const MOST_ALIASES: usize = 8;
 /// RFC 8305 §8, "Resolution Delay".
 const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
 /// The time that the look-up of one of them may take.

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 use crate::census::{Carrier, ShardCensus};
+use crate::door::Door;
 use crate::driver::Driver;
 use crate::shard::Shard;
-use crate::start::Door;
 
 /// The answers of the shards of other nodes.
 #[derive(Debug)]

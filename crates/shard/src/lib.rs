@@ -32,8 +32,8 @@
 //!   [`relays`]: what is on its way there.
 //! * [`census`]: what shards count. `visits`: what the log tells of sessions. `measuring`: how long
 //!   things take.
-//! * [`mod@start`]: the threads. [`shard`]: the tick; `stopping`: the last ones. [`mailboxes`]:
-//!   what shards and their owner tell each other. [`gate`]: who may come in, and how often;
+//! * [`mod@start`]: the threads; [`door`]: the way to them. [`shard`]: the tick; `stopping`: the
+//!   last ones. [`mailboxes`]: what shards and their owner tell each other. [`gate`]: who may come in, and how often;
 //!   [`attempts`] counts.
 
 pub mod attempts;
@@ -43,6 +43,7 @@ mod bosh_afar;
 pub mod census;
 pub mod connection;
 mod connections;
+pub mod door;
 pub mod driver;
 pub mod elsewhere;
 mod entering;
@@ -76,10 +77,11 @@ pub mod writing;
 
 pub use attempts::{AttemptCause, AttemptTally, CountsAt, LoginAttempt, Refused, Whence};
 pub use census::{Carrier, Coverage, LoginCensus, ShardCensus};
+pub use door::Door;
 pub use driver::{Driver, ReadySocket};
 pub use gate::{Gate, LoginTerms};
 pub use mailboxes::{BoshRequest, Envelope, Generation, Handed, MailboxKind, NodeLetter, Outlet, Port, Post, Posted};
 pub use rookery_federation::report::{self, StreamReport};
 pub use shard::{Shard, ShardSetup};
-pub use start::{Door, RunningShards, ShardListener, Start, start};
+pub use start::{RunningShards, ShardListener, Start, start};
 pub use wires::{FederationTerms, Resolver};

@@ -4,28 +4,26 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rookery_base::lock::lock;
-use rookery_base::{AddressHash, Awaited, Completer, one_shot};
-use rookery_fanout::{Station, View};
-use rookery_federation::report::StreamReport;
-use rookery_hub::{Card, Custody, Errand, JournalFields, Place, Registry, Wakeups, World};
-use rookery_observe::{Since, vital};
+use rookery_base::AddressHash;
+use rookery_fanout::View;
+use rookery_hub::{Card, Custody, Place, Registry, Wakeups, World};
+use rookery_observe::vital;
 use rookery_store::{Background, Stores};
 use tracing::{error, warn};
 
-use crate::census::{Coverage, LoginCensus, ShardCensus};
+use crate::census::ShardCensus;
+use crate::door::Door;
 use crate::epoll::{Epoll, EpollNews};
 use crate::gate::Gate;
 use crate::gathered::GatheredCards;
 use crate::handover;
-use crate::mailboxes::{BoshRequest, Closing, Envelope, Generation, Handed, MailboxKind, Outlet, Port, Post, Posted};
+use crate::mailboxes::{Envelope, Generation, Outlet, Port, Post};
 use crate::shard::{Shard, ShardSetup};
 
 /// The parts that the threads need to start.
@@ -121,7 +119,7 @@ pub fn start(start: Start, cards: Vec<Card>) -> io::Result<RunningShards> {
         threads.push(std::thread::Builder::new().name(name).spawn(move || vital(|| thread.run(driver)))?);
     }
     if !go_on(&post, cards, &start.addresses, &start.view, patience) && patience == GO_ON {
-        warn!("the store is slow; some sessions of before go on only after others have come");
+        warn!("the store is slow; some earlier sessions are restored only after new clients have connected");
     }
     // A shard that has ended lets nobody in.
     let _ = ports.send(start.listeners);
@@ -240,200 +238,6 @@ impl RunningShards {
     }
 }
 
-/// A way to the shards for those who accept connections elsewhere. Clones mean the same one.
-#[derive(Debug, Clone)]
-pub struct Door {
-    post: Arc<Post<TcpStream>>,
-    gate: Arc<Gate>,
-    epoch: Instant,
-    next: Arc<AtomicUsize>,
-}
-
-impl Door {
-    /// Returns the gate that the shards ask, for those who check passwords elsewhere.
-    pub fn gate(&self) -> &Gate {
-        &self.gate
-    }
-
-    /// Returns the time on the clock of the shards, milliseconds; it never goes back.
-    pub fn now_ms(&self) -> u64 {
-        self.epoch.elapsed().as_millis() as u64
-    }
-
-    /// Gives a connection to the shard whose turn it is; after login it moves to the home of its
-    /// account.
-    pub fn hand_over(&self, handed: Handed<TcpStream>) {
-        let turn = self.next.fetch_add(1, Ordering::Relaxed);
-        self.post.send(turn % self.post.shards().max(1), Envelope::Handed(Box::new(handed)));
-    }
-
-    /// Gives a shard a connection of another server that begins with TLS. Nothing of it may have
-    /// been read.
-    pub fn hand_over_server(&self, socket: TcpStream, peer: SocketAddr) {
-        let turn = self.next.fetch_add(1, Ordering::Relaxed);
-        let envelope = Envelope::Accepted { socket, peer, port: Port::ServersTls };
-        self.post.send(turn % self.post.shards().max(1), envelope);
-    }
-
-    /// Runs `work` on the shard whose turn it is. It answers when it likes, through the completer;
-    /// one that it drops is told, as is that of a shard that has ended.
-    pub fn ask<T: Send + 'static>(&self, work: impl FnOnce(&mut World, Completer<T>) + Send + 'static) -> Awaited<T> {
-        let (completer, answer) = one_shot();
-        let now = Since::now();
-        let posted = Posted { since: now, at: now };
-        let turn = self.next.fetch_add(1, Ordering::Relaxed);
-        let errand = Errand::new(move |world| work(world, completer));
-        self.post.send(turn % self.post.shards().max(1), Envelope::Errand(errand, posted));
-        answer
-    }
-
-    /// Returns whether nobody is let in any more, since the node leaves its cluster.
-    pub fn is_shut(&self) -> bool {
-        self.post.is_shut()
-    }
-
-    /// Returns the number of shards.
-    pub fn shards(&self) -> usize {
-        self.post.shards()
-    }
-
-    /// Runs `work` on a shard; on none if that has ended, or there is no such shard.
-    pub fn run_at(&self, shard: usize, work: impl FnOnce(&mut World) + Send + 'static) {
-        let now = Since::now();
-        let posted = Posted { since: now, at: now };
-        self.post.send(shard, Envelope::Errand(Errand::new(work), posted));
-    }
-
-    /// Gives a shard letters of a shard of another node, in their order. Whatever comes of them has
-    /// a share in the custody.
-    pub fn deliver(&self, shard: usize, from: Station, letters: Vec<(MailboxKind, Vec<u8>)>, custody: Option<Custody>) {
-        self.post.send(shard, Envelope::Afar(from, letters, custody));
-    }
-
-    /// Gives a shard mail of its own back whose home is elsewhere now, for it to go there.
-    pub fn again(&self, shard: usize, mail: Vec<u8>, custody: Option<Custody>) {
-        self.post.send(shard, Envelope::Again(mail, custody));
-    }
-
-    /// Gives a shard mail of its own back that could not be brought to another node.
-    pub fn refused(&self, shard: usize, mail: Vec<u8>, custody: Option<Custody>) {
-        self.post.send(shard, Envelope::Refused(mail, custody));
-    }
-
-    /// Lets all shards go by other homes from now on.
-    pub fn set_view(&self, view: &Arc<View>) {
-        for shard in 0..self.post.shards() {
-            self.post.send(shard, Envelope::View(view.clone()));
-        }
-    }
-
-    /// Lets all shards write all of their journals once more.
-    pub fn rewrite_journal(&self, era: u64) {
-        for shard in 0..self.post.shards() {
-            self.post.send(shard, Envelope::RewriteJournal(era));
-        }
-    }
-
-    /// Gives a shard what the journal of a process has that it has asked for.
-    pub fn recovered(&self, shard: usize, process: (u16, u32), fields: JournalFields) {
-        self.post.send(shard, Envelope::Recovered(process, fields));
-    }
-
-    /// Tells all shards that a process of another node is gone.
-    pub fn departed(&self, node: u16, incarnation: u32) {
-        for shard in 0..self.post.shards() {
-            self.post.send(shard, Envelope::Departed(node, incarnation));
-        }
-    }
-
-    /// Gives a request of BOSH to the shard of its session; one that opens a session to the shard
-    /// whose turn it is.
-    pub fn post(&self, posted: BoshRequest) {
-        self.post.request(posted, self.next.fetch_add(1, Ordering::Relaxed));
-    }
-
-    /// Returns whether there is a session of BOSH with this id, or may be one on another node.
-    pub fn knows(&self, sid: u128) -> bool {
-        self.post.sids.shard_for(sid, self.post.shards()).is_some()
-    }
-
-    /// Says that the connection of a request of this session broke before the answer.
-    pub fn request_is_gone(&self, sid: u128) {
-        if let Some(shard) = self.post.sids.shard_for(sid, self.post.shards()) {
-            self.post.send(shard, Envelope::BoshGone(sid));
-        }
-    }
-
-    /// Returns the counts of the shards. Those that don't answer within a second are left out;
-    /// until then this blocks.
-    pub fn census(&self) -> ShardCensus {
-        self.count(true)
-    }
-
-    /// Returns the counts without what takes a look at each session: [`ShardCensus::by_domain`].
-    pub fn counts(&self) -> ShardCensus {
-        self.count(false)
-    }
-
-    /// Returns the counts of each shard, without a look at each session and without what is counted
-    /// for all of them; `None` for one that doesn't answer within a second. Until then this blocks.
-    pub fn counts_of_each(&self) -> Vec<Option<ShardCensus>> {
-        let alone = |_| Arc::new(Mutex::new(ShardCensus::default()));
-        let counted: Vec<_> = (0..self.post.shards()).map(alone).collect();
-        let mut left = counted.iter();
-        self.ask_all(|done| Envelope::Count(left.next().cloned().unwrap_or_default(), done));
-        let census =
-            |counted: &Arc<Mutex<ShardCensus>>| Some(lock(counted).clone()).filter(|one| one.coverage.answered > 0);
-        counted.iter().map(census).collect()
-    }
-
-    /// Returns all streams with other servers and components, by the names of those. Shards that
-    /// don't answer within a second are left out; until then this blocks.
-    pub fn servers(&self) -> Vec<StreamReport> {
-        let all = Arc::new(Mutex::new(Vec::new()));
-        self.ask_all(|done| Envelope::Servers(all.clone(), done));
-        let mut all = lock(&all).clone();
-        all.sort();
-        all
-    }
-
-    /// Ends the streams with a domain or component; with `locals` only those of these domains of
-    /// ours. Returns how many there were. It blocks as [`Door::servers`] does.
-    pub fn close_servers(&self, remote: &str, locals: Option<Vec<String>>) -> usize {
-        let closing = Arc::new(Closing { remote: remote.to_owned(), locals, closed: AtomicUsize::new(0) });
-        self.ask_all(|done| Envelope::CloseServers(closing.clone(), done));
-        closing.closed.load(Ordering::Relaxed)
-    }
-
-    /// Sends all shards a letter, and waits for at most a second until they have done what it says.
-    fn ask_all(&self, letter: impl FnMut(SyncSender<()>) -> Envelope<TcpStream>) {
-        self.ask_all_within(Duration::from_secs(1), letter);
-    }
-
-    fn ask_all_within(&self, patience: Duration, mut letter: impl FnMut(SyncSender<()>) -> Envelope<TcpStream>) {
-        let shards = self.post.shards();
-        let (done, answers) = sync_channel(shards);
-        for shard in 0..shards {
-            self.post.send(shard, letter(done.clone()));
-        }
-        let deadline = Instant::now() + patience;
-        for _ in 0..shards {
-            if answers.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_err() {
-                break;
-            }
-        }
-    }
-
-    fn count(&self, is_detailed: bool) -> ShardCensus {
-        let coverage = Coverage { shards: self.post.shards(), ..Coverage::default() };
-        let logins = LoginCensus { tally: self.gate.tally(), ..LoginCensus::default() };
-        let census = ShardCensus { coverage, is_detailed, logins, ..ShardCensus::default() };
-        let census = Arc::new(Mutex::new(census));
-        self.ask_all(|done| Envelope::Count(census.clone(), done));
-        lock(&census).clone()
-    }
-}
-
 struct ShardThread {
     place: Place,
     post: Arc<Post<TcpStream>>,
@@ -522,7 +326,7 @@ impl Accepting {
                 listener.socket.set_nonblocking(true).and_then(|()| driver.add_listener(&listener.socket, index));
             if let Err(error) = watched {
                 let address = Where(&listener.socket);
-                error!(%address, %error, "a port can't be listened on");
+                error!(%address, %error, "can't listen on a port");
             }
         }
     }
@@ -555,7 +359,7 @@ impl Accepting {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) if is_exhausted(&error) => {
                         let address = Where(&listener.socket);
-                        warn!(%address, %error, "no new connection can be accepted for a second; raise the limit of open files");
+                        warn!(%address, %error, "no new connections are accepted for a second; raise the limit of open files");
                         self.listeners.iter().for_each(|listener| shard.driver().remove_listener(&listener.socket));
                         self.again = Some(now_ms + 1000);
                         return;

@@ -2,14 +2,14 @@
 //!
 //! Shards count for themselves, in plain numbers; a scrape asks each for a copy. Names and units
 //! are those of the conventions: `rookery_` in front, the unit in the name, `_total` behind what
-//! only grows. `known` has the counters that are there before the first event.
-
-mod known;
+//! only grows. `page` writes the format, `known` has the counters that are there before the first
+//! event, and `cluster` those of a node.
 
 mod cluster;
+mod known;
+mod page;
 
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -27,6 +27,7 @@ use crate::events::post::PostCounts;
 use crate::health::Space;
 use crate::machine::{self, MachineReadings, ProcessReadings};
 use crate::reply::{Body, reply, text};
+use page::{BYTES, COUNTER, GAUGE, HISTOGRAM, MetricPage, SECONDS, label};
 
 /// The counts of the front itself.
 #[derive(Debug, Default)]
@@ -417,64 +418,6 @@ fn stages(page: &mut MetricPage, census: &ShardCensus) {
     }
 }
 
-/// The bounds of a histogram that are shown: powers of two, from the first to the last.
-struct BucketBounds {
-    first: u32,
-    last: u32,
-    /// The counted amount that makes one unit as shown.
-    per: f64,
-}
-
-#[derive(Default)]
-struct MetricPage(String);
-
-impl MetricPage {
-    fn one(&mut self, name: &str, kind: &str, help: &str, labels: &str, value: impl Display) {
-        self.head(name, kind, help);
-        self.line(name, labels, value);
-    }
-
-    /// Writes the samples of a histogram, always with the same bounds: every second of those that
-    /// are counted.
-    fn histogram(&mut self, name: &str, labels: &str, histogram: &Histogram, unit: &BucketBounds) {
-        let (count, comma) = (histogram.count(), if labels.is_empty() { "" } else { "," });
-        let is_shown = |bound: u64| {
-            let power = bound.trailing_zeros();
-            (unit.first..=unit.last).contains(&power) && (power - unit.first).is_multiple_of(2)
-        };
-        for (bound, below) in histogram.cumulative() {
-            if let Some(bound) = bound.filter(|bound| is_shown(*bound)) {
-                self.line(name, &format!("_bucket{{{labels}{comma}le=\"{}\"}}", bound as f64 / unit.per), below);
-            }
-        }
-        self.line(name, &format!("_bucket{{{labels}{comma}le=\"+Inf\"}}"), count);
-        let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
-        self.line(name, &format!("_sum{labels}"), histogram.sum() as f64 / unit.per);
-        self.line(name, &format!("_count{labels}"), count);
-    }
-
-    fn head(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string can't fail.
-        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
-    }
-
-    fn line(&mut self, name: &str, labels: &str, value: impl Display) {
-        let _ = writeln!(self.0, "{name}{labels} {value}");
-    }
-}
-
-/// Returns a label's value as it is written.
-fn label(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
-const COUNTER: &str = "counter";
-const GAUGE: &str = "gauge";
-const HISTOGRAM: &str = "histogram";
-/// From a microsecond to 17 seconds, counted in nanoseconds.
-const SECONDS: BucketBounds = BucketBounds { first: 10, last: 34, per: 1e9 };
-/// From 64 bytes to 64 MiB.
-const BYTES: BucketBounds = BucketBounds { first: 6, last: 26, per: 1.0 };
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[cfg(test)]

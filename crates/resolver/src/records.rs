@@ -1,0 +1,87 @@
+//! Reads the answers of name servers.
+//!
+//! An answer may hold records of other names, which the library hands on: those of the name that
+//! was asked for count, or of the one that its aliases lead to.
+
+use std::net::IpAddr;
+
+use hickory_resolver::net::NetError;
+use hickory_resolver::proto::rr::{Name, RData, Record};
+use rookery_federation::targets::SrvTarget;
+use rookery_stream::tls::trust::tlsa::Association;
+
+/// Returns the targets in an answer to a question for the SRV records of a name; what else is in it
+/// doesn't count.
+pub fn targets(asked: &Name, answers: &[Record], direct_tls: bool) -> Vec<SrvTarget> {
+    let targets = of_name(asked, answers).filter_map(|record| match &record.data {
+        RData::SRV(srv) => Some(SrvTarget {
+            priority: srv.priority,
+            weight: srv.weight,
+            ..SrvTarget::at(&srv.target.to_ascii(), srv.port, direct_tls)
+        }),
+        _ => None,
+    });
+    targets.collect()
+}
+
+/// Returns the addresses of a name in an answer; what else is in it doesn't count.
+pub fn addresses(asked: &Name, answers: &[Record]) -> Vec<IpAddr> {
+    let addresses = of_name(asked, answers).filter_map(|record| match &record.data {
+        RData::A(ip) => Some(IpAddr::V4(ip.0)),
+        RData::AAAA(ip) => Some(IpAddr::V6(ip.0)),
+        _ => None,
+    });
+    addresses.collect()
+}
+
+/// Returns the TLSA records of a name in an answer that can be used; what else is in it doesn't
+/// count.
+pub fn associations(asked: &Name, answers: &[Record]) -> Vec<Association> {
+    let associations = of_name(asked, answers).filter_map(|record| match &record.data {
+        RData::TLSA(tlsa) => {
+            let [usage, selector, matching] =
+                [u8::from(tlsa.cert_usage), u8::from(tlsa.selector), u8::from(tlsa.matching)];
+            Association::read(usage, selector, matching, &tlsa.cert_data)
+        }
+        _ => None,
+    });
+    associations.collect()
+}
+
+/// Returns the records of a name, or of the one that its aliases lead to. The library hands on
+/// those of others as well.
+fn of_name<'a>(asked: &Name, answers: &'a [Record]) -> impl Iterator<Item = &'a Record> {
+    let name = end_of_aliases(asked, answers);
+    answers.iter().filter(move |record| record.name == name)
+}
+
+/// Returns the name that the aliases in an answer lead to from the one that was asked for.
+pub(crate) fn end_of_aliases(asked: &Name, answers: &[Record]) -> Name {
+    let mut name = asked.clone();
+    for _ in 0..MOST_ALIASES {
+        let alias = answers.iter().filter(|record| record.name == name).find_map(|record| match &record.data {
+            RData::CNAME(alias) => Some(alias.0.clone()),
+            _ => None,
+        });
+        let Some(alias) = alias else { break };
+        name = alias;
+    }
+    name
+}
+
+/// Returns whether the answer is that there are no such records, and not that there is no answer.
+pub(crate) fn is_none(error: &NetError) -> bool {
+    use hickory_resolver::net::DnsError;
+    use hickory_resolver::proto::op::ResponseCode;
+    // A name server that refuses or fails says nothing about the name, though the library counts it
+    // among the answers.
+    match error {
+        NetError::Dns(DnsError::NoRecordsFound(none)) => {
+            matches!(none.response_code, ResponseCode::NoError | ResponseCode::NXDomain)
+        }
+        _ => false,
+    }
+}
+
+/// Aliases of a name that are followed.
+const MOST_ALIASES: usize = 8;
