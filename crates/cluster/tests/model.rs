@@ -18,7 +18,7 @@ use rookery_fanout::View;
 /// A process: its node, and the number of its start.
 type ModelProcess = (u16, u32);
 /// The rows of the database: the process of each node, and whether it leaves.
-type Rows = BTreeMap<u16, (u32, bool)>;
+type ModelRows = BTreeMap<u16, (u32, bool)>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum ModelLetter {
@@ -34,7 +34,7 @@ enum ModelLetter {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct ModelNode {
     stands_still: bool,
-    rows: Rows,
+    rows: ModelRows,
     acting: [bool; SLOTS],
     awaited: [bool; SLOTS],
     /// True where what lives in a slot is here.
@@ -50,8 +50,8 @@ struct ModelNode {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct State {
-    rows: Rows,
+struct ModelState {
+    rows: ModelRows,
     fenced: BTreeSet<ModelProcess>,
     nodes: BTreeMap<ModelProcess, ModelNode>,
     letters: BTreeMap<(ModelProcess, ModelProcess), VecDeque<ModelLetter>>,
@@ -71,19 +71,19 @@ struct Homes {
 
 /// The server's decisions, each made once.
 struct Decisions {
-    made: HashMap<Rows, Homes>,
+    made: HashMap<ModelRows, Homes>,
     slots: Vec<usize>,
 }
 
-fn processes(rows: &Rows) -> impl Iterator<Item = ModelProcess> {
+fn processes(rows: &ModelRows) -> impl Iterator<Item = ModelProcess> {
     rows.iter().map(|(node, (incarnation, _))| (*node, *incarnation))
 }
 
-fn is_among(process: ModelProcess, rows: &Rows) -> bool {
+fn is_among(process: ModelProcess, rows: &ModelRows) -> bool {
     rows.get(&process.0).is_some_and(|(incarnation, _)| *incarnation == process.1)
 }
 
-fn view(rows: &Rows) -> Arc<View> {
+fn view(rows: &ModelRows) -> Arc<View> {
     let row = |number, (incarnation, leaves)| MemberRow { number, incarnation, shards: 1, public_host: None, leaves };
     let all: Vec<_> = rows.iter().map(|(number, found)| (format!("n{number}"), row(*number, *found))).collect();
     let (name, own) = all[0].clone();
@@ -109,7 +109,7 @@ impl Decisions {
         Self { made: HashMap::new(), slots: vec![slot(1), slot(2)] }
     }
 
-    fn homes(&mut self, rows: &Rows) -> Homes {
+    fn homes(&mut self, rows: &ModelRows) -> Homes {
         let slots = &self.slots;
         *self.made.entry(rows.clone()).or_insert_with(|| {
             let view = view(rows);
@@ -120,7 +120,7 @@ impl Decisions {
 
 impl ModelNode {
     /// Returns a process that goes by rows and has nothing.
-    fn of(rows: &Rows) -> Self {
+    fn of(rows: &ModelRows) -> Self {
         Self {
             stands_still: false,
             rows: rows.clone(),
@@ -135,14 +135,14 @@ impl ModelNode {
         }
     }
 
-    fn post(&self, own: ModelProcess, state: &mut State, letter: ModelLetter) {
+    fn post(&self, own: ModelProcess, state: &mut ModelState, letter: ModelLetter) {
         for to in processes(&self.rows).filter(|to| *to != own) {
             state.letters.entry((own, to)).or_default().push_back(letter);
         }
     }
 
     /// Goes by other rows, as `World::change_homes` does.
-    fn change_homes(&mut self, own: ModelProcess, rows: &Rows, decisions: &mut Decisions, state: &mut State) {
+    fn change_homes(&mut self, own: ModelProcess, rows: &ModelRows, decisions: &mut Decisions, state: &mut ModelState) {
         let (before, homes) = (decisions.homes(&self.rows), decisions.homes(rows));
         let last = std::mem::replace(&mut self.rows, rows.clone());
         self.gone.retain(|process| is_among(*process, rows));
@@ -182,7 +182,7 @@ impl ModelNode {
     }
 
     /// Sends what lives in a slot to its home.
-    fn send(&mut self, own: ModelProcess, slot: usize, homes: Homes, state: &mut State) {
+    fn send(&mut self, own: ModelProcess, slot: usize, homes: Homes, state: &mut ModelState) {
         let home = homes.of[slot];
         if home == own.0 {
             self.has[slot] = true;
@@ -202,7 +202,14 @@ impl ModelNode {
         processes(&self.rows).filter(|other| *other != own).all(agrees)
     }
 
-    fn read(&mut self, own: ModelProcess, from: ModelProcess, letter: ModelLetter, homes: Homes, state: &mut State) {
+    fn read(
+        &mut self,
+        own: ModelProcess,
+        from: ModelProcess,
+        letter: ModelLetter,
+        homes: Homes,
+        state: &mut ModelState,
+    ) {
         match letter {
             ModelLetter::Homes(name) => {
                 self.gone.remove(&from);
@@ -218,7 +225,7 @@ impl ModelNode {
     }
 
     /// Packs what has its home elsewhere.
-    fn pack(&mut self, own: ModelProcess, homes: Homes, state: &mut State) {
+    fn pack(&mut self, own: ModelProcess, homes: Homes, state: &mut ModelState) {
         for slot in (0..SLOTS).filter(|slot| homes.of[*slot] != own.0) {
             self.acting[slot] = false;
             if std::mem::take(&mut self.has[slot]) {
@@ -230,9 +237,9 @@ impl ModelNode {
     }
 }
 
-impl State {
+impl ModelState {
     fn new(decisions: &mut Decisions, faults: usize, changes: usize) -> Self {
-        let rows: Rows = [(1, (1, false)), (2, (1, false))].into();
+        let rows: ModelRows = [(1, (1, false)), (2, (1, false))].into();
         let homes = decisions.homes(&rows);
         let node = |process: ModelProcess| {
             let acting = homes.of.map(|node| node == process.0);
@@ -402,7 +409,7 @@ impl State {
 /// Goes through all states. Returns their number, or the way to one that is wrong.
 fn explore(faults: usize, changes: usize) -> Result<usize, String> {
     let mut decisions = Decisions::new();
-    let first = State::new(&mut decisions, faults, changes);
+    let first = ModelState::new(&mut decisions, faults, changes);
     let mut ways: Vec<(usize, String)> = vec![(0, String::new())];
     let mut seen = HashSet::from([first.clone()]);
     let mut queue = VecDeque::from([(0, first)]);

@@ -109,7 +109,8 @@ impl<D: Driver> Shard<D> {
                 Err(error) => warn!(%to, %error, "a frame can't go to another node and is dropped"),
             }
         }
-        self.outgoing.bytes += self.outgoing.letters.iter().skip(before).map(|letter| letter.bytes.len()).sum::<usize>();
+        self.outgoing.bytes +=
+            self.outgoing.letters.iter().skip(before).map(|letter| letter.bytes.len()).sum::<usize>();
     }
 
     /// Hands over what is for other nodes to the thread that carries it there. Returns whether

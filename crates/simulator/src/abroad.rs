@@ -6,15 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::book::{Book, Session};
+use crate::book::{Book, BookedSession};
 
 /// The messages to and from elsewhere, by their numbers.
 #[derive(Debug, Default)]
 pub struct Abroad {
     /// Messages to users elsewhere.
-    pub outgoing: Vec<Outgoing>,
+    pub outgoing: Vec<OutgoingMessage>,
     /// Messages of users elsewhere.
-    pub incoming: Vec<Incoming>,
+    pub incoming: Vec<IncomingMessage>,
     /// True if a subscription may be known to one side only: the peer was away, or its connection
     /// broke.
     pub was_away: bool,
@@ -32,7 +32,7 @@ pub struct Abroad {
 
 /// A message to a user elsewhere.
 #[derive(Debug)]
-pub struct Outgoing {
+pub struct OutgoingMessage {
     session: usize,
     deaths: usize,
     /// The stream that it has arrived on.
@@ -43,7 +43,7 @@ pub struct Outgoing {
 
 /// A message of a user elsewhere.
 #[derive(Debug)]
-pub struct Incoming {
+pub struct IncomingMessage {
     user: usize,
     account: usize,
     deaths: usize,
@@ -79,7 +79,7 @@ impl Book {
     /// Takes down that a session writes to a user elsewhere, and returns the number of the message.
     pub fn send_abroad(&mut self, session: usize) -> usize {
         let (deaths, is_doubtful) = (self.deaths, self.abroad.has_lied);
-        let message = Outgoing { session, deaths, heard_on: None, is_refused: false, is_doubtful };
+        let message = OutgoingMessage { session, deaths, heard_on: None, is_refused: false, is_doubtful };
         self.abroad.outgoing.push(message);
         self.abroad.outgoing.len() - 1
     }
@@ -88,7 +88,7 @@ impl Book {
     /// of the message.
     pub fn send_home(&mut self, user: usize, account: usize, stream: usize) -> usize {
         let (deaths, heard, is_doubtful) = (self.deaths, BTreeSet::new(), self.abroad.has_lied);
-        let message = Incoming { user, account, deaths, stream, heard, is_refused: false, is_doubtful };
+        let message = IncomingMessage { user, account, deaths, stream, heard, is_refused: false, is_doubtful };
         self.abroad.incoming.push(message);
         self.abroad.incoming.len() - 1
     }
@@ -163,18 +163,19 @@ impl Book {
         if let Some(number) = self.abroad.doubled().filter(|_| self.deaths == 0) {
             return self.break_rule(format!("message out{number} arrived and came back as well (RFC 6120 §8.3.1)"));
         }
-        let is_sure = |message: &Outgoing| !self.sessions[message.session].was_cut && !message.is_doubtful;
-        let is_lost =
-            |message: &Outgoing| message.heard_on.is_none() && !message.is_refused && message.deaths == self.deaths;
+        let is_sure = |message: &OutgoingMessage| !self.sessions[message.session].was_cut && !message.is_doubtful;
+        let is_lost = |message: &OutgoingMessage| {
+            message.heard_on.is_none() && !message.is_refused && message.deaths == self.deaths
+        };
         let lost = self.abroad.outgoing.iter().position(|message| is_sure(message) && is_lost(message));
         if let Some(number) = lost {
             return self.break_rule(format!("message out{number} has neither arrived nor come back (RFC 6120 §10.4)"));
         }
-        let is_there = |message: &Incoming| {
+        let is_there = |message: &IncomingMessage| {
             let mut sessions = self.sessions.iter().filter(|session| session.account == message.account);
             !message.heard.is_empty() || message.is_refused || sessions.any(|session| session.is_leaky)
         };
-        let is_owed = |message: &Incoming| {
+        let is_owed = |message: &IncomingMessage| {
             let is_certain = !message.is_doubtful && message.deaths == self.deaths;
             is_certain && !self.removed.contains(&message.account) && !is_there(message)
         };
@@ -185,7 +186,7 @@ impl Book {
 }
 
 /// Returns whether what a session was sent may have come to another one.
-fn may_give_back(session: &Session) -> bool {
+fn may_give_back(session: &BookedSession) -> bool {
     session.was_cut || session.was_unavailable
 }
 

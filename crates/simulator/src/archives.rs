@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::book::{Book, To};
+use crate::book::{Book, BookedRecipient};
 use crate::device::{Archived, room};
-use crate::run::Run;
+use crate::run::SimulatedRun;
 
 /// Has devices read archives to their end, each that of an address.
-fn read(run: &mut Run, readers: &[(usize, String)]) {
+fn read(run: &mut SimulatedRun, readers: &[(usize, String)]) {
     for (reader, address) in readers {
         run.devices[*reader].begin_archive(address, &mut run.book);
     }
@@ -24,7 +24,7 @@ fn read(run: &mut Run, readers: &[(usize, String)]) {
 }
 
 /// Reads the archives of all accounts. What was acknowledged is in them, once (XEP-0313 §3).
-pub(crate) fn archives(run: &mut Run) {
+pub(crate) fn archives(run: &mut SimulatedRun) {
     let mut readers: BTreeMap<usize, usize> = BTreeMap::new();
     for (index, device) in run.devices.iter().enumerate() {
         readers.entry(device.plan.account).or_insert(index);
@@ -41,8 +41,9 @@ pub(crate) fn archives(run: &mut Run) {
         archived.iter().for_each(|message| *numbers.entry(message.number).or_default() += 1);
         let mut broken = wrong_id(&run.book, account, archived);
         for (number, message) in run.book.messages.iter().enumerate() {
-            let is_for = matches!(message.to, To::Account(to) | To::Device(to, _) if to == account);
-            let is_own = message.account == account && !matches!(message.to, To::Room(_));
+            let is_for =
+                matches!(message.to, BookedRecipient::Account(to) | BookedRecipient::Device(to, _) if to == account);
+            let is_own = message.account == account && !matches!(message.to, BookedRecipient::Room(_));
             let copies = numbers.get(&number).copied().unwrap_or_default();
             if copies > 0 && run.book.forgotten.contains(&(account, number)) {
                 broken.get_or_insert(format!(
@@ -57,7 +58,7 @@ pub(crate) fn archives(run: &mut Run) {
             }
             let pair = (account, message.account);
             let may_be_blocked = run.book.blockers.contains(&pair)
-                || matches!(message.to, To::Account(to) | To::Device(to, _)
+                || matches!(message.to, BookedRecipient::Account(to) | BookedRecipient::Device(to, _)
                     if run.book.blockers.contains(&(to, message.account)) || run.book.blockers.contains(&(message.account, to)));
             let may_be_gone = run.book.removed.contains(&account);
             let is_owed = message.is_handled && !message.is_refused && (is_for || is_own);
@@ -96,7 +97,7 @@ fn wrong_id(book: &Book, account: usize, archived: &[Archived]) -> Option<String
 
 /// Reads the archives of rooms that somebody is in. All that was heard there is in them, once, in
 /// the order in which it was heard, with the ids that were told (XEP-0313 §3, XEP-0045 §7.4).
-pub(crate) fn room_archives(run: &mut Run) {
+pub(crate) fn room_archives(run: &mut SimulatedRun) {
     // What a process that dies has sent may be in no archive.
     if run.book.deaths > 0 || run.book.store_refused {
         return;
@@ -143,7 +144,7 @@ fn wrong_in_room(book: &Book, room: usize, archived: &[Archived]) -> Option<Stri
 
 /// Asks for archives of other accounts, which nobody gets (XEP-0313), and for the list of their
 /// nodes, which leaves out those with a whitelist (XEP-0060 §5.2).
-pub(crate) fn privacy(run: &mut Run) {
+pub(crate) fn privacy(run: &mut SimulatedRun) {
     let accounts = run.people.accounts;
     for device in &mut run.devices {
         let other = crate::device::bare((device.plan.account + 1) % accounts);

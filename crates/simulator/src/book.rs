@@ -8,19 +8,19 @@ use std::fmt;
 
 use crate::abroad::Abroad;
 use crate::device::NODES;
-use crate::journal::Journal;
+use crate::journal::RunJournal;
 
 /// All that has happened, as those outside of the server know it.
 #[derive(Debug)]
 pub struct Book {
     /// The log.
-    pub journal: Journal,
+    pub journal: RunJournal,
     /// The sessions, in the order of their beginning.
-    pub sessions: Vec<Session>,
+    pub sessions: Vec<BookedSession>,
     /// The messages, by their numbers.
-    pub messages: Vec<Message>,
+    pub messages: Vec<BookMessage>,
     /// The items that were published, by their numbers.
-    pub items: Vec<Item>,
+    pub items: Vec<BookedItem>,
     /// Messages to and from elsewhere.
     pub abroad: Abroad,
     /// Those who have ever been allowed to see somebody: the account that is seen, and the other.
@@ -43,7 +43,7 @@ pub struct Book {
     pub blockers: BTreeSet<(usize, usize)>,
     /// The accounts that somebody has ever asked to remove.
     pub removed: BTreeSet<usize>,
-    removals: Vec<Removal>,
+    removals: Vec<BookedRemoval>,
     /// The accounts whose sessions an administrator has ever asked to end (XEP-0133 §4.5), which
     /// may end those as well that begin meanwhile.
     pub dismissed: BTreeSet<usize>,
@@ -96,7 +96,7 @@ pub struct Book {
 
 /// A session, from its binding to its end.
 #[derive(Debug, Clone)]
-pub struct Session {
+pub struct BookedSession {
     /// The device.
     pub device: usize,
     /// The account.
@@ -138,13 +138,13 @@ pub enum How {
 
 /// A message.
 #[derive(Debug, Clone)]
-pub struct Message {
+pub struct BookMessage {
     /// The session that it was sent by.
     pub session: usize,
     /// The account that it was sent by.
     pub account: usize,
     /// Its recipient.
-    pub to: To,
+    pub to: BookedRecipient,
     /// True if its server has acknowledged it.
     pub is_handled: bool,
     /// True if it came back as an error.
@@ -161,7 +161,7 @@ pub struct Message {
 
 /// The recipient of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum To {
+pub enum BookedRecipient {
     /// An account.
     Account(usize),
     /// A resource.
@@ -172,7 +172,7 @@ pub enum To {
 
 /// The removal of an account, as it was asked for.
 #[derive(Debug)]
-struct Removal {
+struct BookedRemoval {
     account: usize,
     /// Messages of its own that were acknowledged before.
     messages: Vec<usize>,
@@ -182,7 +182,7 @@ struct Removal {
 
 /// An item of a node of an account (XEP-0163).
 #[derive(Debug, Clone)]
-pub struct Item {
+pub struct BookedItem {
     /// The account.
     pub account: usize,
     /// The node, as [`NODES`] names them.
@@ -208,7 +208,7 @@ impl Book {
     /// Returns an empty book.
     pub fn new(keeps_lines: bool) -> Self {
         Self {
-            journal: Journal::new(keeps_lines),
+            journal: RunJournal::new(keeps_lines),
             sessions: Vec::new(),
             messages: Vec::new(),
             items: Vec::new(),
@@ -277,7 +277,7 @@ impl Book {
 
     /// Opens a session.
     pub fn open(&mut self, device: usize, account: usize, is_managed: bool) -> usize {
-        self.sessions.push(Session {
+        self.sessions.push(BookedSession {
             device,
             account,
             is_managed,
@@ -294,13 +294,13 @@ impl Book {
     }
 
     /// Takes down that a message is sent, and returns its number.
-    pub fn send(&mut self, session: usize, to: To) -> usize {
+    pub fn send(&mut self, session: usize, to: BookedRecipient) -> usize {
         let (account, losses) = (self.sessions[session].account, self.losses());
         let is_first = match to {
-            To::Account(to) => self.sessions.iter().all(|session| session.account != to),
-            To::Device(..) | To::Room(_) => false,
+            BookedRecipient::Account(to) => self.sessions.iter().all(|session| session.account != to),
+            BookedRecipient::Device(..) | BookedRecipient::Room(_) => false,
         };
-        self.messages.push(Message {
+        self.messages.push(BookMessage {
             session,
             account,
             to,
@@ -322,8 +322,8 @@ impl Book {
         let account = self.sessions[session].account;
         let is_own = message.account == account;
         let is_for = match message.to {
-            To::Account(to) | To::Device(to, _) => to == account,
-            To::Room(_) => true,
+            BookedRecipient::Account(to) | BookedRecipient::Device(to, _) => to == account,
+            BookedRecipient::Room(_) => true,
         };
         if !is_for && (how != How::Carbon || !is_own) {
             self.break_rule(format!("account {account} got message {number}, which is for {:?}", message.to));
@@ -390,7 +390,7 @@ impl Book {
 
     /// Takes down that an item is published, and returns its number.
     pub fn publish(&mut self, account: usize, node: usize) -> usize {
-        self.items.push(Item { account, node, is_done: false, is_gone: false });
+        self.items.push(BookedItem { account, node, is_done: false, is_gone: false });
         self.items.len() - 1
     }
 
@@ -400,19 +400,20 @@ impl Book {
         self.end_sessions(|session| session.account == account);
         // The next account of this name has no rules yet.
         self.blocks.retain(|(by, _), _| *by != account);
-        let is_own = |message: &Message| {
-            let is_for = matches!(message.to, To::Account(to) | To::Device(to, _) if to == account);
+        let is_own = |message: &BookMessage| {
+            let is_for =
+                matches!(message.to, BookedRecipient::Account(to) | BookedRecipient::Device(to, _) if to == account);
             message.is_handled && (is_for || message.account == account)
         };
         let messages = self.messages.iter().enumerate().filter(|(_, message)| is_own(message));
         let messages = messages.map(|(number, _)| number).collect();
-        self.removals.push(Removal { account, messages, items: self.items.len() });
+        self.removals.push(BookedRemoval { account, messages, items: self.items.len() });
         self.removals.len() - 1
     }
 
     /// Takes down that the server may end some sessions, and give what they did not get to others,
     /// before their clients hear of it.
-    pub fn end_sessions(&mut self, which: impl Fn(&Session) -> bool) {
+    pub fn end_sessions(&mut self, which: impl Fn(&BookedSession) -> bool) {
         self.sessions.iter_mut().filter(|session| which(session)).for_each(|session| session.was_cut = true);
     }
 
@@ -442,7 +443,7 @@ impl Book {
     /// Takes down that a client says a message again. A room knows it again for a minute.
     pub fn say_again(&mut self, number: usize) {
         let message = &self.messages[number];
-        if matches!(message.to, To::Room(_)) && self.now_ms > message.sent_ms + ROOM_KNOWS_MS {
+        if matches!(message.to, BookedRecipient::Room(_)) && self.now_ms > message.sent_ms + ROOM_KNOWS_MS {
             self.loose.insert(number);
         }
     }
@@ -464,7 +465,7 @@ impl Book {
 
     /// Takes down that an account was removed: the next one of its name has nothing of it.
     pub fn confirm_removal(&mut self, removal: usize) {
-        let Removal { account, messages, items } = &self.removals[removal];
+        let BookedRemoval { account, messages, items } = &self.removals[removal];
         self.forgotten.extend(messages.iter().map(|number| (*account, *number)));
         let items = self.items[..*items].iter_mut();
         items.filter(|item| item.account == *account && item.is_done).for_each(|item| item.is_gone = true);
@@ -521,7 +522,7 @@ impl Book {
         // What another session did not get comes to this one as it would have come without that
         // one.
         let account = self.sessions[session].account;
-        let may_move = |other: &Session| other.account == account && other.was_cut && other.from <= number;
+        let may_move = |other: &BookedSession| other.account == account && other.was_cut && other.from <= number;
         if last.is_some_and(|last| last > number) && !self.sessions.iter().any(may_move) {
             self.break_rule(format!("session {session} got message {number} of session {by} behind {last:?}"));
         }

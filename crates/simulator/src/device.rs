@@ -30,16 +30,16 @@ use rookery_testkit::wire::Item;
 use rookery_xml::{Element, ns};
 
 use crate::book::Book;
-use crate::plan::{DevicePlan, Way};
+use crate::plan::{DevicePlan, LoginWay};
 
-use line::Line;
+use line::DeviceLine;
 
 pub use acting::People;
 pub use publishing::NODES;
 pub use roster::RosterEntry;
 
 /// A device.
-pub struct Device {
+pub struct UserDevice {
     /// Its place among all devices.
     pub index: usize,
     /// The facts that stay the same.
@@ -50,11 +50,11 @@ pub struct Device {
     pub resource: String,
     /// The resource that it asks for where it may.
     own_resource: String,
-    line: Option<Line>,
-    stage: Stage,
+    line: Option<DeviceLine>,
+    stage: DeviceStage,
     /// Its session, as the book has it.
     pub session: Option<usize>,
-    managed: Option<Managed>,
+    managed: Option<ManagedState>,
     /// False if it leaves what arrives where it is.
     pub reads: bool,
     /// The node that it is connected to, or was.
@@ -83,7 +83,7 @@ pub struct Device {
     /// Publications without an answer so far, with the numbers of their items.
     publishing: BTreeMap<String, usize>,
     /// Its places in the rooms.
-    pub seats: Vec<Seat>,
+    pub seats: Vec<RoomSeat>,
     /// The address whose archive it reads: its own account without one.
     archive: Option<String>,
     /// The content of that archive, while it reads all of it.
@@ -113,7 +113,7 @@ pub struct Archived {
 
 /// The beliefs of a device about a room.
 #[derive(Debug, Clone, Default)]
-pub struct Seat {
+pub struct RoomSeat {
     /// Its own nick, once it is in the room.
     pub nick: Option<String>,
     /// The nicks by which it has asked to enter and has not been told anything of itself.
@@ -127,7 +127,7 @@ pub struct Seat {
 }
 
 /// The steps to a session.
-enum Stage {
+enum DeviceStage {
     Gone,
     Opened,
     Offered,
@@ -147,7 +147,7 @@ enum Stage {
 
 /// The state that XEP-0198 lets a client remember.
 #[derive(Debug, Default)]
-struct Managed {
+struct ManagedState {
     /// The id to come back with; none before the server has said so.
     id: Option<String>,
     /// True behind `<enabled/>`.
@@ -160,13 +160,13 @@ struct Managed {
     unacknowledged: VecDeque<(String, Option<usize>)>,
 }
 
-impl Managed {
+impl ManagedState {
     fn acknowledged(&self) -> u32 {
         self.sent.wrapping_sub(self.unacknowledged.len() as u32)
     }
 }
 
-impl Device {
+impl UserDevice {
     /// Returns a device that was never used.
     pub fn new(index: usize, plan: DevicePlan, number: usize, rooms: usize) -> Self {
         Self {
@@ -176,7 +176,7 @@ impl Device {
             resource: format!("d{number}"),
             own_resource: format!("d{number}"),
             line: None,
-            stage: Stage::Gone,
+            stage: DeviceStage::Gone,
             session: None,
             managed: None,
             reads: true,
@@ -192,7 +192,7 @@ impl Device {
             known: None,
             news: BTreeMap::new(),
             publishing: BTreeMap::new(),
-            seats: vec![Seat::default(); rooms],
+            seats: vec![RoomSeat::default(); rooms],
             archive: None,
             archived: Vec::new(),
             page: None,
@@ -212,7 +212,7 @@ impl Device {
 
     /// Returns whether it has a session and a connection.
     pub fn is_ready(&self) -> bool {
-        matches!(self.stage, Stage::Ready)
+        matches!(self.stage, DeviceStage::Ready)
     }
 
     /// Returns whether it may come back to its session if its connection breaks.
@@ -234,7 +234,7 @@ impl Device {
     }
 
     fn is_closing(&self) -> bool {
-        matches!(self.stage, Stage::Closing)
+        matches!(self.stage, DeviceStage::Closing)
     }
 
     /// Returns whether it has a connection.
@@ -244,7 +244,7 @@ impl Device {
 
     /// Returns whether there is something for it to read.
     pub fn has_news(&self) -> bool {
-        self.reads && self.line.as_ref().is_some_and(Line::has_news)
+        self.reads && self.line.as_ref().is_some_and(DeviceLine::has_news)
     }
 
     /// Connects to a node, unless it is connected.
@@ -255,10 +255,10 @@ impl Device {
         self.node = node;
         let shard = self.index % server.shards();
         let line = match self.plan.way {
-            Way::Tcp => Line::Wire(Box::new(server.connect().wire)),
-            Way::WebSocket => Line::Wire(Box::new(server.connect_websocket(shard).wire)),
-            Way::Proxied => Line::Wire(Box::new(server.connect_proxied_websocket(shard).wire)),
-            Way::Bosh => Line::bosh(server, 1_000_000 * (1 + book.presence())),
+            LoginWay::Tcp => DeviceLine::Wire(Box::new(server.connect().wire)),
+            LoginWay::WebSocket => DeviceLine::Wire(Box::new(server.connect_websocket(shard).wire)),
+            LoginWay::Proxied => DeviceLine::Wire(Box::new(server.connect_proxied_websocket(shard).wire)),
+            LoginWay::Bosh => DeviceLine::bosh(server, 1_000_000 * (1 + book.presence())),
         };
         line.set_width(self.plan.window, self.plan.most);
         self.line = Some(line);
@@ -269,7 +269,7 @@ impl Device {
     /// Loses its connection: `both` sides know of it, or it alone.
     pub fn cut(&mut self, both: bool, book: &mut Book) {
         // A session of BOSH outlives its connections.
-        if both && self.line.as_mut().is_some_and(Line::repeat) {
+        if both && self.line.as_mut().is_some_and(DeviceLine::repeat) {
             return book.note(format_args!("{} repeats its requests", self.full()));
         }
         if both {
@@ -305,7 +305,7 @@ impl Device {
                 self.write(&format!("<a xmlns='urn:xmpp:sm:3' h='{handled}'/>"), book);
             }
             self.write(if self.plan.way.is_websocket() { websocket::CLOSE_STREAM } else { "</stream:stream>" }, book);
-            self.stage = Stage::Closing;
+            self.stage = DeviceStage::Closing;
         } else {
             self.cut_off(book);
             self.end_session(book);
@@ -355,7 +355,7 @@ impl Device {
     }
 
     fn lose(&mut self, book: &mut Book) {
-        self.stage = Stage::Gone;
+        self.stage = DeviceStage::Gone;
         book.note(format_args!("{} has no connection", self.full()));
         if let Some(session) = self.session {
             book.sessions[session].was_cut = true;
@@ -384,7 +384,7 @@ impl Device {
         self.roster = None;
         self.version = 0;
         self.roster_asks.clear();
-        self.seats.iter_mut().for_each(|seat| *seat = Seat::default());
+        self.seats.iter_mut().for_each(|seat| *seat = RoomSeat::default());
     }
 
     /// Reads up to `most` bytes, and reacts. Returns whether there was anything.
@@ -399,10 +399,10 @@ impl Device {
             let (bare, resource) = (&self.bare, &self.resource);
             book.note(format_args!("{bare}/{resource} S: {}", String::from_utf8_lossy(&text)));
         }
-        while let Some(item) = self.line.as_mut().and_then(Line::take) {
+        while let Some(item) = self.line.as_mut().and_then(DeviceLine::take) {
             self.take(item, book);
         }
-        let is_over = self.line.as_ref().is_some_and(Line::is_at_end);
+        let is_over = self.line.as_ref().is_some_and(DeviceLine::is_at_end);
         if is_over {
             self.line = None;
             self.lose(book);
@@ -414,7 +414,7 @@ impl Device {
         match item {
             Item::Header(_) => self.header(),
             Item::End => {
-                let session = self.session.filter(|_| self.plan.way == Way::Bosh && self.is_ready());
+                let session = self.session.filter(|_| self.plan.way == LoginWay::Bosh && self.is_ready());
                 let account = self.plan.account;
                 let is_dismissed = book.removed.contains(&account) || book.dismissed.contains(&account);
                 let may_end = book.store_failed || book.is_stopping || self.is_neglected || is_dismissed;
@@ -424,22 +424,24 @@ impl Device {
                 }
                 // The server ends the stream, and with it the session (XEP-0198 §5).
                 self.line.take().into_iter().for_each(|line| line.shut_down());
-                self.stage = Stage::Gone;
+                self.stage = DeviceStage::Gone;
                 book.note(format_args!("{}'s stream was ended", self.full()));
                 self.end_session(book);
             }
-            Item::Element(element) if matches!(self.stage, Stage::Ready | Stage::Closing) => self.hear(&element, book),
+            Item::Element(element) if matches!(self.stage, DeviceStage::Ready | DeviceStage::Closing) => {
+                self.hear(&element, book)
+            }
             Item::Element(element) => self.enter(&element, book),
         }
     }
 
     /// Puts bytes on the connection.
     fn write(&mut self, xml: &str, book: &mut Book) {
-        let Some(line) = self.line.as_mut().filter(|_| !matches!(self.stage, Stage::Closing)) else { return };
+        let Some(line) = self.line.as_mut().filter(|_| !matches!(self.stage, DeviceStage::Closing)) else { return };
         book.note(format_args!("{}/{} C: {xml}", self.bare, self.resource));
         line.send(&match self.plan.way {
-            Way::Tcp => Cow::Borrowed(xml),
-            Way::WebSocket | Way::Proxied | Way::Bosh => alone(xml),
+            LoginWay::Tcp => Cow::Borrowed(xml),
+            LoginWay::WebSocket | LoginWay::Proxied | LoginWay::Bosh => alone(xml),
         });
     }
 

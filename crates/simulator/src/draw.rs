@@ -5,9 +5,9 @@ use rookery_base::chance::Sequence;
 
 /// A sequence of numbers.
 #[derive(Debug, Clone)]
-pub struct Draw(Sequence);
+pub struct SeededDraw(Sequence);
 
-impl Draw {
+impl SeededDraw {
     /// Returns the sequence of a seed.
     pub fn new(seed: u64) -> Self {
         Self(Sequence::new(seed))
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn weights_decide_how_often_something_is_drawn() {
-        let mut draw = Draw::new(1);
+        let mut draw = SeededDraw::new(1);
         let mut counts = [0; 3];
         (0..1000).for_each(|_| counts[draw.weighted(&[1, 0, 9])] += 1);
         assert!(counts[0] > 50 && counts[1] == 0 && counts[2] > 800, "{counts:?}");

@@ -4,13 +4,13 @@
 //! meets: "the 7th device, modulo how many there are, writes to the 3rd account". So a schedule
 //! keeps its sense when events are taken out of it, and a failing one can be made short.
 
-use crate::draw::Draw;
+use crate::draw::SeededDraw;
 
 /// Something that happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
+pub struct SimulatedEvent {
     /// The kind.
-    pub what: What,
+    pub what: SimulatedEventKind,
     /// The device that does it.
     pub who: usize,
     /// Says more, by kind.
@@ -21,7 +21,7 @@ pub struct Event {
 
 /// The kinds of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum What {
+pub enum SimulatedEventKind {
     /// One shard ticks once.
     Tick,
     /// Shards, store and clients work until nothing moves any more.
@@ -143,77 +143,77 @@ pub enum What {
 }
 
 /// All kinds, with how often each happens where nothing else is said.
-pub const ALL: &[(What, u32)] = &[
-    (What::Tick, 60),
-    (What::Settle, 60),
-    (What::Wait, 16),
-    (What::Read, 30),
-    (What::Store, 30),
-    (What::Connect, 40),
-    (What::Cut, 10),
-    (What::Silence, 5),
-    (What::Close, 5),
-    (What::Chat, 40),
-    (What::ChatFull, 15),
-    (What::Burst, 5),
-    (What::Presence, 15),
-    (What::Unavailable, 4),
-    (What::Ping, 8),
-    (What::Ask, 8),
-    (What::Subscribe, 25),
-    (What::RosterSet, 8),
-    (What::RosterRemove, 4),
-    (What::RosterGet, 4),
-    (What::Carbons, 4),
-    (What::Attention, 5),
-    (What::Acknowledge, 10),
-    (What::Archive, 4),
-    (What::Join, 16),
-    (What::Leave, 5),
-    (What::Groupchat, 20),
-    (What::Nick, 8),
-    (What::Moderate, 5),
-    (What::Block, 5),
-    (What::Publish, 8),
-    (What::Remove, 1),
-    (What::Upload, 2),
-    (What::Command, 3),
-    (What::Kill, 1),
-    (What::Restart, 1),
-    (What::Reload, 1),
-    (What::Trouble, 4),
-    (What::Jump, 1),
-    (What::Stall, 2),
+pub const ALL: &[(SimulatedEventKind, u32)] = &[
+    (SimulatedEventKind::Tick, 60),
+    (SimulatedEventKind::Settle, 60),
+    (SimulatedEventKind::Wait, 16),
+    (SimulatedEventKind::Read, 30),
+    (SimulatedEventKind::Store, 30),
+    (SimulatedEventKind::Connect, 40),
+    (SimulatedEventKind::Cut, 10),
+    (SimulatedEventKind::Silence, 5),
+    (SimulatedEventKind::Close, 5),
+    (SimulatedEventKind::Chat, 40),
+    (SimulatedEventKind::ChatFull, 15),
+    (SimulatedEventKind::Burst, 5),
+    (SimulatedEventKind::Presence, 15),
+    (SimulatedEventKind::Unavailable, 4),
+    (SimulatedEventKind::Ping, 8),
+    (SimulatedEventKind::Ask, 8),
+    (SimulatedEventKind::Subscribe, 25),
+    (SimulatedEventKind::RosterSet, 8),
+    (SimulatedEventKind::RosterRemove, 4),
+    (SimulatedEventKind::RosterGet, 4),
+    (SimulatedEventKind::Carbons, 4),
+    (SimulatedEventKind::Attention, 5),
+    (SimulatedEventKind::Acknowledge, 10),
+    (SimulatedEventKind::Archive, 4),
+    (SimulatedEventKind::Join, 16),
+    (SimulatedEventKind::Leave, 5),
+    (SimulatedEventKind::Groupchat, 20),
+    (SimulatedEventKind::Nick, 8),
+    (SimulatedEventKind::Moderate, 5),
+    (SimulatedEventKind::Block, 5),
+    (SimulatedEventKind::Publish, 8),
+    (SimulatedEventKind::Remove, 1),
+    (SimulatedEventKind::Upload, 2),
+    (SimulatedEventKind::Command, 3),
+    (SimulatedEventKind::Kill, 1),
+    (SimulatedEventKind::Restart, 1),
+    (SimulatedEventKind::Reload, 1),
+    (SimulatedEventKind::Trouble, 4),
+    (SimulatedEventKind::Jump, 1),
+    (SimulatedEventKind::Stall, 2),
 ];
 
 /// The kinds that need a peer, with the same.
-pub const ABROAD: &[(What, u32)] = &[
-    (What::ChatAbroad, 40),
-    (What::SubscribeAbroad, 25),
-    (What::PeerCome, 20),
-    (What::PeerGo, 3),
-    (What::PeerBreak, 3),
-    (What::PeerRead, 15),
-    (What::PeerChat, 40),
-    (What::PeerShow, 20),
-    (What::PeerSubscribe, 20),
-    (What::PeerLie, 3),
+pub const ABROAD: &[(SimulatedEventKind, u32)] = &[
+    (SimulatedEventKind::ChatAbroad, 40),
+    (SimulatedEventKind::SubscribeAbroad, 25),
+    (SimulatedEventKind::PeerCome, 20),
+    (SimulatedEventKind::PeerGo, 3),
+    (SimulatedEventKind::PeerBreak, 3),
+    (SimulatedEventKind::PeerRead, 15),
+    (SimulatedEventKind::PeerChat, 40),
+    (SimulatedEventKind::PeerShow, 20),
+    (SimulatedEventKind::PeerSubscribe, 20),
+    (SimulatedEventKind::PeerLie, 3),
 ];
 
 /// The kinds that need several nodes, with the same.
-pub const AMONG_NODES: &[(What, u32)] = &[
-    (What::Carry, 60),
-    (What::NodeKill, 2),
-    (What::NodeJoin, 8),
-    (What::NodeDrain, 4),
-    (What::NodePause, 3),
-    (What::NodeCut, 3),
-    (What::RedisAway, 3),
-    (What::RedisForget, 2),
-    (What::RedisBreak, 3),
+pub const AMONG_NODES: &[(SimulatedEventKind, u32)] = &[
+    (SimulatedEventKind::Carry, 60),
+    (SimulatedEventKind::NodeKill, 2),
+    (SimulatedEventKind::NodeJoin, 8),
+    (SimulatedEventKind::NodeDrain, 4),
+    (SimulatedEventKind::NodePause, 3),
+    (SimulatedEventKind::NodeCut, 3),
+    (SimulatedEventKind::RedisAway, 3),
+    (SimulatedEventKind::RedisForget, 2),
+    (SimulatedEventKind::RedisBreak, 3),
 ];
 
-impl What {
+impl SimulatedEventKind {
     /// Returns whether it is a fault: without it, what is sent arrives.
     pub fn is_fault(self) -> bool {
         matches!(
@@ -238,9 +238,9 @@ impl What {
     }
 }
 
-impl Event {
+impl SimulatedEvent {
     /// Draws one of these kinds, by these weights.
-    pub fn draw(draw: &mut Draw, kinds: &[(What, u32)], weights: &[u32]) -> Self {
+    pub fn draw(draw: &mut SeededDraw, kinds: &[(SimulatedEventKind, u32)], weights: &[u32]) -> Self {
         let (what, _) = kinds[draw.weighted(weights)];
         Self { what, who: draw.below(1 << 16), a: draw.below(1 << 16), b: draw.below(1 << 16) }
     }

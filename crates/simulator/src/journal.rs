@@ -10,12 +10,12 @@ thread_local! {
 
 /// Takes down what happens.
 #[derive(Debug)]
-pub struct Journal {
+pub struct RunJournal {
     hash: u64,
     keeps_lines: bool,
 }
 
-impl Journal {
+impl RunJournal {
     /// Returns an empty one, which keeps its lines if they are to be read.
     pub fn new(keeps_lines: bool) -> Self {
         LINES.take();

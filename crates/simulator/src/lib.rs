@@ -1,7 +1,7 @@
 //! Runs the whole server from one seed: shards, clients, network, store and clock in one thread,
 //! with faults, and with rules that are checked from outside.
 //!
-//! A [`Plan`] says who is there and what happens; the seed decides all of it. [`run`](run::run)
+//! A [`RunPlan`] says who is there and what happens; the seed decides all of it. [`run`](run::run)
 //! carries it out: each event is one thing, such as one tick of one shard, twenty bytes that a
 //! client reads, or a message that somebody sends, so that the order of everything is drawn. At the
 //! end the faults are over, everybody comes back, and what clients believe is compared with what
@@ -45,4 +45,4 @@ pub mod shrink;
 pub mod statistics;
 mod unsteady;
 
-pub use plan::Plan;
+pub use plan::RunPlan;

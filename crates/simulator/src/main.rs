@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rookery_simulator::{Plan, mutating, seeds, shrink};
+use rookery_simulator::{RunPlan, mutating, seeds, shrink};
 
 /// Each run makes a server and drops it: a seventh of the time goes into memory.
 #[global_allocator]
@@ -25,7 +25,7 @@ Runs the whole server from seeds, and tells which of them break a rule.
                   with \"\"), tells which seed notices, and keeps that in mutants.txt
   --no-shrink     leaves the schedule of a failing seed as it is";
 
-struct Wanted {
+struct WantedRun {
     seed: Option<u64>,
     seeds: u64,
     from: Option<u64>,
@@ -39,7 +39,7 @@ struct Wanted {
     mutants: Option<String>,
 }
 
-impl Wanted {
+impl WantedRun {
     fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut wanted = Self {
@@ -83,7 +83,7 @@ impl Wanted {
 }
 
 fn main() -> ExitCode {
-    let wanted = match Wanted::read(std::env::args().skip(1)) {
+    let wanted = match WantedRun::read(std::env::args().skip(1)) {
         Ok(wanted) => wanted,
         Err(text) => {
             eprintln!("{text}");
@@ -106,14 +106,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn run_many(wanted: &Wanted) -> ExitCode {
+fn run_many(wanted: &WantedRun) -> ExitCode {
     let drawn = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64 >> 10);
     let from = wanted.from.unwrap_or_else(drawn);
     println!("seeds from {from}, {} events each", wanted.events);
     let begin = Instant::now();
     let end = wanted.seconds.map(|seconds| begin + Duration::from_secs(seconds));
     let goes_on = || end.is_none_or(|end| Instant::now() < end);
-    let is_wanted = |plan: &Plan| !wanted.nodes || plan.nodes > 1;
+    let is_wanted = |plan: &RunPlan| !wanted.nodes || plan.nodes > 1;
     let seeds = from..from.saturating_add(wanted.seeds);
     let (failures, statistics) = seeds::run_many(seeds, wanted.events, wanted.threads, !wanted.all, goes_on, is_wanted);
     let seconds = begin.elapsed().as_secs_f64();
@@ -125,8 +125,8 @@ fn run_many(wanted: &Wanted) -> ExitCode {
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn show(seed: u64, wanted: &Wanted) -> ExitCode {
-    let mut plan = Plan::new(seed, wanted.events);
+fn show(seed: u64, wanted: &WantedRun) -> ExitCode {
+    let mut plan = RunPlan::new(seed, wanted.events);
     let first = seeds::run(&plan, false);
     if let Some(broken) = first.broken.filter(|_| wanted.shrinks) {
         println!("{broken}\nlooks for a shorter schedule");

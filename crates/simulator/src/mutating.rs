@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::mutants::{MUTANTS, Mutant, ON};
-use crate::seeds::Failure;
+use crate::seeds::SeedFailure;
 
 /// The file of what found which mutant, below the folder of the crate: a line for each, with its
 /// name, the seed, and the rule that it broke.
@@ -152,11 +152,12 @@ fn try_one(binary: &Path, lacks: Option<usize>, seeds: u64, threads: usize) -> R
     let output = Command::new(binary).args(arguments).env(LACKS, number).output();
     let output = output.map_err(|error| format!("{}: {error}", binary.display()))?;
     let told = String::from_utf8_lossy(&output.stdout);
-    let found = Failure::read(&told);
+    let found = SeedFailure::read(&told);
     if found.is_none() && !output.status.success() {
         return Err(format!("{}: {}", binary.display(), String::from_utf8_lossy(&output.stderr)));
     }
-    let words = |found: Failure| format!("seed {}: {}", found.seed, found.broken.chars().take(120).collect::<String>());
+    let words =
+        |found: SeedFailure| format!("seed {}: {}", found.seed, found.broken.chars().take(120).collect::<String>());
     Ok(found.map(words))
 }
 

@@ -25,16 +25,16 @@ use rookery_hub::World;
 use rookery_store::{Stores, wait};
 use rookery_testkit::{Config, Seat, Server};
 
-use crate::unsteady::{Trouble, Unsteady};
+use crate::unsteady::{DatabaseTrouble, Unsteady};
 use agent::{Agent, Around, PostedHere};
-pub(crate) use fencing::Fences;
 use fencing::OwnFence;
-use joining::{Entered, enter};
+pub(crate) use fencing::SimulatedFences;
+use joining::{EnteredProcess, enter};
 use journal::Reach;
 use redis::SimRedis;
 
 /// All processes.
-pub(crate) struct Nodes {
+pub(crate) struct SimulatedNodes {
     list: Vec<SimNode>,
     /// That which nodes share; `None` for a process that is its own cluster.
     shared: Option<SharedByNodes>,
@@ -44,7 +44,7 @@ pub(crate) struct Nodes {
 
 struct SharedByNodes {
     redis: Rc<RefCell<SimRedis>>,
-    fences: Fences,
+    fences: SimulatedFences,
     addresses: AddressHash,
     now_ms: Rc<Cell<u64>>,
 }
@@ -62,7 +62,7 @@ struct SimNode {
 enum Life {
     /// The process is no node.
     Alone,
-    Joins(Pin<Box<dyn Future<Output = Option<Entered>>>>),
+    Joins(Pin<Box<dyn Future<Output = Option<EnteredProcess>>>>),
     Up(Box<Agent>),
     /// It stands still.
     Paused(Box<Agent>),
@@ -92,7 +92,7 @@ impl SimNode {
     }
 }
 
-impl Nodes {
+impl SimulatedNodes {
     /// Starts one server, whose store is made by `store`, or so many nodes on that database.
     pub fn start(config: Config, inner: &Stores, seed: u64, nodes: usize) -> Self {
         if nodes < 2 {
@@ -104,8 +104,12 @@ impl Nodes {
         }
         let meta = inner.meta.clone();
         let addresses = AddressHash::of_cluster(wait(members::key(&*meta)).expect("a key"));
-        let shared =
-            SharedByNodes { redis: Rc::default(), fences: Fences::default(), addresses, now_ms: Rc::default() };
+        let shared = SharedByNodes {
+            redis: Rc::default(),
+            fences: SimulatedFences::default(),
+            addresses,
+            now_ms: Rc::default(),
+        };
         let mut joined = Vec::new();
         for number in 0..nodes {
             let store = Unsteady::new(inner.clone(), seed.wrapping_add(number as u64 * 0x9e37_79b9));
@@ -202,7 +206,7 @@ impl Nodes {
             },
         };
         let node = &mut self.list[node];
-        let Some(Entered { table, away }) = entered else {
+        let Some(EnteredProcess { table, away }) = entered else {
             node.life = Life::Down;
             return true;
         };
@@ -373,7 +377,7 @@ impl Nodes {
     }
 
     /// Puts the database into trouble, or out of it.
-    pub fn set_trouble(&self, trouble: Trouble) {
+    pub fn set_trouble(&self, trouble: DatabaseTrouble) {
         self.list.iter().for_each(|node| node.store.set_trouble(trouble));
     }
 
@@ -442,7 +446,7 @@ impl Nodes {
     /// Returns whether something keeps nodes from what they do in time.
     pub fn is_hindered(&self) -> bool {
         let is_late = |node: &SimNode| match &node.life {
-            Life::Up(agent) => agent.is_cut_off() || node.store.trouble() != Trouble::None,
+            Life::Up(agent) => agent.is_cut_off() || node.store.trouble() != DatabaseTrouble::None,
             Life::Paused(_) => true,
             Life::Alone | Life::Joins(_) | Life::Down => false,
         };

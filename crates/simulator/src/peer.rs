@@ -23,28 +23,28 @@ use rookery_xml::{Element, ns};
 
 use crate::book::Book;
 use crate::device::{DOMAIN, bare};
-use crate::event::{Event, What};
+use crate::event::{SimulatedEvent, SimulatedEventKind};
 use crate::plan::PeerPlan;
 
 /// A server or a component.
-pub struct Peer {
+pub struct SimulatedPeer {
     pub(crate) plan: PeerPlan,
     /// The connections that the server under test makes, if this is a server.
     calls: Calls,
     /// Those of them that were taken.
-    called: Vec<Stream>,
+    called: Vec<PeerStream>,
     /// The stream that this peer has opened.
-    own: Option<Stream>,
+    own: Option<PeerStream>,
     /// Stanzas that wait until that one may be used.
     waiting: Vec<String>,
     is_here: bool,
-    users: Vec<User>,
+    users: Vec<PeerUser>,
     streams: usize,
 }
 
 /// A user of the peer.
 #[derive(Debug, Default)]
-pub(crate) struct User {
+pub(crate) struct PeerUser {
     /// The number of its presence, if it is available.
     pub shown: Option<u64>,
     /// The accounts that may see it.
@@ -60,16 +60,16 @@ pub(crate) struct User {
     pub sight: BTreeMap<String, u64>,
 }
 
-struct Stream {
+struct PeerStream {
     wire: Wire,
     number: usize,
-    stage: Stage,
+    stage: PeerStage,
     /// True if the end that the server has written was read.
     is_read: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum PeerStage {
     /// The header of the other side is next.
     Opened,
     /// The answer to the proof is next.
@@ -79,11 +79,11 @@ enum Stage {
     Closing,
 }
 
-impl Peer {
+impl SimulatedPeer {
     /// Returns a peer that has not come yet.
     pub(crate) fn new(plan: PeerPlan, calls: Calls) -> Self {
         calls.set_away(true);
-        let users = (0..USERS).map(|_| User::default()).collect();
+        let users = (0..USERS).map(|_| PeerUser::default()).collect();
         let (called, waiting) = (Vec::new(), Vec::new());
         Self { plan, calls, called, own: None, waiting, is_here: false, users, streams: 0 }
     }
@@ -94,7 +94,7 @@ impl Peer {
     }
 
     /// Returns its users.
-    pub(crate) fn users(&self) -> &[User] {
+    pub(crate) fn users(&self) -> &[PeerUser] {
         &self.users
     }
 
@@ -104,15 +104,15 @@ impl Peer {
     }
 
     /// Does what an event says. Returns whether it could be done.
-    pub(crate) fn act(&mut self, event: &Event, server: &Server, accounts: usize, book: &mut Book) -> bool {
+    pub(crate) fn act(&mut self, event: &SimulatedEvent, server: &Server, accounts: usize, book: &mut Book) -> bool {
         let (user, account) = (event.who % USERS, event.a % accounts);
         match event.what {
-            What::PeerCome => return self.come(server, book),
-            What::PeerRead => return self.read([1, 50, 5000][event.a % 3], book),
+            SimulatedEventKind::PeerCome => return self.come(server, book),
+            SimulatedEventKind::PeerRead => return self.read([1, 50, 5000][event.a % 3], book),
             _ if !self.is_here => return false,
-            What::PeerGo => self.go(book),
-            What::PeerBreak => self.break_off(book),
-            What::PeerChat => {
+            SimulatedEventKind::PeerGo => self.go(book),
+            SimulatedEventKind::PeerBreak => self.break_off(book),
+            SimulatedEventKind::PeerChat => {
                 let number = book.send_home(user, account, self.streams);
                 let (from, to) = (self.user(user), bare(account));
                 let body = format!("<body>in{number}</body>");
@@ -121,10 +121,10 @@ impl Peer {
                     book,
                 );
             }
-            What::PeerShow if event.b.is_multiple_of(4) => self.hide(user, book),
-            What::PeerShow => self.show(user, book),
-            What::PeerSubscribe => self.subscribe(user, account, event.b, book),
-            What::PeerLie if self.plan.is_hostile => self.lie(event, account, book),
+            SimulatedEventKind::PeerShow if event.b.is_multiple_of(4) => self.hide(user, book),
+            SimulatedEventKind::PeerShow => self.show(user, book),
+            SimulatedEventKind::PeerSubscribe => self.subscribe(user, account, event.b, book),
+            SimulatedEventKind::PeerLie if self.plan.is_hostile => self.lie(event, account, book),
             _ => return false,
         }
         true
@@ -158,11 +158,11 @@ impl Peer {
         true
     }
 
-    fn stream(&mut self, wire: Wire) -> Stream {
+    fn stream(&mut self, wire: Wire) -> PeerStream {
         wire.peer.set_window(self.plan.window);
         wire.peer.set_most(self.plan.most);
         self.streams += 1;
-        Stream { wire, number: self.streams, stage: Stage::Opened, is_read: false }
+        PeerStream { wire, number: self.streams, stage: PeerStage::Opened, is_read: false }
     }
 
     /// Ends its streams in good order (RFC 6120 §4.4).
@@ -176,9 +176,9 @@ impl Peer {
             self.waiting.clear();
         }
         // One that was called and has not answered yet has no stream to end.
-        for stream in self.called.iter_mut().filter(|stream| stream.stage == Stage::Opened) {
+        for stream in self.called.iter_mut().filter(|stream| stream.stage == PeerStage::Opened) {
             stream.wire.peer.shutdown();
-            stream.stage = Stage::Closing;
+            stream.stage = PeerStage::Closing;
         }
         for stream in self.own.iter_mut().chain(&mut self.called) {
             stream.end(book);
@@ -294,7 +294,7 @@ impl Peer {
     }
 
     /// Says what it may not: for somebody else, before it has proven anything, or no XML at all.
-    fn lie(&mut self, event: &Event, account: usize, book: &mut Book) {
+    fn lie(&mut self, event: &SimulatedEvent, account: usize, book: &mut Book) {
         let (to, victim) = (bare(account), bare(event.who));
         let body = format!("<body>{FORGED}</body>");
         let lie = match event.b % 6 {
@@ -319,7 +319,7 @@ impl Peer {
 
     /// Sends a stanza, as soon as its stream may be used.
     fn say(&mut self, xml: String, book: &mut Book) {
-        match self.own.as_mut().filter(|stream| stream.stage == Stage::Open) {
+        match self.own.as_mut().filter(|stream| stream.stage == PeerStage::Open) {
             Some(stream) => stream.write(&xml, book),
             None => self.waiting.push(xml),
         }
@@ -341,7 +341,7 @@ impl Peer {
         any
     }
 
-    fn at(&mut self, at: usize) -> Option<&mut Stream> {
+    fn at(&mut self, at: usize) -> Option<&mut PeerStream> {
         if at < self.called.len() { self.called.get_mut(at) } else { self.own.as_mut() }
     }
 
@@ -361,7 +361,7 @@ impl Peer {
         if is_over {
             any = true;
             if let Some(stream) = self.at(at) {
-                if stream.stage != Stage::Closing {
+                if stream.stage != PeerStage::Closing {
                     book.abroad.doubt();
                 }
                 if !stream.is_read {
@@ -389,7 +389,7 @@ impl Peer {
                 };
                 let Some(stream) = self.at(at) else { return };
                 stream.write(&text, book);
-                stream.stage = if is_called { Stage::Open } else { Stage::Proving };
+                stream.stage = if is_called { PeerStage::Open } else { PeerStage::Proving };
             }
             Item::End => {
                 let Some(stream) = self.at(at) else { return };
@@ -441,17 +441,17 @@ impl Peer {
 
     /// Goes on with a stream that may be used now.
     fn proven(&mut self, book: &mut Book) {
-        let Some(stream) = self.own.as_mut().filter(|stream| stream.stage == Stage::Proving) else { return };
-        stream.stage = Stage::Open;
+        let Some(stream) = self.own.as_mut().filter(|stream| stream.stage == PeerStage::Proving) else { return };
+        stream.stage = PeerStage::Open;
         for xml in std::mem::take(&mut self.waiting) {
             stream.write(&xml, book);
         }
     }
 }
 
-impl Stream {
+impl PeerStream {
     fn write(&mut self, xml: &str, book: &mut Book) {
-        if self.stage != Stage::Closing {
+        if self.stage != PeerStage::Closing {
             book.note(format_args!("stream {} C: {xml}", self.number));
             self.wire.peer.write(xml.as_bytes());
         }
@@ -459,7 +459,7 @@ impl Stream {
 
     fn end(&mut self, book: &mut Book) {
         self.write("</stream:stream>", book);
-        self.stage = Stage::Closing;
+        self.stage = PeerStage::Closing;
     }
 }
 

@@ -2,12 +2,12 @@
 
 use rookery_sasl::Mechanism;
 
-use crate::draw::Draw;
-use crate::event::{ABROAD, ALL, AMONG_NODES, Event, What};
+use crate::draw::SeededDraw;
+use crate::event::{ABROAD, ALL, AMONG_NODES, SimulatedEvent, SimulatedEventKind};
 
 /// A run to be.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct RunPlan {
     /// The seed, from which also all chance in the server follows.
     pub seed: u64,
     /// The number of nodes; a server that is no cluster has one.
@@ -30,7 +30,7 @@ pub struct Plan {
     /// something to read, and those that want to speak in a room enter it.
     pub is_fine: bool,
     /// The events, in order.
-    pub events: Vec<Event>,
+    pub events: Vec<SimulatedEvent>,
 }
 
 /// A device, as it stays for the run.
@@ -41,11 +41,11 @@ pub struct DevicePlan {
     /// True if it uses stream management (XEP-0198) and comes back to its session.
     pub is_managed: bool,
     /// The way in which it logs in.
-    pub login: Login,
+    pub login: PlannedLogin,
     /// The mechanism by which it logs in with its password, where that is not PLAIN.
     pub scram: Mechanism,
     /// The way to the server.
-    pub way: Way,
+    pub way: LoginWay,
     /// True if it asks for a token, and logs in by it from then on (XEP-0484).
     pub has_token: bool,
     /// True if it remembers its roster from one session to the next, and asks for what has changed
@@ -78,7 +78,7 @@ pub struct PeerPlan {
 
 /// A way to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum LoginWay {
     /// TCP.
     Tcp,
     /// A WebSocket (RFC 7395).
@@ -89,7 +89,7 @@ pub enum Way {
     Bosh,
 }
 
-impl Way {
+impl LoginWay {
     /// Returns whether it is a WebSocket.
     pub fn is_websocket(self) -> bool {
         matches!(self, Self::WebSocket | Self::Proxied)
@@ -98,7 +98,7 @@ impl Way {
 
 /// A way to log in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Login {
+pub enum PlannedLogin {
     /// By PLAIN (RFC 4616).
     Plain,
     /// By SCRAM (RFC 5802, RFC 7677).
@@ -109,17 +109,17 @@ pub enum Login {
     Bind2,
 }
 
-impl Login {
+impl PlannedLogin {
     /// Returns whether it goes by XEP-0388.
     pub fn is_sasl2(self) -> bool {
         matches!(self, Self::Sasl2 | Self::Bind2)
     }
 }
 
-impl Plan {
+impl RunPlan {
     /// Returns the run of a seed, with so many events.
     pub fn new(seed: u64, events: usize) -> Self {
-        let mut draw = Draw::new(seed.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(1));
+        let mut draw = SeededDraw::new(seed.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(1));
         let accounts = if draw.percent(90) { draw.between(2, 5) } else { draw.between(6, 50) };
         let devices = (0..accounts).flat_map(|account| {
             let count = [1, 1, 2, 2, 3, 4][draw.below(6)];
@@ -132,19 +132,24 @@ impl Plan {
         let is_calm = draw.percent(25);
         let store_is_late = !is_calm && draw.percent(50);
         // Each run has its own character: some things happen often, some never.
-        let mut weight = |what: What, weight: u32| match what {
-            What::Settle | What::Tick | What::Connect | What::Read | What::Store | What::Wait => weight,
+        let mut weight = |what: SimulatedEventKind, weight: u32| match what {
+            SimulatedEventKind::Settle
+            | SimulatedEventKind::Tick
+            | SimulatedEventKind::Connect
+            | SimulatedEventKind::Read
+            | SimulatedEventKind::Store
+            | SimulatedEventKind::Wait => weight,
             what if what.is_fault() && is_calm => 0,
             _ => weight * [0, 1, 1, 2, 4][draw.below(5)],
         };
         let weights: Vec<u32> = ALL.iter().map(|&(what, usual)| weight(what, usual)).collect();
-        let mut drawn: Vec<Event> = Vec::new();
+        let mut drawn: Vec<SimulatedEvent> = Vec::new();
         if draw.percent(70) {
             // Most begin where others have gone on for a while.
-            drawn.extend((0..count).map(|who| Event { what: What::Connect, who, a: 0, b: 0 }));
-            drawn.push(Event { what: What::Settle, who: 0, a: 0, b: 0 });
+            drawn.extend((0..count).map(|who| SimulatedEvent { what: SimulatedEventKind::Connect, who, a: 0, b: 0 }));
+            drawn.push(SimulatedEvent { what: SimulatedEventKind::Settle, who: 0, a: 0, b: 0 });
         }
-        drawn.extend((drawn.len()..events).map(|_| Event::draw(&mut draw, ALL, &weights)));
+        drawn.extend((drawn.len()..events).map(|_| SimulatedEvent::draw(&mut draw, ALL, &weights)));
         drawn.truncate(events);
         let mut plan = Self {
             seed,
@@ -161,77 +166,93 @@ impl Plan {
         };
         // A sequence of its own: the other seeds are what they were before there were peers.
         if seed % 4 == 1 {
-            plan.invite(&mut Draw::new(!seed), is_calm);
+            plan.invite(&mut SeededDraw::new(!seed), is_calm);
         }
         if matches!(seed % 8, 6 | 7) {
-            plan.modernise(&mut Draw::new(!seed));
+            plan.modernise(&mut SeededDraw::new(!seed));
         }
         if matches!(seed % 16, 11 | 15) {
-            plan.spread(&mut Draw::new(!seed.rotate_left(16)), is_calm);
+            plan.spread(&mut SeededDraw::new(!seed.rotate_left(16)), is_calm);
         }
         if matches!(seed % 5, 0 | 2) {
-            plan.refine(&mut Draw::new(seed.rotate_left(32)));
+            plan.refine(&mut SeededDraw::new(seed.rotate_left(32)));
         }
         plan
     }
 
     /// Lets things happen in small pieces.
-    fn refine(&mut self, draw: &mut Draw) {
+    fn refine(&mut self, draw: &mut SeededDraw) {
         self.is_fine = true;
         for event in &mut self.events {
-            if event.what == What::Settle && draw.percent(80) {
-                event.what = [What::Tick, What::Tick, What::Read, What::Store][draw.below(4)];
+            if event.what == SimulatedEventKind::Settle && draw.percent(80) {
+                event.what = [
+                    SimulatedEventKind::Tick,
+                    SimulatedEventKind::Tick,
+                    SimulatedEventKind::Read,
+                    SimulatedEventKind::Store,
+                ][draw.below(4)];
             }
         }
     }
 
     /// Has some devices come by BOSH, others by tokens, and what threads do in the
     /// background come late.
-    fn modernise(&mut self, draw: &mut Draw) {
+    fn modernise(&mut self, draw: &mut SeededDraw) {
         self.background_is_late = draw.percent(50);
         for device in &mut self.devices {
             device.scram = [Mechanism::ScramSha1, Mechanism::ScramSha256, Mechanism::ScramSha512][draw.below(3)];
             if draw.percent(30) {
                 // A session of BOSH has requests that can be repeated instead.
-                (device.way, device.is_managed) = (Way::Bosh, false);
+                (device.way, device.is_managed) = (LoginWay::Bosh, false);
             } else if draw.percent(50) {
-                (device.way, device.has_token) = (Way::Proxied, true);
-                device.login = if draw.percent(50) { Login::Sasl2 } else { Login::Bind2 };
+                (device.way, device.has_token) = (LoginWay::Proxied, true);
+                device.login = if draw.percent(50) { PlannedLogin::Sasl2 } else { PlannedLogin::Bind2 };
             }
         }
     }
 
     /// Spreads the run over several nodes, with what happens to them in the place of a quarter of
     /// what else would happen.
-    fn spread(&mut self, draw: &mut Draw, is_calm: bool) {
+    fn spread(&mut self, draw: &mut SeededDraw, is_calm: bool) {
         (self.nodes, self.shards) = (draw.between(2, 4), draw.between(1, 2));
         self.background_is_late = false;
         let does_move = draw.percent(80);
         // Redis and the database do what they should, so that journals count when nodes die.
         let is_firm = draw.percent(40);
-        let mut weight = |what: What, weight: u32| match what {
-            What::Carry => weight,
-            What::NodeKill if is_firm && !is_calm => 4,
-            What::NodePause | What::NodeCut | What::RedisAway | What::RedisForget | What::RedisBreak if is_firm => 0,
+        let mut weight = |what: SimulatedEventKind, weight: u32| match what {
+            SimulatedEventKind::Carry => weight,
+            SimulatedEventKind::NodeKill if is_firm && !is_calm => 4,
+            SimulatedEventKind::NodePause
+            | SimulatedEventKind::NodeCut
+            | SimulatedEventKind::RedisAway
+            | SimulatedEventKind::RedisForget
+            | SimulatedEventKind::RedisBreak
+                if is_firm =>
+            {
+                0
+            }
             what if what.is_fault() && is_calm => 0,
             _ if !does_move => 0,
             _ => weight * [0, 1, 2][draw.below(3)],
         };
         let weights: Vec<u32> = AMONG_NODES.iter().map(|&(what, usual)| weight(what, usual)).collect();
         for event in &mut self.events {
-            if !matches!(event.what, What::Connect) && draw.percent(25) {
-                *event = Event::draw(draw, AMONG_NODES, &weights);
+            if !matches!(event.what, SimulatedEventKind::Connect) && draw.percent(25) {
+                *event = SimulatedEvent::draw(draw, AMONG_NODES, &weights);
             }
-            if is_firm && matches!(event.what, What::Trouble | What::Stall) {
-                event.what = What::Carry;
+            if is_firm && matches!(event.what, SimulatedEventKind::Trouble | SimulatedEventKind::Stall) {
+                event.what = SimulatedEventKind::Carry;
             }
         }
         // Sessions of BOSH are only at the node that is home to their account.
-        self.devices.iter_mut().filter(|device| device.way == Way::Bosh).for_each(|device| device.way = Way::Tcp);
+        self.devices
+            .iter_mut()
+            .filter(|device| device.way == LoginWay::Bosh)
+            .for_each(|device| device.way = LoginWay::Tcp);
     }
 
     /// Has a peer take part, in the place of a fifth of what else would happen.
-    fn invite(&mut self, draw: &mut Draw, is_calm: bool) {
+    fn invite(&mut self, draw: &mut SeededDraw, is_calm: bool) {
         let peer = PeerPlan {
             is_component: draw.percent(40),
             is_hostile: !is_calm && draw.percent(20),
@@ -241,8 +262,8 @@ impl Plan {
         let weights = ABROAD.iter().map(|(what, weight)| if what.is_fault() && is_calm { 0 } else { *weight });
         let weights: Vec<u32> = weights.collect();
         for event in &mut self.events {
-            if !matches!(event.what, What::Connect) && draw.percent(20) {
-                *event = Event::draw(draw, ABROAD, &weights);
+            if !matches!(event.what, SimulatedEventKind::Connect) && draw.percent(20) {
+                *event = SimulatedEvent::draw(draw, ABROAD, &weights);
             }
         }
         self.peer = Some(peer);
@@ -250,13 +271,14 @@ impl Plan {
 }
 
 impl DevicePlan {
-    fn draw(account: usize, draw: &mut Draw) -> Self {
+    fn draw(account: usize, draw: &mut SeededDraw) -> Self {
         Self {
             account,
             is_managed: draw.percent(70),
-            login: [Login::Plain, Login::Scram, Login::Sasl2, Login::Bind2][draw.weighted(&[50, 15, 15, 20])],
+            login: [PlannedLogin::Plain, PlannedLogin::Scram, PlannedLogin::Sasl2, PlannedLogin::Bind2]
+                [draw.weighted(&[50, 15, 15, 20])],
             scram: Mechanism::ScramSha256,
-            way: if draw.percent(15) { Way::WebSocket } else { Way::Tcp },
+            way: if draw.percent(15) { LoginWay::WebSocket } else { LoginWay::Tcp },
             has_token: false,
             keeps_roster: draw.percent(40),
             wants_news: draw.percent(50),

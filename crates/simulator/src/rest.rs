@@ -5,23 +5,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use rookery_hub::{Census, World};
 
 use crate::archives::{archives, privacy, room_archives};
-use crate::book::{Item, To};
-use crate::device::{Device, NODES, RosterEntry, account_of};
-use crate::peer::{Peer, USERS};
-use crate::run::Run;
-use crate::unsteady::Trouble;
+use crate::book::{BookedItem, BookedRecipient};
+use crate::device::{NODES, RosterEntry, UserDevice, account_of};
+use crate::peer::{SimulatedPeer, USERS};
+use crate::run::SimulatedRun;
+use crate::unsteady::DatabaseTrouble;
 
 /// Ends all faults, lets everybody come back and compares what they believe.
-pub(crate) fn come_to_rest(run: &mut Run) {
+pub(crate) fn come_to_rest(run: &mut SimulatedRun) {
     run.book.note(format_args!("-- the faults are over"));
     run.book.forget_going_on();
-    run.nodes.set_trouble(Trouble::None);
+    run.nodes.set_trouble(DatabaseTrouble::None);
     run.unstall();
     for device in &mut run.devices {
         device.reads = true;
         device.widen();
     }
-    run.peer.iter_mut().for_each(Peer::widen);
+    run.peer.iter_mut().for_each(SimulatedPeer::widen);
     for round in 0..MOST_MENDS {
         // What was asked of nodes is noticed within seconds.
         if run.nodes.mend() && !run.nodes.is_moving() && (round > 1 || run.nodes.count() == 1) {
@@ -39,7 +39,7 @@ pub(crate) fn come_to_rest(run: &mut Run) {
     // Sessions that nobody came back to end.
     run.pass(RESUMABLE_MS);
     gather(run);
-    let checks: [fn(&mut Run); 10] =
+    let checks: [fn(&mut SimulatedRun); 10] =
         [answers, rosters, presences, rooms, archives, room_archives, privacy, deliveries, news, abroad];
     for check in checks {
         if run.book.broken().is_none() {
@@ -52,7 +52,7 @@ pub(crate) fn come_to_rest(run: &mut Run) {
 }
 
 /// Everybody is there, and available.
-fn gather(run: &mut Run) {
+fn gather(run: &mut SimulatedRun) {
     for _ in 0..20 {
         run.settle();
         let mut all = true;
@@ -81,7 +81,7 @@ fn gather(run: &mut Run) {
 }
 
 /// Every request has its answer (RFC 6120 §8.2.3).
-fn answers(run: &mut Run) {
+fn answers(run: &mut SimulatedRun) {
     // A session goes on without what it could not have stored in time, while its home moved.
     if run.book.node_deaths > 0 {
         return;
@@ -96,7 +96,7 @@ fn answers(run: &mut Run) {
 }
 
 /// All resources of an account have its roster, which is what the server has (RFC 6121 §2.1.6).
-fn rosters(run: &mut Run) {
+fn rosters(run: &mut SimulatedRun) {
     let before: Vec<_> = run.devices.iter().map(|device| device.roster.clone()).collect();
     for device in &mut run.devices {
         device.ask_roster(&mut run.book);
@@ -132,7 +132,7 @@ fn rosters(run: &mut Run) {
     }
 }
 
-fn entries(devices: &[Device]) -> BTreeMap<(usize, usize), RosterEntry> {
+fn entries(devices: &[UserDevice]) -> BTreeMap<(usize, usize), RosterEntry> {
     let mut entries = BTreeMap::new();
     for device in devices {
         for (jid, entry) in device.roster.iter().flatten() {
@@ -146,7 +146,7 @@ fn entries(devices: &[Device]) -> BTreeMap<(usize, usize), RosterEntry> {
 
 /// Everybody sees the last presence of those whose presence they may see, and of nobody else
 /// (RFC 6121 §4).
-fn presences(run: &mut Run) {
+fn presences(run: &mut SimulatedRun) {
     // Nobody says of sessions that end with their node that they are gone.
     if run.book.store_failed || run.book.lossy_node_deaths > 0 {
         return;
@@ -183,14 +183,14 @@ fn presences(run: &mut Run) {
 }
 
 /// Occupants of a room believe the same of who is there, and it is they (XEP-0045 §7).
-fn rooms(run: &mut Run) {
+fn rooms(run: &mut SimulatedRun) {
     // Rooms of a node that has died without a journal are gone, and nobody tells those who were
     // there.
     if run.book.lossy_node_deaths > 0 {
         return;
     }
     for room in 0..run.people.rooms {
-        let seated: Vec<&Device> = run.devices.iter().filter(|device| device.seats[room].nick.is_some()).collect();
+        let seated: Vec<&UserDevice> = run.devices.iter().filter(|device| device.seats[room].nick.is_some()).collect();
         let nicks: BTreeSet<&String> = seated.iter().filter_map(|device| device.seats[room].nick.as_ref()).collect();
         for device in &seated {
             let view = &device.seats[room].view;
@@ -212,7 +212,7 @@ fn rooms(run: &mut Run) {
 }
 
 /// All occupants hear the same in the same order, with nothing left out in between.
-fn room_order(run: &mut Run) {
+fn room_order(run: &mut SimulatedRun) {
     let (stays, loose) = (&run.book.stays, &run.book.loose);
     for (at, one) in stays.iter().enumerate() {
         for other in stays[at + 1..].iter().filter(|other| other.room == one.room) {
@@ -233,12 +233,12 @@ fn room_order(run: &mut Run) {
 }
 
 /// Checks that everything acknowledged has reached somebody (XEP-0198 §4).
-fn deliveries(run: &mut Run) {
+fn deliveries(run: &mut SimulatedRun) {
     let mut broken = None;
     for (number, message) in run.book.messages.iter().enumerate() {
         let account = match message.to {
-            To::Account(account) | To::Device(account, _) => account,
-            To::Room(_) => continue,
+            BookedRecipient::Account(account) | BookedRecipient::Device(account, _) => account,
+            BookedRecipient::Room(_) => continue,
         };
         let may_be_blocked = run.book.blockers.contains(&(account, message.account))
             || run.book.blockers.contains(&(message.account, account));
@@ -259,7 +259,7 @@ fn deliveries(run: &mut Run) {
 
 /// Everybody who wants it, and may, is told the last item of each node, which is the same for all
 /// (XEP-0163 §4.3).
-fn news(run: &mut Run) {
+fn news(run: &mut SimulatedRun) {
     if run.book.store_failed {
         return;
     }
@@ -270,7 +270,7 @@ fn news(run: &mut Run) {
     let mut broken = None;
     for owner in 0..run.people.accounts {
         for (node, access) in NODES.into_iter().enumerate() {
-            let may_have = |device: &&Device| {
+            let may_have = |device: &&UserDevice| {
                 let (owner, viewer) = (owner, device.plan.account);
                 let entry = entries.get(&(viewer, owner));
                 let sees = entry.is_some_and(|entry| matches!(&*entry.subscription, "to" | "both"));
@@ -294,7 +294,8 @@ fn news(run: &mut Run) {
                 ));
             }
             let may_be_gone = run.book.removed.contains(&owner);
-            let is_there = |item: &Item| (item.account, item.node, item.is_done) == (owner, node, true) && !may_be_gone;
+            let is_there =
+                |item: &BookedItem| (item.account, item.node, item.is_done) == (owner, node, true) && !may_be_gone;
             if first.is_none() && run.book.items.iter().any(is_there) {
                 let one = one.full();
                 broken
@@ -307,7 +308,7 @@ fn news(run: &mut Run) {
 
 /// Nothing that left for elsewhere or came from there is lost, and both sides see each other as far
 /// as subscriptions go (RFC 6121 §4).
-fn abroad(run: &mut Run) {
+fn abroad(run: &mut SimulatedRun) {
     run.book.check_abroad();
     let Some(peer) = run.peer.as_mut().filter(|_| !run.book.abroad.was_away && run.book.deaths == 0) else { return };
     if run.book.store_failed {
@@ -352,7 +353,7 @@ fn abroad(run: &mut Run) {
 }
 
 /// Everybody goes, and nothing is left.
-fn disperse(run: &mut Run) {
+fn disperse(run: &mut SimulatedRun) {
     run.book.note(format_args!("-- everybody goes"));
     for device in &mut run.devices {
         device.close(&mut run.book);

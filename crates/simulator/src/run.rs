@@ -12,19 +12,19 @@ use rookery_testkit::server::PASSWORD;
 use rookery_testkit::{Config, Internet, Server};
 
 use crate::book::Book;
-use crate::device::{Device, People, bare};
-use crate::event::{Event, What};
+use crate::device::{People, UserDevice, bare};
+use crate::event::{SimulatedEvent, SimulatedEventKind};
 use crate::journal;
-use crate::nodes::Nodes;
-use crate::peer::{BRIDGE, ELSEWHERE, Peer};
-use crate::plan::{PeerPlan, Plan, Way};
+use crate::nodes::SimulatedNodes;
+use crate::peer::{BRIDGE, ELSEWHERE, SimulatedPeer};
+use crate::plan::{LoginWay, PeerPlan, RunPlan};
 use crate::rest;
-use crate::statistics::Statistics;
-use crate::unsteady::Trouble;
+use crate::statistics::RunStatistics;
+use crate::unsteady::DatabaseTrouble;
 
 /// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// A number that differs if anything in its log does.
     pub hash: u64,
     /// The rule that was broken first.
@@ -32,17 +32,17 @@ pub struct Outcome {
     /// The log, if it was to be kept.
     pub lines: Vec<String>,
     /// The counts of a run.
-    pub statistics: Statistics,
+    pub statistics: RunStatistics,
 }
 
 /// A run under way.
-pub struct Run {
-    pub(crate) nodes: Nodes,
-    pub(crate) devices: Vec<Device>,
-    pub(crate) peer: Option<Peer>,
+pub struct SimulatedRun {
+    pub(crate) nodes: SimulatedNodes,
+    pub(crate) devices: Vec<UserDevice>,
+    pub(crate) peer: Option<SimulatedPeer>,
     pub(crate) book: Book,
     pub(crate) people: People,
-    pub(crate) statistics: Statistics,
+    pub(crate) statistics: RunStatistics,
     desk: BackgroundDesk,
     store_is_late: bool,
     is_fine: bool,
@@ -52,8 +52,8 @@ pub struct Run {
 }
 
 /// Runs a plan to its end.
-pub fn run(plan: &Plan, keeps_lines: bool) -> Outcome {
-    let mut run = Run::new(plan, keeps_lines);
+pub fn run(plan: &RunPlan, keeps_lines: bool) -> RunOutcome {
+    let mut run = SimulatedRun::new(plan, keeps_lines);
     for (number, event) in plan.events.iter().enumerate() {
         run.book.note(format_args!("-- {number} {event:?} at {}", run.nodes.now()));
         run.happen(event);
@@ -67,8 +67,8 @@ pub fn run(plan: &Plan, keeps_lines: bool) -> Outcome {
     run.end()
 }
 
-impl Run {
-    fn new(plan: &Plan, keeps_lines: bool) -> Self {
+impl SimulatedRun {
+    fn new(plan: &RunPlan, keeps_lines: bool) -> Self {
         // Keys, nonces and hash tables follow from here on.
         chance::seed(plan.seed);
         let inner = Memory::stores();
@@ -78,22 +78,22 @@ impl Run {
         let (stores, shuffle, seed) = (inner.clone(), None, plan.seed);
         let mut config = Config { shards: plan.shards, stores, background, shuffle, seed, ..configuration() };
         let peer = plan.peer.map(|peer| meet(peer, &mut config));
-        let mut devices: Vec<Device> = Vec::new();
+        let mut devices: Vec<UserDevice> = Vec::new();
         for (index, device) in plan.devices.iter().enumerate() {
             let number = devices.iter().filter(|other| other.plan.account == device.account).count();
-            devices.push(Device::new(index, *device, number, plan.rooms));
+            devices.push(UserDevice::new(index, *device, number, plan.rooms));
         }
         let names = devices.iter().map(|device| (device.plan.account, device.full())).collect();
         let people =
             People { accounts: plan.accounts, devices: names, rooms: plan.rooms, enters_to_speak: plan.is_fine };
-        let nodes = Nodes::start(config, &inner, plan.seed, plan.nodes);
+        let nodes = SimulatedNodes::start(config, &inner, plan.seed, plan.nodes);
         Self {
             nodes,
             devices,
             peer,
             book: Book::new(keeps_lines),
             people,
-            statistics: Statistics::default(),
+            statistics: RunStatistics::default(),
             desk,
             store_is_late: plan.store_is_late,
             is_fine: plan.is_fine,
@@ -102,17 +102,17 @@ impl Run {
         }
     }
 
-    fn end(mut self) -> Outcome {
+    fn end(mut self) -> RunOutcome {
         let (called, failed) = self.nodes.store_counts();
         self.statistics.finish(&self.book, called, failed);
         let broken = self.book.broken().map(str::to_owned);
-        Outcome { hash: self.book.journal.hash(), broken, lines: journal::take_lines(), statistics: self.statistics }
+        RunOutcome { hash: self.book.journal.hash(), broken, lines: journal::take_lines(), statistics: self.statistics }
     }
 
-    fn happen(&mut self, event: &Event) {
+    fn happen(&mut self, event: &SimulatedEvent) {
         self.book.now_ms = self.nodes.now();
         let mut who = event.who % self.devices.len();
-        if self.is_fine && event.what == What::Read {
+        if self.is_fine && event.what == SimulatedEventKind::Read {
             let from = (who..self.devices.len()).chain(0..who);
             who = from.into_iter().find(|at| self.devices[*at].has_news()).unwrap_or(who);
         }
@@ -125,49 +125,49 @@ impl Run {
         let device = &mut self.devices[who];
         let book = &mut self.book;
         let happens = match event.what {
-            What::Tick => self.nodes.step(event.a % self.nodes.shards()),
-            What::Settle => self.settle(),
-            What::Wait => self.wait(event),
-            What::Read => device.read([1, 20, 200, 5000][event.a % 4], book),
-            What::Store => {
+            SimulatedEventKind::Tick => self.nodes.step(event.a % self.nodes.shards()),
+            SimulatedEventKind::Settle => self.settle(),
+            SimulatedEventKind::Wait => self.wait(event),
+            SimulatedEventKind::Read => device.read([1, 20, 200, 5000][event.a % 4], book),
+            SimulatedEventKind::Store => {
                 (0..1 + event.a % 4).fold(false, |any, _| self.nodes.run_store(event.b) | self.desk.run_one() | any)
             }
-            What::Connect => {
+            SimulatedEventKind::Connect => {
                 let connects = !device.is_connected();
                 if let Some((node, server)) = self.nodes.open(who + event.a) {
                     device.connect(node, &server, book);
                 }
                 connects
             }
-            What::Cut => self.cut(who, event),
-            What::Silence => {
+            SimulatedEventKind::Cut => self.cut(who, event),
+            SimulatedEventKind::Silence => {
                 device.fall_silent(book);
                 true
             }
-            What::Close => self.close(who),
-            What::Kill if self.nodes.count() == 1 => self.kill(event.a),
-            What::Restart if self.nodes.count() == 1 => self.restart(event.b.is_multiple_of(2)),
-            What::Kill | What::Restart => false,
-            What::Carry
-            | What::NodeKill
-            | What::NodeJoin
-            | What::NodeDrain
-            | What::NodePause
-            | What::NodeCut
-            | What::RedisAway
-            | What::RedisForget
-            | What::RedisBreak => self.change_nodes(event),
-            What::Reload => {
+            SimulatedEventKind::Close => self.close(who),
+            SimulatedEventKind::Kill if self.nodes.count() == 1 => self.kill(event.a),
+            SimulatedEventKind::Restart if self.nodes.count() == 1 => self.restart(event.b.is_multiple_of(2)),
+            SimulatedEventKind::Kill | SimulatedEventKind::Restart => false,
+            SimulatedEventKind::Carry
+            | SimulatedEventKind::NodeKill
+            | SimulatedEventKind::NodeJoin
+            | SimulatedEventKind::NodeDrain
+            | SimulatedEventKind::NodePause
+            | SimulatedEventKind::NodeCut
+            | SimulatedEventKind::RedisAway
+            | SimulatedEventKind::RedisForget
+            | SimulatedEventKind::RedisBreak => self.change_nodes(event),
+            SimulatedEventKind::Reload => {
                 self.nodes.reload(|config| config.settings.max_directed = 10 + event.a % 100);
                 true
             }
-            What::Trouble => self.trouble(event),
-            What::Jump => {
+            SimulatedEventKind::Trouble => self.trouble(event),
+            SimulatedEventKind::Jump => {
                 book.jumped = true;
                 self.nodes.set_time_of_day(event.a as i64 * 100 - 3_000_000);
                 true
             }
-            What::Stall => {
+            SimulatedEventKind::Stall => {
                 self.neglect_bosh();
                 let shards = self.nodes.shards();
                 let shard = Some(event.a % (shards + 1)).filter(|shard| *shard < shards);
@@ -175,18 +175,18 @@ impl Run {
                 self.nodes.stall(shard);
                 true
             }
-            What::PeerCome
-            | What::PeerGo
-            | What::PeerBreak
-            | What::PeerRead
-            | What::PeerChat
-            | What::PeerShow
-            | What::PeerSubscribe
-            | What::PeerLie => {
+            SimulatedEventKind::PeerCome
+            | SimulatedEventKind::PeerGo
+            | SimulatedEventKind::PeerBreak
+            | SimulatedEventKind::PeerRead
+            | SimulatedEventKind::PeerChat
+            | SimulatedEventKind::PeerShow
+            | SimulatedEventKind::PeerSubscribe
+            | SimulatedEventKind::PeerLie => {
                 let accounts = self.people.accounts;
                 self.peer.as_mut().is_some_and(|peer| peer.act(event, self.nodes.first(), accounts, book))
             }
-            What::ChatAbroad | What::SubscribeAbroad => {
+            SimulatedEventKind::ChatAbroad | SimulatedEventKind::SubscribeAbroad => {
                 self.peer.as_ref().is_some_and(|peer| device.act_abroad(event, peer, book))
             }
             _ => device.act(event, &self.people, book),
@@ -249,7 +249,7 @@ impl Run {
         self.settle();
     }
 
-    fn wait(&mut self, event: &Event) -> bool {
+    fn wait(&mut self, event: &SimulatedEvent) -> bool {
         let ms = match event.a % 10 {
             0..5 => event.b % 300,
             5..8 => event.b % 10_000,
@@ -272,10 +272,10 @@ impl Run {
     fn neglect_bosh(&mut self) {
         self.devices.iter_mut().for_each(|device| device.is_neglected = true);
         let devices = &self.devices;
-        self.book.end_sessions(|session| devices[session.device].plan.way == Way::Bosh);
+        self.book.end_sessions(|session| devices[session.device].plan.way == LoginWay::Bosh);
     }
 
-    fn cut(&mut self, who: usize, event: &Event) -> bool {
+    fn cut(&mut self, who: usize, event: &SimulatedEvent) -> bool {
         let (device, book) = (&mut self.devices[who], &mut self.book);
         let was_connected = device.is_connected();
         match event.a % 4 {
@@ -365,28 +365,28 @@ impl Run {
         self.nodes.stall(None);
     }
 
-    fn change_nodes(&mut self, event: &Event) -> bool {
+    fn change_nodes(&mut self, event: &SimulatedEvent) -> bool {
         let count = self.nodes.count();
         let node = event.a % count;
         let is_changed = match event.what {
             _ if count == 1 => false,
-            What::Carry => return self.nodes.carry(node),
-            What::NodeKill => self.kill_node(node),
-            What::NodeJoin => self.nodes.join(node),
-            What::NodeDrain => self.nodes.drain(node),
-            What::NodePause => {
+            SimulatedEventKind::Carry => return self.nodes.carry(node),
+            SimulatedEventKind::NodeKill => self.kill_node(node),
+            SimulatedEventKind::NodeJoin => self.nodes.join(node),
+            SimulatedEventKind::NodeDrain => self.nodes.drain(node),
+            SimulatedEventKind::NodePause => {
                 self.nodes.pause(node);
                 true
             }
-            What::NodeCut => {
+            SimulatedEventKind::NodeCut => {
                 self.nodes.cut_off(node);
                 true
             }
-            What::RedisAway => {
+            SimulatedEventKind::RedisAway => {
                 self.nodes.let_redis_go();
                 true
             }
-            What::RedisForget => {
+            SimulatedEventKind::RedisForget => {
                 self.nodes.forget_redis();
                 true
             }
@@ -398,7 +398,7 @@ impl Run {
         let how = self.nodes.describe();
         self.book.note(format_args!("nodes: {how}"));
         self.is_moving |= is_changed;
-        if is_changed && event.what != What::NodeKill {
+        if is_changed && event.what != SimulatedEventKind::NodeKill {
             self.book.forget_going_on();
         }
         is_changed
@@ -469,19 +469,25 @@ impl Run {
         self.devices.iter_mut().filter(|device| device.node == node).for_each(|device| device.bereave(book));
     }
 
-    fn trouble(&mut self, event: &Event) -> bool {
-        let trouble = [Trouble::None, Trouble::Busy, Trouble::Away, Trouble::Once, Trouble::Once][event.a % 5];
-        let is_full = trouble == Trouble::Busy && event.b.is_multiple_of(2);
-        let trouble = if is_full { Trouble::Full } else { trouble };
-        self.book.store_failed |= trouble != Trouble::None;
-        self.book.store_refused |= matches!(trouble, Trouble::Full | Trouble::Once);
+    fn trouble(&mut self, event: &SimulatedEvent) -> bool {
+        let trouble = [
+            DatabaseTrouble::None,
+            DatabaseTrouble::Busy,
+            DatabaseTrouble::Away,
+            DatabaseTrouble::Once,
+            DatabaseTrouble::Once,
+        ][event.a % 5];
+        let is_full = trouble == DatabaseTrouble::Busy && event.b.is_multiple_of(2);
+        let trouble = if is_full { DatabaseTrouble::Full } else { trouble };
+        self.book.store_failed |= trouble != DatabaseTrouble::None;
+        self.book.store_refused |= matches!(trouble, DatabaseTrouble::Full | DatabaseTrouble::Once);
         self.nodes.set_trouble(trouble);
-        trouble != Trouble::None
+        trouble != DatabaseTrouble::None
     }
 }
 
 /// Lets the server meet a peer, which is not there yet.
-fn meet(peer: PeerPlan, config: &mut Config) -> Peer {
+fn meet(peer: PeerPlan, config: &mut Config) -> SimulatedPeer {
     let internet = Internet::default();
     let calls = internet.play(ELSEWHERE);
     match peer.is_component {
@@ -489,7 +495,7 @@ fn meet(peer: PeerPlan, config: &mut Config) -> Peer {
         // TLS would bring chance that follows from no seed.
         false => config.internet = Some(internet.meeting_without_tls(&config.domains)),
     }
-    Peer::new(peer, calls)
+    SimulatedPeer::new(peer, calls)
 }
 
 /// Returns the settings that all runs have in common.

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::journal;
-use crate::plan::Plan;
-use crate::run::{self, Outcome};
-use crate::statistics::Statistics;
+use crate::plan::RunPlan;
+use crate::run::{self, RunOutcome};
+use crate::statistics::RunStatistics;
 
 /// A seed that broke a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct SeedFailure {
     /// The seed.
     pub seed: u64,
     /// The rule.
@@ -23,7 +23,7 @@ pub struct Failure {
     pub events: usize,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for SeedFailure {
     /// Writes the rule, and the command that plays the seed again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, broken, events } = self;
@@ -31,7 +31,7 @@ impl fmt::Display for Failure {
     }
 }
 
-impl Failure {
+impl SeedFailure {
     /// Returns the first failure that a process has told of, as [`Display`](fmt::Display) writes it
     /// behind [`FAILED`].
     pub fn read(told: &str) -> Option<Self> {
@@ -53,7 +53,7 @@ thread_local! {
 }
 
 /// Runs a plan; a panic is a broken rule, too.
-pub fn run(plan: &Plan, keeps_lines: bool) -> Outcome {
+pub fn run(plan: &RunPlan, keeps_lines: bool) -> RunOutcome {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let usual = panic::take_hook();
@@ -65,7 +65,7 @@ pub fn run(plan: &Plan, keeps_lines: bool) -> Outcome {
     RUNS.set(true);
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| run::run(plan, keeps_lines))).unwrap_or_else(|_| {
         let broken = PANICKED.take().unwrap_or_default();
-        Outcome { hash: 0, broken: Some(broken), lines: journal::take_lines(), statistics: Statistics::default() }
+        RunOutcome { hash: 0, broken: Some(broken), lines: journal::take_lines(), statistics: RunStatistics::default() }
     });
     RUNS.set(false);
     outcome
@@ -80,27 +80,31 @@ pub fn run_many(
     threads: usize,
     stops: bool,
     goes_on: impl Fn() -> bool + Sync,
-    is_wanted: impl Fn(&Plan) -> bool + Sync,
-) -> (Vec<Failure>, Statistics) {
+    is_wanted: impl Fn(&RunPlan) -> bool + Sync,
+) -> (Vec<SeedFailure>, RunStatistics) {
     let next = AtomicU64::new(seeds.start);
-    let found = Mutex::new((Vec::new(), Statistics::default()));
+    let found = Mutex::new((Vec::new(), RunStatistics::default()));
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                let mut own = Statistics::default();
+                let mut own = RunStatistics::default();
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if seed >= seeds.end || !goes_on() {
                         break;
                     }
-                    let plan = Plan::new(seed, events);
+                    let plan = RunPlan::new(seed, events);
                     if !is_wanted(&plan) {
                         continue;
                     }
                     let outcome = run(&plan, false);
                     own.add(&outcome.statistics);
                     if let Some(broken) = outcome.broken {
-                        found.lock().unwrap_or_else(PoisonError::into_inner).0.push(Failure { seed, broken, events });
+                        found.lock().unwrap_or_else(PoisonError::into_inner).0.push(SeedFailure {
+                            seed,
+                            broken,
+                            events,
+                        });
                         if stops {
                             next.store(seeds.end, Ordering::Relaxed);
                         }
@@ -121,9 +125,9 @@ mod tests {
 
     #[test]
     fn a_failure_is_read_as_it_is_told() {
-        let failure = |seed| Failure { seed, broken: "a: rule (RFC 6120)".into(), events: 400 };
+        let failure = |seed| SeedFailure { seed, broken: "a: rule (RFC 6120)".into(), events: 400 };
         let told = format!("12 seeds\n{FAILED}{}\n{FAILED}{}\n", failure(7), failure(9));
-        assert_eq!(Failure::read(&told), Some(failure(7)));
-        assert_eq!(Failure::read("12 seeds\n"), None);
+        assert_eq!(SeedFailure::read(&told), Some(failure(7)));
+        assert_eq!(SeedFailure::read("12 seeds\n"), None);
     }
 }

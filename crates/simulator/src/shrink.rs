@@ -1,12 +1,12 @@
 //! From a schedule that breaks a rule to a short one that breaks it as well.
 
-use crate::event::Event;
-use crate::plan::Plan;
+use crate::event::SimulatedEvent;
+use crate::plan::RunPlan;
 use crate::seeds;
 
 /// Takes events out of a failing plan as long as it fails in the same way. Returns the shortest
 /// plan that was found within so many runs.
-pub fn shrink(plan: &Plan, broken: &str, mut runs: usize) -> Plan {
+pub fn shrink(plan: &RunPlan, broken: &str, mut runs: usize) -> RunPlan {
     let mut best = plan.clone();
     let rule = rule(broken).to_owned();
     let mut size = best.events.len().div_ceil(2);
@@ -15,7 +15,7 @@ pub fn shrink(plan: &Plan, broken: &str, mut runs: usize) -> Plan {
         while at < best.events.len() && runs > 0 {
             let mut shorter = best.clone();
             let end = (at + size).min(shorter.events.len());
-            drop::<Vec<Event>>(shorter.events.drain(at..end).collect());
+            drop::<Vec<SimulatedEvent>>(shorter.events.drain(at..end).collect());
             runs -= 1;
             let outcome = seeds::run(&shorter, false);
             if outcome.broken.is_some_and(|broken| self::rule(&broken) == rule) {

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::book::Book;
-use crate::event::What;
+use crate::event::SimulatedEventKind;
 
 /// The counts of one or many runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Statistics {
+pub struct RunStatistics {
     /// Runs.
     pub runs: u64,
     /// Events by kind: those that could happen, and those that met a state in which they could not.
-    pub events: BTreeMap<What, (u64, u64)>,
+    pub events: BTreeMap<SimulatedEventKind, (u64, u64)>,
     /// Sessions that were opened.
     pub sessions: u64,
     /// Messages that were sent.
@@ -25,9 +25,9 @@ pub struct Statistics {
     pub operations: (u64, u64),
 }
 
-impl Statistics {
+impl RunStatistics {
     /// Counts an event.
-    pub fn count(&mut self, what: What, happens: bool) {
+    pub fn count(&mut self, what: SimulatedEventKind, happens: bool) {
         let (done, idle) = self.events.entry(what).or_default();
         *(if happens { done } else { idle }) += 1;
     }
@@ -50,7 +50,7 @@ impl Statistics {
     }
 
     /// Adds those of other runs.
-    pub fn add(&mut self, other: &Statistics) {
+    pub fn add(&mut self, other: &RunStatistics) {
         self.runs += other.runs;
         self.sessions += other.sessions;
         self.messages += other.messages;
@@ -67,7 +67,7 @@ impl Statistics {
     }
 }
 
-impl fmt::Display for Statistics {
+impl fmt::Display for RunStatistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,

@@ -15,33 +15,33 @@ use rookery_store::forward::{Forward, Owners};
 use rookery_store::shuffled::ShuffledWaiting;
 use rookery_store::{Meta, Pending, ProcessWriter, StoreError, Stores};
 
-use crate::draw::Draw;
-use crate::nodes::Fences;
+use crate::draw::SeededDraw;
+use crate::nodes::SimulatedFences;
 
 /// Stores in front of others that carry out an operation when they are told to.
 pub struct Unsteady {
     inner: Stores,
-    state: Mutex<State>,
+    state: Mutex<UnsteadyState>,
 }
 
-struct State {
-    draw: Draw,
-    waiting: ShuffledWaiting<Run>,
-    trouble: Trouble,
+struct UnsteadyState {
+    draw: SeededDraw,
+    waiting: ShuffledWaiting<RunOperation>,
+    trouble: DatabaseTrouble,
     called: u64,
     failed: u64,
     /// The process that writes, where several share the database.
-    writer: Option<(ProcessWriter, Fences)>,
+    writer: Option<(ProcessWriter, SimulatedFences)>,
     /// True once the database has refused something of it, since others have taken over.
     was_refused: bool,
     /// The operations of a process that has died that are still under way, with the time at which
     /// each takes effect, in milliseconds, and the process.
-    orphans: Vec<(u64, (ProcessWriter, Fences), Run)>,
+    orphans: Vec<(u64, (ProcessWriter, SimulatedFences), RunOperation)>,
 }
 
 /// The state of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum DatabaseTrouble {
     /// All is well.
     None,
     /// Its queue is full: nothing is done.
@@ -63,16 +63,16 @@ enum Fate {
 }
 
 /// Runs an operation, or tells its caller otherwise.
-type Run = Box<dyn FnOnce(&Stores, Fate) + Send>;
+type RunOperation = Box<dyn FnOnce(&Stores, Fate) + Send>;
 
 impl Unsteady {
     /// Stands in front of these stores.
     pub fn new(inner: Stores, seed: u64) -> Arc<Self> {
-        let (draw, waiting) = (Draw::new(seed), ShuffledWaiting::new(!seed));
-        let state = State {
+        let (draw, waiting) = (SeededDraw::new(seed), ShuffledWaiting::new(!seed));
+        let state = UnsteadyState {
             draw,
             waiting,
-            trouble: Trouble::None,
+            trouble: DatabaseTrouble::None,
             called: 0,
             failed: 0,
             writer: None,
@@ -95,7 +95,7 @@ impl Unsteady {
     }
 
     /// Changes the state of the database, for operations that are carried out from now on.
-    pub fn set_trouble(&self, trouble: Trouble) {
+    pub fn set_trouble(&self, trouble: DatabaseTrouble) {
         lock(&self.state).trouble = trouble;
     }
 
@@ -105,12 +105,12 @@ impl Unsteady {
     }
 
     /// Returns the state of the database.
-    pub fn trouble(&self) -> Trouble {
+    pub fn trouble(&self) -> DatabaseTrouble {
         lock(&self.state).trouble
     }
 
     /// Writes as a process from now on, which may be fenced off.
-    pub fn write_as(&self, writer: ProcessWriter, fences: Fences) {
+    pub fn write_as(&self, writer: ProcessWriter, fences: SimulatedFences) {
         let mut state = lock(&self.state);
         (state.writer, state.was_refused) = (Some((writer, fences)), false);
     }
@@ -200,8 +200,8 @@ impl Unsteady {
     }
 }
 
-impl State {
-    fn next(&mut self) -> Option<(Run, Fate)> {
+impl UnsteadyState {
+    fn next(&mut self) -> Option<(RunOperation, Fate)> {
         let run = self.waiting.take_next()?;
         let fate = self.fate();
         self.failed += u64::from(!matches!(fate, Fate::Done));
@@ -218,13 +218,13 @@ impl State {
             return Fate::Refused(StoreError::Fenced(engine()));
         }
         match self.trouble {
-            Trouble::None => Fate::Done,
-            Trouble::Busy => Fate::Refused(StoreError::Busy),
-            Trouble::Full => Fate::Refused(StoreError::Full(engine())),
-            Trouble::Away if self.draw.percent(20) => Fate::Unheard,
-            Trouble::Away => Fate::Refused(lost()),
-            Trouble::Once => {
-                self.trouble = Trouble::None;
+            DatabaseTrouble::None => Fate::Done,
+            DatabaseTrouble::Busy => Fate::Refused(StoreError::Busy),
+            DatabaseTrouble::Full => Fate::Refused(StoreError::Full(engine())),
+            DatabaseTrouble::Away if self.draw.percent(20) => Fate::Unheard,
+            DatabaseTrouble::Away => Fate::Refused(lost()),
+            DatabaseTrouble::Once => {
+                self.trouble = DatabaseTrouble::None;
                 Fate::Refused(if self.draw.percent(50) { lost() } else { StoreError::Other(engine()) })
             }
         }

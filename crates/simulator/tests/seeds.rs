@@ -7,19 +7,19 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rookery_simulator::mutants::MUTANTS;
 use rookery_simulator::mutating;
-use rookery_simulator::statistics::Statistics;
-use rookery_simulator::{Plan, seeds};
+use rookery_simulator::statistics::RunStatistics;
+use rookery_simulator::{RunPlan, seeds};
 
 /// The same seed gives the same run, byte for byte, on whatever thread and behind whatever other
 /// run.
 #[test]
 fn a_seed_is_a_run() {
     for seed in 0..6 {
-        let plan = Plan::new(seed, 300);
+        let plan = RunPlan::new(seed, 300);
         let first = seeds::run(&plan, true);
         let elsewhere = plan.clone();
         let second = std::thread::spawn(move || {
-            seeds::run(&Plan::new(seed + 100, 50), false);
+            seeds::run(&RunPlan::new(seed + 100, 50), false);
             seeds::run(&elsewhere, true)
         });
         let second = second.join().expect("no panic");
@@ -32,7 +32,7 @@ fn a_seed_is_a_run() {
 
 #[test]
 fn different_seeds_are_different_runs() {
-    let [one, other] = [1, 2].map(|seed| seeds::run(&Plan::new(seed, 100), false).hash);
+    let [one, other] = [1, 2].map(|seed| seeds::run(&RunPlan::new(seed, 100), false).hash);
     assert_ne!(one, other);
 }
 
@@ -112,12 +112,12 @@ fn first_fresh_seed() -> (u64, String) {
 #[test]
 fn seeds_that_found_faults_break_no_rule() {
     for seed in FOUND_FAULTS {
-        let outcome = seeds::run(&Plan::new(seed, EVENTS), false);
+        let outcome = seeds::run(&RunPlan::new(seed, EVENTS), false);
         assert_eq!(outcome.broken, None, "again: cargo run -p rookery-simulator -- --seed {seed} --events {EVENTS}");
     }
 }
 
-fn stand(seeds: Range<u64>, goes_on: impl Fn() -> bool + Sync) -> Statistics {
+fn stand(seeds: Range<u64>, goes_on: impl Fn() -> bool + Sync) -> RunStatistics {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let (failures, statistics) = seeds::run_many(seeds, EVENTS, threads, false, goes_on, |_| true);
     let failures: Vec<String> = failures.iter().map(ToString::to_string).collect();

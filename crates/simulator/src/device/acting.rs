@@ -3,10 +3,10 @@
 use rookery_xml::ns;
 
 use super::publishing::NODES;
-use super::{Device, UPLOADS, account_of, bare, room};
-use crate::book::{Book, To};
-use crate::event::{Event, What};
-use crate::peer::{Peer, USERS};
+use super::{UPLOADS, UserDevice, account_of, bare, room};
+use crate::book::{Book, BookedRecipient};
+use crate::event::{SimulatedEvent, SimulatedEventKind};
+use crate::peer::{SimulatedPeer, USERS};
 
 /// Those that a device may turn to.
 #[derive(Debug)]
@@ -21,31 +21,33 @@ pub struct People {
     pub enters_to_speak: bool,
 }
 
-impl Device {
+impl UserDevice {
     /// Does what an event says, if it can be done now. Returns whether it was.
-    pub fn act(&mut self, event: &Event, people: &People, book: &mut Book) -> bool {
+    pub fn act(&mut self, event: &SimulatedEvent, people: &People, book: &mut Book) -> bool {
         if !self.is_ready() {
             return false;
         }
         let account = event.a % people.accounts;
         let room = event.a % people.rooms;
         match event.what {
-            What::Chat => self.chat(To::Account(account), &bare(account), event.b, book),
-            What::ChatFull => {
+            SimulatedEventKind::Chat => self.chat(BookedRecipient::Account(account), &bare(account), event.b, book),
+            SimulatedEventKind::ChatFull => {
                 let at = event.a % people.devices.len();
                 let (account, full) = &people.devices[at];
-                self.chat(To::Device(*account, at), full, event.b, book);
+                self.chat(BookedRecipient::Device(*account, at), full, event.b, book);
             }
-            What::Burst => (0..2 + event.b % 6).for_each(|_| self.chat(To::Account(account), &bare(account), 0, book)),
+            SimulatedEventKind::Burst => {
+                (0..2 + event.b % 6).for_each(|_| self.chat(BookedRecipient::Account(account), &bare(account), 0, book))
+            }
             // The next one would take the place of the first, if nobody looks at the client.
-            What::Presence if self.blind.is_none() => self.show(book),
-            What::Unavailable => self.become_unavailable(book),
-            What::Ping => drop(self.ask("ping", "get", None, "<ping xmlns='urn:xmpp:ping'/>", book)),
-            What::Ask => {
+            SimulatedEventKind::Presence if self.blind.is_none() => self.show(book),
+            SimulatedEventKind::Unavailable => self.become_unavailable(book),
+            SimulatedEventKind::Ping => drop(self.ask("ping", "get", None, "<ping xmlns='urn:xmpp:ping'/>", book)),
+            SimulatedEventKind::Ask => {
                 let to = &people.devices[event.a % people.devices.len()].1;
                 self.ask("ask", "get", Some(to), "<query xmlns='jabber:iq:version'/>", book);
             }
-            What::Subscribe => {
+            SimulatedEventKind::Subscribe => {
                 let kind = ["subscribe", "subscribe", "subscribed", "unsubscribe", "unsubscribed"][event.b % 5];
                 // Who sees a contact doesn't ask for it: such a request tells the contact's server
                 // that there is nothing to answer (RFC 6121 §3.1.3), whatever the contact does
@@ -73,38 +75,38 @@ impl Device {
                 let status = status.unwrap_or_default();
                 self.say(format!("<presence type='{kind}' to='{}'>{status}</presence>", bare(account)), None, book);
             }
-            What::RosterSet => {
+            SimulatedEventKind::RosterSet => {
                 let item = format!("<item jid='{}' name='name{}'/>", bare(account), event.b % 100);
                 self.ask("item", "set", None, &format!("<query xmlns='jabber:iq:roster'>{item}</query>"), book);
             }
-            What::RosterRemove => {
+            SimulatedEventKind::RosterRemove => {
                 let item = format!("<item jid='{}' subscription='remove'/>", bare(account));
                 self.ask("item", "set", None, &format!("<query xmlns='jabber:iq:roster'>{item}</query>"), book);
             }
-            What::RosterGet if event.b.is_multiple_of(2) => self.ask_roster(book),
-            What::RosterGet => self.ask_changes(book),
-            What::Carbons => {
+            SimulatedEventKind::RosterGet if event.b.is_multiple_of(2) => self.ask_roster(book),
+            SimulatedEventKind::RosterGet => self.ask_changes(book),
+            SimulatedEventKind::Carbons => {
                 let switch = ["enable", "disable"][event.b % 2];
                 self.ask("carbons", "set", None, &format!("<{switch} xmlns='urn:xmpp:carbons:2'/>"), book);
             }
-            What::Attention => {
+            SimulatedEventKind::Attention => {
                 let state = ["active", "inactive"][event.b % 2];
                 self.write(&format!("<{state} xmlns='urn:xmpp:csi:0'/>"), book);
             }
-            What::Acknowledge if self.plan.is_managed => self.write("<r xmlns='urn:xmpp:sm:3'/>", book),
-            What::Archive => self.begin_archive(&self.bare.clone(), book),
-            What::Join => self.enter_room(room, &format!("n{}", event.b % 6), book),
-            What::Leave => {
+            SimulatedEventKind::Acknowledge if self.plan.is_managed => self.write("<r xmlns='urn:xmpp:sm:3'/>", book),
+            SimulatedEventKind::Archive => self.begin_archive(&self.bare.clone(), book),
+            SimulatedEventKind::Join => self.enter_room(room, &format!("n{}", event.b % 6), book),
+            SimulatedEventKind::Leave => {
                 let Some(nick) = self.seats[room].nick.clone() else { return false };
                 self.seats[room].leaves = true;
                 self.say(format!("<presence type='unavailable' to='{}/{nick}'/>", super::room(room)), None, book);
             }
-            What::Groupchat if people.enters_to_speak && self.seats[room].nick.is_none() => {
+            SimulatedEventKind::Groupchat if people.enters_to_speak && self.seats[room].nick.is_none() => {
                 self.enter_room(room, &format!("n{}", event.b % 6), book);
             }
-            What::Groupchat => {
+            SimulatedEventKind::Groupchat => {
                 let (Some(session), true) = (self.session, self.seats[room].nick.is_some()) else { return false };
-                let number = book.send(session, To::Room(room));
+                let number = book.send(session, BookedRecipient::Room(room));
                 let to = super::room(room);
                 let body = format!("<body>m{number}</body>");
                 self.say(
@@ -113,36 +115,38 @@ impl Device {
                     book,
                 );
             }
-            What::Nick if self.seats[room].nick.is_some() => {
+            SimulatedEventKind::Nick if self.seats[room].nick.is_some() => {
                 let to = format!("{}/n{}", super::room(room), event.b % 6);
                 let show = ["<show>away</show>", ""][event.b / 6 % 2];
                 self.say(format!("<presence to='{to}'>{show}</presence>"), None, book);
             }
-            What::Moderate if self.seats[room].nick.is_some() => self.moderate(room, event.b, people, book),
-            What::Block => self.block(account, event.b.is_multiple_of(2), book),
-            What::Publish => self.publish(event.b % NODES.len(), book),
+            SimulatedEventKind::Moderate if self.seats[room].nick.is_some() => {
+                self.moderate(room, event.b, people, book)
+            }
+            SimulatedEventKind::Block => self.block(account, event.b.is_multiple_of(2), book),
+            SimulatedEventKind::Publish => self.publish(event.b % NODES.len(), book),
             // The first is the administrator: nobody else may create an account of that name.
-            What::Remove if self.plan.account > 0 => {
+            SimulatedEventKind::Remove if self.plan.account > 0 => {
                 let remove = format!("<query xmlns='{}'><remove/></query>", ns::REGISTER);
                 let removal = book.remove(self.plan.account);
                 let id = self.ask("remove", "set", None, &remove, book);
                 self.removing.insert(id, removal);
             }
-            What::Upload => {
+            SimulatedEventKind::Upload => {
                 let request = format!("<request xmlns='{}' filename='a' size='{}'/>", ns::HTTP_UPLOAD, event.b);
                 self.ask("upload", "get", Some(UPLOADS), &request, book);
             }
-            What::Command if self.plan.account == 0 => self.command(event.b, account, book),
+            SimulatedEventKind::Command if self.plan.account == 0 => self.command(event.b, account, book),
             _ => return false,
         }
         true
     }
 
     /// Does what an event says with a user of a peer. Returns whether it was done.
-    pub fn act_abroad(&mut self, event: &Event, peer: &Peer, book: &mut Book) -> bool {
+    pub fn act_abroad(&mut self, event: &SimulatedEvent, peer: &SimulatedPeer, book: &mut Book) -> bool {
         let Some(session) = self.session.filter(|_| self.is_ready()) else { return false };
         let contact = peer.user(event.a % USERS);
-        if event.what == What::ChatAbroad {
+        if event.what == SimulatedEventKind::ChatAbroad {
             let number = book.send_abroad(session);
             let body = format!("<body>out{number}</body>");
             self.say(format!("<message type='chat' id='out{number}' to='{contact}'>{body}</message>"), None, book);
@@ -159,7 +163,7 @@ impl Device {
 
     /// Writes to somebody: in every fourth case a correction of what it wrote last (XEP-0308), or a
     /// message that asks for a receipt (XEP-0184).
-    fn chat(&mut self, to: To, address: &str, choice: usize, book: &mut Book) {
+    fn chat(&mut self, to: BookedRecipient, address: &str, choice: usize, book: &mut Book) {
         let Some(session) = self.session else { return };
         let number = book.send(session, to);
         let more = match (choice % 8, number.checked_sub(1)) {
@@ -174,7 +178,7 @@ impl Device {
     /// Confirms that a message has arrived (XEP-0184 §5).
     pub(super) fn confirm(&mut self, received: usize, from: &str, book: &mut Book) {
         let (Some(session), Some(account)) = (self.session, account_of(from)) else { return };
-        let number = book.send(session, To::Account(account));
+        let number = book.send(session, BookedRecipient::Account(account));
         book.messages[number].is_receipt = true;
         let receipt = format!("<received xmlns='{}' id='m{received}'/>", ns::RECEIPTS);
         self.say(format!("<message type='chat' id='m{number}' to='{from}'>{receipt}</message>"), Some(number), book);

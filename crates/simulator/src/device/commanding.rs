@@ -2,10 +2,10 @@
 
 use rookery_xml::{Element, ns};
 
-use super::{DOMAIN, Device, bare};
+use super::{DOMAIN, UserDevice, bare};
 use crate::book::Book;
 
-impl Device {
+impl UserDevice {
     /// Begins a command about an account.
     pub(super) fn command(&mut self, choice: usize, account: usize, book: &mut Book) {
         let command = choice % COMMANDS.len();

@@ -8,14 +8,14 @@ use rookery_testkit::server::PASSWORD;
 use rookery_testkit::websocket;
 use rookery_xml::{Element, ns};
 
-use super::{DOMAIN, Device, Managed, Stage};
+use super::{DOMAIN, DeviceStage, ManagedState, UserDevice};
 use crate::book::Book;
 use crate::plan;
 
-impl Device {
+impl UserDevice {
     pub(super) fn begin(&mut self, book: &mut Book) {
         self.open_stream(book);
-        self.stage = Stage::Opened;
+        self.stage = DeviceStage::Opened;
     }
 
     fn open_stream(&mut self, book: &mut Book) {
@@ -25,8 +25,8 @@ impl Device {
 
     pub(super) fn header(&mut self) {
         match self.stage {
-            Stage::Opened => self.stage = Stage::Offered,
-            Stage::Restarted => self.stage = Stage::OfferedMore,
+            DeviceStage::Opened => self.stage = DeviceStage::Offered,
+            DeviceStage::Restarted => self.stage = DeviceStage::OfferedMore,
             // The header before a stream error.
             _ => {}
         }
@@ -37,15 +37,15 @@ impl Device {
         if element.is("error", ns::STREAMS) {
             return;
         }
-        match std::mem::replace(&mut self.stage, Stage::Gone) {
-            Stage::Offered if std::mem::take(&mut self.registers) => self.register(element, book),
-            Stage::Offered => self.authenticate(element, book),
-            Stage::Registering(features) => self.authenticate(&features, book),
-            Stage::Presented => self.presented(element, book),
-            Stage::Authenticating(exchange) => self.go_on(*exchange, element, book),
-            Stage::OfferedMore => self.resume_or_bind(book),
-            Stage::Binding(id) => self.bound(&id, element, book),
-            Stage::Resuming => self.resumed(element, book),
+        match std::mem::replace(&mut self.stage, DeviceStage::Gone) {
+            DeviceStage::Offered if std::mem::take(&mut self.registers) => self.register(element, book),
+            DeviceStage::Offered => self.authenticate(element, book),
+            DeviceStage::Registering(features) => self.authenticate(&features, book),
+            DeviceStage::Presented => self.presented(element, book),
+            DeviceStage::Authenticating(exchange) => self.go_on(*exchange, element, book),
+            DeviceStage::OfferedMore => self.resume_or_bind(book),
+            DeviceStage::Binding(id) => self.bound(&id, element, book),
+            DeviceStage::Resuming => self.resumed(element, book),
             stage => {
                 self.stage = stage;
                 book.break_rule(format!("{} got {} before it asked for anything", self.full(), element.name()));
@@ -58,7 +58,7 @@ impl Device {
         let username = format!("<username>u{}</username>", self.plan.account);
         let query = format!("<query xmlns='{}'>{username}<password>{PASSWORD}</password></query>", ns::REGISTER);
         self.write(&format!("<iq type='set' id='register' to='{DOMAIN}'>{query}</iq>"), book);
-        self.stage = Stage::Registering(Box::new(features.clone()));
+        self.stage = DeviceStage::Registering(Box::new(features.clone()));
     }
 
     fn authenticate(&mut self, features: &Element, book: &mut Book) {
@@ -73,7 +73,7 @@ impl Device {
         let named =
             |list: &Element| list.children().filter(|child| child.name() == "mechanism").map(Element::text).collect();
         let names: Vec<String> = offered.map(named).unwrap_or_default();
-        let is_plain = matches!(self.plan.login, plan::Login::Plain | plan::Login::Sasl2);
+        let is_plain = matches!(self.plan.login, plan::PlannedLogin::Plain | plan::PlannedLogin::Sasl2);
         let mechanism = if is_plain { Mechanism::Plain } else { self.plan.scram };
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         if !names.contains(&mechanism.name()) {
@@ -89,7 +89,7 @@ impl Device {
             false => sasl("auth", Some(mechanism), &initial),
         };
         self.write(&auth, book);
-        self.stage = Stage::Authenticating(Box::new(exchange));
+        self.stage = DeviceStage::Authenticating(Box::new(exchange));
     }
 
     /// Returns the element that logs in and says what comes of that (XEP-0388 §2.3): a session that
@@ -101,7 +101,7 @@ impl Device {
         let managed = enable(self.plan.is_managed, "<enable xmlns='urn:xmpp:sm:3' resume='true'/>");
         let carbons = enable(self.plan.carbons, "<enable xmlns='urn:xmpp:carbons:2'/>");
         let bind = match self.plan.login {
-            plan::Login::Bind2 => format!("<bind xmlns='{}'><tag>T</tag>{managed}{carbons}</bind>", ns::BIND2),
+            plan::PlannedLogin::Bind2 => format!("<bind xmlns='{}'><tag>T</tag>{managed}{carbons}</bind>", ns::BIND2),
             _ => String::new(),
         };
         let initial = format!("<initial-response>{}</initial-response>", STANDARD.encode(initial));
@@ -124,7 +124,7 @@ impl Device {
                     false => sasl("response", None, &response),
                 };
                 self.write(&response, book);
-                self.stage = Stage::Authenticating(Box::new(exchange));
+                self.stage = DeviceStage::Authenticating(Box::new(exchange));
             }
             "success" => {
                 exchange.finish(&data).expect("a server that knows the password");
@@ -132,7 +132,7 @@ impl Device {
                     return self.succeeded(element, book);
                 }
                 self.open_stream(book);
-                self.stage = Stage::Restarted;
+                self.stage = DeviceStage::Restarted;
             }
             _ => {
                 let condition = element.children().next().map(Element::name).unwrap_or_default();
@@ -159,7 +159,7 @@ impl Device {
         }
         self.end_session(book);
         let Some(bound) = success.child("bound", ns::BIND2) else {
-            self.stage = Stage::OfferedMore;
+            self.stage = DeviceStage::OfferedMore;
             return;
         };
         let full = success.child_text("authorization-identifier", ns::SASL2).unwrap_or_default();
@@ -169,8 +169,8 @@ impl Device {
         };
         self.resource = resource.to_owned();
         let id = bound.child("enabled", ns::SM).map(|enabled| enabled.attr("id").map(str::to_owned));
-        self.managed = id.map(|id| Managed { id, counts: true, ..Managed::default() });
-        self.stage = Stage::Ready;
+        self.managed = id.map(|id| ManagedState { id, counts: true, ..ManagedState::default() });
+        self.stage = DeviceStage::Ready;
         self.session = Some(book.open(self.index, self.plan.account, self.managed.is_some()));
         self.begin_session(book);
     }
@@ -183,7 +183,7 @@ impl Device {
         match self.resumable() {
             Some((id, handled)) => {
                 self.write(&resume(&id, handled), book);
-                self.stage = Stage::Resuming;
+                self.stage = DeviceStage::Resuming;
             }
             None => self.bind(book),
         }
@@ -193,7 +193,7 @@ impl Device {
         self.end_session(book);
         self.resource = self.own_resource.clone();
         self.write(&bind_request(Some(&self.own_resource)), book);
-        self.stage = Stage::Binding("bind".into());
+        self.stage = DeviceStage::Binding("bind".into());
     }
 
     fn bound(&mut self, id: &str, element: &Element, book: &mut Book) {
@@ -205,11 +205,11 @@ impl Device {
             }
             return self.cut_off(book);
         }
-        self.stage = Stage::Ready;
+        self.stage = DeviceStage::Ready;
         self.session = Some(book.open(self.index, self.plan.account, self.plan.is_managed));
         if self.plan.is_managed {
             self.write(&format!("<enable xmlns='{}' resume='true'/>", ns::SM), book);
-            self.managed = Some(Managed::default());
+            self.managed = Some(ManagedState::default());
         }
         if self.plan.carbons {
             self.ask("carbons", "set", None, "<enable xmlns='urn:xmpp:carbons:2'/>", book);
@@ -226,7 +226,7 @@ impl Device {
         let handled = element.attr("h").and_then(|h| h.parse().ok());
         match (element.name(), handled) {
             ("resumed", Some(handled)) => {
-                self.stage = Stage::Ready;
+                self.stage = DeviceStage::Ready;
                 self.session.into_iter().for_each(|session| book.sessions[session].goes_on_ms = 0);
                 self.acknowledged(handled, book);
                 let again = self.managed.as_mut().map(|managed| {

@@ -2,11 +2,11 @@
 
 use rookery_xml::{Element, ns};
 
-use super::{Archived, Device, Seat, account_of, room_of};
+use super::{Archived, RoomSeat, UserDevice, account_of, room_of};
 use crate::book::{Book, How, Stay};
 use crate::peer::FORGED;
 
-impl Device {
+impl UserDevice {
     /// Takes an element of a session.
     pub(super) fn hear(&mut self, element: &Element, book: &mut Book) {
         if element.ns() != ns::CLIENT {
@@ -242,7 +242,7 @@ impl Device {
                     if is_lasting && !may_go && book.node_deaths > 0 && book.losses() == 0 {
                         book.break_rule(format!("{name} is out of room {room}, and nobody has asked for that"));
                     }
-                    *seat = Seat::default();
+                    *seat = RoomSeat::default();
                 }
             }
             Some(_) => {}

@@ -13,15 +13,15 @@ use rookery_xml::{Element, ns};
 use super::DOMAIN;
 
 /// A way to the server.
-pub(super) enum Line {
+pub(super) enum DeviceLine {
     /// A connection, over TCP or a WebSocket.
     Wire(Box<Wire>),
     /// Requests of BOSH.
-    Bosh(Box<Requests>),
+    Bosh(Box<BoshRequests>),
 }
 
 /// The client's side of a session of BOSH.
-pub(super) struct Requests {
+pub(super) struct BoshRequests {
     server: Server,
     sid: String,
     rid: u64,
@@ -34,11 +34,11 @@ pub(super) struct Requests {
     is_over: bool,
 }
 
-impl Line {
+impl DeviceLine {
     /// Returns a way by BOSH, to a server that knows nothing of it yet. `rid` numbers its first
     /// request.
     pub(super) fn bosh(server: &Server, rid: u64) -> Self {
-        Self::Bosh(Box::new(Requests {
+        Self::Bosh(Box::new(BoshRequests {
             server: server.clone(),
             sid: String::new(),
             rid,
@@ -140,7 +140,7 @@ impl Line {
     }
 }
 
-impl Requests {
+impl BoshRequests {
     fn send(&mut self, text: &str) {
         if text == "</stream:stream>" {
             self.post("type='terminate'");

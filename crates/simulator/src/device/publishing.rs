@@ -4,13 +4,13 @@
 
 use rookery_xml::{Element, ns};
 
-use super::{Device, account_of};
+use super::{UserDevice, account_of};
 use crate::book::Book;
 
 /// The access models of the nodes of each account (XEP-0060 §4.5), which name them, too.
 pub const NODES: [&str; 3] = ["open", "presence", "whitelist"];
 
-impl Device {
+impl UserDevice {
     /// Publishes a new item in the place of the last one.
     pub(super) fn publish(&mut self, node: usize, book: &mut Book) {
         let access = NODES[node];

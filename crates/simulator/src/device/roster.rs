@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rookery_xml::Element;
 
-use super::{Device, account_of};
+use super::{UserDevice, account_of};
 use crate::book::Book;
 
 /// An item of a roster, as its owner's client has it.
@@ -18,7 +18,7 @@ pub struct RosterEntry {
     pub name: String,
 }
 
-impl Device {
+impl UserDevice {
     /// Asks for the whole roster.
     pub fn ask_roster(&mut self, book: &mut Book) {
         self.ask("roster", "get", None, "<query xmlns='jabber:iq:roster'/>", book);

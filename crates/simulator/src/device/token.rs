@@ -5,10 +5,10 @@ use rookery_sasl::token::Presented;
 use rookery_sasl::{TokenKey, TokenMechanism};
 use rookery_xml::{Element, ns};
 
-use super::{Device, Stage};
+use super::{DeviceStage, UserDevice};
 use crate::book::Book;
 
-impl Device {
+impl UserDevice {
     /// Logs in by its token, if it has one and the server takes such. Returns whether it does.
     pub(super) fn present_token(&mut self, features: &Element, book: &mut Book) -> bool {
         let Some(key) = self.token.as_ref().filter(|_| takes_tokens(features)) else { return false };
@@ -17,7 +17,7 @@ impl Device {
         let fast = format!("<fast xmlns='{}'/>", ns::FAST);
         let authenticate = self.authenticate_and_more(MECHANISM.name(), &initial, &fast);
         self.write(&authenticate, book);
-        self.stage = Stage::Presented;
+        self.stage = DeviceStage::Presented;
         true
     }
 

@@ -46,7 +46,7 @@ pub(crate) struct Agent {
     journal: AgentJournal,
     /// Commands that have not reached Redis.
     commands: VecDeque<RedisCommand>,
-    calls: Vec<Pin<Box<dyn Future<Output = News>>>>,
+    calls: Vec<Pin<Box<dyn Future<Output = AgentNews>>>>,
     /// Entries that are being handled.
     at_work: Vec<(NodeProcess, u64, Awaited<()>)>,
     is_fencing: bool,
@@ -101,7 +101,7 @@ impl Outlet for PostedHere {
     }
 }
 
-enum News {
+enum AgentNews {
     Rows(Vec<(String, MemberRow)>),
     FencedOff(Option<Vec<(String, MemberRow)>>),
     TakenOver(NodeProcess, Result<bool, NotJoined>),
@@ -273,7 +273,7 @@ impl Agent {
                     let members = self.members.clone();
                     self.calls.push(Box::pin(async move {
                         let outcome = members::take_over(&*members.meta, &*members.fencing, process).await;
-                        News::TakenOver(process, outcome)
+                        AgentNews::TakenOver(process, outcome)
                     }));
                 }
             }
@@ -283,7 +283,8 @@ impl Agent {
 
     fn look_at_rows(&mut self) {
         let meta = self.members.meta.clone();
-        self.calls.push(Box::pin(async move { members::all(&*meta).await.map_or(News::Nothing, News::Rows) }));
+        self.calls
+            .push(Box::pin(async move { members::all(&*meta).await.map_or(AgentNews::Nothing, AgentNews::Rows) }));
     }
 
     /// Connects to Redis, or loses the connection.
@@ -419,22 +420,22 @@ impl Agent {
         any
     }
 
-    fn heard(&mut self, news: News) {
+    fn heard(&mut self, news: AgentNews) {
         match news {
-            News::Nothing => {}
-            News::Found(shard, process, fields) => {
+            AgentNews::Nothing => {}
+            AgentNews::Found(shard, process, fields) => {
                 self.server.recovered(shard, (process.node, process.incarnation), fields);
             }
-            News::Voided(era, is_void) => self.journal.voided(era, is_void),
-            News::Rows(rows) => self.rows(rows),
-            News::FencedOff(rows) => {
+            AgentNews::Voided(era, is_void) => self.journal.voided(era, is_void),
+            AgentNews::Rows(rows) => self.rows(rows),
+            AgentNews::FencedOff(rows) => {
                 self.is_fencing = false;
                 if let Some(rows) = rows {
                     let update = self.table.update(rows);
                     self.updated(update);
                 }
             }
-            News::TakenOver(process, outcome) => {
+            AgentNews::TakenOver(process, outcome) => {
                 self.deaths.ended(process);
                 if matches!(outcome, Ok(true)) && self.connection.is_some() {
                     let mut redis = self.redis();
@@ -443,7 +444,7 @@ impl Agent {
                 }
                 self.look_at_rows();
             }
-            News::Withdrawn => {
+            AgentNews::Withdrawn => {
                 if self.connection.is_some() {
                     let mut redis = self.redis();
                     redis.remove_inbox(self.table.me());
@@ -466,7 +467,7 @@ impl Agent {
         let fencing = self.members.fencing.clone();
         self.calls.push(Box::pin(async move {
             let outcome = fence_off(&*fencing, &gone).await;
-            News::FencedOff(outcome.is_ok().then_some(rows))
+            AgentNews::FencedOff(outcome.is_ok().then_some(rows))
         }));
     }
 
@@ -535,7 +536,7 @@ impl Agent {
             let (process, reach, meta) =
                 (NodeProcess { node, incarnation }, self.reach.clone(), self.members.meta.clone());
             self.calls.push(Box::pin(async move {
-                News::Found(shard, process, journal::look_up(reach, meta, process, slots).await)
+                AgentNews::Found(shard, process, journal::look_up(reach, meta, process, slots).await)
             }));
         }
         for (shard, batch) in batches {
@@ -581,7 +582,7 @@ impl Agent {
     fn void_journal(&mut self) {
         let Some(era) = self.journal.void(self.now_ms) else { return };
         let (meta, me) = (self.members.meta.clone(), self.table.me());
-        self.calls.push(Box::pin(async move { News::Voided(era, journal::say_void(meta, me, era).await) }));
+        self.calls.push(Box::pin(async move { AgentNews::Voided(era, journal::say_void(meta, me, era).await) }));
     }
 
     /// Goes on with leaving, as far as it has come.
@@ -609,7 +610,7 @@ impl Agent {
                 self.calls.push(Box::pin(async move {
                     journal::close(reach, has_connection, meta.clone(), me).await;
                     _ = members::withdraw(&*meta, me).await;
-                    News::Withdrawn
+                    AgentNews::Withdrawn
                 }));
                 self.end = AgentEnd::Withdraws(is_out && is_done);
                 true

@@ -7,13 +7,13 @@ use rookery_base::lock::lock;
 use rookery_store::error::EngineWords;
 use rookery_store::{Fencing, Pending, ProcessWriter, StoreError};
 
-use crate::unsteady::{Trouble, Unsteady};
+use crate::unsteady::{DatabaseTrouble, Unsteady};
 
 /// The processes that are fenced off. Clones mean the same ones.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Fences(Arc<Mutex<BTreeSet<(u16, u32)>>>);
+pub(crate) struct SimulatedFences(Arc<Mutex<BTreeSet<(u16, u32)>>>);
 
-impl Fences {
+impl SimulatedFences {
     /// Returns whether a process is fenced off.
     pub fn has(&self, writer: ProcessWriter) -> bool {
         lock(&self.0).contains(&(writer.node, writer.incarnation))
@@ -25,7 +25,7 @@ pub(crate) struct OwnFence {
     /// The process's way to the database.
     pub store: Arc<Unsteady>,
     /// All of them.
-    pub fences: Fences,
+    pub fences: SimulatedFences,
 }
 
 impl Fencing for OwnFence {
@@ -38,8 +38,10 @@ impl Fencing for OwnFence {
         let engine = || EngineWords { database: "simulated".into(), message: "not now".into() };
         let outcome = match self.store.trouble() {
             _ if self.store.is_fenced() => Err(StoreError::Fenced(engine())),
-            Trouble::Away | Trouble::Busy | Trouble::Full => Err(StoreError::Lost(engine())),
-            Trouble::None | Trouble::Once => Ok(lock(&self.fences.0).insert((other.node, other.incarnation))),
+            DatabaseTrouble::Away | DatabaseTrouble::Busy | DatabaseTrouble::Full => Err(StoreError::Lost(engine())),
+            DatabaseTrouble::None | DatabaseTrouble::Once => {
+                Ok(lock(&self.fences.0).insert((other.node, other.incarnation)))
+            }
         };
         Box::pin(std::future::ready(outcome))
     }

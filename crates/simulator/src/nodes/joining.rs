@@ -15,7 +15,7 @@ use rookery_cluster::wire::NodeProcess;
 use crate::nodes::redis::{LEASE_MS, SimRedis};
 
 /// A process that has joined and serves nobody yet.
-pub(crate) struct Entered {
+pub(crate) struct EnteredProcess {
     pub table: NodeTable,
     /// Processes of other nodes that have no lease.
     pub away: Vec<NodeProcess>,
@@ -29,7 +29,7 @@ pub(crate) async fn enter(
     members: Members,
     redis: Rc<RefCell<SimRedis>>,
     now_ms: Rc<Cell<u64>>,
-) -> Option<Entered> {
+) -> Option<EnteredProcess> {
     let (meta, fencing) = (&*members.meta, &*members.fencing);
     let rows = members::all(meta).await.ok()?;
     if let Some((_, row)) = rows.iter().find(|(other, _)| *other == name) {
@@ -70,7 +70,7 @@ pub(crate) async fn enter(
     }
     let others = table.others().into_iter().map(|(_, process)| process);
     let away = others.filter(|process| !redis.borrow().has_lease(*process)).collect();
-    Some(Entered { table, away })
+    Some(EnteredProcess { table, away })
 }
 
 /// Waits until time has passed.

@@ -2,11 +2,11 @@
 
 use rookery_xml::{Element, ns};
 
-use super::{Peer, USERS};
+use super::{SimulatedPeer, USERS};
 use crate::book::Book;
 use crate::device::{DOMAIN, account_of};
 
-impl Peer {
+impl SimulatedPeer {
     /// Takes a stanza of a stream. It is from a host of the server under test, and for this peer
     /// (RFC 6120 §8.1).
     pub(super) fn hear(&mut self, element: &Element, stream: usize, book: &mut Book) {
