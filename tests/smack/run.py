@@ -4,6 +4,7 @@
     tests/smack/run.py                      builds the server, fetches the tests with Maven, runs all of them
     tests/smack/run.py --binary PATH        takes this server instead of building one
     tests/smack/run.py --only MultiUserChat,PubSub      only test classes whose names contain one of these
+    tests/smack/run.py --example            only the bot in `examples/Bot.java`, which all the others try first
 
 Needs a JDK (17 or later) and Maven, which fetches the tests from Maven Central into `target/smack`. The server listens on port 5222 of an address
 of the loopback network of its own, in a temporary folder. A test that fails is run once more: some of them race with the server's notifications, so
@@ -28,6 +29,7 @@ JARS = ROOT / "target" / "smack" / "jars"
 # Of the loopback network, so that a server on this machine's own port 5222 is not in the way.
 ADDRESS = "127.77.0.1"
 MAIN = "org.igniterealtime.smack.inttest.SmackIntegrationTestFramework"
+PASSWORD = "a password of twenty"
 # Seconds that a run of all tests may take before it is ended.
 PATIENCE = 1800
 
@@ -56,12 +58,16 @@ def main():
     arguments.add_argument("--binary", type=Path, help="the server to test")
     arguments.add_argument("--only", default="", help="parts of names of test classes, with commas between")
     arguments.add_argument("--log", type=Path, default=ROOT / "target" / "smack" / "smack.log", help="where the tests' own output goes")
+    arguments.add_argument("--example", action="store_true", help="try the example in Java, and no test of Smack's")
     chosen = arguments.parse_args()
     fetch()
     binary = chosen.binary or build()
     impossible = tomllib.loads((HERE / "impossible.toml").read_text())
     only = classes(chosen.only)
     with Server(binary) as server:
+        try_example(server)
+        if chosen.example:
+            return 0
         first = run(server, only, chosen.log)
         again = sorted({name for name in first.failed if name not in impossible})
         second = run(server, again, chosen.log.with_suffix(".again.log")) if again else Outcome()
@@ -82,6 +88,29 @@ def build():
     subprocess.run(["cargo", "build", "--release", "--locked", "--bin", "rookery"], cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     return target / "release" / "rookery"
+
+
+def try_example(server):
+    """Has somebody ask the bot in Java for the time, in private and in a room."""
+    room = "garden@conference.localhost"
+    for name in ("alice", "clock"):
+        add = [server.binary, "--data-dir", "rookery-data", "user", "add", f"{name}@localhost", "--password-stdin"]
+        subprocess.run([*add, "--config", "rookery.toml"], cwd=server.folder, input=PASSWORD, text=True, check=True, capture_output=True)
+    trust = [f"-Djavax.net.ssl.trustStore={server.trust}", "-Djavax.net.ssl.trustStorePassword=rookery"]
+    java = ["java", "-cp", f"{JARS}/*", *trust]
+    environment = os.environ | {"PASSWORD": PASSWORD, "HOST": ADDRESS}
+    bot = subprocess.Popen(
+        [*java, ROOT / "examples" / "Bot.java", "clock@localhost", room], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        said = bot.stdout.readline()
+        if "is there" not in said:
+            raise SystemExit(f"the bot in Java is not there: {said}")
+        subprocess.run([*java, HERE / "AskBot.java", "alice@localhost", "clock@localhost", room], env=environment, check=True, timeout=120)
+    finally:
+        bot.terminate()
+        bot.wait()
+    print("the bot in Java tells the time", flush=True)
 
 
 def classes(only):
