@@ -72,13 +72,13 @@ fn entry(text: &mut String, config: &ServerConfig, key: &keys::ConfigKey) {
 
 fn domains(text: &mut String) {
     text.push('\n');
-    comment(text, "One domain with settings of its own. What isn't set here is as for all domains.");
+    comment(text, "One domain with settings of its own. Anything not set here is as for all domains.");
     line(text, format_args!("#[domain.\"example.org\"]"));
     for key in DOMAIN_KEYS {
         comment(text, key.doc);
         line(text, format_args!("#{} = {}", key.name, key.example));
     }
-    comment(text, "The way in which clients log in there, if not by passwords that this server has.");
+    comment(text, "How clients log in there, if not with passwords stored on this server.");
     line(text, format_args!("#[domain.\"example.org\".login]"));
     for key in LOGIN_KEYS {
         comment(text, key.doc);
@@ -175,6 +175,6 @@ const SHORT_HEAD: &str = "\
 ";
 
 const HEAD: &str = "\
-# Rookery's configuration. Every key stands here with its default: keep the ones that you change.
+# Rookery's configuration. This lists every key with its default: keep the ones that you change.
 # After a change: `rookery check`, then `systemctl reload rookery` or a SIGHUP to the server.
 ";

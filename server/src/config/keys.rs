@@ -57,14 +57,15 @@ pub const TABLES: [(&str, &str); 15] = [
     ("listen", "Where clients connect. A change needs a restart."),
     ("web", "The services over HTTP: WebSocket and BOSH for browsers and their discovery, health and metrics."),
     ("uploads", "The files that users share (see [modules.upload]). A change needs a restart."),
-    ("events", "A program that hears what happens here (see [modules.events]). A change needs a restart."),
+    ("events", "A program that is told what happens here (see [modules.events]). A change needs a restart."),
     ("tls", "Encryption, for the domains that have no certificate of their own."),
     (
         "tls.acme",
-        "Certificates from an authority that gives them out by itself (ACME), for domains that have no files.",
+        "Certificates from an authority that issues them automatically (ACME), for domains without certificate\n\
+         files.",
     ),
-    ("login", "The ways in which clients prove who they are."),
-    ("store", "Where the server keeps accounts, messages and all else. A change needs a restart."),
+    ("login", "How clients log in."),
+    ("store", "Where the server stores accounts, messages and everything else. A change needs a restart."),
     ("cluster", cluster::ABOUT),
     ("federation", federation::ABOUT),
     ("dpm", dpm::ABOUT),
@@ -92,8 +93,8 @@ const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "",
         name: "domains",
-        doc: "The domains whose users have their accounts here, the default one first.\n\
-              A domain with a table [domain.\"NAME\"] need not be repeated here.",
+        doc: "The domains whose users have accounts here, starting with the default one. A domain with its own table\n\
+              [domain.\"NAME\"] needn't be repeated.",
         set: |config, given| {
             config.domains = given.list(domain)?.into_iter().map(DomainConfig::named).collect();
             Ok(())
@@ -110,37 +111,38 @@ const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "",
         name: "profile",
-        doc: "true measures where the time of stanzas with many recipients goes. SIGUSR1 writes the table to the log.",
+        doc: "true measures where stanzas with many recipients spend their time. SIGUSR1 writes the result to the\n\
+              log.",
         set: |config, given| put(&mut config.profile, given.switch()),
         show: |config| plain(config.profile),
     },
     ConfigKey {
         table: "listen",
         name: "c2s",
-        doc: "Clients that start in the clear and then encrypt (STARTTLS).\n\
-              [::] means every address of this machine, IPv4 and IPv6.",
+        doc: "Clients that connect unencrypted and then switch to TLS (STARTTLS). [::] means every address of this\n\
+              machine, IPv4 and IPv6.",
         set: |config, given| put(&mut config.listen.c2s, given.list(address)),
         show: |config| list(&config.listen.c2s),
     },
     ConfigKey {
         table: "listen",
         name: "c2s_tls",
-        doc: "Clients that encrypt from the first byte (XEP-0368). [] switches it off.",
+        doc: "Clients that use TLS from the first byte (XEP-0368). [] switches it off.",
         set: |config, given| put(&mut config.listen.c2s_tls, given.list(address)),
         show: |config| list(&config.listen.c2s_tls),
     },
     ConfigKey {
         table: "listen",
         name: "web",
-        doc: "HTTP in the clear, for a proxy on this machine. [] switches it off.",
+        doc: "Unencrypted HTTP, for a proxy on this machine. [] switches it off.",
         set: |config, given| put(&mut config.listen.web, given.list(address)),
         show: |config| list(&config.listen.web),
     },
     ConfigKey {
         table: "listen",
         name: "web_tls",
-        doc: "HTTPS. XMPP clients that name themselves by ALPN are served here too, and with [federation] other servers that do, so\n\
-              this may be port 443 for all.",
+        doc: "HTTPS. Also serves XMPP clients and, with [federation], other servers, if they identify themselves by\n\
+              ALPN, so port 443 can serve them all.",
         set: |config, given| put(&mut config.listen.web_tls, given.list(address)),
         show: |config| list(&config.listen.web_tls),
     },
@@ -154,29 +156,31 @@ const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "listen",
         name: "s2s",
-        doc: "Other servers, if [federation] is on: those that start in the clear and then encrypt. [] switches it off.",
+        doc: "Other servers, if [federation] is on, that connect unencrypted and then switch to TLS. [] switches it\n\
+              off.",
         set: |config, given| put(&mut config.listen.s2s, given.list(address)),
         show: |config| list(&config.listen.s2s),
     },
     ConfigKey {
         table: "listen",
         name: "s2s_tls",
-        doc: "Other servers that encrypt from the first byte (XEP-0368), likewise.",
+        doc: "The same for servers that use TLS from the first byte (XEP-0368).",
         set: |config, given| put(&mut config.listen.s2s_tls, given.list(address)),
         show: |config| list(&config.listen.s2s_tls),
     },
     ConfigKey {
         table: "listen",
         name: "components",
-        doc: "Components, if there is a table [component.\"NAME\"]. They are not encrypted. [] switches it off.",
+        doc: "Components, if there is a table [component.\"NAME\"]. These connections aren't encrypted. [] switches it\n\
+              off.",
         set: |config, given| put(&mut config.listen.components, given.list(address)),
         show: |config| list(&config.listen.components),
     },
     ConfigKey {
         table: "tls",
         name: "certificate",
-        doc: "PEM file with the certificate and the intermediate ones behind it; relative to this file.\n\
-              Without one the server makes itself a self-signed certificate.",
+        doc: "PEM file with the certificate, followed by the intermediate ones; relative to this file. Without it,\n\
+              the server creates a self-signed certificate.",
         set: |config, given| put(&mut config.tls.files.certificate, file(given)),
         show: |config| path(&config.tls.files.certificate, "\"/etc/rookery/fullchain.pem\""),
     },
@@ -197,8 +201,8 @@ const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "tls.acme",
         name: "enabled",
-        doc: "true gets certificates, and renews them. It agrees to the authority's terms. The authority comes to port 80 of each\n\
-              domain, which has to be, or lead to, an address of `web` in [listen].",
+        doc: "true requests certificates and renews them. By this you agree to the authority's terms. The authority\n\
+              connects to port 80 of each domain, which must be, or lead to, an address of `web` in [listen].",
         set: |config, given| put(&mut config.acme.enabled, given.switch()),
         show: |config| plain(config.acme.enabled),
     },
@@ -217,29 +221,31 @@ const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "tls.acme",
         name: "contact",
-        doc: "Addresses at which the authority may write to you, such as [\"mailto:admin@example.org\"].",
+        doc: "Addresses where the authority can contact you, such as [\"mailto:admin@example.org\"].",
         set: |config, given| put(&mut config.acme.contacts, given.list(contact)),
         show: |config| list(&config.acme.contacts),
     },
     ConfigKey {
         table: "tls.acme",
         name: "domains",
-        doc: "The domains to get certificates for; [] means all that have no files of their own.",
+        doc: "The domains to get certificates for; [] means all without certificate files.",
         set: |config, given| put(&mut config.acme.domains, given.list(domain)),
         show: |config| list(&config.acme.domains),
     },
     ConfigKey {
         table: "tls.acme",
         name: "services",
-        doc: "Modules whose addresses the certificates name besides their domain, such as [\"rooms\", \"upload\"] for conference.example.org and\n\
-              upload.example.org. The authority comes to port 80 of each of them too, and gives nothing out if one doesn't lead here.",
+        doc: "Modules whose addresses the certificates should also cover, such as [\"rooms\", \"upload\"] for\n\
+              conference.example.org and upload.example.org. The authority connects to port 80 of each of them too,\n\
+              and issues nothing if one doesn't lead here.",
         set: |config, given| put(&mut config.acme.services, given.list(|given| given.text().map(str::to_owned))),
         show: |config| list(&config.acme.services),
     },
     ConfigKey {
         table: "tls.acme",
         name: "trusted",
-        doc: "PEM file of certificates to trust when talking to the authority, besides those that this machine trusts.",
+        doc: "PEM file with certificates to trust when connecting to the authority, in addition to those that this\n\
+              machine trusts.",
         set: |config, given| put(&mut config.acme.trusted, file(given)),
         show: |config| path(&config.acme.trusted, "\"/etc/rookery/authority.pem\""),
     },
@@ -260,24 +266,26 @@ const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "login",
         name: "plain_without_tls",
-        doc: "true offers the mechanism PLAIN, which sends the password itself, where login without\n\
-              encryption is allowed. The others prove the password without sending it.",
+        doc: "true also offers the mechanism PLAIN, which sends the password itself, to clients that may log in\n\
+              without encryption. The other mechanisms prove the password without sending it.",
         set: |config, given| put(&mut config.login.plain_without_tls, given.switch()),
         show: |config| plain(config.login.plain_without_tls),
     },
     ConfigKey {
         table: "login",
         name: "exempt_networks",
-        doc: "Networks whose failed logins are neither counted nor slow anybody down, such as that of a gateway that keeps\n\
-              count itself: [\"10.0.0.5\"]. Behind a proxy that is not among `trusted_proxies` everybody has its address.",
+        doc: "Networks whose failed logins aren't counted and slow nobody down, such as that of a gateway that\n\
+              counts them itself: [\"10.0.0.5\"]. Everybody behind a proxy that isn't listed in `trusted_proxies` has\n\
+              the proxy's address.",
         set: |config, given| put(&mut config.login.exempt_networks, given.list(network)),
         show: |config| list(config.login.exempt_networks.iter().map(|network| &network.written)),
     },
     ConfigKey {
         table: "login",
         name: "guesses_per_day",
-        doc: "Logins that may fail at one account in a day, after the first hundred, from places where it has not logged in\n\
-              within a month. Its owner comes in from known places, with known clients and with tokens all the same.",
+        doc: "How many logins to one account may fail in a day, after the first hundred, from places where it hasn't\n\
+              logged in within a month. Its owner can still log in from known places, with known clients and with\n\
+              tokens.",
         set: |config, given| {
             put(&mut config.login.guesses_per_day, given.number(10..=1_000_000).map(|number| number as u32))
         },
@@ -286,7 +294,7 @@ const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "login",
         name: "scram_iterations",
-        doc: "Rounds in which a new password is hashed. More is slower for a thief of the database, and for\n\
+        doc: "Iterations for hashing a new password. More are slower for somebody who stole the database, and for\n\
               every client at its first login.",
         set: |config, given| {
             // RFC 5802 §5.1 asks for at least 4096; above ten million a login takes a phone

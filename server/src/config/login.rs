@@ -150,27 +150,26 @@ impl DomainLogin {
                 ..self.clone()
             };
         Some(if self.anonymous && self.asks() {
-            ("anonymous", "everybody is let in: nobody is to be asked, so take `url`, `ldap` and `issuer` away")
+            ("anonymous", "everybody is let in without being checked, so remove `url`, `ldap` and `issuer`")
         } else if self.url.is_some() && self.ldap.is_some() {
-            ("ldap", "passwords are known in one place: give `url` or `ldap`")
+            ("ldap", "passwords can be checked in one place only: give either `url` or `ldap`")
         } else if self.issuer.is_some() && self.audience.is_empty() {
-            let what = "give `audience` the name by which the issuer knows this server: without it a token that was made for \
-                        any other service would open accounts here";
+            let what = "set `audience` to the issuer's name for this server: without it, tokens made for any other service would open accounts here";
             ("issuer", what)
         } else if self.ldap.is_some() && !names_one {
             ("ldap", "say where the users are: `dn` is the name of an entry with `%u` in it, or `base` where to search")
         } else if self.ldap.is_none() && is_of_directory {
-            ("", "there is no directory to which this belongs: give `ldap` its address")
+            ("", "this key is for a directory: give `ldap` its address")
         } else if self.bind_dn.is_some() != self.bind_password_file.is_some() {
             ("bind_dn", "`bind_dn` and `bind_password_file` belong together")
         } else if self.dn.is_some() && self.bind_dn.is_some() && self.groups.base.is_none() {
-            ("bind_dn", "it is for searches: with `dn` and without `groups_base` nothing is searched")
+            ("bind_dn", "this key is for searches: with `dn` and without `groups_base`, there are none")
         } else if self.client_id.is_some() && self.issuer.is_none() {
-            ("client_id", "it is a name that an issuer has given: give `issuer` its address")
+            ("client_id", "this key is for an issuer: give `issuer` its address")
         } else if self.client_secret_file.is_some() && self.client_id.is_none() {
             ("client_secret_file", "it goes with a `client_id`")
         } else if self.kind() == LoginKind::Own && *self != Self::default() {
-            ("", "nobody is named to be asked: give `url`, `ldap` or `issuer`, or set `anonymous = true`")
+            ("", "nothing here checks logins: give `url`, `ldap` or `issuer`, or set `anonymous = true`")
         } else {
             return None;
         })
@@ -181,10 +180,8 @@ impl DomainLogin {
         let mut on = modules.iter().filter(|(_, module)| module.enabled).map(|(name, _)| *name);
         let name = on.find(|name| place(self.kind(), name) == logins::LoginPlace::Never)?;
         let why = match self.kind() {
-            LoginKind::Anonymous => {
-                "accounts of this domain are for one session each: there is nothing that it could keep"
-            }
-            _ => "accounts of this domain are made elsewhere, and their passwords are known there alone",
+            LoginKind::Anonymous => "accounts of this domain last for one session, so it has nothing to store",
+            _ => "accounts of this domain are managed elsewhere, and so are their passwords",
         };
         Some((name, why))
     }

@@ -18,8 +18,10 @@ pub fn shared(config: &ServerConfig) -> Option<((&'static str, &'static str), St
         let port = address.port();
         let what = match (key == other, address == theirs) {
             (true, true) => format!("{address} is listed twice"),
-            (true, false) => format!("{address} and {theirs} are one port, since one of them means all addresses"),
-            _ => format!("port {port} is that of `{}` in [{}], too: give each a port of its own", other.1, other.0),
+            (true, false) => {
+                format!("{address} and {theirs} are the same port, because one of them means all addresses")
+            }
+            _ => format!("port {port} is also used by `{}` in [{}]: give each its own port", other.1, other.0),
         };
         Some((*key, what))
     })

@@ -104,7 +104,7 @@ impl ConfigReader<'_> {
         if let (true, Some(meant)) = (table.is_empty() && value.get_ref().is_table(), nearest(name, tables())) {
             let meant =
                 if [DOMAIN, COMPONENT].contains(&meant) { format!("{meant}.\"NAME\"") } else { meant.to_owned() };
-            let what = format!("this is no table; did you mean `[{meant}]`?");
+            let what = format!("this isn't a table; did you mean `[{meant}]`?");
             return self.wrongs.push(WrongValue::new(at.clone(), what).of(name));
         }
         let set = (key.set)(&mut self.config, &GivenValue::new(value));
@@ -123,9 +123,9 @@ impl ConfigReader<'_> {
             let path = format!("{DOMAIN}.{}", super::keys::quote(name));
             match rookery_jid::prepare_domain(name) {
                 Ok(prepared) => self.domain(&prepared, &path, value),
-                Err(error) => self
-                    .wrongs
-                    .push(WrongValue::new(at, format!("{error}; write one such as \"example.org\"")).of(path)),
+                Err(error) => {
+                    self.wrongs.push(WrongValue::new(at, format!("{error}; write it like \"example.org\"")).of(path))
+                }
             }
         }
     }
@@ -201,7 +201,7 @@ impl ConfigReader<'_> {
             match rookery_jid::prepare_domain(name) {
                 Ok(prepared) => self.component(&prepared, &at, &path, value),
                 Err(error) => {
-                    let what = format!("{error}; write one such as \"bridge.example.org\"");
+                    let what = format!("{error}; write it like \"bridge.example.org\"");
                     self.wrongs.push(WrongValue::new(at, what).of(path));
                 }
             }
@@ -222,13 +222,13 @@ impl ConfigReader<'_> {
         }
         let taken = |domain: &DomainConfig| domain.name == name || domain.services().any(|host| host == name);
         let what = if self.config.domains.iter().any(taken) {
-            Some("the name is that of a domain or a service of this server; a component needs one of its own")
+            Some("this is the name of a domain or a service of this server; a component needs a name of its own")
         } else if self.config.components.iter().any(|known| known.name == name) {
             Some("the component is listed twice")
         } else if component.secret.is_some() == component.secret_file.is_some() && self.wrongs.len() == told {
             Some("it needs either a `secret` or a `secret_file`")
         } else if component.privileges.roster_presence && !component.privileges.roster.get {
-            Some("`roster_presence` takes a `roster` that it may read: \"get\" or \"both\" (XEP-0356)")
+            Some("`roster_presence` requires a `roster` that it may read: \"get\" or \"both\" (XEP-0356)")
         } else {
             None
         };
@@ -280,17 +280,17 @@ impl ConfigReader<'_> {
         let (_, uploads) = section("uploads");
         if self.config.uploads.bucket.is_some() && self.config.uploads.access_key.is_none() {
             let at = place(&uploads, &["bucket"]);
-            self.wrongs.push(WrongValue::new(at, "it needs an `access_key` beside it").of("uploads.bucket"));
+            self.wrongs.push(WrongValue::new(at, "it also needs an `access_key`").of("uploads.bucket"));
         }
         let acme = child(&tls, "acme").map(table_entries).unwrap_or_default();
         let files = self.config.tls.files.clone();
         self.pair(&files, "tls", &tls);
         if self.config.acme.enabled && self.config.listen.web.is_empty() {
-            let what = "the authority comes by HTTP: give `web` in [listen] an address";
+            let what = "the authority connects by HTTP: give `web` in [listen] an address";
             self.wrongs.push(WrongValue::new(place(&acme, &["enabled"]), what).of("tls.acme.enabled"));
         }
         if let Some(name) = self.config.acme.domains.iter().find(|name| self.config.domain(name).is_none()) {
-            let what = format!("{name:?} is not a domain of this server");
+            let what = format!("{name:?} isn't a domain of this server");
             self.wrongs.push(WrongValue::new(place(&acme, &["domains"]), what).of("tls.acme.domains"));
         }
         self.services_of_acme(&acme);
@@ -304,25 +304,25 @@ impl ConfigReader<'_> {
             ("outbox_account", outbox.account, "outbox_total", outbox.total),
         ];
         for (lower, less, upper, more) in ladder.into_iter().filter(|(_, less, _, more)| less > more) {
-            let what = format!("it is above `{upper}`: {less} bytes and {more}");
+            let what = format!("it is larger than `{upper}`: {less} bytes and {more}");
             self.wrongs.push(WrongValue::new(place(&limits, &[lower, upper]), what).of(dotted("limits", lower)));
         }
         if self.config.limits.before_login.bytes > self.config.limits.after_login.bytes {
             let at = place(&limits, &["stanza_bytes_before_login", "stanza_bytes"]);
-            let what = "a client may send more before login than after (`stanza_bytes`)";
+            let what = "a client could send more before login than after it (`stanza_bytes`)";
             self.wrongs.push(WrongValue::new(at, what).of("limits.stanza_bytes_before_login"));
         }
         let (_, store) = section("store");
         self.stored(&store);
         let (_, federation) = section("federation");
         if self.config.federation.dnssec && self.config.federation.dns.is_empty() {
-            let what = "it is about name servers that you trust: name them by `dns`, such as [\"127.0.0.1:53\"]";
+            let what = "this requires name servers that you trust: list them in `dns`, such as [\"127.0.0.1:53\"]";
             self.wrongs.push(WrongValue::new(place(&federation, &["dnssec"]), what).of("federation.dnssec"));
         }
         let FederationConfig { allow, deny, .. } = &self.config.federation;
         if let Some(rule) = deny.iter().find(|denied| allow.iter().any(|rule| rule.rule.pattern == denied.rule.pattern))
         {
-            let what = format!("{:?} is in `allow`, too: take it out of one of them", rule.written);
+            let what = format!("{:?} is also in `allow`: remove it from one of them", rule.written);
             self.wrongs.push(WrongValue::new(place(&federation, &["deny"]), what).of("federation.deny"));
         }
         let (_, cluster) = section("cluster");
@@ -352,17 +352,17 @@ impl ConfigReader<'_> {
             return;
         }
         let for_servers =
-            "it is for a server of databases: name a PostgreSQL or MariaDB by `url`, or leave the key out";
+            "this key is for database servers: set `url` to a PostgreSQL or MariaDB, or leave the key out";
         let wrong = [
             (
                 "archives",
                 store.months,
-                "SQLite can't divide a table: leave it \"whole\", or name a PostgreSQL or MariaDB by `url`",
+                "SQLite can't partition a table: leave this at \"whole\", or set `url` to a PostgreSQL or MariaDB",
             ),
             (
                 "search",
                 store.has_index,
-                "there is no index for SQLite: leave it \"look\", or name a PostgreSQL or MariaDB by `url`",
+                "SQLite has no search index: leave this at \"look\", or set `url` to a PostgreSQL or MariaDB",
             ),
             ("password_file", store.password.is_some(), for_servers),
             ("tls", store.encrypted.is_some(), for_servers),
@@ -391,18 +391,17 @@ impl ConfigReader<'_> {
         }
         let config = &self.config;
         if !config.cluster.sentinels.is_empty() && config.cluster.redis.len() > 1 {
-            let what = "Sentinels know one primary by its name: give `redis` one address with that name, or leave `sentinels` out";
+            let what = "Sentinels know a primary by its name: set `redis` to one address with that name, or leave `sentinels` out";
             self.wrongs.push(WrongValue::new(at("sentinels"), what).of("cluster.sentinels"));
         }
         let config = &self.config;
         if config.cluster.steer == ClusterSteering::Login && config.cluster.public_host.is_none() {
-            let what =
-                "clients can't be sent to a node without a name of its own: give `public_host`, or leave `steer` out";
+            let what = "clients can't be sent to a node without its own name: set `public_host`, or leave `steer` out";
             self.wrongs.push(WrongValue::new(at("steer"), what).of("cluster.steer"));
         }
         let config = &self.config;
         if config.store.place == DatabasePlace::Folder {
-            let what = "nodes share a database, and SQLite is a file of one machine: give `url` in [store] a PostgreSQL or MariaDB";
+            let what = "nodes share a database, but SQLite is a file on one machine: set `url` in [store] to a PostgreSQL or MariaDB";
             self.wrongs.push(WrongValue::new(at("node"), what).of("cluster.node"));
         }
     }
@@ -413,7 +412,7 @@ impl ConfigReader<'_> {
         let has_service = |domain: &DomainConfig| domain.modules.get(DATA).is_some_and(|module| module.enabled);
         let is_shown = self.config.domains.iter().any(has_service);
         if dpm.enabled && dpm.database.is_none() && !dpm.demo {
-            let what = "nothing says which devices there are: give `database` a file, or set `demo = true`";
+            let what = "there are no devices: set `database` to a file, or set `demo = true`";
             self.wrongs.push(WrongValue::new(place(entries, &["enabled"]), what).of("dpm.enabled"));
         }
         if dpm.keytab.is_some() != dpm.principal.is_some() {
@@ -421,7 +420,7 @@ impl ConfigReader<'_> {
             self.wrongs.push(WrongValue::new(place(entries, &["keytab", "principal"]), what).of("dpm.keytab"));
         }
         if !self.config.dpm.alarms.is_empty() && !is_shown {
-            let what = "[modules.data] speaks for it in the rooms: set `enabled = true` there";
+            let what = "[modules.data] announces alarms in rooms: set `enabled = true` there";
             self.wrongs.push(WrongValue::new(place(entries, &["alarms"]), what).of("dpm.alarms"));
         }
         if is_shown && !self.config.dpm.enabled {
@@ -451,7 +450,7 @@ impl ConfigReader<'_> {
             let all = config.domains.iter().flat_map(|domain| domain.modules.keys()).filter(|module| is_served(module));
             let all: std::collections::BTreeSet<String> = all.map(ToString::to_string).collect();
             let all = all.into_iter().collect::<Vec<_>>().join(", ");
-            let what = format!("{name:?} is no module with an address of its own; these are: {all}");
+            let what = format!("{name:?} isn't a module with its own address; those with one are: {all}");
             self.wrongs.push(WrongValue::new(place(acme, &["services"]), what).of("tls.acme.services"));
         }
     }
@@ -465,7 +464,7 @@ impl ConfigReader<'_> {
         };
         // A value that was refused has been told already.
         if child(entries, missing).is_none() {
-            let what = format!("it needs a `{missing}` beside it");
+            let what = format!("it also needs a `{missing}`");
             self.wrongs.push(WrongValue::new(place(entries, &[given]), what).of(dotted(path, given)));
         }
     }
@@ -479,8 +478,8 @@ impl ConfigReader<'_> {
             return self.stranger(table, name, at, known);
         };
         let what = match key.table {
-            "" => "there is no such key here; it belongs above the first [table]".to_owned(),
-            table => format!("there is no such key here; it belongs below [{table}]"),
+            "" => "there is no such key here; it goes above the first [table]".to_owned(),
+            table => format!("there is no such key here; it goes into [{table}]"),
         };
         self.wrongs.push(WrongValue::new(at.clone(), what).of(dotted(table, name)));
     }
@@ -498,7 +497,7 @@ impl ConfigReader<'_> {
             None => {
                 let mut known: Vec<_> = known.collect();
                 known.sort_unstable();
-                format!("there is no such key; known are: {}", known.join(", "))
+                format!("there is no such key; the keys are: {}", known.join(", "))
             }
         };
         self.wrongs.push(WrongValue::new(at.clone(), what).of(dotted(path, name)));

@@ -301,7 +301,7 @@ fn an_authority_is_set_up_in_a_table_within_a_table() {
     assert!(told("contact = [\"a@b.example\"]").contains("mailto:"));
     assert_eq!(
         told("domains = [\"other.example\"]"),
-        "tls.acme.domains: \"other.example\" is not a domain of this server"
+        "tls.acme.domains: \"other.example\" isn't a domain of this server"
     );
     assert!(
         told("services = [\"rome\"]")

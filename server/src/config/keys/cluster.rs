@@ -15,7 +15,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "cluster",
         name: "node",
-        doc: "The name of this node, which no other has: this switches the cluster on.",
+        doc: "The unique name of this node. Setting it switches the cluster on.",
         set: |config, given| put(&mut config.cluster.node, name(given).map(Some)),
         show: |config| text(config.cluster.node.as_deref(), "\"n1\""),
     },
@@ -41,8 +41,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "cluster",
         name: "public_host",
-        doc: "The name under which clients reach this node and no other, if it has one, with the port if that isn't 5222. Its certificate\n\
-              stays that of the domains. `rookery node list` shows it.",
+        doc: "The name by which clients reach this particular node, if it has one, with the port if that isn't 5222.\n\
+              The certificate is still that of the domains. `rookery node list` shows it.",
         set: |config, given| put(&mut config.cluster.public_host, public_host(given).map(Some)),
         show: |config| text(config.cluster.public_host.as_deref(), "\"n1.example.org\""),
     },
@@ -58,7 +58,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "cluster",
         name: "lease_seconds",
-        doc: "Seconds after which a silent node is taken to be gone.",
+        doc: "Seconds without a sign of life after which a node is considered gone.",
         set: |config, given| put(&mut config.cluster.lease_seconds, given.number(2..=60)),
         show: |config| plain(config.cluster.lease_seconds),
     },

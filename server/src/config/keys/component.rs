@@ -8,8 +8,9 @@ use super::super::given::GivenValue;
 use super::{file, put, quote, shown};
 
 /// The comment at the head of these tables in the example.
-pub const ABOUT: &str = "One component (XEP-0114), such as a bridge to another network: a program of its own that connects to an address of\n\
-                         `components` in [listen] and serves all addresses of this name. The first one needs a restart.";
+pub const ABOUT: &str = "One component (XEP-0114), such as a bridge to another network: a separate program that connects to an\n\
+                         address of `components` in [listen] and serves all addresses of this name. The first one needs a\n\
+                         restart.";
 
 /// A key of a `[component."NAME"]` table.
 pub struct ComponentKey {
@@ -32,7 +33,7 @@ pub const COMPONENT_KEYS: [ComponentKey; 9] = [
         doc: "The secret with which the component proves its name.",
         set: |component, given| put(&mut component.secret, secret(given).map(Some)),
         show: |component| component.secret.as_ref().map(quote),
-        example: "\"a long text that nobody guesses\"",
+        example: "\"a long text that nobody can guess\"",
     },
     ComponentKey {
         name: "secret_file",
@@ -43,22 +44,22 @@ pub const COMPONENT_KEYS: [ComponentKey; 9] = [
     },
     ComponentKey {
         name: "roster",
-        doc: "The access that it has to the rosters of accounts (XEP-0356): \"none\", \"get\", \"set\" or \"both\". A bridge with \"both\" puts its\n\
-              users there itself.",
+        doc: "Its access to accounts' rosters (XEP-0356): \"none\", \"get\", \"set\" or \"both\". A bridge with \"both\" adds\n\
+              its users itself.",
         set: |component, given| put(&mut component.privileges.roster, given.choice(REQUESTS)),
         show: |component| Some(quote(word(component.privileges.roster))),
         example: "\"both\"",
     },
     ComponentKey {
         name: "roster_pushes",
-        doc: "true tells it of changes of the rosters that it may read, as clients hear of them.",
+        doc: "true notifies it of changes to the rosters that it may read, as clients are notified.",
         set: |component, given| put(&mut component.privileges.roster_pushes, given.switch()),
         show: |component| Some(component.privileges.roster_pushes.to_string()),
         example: "false",
     },
     ComponentKey {
         name: "messages",
-        doc: "true lets it send messages in the name of accounts.",
+        doc: "true lets it send messages in accounts' names.",
         set: |component, given| put(&mut component.privileges.messages, given.switch()),
         show: |component| Some(component.privileges.messages.to_string()),
         example: "true",
@@ -80,7 +81,7 @@ pub const COMPONENT_KEYS: [ComponentKey; 9] = [
     },
     ComponentKey {
         name: "requests",
-        doc: "Requests that it may make in the name of accounts: a namespace, with \"get\", \"set\" or \"both\".",
+        doc: "Requests that it may make on behalf of accounts: a namespace, with \"get\", \"set\" or \"both\".",
         set: |component, given| put(&mut component.privileges.requests, given.list(request)),
         show: |component| {
             Some(list(component.privileges.requests.iter().map(|(name, which)| format!("{name} {}", word(*which)))))
@@ -89,7 +90,7 @@ pub const COMPONENT_KEYS: [ComponentKey; 9] = [
     },
     ComponentKey {
         name: "delegated",
-        doc: "Namespaces of requests to domains and accounts that it answers in the place of the server (XEP-0355).",
+        doc: "Namespaces of requests to domains and accounts that it answers instead of the server (XEP-0355).",
         set: |component, given| put(&mut component.privileges.delegated, given.list(namespace)),
         show: |component| Some(list(component.privileges.delegated.iter().cloned())),
         example: "[\"urn:example:service\"]",

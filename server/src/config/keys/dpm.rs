@@ -35,14 +35,15 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "demo",
-        doc: "true starts a process that plays the front-ends of the database; without one, those of a small database within.",
+        doc: "true simulates the front-ends of the database; without a database, those of a small built-in one.",
         set: |config, given| put(&mut config.dpm.demo, given.switch()),
         show: |config| plain(config.dpm.demo),
     },
     ConfigKey {
         table: TABLE,
         name: "listen",
-        doc: "Addresses at which clients of DPM connect: DPM over TCP, and the ACNET client protocol. One address, or a list of them.",
+        doc: "Addresses where DPM clients connect, with DPM over TCP or the ACNET client protocol. One address, or a\n\
+              list.",
         set: |config, given| put(&mut config.dpm.listen, given.one_or_more(address)),
         show: |config| list(&config.dpm.listen),
     },
@@ -81,7 +82,8 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "answer_within_ms",
-        doc: "Milliseconds after which readers of a single reading hear that a front-end is silent; clients give up after 5000.",
+        doc: "Milliseconds after which clients that want a single reading are told that a front-end is silent;\n\
+              clients give up after 5000.",
         set: |config, given| put(&mut config.dpm.answer_within, given.number(500..=60_000)),
         show: |config| plain(config.dpm.answer_within),
     },
@@ -95,14 +97,14 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "history_days",
-        doc: "Days for which readings are kept that the database says to record; they lie in readings.db in the data folder.",
+        doc: "Days to keep the readings that the database says to record, in readings.db in the data folder.",
         set: |config, given| put(&mut config.dpm.history_days, given.number(1..=36_500)),
         show: |config| plain(config.dpm.history_days),
     },
     ConfigKey {
         table: TABLE,
         name: "history_bytes",
-        doc: "Bytes that they may take; the oldest go first.",
+        doc: "Bytes that they may use; the oldest are deleted first.",
         set: |config, given| put(&mut config.dpm.history_bytes, given.bytes(1 << 20..=1 << 40)),
         show: |config| bytes(config.dpm.history_bytes),
     },
@@ -158,14 +160,14 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "audit",
-        doc: "The file where a line is written for each setting that somebody tries.",
+        doc: "The file that gets a line for each attempt to set something.",
         set: |config, given| put(&mut config.dpm.audit, file(given)),
         show: |config| path(&config.dpm.audit, "\"/var/log/rookery/settings.log\""),
     },
     ConfigKey {
         table: TABLE,
         name: "alarms",
-        doc: "Rooms that are told when a device goes into alarm or comes back. Needs [modules.data].",
+        doc: "Rooms that are notified when a device goes into alarm or recovers. Needs [modules.data].",
         set: |config, given| put(&mut config.dpm.alarms, given.list(alarms)),
         show: |config| match config.dpm.alarms.as_slice() {
             [] => ShownValue::Unset("[{ room = \"operators@conference.example.org\", devices = [\"M:OUTTMP\"] }]"),

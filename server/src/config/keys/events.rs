@@ -7,8 +7,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "events",
         name: "url",
-        doc: "An address to which events are posted, a line of JSON for each, until it takes them; http: only on this machine.\n\
-              [modules.events] says of what domains tell.",
+        doc: "An address to which events are posted, as one line of JSON each, until it accepts them; http: only on\n\
+              this machine. [modules.events] determines which events domains publish.",
         set: |config, given| {
             let url = given.parsed("an address such as \"https://hooks.example.org/rookery\"", |text| {
                 rookery_web::events::post::is_address(text).then(|| text.to_owned())
@@ -23,22 +23,22 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "events",
         name: "secret_file",
-        doc: "The file that has the secret by which each request is signed; without this key, \"events-secret\" in the folder that\n\
-              CREDENTIALS_DIRECTORY names.",
+        doc: "The file with the secret that signs each request. By default, \"events-secret\" in the folder named by\n\
+              CREDENTIALS_DIRECTORY.",
         set: |config, given| put(&mut config.events.secret_file, file(given)),
         show: |config| path(&config.events.secret_file, "\"/etc/rookery/events.secret\""),
     },
     ConfigKey {
         table: "events",
         name: "trusted",
-        doc: "A file with certificates that the address is believed by, besides those that this machine trusts.",
+        doc: "A file with certificates to trust for that address, in addition to those that this machine trusts.",
         set: |config, given| put(&mut config.events.trusted, file(given)),
         show: |config| path(&config.events.trusted, "\"/etc/rookery/hooks-authority.pem\""),
     },
     ConfigKey {
         table: "events",
         name: "spool_bytes",
-        doc: "Room on the disk for events that nobody has taken yet. The oldest are lost for newer ones.",
+        doc: "Disk space for events that haven't been accepted yet. When it is full, the oldest are dropped.",
         set: |config, given| put(&mut config.events.spool_bytes, given.bytes(4 << 20..=1 << 40)),
         show: |config| bytes(config.events.spool_bytes),
     },

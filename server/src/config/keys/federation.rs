@@ -11,8 +11,8 @@ use super::super::{Exception, FederationRule};
 use super::{ConfigKey, DomainKey, ShownValue, address, bytes, list, plain, put, word};
 
 /// The comment at the head of the table in the example.
-pub const ABOUT: &str = "Other servers: who may talk to the users of this one, and how they prove who they are. Off by default.\n\
-                         The book (`doc/SUMMARY.md`) says which DNS records and certificates it takes.";
+pub const ABOUT: &str = "Other servers: who may communicate with the users of this one, and how they prove their identity. Off\n\
+                         by default. The book (`doc/SUMMARY.md`) explains which DNS records and certificates this requires.";
 
 /// All of them.
 pub const KEYS: &[ConfigKey] = &[
@@ -26,16 +26,16 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "policy",
-        doc: "The proof that another server is that of its domain: \"certificate\", by a certificate that an authority has issued for\n\
-              it; \"dialback\", by that or by what DNS says (XEP-0220), which anybody can forge who can forge DNS; \"plain\", the\n\
-              same without encryption.",
+        doc: "How another server proves that it serves its domain: \"certificate\", with a certificate from an\n\
+              authority; \"dialback\", with that or through DNS (XEP-0220), which anyone who can forge DNS can forge\n\
+              too; \"plain\", the same without encryption.",
         set: |config, given| put(&mut config.federation.policy, given.choice(POLICIES)),
         show: |config| word(POLICIES, config.federation.policy),
     },
     ConfigKey {
         table: TABLE,
         name: "exceptions",
-        doc: "Domains for which another policy holds, such as [\"old.example.net dialback\", \"*.lan.example.net plain\"].",
+        doc: "Domains with a different policy, such as [\"old.example.net dialback\", \"*.lan.example.net plain\"].",
         set: |config, given| put(&mut config.federation.exceptions, given.list(exception)),
         show: |config| list(config.federation.exceptions.iter().map(|exception| &exception.written)),
     },
@@ -50,8 +50,8 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "deny",
-        doc: "Domains not to communicate with. A reason may follow, such as in [\"bad.example: it floods rooms\"]: users of this\n\
-              server who write there are told, and so is that server.",
+        doc: "Domains not to communicate with. A reason may follow, as in [\"bad.example: it floods rooms\"]; local\n\
+              users who write there see it, and so does that server.",
         set: |config, given| put(&mut config.federation.deny, given.list(rule)),
         show: |config| list(config.federation.deny.iter().map(|rule| &rule.written)),
     },
@@ -65,54 +65,56 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "dnssec",
-        doc: "true believes the name servers of `dns` when they say that an answer is signed (DNSSEC), and then what the answer says of\n\
-              certificates (DANE). All of them have to validate signatures and be on this machine or a network of your own.",
+        doc: "true trusts the name servers in `dns` when they say that an answer is signed (DNSSEC), and then what\n\
+              it says about certificates (DANE). All of them have to validate signatures and be on this machine or\n\
+              in your own network.",
         set: |config, given| put(&mut config.federation.dnssec, given.switch()),
         show: |config| plain(config.federation.dnssec),
     },
     ConfigKey {
         table: TABLE,
         name: "host_meta",
-        doc: "true asks domains that have no SRV records by HTTPS where their servers are (XEP-0487). A stranger's domain then has\n\
-              the server read a page of its web server.",
+        doc: "true asks domains without SRV records over HTTPS where their servers are (XEP-0487). A stranger's\n\
+              domain can then make this server read a page from its web server.",
         set: |config, given| put(&mut config.federation.host_meta, given.switch()),
         show: |config| plain(config.federation.host_meta),
     },
     ConfigKey {
         table: TABLE,
         name: "routes",
-        doc: "Places of some domains' servers, known without asking DNS, such as [\"example.net 192.0.2.7:5269\"]; with TLS from\n\
-              the first byte [\"example.net tls xmpp.example.net:5270\"].",
+        doc: "Where some domains' servers are, without asking DNS, such as [\"example.net 192.0.2.7:5269\"], or, with\n\
+              TLS from the first byte, [\"example.net tls xmpp.example.net:5270\"].",
         set: |config, given| put(&mut config.federation.routes, given.list(route)),
         show: |config| list(config.federation.routes.iter().map(written)),
     },
     ConfigKey {
         table: TABLE,
         name: "trusted",
-        doc: "PEM files of authorities to trust for the certificates of other servers, besides those that this machine trusts.",
+        doc: "PEM files with authorities to trust for other servers' certificates, in addition to those that this\n\
+              machine trusts.",
         set: |config, given| put(&mut config.federation.trusted, given.list(file)),
         show: |config| list(config.federation.trusted.iter().map(|file| file.display())),
     },
     ConfigKey {
         table: TABLE,
         name: "allow_private_addresses",
-        doc: "true lets servers be at addresses of this machine or of private networks. A stranger decides where its domain is:\n\
-              with this it can have the server connect to whatever runs there.",
+        doc: "true allows other servers at addresses of this machine or of private networks. Strangers decide where\n\
+              their domain points, so with this they can make the server connect to whatever runs there.",
         set: |config, given| put(&mut config.federation.allow_private_addresses, given.switch()),
         show: |config| plain(config.federation.allow_private_addresses),
     },
     ConfigKey {
         table: TABLE,
         name: "bidi",
-        doc: "true lets one connection with another server that knows how carry both directions (XEP-0288).",
+        doc: "true uses one connection for both directions with servers that support it (XEP-0288).",
         set: |config, given| put(&mut config.federation.bidi, given.switch()),
         show: |config| plain(config.federation.bidi),
     },
     ConfigKey {
         table: TABLE,
         name: "bytes_per_second",
-        doc: "How many bytes one other domain may send in a second, over all of its connections; 0 means no limit. A server that\n\
-              is faster is read later, and nothing is lost.",
+        doc: "Bytes that one other domain may send per second, over all of its connections; 0 means no limit. A\n\
+              faster server is read from more slowly, and nothing is lost.",
         set: |config, given| put(&mut config.federation.bytes_per_second, given.bytes(0..=1 << 40)),
         show: |config| bytes(config.federation.bytes_per_second),
     },
@@ -126,15 +128,15 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "newcomer_stanzas_per_second",
-        doc: "The same for a domain to which nobody here has written since the start of the server; 0 makes no difference.\n\
-              Spam comes from servers that were set up for it.",
+        doc: "The same for a domain that nobody here has written to since startup, because spam comes from servers\n\
+              set up for it; with 0, they are treated like others.",
         set: |config, given| put(&mut config.federation.newcomer_stanzas, given.number(0..=1 << 32)),
         show: |config| plain(config.federation.newcomer_stanzas),
     },
     ConfigKey {
         table: TABLE,
         name: "burst_seconds",
-        doc: "For how many seconds' worth of these a domain may send at once.",
+        doc: "How many seconds' worth of these a domain may send at once.",
         set: |config, given| put(&mut config.federation.burst_seconds, given.number(1..=3600)),
         show: |config| plain(config.federation.burst_seconds),
     },
@@ -159,7 +161,7 @@ pub const OWN_KEYS: [DomainKey; 5] = [
     },
     DomainKey {
         name: "exceptions",
-        doc: "Domains for which another policy holds. The lists stand in the place of those in [federation]; they add nothing to them.",
+        doc: "Domains with a different policy. These lists replace those in [federation] rather than adding to them.",
         set: |domain, given| put(&mut domain.federation.exceptions, given.list(exception).map(Some)),
         show: |domain| texts(domain.federation.exceptions.as_deref(), |exception| &exception.written),
         example: "[\"old.example.net dialback\"]",

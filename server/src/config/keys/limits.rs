@@ -9,14 +9,14 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "limits",
         name: "stanza_bytes_before_login",
-        doc: "One stanza of a client that has not logged in; the standard wants at least 10000.",
+        doc: "Size of one stanza from a client that hasn't logged in; the standard requires at least 10000.",
         set: |config, given| put(&mut config.limits.before_login.bytes, given.bytes(STANZA_BYTES_MIN..=1 << 20)),
         show: |config| bytes(config.limits.before_login.bytes),
     },
     ConfigKey {
         table: "limits",
         name: "stanza_bytes",
-        doc: "One stanza of a client that has logged in.",
+        doc: "Size of one stanza from a client that has logged in.",
         set: |config, given| put(&mut config.limits.after_login.bytes, given.bytes(STANZA_BYTES_MIN..=64 << 20)),
         show: |config| bytes(config.limits.after_login.bytes),
     },
@@ -35,15 +35,15 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "limits",
         name: "resources_per_user",
-        doc: "Clients that one account may have connected at a time.",
+        doc: "Clients that one account may have connected at once.",
         set: |config, given| put(&mut config.limits.resources_per_user, given.number(1..=10_000)),
         show: |config| plain(config.limits.resources_per_user),
     },
     ConfigKey {
         table: "limits",
         name: "conflict",
-        doc: "For a client that asks for a resource which another one has: \"end-older\" ends the other one,\n\
-              \"refuse-newer\" refuses it.",
+        doc: "When a client asks for a resource that is in use: \"end-older\" disconnects the other client,\n\
+              \"refuse-newer\" refuses this one.",
         set: |config, given| put(&mut config.limits.conflict, given.choice(CONFLICTS)),
         show: |config| word(CONFLICTS, config.limits.conflict),
     },
@@ -64,36 +64,39 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "limits",
         name: "outbox_paced",
-        doc: "Bytes that may wait for a client besides and that it didn't ask for, at login above all. It is never a reason to disconnect.",
+        doc: "Further bytes that may wait for a client without it having asked for them, mostly at login. These\n\
+              never cause a disconnection.",
         set: |config, given| put(&mut config.limits.outbox.paced, given.bytes(1 << 20..=1 << 30)),
         show: |config| bytes(config.limits.outbox.paced),
     },
     ConfigKey {
         table: "limits",
         name: "outbox_account",
-        doc: "Bytes that may wait for all clients of one account together, as far as it is above `outbox_soft` for each.",
+        doc: "Bytes that may wait for all clients of one account together, beyond `outbox_soft` for each.",
         set: |config, given| put(&mut config.limits.outbox.account, given.bytes(1 << 20..=1 << 40)),
         show: |config| bytes(config.limits.outbox.account),
     },
     ConfigKey {
         table: "limits",
         name: "outbox_total",
-        doc: "Bytes that may wait for all clients of one shard together. Above it, clients of the accounts are disconnected for which\n\
-              most waits.",
+        doc: "Bytes that may wait for all clients of one shard together. Above it, clients of the accounts with the\n\
+              most waiting are disconnected.",
         set: |config, given| put(&mut config.limits.outbox.total, given.bytes(1 << 20..=1 << 40)),
         show: |config| bytes(config.limits.outbox.total),
     },
     ConfigKey {
         table: "limits",
         name: "lane_bytes",
-        doc: "Bytes that a client may send ahead while a request of it waits for storage, before the server stops reading.",
+        doc: "Bytes that a client may send while one of its requests waits for storage, before the server stops\n\
+              reading.",
         set: |config, given| put(&mut config.limits.lane_bytes, given.bytes(4096..=1 << 30)),
         show: |config| bytes(config.limits.lane_bytes),
     },
     ConfigKey {
         table: "limits",
         name: "rate_bytes",
-        doc: "Bytes that a client may send per second, five times as much at once, before the server reads it later; 0 for no limit.",
+        doc: "Bytes that a client may send per second, or five times as many at once, before the server slows it\n\
+              down; 0 for no limit.",
         set: |config, given| put(&mut config.limits.rate_bytes, given.bytes(0..=1 << 40)),
         show: |config| bytes(config.limits.rate_bytes),
     },
@@ -156,14 +159,14 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "limits",
         name: "login_seconds",
-        doc: "Seconds that a connection may take to log in before it is closed.",
+        doc: "Seconds that a connection has to log in before it is closed.",
         set: |config, given| put(&mut config.limits.login_seconds, given.number(5..=3600)),
         show: |config| plain(config.limits.login_seconds),
     },
     ConfigKey {
         table: "limits",
         name: "login_failures",
-        doc: "Wrong passwords on one connection before it is closed.",
+        doc: "Wrong passwords allowed on one connection before it is closed.",
         set: |config, given| put(&mut config.limits.login_failures, given.number(2..=100)),
         show: |config| plain(config.limits.login_failures),
     },

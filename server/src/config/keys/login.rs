@@ -13,30 +13,33 @@ use super::{DomainKey, file, list, put, quote, shown};
 pub const LOGIN_KEYS: [DomainKey; 27] = [
     DomainKey {
         name: "anonymous",
-        doc: "true lets everybody in without a password (SASL ANONYMOUS): each session gets an account of its own, with a name that\n\
-              nobody can guess, and nothing of it is kept. There are no other servers for the domain unless it has [federation].",
+        doc: "true lets everybody in without a password (SASL ANONYMOUS): each session gets its own account with an\n\
+              unguessable name, and nothing of it is stored. The domain can't reach other servers unless its own\n\
+              [federation] says so.",
         set: |domain, given| put(&mut domain.login.anonymous, given.switch()),
         show: |domain| domain.login.anonymous.then(|| "true".to_owned()),
         example: "true",
     },
     DomainKey {
         name: "url",
-        doc: "An address that is asked whether a password is right: it gets {\"user\": …, \"domain\": …, \"password\": …} by POST, and\n\
-              answers 200 for yes, 401 or 403 for no; anything else means that it can't tell now. Clients show passwords by PLAIN.",
+        doc: "An address that checks passwords: it gets {\"user\": …, \"domain\": …, \"password\": …} by POST, and\n\
+              responds 200 for yes, 401 or 403 for no; anything else means that it can't tell now. Clients send\n\
+              passwords with PLAIN.",
         set: |domain, given| put(&mut domain.login.url, web_address(given).map(Some)),
         show: |domain| domain.login.url.as_ref().map(|url| quote(url.to_string())),
         example: "\"https://login.example.org/check\"",
     },
     DomainKey {
         name: "ldap",
-        doc: "A directory that knows passwords instead: \"ldaps://HOST\", or \"ldap://HOST\" with StartTLS.",
+        doc: "A directory that checks passwords instead: \"ldaps://HOST\", or \"ldap://HOST\" with StartTLS.",
         set: |domain, given| put(&mut domain.login.ldap, place(given).map(Some)),
         show: |domain| domain.login.ldap.as_ref().map(|place| quote(place.to_string())),
         example: "\"ldaps://ldap.example.org\"",
     },
     DomainKey {
         name: "start_tls",
-        doc: "true encrypts \"ldap://\" by StartTLS, also where the directory is on this machine; elsewhere nothing switches it off.",
+        doc: "true encrypts \"ldap://\" with StartTLS even if the directory is on this machine; otherwise it is always\n\
+              encrypted.",
         set: |domain, given| put(&mut domain.login.start_tls, given.switch().map(Some)),
         show: |domain| domain.login.start_tls.map(|start_tls| start_tls.to_string()),
         example: "true",
@@ -50,7 +53,7 @@ pub const LOGIN_KEYS: [DomainKey; 27] = [
     },
     DomainKey {
         name: "base",
-        doc: "The entry below which a user's is searched, where it has no such name.",
+        doc: "The entry below which to search for the user's entry, if its name can't be derived.",
         set: |domain, given| put(&mut domain.login.base, given.text().map(|text| Some(text.to_owned()))),
         show: |domain| domain.login.base.as_ref().map(quote),
         example: "\"ou=people,dc=example,dc=org\"",
@@ -64,7 +67,7 @@ pub const LOGIN_KEYS: [DomainKey; 27] = [
     },
     DomainKey {
         name: "bind_dn",
-        doc: "The name of this server's own entry, where strangers may not search.",
+        doc: "The name of this server's own entry, if the directory doesn't allow anonymous searches.",
         set: |domain, given| put(&mut domain.login.bind_dn, given.text().map(|text| Some(text.to_owned()))),
         show: |domain| domain.login.bind_dn.as_ref().map(quote),
         example: "\"cn=rookery,dc=example,dc=org\"",
@@ -78,7 +81,7 @@ pub const LOGIN_KEYS: [DomainKey; 27] = [
     },
     DomainKey {
         name: "groups_base",
-        doc: "The entry below which there are groups, whose members find each other in their rosters without asking.",
+        doc: "The entry below which there are groups, whose members become each other's contacts without asking.",
         set: |domain, given| put(&mut domain.login.groups.base, given.text().map(|text| Some(text.to_owned()))),
         show: |domain| domain.login.groups.base.as_ref().map(quote),
         example: "\"ou=groups,dc=example,dc=org\"",
@@ -92,21 +95,21 @@ pub const LOGIN_KEYS: [DomainKey; 27] = [
     },
     DomainKey {
         name: "group_name",
-        doc: "The attribute that has the name of a group.",
+        doc: "The attribute with the name of a group.",
         set: |domain, given| put(&mut domain.login.groups.name, given.text()),
         show: |domain| of_groups(domain, |groups| quote(&groups.name)),
         example: "\"cn\"",
     },
     DomainKey {
         name: "group_members",
-        doc: "The attribute that has its members: names of entries (\"member\", \"uniqueMember\") or of users (\"memberUid\").",
+        doc: "The attribute with its members: names of entries (\"member\", \"uniqueMember\") or of users (\"memberUid\").",
         set: |domain, given| put(&mut domain.login.groups.members, given.text()),
         show: |domain| of_groups(domain, |groups| quote(&groups.members)),
         example: "\"member\"",
     },
     DomainKey {
         name: "user_attribute",
-        doc: "The attribute of a member's entry that has the user's name.",
+        doc: "The attribute of a member's entry with the user's name.",
         set: |domain, given| put(&mut domain.login.groups.user, given.text()),
         show: |domain| of_groups(domain, |groups| quote(&groups.user)),
         example: "\"uid\"",
@@ -120,22 +123,22 @@ pub const LOGIN_KEYS: [DomainKey; 27] = [
     },
     DomainKey {
         name: "cache_seconds",
-        doc: "Seconds for which a yes of `url` or `ldap` holds for the same password; 0 asks each time.",
+        doc: "Seconds that a yes from `url` or `ldap` stays valid for the same password; 0 asks each time.",
         set: |domain, given| put(&mut domain.login.cache_seconds, given.number(0..=3600)),
         show: |domain| changed(domain.login.cache_seconds, 0),
         example: "60",
     },
     DomainKey {
         name: "issuer",
-        doc: "An issuer of tokens, as it names itself (OpenID Connect, OAuth): its keys are found by this address. Clients show tokens\n\
-              by OAUTHBEARER. It may stand beside `url` or `ldap`.",
+        doc: "An issuer of tokens, by its own name for itself (OpenID Connect, OAuth); its keys are found through\n\
+              this address. Clients present tokens with OAUTHBEARER. Can be combined with `url` or `ldap`.",
         set: |domain, given| put(&mut domain.login.issuer, issuer(given).map(Some)),
         show: |domain| domain.login.issuer.as_ref().map(quote),
         example: "\"https://id.example.org/realms/staff\"",
     },
     DomainKey {
         name: "audience",
-        doc: "The names by which the issuer knows this server: a token has to be made for one of them.",
+        doc: "The issuer's names for this server: a token must be made for one of them.",
         set: |domain, given| {
             put(&mut domain.login.audience, given.one_or_more(|given| given.text().map(str::to_owned)))
         },
@@ -146,7 +149,7 @@ pub const LOGIN_KEYS: [DomainKey; 27] = [
     },
     DomainKey {
         name: "claim",
-        doc: "The part of a token that has the user's name. One with an `@` has to be of this domain.",
+        doc: "The claim with the user's name. A value with an `@` must belong to this domain.",
         set: |domain, given| put(&mut domain.login.claim, given.text()),
         show: |domain| Some(quote(&domain.login.claim)).filter(|_| domain.login.issuer.is_some()),
         example: "\"preferred_username\"",
@@ -160,16 +163,16 @@ pub const LOGIN_KEYS: [DomainKey; 27] = [
     },
     DomainKey {
         name: "session_seconds",
-        doc: "Seconds for which a session goes on when the token has ended that it was begun with; then its client has to log in\n\
-              again, with a newer one. 0 ends it with the token.",
+        doc: "Seconds that a session may continue after its token has expired; then its client has to log in again,\n\
+              with a newer one. 0 ends the session with the token.",
         set: |domain, given| put(&mut domain.login.session_seconds, given.number(0..=31_536_000)),
         show: |domain| changed(domain.login.session_seconds, 86_400),
         example: "86400",
     },
     DomainKey {
         name: "client_id",
-        doc: "The name by which the issuer knows the admin page, where administrators then sign in at the issuer. It has to let them\n\
-              come back to https://HOST/admin/login/back.",
+        doc: "The issuer's name for the admin page, so that administrators can sign in through the issuer. The\n\
+              issuer has to allow the redirect address https://HOST/admin/login/back.",
         set: |domain, given| put(&mut domain.login.client_id, given.text().map(|text| Some(text.to_owned()))),
         show: |domain| domain.login.client_id.as_ref().map(quote),
         example: "\"rookery\"",
@@ -183,28 +186,30 @@ pub const LOGIN_KEYS: [DomainKey; 27] = [
     },
     DomainKey {
         name: "trusted",
-        doc: "PEM file of authorities to trust for these addresses, besides those that this machine trusts; relative to this file.",
+        doc: "PEM file with authorities to trust for these addresses, in addition to those that this machine trusts;\n\
+              relative to this file.",
         set: |domain, given| put(&mut domain.login.trusted, file(given)),
         show: |domain| shown(&domain.login.trusted),
         example: "\"/etc/rookery/company.pem\"",
     },
     DomainKey {
         name: "create",
-        doc: "false keeps out users without an account here; otherwise one is made at the first login.",
+        doc: "false keeps out users without an account here; otherwise one is created at the first login.",
         set: |domain, given| put(&mut domain.login.create, given.switch()),
         show: |domain| (!domain.login.create).then(|| "false".to_owned()),
         example: "true",
     },
     DomainKey {
         name: "seconds",
-        doc: "Seconds that an answer may take. After that, users who log in are told to try again later; nobody else waits for it.",
+        doc: "Seconds that a response may take. After that, users who log in are told to try again later; nobody\n\
+              else has to wait.",
         set: |domain, given| put(&mut domain.login.seconds, given.number(1..=30)),
         show: |domain| changed(domain.login.seconds, 5),
         example: "5",
     },
     DomainKey {
         name: "at_once",
-        doc: "Questions at a time.",
+        doc: "Requests in progress at a time.",
         set: |domain, given| put(&mut domain.login.at_once, given.number(1..=1000)),
         show: |domain| changed(domain.login.at_once as u64, 16),
         example: "16",

@@ -12,9 +12,9 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "store",
         name: "url",
-        doc: "The database: \"sqlite\" for a file in the data folder, \"postgres://USER@HOST/DATABASE\" or, for MariaDB and MySQL,\n\
-              \"mysql://USER@HOST/DATABASE\". Several hosts have commas between them: the one that can be written to is used. A Unix\n\
-              socket, with PostgreSQL its folder, is a host with %2F for each slash.",
+        doc: "The database: \"sqlite\" for a file in the data folder, \"postgres://USER@HOST/DATABASE\" or, for MariaDB\n\
+              and MySQL, \"mysql://USER@HOST/DATABASE\". Separate several hosts with commas; the writable one is used.\n\
+              A Unix socket (for PostgreSQL, its folder) is given as a host with %2F for each slash.",
         set: |config, given| put(&mut config.store.place, place(given)),
         show: |config| match &config.store.place {
             DatabasePlace::Folder => quoted("sqlite"),
@@ -24,16 +24,16 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "store",
         name: "password_file",
-        doc: "The file that has the password, if it isn't in the address; without this key, \"store-password\" in the folder that\n\
-              CREDENTIALS_DIRECTORY names, as systemd's LoadCredential= makes it.",
+        doc: "The file with the password, if it isn't in the address. By default, \"store-password\" in the folder\n\
+              named by CREDENTIALS_DIRECTORY, as provided by systemd's LoadCredential=.",
         set: |config, given| put(&mut config.store.password, file(given)),
         show: |config| path(&config.store.password, "\"/etc/rookery/database.password\""),
     },
     ConfigKey {
         table: "store",
         name: "tls",
-        doc: "\"verify\": the way to the database is encrypted, and its certificate is for the host that is named. \"off\": all is sent in the\n\
-              clear. The default is \"off\" if all hosts are this machine, else \"verify\".",
+        doc: "\"verify\": the connection is encrypted, and the certificate must be for the host in the address. \"off\":\n\
+              nothing is encrypted. The default is \"off\" if all hosts are this machine, otherwise \"verify\".",
         set: |config, given| put(&mut config.store.encrypted, given.choice(ENCRYPTED)),
         show: |config| match config.store.encrypted {
             None => ShownValue::Unset("\"verify\""),
@@ -43,28 +43,29 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "store",
         name: "tls_authorities",
-        doc: "A file with the certificates of the authorities that are trusted for it, instead of those that this machine trusts.",
+        doc: "A file with the authorities' certificates to trust for it, instead of those that this machine trusts.",
         set: |config, given| put(&mut config.store.authorities, file(given)),
         show: |config| path(&config.store.authorities, "\"/etc/rookery/database-authority.pem\""),
     },
     ConfigKey {
         table: "store",
         name: "connections",
-        doc: "Connections to a database that is a server, besides one for archives and one for reads that may take long.",
+        doc: "Connections to a database server, in addition to one for archives and one for slow reads.",
         set: |config, given| put(&mut config.store.connections, given.number(1..=32).map(|number| number as usize)),
         show: |config| plain(config.store.connections),
     },
     ConfigKey {
         table: "store",
         name: "cache",
-        doc: "Memory for pages of the file \"sqlite\", taken as far as there are pages. A database that is a server has its own.",
+        doc: "Memory for caching pages of the SQLite file, allocated as needed. Database servers have a cache of\n\
+              their own.",
         set: |config, given| put(&mut config.store.cache, given.bytes(1 << 20..=1 << 40)),
         show: |config| bytes(config.store.cache),
     },
     ConfigKey {
         table: "store",
         name: "durability",
-        doc: "\"check\": a database that may lose what it has acknowledged when the power fails, as its settings say, is refused.\n\
+        doc: "\"check\": a database whose settings allow it to lose acknowledged writes in a power failure is refused.\n\
               \"trust\": it is used.",
         set: |config, given| put(&mut config.store.trusts_durability, given.choice(DURABILITY)),
         show: |config| word(DURABILITY, config.store.trusts_durability),
@@ -72,8 +73,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "store",
         name: "migrate",
-        doc: "\"auto\": a start brings the database's schema up to date. \"never\": it refuses an older one, and `rookery store migrate` is\n\
-              run by somebody who may change tables.",
+        doc: "\"auto\": the start updates the database's schema. \"never\": the start refuses an older schema, and\n\
+              somebody who may change tables runs `rookery store migrate`.",
         set: |config, given| {
             config.store.migrations = given.choice(MIGRATIONS)?;
             Ok(())
@@ -83,17 +84,17 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "store",
         name: "archives",
-        doc: "\"whole\": the messages of archives are one table. \"months\": a part for each month, so that what all domains'\n\
-              `expire_days` let go goes a month at a time; for PostgreSQL and MariaDB. `rookery store migrate` divides archives\n\
-              that are there already.",
+        doc: "\"whole\": archived messages are in one table. \"months\": there is a partition for each month, so that\n\
+              messages past every domain's `expire_days` are dropped a month at a time; for PostgreSQL and MariaDB.\n\
+              `rookery store migrate` partitions existing archives.",
         set: |config, given| put(&mut config.store.months, given.choice(ARCHIVES)),
         show: |config| word(ARCHIVES, config.store.months),
     },
     ConfigKey {
         table: "store",
         name: "search",
-        doc: "\"look\": searches look into the messages of an archive one by one. \"index\": an index tells which of them may have the\n\
-              words; for PostgreSQL and MariaDB. `rookery store migrate` puts messages into it that are there already.",
+        doc: "\"look\": a search reads the messages of an archive one by one. \"index\": an index finds those that may\n\
+              contain the words; for PostgreSQL and MariaDB. `rookery store migrate` indexes existing messages.",
         set: |config, given| put(&mut config.store.has_index, given.choice(SEARCH)),
         show: |config| word(SEARCH, config.store.has_index),
     },

@@ -9,8 +9,9 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "uploads",
         name: "bucket",
-        doc: "A bucket that has them instead of the data folder, in a storage that speaks S3: the address below which files are put, with\n\
-              the bucket in its host or path. All nodes of a cluster have the same one.",
+        doc: "A bucket to keep them in instead of the data folder, on a storage service that speaks S3: the address\n\
+              below which files are put, with the bucket in its host or path. All nodes of a cluster use the same\n\
+              one.",
         set: |config, given| put(&mut config.uploads.bucket, bucket(given).map(Some)),
         show: |config| {
             text(config.uploads.bucket.as_deref(), "\"https://s3.eu-central-1.amazonaws.com/example-files\"")
@@ -19,37 +20,39 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "uploads",
         name: "region",
-        doc: "The region of the bucket; storages of one's own mostly have this one.",
+        doc: "The bucket's region; self-hosted storage usually uses this one.",
         set: |config, given| put(&mut config.uploads.region, word(given)),
         show: |config| quoted(&config.uploads.region),
     },
     ConfigKey {
         table: "uploads",
         name: "access_key",
-        doc: "The name of the key for the bucket. It needs the right to put, get and delete objects, and no other.",
+        doc: "The id of the access key for the bucket. It needs permission to put, get and delete objects, and\n\
+              nothing else.",
         set: |config, given| put(&mut config.uploads.access_key, word(given).map(Some)),
         show: |config| text(config.uploads.access_key.as_deref(), "\"AKIAIOSFODNN7EXAMPLE\""),
     },
     ConfigKey {
         table: "uploads",
         name: "secret_file",
-        doc: "The file that has the secret of that key; without this key, \"uploads-secret\" in the folder that CREDENTIALS_DIRECTORY\n\
-              names, as systemd's LoadCredential= makes it.",
+        doc: "The file with that key's secret. By default, \"uploads-secret\" in the folder named by\n\
+              CREDENTIALS_DIRECTORY, as provided by systemd's LoadCredential=.",
         set: |config, given| put(&mut config.uploads.secret_file, file(given)),
         show: |config| path(&config.uploads.secret_file, "\"/etc/rookery/uploads.secret\""),
     },
     ConfigKey {
         table: "uploads",
         name: "trusted",
-        doc: "A file with certificates that the storage is believed by, besides those that this machine trusts.",
+        doc: "A file with certificates to trust for the storage service, in addition to those that this machine\n\
+              trusts.",
         set: |config, given| put(&mut config.uploads.trusted, file(given)),
         show: |config| path(&config.uploads.trusted, "\"/etc/rookery/storage-authority.pem\""),
     },
     ConfigKey {
         table: "uploads",
         name: "redirect",
-        doc: "true sends those who want a file on to the bucket, by an address that is good for an hour; false gives it out from here.\n\
-              What is put comes here in any case.",
+        doc: "true redirects downloads to the bucket, with an address that is valid for an hour; false serves them\n\
+              from here. Uploads always pass through this server.",
         set: |config, given| put(&mut config.uploads.redirect, given.switch()),
         show: |config| plain(config.uploads.redirect),
     },
