@@ -164,7 +164,7 @@ async def an_account_is_made_and_logs_in():
         assert "eve@localhost was created." in page.text and 'id="no-sessions"' in page.text, page
         async with Person(server, "eve@localhost", "geheim12") as eve:
             page = browser.get("/admin/user?jid=eve%40localhost")
-            assert "127.0.0.1" in page.text and "here now" in page.text, page
+            assert "127.0.0.1" in page.text and "online now" in page.text, page
             _is_well_formed(page.text)
             resource = re.search(r'name="resource" value="([^"]+)"', page.text).group(1)
             page = browser.send(
@@ -366,11 +366,11 @@ async def a_room_is_made_and_changed():
         browser = _signed_in(server)
         page = browser.send("/admin/rooms", {"form": "new-room", "local": "Family", "name": "Family <dinner>", "members": "yes"})
         room = "family@conference.localhost"
-        assert f"{room} was made, and you own it." in page.text and "Family &lt;dinner&gt;" in page.text, page
+        assert f"{room} was created, and you are its owner." in page.text and "Family &lt;dinner&gt;" in page.text, page
         assert "hidden, stays when everybody has left, for members only; 1 affiliation." in page.text, page
         _is_well_formed(page.text)
         page = browser.send("/admin/rooms", {"form": "new-room", "local": "family", "name": "Another"})
-        assert f'id="new-room-local-mistake" class="mistake">{room} exists already.' in page.text and 'value="Another"' in page.text, page
+        assert f'id="new-room-local-mistake" class="mistake">{room} already exists.' in page.text and 'value="Another"' in page.text, page
         # It is there after a restart, with nobody in it.
         await server.stop()
         await server.start()
@@ -379,7 +379,7 @@ async def a_room_is_made_and_changed():
         assert 'id="empty"' in page.text and 'name="stays" type="checkbox" value="yes" checked' in page.text, page
         settings = {"form": "settings", "jid": room, "act": "configure", "name": "Family", "description": "Sundays", "stays": "yes", "public": "yes"}
         page = browser.send("/admin/room", settings, f"/admin/room?jid={quote(room)}")
-        assert "The settings count." in page.text and "public, stays when everybody has left, open" in page.text, page
+        assert "The settings were saved." in page.text and "public, stays when everybody has left, open" in page.text, page
         async with Person(server, "alice@localhost") as alice:
             alice.client.send_raw(f"<presence to='{room}/Alice'><x xmlns='http://jabber.org/protocol/muc'/></presence>")
             await alice.presence(f"{room}/Alice")
@@ -402,7 +402,7 @@ async def several_accounts_are_disabled_at_once():
         async with Person(server, "bob@localhost") as bob:
             chosen = [("chosen", f"{name}@localhost") for name in ("admin", "bob", "eve", "nobody")]
             page = browser.send("/admin/users", [*many, *chosen]).text
-            assert "2 accounts were disabled. Left as they are: admin@localhost is your own; there is no account nobody@localhost." in page, page
+            assert "2 accounts were disabled. Unchanged: admin@localhost is your own; there is no account nobody@localhost." in page, page
             # It is the same part of the list.
             assert re.findall(r'name="chosen" value="([^"]*)"', page) == ["bob@localhost", "eve@localhost"], page
             await bob.until(lambda: bob.seen["disconnected"])
@@ -458,8 +458,8 @@ async def a_refused_form_comes_back_as_it_was_typed():
         _is_well_formed(page)
         field = re.search(r'<input id="new-user-name"[^>]*>', page).group()
         assert 'value="Alice"' in field and 'aria-invalid="true"' in field and 'aria-describedby="new-user-name-mistake"' in field, field
-        assert '<p id="new-user-name-mistake" class="mistake">alice@localhost exists already.</p>' in page, page
-        assert '<a href="#new-user-name">alice@localhost exists already.</a>' in page and "long enough" not in page, page
+        assert '<p id="new-user-name-mistake" class="mistake">alice@localhost already exists.</p>' in page, page
+        assert '<a href="#new-user-name">alice@localhost already exists.</a>' in page and "long enough" not in page, page
         assert 'class="mistake"' not in browser.get("/admin/users").text, "it is said once"
         page = browser.send("/admin/users", {**form, "name": "carol", "password": "short"}).text
         assert 'value="carol"' in page and "A password has at least 8 characters." in page and 'aria-describedby="new-user-password-mistake new-user-password-hint"' in page, page
@@ -481,7 +481,7 @@ async def an_announcement_to_all_asks_first():
         form = {"form": "announce", "domain": "localhost", "to": "all", "subject": "", "body": "Tea & cake", "act": "announce"}
         page = browser.send("/admin/messages", form).text
         _is_well_formed(page)
-        assert "This goes to 3 accounts: tick the box below and send it again." in page and ">Tea &amp; cake</textarea>" in page, page
+        assert "This goes to 3 accounts: check the box below and send it again." in page and ">Tea &amp; cake</textarea>" in page, page
         assert 'name="sure" type="checkbox"' in page and '<option value="all" selected>' in page, page
         page = browser.send("/admin/messages", {**form, "sure": "yes"}).text
         assert "The announcement is on its way to 3 accounts." in page, page
@@ -541,7 +541,7 @@ async def components_are_shown_and_closed():
         # It ends, and comes back by itself.
         answer = browser.post("/admin/servers", {"csrf": token(page.text), "server": "echo.localhost"})
         assert answer.status == 303, answer
-        await server.says("a connection of a component is gone")
+        await server.says("a component has disconnected")
         assert "closed: 1" in browser.get("/admin/servers").text
         assert "closed 1 streams with echo.localhost" in browser.get("/admin/log").text
         component.cancel_connection_attempt()

@@ -390,7 +390,7 @@ async def the_admin_page_shows_what_waits_and_why_servers_are_not_reached():
                     assert rows["silent.example"]["Waiting"] == "3", rows
                     dead = rows["dead.example"]
                     assert (dead["State"], dead["Waiting"], dead["Ours"], dead["Way"]) == ("failed", "0", "one.example", "out"), rows
-                    assert "refused" in dead["Last trouble"], rows
+                    assert "refused" in dead["Last problem"], rows
                     listed = {line.split("\t")[0]: line for line in one.command("s2s", "list").splitlines()}
                     assert "refused" in listed["dead.example"] and "\t3\t" in listed["silent.example"], listed
                     # Who waits is told at once when an operator gives the server up.
@@ -408,7 +408,7 @@ async def operators_see_what_happens():
             reached = await asyncio.to_thread(one.command, "s2s", "two.example")
             for words in ("SRV: 0 0", "tries     127.0.0.1:", "offered   starttls", "it is for the domain", "EXTERNAL: it accepts", "proven by TLS, certificate"):
                 assert words in reached, reached
-            for nowhere, cause in (("nowhere.example", "DNS has no server"), ("10.0.0.1", "an address is no domain")):
+            for nowhere, cause in (("nowhere.example", "DNS lists no server"), ("10.0.0.1", "an address is no domain")):
                 ended = await asyncio.to_thread(
                     subprocess.run, [BINARY, "--config", "rookery.toml", "s2s", nowhere], cwd=one.folder, text=True, capture_output=True
                 )

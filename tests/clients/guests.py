@@ -194,7 +194,7 @@ async def somebody_joins_in_a_browser():
         await desk.sees("For the account alice@localhost")
         await _look(desk, "reset")
         await desk.open(f"{base}/reset/{'x' * 26}")
-        await desk.sees("not good any more")
+        await desk.sees("no longer valid")
         await _look(desk, "spent")
         for shown in (page, desk):
             assert not [url for url in shown.requests if not url.startswith((f"{base}/", "data:"))], shown.requests

@@ -147,7 +147,7 @@ async def the_admin_page_shows_what_happens_and_makes_accounts():
         await page.click("#create")
         # What was typed is there again, and the cursor stands where the mistake is.
         await page.until("document.activeElement?.id === 'new-user-name' && document.activeElement.value === 'alice'")
-        await page.sees("alice@localhost exists already.", "#new-user-name-mistake")
+        await page.sees("alice@localhost already exists.", "#new-user-name-mistake")
         await page.run("document.getElementById('new-user-name').value = ''")
         await page.type("#new-user-name", "carol")
         await page.click("#new-user .beside button:last-child")

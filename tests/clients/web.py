@@ -192,7 +192,7 @@ async def who_never_reads_keeps_nobody_out():
         for address in (None, "198.51.100.1", "198.51.100.2", "198.51.100.3", "2001:db8::1", None):
             assert b" 200 " in _asked(server, address), address
         assert sum(not _is_closed(connection) for connection in silent) <= 10
-        assert "all places of the web are taken; the address with the most loses some" in server.log.read_text()
+        assert "all web connections are in use; the address with the most loses some" in server.log.read_text()
 
 
 async def without_tls_no_password_is_asked_for():

@@ -151,7 +151,7 @@ fn meaning_of(status: u16) -> &'static str {
         413 => "The body is too large.",
         415 => "The body isn't JSON.",
         422 => "The name, address, password or text is impossible, whatever there is.",
-        _ => "The server can't do it now.",
+        _ => "The server can't do this now.",
     }
 }
 

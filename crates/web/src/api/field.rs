@@ -1,5 +1,5 @@
-//! Parameters and members of bodies: what they may be, how they are read, and how the description
-//! tells of them. One table for all three, so that none of them can know what the others don't.
+//! Parameters and members of request bodies: their types, how they are read, and how the
+//! description presents them. All three come from one table, so they can't disagree.
 
 use serde_json::{Map, Value, json};
 

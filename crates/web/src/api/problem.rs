@@ -96,7 +96,7 @@ impl From<Refusal> for Problem {
                 return Self::new(
                     StatusCode::SERVICE_UNAVAILABLE,
                     "unavailable",
-                    "the server can't do it now; its log says why",
+                    "the server can't do this now; see its log",
                 );
             }
         };

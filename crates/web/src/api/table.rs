@@ -1,6 +1,6 @@
-//! The table of all operations of the API: where each is, what it takes, what it answers, who may
-//! ask for it and what it does. `server`, `domains` and `addresses` have them, by what their paths
-//! begin with.
+//! The table of all API operations: the path of each, its parameters, its response, the scope that
+//! it needs, and the function that carries it out. `server`, `domains` and `addresses` contain
+//! them, by the beginning of their paths.
 
 mod addresses;
 mod domains;

@@ -61,7 +61,7 @@ words! {
     invited_by: "{} invites you to chat here.", "{} lädt dich ein, hier mitzuschreiben.", "{} vous invite à discuter ici.", "{} te invita a chatear aquí.";
     invited: "You are invited to chat here.", "Du bist eingeladen, hier mitzuschreiben.", "Vous êtes invité(e) à discuter ici.", "Tienes una invitación para chatear aquí.";
     invited_more:
-        "You become each other’s contacts at once.",
+        "You will become each other’s contacts right away.",
         "Ihr seid dann gleich miteinander verbunden.",
         "Vous serez aussitôt en contact.",
         "Quedaréis en contacto enseguida.";
@@ -83,13 +83,13 @@ words! {
         "Al menos {} caracteres. Unas cuantas palabras seguidas valen y se recuerdan bien.";
     show_passwords: "Show the passwords", "Passwörter anzeigen", "Afficher les mots de passe", "Mostrar las contraseñas";
     create: "Create my account", "Mein Konto anlegen", "Créer mon compte", "Crear mi cuenta";
-    good_until: "This link is good once, until", "Dieser Link gilt einmal, bis", "Ce lien est valable une fois, jusqu’au", "Este enlace vale una vez, hasta el";
-    have_app: "You have an app for XMPP already?", "Du hast schon eine App für XMPP?", "Vous avez déjà une application XMPP ?", "¿Ya tienes una aplicación de XMPP?";
+    good_until: "This link works once, until", "Dieser Link gilt einmal, bis", "Ce lien est valable une fois, jusqu’au", "Este enlace vale una vez, hasta el";
+    have_app: "Do you already have an XMPP app?", "Du hast schon eine App für XMPP?", "Vous avez déjà une application XMPP ?", "¿Ya tienes una aplicación de XMPP?";
     open_in_app: "Open the link in the app", "Link in der App öffnen", "Ouvrir le lien dans l’application", "Abrir el enlace en la aplicación";
-    phone_title: "Go on with your phone", "Am Handy weitermachen", "Continuer sur votre téléphone", "Seguir en el móvil";
+    phone_title: "Continue on your phone", "Am Handy weitermachen", "Continuer sur votre téléphone", "Seguir en el móvil";
     phone_text: "Scan this code with its camera.", "Scanne diesen Code mit der Kamera.", "Scannez ce code avec son appareil photo.", "Escanea este código con la cámara.";
     qr_label: "QR code of the address {}", "QR-Code der Adresse {}", "Code QR de l’adresse {}", "Código QR de la dirección {}";
-    faults: "Nothing was done yet. Look at the marked fields.", "Es ist noch nichts geschehen. Sieh dir die markierten Felder an.", "Rien n’est encore fait. Regardez les champs marqués.", "Todavía no se ha hecho nada. Mira los campos marcados.";
+    faults: "Nothing has been done yet. Check the marked fields.", "Es ist noch nichts geschehen. Sieh dir die markierten Felder an.", "Rien n’est encore fait. Regardez les champs marqués.", "Todavía no se ha hecho nada. Mira los campos marcados.";
     name_impossible:
         "This name isn’t possible. Use letters, digits, dots and hyphens, without spaces.",
         "Dieser Name geht nicht. Nimm Buchstaben, Ziffern, Punkte und Bindestriche, ohne Leerzeichen.",
@@ -104,19 +104,19 @@ words! {
     name_only: "This invitation is for the name {} only.", "Diese Einladung ist nur für den Namen {}.", "Cette invitation n’est valable que pour le nom {}.", "Esta invitación es solo para el nombre {}.";
     password_short: "The password needs at least {} characters.", "Das Passwort braucht mindestens {} Zeichen.", "Le mot de passe doit avoir au moins {} caractères.", "La contraseña necesita al menos {} caracteres.";
     password_long: "The password may have {} characters at most.", "Das Passwort darf höchstens {} Zeichen haben.", "Le mot de passe peut avoir {} caractères au plus.", "La contraseña puede tener {} caracteres como máximo.";
-    password_impossible: "The password has characters that can’t be used.", "Das Passwort hat Zeichen, die nicht möglich sind.", "Le mot de passe contient des caractères impossibles.", "La contraseña tiene caracteres que no se pueden usar.";
+    password_impossible: "The password contains characters that can’t be used.", "Das Passwort hat Zeichen, die nicht möglich sind.", "Le mot de passe contient des caractères impossibles.", "La contraseña tiene caracteres que no se pueden usar.";
     password_differs: "The two passwords are not the same.", "Die beiden Passwörter sind nicht gleich.", "Les deux mots de passe sont différents.", "Las dos contraseñas no son iguales.";
-    spent_title: "This link is not good any more", "Dieser Link gilt nicht mehr", "Ce lien n’est plus valable", "Este enlace ya no vale";
+    spent_title: "This link is no longer valid", "Dieser Link gilt nicht mehr", "Ce lien n’est plus valable", "Este enlace ya no vale";
     spent_text:
-        "It was used, its time is over, or a part of it is missing. Ask for a new one.",
+        "It was already used, has expired, or is incomplete. Ask for a new one.",
         "Er wurde schon benutzt, seine Zeit ist um, oder ein Teil davon fehlt. Bitte um einen neuen.",
         "Il a déjà servi, son délai est passé, ou il en manque une partie. Demandez-en un nouveau.",
         "Ya se usó, se acabó su plazo o le falta una parte. Pide uno nuevo.";
     too_many_title: "Too many attempts", "Zu viele Versuche", "Trop de tentatives", "Demasiados intentos";
-    too_many_text: "Try again in some minutes.", "Versuch es in einigen Minuten noch einmal.", "Réessayez dans quelques minutes.", "Vuelve a intentarlo dentro de unos minutos.";
-    failed_title: "The server can’t do it now", "Der Server kann das gerade nicht", "Le serveur ne le peut pas en ce moment", "El servidor no puede hacerlo ahora";
+    too_many_text: "Try again in a few minutes.", "Versuch es in einigen Minuten noch einmal.", "Réessayez dans quelques minutes.", "Vuelve a intentarlo dentro de unos minutos.";
+    failed_title: "The server can’t do this now", "Der Server kann das gerade nicht", "Le serveur ne le peut pas en ce moment", "El servidor no puede hacerlo ahora";
     failed_text: "Try again in a moment. Nothing is lost.", "Versuch es gleich noch einmal. Es ist nichts verloren.", "Réessayez dans un instant. Rien n’est perdu.", "Vuelve a intentarlo enseguida. No se ha perdido nada.";
-    to_home: "To the first page", "Zur ersten Seite", "Vers la première page", "A la primera página";
+    to_home: "To the home page", "Zur ersten Seite", "Vers la première page", "A la primera página";
     reset_title: "Set a new password", "Ein neues Passwort setzen", "Choisir un nouveau mot de passe", "Poner una contraseña nueva";
     reset_for: "For the account {}.", "Für das Konto {}.", "Pour le compte {}.", "Para la cuenta {}.";
     reset_effect:
