@@ -166,10 +166,10 @@ async fn take_over(plan: &AcmePlan, shared: &SharedCertificates) -> bool {
         let Some(pem) = shared.newer(domain, &file).await else { continue };
         match write(&file, &pem) {
             Ok(()) => {
-                info!(domain, "a certificate that another node has got is used");
+                info!(domain, "a certificate obtained by another node is now in use");
                 any = true;
             }
-            Err(cause) => warn!(domain, cause, "a certificate of another node can't be kept"),
+            Err(cause) => warn!(domain, cause, "a certificate from another node can't be saved"),
         }
     }
     any

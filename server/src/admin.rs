@@ -34,12 +34,12 @@ pub fn run(source: &ConfigSource, command: AdminCommand) -> Result<(), CommandFa
             // The next account of a name must not find rights there.
             if !wait(database.stores.accounts.exists(jid.as_ref()))? {
                 return Err(CommandFailure::Failed(format!(
-                    "there is no account {jid}; `rookery user add {jid}` makes it"
+                    "there is no account {jid}; create it with `rookery user add {jid}`"
                 )));
             }
             wait(rights::name(&database.stores, &at.domain, &jid))?;
             note(source, &at.domain, &format!("made an administrator: {jid}"));
-            say(&format!("{jid} administers {} from now on\n", at.domain));
+            say(&format!("{jid} now administers {}\n", at.domain));
         }
         AdminCommand::Remove { jid, domain } => {
             let (jid, at) = administered(&jid, domain.as_deref(), &domains)?;
@@ -54,8 +54,8 @@ pub fn run(source: &ConfigSource, command: AdminCommand) -> Result<(), CommandFa
             if !was_named {
                 return Err(CommandFailure::Failed(format!("{jid} doesn't administer {}", at.domain)));
             }
-            note(source, &at.domain, &format!("took the rights of an administrator: {jid}"));
-            say(&format!("{jid} doesn't administer {} any more\n", at.domain));
+            note(source, &at.domain, &format!("removed an administrator's rights: {jid}"));
+            say(&format!("{jid} no longer administers {}\n", at.domain));
         }
         AdminCommand::List { shown: ShownAs { json: true } } => {
             let all = domains.into_iter().flat_map(|Administrators { domain, configured, named }| {

@@ -40,7 +40,7 @@ pub fn make_room(folder: &Folder, sessions: usize, unread_bytes: usize) -> Optio
     match CardPlace::make(&path, (sessions * SESSION_BYTES + 2 * unread_bytes).clamp(SESSION_BYTES, MOST_BYTES)) {
         Ok(place) => Some(place),
         Err(error) => {
-            warn!(file = %path.display(), %error, "sessions can't be kept for the next start, and end");
+            warn!(file = %path.display(), %error, "sessions can't be saved for the next start, and end");
             None
         }
     }
@@ -67,9 +67,9 @@ impl CardPlace {
         }
         let file = self.path.display().to_string();
         match self.write(cards, clock::now()) {
-            Ok(()) => info!(cards = cards.len(), file, "sessions are kept for the next start"),
+            Ok(()) => info!(cards = cards.len(), file, "sessions were saved for the next start"),
             Err(error) => {
-                warn!(file, %error, "sessions can't be kept; clients log in again, and find their messages in the archive");
+                warn!(file, %error, "sessions can't be saved; clients will log in again, and find their messages in the archive");
             }
         }
     }
@@ -112,16 +112,16 @@ pub fn take(folder: &Folder, longest_wait: Duration) -> Vec<Card> {
     };
     if let Err(error) = fs::remove_file(&path) {
         // They would go on again at every start.
-        warn!(file = %path.display(), %error, "the sessions of the last process end, since their file can't be removed");
+        warn!(file = %path.display(), %error, "the sessions of the last process end, because their file can't be removed");
         return Vec::new();
     }
     let (written, mut cards) = decode(&bytes);
     let seconds = clock::now().saturating_sub(written);
     if seconds > longest_wait.as_secs() {
-        info!(cards = cards.len(), seconds, "sessions of a process long ago end; their messages are delivered");
+        info!(cards = cards.len(), seconds, "the sessions of an old process end; their messages are delivered");
         cards.retain(|card| matches!(card, Card::Session(_)));
     } else {
-        info!(cards = cards.len(), "sessions of the last process go on");
+        info!(cards = cards.len(), "the sessions of the last process were restored");
     }
     cards
 }
@@ -161,13 +161,13 @@ fn encode(cards: &[Vec<u8>], now: u64) -> Vec<u8> {
 /// Reads as many cards as are whole, and when they were written, in seconds since 1970.
 fn decode(bytes: &[u8]) -> (u64, Vec<Card>) {
     let Some((written, mut rest)) = bytes.strip_prefix(HEAD).and_then(<[u8]>::split_first_chunk) else {
-        warn!("the file with the sessions of the last process is none, or of another version; they end");
+        warn!("the file with the sessions of the last process is invalid or from another version; they end");
         return (0, Vec::new());
     };
     let mut cards = Vec::new();
     while !rest.is_empty() {
         let Some((card, sum, behind)) = split(rest) else {
-            warn!("the file with the sessions of the last process ends early; the rest of them end");
+            warn!("the file with the sessions of the last process is truncated; the rest of them end");
             break;
         };
         rest = behind;

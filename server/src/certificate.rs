@@ -139,7 +139,7 @@ fn read_or_make(wanted: WantedCertificate, folder: &Folder) -> Result<ServerCert
 
 fn make(wanted: &WantedCertificate, folder: &Folder) -> Result<(), CommandFailure> {
     let made = self_signed(&wanted.domains, clock::now()).map_err(|error| {
-        CommandFailure::Failed(format!("no certificate can be made for {}: {error}", wanted.domains.join(", ")))
+        CommandFailure::Failed(format!("no certificate can be created for {}: {error}", wanted.domains.join(", ")))
     })?;
     let place = folder.certificate();
     let certs = place.parent().unwrap_or(Path::new("."));

@@ -140,13 +140,12 @@ fn configuration(report: &mut CheckReport, source: &ConfigSource, config: &Serve
     let domains: Vec<_> = config.domains.iter().map(|domain| domain.name.as_str()).collect();
     let from = match &source.config {
         Some(file) => file.display().to_string(),
-        None => format!("no file, the defaults hold ({} would be read)", source.folder.config().display()),
+        None => format!("no file, so the defaults apply ({} would be read)", source.folder.config().display()),
     };
     let variables = Environment::of_process().names().map_or(String::new(), |names| format!("; variables: {names}"));
     report.note(CONFIGURATION, format!("{from}{variables}; domains: {}", domains.join(", ")));
     if config.login.plain_without_tls && config.login.plaintext().is_empty() {
-        let text = "login.plain_without_tls has no effect: login without encryption is allowed nowhere, see \
-                    login.plaintext_loopback and login.plaintext_networks";
+        let text = "login.plain_without_tls has no effect, because login without encryption isn't allowed anywhere: see login.plaintext_loopback and login.plaintext_networks";
         report.warn(CONFIGURATION, text.to_owned());
     }
 }
@@ -171,13 +170,16 @@ fn authority(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
     let wanted = acme::wanted(config);
     if wanted.is_empty() {
         return report
-            .warn(ACME, "on, but every domain has files of its own, or none is named in `domains`".to_owned());
+            .warn(ACME, "on, but every domain has certificate files, or none is listed in `domains`".to_owned());
     }
     for acme::WantedNames { domain, names } in &wanted {
         let state = if folder.issued(domain).is_file() { "there" } else { "the running server gets it" };
         report.note(ACME, format!("{} for {}: {state}", acme.directory, names.join(", ")));
         if let Some(local) = names.iter().find(|name| !name.contains('.')) {
-            report.warn(ACME, format!("{local} is a name of this machine or network alone: no authority can reach it"));
+            report.warn(
+                ACME,
+                format!("{local} is a name that only this machine or network knows: no authority can reach it"),
+            );
         }
     }
     if !config.listen.web.iter().any(|address| address.port() == 80) {
@@ -185,7 +187,9 @@ fn authority(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
         let addresses = addresses.join(", ");
         report.warn(
             ACME,
-            format!("the authority comes to port 80 of each name; it has to be led to {addresses} (`web` in [listen])"),
+            format!(
+                "the authority connects to port 80 of each name, which has to lead to {addresses} (`web` in [listen])"
+            ),
         );
     }
 }
@@ -193,10 +197,12 @@ fn authority(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
 fn chat_page(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
     let is_served = !(config.listen.web.is_empty() && config.listen.web_tls.is_empty());
     let text = match (config.web.chat && is_served, package::folder(folder.path()).is_dir()) {
-        (false, _) if !is_served => "off: no port is for browsers, see `web` and `web_tls` in [listen]".to_owned(),
+        (false, _) if !is_served => {
+            "off: there is no port for browsers, see `web` and `web_tls` in [listen]".to_owned()
+        }
         (false, _) => "off: see `chat` in [web]".to_owned(),
         (true, true) => format!("/chat serves {NAME} {VERSION}"),
-        (true, false) => format!("/chat is not installed: `rookery web install` gets {NAME} {VERSION}"),
+        (true, false) => format!("/chat isn't installed: `rookery web install` downloads {NAME} {VERSION}"),
     };
     report.note(CHAT, text);
 }
@@ -205,7 +211,7 @@ fn due(report: &mut CheckReport, wanted: &WantedCertificate) {
     let domains = wanted.domains.join(", ");
     report.note(
         CERTIFICATE,
-        format!("the next start makes a self-signed one for {domains}; clients will ask whether to trust it"),
+        format!("the next start creates a self-signed one for {domains}; clients will ask whether to trust it"),
     );
 }
 

@@ -147,13 +147,15 @@ fn drain(config: &Cluster, database: &OpenedDatabase, name: Option<&str>) -> Res
     match nodes.iter().find(|node| node.name == name) {
         None => Err(CommandFailure::Failed(format!("the cluster has no node \"{name}\": see `rookery node list`"))),
         Some(node) if !node.is_up => Err(CommandFailure::Failed(format!(
-            "node \"{name}\" is away: nothing is left there that it could hand on; see `rookery node remove`"
+            "node \"{name}\" is away and can't hand anything on; see `rookery node remove`"
         ))),
         Some(_) if !nodes.iter().any(stays) => Err(CommandFailure::Failed(format!(
             "no other node is up that could take over from \"{name}\": start one, or stop this one"
         ))),
         Some(_) if rookery_cluster::drain(&database.members(), name).map_err(failed)? => {
-            println!("{name} hands its accounts and rooms on and ends; `rookery node list` shows when it has gone");
+            println!(
+                "{name} is handing on its accounts and rooms and will then stop; `rookery node list` shows when it has gone"
+            );
             Ok(())
         }
         Some(_) => {

@@ -23,7 +23,9 @@ pub fn bind(folder: &Folder) -> Option<UnixListener> {
     let bound = UnixListener::bind(&path)
         .and_then(|listener| fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map(|()| listener));
     let path = path.display();
-    bound.inspect_err(|error| warn!(%path, %error, "commands can't reach this server: its socket can't be made")).ok()
+    bound
+        .inspect_err(|error| warn!(%path, %error, "commands can't reach this server: its socket can't be created"))
+        .ok()
 }
 
 /// The server that runs in a data folder.
@@ -146,7 +148,7 @@ impl<'a> RunningServer<'a> {
         if let Err(failure) =
             self.exchange(client::PATIENCE, "POST", NOTE, Some(&json!({ "domain": domain, "act": act })))
         {
-            eprintln!("rookery: the server's journal doesn't have it: {failure}");
+            eprintln!("rookery: this couldn't be recorded in the server's journal: {failure}");
         }
     }
 
@@ -167,12 +169,10 @@ impl<'a> RunningServer<'a> {
         match error.kind() {
             ErrorKind::NotFound | ErrorKind::ConnectionRefused => nobody(self.folder),
             ErrorKind::PermissionDenied => CommandFailure::Failed(format!(
-                "{}: {error}; commands beside a running server are for its user, and for root",
+                "{}: {error}; while the server is running, only its user and root may run commands",
                 socket.display()
             )),
-            ErrorKind::TimedOut => {
-                CommandFailure::Failed("the server that runs here doesn't answer; what does its log say?".into())
-            }
+            ErrorKind::TimedOut => CommandFailure::Failed("the running server doesn't respond; see its log".into()),
             ErrorKind::Other => CommandFailure::Failed(error.to_string()),
             _ => CommandFailure::file(&socket, error),
         }
@@ -189,7 +189,7 @@ pub fn note(source: &ConfigSource, domain: &str, act: &str) {
 /// Says on the terminal if what the server tells lacks a part.
 pub fn note_partial(told: &Value) {
     if told["partial"] == true {
-        eprintln!("rookery: a part of the server hasn't answered in time: what it has is missing");
+        eprintln!("rookery: a part of the server didn't respond in time, so its share is missing");
     }
 }
 
@@ -204,7 +204,10 @@ fn words(problem: &Value) -> String {
 }
 
 fn nobody(folder: &Folder) -> CommandFailure {
-    CommandFailure::Failed(format!("no server runs in {}; name its folder with --data-dir", folder.path().display()))
+    CommandFailure::Failed(format!(
+        "no server is running in {}; give its folder with --data-dir",
+        folder.path().display()
+    ))
 }
 
 /// Entries of a part of a list.

@@ -83,7 +83,7 @@ impl OpenedDatabase {
     pub fn look_over(&self) {
         if let Err(error) = wait(self.stores.meta.look_over()) {
             eprintln!(
-                "all is imported, but the database didn't look it over, and may be slow until it does so by itself: {error}"
+                "everything is imported, but the database couldn't analyse it, and may be slow until it does so by itself: {error}"
             );
         }
     }
@@ -98,7 +98,7 @@ impl OpenedDatabase {
         let store = Arc::downgrade(&self.store);
         let waiting = move || Some(store.upgrade()?.activity().waiting);
         tell_long_wait(waiting, move |minutes| {
-            eprintln!("the database {name} keeps this command waiting, which goes on for {minutes} minutes at most");
+            eprintln!("the database {name} keeps this command waiting; it gives up after {minutes} minutes");
         });
     }
 
@@ -237,7 +237,7 @@ fn trusting(authorities: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfi
 }
 
 fn unreadable(key: &str, file: &Path, error: &dyn std::fmt::Display) -> CommandFailure {
-    CommandFailure::Unfit(format!("{key} under [store] names {}, which can't be read: {error}", file.display()))
+    CommandFailure::Unfit(format!("{key} in [store] is {}, which can't be read: {error}", file.display()))
 }
 
 /// Returns random bytes of the operating system.
@@ -273,8 +273,7 @@ pub fn tell_long_wait(
 pub fn tell_wait_for_file(most: Duration) {
     let minutes = most.as_secs() / 60;
     eprintln!(
-        "another process holds the database, which keeps this command waiting for {minutes} minutes at most; an SQL shell is the \
-         usual cause, and `fuser` names what has the file open"
+        "another process has locked the database, and this command waits for up to {minutes} minutes; an SQL shell is the usual cause, and `fuser` shows what has the file open"
     );
 }
 

@@ -47,8 +47,8 @@ fn text(found: &Value) -> String {
     }
     text += &match wrong(found).count() {
         0 => "everything is fine\n".to_owned(),
-        1 => "one thing should be looked after\n".to_owned(),
-        many => format!("{many} things should be looked after\n"),
+        1 => "one thing needs attention\n".to_owned(),
+        many => format!("{many} things need attention\n"),
     };
     // What other servers and clients call themselves is in there.
     text.chars().map(|char| if char.is_control() && char != '\n' { '\u{fffd}' } else { char }).collect()
@@ -78,7 +78,7 @@ mod tests {
                 "it matters: A.",
                 "to do: B.",
                 "ok       disk           There is room.",
-                "one thing should be looked after",
+                "one thing needs attention",
             ]
         );
     }

@@ -167,7 +167,7 @@ impl Opened {
                 is_over
             });
             if let Err(error) = served {
-                error!(%error, "readings of devices are served no more");
+                error!(%error, "readings of devices are no longer served");
             }
         };
         let thread = std::thread::Builder::new().name("dpm".into()).spawn(|| rookery_observe::vital(serve));

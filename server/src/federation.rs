@@ -75,7 +75,7 @@ pub fn load(
     let settings = FederationSettings { uncertified: uncertified(certificates, &domains), ..settings(config, decoys)? };
     for domain in &settings.uncertified {
         if settings.federates(domain) && settings.rules_of(domain).policy == PeerPolicy::Certificate {
-            warn!(%domain, "there is no certificate for this domain but the self-signed one, so it calls no other servers; get one");
+            warn!(%domain, "this domain has only a self-signed certificate, so it doesn't connect to other servers; get one from an authority");
         }
     }
     let terms = FederationTerms { settings: Arc::new(settings), tls: Arc::new(tls), trust, resolver };

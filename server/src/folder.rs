@@ -32,8 +32,7 @@ impl Folder {
         made.map_err(|error| {
             let path = self.path.display();
             CommandFailure::Unfit(format!(
-                "the data folder {path} can't be made: {error}; name another one with --data-dir, or make it and give it to the \
-                 server's user"
+                "the data folder {path} can't be created: {error}; choose another one with --data-dir, or create it and give it to the server's user"
             ))
         })
     }
@@ -51,8 +50,7 @@ impl Folder {
         }
         let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
         Err(CommandFailure::Failed(format!(
-            "there is no data folder {}: name the server's with --data-dir or ROOKERY_DATA_DIR; if there is no server yet, \
-             `rookery` makes the folder at its first start, and an administrator",
+            "there is no data folder {}: give the server's with --data-dir or ROOKERY_DATA_DIR; if there is no server yet, `rookery` creates the folder at its first start, and an administrator",
             path.display()
         )))
     }
@@ -80,7 +78,7 @@ impl Folder {
             Err(TryLockError::WouldBlock) => {
                 let holder = self.running().map_or(String::new(), |pid| format!(" (process {pid})"));
                 return Err(CommandFailure::Failed(format!(
-                    "a server{holder} runs in {} already",
+                    "a server{holder} is already running in {}",
                     self.path.display()
                 )));
             }
@@ -90,7 +88,7 @@ impl Folder {
         let written =
             file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
         if let Err(error) = written {
-            tracing::warn!(path = %path.display(), %error, "the process id can't be written into the lock");
+            tracing::warn!(path = %path.display(), %error, "the process id can't be written to the lock file");
         }
         Ok(Lock { _file: file.try_clone().map_err(failed)? })
     }

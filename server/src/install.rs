@@ -49,16 +49,16 @@ fn get(from: Option<&str>, folder: &Folder) -> Result<Vec<u8>, CommandFailure> {
         None => match std::env::var("npm_config_registry") {
             Ok(registry) => address(&registry),
             Err(_) => {
-                return Err(npm_is_missing(NAME, "set npm_config_registry, or name the package with --from FILE"));
+                return Err(npm_is_missing(NAME, "set npm_config_registry, or give the package with --from FILE"));
             }
         },
     };
     download(&url, MOST_BYTES as usize)
-        .map_err(|error| CommandFailure::Failed(format!("{error}; name the package with --from FILE, if you have it")))
+        .map_err(|error| CommandFailure::Failed(format!("{error}; if you have the package, give it with --from FILE")))
 }
 
 fn npm_is_missing(what: &str, instead: &str) -> CommandFailure {
-    CommandFailure::Failed(format!("npm isn't here, which would get {what}: {instead}"))
+    CommandFailure::Failed(format!("npm, which would download {what}, isn't installed: {instead}"))
 }
 
 /// Lets npm get a package, by name or address; `None` if there is no npm.
@@ -85,7 +85,8 @@ fn pack(what: &str, place: &Path) -> Result<Option<Vec<u8>>, CommandFailure> {
     }
     let found = fs::read_dir(place).map_err(|error| CommandFailure::file(place, &error))?.flatten();
     let file = found.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|end| end == "tgz"));
-    let file = file.ok_or_else(|| CommandFailure::Failed(format!("npm said that it got {what}, but it didn't")))?;
+    let file = file
+        .ok_or_else(|| CommandFailure::Failed(format!("npm claims to have downloaded {what}, but there is no file")))?;
     read(&file).map(Some)
 }
 

@@ -45,7 +45,7 @@ pub fn run(source: &ConfigSource, wishes: &LogWishes, command: Option<&LogComman
 /// Returns a line for people.
 fn text(line: &Value) -> String {
     if let Some(left_out) = line["left_out"].as_u64() {
-        return format!("… {left_out} lines are left out: they came faster than they were read");
+        return format!("… {left_out} lines were left out because they came faster than they were read");
     }
     let mut text = format!(
         "{}  {:>5} {}: {}",
@@ -100,6 +100,6 @@ mod tests {
             "fields": { "account": "c\"\u{1b}", "number": 1 },
         });
         assert_eq!(text(&line), "2026-01-01T00:00:00.000Z   INFO a: b\u{fffd}[2J account=\"c\\\"\\u001b\" number=1");
-        assert!(text(&json!({ "left_out": 7 })).contains("7 lines are left out"));
+        assert!(text(&json!({ "left_out": 7 })).contains("7 lines were left out"));
     }
 }

@@ -1,5 +1,5 @@
-//! Makes the sources of logins that the configuration names. A source whose settings stay goes on
-//! over a reload, with what it knows.
+//! Creates the login sources in the configuration. A source whose settings don't change survives a
+//! reload, together with everything it has cached.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::failure::CommandFailure;
 pub struct LoginSources(BTreeMap<String, (DomainLogin, Arc<dyn Source>)>);
 
 impl LoginSources {
-    /// Starts those that a configuration wants, but for those that go on.
+    /// Starts the sources of a configuration, except those that are already running.
     ///
     /// # Errors
     /// [`CommandFailure::Config`] for a file that can't be used, [`CommandFailure::Failed`] if the

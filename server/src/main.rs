@@ -122,7 +122,7 @@ fn again(sockets: &[TcpListener]) -> CommandFailure {
     let mut command = std::process::Command::new(&name);
     let passed = sockets::pass_on(&mut command, sockets);
     if let Err(error) = &passed {
-        tracing::warn!(%error, "the ports can't be handed over; connections are refused for a moment");
+        tracing::warn!(%error, "the ports can't be handed over; connections will be refused for a moment");
     }
     let error = command.args(arguments).exec();
     CommandFailure::Failed(format!("{} can't be started again: {error}", name.display()))

@@ -109,7 +109,7 @@ pub fn run(source: &ConfigSource, wishes: ProfileWishes) -> Result<(), CommandFa
     let patience = Duration::from_secs(wishes.seconds) + MORE;
     let sampled = server.ask_for(patience, "POST", "/profile", Some(&body))?;
     let sampled = Sampled::deserialize(&sampled)
-        .map_err(|error| CommandFailure::Failed(format!("the server's answer can't be read: {error}")))?;
+        .map_err(|error| CommandFailure::Failed(format!("the server's response can't be read: {error}")))?;
     let named = names::find(&sampled).map_err(|error| CommandFailure::Failed(format!("/proc/self/maps: {error}")))?;
     let title = format!("rookery, {} s of CPU in {} s", cpu(&sampled), wishes.seconds);
     let bytes = match format {
@@ -156,11 +156,11 @@ fn summary(sampled: &Sampled, named: &Named, server: RunningServer<'_>, file: &P
         file.display()
     );
     if sampled.samples == 0 {
-        text += "the server was idle: stacks are sampled while it takes CPU\n";
+        text += "the server was idle: stacks are sampled only while it uses CPU\n";
     }
     let program = sampled.modules.first().map(|module| module.path.as_str());
     for unknown in &named.unknown {
-        text += &format!("functions of {unknown} have no names: this command has another file");
+        text += &format!("functions of {unknown} have no names: this command is a different binary");
         let is_program = unknown.contains("rookery") || Some(unknown.as_str()) == program;
         text += &match server.process().filter(|_| is_program) {
             Some(process) => format!("; run it as /proc/{process}/exe, which is the server's\n"),
@@ -168,7 +168,7 @@ fn summary(sampled: &Sampled, named: &Named, server: RunningServer<'_>, file: &P
         };
     }
     if sampled.samples > 0 && !named.has_inlined {
-        text += "this build has names of functions alone: what was compiled into another one counts for that\n";
+        text += "this build has only function names: inlined code counts towards the function that contains it\n";
     }
     text
 }

@@ -38,7 +38,7 @@ pub fn run(
             return Err(CommandFailure::Failed("name the domain: `rookery s2s close DOMAIN`".to_owned()));
         }
         (_, Some(_)) => {
-            return Err(CommandFailure::Failed(format!("{what:?} is neither \"list\" nor \"close\", nor one domain")));
+            return Err(CommandFailure::Failed(format!("{what:?} is neither \"list\" nor \"close\", nor a domain")));
         }
         (domain, None) => return reach::run(source, &prepared(domain)?, from, shown),
     }

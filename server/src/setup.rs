@@ -184,7 +184,7 @@ fn link(config: &ServerConfig, database: &OpenedDatabase, purpose: LinkPurpose) 
 
 /// Returns the records of DNS with what DNS says of each.
 fn dns_words(wishes: &SetupWishes, plan: &SetupPlan, wanted: &[records::DnsRecord]) -> String {
-    let mut text = String::from("\nRecords of DNS, to copy, and what DNS says of them now:\n\n");
+    let mut text = String::from("\nDNS records to copy, and what DNS says about them now:\n\n");
     match records::look(&wishes.asked(), wanted, &plan.addresses) {
         Ok(looks) => text.push_str(&records::words(wanted, &looks)),
         Err(failure) => {
@@ -208,9 +208,9 @@ fn next_words(plan: &SetupPlan, links: &Links) -> String {
     let admin = &plan.admin;
     let _ = match &links.admin {
         Some(link) => writeln!(text, "Choose the password of {admin}, who administers the server:\n\n  {link}\n"),
-        None => writeln!(text, "{admin}, who was there already, administers the server.\n"),
+        None => writeln!(text, "{admin}, whose account already exists, administers the server.\n"),
     };
-    let _ = writeln!(text, "Invite somebody, who can show this to a phone:\n\n  {}\n", links.invitation);
+    let _ = writeln!(text, "Invite somebody, who can scan this with a phone:\n\n  {}\n", links.invitation);
     if let Some(code) = code(&links.invitation, std::io::stdout().is_terminal()) {
         let _ = writeln!(text, "{code}");
     }
@@ -220,7 +220,7 @@ fn next_words(plan: &SetupPlan, links: &Links) -> String {
     let options = plan.options();
     let _ = writeln!(
         text,
-        "A link is good once, until {until}. `rookery user invite {}{options}` makes more.",
+        "Each link works once, until {until}. `rookery user invite {}{options}` makes more.",
         admin.domain()
     );
     text

@@ -26,7 +26,7 @@ pub fn run(source: &ConfigSource, shown: ShownAs) -> Result<(), CommandFailure> 
 fn text(found: &Value) -> String {
     let limit_ms = found["limit_ms"].as_u64().unwrap_or_default();
     if limit_ms == 0 {
-        return "nothing counts as slow: slow_ms in [instruments] is 0\n".to_owned();
+        return "nothing counts as slow, because slow_ms in [instruments] is 0\n".to_owned();
     }
     let counts = found["counts"].as_object().into_iter().flatten().filter(|(_, count)| count.as_u64() != Some(0));
     let counts: Vec<_> = counts.map(|(kind, count)| format!("{kind} {count}")).collect();

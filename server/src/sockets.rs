@@ -34,7 +34,7 @@ impl Inherited {
             });
             match socket {
                 Ok(socket) => sockets.extend(socket.map(|(address, socket)| (socket, address))),
-                Err(error) => warn!(%error, "a descriptor that was handed over is no TCP socket and is left alone"),
+                Err(error) => warn!(%error, "an inherited descriptor isn't a TCP socket and is left alone"),
             }
         }
         Inherited(sockets)
@@ -51,9 +51,9 @@ impl Inherited {
     /// either, so that their ports can be bound.
     pub fn close_rest(self) {
         for (socket, address) in self.0 {
-            warn!(%address, "a socket was handed over that no key of [listen] names; it is closed");
+            warn!(%address, "an inherited socket isn't in [listen]; it is closed");
             if let Err(error) = shutdown(&socket, Shutdown::Both) {
-                warn!(%address, %error, "it may go on listening where others have a copy of it");
+                warn!(%address, %error, "it may continue to listen if another process has a copy of it");
             }
             supervisor::forget(&name(address));
         }

@@ -100,7 +100,7 @@ fn tell_of_nobody(loaded: &Loaded, database: &OpenedDatabase) -> Result<(), Comm
         && configured.is_empty()
         && named.is_empty()
     {
-        tracing::warn!(domain, "nobody administers the server; `rookery admin add JID` lets an account");
+        tracing::warn!(domain, "the server has no administrator; `rookery admin add JID` appoints one");
     }
     Ok(())
 }
@@ -117,7 +117,7 @@ impl ServerStart {
             (None, before) => welcome::again(&now.changes_since(&before.unwrap_or_default()), &self.loaded),
         }
         if let Err(error) = now.write(folder) {
-            tracing::warn!(%error, "the next start will say again what this one has said");
+            tracing::warn!(%error, "the next start will repeat what this one reported");
         }
         welcome::running(&self.bound);
     }

@@ -108,7 +108,7 @@ fn differences(changes: &mut Vec<String>, what: &str, now: &[String], before: &[
     changes.extend(without(before, now).iter().map(|one| format!("{what} gone: {one}")));
 }
 
-const HEAD: &str = "# Written by the server, to say at a start only what has changed. Deleting it does no harm.\n";
+const HEAD: &str = "# Written by the server, so that a start reports only what has changed. You can delete it.\n";
 
 #[cfg(test)]
 mod tests {

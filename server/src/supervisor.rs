@@ -40,7 +40,7 @@ pub enum SupervisorState {
 pub fn tell(state: SupervisorState) {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
     if let Err(error) = send(socket.as_bytes(), state.words().as_bytes()) {
-        warn!(?state, %error, "systemd can't be told");
+        warn!(?state, %error, "systemd can't be notified");
     }
 }
 
@@ -59,7 +59,7 @@ pub fn keep(name: &str, socket: BorrowedFd<'_>) {
 pub fn forget(name: &str) {
     let Some(to) = std::env::var_os("NOTIFY_SOCKET").filter(|_| std::env::var_os("FDSTORE").is_some()) else { return };
     if let Err(error) = send(to.as_bytes(), format!("FDSTOREREMOVE=1\nFDNAME={name}").as_bytes()) {
-        warn!(name, %error, "systemd can't be told");
+        warn!(name, %error, "systemd can't be notified");
     }
 }
 
@@ -119,8 +119,7 @@ impl Watchdog {
         let ask = move |shard, work: Box<dyn FnOnce() + Send>| door.run_at(shard, |_| work());
         let work = move || feed(patience / 3, &stopped, shards, ask, || tell(SupervisorState::Alive));
         let thread = std::thread::Builder::new().name("watchdog".into()).spawn(|| rookery_observe::vital(work));
-        thread
-            .map_err(|error| CommandFailure::Failed(format!("no thread for the watchdog can be started: {error}")))?;
+        thread.map_err(|error| CommandFailure::Failed(format!("the watchdog's thread can't be started: {error}")))?;
         Ok(Some(Watchdog { _stop: stop }))
     }
 }

@@ -27,7 +27,7 @@ pub fn run(source: &ConfigSource, command: TokenCommand) -> Result<(), CommandFa
     match command {
         TokenCommand::Add { name, scopes, domain, shown } => {
             if let Some(domain) = domain.as_deref().filter(|domain| config.domain(domain).is_none()) {
-                return Err(CommandFailure::Failed(format!("{domain} is not a domain of this server")));
+                return Err(CommandFailure::Failed(format!("{domain} isn't a domain of this server")));
             }
             let scopes = scopes.iter().map(|name| scope(name)).collect::<Result<_, _>>()?;
             let of = domain.clone().unwrap_or_default();
@@ -58,7 +58,7 @@ pub fn run(source: &ConfigSource, command: TokenCommand) -> Result<(), CommandFa
         TokenCommand::Revoke { name } => {
             if !wait(api_tokens::revoke(&database.stores, &name))? {
                 return Err(CommandFailure::Failed(format!(
-                    "there is no token {name}; `rookery token list` shows those that there are"
+                    "there is no token {name}; `rookery token list` shows them all"
                 )));
             }
             note(source, "", &format!("revoked a token: {name}"));
@@ -70,6 +70,7 @@ pub fn run(source: &ConfigSource, command: TokenCommand) -> Result<(), CommandFa
 
 fn scope(name: &str) -> Result<Scope, CommandFailure> {
     let known: Vec<_> = Scope::ALL.iter().map(|scope| scope.name()).collect();
-    Scope::named(name)
-        .ok_or_else(|| CommandFailure::Failed(format!("there is no scope {name:?}; known are: {}", known.join(", "))))
+    Scope::named(name).ok_or_else(|| {
+        CommandFailure::Failed(format!("there is no scope {name:?}; the scopes are: {}", known.join(", ")))
+    })
 }

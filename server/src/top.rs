@@ -178,7 +178,7 @@ impl TopPage<'_> {
         if self.now["partial"] == true {
             text += "a part of the server hasn't answered in time: what it has is missing\n";
         }
-        text + &format!("watching takes {:.2} % of a core", self.percent("watching_seconds"))
+        text + &format!("watching uses {:.2} % of a core", self.percent("watching_seconds"))
     }
 
     fn list(&self) -> String {
@@ -277,7 +277,7 @@ mod tests {
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert!(lines.contains(&vec!["messages", "100", "300"]), "{text}");
         assert!(lines.contains(&vec!["shard", "0", "2", "25", "60"]), "{text}");
-        assert!(text.ends_with("watching takes 0.00 % of a core"), "{text}");
+        assert!(text.ends_with("watching uses 0.00 % of a core"), "{text}");
     }
 
     #[test]

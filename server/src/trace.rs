@@ -56,14 +56,14 @@ pub fn run(source: &ConfigSource, wishes: &TraceWishes) -> Result<(), CommandFai
 /// Returns a sighting for people. A stanza is named where another one than the last goes on.
 fn text(line: &Value, last: &mut String) -> String {
     if let Some(left_out) = line["left_out"].as_u64() {
-        return format!("… {left_out} lines are left out: they came faster than they were read");
+        return format!("… {left_out} lines were left out because they came faster than they were read");
     }
     if let Some(subject) = line["tracing"].as_str() {
         return format!("tracing {subject} for {} seconds; Ctrl+C ends it", cell(line, "seconds"));
     }
     match line["ended"].as_str() {
-        Some("stanzas") => return "the trace has seen as many stanzas as it was to see (--stanzas)".into(),
-        Some(_) => return "the time of the trace is over (--seconds)".into(),
+        Some("stanzas") => return "the trace has reached its number of stanzas (--stanzas)".into(),
+        Some(_) => return "the trace has reached its time limit (--seconds)".into(),
         None => {}
     }
     let stanza = line["trace"].as_str().unwrap_or_default();
@@ -123,6 +123,6 @@ mod tests {
         );
         assert_eq!(text(&sighting("1", "kept"), &mut last), "  00:00:00.000  shard 1  kept      b@x: b\u{fffd}[2J");
         assert!(text(&sighting("2", "kept"), &mut last).starts_with("2 message"));
-        assert!(text(&json!({ "left_out": 7 }), &mut last).contains("7 lines are left out"));
+        assert!(text(&json!({ "left_out": 7 }), &mut last).contains("7 lines were left out"));
     }
 }

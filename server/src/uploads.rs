@@ -51,10 +51,10 @@ pub fn bucket(config: &ServerConfig) -> Result<Option<UploadBucket>, ConfigError
 pub fn secret(named: Option<PathBuf>, credential: &str) -> Result<String, String> {
     let credential = || Some(PathBuf::from(env::var_os("CREDENTIALS_DIRECTORY")?).join(credential));
     let file = named.or_else(|| credential().filter(|file| file.exists()));
-    let file = file.ok_or("a secret is needed: name its file by `secret_file`")?;
+    let file = file.ok_or("a secret is needed: give its file with `secret_file`")?;
     let text = fs::read_to_string(&file).map_err(|error| format!("{}: can't be read: {error}", file.display()))?;
     match text.trim() {
-        "" => Err(format!("{} is empty: it should have a secret", file.display())),
+        "" => Err(format!("{} is empty, but should contain a secret", file.display())),
         secret => Ok(secret.to_owned()),
     }
 }

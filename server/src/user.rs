@@ -101,7 +101,7 @@ fn add(
 ) -> Result<(), CommandFailure> {
     if wait(database.stores.accounts.exists(jid.as_ref()))? {
         return Err(CommandFailure::Failed(format!(
-            "{jid} exists already; `rookery user passwd {jid}` sets its password"
+            "{jid} already exists; `rookery user passwd {jid}` sets its password"
         )));
     }
     match server {
@@ -127,7 +127,9 @@ fn named(config: &ServerConfig, database: &OpenedDatabase) -> Result<Set<Jid>, C
 /// have thought of it.
 fn tell_rights<'a>(made: impl IntoIterator<Item = &'a Jid>) {
     for jid in made {
-        say(&format!("{jid} has rights by its name: the configuration, or a list of administrators, names it\n"));
+        say(&format!(
+            "{jid} has rights because of its name: the configuration, or a list of administrators, mentions it\n"
+        ));
     }
 }
 
@@ -153,8 +155,7 @@ fn set_password(
             })?;
             if folder.running().is_some() && !end_sessions_by_server(jid, &database.stores)? {
                 return Err(CommandFailure::Failed(format!(
-                    "the password of {jid} is set, but the server that runs here has not ended its sessions yet; \
-                     set it again, or restart the server, if somebody else may have the old one"
+                    "the password of {jid} is set, but the running server hasn't ended its sessions yet; if somebody else may have the old password, set it again or restart the server"
                 )));
             }
         }
@@ -231,7 +232,7 @@ fn is_sure(jid: &Jid) -> Result<bool, CommandFailure> {
     if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
         return Ok(true);
     }
-    eprint!("Remove {jid} with everything that is kept for it? Write yes: ");
+    eprint!("Remove {jid} with everything that belongs to it? Type yes: ");
     Ok(password::from_stdin()?.trim() == "yes")
 }
 
@@ -249,13 +250,13 @@ fn remove_by_server(jid: &Jid, stores: &Stores) -> Result<bool, CommandFailure> 
             return match wait(stores.accounts.exists(jid.as_ref()))? {
                 false => Ok(true),
                 true => Err(CommandFailure::Failed(format!(
-                    "{jid} has another password, or is another account, since just now; look at it and try again"
+                    "{jid} has just got a new password, or is a different account now; check it and try again"
                 ))),
             };
         }
     }
     Err(CommandFailure::Failed(format!(
-        "the server that runs here has not removed {jid} yet; try again when it has less to do, or when it is stopped"
+        "the running server hasn't removed {jid} yet; try again when it is less busy, or stopped"
     )))
 }
 
@@ -298,7 +299,7 @@ fn list(
     match domain {
         // Accounts of a domain that isn't served any more are listed all the same.
         Some(name) if count == 0 && config.domain(name).is_none() => {
-            Err(CommandFailure::Failed(format!("{name} is not a domain of this server, and there is no account of it")))
+            Err(CommandFailure::Failed(format!("{name} isn't a domain of this server, and it has no accounts here")))
         }
         _ => Ok(()),
     }
@@ -347,7 +348,11 @@ fn served(text: &str, config: &ServerConfig) -> Result<Jid, String> {
 fn on_this_server(jid: Jid, config: &ServerConfig) -> Result<Jid, String> {
     if config.domain(jid.domain()).is_none() {
         let domains: Vec<_> = config.domains.iter().map(|domain| domain.name.as_str()).collect();
-        return Err(format!("{:?} is not a domain of this server, which has: {}", jid.domain(), domains.join(", ")));
+        return Err(format!(
+            "{:?} isn't a domain of this server; its domains are: {}",
+            jid.domain(),
+            domains.join(", ")
+        ));
     }
     Ok(jid)
 }
@@ -361,13 +366,13 @@ pub fn address(text: &str) -> Result<Jid, String> {
     let jid = Jid::parse(text).map_err(|error| format!("{text:?} is not an address: {error}"))?;
     match (jid.local(), jid.resource()) {
         (None, _) => Err(format!("{text:?} has no name before an @; an account is written as alice@example.org")),
-        (_, Some(_)) => Err(format!("{text:?} has a resource; an account is written without, as {}", jid.bare_str())),
+        (_, Some(_)) => Err(format!("{text:?} has a resource; write an account without one, as {}", jid.bare_str())),
         _ => Ok(jid),
     }
 }
 
 fn no_account(jid: &Jid) -> CommandFailure {
-    CommandFailure::Failed(format!("there is no account {jid}; `rookery user list` shows those that there are"))
+    CommandFailure::Failed(format!("there is no account {jid}; `rookery user list` shows them all"))
 }
 
 /// Accounts that are asked for at a time.

@@ -51,7 +51,7 @@ impl Watch {
         };
         let thread = std::thread::Builder::new().name("watch".into()).spawn(|| rookery_observe::vital(work));
         thread.map_err(|error| {
-            CommandFailure::Failed(format!("no thread to watch certificates can be started: {error}"))
+            CommandFailure::Failed(format!("the thread that watches certificates can't be started: {error}"))
         })?;
         Ok(Watch(seen))
     }

@@ -109,7 +109,7 @@ fn admin_page(loaded: &Loaded, bound: &[(SocketAddr, PortKind)]) -> Option<Strin
 pub fn again(changes: &[String], loaded: &Loaded) {
     let remade = loaded.certificates.iter().filter(|certificate| certificate.made);
     let remade =
-        remade.map(|certificate| format!("made a self-signed certificate for {}", certificate.domains.join(", ")));
+        remade.map(|certificate| format!("created a self-signed certificate for {}", certificate.domains.join(", ")));
     let lines = changes.iter().cloned().chain(remade);
     say(&lines.map(|line| format!("{line}\n")).collect::<String>());
 }
@@ -141,7 +141,7 @@ fn config_words(loaded: &Loaded) -> String {
         (Some(file), Some(variables)) => format!("{}, and {variables}", file.display()),
         (None, Some(variables)) => format!("the variables {variables}, and no file"),
         (None, None) => {
-            format!("none, so the defaults hold; {} would be read", loaded.source.folder.config().display())
+            format!("none, so the defaults apply; {} would be read", loaded.source.folder.config().display())
         }
     }
 }
@@ -173,7 +173,7 @@ fn next_steps(loaded: &Loaded, bound: &[(SocketAddr, PortKind)], admin: &FirstAd
     if let Some((address, _)) = page {
         let _ = writeln!(
             steps,
-            "  rookery web install{options}   for a page to chat in, https://{domain}:{}/chat",
+            "  rookery web install{options}   for a web chat, https://{domain}:{}/chat",
             address.port()
         );
     }

@@ -53,7 +53,7 @@ async def the_overview_says_whether_all_is_well():
         server.configure(top="shards = 3\n" if False else "", tables=ADMIN.replace("admins", "admins") + "[web]\nconnections = 77\n")
         await server.reload()
         page = browser.get("/admin").text
-        assert 'id="to-do"' in page and "<code>web.connections</code> has changed: restart the server to make it count." in page, page
+        assert 'id="to-do"' in page and "<code>web.connections</code> has changed: restart the server for it to take effect." in page, page
         server.configure(tables=ADMIN)
         await server.reload()
 
@@ -182,7 +182,7 @@ async def an_account_is_made_and_logs_in():
         assert answer.status == 200 and answer.headers["content-disposition"].startswith("attachment"), answer
         assert ElementTree.fromstring(answer.body)[0][0].get("name") == "eve"
         page = _do(browser, "eve@localhost", "erase", confirm="eve")
-        assert "write eve@localhost to confirm it" in page.text, page
+        assert "type eve@localhost to confirm it" in page.text, page
         assert "eve@localhost was erased." in _do(browser, "eve@localhost", "erase", confirm="eve@localhost").text
         await is_refused(server, "eve@localhost", "nochgeheimer", "not-authorized")
         assert browser.get("/admin/user?jid=eve%40localhost").status == 404
@@ -308,7 +308,7 @@ async def a_domain_speaks_and_invites():
         assert "eve@localhost<td" in listed and "a new password of alice@localhost<td" in listed, listed
         assert listed.count('value="revoke"') == 2, listed
         [reset] = re.findall(r"/reset/([a-z0-9]+)<", listed)
-        for wanted, words in ((reset, "lets nobody in any more"), (reset, "is used or has expired"), ("x", "is used or has expired")):
+        for wanted, words in ((reset, "The link was revoked"), (reset, "was used or revoked"), ("x", "was used or revoked")):
             page = browser.send("/admin/invitations", {"token": wanted, "act": "revoke"})
             assert words in page.text and page.text.count('value="revoke"') == 1, page
         assert Browser(server, True).get(f"/reset/{reset}").status == 404
@@ -398,7 +398,7 @@ async def several_accounts_are_disabled_at_once():
         _is_well_formed(page)
         assert page.count('type="checkbox" name="chosen"') == 4, page
         many = [("act", "disable"), ("domain", "localhost"), ("only", "disabled"), ("order", "name")]
-        assert "nothing was done: tick" in browser.send("/admin/users", many).text.lower()
+        assert "nothing was done: select" in browser.send("/admin/users", many).text.lower()
         async with Person(server, "bob@localhost") as bob:
             chosen = [("chosen", f"{name}@localhost") for name in ("admin", "bob", "eve", "nobody")]
             page = browser.send("/admin/users", [*many, *chosen]).text
@@ -507,7 +507,7 @@ async def abuse_is_reported_and_dealt_with():
         page = browser.get("/admin/reports").text
         _is_well_formed(page)
         assert "<blockquote>Rude &lt;words&gt;</blockquote>" in page and page.count("Disable mallory@localhost") == 2, page
-        assert "3 reports of abuse wait for you." in browser.get("/admin").text
+        assert "3 abuse reports are waiting for you in the tab Reports." in browser.get("/admin").text
         secret = server.command("token", "add", "moderator", "--scope", "reports:read,reports:write").strip()
         asked = {"Authorization": f"Bearer {secret}"}
         listed = browser.get("/api/v1/domains/localhost/reports", asked).json["items"]
@@ -518,7 +518,7 @@ async def abuse_is_reported_and_dealt_with():
         assert "There is no account spam.example in your domains." in page, page
         assert [browser.ask("DELETE", path + quote(of_domain), asked).status for _ in range(2)] == [204, 404]
         page = browser.send("/admin/reports", {"domain": "localhost", "report": listed[0]["id"], "act": "disable"}).text
-        assert "Reports about it that are settled: 2." in page and 'id="none"' in page, page
+        assert "Reports about it that this settled: 2." in page and 'id="none"' in page, page
         await is_refused(server, "mallory@localhost", "secret", "account-disabled")
         page = browser.send("/admin/reports", {"domain": "localhost", "report": listed[0]["id"], "act": "dismiss"}).text
         assert "Somebody has dealt with this report already." in page, page
@@ -529,7 +529,7 @@ async def components_are_shown_and_closed():
     tables = ADMIN + '[component."echo.localhost"]\nsecret = "a secret of components"\n'
     async with Rookery("admin", listen='components = ["127.0.0.1:0"]', tables=tables) as server:
         browser = _signed_in(server)
-        assert "There is no stream now" in browser.get("/admin/servers").text
+        assert "There is no stream at the moment" in browser.get("/admin/servers").text
         port = int((await server.says(r"\S+:(\d+) \(components\)"))[1])
         component = ComponentXMPP("echo.localhost", "a secret of components", "127.0.0.1", port)
         component.connect()

@@ -128,7 +128,7 @@ async def nobody_is_refused_during_a_restart():
         knocking.cancel()
         assert (await asyncio.gather(knocking, return_exceptions=True))[0].__class__ is asyncio.CancelledError, knocking
         assert (server.port, server.tls_port, server.web_port, server.web_tls_port) == before
-        assert "no key of [listen]" not in server.log.read_text(), server.log.read_text()
+        assert "isn't in [listen]" not in server.log.read_text(), server.log.read_text()
         reader, writer = streams[-1]
         writer.write(b"<stream:stream to='localhost' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>")
         async with asyncio.timeout(20):

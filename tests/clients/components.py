@@ -44,7 +44,7 @@ async def a_component_with_another_secret_stays_out():
         assert error["condition"] == "not-authorized", error
         component.cancel_connection_attempt()
         await component.disconnect(wait=1)
-        await server.says("a component has another secret")
+        await server.says("a component used a different secret")
 
 
 async def biboumi_is_a_component():

@@ -1,5 +1,5 @@
-//! Answers to those who ask for an archive (XEP-0313 §4, §5): pages, the fields of a query, what an
-//! archive spans.
+//! Answers queries of an archive (XEP-0313 §4, §5): pages, the fields of a query, and the archive's
+//! extent.
 //!
 //! The messages of a page go to the asker, in order and before the result of the IQ: all of them
 //! are routed like any other stanza. A page is bounded in messages and in bytes, so that it fits

@@ -1,6 +1,6 @@
-//! Messages that may have come before: to a node that has died, which nobody can ask. Its archive
-//! tells, or what it had noted of what was on its way there: so such a message has one id, however
-//! often it comes.
+//! Messages that may be duplicates, because they were sent to a node that has died and can't be
+//! asked any more. Its archive, or its notes of messages under way, show whether it had them: so a
+//! message keeps one id, however often it is sent.
 //!
 //! # Invariants
 //!

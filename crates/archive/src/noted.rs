@@ -1,5 +1,5 @@
-//! The ids of messages that are on their way to archives, noted for those who take over should the
-//! node die, and what is known of those that have died.
+//! Notes the ids of messages on their way to archives, for the nodes that take over if this one
+//! dies, and keeps the notes of nodes that have died.
 
 use std::collections::VecDeque;
 

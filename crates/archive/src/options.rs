@@ -30,7 +30,7 @@ impl ArchivePolicy {
     }
 }
 
-/// The option that says what is archived for those who have set nothing.
+/// The option for what is archived for users without preferences of their own.
 pub(super) const DEFAULT: OptionSpec = OptionSpec {
     key: "default",
     default: || Value::Text("always".into()),

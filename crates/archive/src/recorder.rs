@@ -169,7 +169,7 @@ impl ArchiveRecorder {
             warn!(
                 account,
                 bytes = a_day,
-                "archives have taken of this sender what they take in a day; what it sends is delivered only"
+                "this sender has reached its daily limit in archives; what it sends from now on is delivered, but not archived"
             );
         }
         left == LeftToday::Enough
@@ -250,9 +250,9 @@ pub fn record(world: &mut World, record: ArchiveRecord<'_>) -> Option<String> {
     Some(id::text(id))
 }
 
-/// Forgets what waits for an account that is removed, and whose archive the store has removed: it
-/// must not get into the archive of the one who has the name next. What is still said to it goes to
-/// the store at once, before that can be.
+/// Drops the messages that wait for the archive of a removed account, which the store has deleted:
+/// they mustn't get into the archive of the name's next owner. Later messages go to the store at
+/// once, before that can happen.
 pub(super) fn forget(world: &mut World, owner: JidRef<'_>) {
     let now_ms = world.time();
     let archives = world.state_mut::<ArchiveRecorder>();
@@ -337,7 +337,7 @@ fn wait_for_store(world: &mut World, group: RecordGroup, error: &StoreError) {
     let delay_ms = (archives.away_ms * 2).clamp(AGAIN_MS, MOST_AGAIN_MS);
     let was_there = std::mem::replace(&mut archives.away_ms, delay_ms) == 0;
     if was_there {
-        warn!(%error, "the store is away: what archives have to take waits for it");
+        warn!(%error, "the store can't be reached: messages for archives wait");
     }
     world.in_custody(None, |world| world.after(delay_ms, ask_again));
 }
@@ -368,7 +368,7 @@ fn ask_again(world: &mut World) {
 /// Notes that the store has taken something, so that it is not away any more.
 fn back(world: &mut World) {
     if std::mem::take(&mut world.state_mut::<ArchiveRecorder>().away_ms) > 0 {
-        info!("the store is back: archives take what has waited for it");
+        info!("the store can be reached again: waiting messages go into archives");
     }
 }
 

@@ -29,7 +29,7 @@ fn months(world: &mut World) {
     let kept = world.stores.archive.months(retention(world));
     world.wait(kept, |world, kept| {
         if let Err(error) = kept {
-            warn!(%error, "old months of archives could not be removed; the next round tries again");
+            warn!(%error, "old months of archives couldn't be removed; this is tried again in the next round");
         }
         step(world, 0);
     });
@@ -48,7 +48,7 @@ fn clear_step(world: &mut World) {
         Ok(true) => drop(world.after(SHORT_PAUSE_MS, clear_step)),
         Ok(false) => world.state_mut::<Sweeps>().is_clearing = false,
         Err(error) => {
-            warn!(%error, "messages of an archive that is gone could not be removed; the next round tries again");
+            warn!(%error, "messages of a removed archive couldn't be deleted; this is tried again in the next round");
             world.state_mut::<Sweeps>().is_clearing = false;
         }
     });
@@ -60,7 +60,7 @@ fn step(world: &mut World, after: u64) {
         Ok(Some(next)) => drop(world.after(PAUSE_MS, move |world| step(world, next))),
         Ok(None) => world.state_mut::<Sweeps>().is_running = false,
         Err(error) => {
-            warn!(%error, "old archived messages could not be removed; the next round tries again");
+            warn!(%error, "old archived messages couldn't be removed; this is tried again in the next round");
             world.state_mut::<Sweeps>().is_running = false;
         }
     });
@@ -74,7 +74,9 @@ pub fn expire(world: &mut World, owner: Jid, days: u64) {
     world.wait(removed, move |world, removed| match removed {
         Ok(removed) if removed >= STEP as u64 => drop(world.after(PAUSE_MS, move |world| expire(world, owner, days))),
         Ok(_) => {}
-        Err(error) => warn!(%error, %owner, "old archived messages could not be removed; the next round tries again"),
+        Err(error) => {
+            warn!(%error, %owner, "old archived messages couldn't be removed; this is tried again in the next round")
+        }
     });
 }
 

@@ -177,7 +177,7 @@ impl CarryingLoop {
                     Ok(_) => {}
                     Err(error) if turn == self.turn && is_broken(&error) => self.lost(&error),
                     Err(error) => {
-                        self.tell("append", || warn!(%error, "Redis does not take letters for other nodes; they wait"));
+                        self.tell("append", || warn!(%error, "Redis doesn't accept letters for other nodes; they wait"));
                         // Not at once: it may have no memory left.
                         let events = self.posted.events.clone();
                         tokio::spawn(async move {
@@ -208,12 +208,11 @@ impl CarryingLoop {
             ServiceEvent::NotFenced(error) => self.tell("fence", || {
                 warn!(
                     ?error,
-                    "a process of the cluster that is gone can't be fenced off: the database does not let it; until \
-                     it does, no other node is taken note of"
+                    "a process of the cluster that is gone can't be fenced off, because the database refuses; until then, no changes of other nodes are noticed"
                 );
             }),
             ServiceEvent::NoRows(error) => self.tell("rows", || {
-                warn!(?error, "the database does not tell the nodes of the cluster; they stay as they are");
+                warn!(?error, "the nodes of the cluster can't be read from the database; they stay as they are");
             }),
         }
     }
@@ -309,7 +308,8 @@ impl CarryingLoop {
             Ok(Some(arrived)) => arrived,
             Ok(None) => return,
             Err(error) => {
-                return self.tell("entry", || warn!(%error, "an entry in this node's inbox is none; it is skipped"));
+                return self
+                    .tell("entry", || warn!(%error, "an entry in this node's inbox is malformed; it is skipped"));
             }
         };
         if is_torn {
@@ -351,8 +351,7 @@ impl CarryingLoop {
                 self.courier.end();
                 if let Some(ends) = self.outer.ends.take() {
                     error!(
-                        "others have taken over from this process of the cluster, or another one is this node: it \
-                         ends; look why it stood still or was cut off from Redis, and start it again"
+                        "other nodes have taken over from this process, or another process has this node's name: it exits; find out why it stood still or was cut off from Redis, and start it again"
                     );
                     ends(ClusterEnding::TakenOver);
                 }
@@ -366,7 +365,7 @@ impl CarryingLoop {
                 self.slots = self.table.slots();
                 let others = self.table.others();
                 for (name, process) in &others {
-                    info!(node = name, %process, "this node of the cluster is known");
+                    info!(node = name, %process, "this node has joined the cluster");
                     let letters = self.courier.meet(*process, self.table.shards_of(*process));
                     self.send_again(letters);
                 }
@@ -478,7 +477,7 @@ impl CarryingLoop {
     pub(crate) fn lost(&mut self, error: &RedisError) {
         let waiting = self.courier.waiting_bytes();
         self.tell("redis", || {
-            warn!(%error, waiting, "Redis can't be reached: letters for other nodes wait, what stays on this node goes on");
+            warn!(%error, waiting, "Redis can't be reached: letters for other nodes wait, while everything on this node continues");
         });
         self.deaths.forget_silence();
         self.journal.lost();

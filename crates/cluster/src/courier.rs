@@ -1,5 +1,5 @@
-//! The courier of a process, without I/O: what waits for other nodes, what is on its way, and what
-//! has been read there.
+//! The courier of a process, without I/O: it tracks what waits for other nodes, what is on its way,
+//! and what they have read.
 //!
 //! It is given letters, entries that have arrived, what was handled of them, answers of the engine
 //! and the time, and says what is to be appended to whose inbox. One append per node is under way

@@ -117,8 +117,10 @@ impl CarryingLoop {
                     self.courier.set_present(process, false, now_ms);
                     self.outer.door.departed(process.node, process.incarnation);
                     match self.table.has_leaving(process) {
-                        true => info!(%process, "a node of the cluster that leaves has ended"),
-                        false => warn!(%process, "a process of the cluster is silent; others take over if it stays so"),
+                        true => info!(%process, "a node that was leaving the cluster has stopped"),
+                        false => {
+                            warn!(%process, "a process of the cluster is silent; if it stays silent, others take over")
+                        }
                     }
                 }
                 LeaseVerdict::Dead(process) => self.take_over(process),
@@ -146,12 +148,12 @@ impl CarryingLoop {
         match outcome {
             Ok(false) => {}
             Ok(true) => {
-                warn!(%process, "a process of the cluster was silent for too long: others have its accounts and rooms now");
+                warn!(%process, "a process of the cluster was silent for too long: other nodes now have its accounts and rooms");
                 self.clear_away(process);
             }
             // It is tried again at the next look.
             Err(error) => self.tell("take over", || {
-                warn!(?error, %process, "the accounts of a silent node can't be taken over: the database does not let it");
+                warn!(?error, %process, "the accounts of a silent node can't be taken over: the database refuses");
             }),
         }
     }

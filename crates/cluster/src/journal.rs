@@ -1,5 +1,5 @@
-//! The journal of a process, in Redis: what its shards write down of sessions and rooms, for those
-//! who have their homes when it has died.
+//! The journal of a process, in Redis: the sessions and rooms of its shards, for the nodes that
+//! take over when it dies.
 //!
 //! # Invariants
 //!
@@ -131,7 +131,7 @@ impl CarryingLoop {
                     return self.lost(&error);
                 }
                 self.tell("journal", || {
-                    warn!(%error, "Redis does not take what other nodes would need if this one died");
+                    warn!(%error, "Redis doesn't accept what other nodes would need if this one died");
                 });
                 self.begin_era_later();
             }
@@ -185,7 +185,7 @@ impl CarryingLoop {
         self.journal.is_voiding = false;
         if is_void && era == self.journal.era && self.journal.broken_since.is_some() {
             self.tell("void", || {
-                warn!("Redis is away for too long: if this node died now, none of its sessions could be resumed");
+                warn!("Redis has been unreachable for too long: if this node died now, none of its sessions could be resumed");
             });
             self.journal.is_void = true;
             self.journal.held.clear();
@@ -203,16 +203,16 @@ impl CarryingLoop {
             let fields = match found {
                 Ok(Ok(fields)) => fields,
                 Ok(Err(error)) => {
-                    warn!(%error, %process, "what a node that has died had written down can't be read; its sessions and rooms end");
+                    warn!(%error, %process, "the journal of a node that died can't be read; its sessions and rooms end");
                     JournalFields::new()
                 }
                 Err(_) => {
-                    warn!(%process, "what a node that has died had written down can't be read in time; its sessions and rooms end");
+                    warn!(%process, "the journal of a node that died can't be read in time; its sessions and rooms end");
                     JournalFields::new()
                 }
             };
             if !fields.is_empty() {
-                info!(%process, fields = fields.len(), "what a node that has died had written down was read");
+                info!(%process, fields = fields.len(), "the journal of a node that died was read");
             }
             door.recovered(shard, lookup.process, fields);
         });

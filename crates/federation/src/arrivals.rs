@@ -1,4 +1,5 @@
-//! Streams that other servers have opened: who may come in, what they prove, and where they belong.
+//! Accepts streams from other servers: which are let in, what they prove, and which shard they
+//! belong to.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -96,8 +96,9 @@ impl ServerStreams {
         self.may_carry(key);
     }
 
-    /// Notes that a stream that may carry a way already has acknowledgements from now on. If
-    /// something is under way, nobody could tell whether it counts, and the way goes on without.
+    /// Notes that a stream that may already carry a way has acknowledgements from now on. If
+    /// something is under way, neither side could tell whether it counts, so the way continues
+    /// without them.
     pub(crate) fn answers_managed(&mut self, key: ConnectionKey) {
         let id = self.inbound(key).and_then(|machine| machine.managed_id()).map(Box::<str>::from);
         let Some(at) = self.route_of(key) else { return };

@@ -120,7 +120,7 @@ impl ServerStreams {
             ComponentEvent::Wrong => {
                 if let Some(AttachedComponent { machine, peer, .. }) = self.attached_mut(key) {
                     let (component, peer) = (machine.name(), *peer);
-                    warn!(component, %peer, "a component has another secret than the one in [component]");
+                    warn!(component, %peer, "a component used a different secret from the one in [component]");
                 }
                 self.end(key);
             }
@@ -209,7 +209,7 @@ impl ServerStreams {
             self.actions.push_back(Action::ComponentGone(name.clone()));
         }
         if connections < before {
-            info!(component = &*name, connections, "a connection of a component is gone");
+            info!(component = &*name, connections, "a component has disconnected");
         }
         waiting.into_iter().for_each(|stanza| self.send_to_component(stanza));
     }

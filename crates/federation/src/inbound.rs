@@ -1,4 +1,4 @@
-//! A stream that another server has opened: who it proves to be, and what it may then say.
+//! A stream that another server has opened: how it proves its identity, and what it may send then.
 //!
 //! # Invariants
 //!

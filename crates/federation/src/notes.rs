@@ -1,5 +1,4 @@
-//! Puts what the other server says while a stream is negotiated into words for an operator who
-//! looks on.
+//! Describes what the other server does during negotiation, for an operator who is watching.
 
 use std::fmt::Write;
 

@@ -313,8 +313,8 @@ fn name(remote: &str, id: &str) -> Box<str> {
 
 /// The time after which somebody looks whether the store has done its part.
 const SETTLE_MS: u64 = 10;
-/// The number of looks after which a server is told what is settled, and not what it has asked for:
-/// one that is told nothing takes us for dead.
+/// The number of checks after which a server gets an acknowledgement of what is settled, rather
+/// than of everything it asked about: without any, it would take us for dead.
 const MOST_LOOKS: u8 = 200;
 /// The time for which a broken stream may be resumed.
 pub const KEPT_MS: u64 = 300_000;

@@ -197,7 +197,7 @@ mod tests {
         targets.into_iter().map(|target| target.host).collect()
     }
 
-    /// XEP-0368 §3, RFC 2782: what is missing, what is refused and what is there, in all nine
+    /// XEP-0368 §3, RFC 2782: records that are missing, refused or present, in all nine
     /// combinations.
     #[test]
     fn a_dot_is_no_server_and_no_records_are_none_at_all() {

@@ -1,5 +1,5 @@
-//! Stanzas that leave: what has come for a domain in a tick is written at once, and what can't
-//! leave comes back.
+//! Writes stanzas to other servers: everything that was queued for a domain during a tick goes out
+//! at once, and what can't be sent is bounced.
 
 use rookery_fanout::StanzaType;
 use rookery_fanout::multicast::Outgoing;

@@ -70,7 +70,7 @@ impl World {
             };
             let refused = || LoginAnswer::BearerRefused(NOT_FOR_IT.to_owned());
             let Ok(account) = Jid::new(Some(&username), &domain, None) else {
-                warn!(domain, username, "a token is good for a name that no address can have");
+                warn!(domain, username, "a valid token contains a name that can't be part of an address");
                 return world.login_answered(connection, refused());
             };
             if wanted.is_some_and(|wanted| wanted != account) {
@@ -106,7 +106,7 @@ impl World {
         let keys = none(Hash::Sha1)
             .and_then(|sha1| Ok(Credentials { sha1, sha256: none(Hash::Sha256)?, sha512: none(Hash::Sha512)? }));
         let Ok(credentials) = keys else {
-            warn!(%account, "the system gives no random numbers for a new account");
+            warn!(%account, "the system provides no random numbers for a new account");
             return self.login_answered(connection, LoginAnswer::Failed);
         };
         let made = self.stores.accounts.create(account.as_ref(), credentials);
@@ -114,7 +114,7 @@ impl World {
             // Another login of the same user may have made it meanwhile.
             Ok(is_new) => {
                 if is_new {
-                    info!(%account, "an account was made at its first login");
+                    info!(%account, "an account was created at its first login");
                 }
                 world.login_answered(connection, admitted);
             }

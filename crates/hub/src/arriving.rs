@@ -29,7 +29,7 @@ impl World {
         }
         if is_awaiting && is_late {
             warn!(
-                "a node of the cluster doesn't say that it has sent all; its accounts and rooms begin without the rest"
+                "a node of the cluster hasn't confirmed that it sent everything; its accounts and rooms start without the rest"
             );
         }
         let cards = std::mem::take(&mut self.people.moves.as_mut()?.cards);
@@ -38,7 +38,7 @@ impl World {
             match Card::decode(&encoded) {
                 Ok(card) if self.home_of_text(card.home()) == self.shard() => here.push(card),
                 Ok(_) => elsewhere.push(encoded),
-                Err(error) => warn!(%error, "a card of another node can't be read; what it has ends"),
+                Err(error) => warn!(%error, "a card from another node can't be read; the session or room in it ends"),
             }
         }
         if !elsewhere.is_empty() {

@@ -237,7 +237,7 @@ impl World {
                 Ok(rookery_xml::Scan::Stanza(_)) => {
                     self.in_custody(custody, |world| world.handle(session.link, scanner.stanza(&bytes)));
                 }
-                other => warn!(?other, "a stanza that waited in a lane is not what it was"),
+                other => warn!(?other, "a stanza was altered while it waited in a lane"),
             }
         }
         self.lane_idle(session);

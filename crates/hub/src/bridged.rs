@@ -1,6 +1,6 @@
-//! Remembers to whom the users of components have shown themselves, so that those people hear of it
-//! when the component goes away (XEP-0114 says nothing about that; by RFC 6121 §4.5.2 the server of
-//! a user does it).
+//! Remembers who has seen the presence of a component's users, so that they can be told when the
+//! component disconnects (XEP-0114 doesn't mention this; by RFC 6121 §4.5.2, a user's server does
+//! it).
 //!
 //! A component's users have no sessions here, so nobody else could send unavailable presence in
 //! their name. The home shard of the component's name remembers who has sent available presence to

@@ -88,9 +88,14 @@ impl World {
                     cards.push(encoded);
                 }
                 Ok(_) => {
-                    warn!(home = card.home(), "there is no place for a part of the server to go on after the restart")
+                    warn!(
+                        home = card.home(),
+                        "a part of the server can't be saved for the restart: there is no space for it"
+                    )
                 }
-                Err(error) => warn!(home = card.home(), %error, "a part of the server can't go on after the restart"),
+                Err(error) => {
+                    warn!(home = card.home(), %error, "a part of the server can't be restored after the restart")
+                }
             }
         }
         cards
@@ -119,7 +124,7 @@ impl World {
             Ok(bytes) => {
                 self.out.handed_on.push(Card::Letter(home.to_owned(), L::NAME.to_owned(), ByteBuf::from(bytes)))
             }
-            Err(error) => warn!(home, %error, "a part of the server can't go on after the restart"),
+            Err(error) => warn!(home, %error, "a part of the server can't be restored after the restart"),
         }
     }
 
@@ -134,7 +139,7 @@ impl World {
         let taken = &self.clock.taken;
         let card = SessionCard::new(jid, until_ms, carried, state, |number| taken.when(number));
         let card = card.and_then(|card| Card::Session(Box::new(card)).encode());
-        card.inspect_err(|error| warn!(%error, "a session can't go on after the restart")).ok()
+        card.inspect_err(|error| warn!(%error, "a session can't be restored after the restart")).ok()
     }
 
     /// Returns the state of a session, and the time of day until which it can be resumed: the last

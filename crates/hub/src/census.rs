@@ -1,4 +1,4 @@
-//! Counts what a shard remembers for those who are here: nothing of it stays when they have gone.
+//! Counts what a shard remembers about sessions that are here; none of it outlives them.
 
 use crate::World;
 

@@ -44,7 +44,7 @@ impl AtHand {
             let name = document.name.strip_prefix(PREFIX)?;
             let (name, value) = registry.read_document(name, &document.bytes)?;
             if value.is_none() {
-                warn!(account = %owner, document = document.name, "a document in the store is damaged; it counts as missing");
+                warn!(account = %owner, document = document.name, "a document in the store is damaged; it is treated as missing");
             }
             value.as_ref()?;
             Some(KeptDocument { name, now: value.clone(), stored: value, bytes: document.bytes.len() })

@@ -41,7 +41,7 @@ impl World {
     pub fn go_on(&mut self, sessions: Vec<(Link, SessionCard)>, letters: Vec<(String, String, ByteBuf)>) {
         let read = sessions.into_iter().map(|(link, card)| {
             let state = card.state().inspect_err(|error| {
-                warn!(session = %card.jid, %error, "a session can't go on; what it had not got is delivered elsewhere");
+                warn!(session = %card.jid, %error, "a session can't be restored; what it hadn't received is delivered elsewhere");
             });
             (link, (card, state.ok()))
         });
@@ -76,8 +76,8 @@ impl World {
         let (custody, settled) = Custody::apart();
         match self.registry().letter_kind(&kind).map(|decode| decode(&bytes)) {
             Some(Ok(letter)) => self.in_custody(Some(custody), |world| letter.open(world)),
-            Some(Err(error)) => return warn!(kind, %error, "a part of the server can't go on after the restart"),
-            None => return warn!(kind, "no module goes on with this after the restart"),
+            Some(Err(error)) => return warn!(kind, %error, "a part of the server can't be restored after the restart"),
+            None => return warn!(kind, "no module recognises this after the restart"),
         }
         let letter = self.people.returning.letters.insert((home, kind, bytes));
         self.wait(settled, move |world, _| drop(world.people.returning.letters.try_remove(letter)));

@@ -1,5 +1,5 @@
-//! Rosters in memory, of the few accounts whose documents ask what the roster says, such as privacy
-//! lists by group (XEP-0016 §2.1).
+//! Rosters in memory, for the few accounts with documents that depend on the roster, such as
+//! privacy lists by group (XEP-0016 §2.1).
 //!
 //! Such a roster is loaded behind the documents, before anything is delivered, and follows every
 //! change of an item, which happens at the home of the account. All other accounts have none.

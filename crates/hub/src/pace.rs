@@ -79,7 +79,7 @@ impl World {
             let links = self.links_of(account.as_ref()).into_iter();
             let Some(link) = links.max_by_key(|&link| self.outboxes.waiting_bytes(link)) else { return };
             let before = self.outboxes.waiting_total();
-            warn!(%account, bytes = self.outboxes.waiting_bytes(link), "outboxes are full: a session ends that holds most of it");
+            warn!(%account, bytes = self.outboxes.waiting_bytes(link), "outboxes are full: the session with the largest one is ended");
             self.end_reader(link);
             if self.outboxes.waiting_total() >= before {
                 return;

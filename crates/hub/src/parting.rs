@@ -1,5 +1,5 @@
-//! The old home of what moves to another node: sessions come to rest, are packed as
-//! [cards](crate::card), as at a stop, and leave, with what modules hand on.
+//! The old home of sessions that move to another node: they come to rest, are packed as
+//! [cards](crate::card), as at a stop, and are sent, with whatever modules hand on.
 //!
 //! # Invariants
 //!
@@ -39,7 +39,7 @@ impl World {
             return None;
         }
         if is_late {
-            warn!("some nodes of the cluster don't go by the same homes; what moves doesn't wait for them");
+            warn!("some nodes of the cluster disagree about homes; moves don't wait for them");
         }
         let now_ms = self.clock.now_ms;
         if let Some(moves) = &mut self.people.moves {
@@ -149,7 +149,7 @@ impl World {
             let hash = self.hash(card.home());
             match card.encode() {
                 Ok(encoded) => cards.push((hash, encoded)),
-                Err(error) => warn!(home = card.home(), %error, "a part of the server can't go on on another node"),
+                Err(error) => warn!(home = card.home(), %error, "a part of the server can't continue on another node"),
             }
         }
         cards.extend(self.take_passing());
@@ -264,7 +264,7 @@ impl World {
                 Ok(hash) => {
                     self.people.moves.iter_mut().for_each(|moves| moves.leaving.push_back((hash, card.clone())))
                 }
-                Err(error) => warn!(%error, "a card of another node can't be read; what it has ends"),
+                Err(error) => warn!(%error, "a card from another node can't be read; the session or room in it ends"),
             }
         }
         self.send_leaving();

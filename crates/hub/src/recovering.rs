@@ -63,7 +63,7 @@ impl World {
                 node = process.0,
                 incarnation = process.1,
                 count = cards.len(),
-                "sessions and rooms of a node that has died go on here"
+                "sessions and rooms of a node that died continue here"
             );
         }
         moves.cards.extend(cards);
@@ -139,7 +139,7 @@ fn assemble(fields: JournalFields) -> Vec<Vec<u8>> {
             }
             Some((&LETTERS, _)) => match postcard::from_bytes::<Vec<ByteBuf>>(&value) {
                 Ok(letters) => cards.extend(letters.into_iter().map(ByteBuf::into_vec)),
-                Err(error) => warn!(%error, "a part of a node that has died can't go on"),
+                Err(error) => warn!(%error, "a part of a node that died can't be restored"),
             },
             // Of a later version.
             _ => {}
@@ -147,7 +147,7 @@ fn assemble(fields: JournalFields) -> Vec<Vec<u8>> {
     }
     cards.extend(sessions.into_values().filter_map(|fields| {
         card_of(fields)
-            .inspect_err(|error| warn!(%error, "a session of a node that has died can't go on"))
+            .inspect_err(|error| warn!(%error, "a session of a node that died can't be restored"))
             .ok()
             .flatten()
     }));

@@ -1,5 +1,5 @@
-//! The audience of a room, kept ready: who is in it, by next hop, changed when somebody comes or
-//! goes and not looked up per message.
+//! The audience of a room, kept ready by next hop: it changes when somebody comes or goes, and
+//! isn't computed for each message.
 //!
 //! Addresses lie in shared chunks, so that a letter to another shard takes a reference and no copy.
 //! An addition writes into the last chunk of its shard; a removal rewrites one chunk. What is left

@@ -363,7 +363,7 @@ impl Letter for Befriend {
 
     fn refused(self, _: &mut World) {
         let Self { owner, contact } = self;
-        warn!(%owner, %contact, "two accounts don't become contacts: the node of one of them is away");
+        warn!(%owner, %contact, "two accounts couldn't become contacts: the node of one of them can't be reached");
     }
 }
 

@@ -198,9 +198,9 @@ impl QuestionPlace {
             Some(why) => {
                 state.failed = state.failed.saturating_add(1);
                 if state.again.is_none() && state.failed >= PATIENT {
-                    warn!(source = name, error = %why, "a source of logins is away: those who log in there are told to try later");
+                    warn!(source = name, error = %why, "a login source can't be reached: users who log in there are told to try later");
                 } else if state.again.is_none() {
-                    warn!(source = name, error = %why, "a source of logins has no answer");
+                    warn!(source = name, error = %why, "a login source gave no answer");
                 }
                 if state.failed >= PATIENT {
                     state.again = Some(Instant::now() + PAUSE);
@@ -208,7 +208,7 @@ impl QuestionPlace {
             }
             None => {
                 if state.again.take().is_some() {
-                    info!(source = name, "a source of logins is back");
+                    info!(source = name, "a login source can be reached again");
                 }
                 state.failed = 0;
             }

@@ -1,4 +1,5 @@
-//! A directory (LDAP, RFC 4511) that knows passwords: a user who can bind with one is who they say.
+//! A directory (LDAP, RFC 4511) that checks passwords: a user who can bind with theirs is who they
+//! claim to be.
 //!
 //! A user's entry has a name that follows from the user's, or it is searched, with an account of
 //! ours where the directory shows nothing to strangers. Each login has a connection of its own,
@@ -176,7 +177,7 @@ impl LdapDirectory {
             (Some(only), None) => Ok(Some(only.dn)),
             (None, _) => Ok(None),
             (Some(_), Some(_)) => {
-                warn!(directory = %self.place, user, "more than one entry is this user's: nobody is let in; see the filter");
+                warn!(directory = %self.place, user, "more than one entry matches this user, so the login is refused; check the filter");
                 Ok(None)
             }
         }

@@ -1,5 +1,5 @@
-//! The groups of a directory, whose members are each other's contacts. They are read once in a
-//! while; what was read last holds while the directory is away.
+//! The groups of a directory, whose members become each other's contacts. They are read
+//! periodically, and the last state stays in force while the directory can't be reached.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

@@ -79,8 +79,8 @@ impl fmt::Debug for IssuerClient {
 }
 
 impl Issuer {
-    /// Returns an issuer; `believed.issuer` is its address. `None` if that is none, or one where
-    /// what is said could be changed on the way.
+    /// Returns an issuer; `believed.issuer` is its address. `None` if that is invalid, or if
+    /// answers from there could be changed on the way.
     pub fn new(believed: Believed, scope: Option<String>, web: Web) -> Option<Self> {
         let discovery = discovery(&believed.issuer)?;
         Some(Self {
@@ -220,7 +220,7 @@ impl Issuer {
 
     /// Refuses a token (RFC 7628 §3.2.2).
     fn refuse(&self, why: &str) -> Judgement {
-        info!(issuer = self.believed.issuer, reason = why, "a token is not believed");
+        info!(issuer = self.believed.issuer, reason = why, "a token was rejected");
         let [place, _] = &self.discovery;
         let mut told = json!({ "status": "invalid_token", "openid-configuration": place.to_string() });
         if let Some(scope) = &self.scope {
@@ -268,7 +268,7 @@ impl Issuer {
             Err(error) => {
                 warn!(
                     issuer = self.believed.issuer,
-                    error, "the keys of an issuer can't be read; those that are known serve on"
+                    error, "the keys of an issuer can't be read; the known ones stay in use"
                 );
                 Err(error)
             }

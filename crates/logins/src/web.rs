@@ -42,7 +42,7 @@ pub struct WebAnswer {
 pub struct WebAddress(Uri);
 
 impl WebAddress {
-    /// Reads an address; `None` if it is none, or if what is said there could be read on the way.
+    /// Reads an address; `None` if it is invalid, or if the connection could be read on the way.
     pub fn read(text: &str) -> Option<Self> {
         let uri: Uri = text.parse().ok()?;
         let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'))?;

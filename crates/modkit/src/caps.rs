@@ -1,5 +1,5 @@
-//! XEP-0115: Entity Capabilities, the hash: what a server announces of itself, and what a client
-//! that announces one has said.
+//! XEP-0115: Entity Capabilities, the hash: computes what the server announces about itself, and
+//! checks what a client has announced.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

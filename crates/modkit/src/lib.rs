@@ -1,5 +1,5 @@
-//! Tools that modules have in common and that know none of them: data forms, result sets, what
-//! disco#info tells of an entity, requests, options.
+//! Tools that modules share and that don't depend on any of them: data forms, result sets, the
+//! content of disco#info, requests, options.
 //!
 //! # Invariants
 //!

@@ -1,5 +1,4 @@
-//! Requests as services get them: reading them, and refusing those that are not what their schema
-//! says.
+//! Reads requests to services, and refuses those that don't follow their schema.
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Domain, Iq, Options, World};

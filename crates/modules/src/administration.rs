@@ -1,5 +1,5 @@
-//! XEP-0133: Service Administration. Commands for the administrators of a domain (see `rights`),
-//! who administer its accounts and what the domain says.
+//! XEP-0133: Service Administration. Commands with which the administrators of a domain (see
+//! `rights`) manage its accounts and announcements.
 //!
 //! # Layout
 //!

@@ -129,7 +129,7 @@ impl Module for Bytestreams {
     }
 
     fn summary(&self) -> &'static str {
-        "users send each other files through the server where they can't reach each other"
+        "users can send each other files through the server if they can't connect directly"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

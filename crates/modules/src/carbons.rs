@@ -41,7 +41,7 @@ impl Module for Carbons {
     }
 
     fn summary(&self) -> &'static str {
-        "every device of a user has both sides of every conversation"
+        "every device of a user gets both sides of every conversation"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

@@ -18,7 +18,7 @@ impl Module for ClientState {
     }
 
     fn summary(&self) -> &'static str {
-        "phones sleep while nobody looks at them: presence waits and comes together"
+        "phones can sleep: presence is held back while nobody is looking"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

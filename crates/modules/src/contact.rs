@@ -14,7 +14,7 @@ impl Module for Contact {
     }
 
     fn summary(&self) -> &'static str {
-        "users and other operators can find out whom to turn to"
+        "users and other operators can find out whom to contact"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

@@ -34,7 +34,7 @@ impl Module for UserDirectory {
     }
 
     fn summary(&self) -> &'static str {
-        "users find each other by name, as in a firm"
+        "users can find each other by name, as in a company"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

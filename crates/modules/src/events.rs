@@ -33,7 +33,7 @@ impl Module for EventsModule {
     }
 
     fn summary(&self) -> &'static str {
-        "other programs hear what happens here, by the API or by requests to them (see [events])"
+        "other programs are told what happens here, through the API or by requests to them (see [events])"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

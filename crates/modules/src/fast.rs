@@ -21,7 +21,7 @@ impl Module for Fast {
     }
 
     fn summary(&self) -> &'static str {
-        "clients come back with a token instead of the password, in one round trip"
+        "clients can return with a token instead of the password, in one round trip"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

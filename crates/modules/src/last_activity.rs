@@ -24,7 +24,7 @@ impl Module for LastActivity {
     }
 
     fn summary(&self) -> &'static str {
-        "contacts can see when somebody was last here, and everybody how long the server has been running"
+        "contacts can see when somebody was last online, and everybody how long the server has been running"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -78,8 +78,8 @@ fn of_account(world: &mut World, iq: Iq) {
     });
 }
 
-/// Lets a request through to a resource only from those who may see its presence (§4). Whether it
-/// is there is nobody else's business, so that the answer is the same.
+/// Lets a request through to a resource only from entities that may see its presence (§4). Others
+/// mustn't learn whether it is online, so the answer is the same in both cases.
 fn guard(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     if to.resource().is_none() || !mentions(packet.bytes(), ns::LAST_ACTIVITY.as_bytes()) {
         return Delivery::Pass;

@@ -39,7 +39,7 @@ impl Module for OfflineModule {
     }
 
     fn summary(&self) -> &'static str {
-        "messages for users who are away wait for them"
+        "messages for users who are offline are stored until they return"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -195,8 +195,8 @@ fn keep(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Verdic
     Verdict::Taken
 }
 
-/// Says that a message is lost which must not be stored, if its sender may know that the user is
-/// away. Everybody else hears nothing, as of a user who is here or of an address that nobody has.
+/// Tells a sender who may know that the user is offline that a message which mustn't be stored is
+/// lost. Others get no answer, as for a user who is online or an address that doesn't exist.
 fn tell_contact(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     let Some(sender) = packet.sender() else { return };
     if sender.bare() == to.bare() {

@@ -43,7 +43,7 @@ impl Module for Push {
     }
 
     fn summary(&self) -> &'static str {
-        "phones without a connection are notified that a message waits"
+        "phones without a connection are notified of waiting messages"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

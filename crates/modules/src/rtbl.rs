@@ -155,7 +155,7 @@ fn guard(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery
     if !world.state::<Lists>().name(&wanted(world, &domain), sender.as_ref()) {
         return Delivery::Pass;
     }
-    info!(%sender, room = %to, "a listed address is kept out of a room");
+    info!(%sender, room = %to, "a listed address was kept out of a room");
     turn_away(world, packet, to, Condition::Forbidden);
     Delivery::Taken
 }
@@ -199,7 +199,7 @@ fn subscribe(world: &mut World, domain: &str, list: ListSource) {
             world.state::<Lists>().change(&list, |hashes| *hashes = found.collect());
         }
         other => {
-            warn!(service = %list.service, node = list.node, ?other, "a block list for rooms can't be had");
+            warn!(service = %list.service, node = list.node, ?other, "a block list for rooms can't be fetched");
             world.after(RETRY_MS, move |world| {
                 // Unless the operator doesn't want it any more.
                 if world.state::<Lists>().has(&list) {

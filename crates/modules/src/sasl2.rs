@@ -25,7 +25,7 @@ impl Module for Sasl2Module {
     }
 
     fn summary(&self) -> &'static str {
-        "clients log in and have their session in one exchange"
+        "clients log in and get their session in a single exchange"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

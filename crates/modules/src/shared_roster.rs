@@ -273,7 +273,7 @@ fn list(world: &mut World, domain: String, last: Option<Jid>, mut found: BTreeSe
                 false => list(world, domain, last, found),
             }
         }
-        Err(error) => error!(domain, %error, "the accounts for shared roster groups could not be listed"),
+        Err(error) => error!(domain, %error, "the accounts for shared roster groups couldn't be listed"),
     });
 }
 

@@ -1,5 +1,5 @@
-//! The list of what is implemented, made from what the modules say of themselves: a page for
-//! people, and a description of the project for programs (DOAP, XEP-0453).
+//! Lists the implemented standards, from what the modules declare: as a page for people, and as a
+//! description of the project for programs (DOAP, XEP-0453).
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! Limits for messages and subscription requests between those who are no contacts of each other:
-//! what spam consists of.
+//! Limits messages and subscription requests between people who aren't each other's contacts, since
+//! that is what spam consists of.
 //!
 //! What a local account sends to strangers is counted at its home, and what it sends to those of
 //! other servers once more and over a longer time: a stolen account is not to write to the whole

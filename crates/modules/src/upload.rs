@@ -38,7 +38,7 @@ impl Module for Upload {
     }
 
     fn summary(&self) -> &'static str {
-        "users share files, which the server keeps for a time"
+        "users can share files, which the server keeps for a while"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

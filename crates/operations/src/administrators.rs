@@ -1,4 +1,4 @@
-//! Administrators of domains: those who may use XEP-0133, and nobody else (see [`crate::rights`]).
+//! The administrators of domains, who alone may use XEP-0133 (see [`crate::rights`]).
 
 use rookery_hub::World;
 use rookery_jid::Jid;

@@ -264,7 +264,7 @@ fn to_all(world: &mut World, domain: String, packet: Packet, after: Option<Jid>)
                 });
             }
         }
-        Err(error) => tracing::error!(%error, %domain, "an announcement did not reach all accounts"),
+        Err(error) => tracing::error!(%error, %domain, "an announcement didn't reach all accounts"),
     });
 }
 

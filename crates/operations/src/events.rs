@@ -192,7 +192,7 @@ impl EventKind {
     }
 }
 
-/// The module that says of which events a domain tells, and the option.
+/// The module, and its option, that decide which events a domain publishes.
 pub const MODULE: &str = "events";
 /// The option with the groups.
 pub const KINDS: &str = "kinds";

@@ -36,7 +36,7 @@ pub fn make(stores: &Stores, wanted: LinkPurpose, days: u64, now_ms: u64) -> Pen
                     return Ok(Err(Refusal::Impossible("no account can have this name".into())));
                 };
                 if stores.accounts.exists(account.as_ref()).await? {
-                    return Ok(Err(Refusal::Exists(format!("{account} exists already"))));
+                    return Ok(Err(Refusal::Exists(format!("{account} already exists"))));
                 }
             }
             LinkPurpose::Password(account) if !stores.accounts.exists(account.as_ref()).await? => {
@@ -47,7 +47,7 @@ pub fn make(stores: &Stores, wanted: LinkPurpose, days: u64, now_ms: u64) -> Pen
         let token = match token() {
             Ok(token) => token,
             Err(error) => {
-                tracing::error!(%error, "no token can be made");
+                tracing::error!(%error, "no token can be created");
                 return Ok(Err(Refusal::Failed("making a token")));
             }
         };

@@ -150,7 +150,7 @@ fn read(world: &mut World) {
     let kept = world.stores.meta.entries(KEY);
     world.wait(kept, |world, kept| match kept {
         Ok(kept) => world.state::<Journal>().fill(kept),
-        Err(error) => tracing::error!(%error, "the journal of administrators can't be read; it is tried again"),
+        Err(error) => tracing::error!(%error, "the journal of administrators can't be read; this is tried again"),
     });
 }
 
@@ -181,7 +181,7 @@ fn keep(world: &mut World) {
     world.wait(kept, move |world, kept| {
         if let Err(error) = kept {
             world.state::<Journal>().put_back(count, old);
-            tracing::error!(%error, "the journal of administrators can't be kept; it is tried again");
+            tracing::error!(%error, "the journal of administrators can't be saved; this is tried again");
         }
     });
 }

@@ -149,7 +149,7 @@ impl OnTheWay {
         world.wait(set, move |world, set| match set {
             Ok(true) => {
                 let Registration { account, address, .. } = &self.wanted;
-                tracing::info!(%account, %address, "a password was set by a link");
+                tracing::info!(%account, %address, "a password was set through a link");
                 sessions::password_changed(world, account.clone(), None, |_, _| {});
                 self.end(world, Ok(()));
             }
@@ -175,7 +175,7 @@ impl OnTheWay {
         let account = self.wanted.account.clone();
         users::set_disabled(world, account.clone(), true, move |world, disabled| {
             if let Err(refusal) = disabled {
-                tracing::warn!(%account, %refusal, "a new account couldn't be kept waiting for approval");
+                tracing::warn!(%account, %refusal, "a new account couldn't be put up for approval");
             }
             let Ok(server) = Jid::parse(account.domain()) else { return self.created(world) };
             let (serial, text) = (world.unique_text(), format!("registered from {}", self.wanted.address));

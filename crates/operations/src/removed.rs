@@ -102,14 +102,14 @@ fn heed(world: &mut World, note: RemovalNote) {
             sessions::password_changed(world, account.clone(), None, |world, ended| match ended {
                 Ok(()) => take_away(world, account),
                 Err(refusal) => {
-                    tracing::warn!(%refusal, %account, "sessions could not be ended; the next look tries again")
+                    tracing::warn!(%refusal, %account, "sessions couldn't be ended; this is tried again at the next check")
                 }
             });
         }
         Ok(Some(keys)) if is_fresh && mark(&keys) == note.mark => {
             users::remove(world, note.account, |_, removed| {
                 if let Err(refusal) = removed {
-                    tracing::warn!(%refusal, "an account could not be removed; the next look tries again");
+                    tracing::warn!(%refusal, "an account couldn't be removed; this is tried again at the next check");
                 }
             });
         }

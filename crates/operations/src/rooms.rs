@@ -65,7 +65,7 @@ pub fn create(
     arrange(world, Arrange { room, wanted, owner: Some(owner) }, then);
 }
 
-/// Changes settings of a room (XEP-0045 §10.2); those who are there are told of it.
+/// Changes settings of a room (XEP-0045 §10.2) and notifies its occupants.
 pub fn configure(
     world: &mut World,
     room: Jid,
@@ -81,7 +81,7 @@ fn arrange(world: &mut World, asked: Arrange, then: impl FnOnce(&mut World, Outc
         let arranged = known(found, &room).and_then(|arranged| match arranged {
             Arranged::Done => Ok(()),
             Arranged::TooLong => Err(Refusal::Impossible("a text of a room can't be so long".into())),
-            Arranged::Exists => Err(Refusal::Exists(format!("{room} exists already"))),
+            Arranged::Exists => Err(Refusal::Exists(format!("{room} already exists"))),
             Arranged::Full(why) => Err(Refusal::Full(why)),
         });
         then(world, arranged);

@@ -57,7 +57,7 @@ pub struct Page {
 /// Why it can be none.
 pub fn address(settings: &Settings, local: &str, domain: &str) -> Outcome<Jid> {
     if !settings.domains.iter().any(|served| served.name == domain) {
-        return Err(Refusal::Missing(format!("{domain} is not a domain of this server")));
+        return Err(Refusal::Missing(format!("{domain} isn't a domain of this server")));
     }
     let jid = Jid::new(Some(local), domain, None);
     let jid = jid.map_err(|error| Refusal::Impossible(format!("no account can have this name: {error}")))?;
@@ -73,7 +73,7 @@ pub fn create(stores: &Stores, account: JidRef<'_>, credentials: Credentials) ->
     Box::pin(async move {
         Ok(match created.await? {
             true => Ok(()),
-            false => Err(Refusal::Exists(format!("{account} exists already"))),
+            false => Err(Refusal::Exists(format!("{account} already exists"))),
         })
     })
 }
@@ -104,7 +104,7 @@ pub fn add(world: &mut World, account: Jid, password: String, then: impl FnOnce(
             world.wait(named, move |world, named| {
                 let has_rights = named.is_ok_and(|named| named.contains(&account));
                 if has_rights {
-                    tracing::warn!(%account, "an account was made whose name had rights before: see the options that name it");
+                    tracing::warn!(%account, "an account was created whose name had rights before: check the options that mention it");
                 }
                 then(world, Ok(has_rights));
             });

@@ -128,7 +128,7 @@ impl RunningImport<'_> {
         };
         let mut account = ImportedAccount::new(jid, user.attr("password").map(str::to_owned), user.line);
         if account.exists(self)? {
-            self.leave_out(input, user.line, &format!("{} exists already and is left alone", account.jid));
+            self.leave_out(input, user.line, &format!("{} already exists and is left alone", account.jid));
             return Ok(input.skip()?);
         }
         while let InputNext::Start(tag) = input.next()? {

@@ -156,8 +156,8 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('\'', "&#39;")
 }
 
-/// Marks the functions whose names contain what is searched for, and tells their share: what is
-/// below a function that counts doesn't count twice.
+/// Marks the functions whose names match the search, and shows their share. Functions below a match
+/// aren't counted again.
 const SCRIPT: &str = include_str!("flamegraph.js");
 /// Pixels.
 const WIDTH: f64 = 1400.0;

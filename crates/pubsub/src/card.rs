@@ -79,7 +79,7 @@ pub(super) fn set_photo(world: &mut World, account: Jid, photo: Option<Photo>) {
         }
         let bytes = Writer::write(&card).into_bytes();
         if bytes.len() as u64 > most_bytes(world, account.as_ref()) {
-            return warn!(%account, bytes = bytes.len(), "a card has no room for the avatar of its account");
+            return warn!(%account, bytes = bytes.len(), "a vCard has no room for the account's avatar");
         }
         let kept = world.stores.documents.put(account.as_ref(), DOCUMENT, Some(bytes));
         world.wait(kept, move |world, kept| match kept {

@@ -73,7 +73,7 @@ impl Module for DataService {
     }
 
     fn summary(&self) -> &'static str {
-        "users subscribe to readings of devices ([dpm]), and rooms hear of alarms"
+        "users can subscribe to readings of devices ([dpm]), and alarms are announced in rooms"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

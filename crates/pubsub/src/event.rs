@@ -61,8 +61,8 @@ pub(super) fn last(world: &mut World, key: &NodeKey, config: &NodeConfig, item: 
     Some(fleeting(&packet?.with_child(&delay::element(key.0.as_str(), item.unix_ms))))
 }
 
-/// Returns a notification for those who have not asked for it while they are away: it waits for
-/// nobody (XEP-0334 §4.4). Headlines don't anyway.
+/// Returns a notification for subscribers who don't want it while they are offline: it isn't stored
+/// (XEP-0334 §4.4). Headlines never are.
 pub(super) fn fleeting(packet: &Packet) -> Packet {
     match packet.type_() {
         StanzaType::Headline => packet.clone(),

@@ -1,4 +1,4 @@
-//! Knows which accounts have nodes, so that nobody asks the store about those that have none.
+//! Remembers which accounts have nodes, so that the store isn't asked about accounts without any.
 
 use std::hash::BuildHasher;
 

@@ -117,8 +117,8 @@ fn to_subscribers(world: &mut World, node: &PubsubNode, packet: &Packet, contact
     }
 }
 
-/// Goes on with those who see the presence of somebody: from memory if that is enough and they are
-/// there, else from the store.
+/// Continues with the accounts that see somebody's presence: from memory if they are online and
+/// that is enough, otherwise from the store.
 pub(super) fn with_contacts(
     world: &mut World,
     owner: Option<Jid>,

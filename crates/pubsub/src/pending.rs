@@ -1,6 +1,6 @@
-//! The command with which an owner asks again for the requests that wait for a decision (XEP-0060
-//! §8.7): first for the nodes, then for one of them, whose requests come as messages, each as when
-//! it was made (§8.6).
+//! The command by which an owner retrieves pending subscription requests (XEP-0060 §8.7): it offers
+//! the nodes first and then sends the requests of the chosen one as messages, each with the time
+//! when it was made (§8.6).
 //!
 //! The command has one form and nothing to remember: its session is in name only.
 

@@ -26,7 +26,7 @@ pub async fn serve(
         let address = listener.local_addr().ok();
         match listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener)) {
             Ok(listener) => drop(tokio::spawn(accept(listener, waiting.clone()))),
-            Err(error) => error!(?address, %error, "a port for bytestreams can't be listened on"),
+            Err(error) => error!(?address, %error, "can't listen on a port for bytestreams"),
         }
     }
     tokio::spawn(join(asked, waiting.clone()));
@@ -49,7 +49,7 @@ async fn accept(listener: TcpListener, waiting: Arc<WaitingStreams>) {
             }
             Err(error) => {
                 let address = listener.local_addr().ok();
-                warn!(?address, %error, "no connection for a bytestream can be accepted for a second");
+                warn!(?address, %error, "no connections for bytestreams are accepted for a second");
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }

@@ -33,8 +33,8 @@ pub enum SocksReply {
     AddressTypeNotSupported = 8,
 }
 
-/// Reads until it is known what somebody wants, and refuses what is nothing for us. What is read is
-/// bounded by the lengths that the bytes themselves give: 519 bytes at most.
+/// Reads a client's request, and refuses requests that this relay doesn't support. The amount read
+/// is bounded by the lengths in the protocol: at most 519 bytes.
 ///
 /// # Errors
 ///

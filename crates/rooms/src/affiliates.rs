@@ -1,5 +1,5 @@
-//! Affiliations of a room that operators read and change. A change passes the room as one of an
-//! owner does (XEP-0045 §10), who is nobody in it: those who are there see it, and it is kept.
+//! Lets operators read and change the affiliations of a room. A change is made as if by an owner
+//! (XEP-0045 §10), though the operator isn't an occupant: occupants see it, and it is stored.
 
 use rookery_hub::{Question, QuestionReply, World};
 use rookery_jid::Jid;

@@ -1,6 +1,6 @@
-//! Rooms that go on in another process, with all who are in them: nobody is told that the server
-//! was away. The configuration of a room that the store has is read there again; of one that it
-//! doesn't have the whole room travels.
+//! Continues rooms in another process with all their occupants, who don't notice the interruption.
+//! If the store has the room, its configuration is read from there; otherwise the whole room is
+//! handed over.
 //!
 //! Occupants that did not outlive the restart leave as always: sessions of this server when their
 //! time is over, or at once if their home doesn't know them ([`Seated`]), those of other servers

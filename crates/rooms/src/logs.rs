@@ -149,7 +149,7 @@ fn write(world: &mut World, folder: PathBuf, room: Jid) {
             Err(error) => Some(error.to_string()),
         };
         if let Some(error) = failed.or_else(|| (lost > 0).then(|| format!("{lost} lines: too much waits"))) {
-            warn!(%room, error, "the log of a room lacks what was said");
+            warn!(%room, error, "messages are missing from the log of a room");
         }
         write(world, folder, room);
     });

@@ -1,6 +1,6 @@
-//! Affiliations of users who are not in the room: they hear of a change by a message (XEP-0045
-//! §17.1, code 101), and so do the occupants who may know it (§10.3, §10.6): clients keep lists of
-//! members by that, as those do who encrypt for them.
+//! Tells users who aren't in a room that their affiliation has changed, by a message (XEP-0045
+//! §17.1, code 101), and tells the occupants who may know about it (§10.3, §10.6). Clients keep
+//! lists of members this way, for example to encrypt for them.
 
 use rookery_fanout::Packet;
 use rookery_hub::World;
@@ -15,9 +15,9 @@ use super::room::Room;
 pub(super) type ChangedAffiliation = (Jid, Affiliation, Affiliation);
 
 impl Room {
-    /// Tells users who are not here what they are to the room from now on: to be called before the
-    /// change is made. A list that names many tells nobody, and a user `by` whom much is changed,
-    /// or often, tells nobody more.
+    /// Tells users outside the room about their new affiliation; to be called before the change is
+    /// made. Long lists aren't announced, nor are further changes `by` a user who makes many or
+    /// frequent ones.
     pub(super) fn tell_absent(&mut self, world: &mut World, changes: &[Affiliated], by: &Jid) {
         if changes.len() > MOST_TOLD {
             return;

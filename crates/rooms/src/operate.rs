@@ -33,7 +33,7 @@ impl Question for Describe {
 pub struct Destroy {
     /// The bare JID of the room.
     pub room: Jid,
-    /// The reason that those who are there are told.
+    /// The reason that is given to the occupants.
     pub reason: Option<String>,
 }
 

@@ -72,8 +72,9 @@ pub(crate) fn of_absent(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     }
 }
 
-/// Returns the error for an IQ to an occupant from somebody who is none (§6.6, XEP-0410 §3). It
-/// names the room: what a server on the way refuses says nothing about who is in there.
+/// Returns the error for an IQ to an occupant from somebody who isn't one (§6.6, XEP-0410 §3). It
+/// names the room as its origin, since an error from a server on the way says nothing about who is
+/// in the room.
 pub(crate) fn not_an_occupant(packet: &Packet, to: JidRef<'_>) -> StanzaError {
     let condition = match packet.stanza().first_child().map(|child| child.ns()) {
         Some(namespace) if matches!(&*namespace, ns::DISCO_INFO | ns::DISCO_ITEMS) => Condition::BadRequest,

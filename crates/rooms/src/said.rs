@@ -1,5 +1,5 @@
-//! Messages that rooms have had lately, noted for those who take over should the node die: what is
-//! said again then has the id that it had.
+//! Notes the recent messages of rooms for the nodes that take over if this one dies, so that a
+//! message that is sent again keeps its id.
 //!
 //! A room tells all others what it has heard before anybody acknowledges that, so nobody can say
 //! what has come of it when its home dies. Its sender, or the sender's node, sends it again; the

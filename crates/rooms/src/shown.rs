@@ -1,5 +1,5 @@
-//! Presence as a room sends it: what the occupant shows, and what only the room may say of roles,
-//! affiliations and codes.
+//! Presence as a room sends it: the occupant's own part, and roles, affiliations and codes, which
+//! only the room may add.
 
 use rookery_fanout::Packet;
 use rookery_jid::Jid;

@@ -1,6 +1,6 @@
-//! Rooms whose changes the store did not take. A change counts once it is made, since occupants
-//! have seen it; the one who made it is told that it is not kept yet, and the room is written
-//! again, as it is by then, until the store has it. Such a room is not forgotten when it is empty.
+//! Rooms whose latest changes the store has refused. A change takes effect as soon as occupants
+//! have seen it; its author is told that it isn't stored yet, and the room is written again, in its
+//! current state, until the store accepts it. Such a room stays in memory even when it is empty.
 
 use rookery_base::Map;
 use std::collections::BTreeSet;

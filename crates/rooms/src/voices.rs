@@ -1,6 +1,6 @@
-//! Voice in moderated rooms, across visits (XEP-0045 §5.1): who was given it need not ask again,
-//! and whose voice was taken doesn't get it back by coming again. Roles that come with an
-//! affiliation are not remembered, and nobody stays a moderator by this.
+//! Remembers voice in moderated rooms between visits (XEP-0045 §5.1): a user who was granted voice
+//! needn't ask again, and one whose voice was revoked doesn't regain it by re-entering. Roles that
+//! follow from an affiliation aren't remembered, and moderators don't stay moderators this way.
 
 use rookery_base::Map;
 use std::collections::BTreeMap;

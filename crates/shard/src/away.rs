@@ -110,12 +110,12 @@ impl<D: Driver> Shard<D> {
             match kind {
                 MailboxKind::Mail => {
                     if let Err(error) = self.world.mail_from_afar(&bytes, custody.clone()) {
-                        warn!(%from, %error, "mail of another node can't be read and is dropped");
+                        warn!(%from, %error, "mail from another node can't be read and is dropped");
                     }
                 }
                 MailboxKind::Line => match postcard::from_bytes(&bytes) {
                     Ok(frame) => self.frame(from, frame),
-                    Err(error) => warn!(%from, %error, "a frame of another node can't be read and is dropped"),
+                    Err(error) => warn!(%from, %error, "a frame from another node can't be read and is dropped"),
                 },
             }
         }
@@ -183,7 +183,7 @@ impl<D: Driver> Shard<D> {
         }
         away.unwritten += bytes.len();
         if away.unwritten > MOST {
-            warn!(%from, "another node sends more for a client than fits and loses it");
+            warn!(%from, "another node sent more for a client than there is room for; the client is disconnected");
             return self.lost(link);
         }
         self.write_through(link, bytes, 0);

@@ -138,7 +138,7 @@ impl<D: Driver> Shard<D> {
         match self.bosh.relayed.keep(waiter, (sid, at), bytes, (now_ms, until_ms)) {
             Ok(key) => Some(key),
             Err(waiter) => {
-                warn!("too much of BOSH is on its way to other nodes; a session is ended");
+                warn!("too much BOSH data is on its way to other nodes; a session is ended");
                 waiter.answer(BoshAnswer::refusal(AnswerCondition::RemoteConnectionFailed));
                 None
             }

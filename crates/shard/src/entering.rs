@@ -1,5 +1,5 @@
-//! Arrivals: connections that were accepted here, those that were begun elsewhere, and sessions
-//! that need none.
+//! Takes in arrivals: connections accepted here, those handed over from elsewhere, and sessions
+//! without a connection.
 
 use std::net::SocketAddr;
 

@@ -33,8 +33,8 @@
 //! * [`census`]: what shards count. `visits`: what the log tells of sessions. `measuring`: how long
 //!   things take.
 //! * [`mod@start`]: the threads; [`door`]: the way to them. [`shard`]: the tick; `stopping`: the
-//!   last ones. [`mailboxes`]: what shards and their owner tell each other. [`gate`]: who may come in, and how often;
-//!   [`attempts`] counts.
+//!   last ones. [`mailboxes`]: what shards and their owner tell each other. [`gate`]: who may come
+//!   in, and how often; [`attempts`] counts.
 
 pub mod attempts;
 mod away;

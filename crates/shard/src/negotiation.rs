@@ -201,7 +201,7 @@ impl<D: Driver> Shard<D> {
             }
             (Some(Err(error)), connection) => {
                 let peer = connection.map(|connection| connection.peer);
-                warn!(?peer, %error, "TLS can't be started");
+                warn!(?peer, %error, "a TLS handshake can't be started");
                 self.lost(link);
             }
             _ => self.lost(link),

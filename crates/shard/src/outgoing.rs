@@ -97,7 +97,7 @@ impl<D: Driver> Shard<D> {
                         let custody = parcel.take_custody();
                         self.outgoing.letters.push(NodeLetter { to, kind: MailboxKind::Mail, bytes, custody });
                     }
-                    Err(error) => warn!(%to, %error, "mail can't go to another node and is dropped"),
+                    Err(error) => warn!(%to, %error, "mail can't be sent to another node and is dropped"),
                 }
             }
         }
@@ -106,7 +106,7 @@ impl<D: Driver> Shard<D> {
                 Ok(bytes) => {
                     self.outgoing.letters.push(NodeLetter { to, kind: MailboxKind::Line, bytes, custody: None });
                 }
-                Err(error) => warn!(%to, %error, "a frame can't go to another node and is dropped"),
+                Err(error) => warn!(%to, %error, "a frame can't be sent to another node and is dropped"),
             }
         }
         self.outgoing.bytes +=

@@ -1,4 +1,4 @@
-//! The last unavailable presence of those who are away, for presence probes (RFC 6121 §4.3.2).
+//! The last unavailable presence of users who are offline, for presence probes (RFC 6121 §4.3.2).
 
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};

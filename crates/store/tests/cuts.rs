@@ -101,7 +101,7 @@ impl<S: EngineServer> CutsRig<S> {
     }
 
     /// Writes what belongs to a round, in one batch or several, and expects all to be acknowledged:
-    /// the database is there again at once.
+    /// the database can be reached again at once.
     fn work(&self, round: u64) {
         let (stores, romeo) = (&self.stores, romeo());
         let stanza = |part: u64| format!("{round}/{part}").into_bytes();

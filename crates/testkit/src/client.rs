@@ -1,4 +1,4 @@
-//! A scripted client: says what the test says, and checks what it hears.
+//! A scripted client: it sends what the test says, and checks what it receives.
 //!
 //! Whenever it is asked for what it got, the server works until nothing moves any more; so what is
 //! not there then does not come, and silence can be asserted without waiting.

@@ -1,4 +1,4 @@
-//! Dialogues: what clients say and what they have to hear, as text.
+//! Dialogues as text: what clients send, and what they must receive.
 //!
 //! ```text
 //! # comments, and empty lines

@@ -1,4 +1,4 @@
-//! Other servers, simulated: what leaves for them is kept, and what they say is fed in.
+//! Simulates other servers: stanzas for them are recorded, and tests supply what they send.
 
 use std::cell::RefCell;
 use std::rc::Rc;

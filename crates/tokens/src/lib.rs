@@ -1,4 +1,4 @@
-//! Tokens (JWT, RFC 7519) and the keys of those who make them (JWK Set, RFC 7517).
+//! Verifies tokens (JWT, RFC 7519) with the keys of their issuers (JWK Set, RFC 7517).
 //!
 //! Two believe tokens: those who let clients of the chat in, with keys that an issuer publishes,
 //! and DPM, with keys that the operator has. What makes a signature good is here, once.

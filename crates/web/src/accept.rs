@@ -38,7 +38,7 @@ pub async fn serve(
         let socket = listener.socket.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener.socket));
         match socket {
             Ok(socket) => drop(tokio::spawn(accept(socket, listener.tls, shared.clone(), places.clone()))),
-            Err(error) => error!(?address, %error, "a port of the web can't be listened on"),
+            Err(error) => error!(?address, %error, "can't listen on a port for the web"),
         }
     }
     if let Some(control) = control {
@@ -87,7 +87,7 @@ async fn accept(listener: TcpListener, tls: bool, shared: Arc<WebShared>, places
             }
             Err(error) => {
                 let address = listener.local_addr().ok();
-                warn!(?address, %error, "no connection of the web can be accepted for a second");
+                warn!(?address, %error, "no web connections are accepted for a second");
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }

@@ -59,8 +59,8 @@ impl Ward<'_> {
     }
 }
 
-/// Returns whether a browser says that a page of another site sent this. A browser
-/// that says nothing isn't held to be one; a form of somebody who is signed in has a token besides.
+/// Returns whether a browser reports that a page of another site sent this request. A request
+/// without that header passes; the forms of signed-in visitors also carry a token.
 pub fn is_cross_site(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     match (text("sec-fetch-site"), text("origin")) {

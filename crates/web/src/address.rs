@@ -18,8 +18,8 @@ pub(crate) enum Safety {
 }
 
 impl WebShared {
-    /// Returns the address of the pages over TLS, for those who are told of a domain, without a
-    /// slash at its end; `None` if there is none.
+    /// Returns the address of a domain's pages over TLS, without a slash at its end; `None` if
+    /// there is none.
     pub fn pages(&self, domain: &str) -> Option<String> {
         match (&self.settings().hub.told.pages, self.https_port) {
             (Some(pages), _) => Some(pages.replace('@', domain)),

@@ -490,7 +490,7 @@ mod tests {
     #[test]
     fn words_become_sentences() {
         assert_eq!(sentence("there is no account"), "There is no account.");
-        assert_eq!(sentence("alice@localhost exists already"), "alice@localhost exists already.");
+        assert_eq!(sentence("alice@localhost already exists"), "alice@localhost already exists.");
         assert_eq!(sentence(""), ".");
     }
 }

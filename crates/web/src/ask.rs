@@ -56,7 +56,7 @@ impl WebShared {
         let _turn = self.exports.acquire().await.map_err(|_| Refusal::Late)?;
         let (folder, stores) = (self.exports_folder.clone(), self.stores.clone());
         let write = move || {
-            let mut damaged = |what: &str| warn!(what, "an export is not complete");
+            let mut damaged = |what: &str| warn!(what, "an export is incomplete");
             let file = to_unnamed_file(&account, &folder, &stores, &mut damaged).map_err(|error| error.to_string())?;
             let len = file.metadata().map_err(|error| error.to_string())?.len();
             Ok::<_, String>(Body::file(file, 0, len))

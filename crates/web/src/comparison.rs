@@ -1,5 +1,5 @@
-//! Differences between the configuration by which the server goes and the one of its file, as the
-//! API shows them; the part that reads the file says what they are.
+//! Compares the configuration in force with the one in the file, for the API; the code that reads
+//! the file determines the differences.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ pub struct ChangedKey(pub String);
 
 impl fmt::Display for ChangedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} has changed: restart the server to make it count", self.0)
+        write!(f, "{} has changed: restart the server for it to take effect", self.0)
     }
 }
 

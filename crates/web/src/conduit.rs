@@ -299,7 +299,7 @@ impl AsyncWrite for Conduit {
 
 /// Bytes that are read, or encrypted, at a time: a record of TLS has no more.
 const CHUNK: usize = 16 * 1024;
-/// Bytes that are read of somebody for whom nobody is there yet.
+/// Bytes that are read from a client before its receiver exists.
 const AHEAD: usize = 4096;
 /// The time for which a peer may take nothing of what it is sent.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

@@ -69,7 +69,7 @@ pub(crate) async fn serve(listener: net::UnixListener, shared: Arc<WebShared>) {
                 });
             }
             Err(error) => {
-                warn!(%error, "no connection of the command line can be accepted for a second");
+                warn!(%error, "no connections from the command line are accepted for a second");
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }
@@ -116,7 +116,7 @@ impl Lasting {
 async fn connection(socket: UnixStream, shared: Arc<WebShared>, lasting: Lasting) -> io::Result<()> {
     let user = socket.peer_cred()?.uid();
     if user != 0 && user != rustix::process::geteuid().as_raw() {
-        warn!(user, "another user than the server's own, and than root, came to the control socket");
+        warn!(user, "a user other than root or the server's own connected to the control socket");
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     let who = tokio::task::spawn_blocking(move || user_name(user)).await.map_err(io::Error::other)?;

@@ -154,7 +154,7 @@ fn tell(space: Space, before: DiskFill, folder: &Path) {
     let (folder, free_bytes) = (folder.display(), space.free);
     match space.fill() {
         DiskFill::Full => {
-            error!(%folder, free_bytes, "the disk is full ({space}): messages and changes are lost until there is room")
+            error!(%folder, free_bytes, "the disk is full ({space}): messages and changes are lost until there is room again")
         }
         DiskFill::Low => {
             warn!(%folder, free_bytes, "the disk is nearly full ({space}): make room, or move the data folder")

@@ -98,7 +98,7 @@ async fn note(shared: &Arc<WebShared>, sample: WebSample) {
     let name = name(day, &shared.instance.node);
     if let Err(error) = shared.wait(shared.stores.meta.put_entry(LIST, &name, bytes)).await {
         // The next point comes with all of this one's day.
-        tracing::warn!(%error, "the past of the graphs can't be kept");
+        tracing::warn!(%error, "the history of the graphs can't be saved");
         return;
     }
     forget(shared, day).await;

@@ -1,5 +1,5 @@
-//! HTML, written so that nothing of what anybody says can become a tag: what is in the code is a
-//! template, what fills it is escaped.
+//! Builds HTML in which nothing that users provide can become a tag: templates are in the code, and
+//! everything inserted into them is escaped.
 
 use std::fmt::{Display, Write};
 

@@ -201,7 +201,7 @@ impl PlacesInner {
         // The oldest: somebody who is really there has most to do with the newer ones.
         let Some(number) = of_busiest.find(|number| !self.is_reserved(*number)) else { return false };
         if self.may_tell(PlaceNews::Displaced) {
-            warn!(%busiest, connections = count, places = most, "all places of the web are taken; the address with the most loses some");
+            warn!(%busiest, connections = count, places = most, "all web connections are in use; the address with the most loses some");
         }
         if let Some(guest) = self.guests.get(&number) {
             guest.leaves.notify_one();
@@ -212,7 +212,7 @@ impl PlacesInner {
 
     fn refuse(&mut self, most: usize) -> Crowd {
         if self.may_tell(PlaceNews::Refused) {
-            warn!(places = most, "all places of the web are taken; see `connections` in [web]");
+            warn!(places = most, "all web connections are in use; see `connections` in [web]");
         }
         Crowd::All
     }

@@ -96,7 +96,7 @@ impl UploadFiles {
             Ok(response) => response,
             Err(UploadFailed::Told(response)) => *response,
             Err(UploadFailed::Here(error)) => {
-                warn!(%error, "a file can't be kept or given out");
+                warn!(%error, "a file can't be stored or served");
                 text(StatusCode::INTERNAL_SERVER_ERROR, "the server has failed")
             }
         };
@@ -195,7 +195,7 @@ impl UploadFiles {
                 // The file first: a slot without one is nothing, a file without slot is never found
                 // again.
                 Ok(()) => count += usize::from(self.slots.forget(&token).await.is_ok()),
-                Err(error) => warn!(%error, "a file that has expired can't be removed"),
+                Err(error) => warn!(%error, "an expired file can't be removed"),
             }
         }
         count
@@ -246,7 +246,7 @@ fn store(error: rookery_store::StoreError) -> UploadFailed {
     if !error.is_temporary() {
         return UploadFailed::Here(error.to_string());
     }
-    warn!(%error, "a file can't be kept or given out at present");
+    warn!(%error, "a file can't be stored or served at present");
     told(StatusCode::SERVICE_UNAVAILABLE, "the server can't do it now")
 }
 

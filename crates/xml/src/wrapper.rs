@@ -1,5 +1,5 @@
-//! An element whose children are read one by one, as those of a stream are, though all of it is
-//! there: the `<body/>` of XEP-0124.
+//! An element whose children are read one by one, like those of a stream, although all of it has
+//! arrived: the `<body/>` of XEP-0124.
 //!
 //! Only its tags are read here; what is between them is for the [`Scanner`](crate::Scanner), which
 //! shows each child as a stanza of its own.

@@ -1,5 +1,5 @@
-//! The only writer of XML: everything the server says itself goes through it, and it can't say
-//! anything malformed.
+//! The only writer of XML: everything that the server generates goes through it, so that it can't
+//! be malformed.
 //!
 //! Text is escaped; names that XML doesn't allow are mended; an attribute that is set twice keeps
 //! its first value; and what is still open at the end is closed. A root written without namespace

@@ -3,25 +3,25 @@
 pub(super) const ALL: &str = "\
 Examples:
   rookery                                    start the server; the first start sets everything up
-  rookery setup example.org                  a server for a domain of yours: DNS, certificate, invitation
+  rookery setup example.org                  a server for your domain: DNS, certificate, invitation
   rookery user add alice@localhost           add an account, asking for its password
   rookery config example > rookery.toml      a configuration to change
-  rookery check                              is everything as it should be?";
+  rookery check                              check that everything is as it should be";
 
 pub(super) const ALL_WITH_CODES: &str = "\
 Examples:
   rookery                                    start the server; the first start sets everything up
-  rookery setup example.org                  a server for a domain of yours: DNS, certificate, invitation
+  rookery setup example.org                  a server for your domain: DNS, certificate, invitation
   rookery user add alice@localhost           add an account, asking for its password
   rookery config example > rookery.toml      a configuration to change
-  rookery check                              is everything as it should be?
+  rookery check                              check that everything is as it should be
 
 Exit codes:
   0    fine
   1    failed; standard error says why
-  2    wrong arguments
+  2    invalid arguments
   3    `rookery check` has warnings
-  75   something that is needed is taken or away for now: a port, the database; try again
+  75   something needed isn't available now: a port, the database; try again
   78   the configuration, a certificate, the data folder or the database can't be used as they are";
 
 pub(super) const SERVE: &str = "\
@@ -33,25 +33,25 @@ SIGTERM or SIGINT stops the server, SIGHUP makes it read configuration and certi
 
 pub(super) const SETUP: &str = "\
 Examples:
-  rookery setup example.org --dry-run        what would be done, and which records of DNS there are
+  rookery setup example.org --dry-run        what would be done, and which DNS records exist
   rookery setup example.org --admin anna --wait
   rookery setup example.org --data-dir /srv/rookery
 
 As root, where systemd runs: /etc/rookery/rookery.toml, /var/lib/rookery, a unit and the user rookery.
-Otherwise all is in the data folder. A configuration that is there stays as it is.";
+Otherwise everything is in the data folder. An existing configuration is left alone.";
 
 pub(super) const STATUS: &str = "\
 Examples:
   rookery status
   rookery status --json | jq .sessions
 
-Exit code 1: no server runs in the data folder.";
+Exit code 1: no server is running in the data folder.";
 
 pub(super) const RELOAD: &str = "\
 Examples:
   rookery check --quiet; rookery reload
 
-Exit code 1: the configuration or a certificate is wrong, and nothing has changed; or no server runs.";
+Exit code 1: the configuration or a certificate is wrong, and nothing has changed; or no server is running.";
 
 pub(super) const LOG: &str = "\
 Examples:
@@ -79,7 +79,7 @@ Examples:
   rookery profile --output before.pb.gz && go tool pprof -top before.pb.gz
   rookery profile compare before.pb.gz after.pb.gz --output difference.svg
 
-The first profile takes some 200 MB of the server's memory, of which it keeps about half.";
+The first profile uses about 200 MB of the server's memory, of which it keeps about half.";
 
 pub(super) const DOCTOR: &str = "\
 Examples:
@@ -145,14 +145,14 @@ Examples:
   rookery user passwd alice@example.org
   rookery user passwd bot@example.org --password-stdin < password.txt
 
-The new password counts from the next login on.";
+The new password applies from the next login on.";
 
 pub(super) const REMOVE: &str = "\
 Examples:
   rookery user remove alice@example.org
   rookery user remove --yes alice@example.org
 
-Contacts, offline messages and everything else that is kept for the account go with it. At a terminal the command asks first.";
+This also removes contacts, offline messages and everything else that belongs to the account. At a terminal, the command asks first.";
 
 pub(super) const LIST: &str = "\
 Examples:
@@ -177,7 +177,7 @@ Examples:
   rookery user invite alice@example.org --days 2
   rookery user reset-link alice@example.org
 
-The link goes to standard output. Clients open it; it needs the module `register`.";
+The link is printed on standard output. Clients can open it. Requires the module `register`.";
 
 pub(super) const EXPORT: &str = "\
 Examples:
@@ -189,8 +189,8 @@ Examples:
   rookery backup /backup/rookery.tar.gz
   rookery backup \"/backup/rookery-$(date +%F).tar.gz\" && find /backup -name 'rookery-*' -mtime +30 -delete
 
-The file has every key and whatever passwords can be guessed from: keep it as secret as the data folder.
-A file of that name is replaced when the new one is whole and was read again.";
+The file contains every key, and data from which passwords can be guessed: keep it as secret as the data folder.
+An existing file of that name is replaced once the new one is complete and verified.";
 
 pub(super) const RESTORE: &str = "\
 Examples:
@@ -206,7 +206,7 @@ Examples:
   rookery store verify --from sqlite:old/rookery.db --to sqlite:new/rookery.db
   rookery store migrate --dry-run
 
-Exit code of verify: 0 if the two have the same, 1 if they differ.";
+Exit code of verify: 0 if the two are identical, 1 if they differ.";
 
 pub(super) const MIGRATE: &str = "\
 Examples:
@@ -221,7 +221,7 @@ Examples:
   rookery s2s example.net                    DNS, addresses, TLS, certificate, login: step by step
   rookery s2s example.net --from conference.example.org
   rookery s2s list
-  rookery s2s close example.net              its streams end; the next stanza opens another one
+  rookery s2s close example.net              ends its streams; the next stanza opens a new one
 
 Exit code of the first: 0 if the domain was reached, 1 if not. `list` and `close` ask the running server.";
 
@@ -231,7 +231,7 @@ Examples:
   rookery token add helpdesk --scope users:read,users:write --domain example.org
   rookery token revoke helpdesk
 
-The token goes to standard output. Only its hash is kept.";
+The token is printed on standard output. Only its hash is stored.";
 
 pub(super) const WEB: &str = "\
 Examples:
@@ -258,7 +258,7 @@ pub(super) const CONFIG_DIFF: &str = "\
 Examples:
   rookery config diff && rookery reload
 
-Exit code 1: no server runs in the data folder, or its file is wrong, as `rookery check` tells.";
+Exit code 1: no server is running in the data folder, or its file is wrong; see `rookery check`.";
 
 pub(super) const CHECK: &str = "\
 Examples:
@@ -272,7 +272,7 @@ Examples:
 
 Exit codes:
   0    everything is fine
-  3    the server will start, but something wants attention
-  75   the server can't start now: a port is taken, the database is away
-  78   the server won't start until something is mended
-With --live: 0 if the server is ready, 75 if it isn't, or none runs.";
+  3    the server will start, but something needs attention
+  75   the server can't start now: a port is in use, the database can't be reached
+  78   the server won't start until something is fixed
+With --live: 0 if the server is ready, 75 if it isn't, or none is running.";

@@ -55,7 +55,7 @@ impl BackupArchive {
         let mut counted = Summed { content: content.take(size), digest: Sha256::new(), bytes: 0 };
         self.tar.append_data(&mut header, name, &mut counted)?;
         if counted.bytes != size {
-            return Err(io::Error::other("it was cut while it was read: try again"));
+            return Err(io::Error::other("it was truncated while it was being read: try again"));
         }
         self.sums.push_str(&format!("{}  {name}\n", hex(counted.digest)));
         Ok(())
@@ -110,7 +110,7 @@ fn compare(sums: &str, mut found: HashMap<String, String>) -> io::Result<()> {
         let (sum, name) = line.split_once("  ").ok_or_else(|| damaged("its checksums can't be read"))?;
         match found.remove(name) {
             Some(found) if found == sum => {}
-            Some(_) => return Err(damaged(&format!("{name} has another checksum than it was written with"))),
+            Some(_) => return Err(damaged(&format!("the checksum of {name} has changed since it was written"))),
             None => return Err(damaged(&format!("{name} is missing"))),
         }
     }

@@ -37,7 +37,7 @@ pub fn restore(source: &ConfigSource, file: &Path, to: Option<&str>, replace: bo
     let _lock = folder.lock()?;
     if !replace && !folder.restoring().exists() && folder.database().exists() {
         return Err(CommandFailure::Failed(format!(
-            "{} has a database already; --replace moves what is there aside, into a folder beside it",
+            "{} already has a database; --replace moves the existing data into a subfolder",
             folder.path().display()
         )));
     }
@@ -73,7 +73,7 @@ fn unpack(file: &Path, parts: &Path) -> Result<About, CommandFailure> {
     });
     read.map_err(|error| CommandFailure::file(file, &error))?;
     let known = about.filter(|about| about.format <= FORMAT);
-    known.ok_or_else(|| CommandFailure::Failed(format!("{} is no backup that this server knows", file.display())))
+    known.ok_or_else(|| CommandFailure::Failed(format!("{} isn't a backup that this server can read", file.display())))
 }
 
 /// Makes sure that the database of a backup is one that this server can use.
@@ -133,9 +133,7 @@ fn copy_database(from: &Path, to: &EndAddress, replace: bool) -> Result<(), Comm
     })?;
     match tables.iter().find(|table| !table.is_same()) {
         None => Ok(()),
-        Some(Compared { table, .. }) => {
-            Err(CommandFailure::Failed(format!("{table} is not the same after it was copied")))
-        }
+        Some(Compared { table, .. }) => Err(CommandFailure::Failed(format!("{table} differs after it was copied"))),
     }
 }
 
@@ -153,7 +151,7 @@ fn move_aside(folder: &Folder) -> io::Result<()> {
         }
         fs::rename(path, aside.join(name))?;
     }
-    say(&format!("what was there is in {} now\n", aside.display()));
+    say(&format!("the previous data is now in {}\n", aside.display()));
     Ok(())
 }
 

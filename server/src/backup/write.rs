@@ -67,14 +67,16 @@ fn make(source: &ConfigSource, config: &ServerConfig, work: &BackupWork) -> Resu
     let bytes = work.file.metadata().map_or(0, |found| found.len());
     let gone = match gone {
         0 => String::new(),
-        gone => format!("; {gone} uploads were removed meanwhile and are not in it"),
+        gone => format!("; {gone} uploads were deleted meanwhile and aren't included"),
     };
     let elsewhere = match &config.uploads.bucket {
-        Some(bucket) => format!("uploads are in {bucket} and not in this backup: have the storage keep copies\n"),
+        Some(bucket) => format!(
+            "uploads are in {bucket} and aren't included in this backup: have the storage service keep copies\n"
+        ),
         None => String::new(),
     };
     Ok(format!(
-        "{rows} rows, {uploads} uploads, {read} files in {bytes} bytes, written and read again{gone}\n{elsewhere}"
+        "{rows} rows, {uploads} uploads, {read} files in {bytes} bytes, written and verified{gone}\n{elsewhere}"
     ))
 }
 

@@ -1,4 +1,4 @@
-//! Checks of those who vouch for logins: whether each can be reached, and makes sense.
+//! Checks the login sources: whether each can be reached and gives sensible answers.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The look from outside: what somebody finds who knows the names of the domains only. Names are
-//! looked up in DNS, the addresses are connected to, and what answers has to be this server.
+//! Looks at the server from outside, as a stranger who knows only the names of its domains: looks
+//! them up in DNS, connects to the addresses, and checks that this server answers there.
 //!
 //! Where a machine stands behind a router or a firewall, a look from the machine itself says only a
 //! part: a connection to an address of its own passes no firewall, and many routers don't lead

@@ -130,7 +130,7 @@ impl Stranger<'_> {
         socket.write_all(head.as_bytes())?;
         let features = until_said(socket, &["</stream:features>", "<stream:features/>", "</stream:stream>"], until)?;
         if features.contains("<host-unknown") {
-            return Err(VisitTrouble::Odd(format!("it is one that doesn't know {domain}")));
+            return Err(VisitTrouble::Odd(format!("it doesn't know {domain}")));
         }
         if !features.contains(STARTTLS) {
             return Err(VisitTrouble::Odd("it offers no encryption (STARTTLS)".to_owned()));

@@ -10,7 +10,7 @@ pub(super) fn look(report: &mut CheckReport, config: &ServerConfig) {
         report.fault(UPLOADS, error.to_string());
     }
     if let Some(address) = config.uploads.bucket.as_deref().filter(|address| is_open(address)) {
-        report.warn(UPLOADS, format!("files go to {address} in the clear; give it an address with https:"));
+        report.warn(UPLOADS, format!("files are sent to {address} unencrypted; give it an address with https:"));
     }
 }
 
@@ -19,8 +19,10 @@ pub(super) fn ask(report: &mut CheckReport, config: &ServerConfig) {
     // `look` tells what is wrong with files.
     let (Some(address), Ok(Some(bucket))) = (&config.uploads.bucket, uploads::bucket(config)) else { return };
     match bucket.probe() {
-        Ok(()) => report.note(UPLOADS, format!("a file could be put into {address}, got and removed")),
-        Err(why) => report.warn(UPLOADS, format!("nobody could share files now, which are in {address}: {why}")),
+        Ok(()) => report.note(UPLOADS, format!("a file was written to {address}, read and deleted")),
+        Err(why) => {
+            report.warn(UPLOADS, format!("files can't be shared at the moment, because {address} failed: {why}"))
+        }
     }
 }
 

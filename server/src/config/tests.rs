@@ -191,14 +191,14 @@ fn unknown_keys_are_refused_with_a_guess() {
         ("shard = 1", "shard: there is no such key; did you mean `shards`?"),
         ("[limit]", "limit: there is no such key; did you mean `limits`?"),
         ("[listen]\nc2s-tls = []", "listen.c2s-tls: there is no such key; did you mean `c2s_tls`?"),
-        ("[log]\ndepth = 3", "log.depth: there is no such key here; it belongs below [limits]"),
-        ("[log]\nshards = 3", "log.shards: there is no such key here; it belongs above the first [table]"),
-        ("[log]\nx = 3", "log.x: there is no such key; known are: format, level"),
+        ("[log]\ndepth = 3", "log.depth: there is no such key here; it goes into [limits]"),
+        ("[log]\nshards = 3", "log.shards: there is no such key here; it goes above the first [table]"),
+        ("[log]\nx = 3", "log.x: there is no such key; the keys are: format, level"),
         ("[modules.smaple]", "modules.smaple: there is no such key; did you mean `sample`?"),
         ("[modules.sample]\nlimits = 1", "modules.sample.limits: there is no such key; did you mean `limit`?"),
         (
             "[domain.\"a.b\"]\ncert = 1",
-            "domain.\"a.b\".cert: there is no such key; known are: certificate, federation, key, login, modules",
+            "domain.\"a.b\".cert: there is no such key; the keys are: certificate, federation, key, login, modules",
         ),
         (
             "[domain.\"a.b\".federation]\nenable = true",
@@ -217,7 +217,7 @@ fn wrong_values_are_refused_with_what_is_right() {
         ("shards = -1", "shards: a value from 0 to 1024 is expected, not -1"),
         ("log = 3", "log: a table is expected: write [log] on a line of its own, and its keys below"),
         ("domain = [\"a.b\"]", "domain: a table is expected; did you mean the key `domains`?"),
-        ("[domains.\"a.b\"]\n", "domains: this is no table; did you mean `[domain.\"NAME\"]`?"),
+        ("[domains.\"a.b\"]\n", "domains: this isn't a table; did you mean `[domain.\"NAME\"]`?"),
         (
             "[modules]\nsample = false",
             "modules.sample: a table is expected: write [modules.sample] on a line of its own, and `enabled = false` below",
@@ -235,27 +235,27 @@ fn wrong_values_are_refused_with_what_is_right() {
         ("[limits]\nconflict = \"end\"", "limits.conflict: \"end\" is not \"end-older\" or \"refuse-newer\""),
         (
             "[limits]\noutbox_soft = \"2 MiB\"",
-            "limits.outbox_soft: it is above `outbox_hard`: 2097152 bytes and 1048576",
+            "limits.outbox_soft: it is larger than `outbox_hard`: 2097152 bytes and 1048576",
         ),
         ("[listen]\nc2s = []\nc2s_tls = []", "listen: no address is left to listen on; give `c2s` or `c2s_tls` one"),
         (
             "[listen]\nc2s = [\"[::]:7\"]\nc2s_tls = [\"127.0.0.1:7\"]",
-            "listen.c2s_tls: port 7 is that of `c2s` in [listen], too: give each a port of its own",
+            "listen.c2s_tls: port 7 is also used by `c2s` in [listen]: give each its own port",
         ),
         ("[listen]\nc2s = [\"[::1]:7\", \"[::1]:7\"]", "listen.c2s: [::1]:7 is listed twice"),
         ("[login]\nmechanisms = []", "login.mechanisms: nobody could log in; leave the key out for all mechanisms"),
-        ("[tls]\ncertificate = \"x\"", "tls.certificate: it needs a `key` beside it"),
+        ("[tls]\ncertificate = \"x\"", "tls.certificate: it also needs a `key`"),
         (
             "[federation]\ndnssec = true",
-            "federation.dnssec: it is about name servers that you trust: name them by `dns`, such as [\"127.0.0.1:53\"]",
+            "federation.dnssec: this requires name servers that you trust: list them in `dns`, such as [\"127.0.0.1:53\"]",
         ),
         (
             "[store]\narchives = \"months\"",
-            "store.archives: SQLite can't divide a table: leave it \"whole\", or name a PostgreSQL or MariaDB by `url`",
+            "store.archives: SQLite can't partition a table: leave this at \"whole\", or set `url` to a PostgreSQL or MariaDB",
         ),
         (
             "[store]\nsearch = \"index\"",
-            "store.search: there is no index for SQLite: leave it \"look\", or name a PostgreSQL or MariaDB by `url`",
+            "store.search: SQLite has no search index: leave this at \"look\", or set `url` to a PostgreSQL or MariaDB",
         ),
         ("[store]\narchives = \"days\"", "store.archives: \"days\" is not \"whole\" or \"months\""),
         ("[modules.sample]\nlimit = 10", "modules.sample.limit: a number below 10 is expected"),
@@ -304,9 +304,8 @@ fn an_authority_is_set_up_in_a_table_within_a_table() {
         "tls.acme.domains: \"other.example\" isn't a domain of this server"
     );
     assert!(
-        told("services = [\"rome\"]")
-            .starts_with("tls.acme.services: \"rome\" is no module with an address of its own")
+        told("services = [\"rome\"]").starts_with("tls.acme.services: \"rome\" isn't a module with its own address")
     );
     assert!(told("enable = true").contains("did you mean `enabled`?"));
-    assert!(told("enabled = true\n[listen]\nweb = []").starts_with("tls.acme.enabled: the authority comes by HTTP"));
+    assert!(told("enabled = true\n[listen]\nweb = []").starts_with("tls.acme.enabled: the authority connects by HTTP"));
 }

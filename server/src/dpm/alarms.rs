@@ -1,4 +1,4 @@
-//! Alarms: a room is told when a device of its list goes into alarm, and when it comes back.
+//! Announces in rooms that a device on their list has gone into alarm, or has recovered.
 //!
 //! An alarm block is read once a second, whichever rooms want it, and counts as bad only while the
 //! device is watched. What is bad when the server starts is told then.
@@ -64,7 +64,7 @@ impl AlarmWatch {
         })
     }
 
-    /// Takes what was read of a block, and tells the rooms if it says something else than before.
+    /// Takes a reading of an alarm block, and notifies the rooms if it has changed.
     pub fn take(&mut self, place: usize, reply: &Reply, door: &Door) {
         let Some(block) = self.blocks.get_mut(place) else { return };
         let is_bad = match reply {

@@ -1,5 +1,5 @@
-//! Between the chat and the thread that reads: what shards want goes one way, what was read the
-//! other.
+//! Connects the chat with the thread that reads devices: requests of shards go one way, readings
+//! the other.
 //!
 //! Shards ask what a node is while they serve a user; so the device database is in memory here, and
 //! looking into it takes a lock for as long as it takes to copy a reference. All else is an order

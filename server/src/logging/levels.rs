@@ -49,18 +49,18 @@ impl WantedFilter {
         let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b':';
         if !module.starts_with("rookery") || module.len() > LONGEST || !module.bytes().all(is_name) {
             return Err(format!(
-                "{module:?} is no module: name one as the log does, such as rookery_shard::negotiation"
+                "{module:?} isn't a module: name one as in the log, such as rookery_shard::negotiation"
             ));
         }
         let level = level.to_lowercase();
         if !LEVELS.contains(&level.as_str()) {
-            return Err(format!("{level:?} is no level; there are: {}", LEVELS.join(", ")));
+            return Err(format!("{level:?} isn't a level; the levels are: {}", LEVELS.join(", ")));
         }
         {
             let mut inner = lock(&self.0);
             inner.raised.retain(|raised| raised.module != module);
             if inner.raised.len() >= MOST {
-                return Err(format!("the levels of {MOST} modules are raised already"));
+                return Err(format!("the levels of {MOST} modules are already raised"));
             }
             inner.raised.push(Raised { module: module.to_owned(), level, until: now + lasts });
         }

@@ -1,6 +1,6 @@
-//! `rookery s2s DOMAIN`: does what the server does to reach another one, and says each step: DNS,
-//! addresses, TLS, certificate, what is offered, and which authentication works. The stream is
-//! closed again when it is ready; nothing is sent on it.
+//! `rookery s2s DOMAIN`: connects to another server as the running server would, and reports each
+//! step: DNS, addresses, TLS, certificate, the features on offer, and which authentication
+//! succeeds. The stream is closed as soon as it is ready, without sending anything on it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -37,7 +37,9 @@ pub fn run(source: &ConfigSource, domain: &str, from: Option<&str>, shown: Shown
     let mut config = source.read()?;
     let local = from.unwrap_or(config.domains.first().map_or("localhost", |domain| domain.name.as_str())).to_owned();
     let Some(place) = config.domains.iter().position(|domain| config.hosts_of(domain).contains(&local)) else {
-        return Err(CommandFailure::Failed(format!("{local:?} is no domain of this server, nor a service of one")));
+        return Err(CommandFailure::Failed(format!(
+            "{local:?} is neither a domain of this server nor a service of one"
+        )));
     };
     if !config.domains.get(place).is_some_and(|domain| config.federation_of(domain).enabled) {
         let table = table(&config, &local);
@@ -87,7 +89,7 @@ pub fn look(
     tell(format!("policy    {local} to {domain}: {policy}"));
     if let Some(objection) = settings.objection(local, domain) {
         let what = match objection {
-            Objection::Closed => format!("{local} communicates with no other server"),
+            Objection::Closed => format!("{local} doesn't communicate with other servers"),
             Objection::Denied(None) => "the domain is in `deny`".to_owned(),
             Objection::Denied(Some(reason)) => format!("the domain is in `deny`: {reason}"),
             Objection::NotAllowed => "the domain is not in `allow`".to_owned(),
@@ -102,7 +104,7 @@ pub fn look(
     }
     if !settings.may_call(local, domain) {
         tell(format!(
-            "fault     {local} has no certificate but the self-signed one: the server calls nobody in its name"
+            "fault     {local} has only a self-signed certificate: the server doesn't connect to others in its name"
         ));
         return false;
     }
@@ -112,12 +114,12 @@ pub fn look(
     let addresses = match found {
         Ok(addresses) => addresses,
         Err(NotFound::NoServer) => {
-            tell("fault     DNS has no server for the domain".to_owned());
+            tell("fault     DNS lists no server for the domain".to_owned());
             return false;
         }
         Err(NotFound::NoAnswer) => {
             tell(
-                "fault     DNS gives no usable answer, which says nothing about the domain; is the name server well?"
+                "fault     DNS gives no usable answer, which says nothing about the domain; does the name server work?"
                     .to_owned(),
             );
             return false;

@@ -56,12 +56,12 @@ pub fn user() -> Result<Owner, CommandFailure> {
     let arguments = ["--system", "--user-group", "--home-dir", crate::loaded::SERVICE_DATA, "--shell", NO_SHELL, USER];
     let made = Command::new("useradd").args(arguments).output();
     let made =
-        made.map_err(|error| CommandFailure::Failed(format!("useradd, which makes the user {USER}: {error}")))?;
+        made.map_err(|error| CommandFailure::Failed(format!("useradd, which creates the user {USER}: {error}")))?;
     if !made.status.success() {
         let words = String::from_utf8_lossy(&made.stderr);
-        return Err(CommandFailure::Failed(format!("useradd can't make the user {USER}: {}", words.trim())));
+        return Err(CommandFailure::Failed(format!("useradd can't create the user {USER}: {}", words.trim())));
     }
-    known_user()?.ok_or_else(|| CommandFailure::Failed(format!("useradd has made no user {USER}")))
+    known_user()?.ok_or_else(|| CommandFailure::Failed(format!("useradd didn't create the user {USER}")))
 }
 
 fn known_user() -> Result<Option<Owner>, CommandFailure> {

@@ -98,7 +98,7 @@ impl SetupPlan {
         }
         match self.folder.running() {
             Some(pid) => Err(CommandFailure::Failed(format!(
-                "a server (process {pid}) runs in {} already: stop it, then run this again",
+                "a server (process {pid}) is already running in {}: stop it, then run this again",
                 self.folder.path().display()
             ))),
             None => Ok(()),
@@ -159,10 +159,10 @@ impl SetupPlan {
 
 /// Reads the domain.
 fn domain(text: &str) -> Result<String, CommandFailure> {
-    let wrong = |reason: String| CommandFailure::Failed(format!("{text:?} is no domain such as example.org: {reason}"));
+    let wrong = |reason: String| CommandFailure::Failed(format!("{text:?} isn't a domain like example.org: {reason}"));
     let domain = rookery_jid::prepare_domain(text).map_err(|error| wrong(error.to_string()))?.into_owned();
     if domain.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok() {
-        return Err(wrong("it is an address, which people can't move to another machine".to_owned()));
+        return Err(wrong("it is an IP address, which you can't move to another machine".to_owned()));
     }
     match crate::acme::ascii(&domain) {
         Some(_) => Ok(domain),
@@ -210,14 +210,16 @@ fn is_public_name(domain: &str) -> bool {
 fn certificate_words(domain: &str, challenges: PlannedPort) -> &'static str {
     match challenges {
         _ if !is_public_name(domain) => {
-            "self-signed, since no authority can reach this name; clients will ask whether to trust it"
+            "self-signed, because no authority can reach this name; clients will ask whether to trust it"
         }
-        PlannedPort::Free => "by Let's Encrypt, soon after DNS leads here (this agrees to its terms: see [tls.acme])",
+        PlannedPort::Free => {
+            "from Let's Encrypt, soon after DNS points here (by this you agree to its terms: see [tls.acme])"
+        }
         PlannedPort::Taken => {
-            "self-signed, since another program has port 80, where an authority would come to; see [tls.acme]"
+            "self-signed, because another program has port 80, which an authority would connect to; see [tls.acme]"
         }
         PlannedPort::Forbidden => {
-            "self-signed, since port 80 isn't for programs of this user, and an authority would come there; see [tls.acme]"
+            "self-signed, because this user can't open port 80, which an authority would connect to; see [tls.acme]"
         }
     }
 }

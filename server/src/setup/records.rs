@@ -208,7 +208,9 @@ pub fn words(records: &[DnsRecord], looks: &[Look]) -> String {
 pub fn wait_for(asked: &ResolverSettings, records: &[DnsRecord], addresses: &[IpAddr]) -> Result<(), CommandFailure> {
     let mut waiting = records.to_vec();
     let mut pause = FIRST_PAUSE;
-    say("\nWaiting for DNS. All else is done: Ctrl-C ends this, and `rookery user invite` makes links later.\n");
+    say(
+        "\nWaiting for DNS. Everything else is done: you can press Ctrl-C, and make links later with `rookery user invite`.\n",
+    );
     loop {
         // What an earlier one was told, it remembers.
         let looks = look(asked, &waiting, addresses)?;

@@ -31,7 +31,7 @@ pub fn copy(source: &ConfigSource, ends: &Ends, live: bool) -> Result<(), Comman
     if !live {
         not_running(
             &from,
-            "what it writes meanwhile would be missing: stop it, or copy with --live what there is now",
+            "what it writes meanwhile would be missing: stop it, or copy its current state with --live",
         )?;
     }
     not_running(&to, "stop it first")?;
@@ -43,7 +43,7 @@ pub fn copy(source: &ConfigSource, ends: &Ends, live: bool) -> Result<(), Comman
     let tables = copied.map_err(|error| failed(&error))?;
     report(&tables)?;
     let rows: u64 = tables.iter().map(|table| table.to.0).sum();
-    say(&format!("copied {rows} rows from {from} to {to}; both have the same\n"));
+    say(&format!("copied {rows} rows from {from} to {to}; both are identical\n"));
     Ok(())
 }
 
@@ -68,7 +68,7 @@ pub fn verify(source: &ConfigSource, ends: &Ends, shown: ShownAs) -> Result<(), 
         return same(&tables);
     }
     report(&tables)?;
-    say(&format!("{from} and {to} have the same\n"));
+    say(&format!("{from} and {to} are identical\n"));
     Ok(())
 }
 
@@ -87,7 +87,7 @@ fn not_running(address: &EndAddress, remedy: &str) -> Result<(), CommandFailure>
     let EndAddress::Sqlite(file) = address else { return Ok(()) };
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match Folder::new(folder.to_owned()).running() {
-        Some(pid) => Err(CommandFailure::Failed(format!("a server (process {pid}) runs on {address}; {remedy}"))),
+        Some(pid) => Err(CommandFailure::Failed(format!("a server (process {pid}) is using {address}; {remedy}"))),
         None => Ok(()),
     }
 }
@@ -100,7 +100,7 @@ fn side(side: &str, error: rookery_store::StoreError) -> CommandFailure {
 fn failed(error: &CopyError) -> CommandFailure {
     CommandFailure::Failed(match error {
         CopyError::NotEmpty(_) => format!("{error}; name a new database, or one that this copy was interrupted in"),
-        _ => format!("{error}; what was copied stays, and the same command goes on with it"),
+        _ => format!("{error}; what was copied stays, and the same command continues from there"),
     })
 }
 
@@ -127,7 +127,7 @@ fn same(tables: &[Compared]) -> Result<(), CommandFailure> {
     match tables.iter().filter(|table| !table.is_same()).count() {
         0 => Ok(()),
         1 => Err(CommandFailure::Failed("the two differ in one table".to_owned())),
-        several => Err(CommandFailure::Failed(format!("the two differ in {several} tables"))),
+        several => Err(CommandFailure::Failed(format!("the two databases differ in {several} tables"))),
     }
 }
 
@@ -149,7 +149,7 @@ impl Bar {
         let (last, shown) = (Arc::downgrade(&moved), bar.downgrade());
         let waiting = move || Some(lock(&*last.upgrade()?).elapsed());
         database::tell_long_wait(waiting, move |minutes| {
-            let tell = || eprintln!("a database keeps this copy waiting, which goes on for {minutes} minutes at most");
+            let tell = || eprintln!("a database keeps this copy waiting; it gives up after {minutes} minutes");
             shown.upgrade().into_iter().for_each(|bar| bar.suspend(tell));
         });
         Bar { bar, moved }

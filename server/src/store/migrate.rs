@@ -63,22 +63,22 @@ pub fn run(source: &ConfigSource, dry_run: bool, sql: bool, shown: ShownAs) -> R
     }
     match plan.steps.len() {
         0 if found > known => say(&format!(
-            "{name} has schema version {found}, of a newer server; this one knows {known} and can use it\n"
+            "{name} has schema version {found} of a newer server; this one knows {known} and can use it\n"
         )),
-        0 => say(&format!("{name} has schema version {known}, the newest\n")),
+        0 => say(&format!("{name} has schema version {known}, the latest\n")),
         steps if dry_run => {
             say(&format!("{name} has schema version {found}; {steps} steps lead to {known}\n"));
         }
-        _ => say(&format!("{name} had schema version {found} and has {known} now\n")),
+        _ => say(&format!("{name} had schema version {found} and now has {known}\n")),
     }
     if plan.division.is_some() {
-        say(if dry_run { "its archives are to be divided into months\n" } else { "its archives have months now\n" });
+        say(if dry_run { "its archives will be partitioned by month\n" } else { "its archives have months now\n" });
     }
     match (plan.index, dry_run) {
-        (IndexPlan::Make(_) | IndexPlan::Fill, true) => say("its archives are to be put into an index for searches\n"),
-        (IndexPlan::Make(_) | IndexPlan::Fill, false) => say("its archives are in an index for searches now\n"),
-        (IndexPlan::Remove, true) => say("its index for searches is to be removed\n"),
-        (IndexPlan::Remove, false) => say("its index for searches is gone\n"),
+        (IndexPlan::Make(_) | IndexPlan::Fill, true) => say("its archives will be indexed for searches\n"),
+        (IndexPlan::Make(_) | IndexPlan::Fill, false) => say("its archives are now indexed for searches\n"),
+        (IndexPlan::Remove, true) => say("its search index will be removed\n"),
+        (IndexPlan::Remove, false) => say("its search index was removed\n"),
         (IndexPlan::Nothing, _) => {}
     }
     Ok(())

@@ -65,7 +65,7 @@ fn quoted_field(text: &str) -> Result<(String, Option<&str>), String> {
     let mut field = String::new();
     let mut rest = text;
     loop {
-        let (before, behind) = rest.split_once('"').ok_or("a double quote is opened and not closed")?;
+        let (before, behind) = rest.split_once('"').ok_or("a double quote isn't closed")?;
         field.push_str(before);
         match behind.strip_prefix('"') {
             // Two quotes stand for one.

@@ -141,7 +141,7 @@ impl AccountImport<'_> {
         let (jid, password) = match csv::line(text.strip_suffix('\r').unwrap_or(text))? {
             CsvLine::Blank => return Ok(None),
             CsvLine::Head if line == 1 => return Ok(None),
-            CsvLine::Head => return Err("the names of the columns belong in the first line".to_owned()),
+            CsvLine::Head => return Err("the column names belong in the first line".to_owned()),
             CsvLine::Account { jid, password } => (jid, password),
         };
         let jid = super::served(&jid, self.config)?;
@@ -149,7 +149,7 @@ impl AccountImport<'_> {
             return Err(format!("the password of {jid} is empty"));
         }
         if let Some(first) = self.seen.get(&jid) {
-            return Err(format!("{jid} was in line {first} already"));
+            return Err(format!("{jid} already appeared in line {first}"));
         }
         self.seen.insert(jid.clone(), line);
         Ok(Some(ImportRow { line, bytes: length, jid, password }))
@@ -196,7 +196,7 @@ impl AccountImport<'_> {
                 self.added += 1;
                 self.told.extend(self.named.get(&jid).cloned());
             } else {
-                self.refuse(line, &format!("{jid} exists already"));
+                self.refuse(line, &format!("{jid} already exists"));
             }
         }
         Ok(())

@@ -76,8 +76,7 @@ fn make(
         config.domain(domain).and_then(|domain| domain.modules.get("register")).is_some_and(|module| module.enabled);
     if !is_on {
         return Err(Refusal::Off(format!(
-            "links need the module `register` in {domain}: set `enabled = true` below [modules.register], and `allow_creation = false` to \
-             keep others out"
+            "links need the module `register` in {domain}: set `enabled = true` in [modules.register], and `allow_creation = false` to keep others out"
         )));
     }
     wait(invitations::make(&database.stores, wanted, days, clock::now() * 1000))?
@@ -95,7 +94,7 @@ fn tell(invitation: &Invitation, shown: ShownAs, config: &ServerConfig) -> Resul
     match page {
         Some(page) => {
             say(&format!("{page}\n"));
-            eprintln!("good once, until {until}; {link} is the same for an XMPP client");
+            eprintln!("works once, until {until}; {link} is the same for an XMPP client");
         }
         None => {
             say(&format!("{link}\n"));

@@ -49,7 +49,7 @@ fn a_running_server_is_backed_up_and_restored_elsewhere() {
     let writing = Connection::open(rig.path("rookery-data/rookery.db")).expect("the database");
     writing.execute_batch("BEGIN IMMEDIATE; INSERT INTO meta VALUES ('half', x'00')").expect("a write");
     let said = rig.run(&["backup", "b.tar.gz"]).fine();
-    assert!(said.contains(" 1 uploads") && said.contains("written and read again"), "{said}");
+    assert!(said.contains(" 1 uploads") && said.contains("written and verified"), "{said}");
     writing.execute_batch("COMMIT").expect("written");
     server.stop();
     let mode = fs::metadata(rig.path("b.tar.gz")).expect("a file").permissions().mode();
@@ -92,10 +92,10 @@ fn what_is_there_stays_unless_it_is_to_go() {
     let rig = filled();
     rig.run(&["backup", "b.tar.gz"]).fine();
     rig.run(&["user", "remove", "romeo@localhost"]).fine();
-    rig.run(&["restore", "b.tar.gz"]).failed(1, "--replace moves what is there aside");
+    rig.run(&["restore", "b.tar.gz"]).failed(1, "--replace moves the existing data");
     assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\n");
     let (server, _) = rig.serve();
-    rig.run(&["restore", "--replace", "b.tar.gz"]).failed(1, "runs in ./rookery-data already");
+    rig.run(&["restore", "--replace", "b.tar.gz"]).failed(1, "is already running in ./rookery-data");
     server.stop();
     let said = rig.run(&["restore", "--replace", "b.tar.gz"]).fine();
     assert!(said.contains("rookery-data/before-restore-"), "{said}");

@@ -43,7 +43,7 @@ fn certificate(rig: &CliRig, names: &[&str], year: i32) {
 fn a_fresh_folder_is_fine_and_stays_fresh() {
     let rig = CliRig::fresh();
     let checked = rig.run(&["check"]).all();
-    assert!(checked.contains("the next start makes a self-signed one for localhost"), "{checked}");
+    assert!(checked.contains("the next start creates a self-signed one for localhost"), "{checked}");
     assert!(!rig.path("rookery-data").exists());
     rig.serve().0.stop();
     let checked = rig.run(&["check"]).all();
@@ -82,7 +82,7 @@ fn proxies_that_nobody_named_are_told() {
 #[test]
 fn the_authority_and_the_chat_page_are_told() {
     let rig = CliRig::new();
-    finds(&rig, STARTS, "chat page      /chat is not installed: `rookery web install` gets converse.js");
+    finds(&rig, STARTS, "chat page      /chat isn't installed: `rookery web install` downloads converse.js");
     finds(&rig, STARTS, "authority      off");
     rig.write(
         "rookery.toml",
@@ -93,8 +93,8 @@ fn the_authority_and_the_chat_page_are_told() {
     );
     finds(&rig, STARTS, "chat page      off: see `chat` in [web]");
     finds(&rig, STARTS, "for a.example, upload.a.example, conference.a.example: the running server gets it");
-    finds(&rig, STARTS, "localhost is a name of this machine or network alone");
-    finds(&rig, STARTS, "the authority comes to port 80 of each name; it has to be led to 127.0.0.1:0");
+    finds(&rig, STARTS, "localhost is a name that only this machine or network knows");
+    finds(&rig, STARTS, "the authority connects to port 80 of each name, which has to lead to 127.0.0.1:0");
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_start_is_refused_with_the_code_of_the_check() {
 fn a_port_of_two_keys_is_the_configurations_fault() {
     let rig = CliRig::new();
     rig.write("rookery.toml", "[listen]\nc2s = [\"127.83.1.2:5999\"]\nc2s_tls = [\"127.83.1.2:5999\"]\nweb = []\n");
-    let words = "rookery.toml:3: listen.c2s_tls: port 5999 is that of `c2s` in [listen], too";
+    let words = "rookery.toml:3: listen.c2s_tls: port 5999 is also used by `c2s` in [listen]";
     finds(&rig, REFUSES, words);
     rig.run(&[]).failed(78, words);
 }
@@ -234,7 +234,7 @@ fn the_running_server_tells_whether_it_is_ready() {
     let rig = CliRig::new();
     let live = ["check", "--live"];
     let none = rig.run(&live);
-    assert!(none.code == 75 && none.out.contains("blocked  server         no server runs"), "{}", none.all());
+    assert!(none.code == 75 && none.out.contains("blocked  server         no server is running"), "{}", none.all());
     let (server, _) = rig.serve();
     assert_eq!(rig.run(&live).fine(), "ok       server         ready\n");
     assert_eq!(rig.run(&["check", "--live", "--quiet"]).fine(), "");

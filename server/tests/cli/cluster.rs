@@ -517,7 +517,7 @@ pub mod test {
         all_chat(&mut clients, "while it stands still");
         frozen.signal("CONT");
         let (code, log) = frozen.ended();
-        assert!(log.contains("others have taken over from this process of the cluster"), "{log}");
+        assert!(log.contains("other nodes have taken over from this process"), "{log}");
         assert_eq!(code, Some(75), "a supervisor should start it again");
         all_chat(&mut clients, "when it has gone");
         let (_second, port2) = nodes.serve(1);

@@ -331,7 +331,7 @@ mod test {
         nodes.run(0, &["node", "drain", "n2"]).fine();
         let (code, log) = second.ended();
         assert_eq!(code, Some(0), "{log}");
-        assert!(log.contains("other nodes of the cluster have what was here"), "{log}");
+        assert!(log.contains("other nodes of the cluster have taken over everything from this one"), "{log}");
         nodes.wait_until_taken_over("n2");
         let mut rounds = 0;
         write_while(&mut clients, &[port], &mut rounds, || false);

@@ -141,7 +141,7 @@ fn accounts_are_shown_disabled_and_changed_at_once() {
     let rig = plain();
     let (server, said) = rig.serve();
     add(&rig, "romeo@localhost");
-    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "x\n").failed(1, "exists already");
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "x\n").failed(1, "already exists");
     let mut session = log_in(&said, "romeo", "correct horse", "orchard");
     let shown = rig.run(&["user", "show", "romeo@localhost"]).fine();
     assert!(shown.contains("disabled      no\n") && shown.contains("\norchard "), "{shown}");
@@ -212,7 +212,7 @@ fn the_server_tells_its_state_and_reads_its_configuration_again() {
     assert!(rig.run(&["status"]).fine().contains("certificate  for localhost, until "));
     assert!(status["disk"]["free_bytes"].as_u64() <= status["disk"]["total_bytes"].as_u64(), "{status}");
     rig.write("rookery.toml", &format!("shards = 1\ndomains = [\"localhost\", \"b.example\"]\n{FREE_PORTS}"));
-    let restart = "shards has changed: restart the server to make it count\n";
+    let restart = "shards has changed: restart the server for it to take effect\n";
     assert!(rig.run(&["reload"]).fine().ends_with(restart));
     let status = json(&rig.run(&["status", "--json"]).fine());
     assert_eq!(status["domains"], serde_json::json!(["localhost", "b.example"]));
@@ -222,7 +222,7 @@ fn the_server_tells_its_state_and_reads_its_configuration_again() {
     let log = server.log();
     assert!(log.contains("had the configuration read again"), "{log}");
     rig.write("rookery.toml", FREE_PORTS);
-    rig.run(&["status"]).failed(1, "no server runs in ./rookery-data");
+    rig.run(&["status"]).failed(1, "no server is running in ./rookery-data");
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn what_is_wrong_is_named() {
     // Behind the name of the table.
     let line = FREE_PORTS.lines().count() + 2;
     let wrong_there = |text: &str, words: &str| wrong(text, &format!("rookery.toml:{line}: {words}"));
-    wrong_there("[dpm]\nenabled = true\n", "dpm.enabled: nothing says which devices there are");
+    wrong_there("[dpm]\nenabled = true\n", "dpm.enabled: there are no devices");
     wrong_there("[dpm]\nnode = \"ad6\"\n", "dpm.node: \"ad6\" is not four hexadecimal digits");
     wrong_there("[dpm]\nname = \"TOO_LONG\"\n", "dpm.name: ");
     wrong_there("[dpm]\ndatabse = \"x\"\n", "dpm.databse: there is no such key; did you mean `database`?");

@@ -128,7 +128,7 @@ fn an_export_is_imported_as_it_was() {
     other.run(&["user", "export", "localhost", "second.xml"]).fine();
     assert_eq!(std::fs::read_to_string(other.path("second.xml")).expect("an export"), first);
     // What exists is left alone, accounts as well as files.
-    other.run(&["user", "import", "first.xml"]).failed(1, "juliet@localhost exists already and is left alone");
+    other.run(&["user", "import", "first.xml"]).failed(1, "juliet@localhost already exists and is left alone");
     other.run(&["user", "export", "localhost", "second.xml"]).failed(1, "second.xml");
 }
 

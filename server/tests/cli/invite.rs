@@ -14,10 +14,10 @@ fn links_are_made_where_people_can_register() {
     assert_ne!(link, rig.run(&["user", "invite", "localhost"]).fine());
     rig.run(&["user", "reset-link", "romeo@localhost"]).failed(1, "there is no account romeo@localhost");
     rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "secret\n").fine();
-    rig.run(&["user", "invite", "romeo@localhost"]).failed(1, "romeo@localhost exists already");
+    rig.run(&["user", "invite", "romeo@localhost"]).failed(1, "romeo@localhost already exists");
     let reset = rig.run(&["user", "reset-link", "romeo@localhost"]).fine();
     assert!(reset.starts_with("xmpp:romeo@localhost?register;preauth="), "{reset}");
-    rig.run(&["user", "invite", "example.org"]).failed(1, "is not a domain of this server");
+    rig.run(&["user", "invite", "example.org"]).failed(1, "isn't a domain of this server");
 }
 
 #[test]

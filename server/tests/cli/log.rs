@@ -71,7 +71,7 @@ fn the_newest_lines_are_shown_and_those_that_come() {
     assert_eq!(server.stop(), 0);
     // It ends with the server.
     assert!(all.child.wait().expect("an end").code().is_some());
-    rig.run(&["log"]).failed(1, "no server runs in ");
+    rig.run(&["log"]).failed(1, "no server is running in ");
 }
 
 #[test]
@@ -131,8 +131,8 @@ fn a_level_is_raised_for_a_while_and_that_is_noted() {
         }
         told = now;
     }
-    rig.run(&["log", "level", "hyper", "trace"]).failed(1, "\"hyper\" is no module");
-    rig.run(&["log", "level", "rookery_web", "loud"]).failed(1, "\"loud\" is no level");
+    rig.run(&["log", "level", "hyper", "trace"]).failed(1, "\"hyper\" isn't a module");
+    rig.run(&["log", "level", "rookery_web", "loud"]).failed(1, "\"loud\" isn't a level");
     rig.run(&["log", "level", "rookery_web", "debug", "--for", "2d"]).failed(2, "a time such as 90s, 10m or 2h");
     assert!(server.log().contains(act));
 }

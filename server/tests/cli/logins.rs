@@ -268,14 +268,14 @@ fn administrators_sign_in_at_the_issuer() {
     };
     let (back, cookie) = leave();
     let nobody = get(page, &format!("{back}&code=good"), &cookie);
-    says(&nobody, "You are no administrator");
+    says(&nobody, "isn't an administrator of this server");
     let show = format!("n,,\x01auth=Bearer {}\x01\x01", issuer.token("chat"));
     says(&LoginStream::open(&said, "localhost").authenticate("OAUTHBEARER", &show), "<success");
     let (back, cookie) = leave();
     says(&get(page, &format!("{back}&code=good"), "rookery-signing-in=0"), "in another browser");
     says(&get(page, &format!("{back}&code=good"), &cookie), "in another browser");
     let (back, cookie) = leave();
-    says(&get(page, &format!("{back}&code=bad"), &cookie), "You are no administrator");
+    says(&get(page, &format!("{back}&code=bad"), &cookie), "isn't an administrator of this server");
     let (back, cookie) = leave();
     let signed_in = get(page, &format!("{back}&code=good"), &cookie);
     says(&signed_in, "You are signed in");
@@ -286,14 +286,14 @@ fn administrators_sign_in_at_the_issuer() {
 #[test]
 fn mistakes_about_logins_are_told() {
     for (table, words) in [
-        ("anonymous = true\nurl = \"https://a.example/\"\n", "nobody is to be asked"),
+        ("anonymous = true\nurl = \"https://a.example/\"\n", "everybody is let in without being checked"),
         ("url = \"http://a.example/\"\n", "an address that begins with \"https://\""),
-        ("issuer = \"https://a.example\"\n", "give `audience` the name"),
+        ("issuer = \"https://a.example\"\n", "set `audience` to the issuer's name"),
         ("ldap = \"ldaps://a.example\"\n", "say where the users are"),
         ("ldap = \"ldaps://a.example\"\ndn = \"uid=user\"\n", "a text with %u"),
-        ("dn = \"uid=%u\"\n", "there is no directory"),
-        ("url = \"https://a.example/\"\nldap = \"ldaps://a.example\"\n", "passwords are known in one place"),
-        ("seconds = 9\n", "nobody is named to be asked"),
+        ("dn = \"uid=%u\"\n", "this key is for a directory"),
+        ("url = \"https://a.example/\"\nldap = \"ldaps://a.example\"\n", "passwords can be checked in one place only"),
+        ("seconds = 9\n", "nothing here checks logins"),
         ("isuer = \"https://a.example\"\n", "did you mean `issuer`?"),
         (
             "anonymous = true\n[domain.localhost.modules.archive]\nenabled = true\n",

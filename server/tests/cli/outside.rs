@@ -80,7 +80,7 @@ fn what_strangers_find_instead_is_told() {
     });
     let cases = [
         (port(&other_said, "STARTTLS"), "with a certificate that isn't this server's"),
-        (port(&stranger_said, "STARTTLS"), "no such server: it is one that doesn't know chat.example"),
+        (port(&stranger_said, "STARTTLS"), "no such server: it doesn't know chat.example"),
         (closed, "nothing listens there: is the server running, and on this port?"),
         (silent.local_addr().expect("its address").port(), "it says nothing"),
         (odd_port, "what answers there is no such server: it closes the connection"),
@@ -116,7 +116,7 @@ fn another_name_server_is_asked_and_private_addresses_lead_nobody_here() {
         ended.all()
     );
     let ended = rig.run(&["check", "--outside", "--via", "other.example", "--name-server", &address]);
-    assert!(ended.out.contains("other.example can't be asked: no server runs"), "{}", ended.all());
+    assert!(ended.out.contains("other.example can't be asked: no server is running"), "{}", ended.all());
     rig.run(&["check", "--via", "other.example"]).failed(2, "--outside");
     rig.run(&["check", "--live", "--outside"]).failed(2, "cannot be used with");
 }

@@ -55,17 +55,17 @@ fn the_rules_of_the_domain_that_calls_are_told() {
         (
             &["good.example", "--from", "conference.picky.example"],
             "policy    the domain is in `allow`: a partner",
-            "fault     conference.picky.example has no certificate but the self-signed one".to_owned(),
+            "fault     conference.picky.example has only a self-signed certificate".to_owned(),
         ),
         (
             &["good.example", "--from", "closed.example"],
             &*format!("note      federation is off in the configuration (`enabled` in {closed})"),
-            "fault     DNS has no server for the domain".to_owned(),
+            "fault     DNS lists no server for the domain".to_owned(),
         ),
         (
             &["good.example"],
             "dns       _xmpp-server._tcp.good.example. SRV: none",
-            "fault     DNS has no server for the domain".to_owned(),
+            "fault     DNS lists no server for the domain".to_owned(),
         ),
     ];
     for (arguments, first, last) in cases {
@@ -74,7 +74,7 @@ fn the_rules_of_the_domain_that_calls_are_told() {
         assert!(ended.out.contains(first) && ended.out.contains(&last), "{arguments:?}: {}", ended.all());
     }
     rig.run(&["s2s", "good.example", "--from", "nobody.example"])
-        .failed(1, "\"nobody.example\" is no domain of this server, nor a service of one");
+        .failed(1, "\"nobody.example\" is neither a domain of this server nor a service of one");
 }
 
 #[test]

@@ -213,7 +213,7 @@ fn it_waits_for_dns_if_it_is_asked_to() {
 #[test]
 fn what_is_no_domain_or_name_is_refused() {
     let rig = CliRig::empty();
-    rig.run(&["setup", "192.0.2.1", "--data-dir", "data"]).failed(1, "is no domain such as example.org");
+    rig.run(&["setup", "192.0.2.1", "--data-dir", "data"]).failed(1, "isn't a domain like example.org");
     rig.run(&["setup", "a.example", "--admin", "x@b.example", "--data-dir", "data"])
         .failed(1, "x@b.example is not an address in a.example");
     rig.run(&["setup", "a.example", "--dns", "nonsense"]).failed(2, "an address such as 9.9.9.9");

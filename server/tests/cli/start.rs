@@ -80,7 +80,7 @@ fn other_domains_get_another_certificate() {
     rig.write("rookery.toml", &format!("domains = [\"localhost\", \"example.org\"]\n{FREE_PORTS}"));
     let (server, said) = rig.serve();
     assert!(said.contains("new domain: example.org\n"), "{said}");
-    assert!(said.contains("made a self-signed certificate for localhost, example.org\n"), "{said}");
+    assert!(said.contains("created a self-signed certificate for localhost, example.org\n"), "{said}");
     assert!(!said.contains("Password"), "no second admin account:\n{said}");
     server.stop();
     assert_ne!(certificate(), first);
@@ -105,7 +105,7 @@ fn operator_files_are_used_and_left_alone() {
 fn a_folder_has_one_server() {
     let rig = CliRig::fresh();
     let (server, _) = rig.serve();
-    rig.run(&[]).failed(1, &format!("a server (process {}) runs in ./rookery-data already", server.pid()));
+    rig.run(&[]).failed(1, &format!("a server (process {}) is already running in ./rookery-data", server.pid()));
     let checked = rig.run(&["check"]).all();
     assert!(checked.contains(&format!("the server is running (process {})", server.pid())), "{checked}");
 }
@@ -140,7 +140,7 @@ fn a_start_that_fails_leaves_nothing_behind() {
 fn a_file_in_place_of_the_folder_is_named() {
     let rig = CliRig::fresh();
     rig.write("rookery-data", "");
-    rig.run(&[]).failed(78, "the data folder ./rookery-data can't be made");
+    rig.run(&[]).failed(78, "the data folder ./rookery-data can't be created");
     let checked = rig.run(&["check"]);
     assert_eq!(checked.code, 78);
     assert!(checked.out.contains("./rookery-data is a file, not a folder"), "{}", checked.out);

@@ -40,9 +40,9 @@ fn a_database_is_copied_and_compared() {
     let rig = CliRig::new();
     rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
     let copied = rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).fine();
-    assert!(copied.contains("accounts") && copied.contains("both have the same"), "{copied}");
+    assert!(copied.contains("accounts") && copied.contains("both are identical"), "{copied}");
     let compared = rig.run(&["store", "verify", "--to", "copy/rookery.db"]).fine();
-    assert!(compared.contains("have the same"), "{compared}");
+    assert!(compared.contains("are identical"), "{compared}");
     rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).failed(1, "rows in its table accounts");
     rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "pencil\n").fine();
     let compared = rig.run(&["store", "verify", "--to", "sqlite:copy/rookery.db"]);
@@ -64,7 +64,8 @@ fn wrong_places_are_told() {
     other.execute_batch("CREATE TABLE x (y)").expect("a table");
     rig.run(&["store", "copy", "--to", "sqlite:other.db"]).failed(1, "of another program");
     let (server, _) = rig.serve();
-    rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).failed(1, "stop it, or copy with --live");
+    rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"])
+        .failed(1, "stop it, or copy its current state with --live");
     rig.run(&["store", "copy", "--live", "--to", "sqlite:copy/rookery.db"]).fine();
     let own = "sqlite:./rookery-data/rookery.db";
     rig.run(&["store", "copy", "--from", "sqlite:copy/rookery.db", "--to", own]).failed(1, "stop it first");
@@ -98,8 +99,8 @@ fn who_must_not_change_tables_is_told_who_does() {
     let steps = rig.run(&["store", "migrate", "--sql"]).fine();
     assert!(steps.contains("-- version 9\n") && steps.contains("PRAGMA user_version = 9;"), "{steps}");
     let migrated = rig.run(&["store", "migrate"]).fine();
-    assert!(migrated.contains("had schema version 8 and has "), "{migrated}");
-    assert!(rig.run(&["store", "migrate"]).fine().contains("the newest"));
+    assert!(migrated.contains("had schema version 8 and now has "), "{migrated}");
+    assert!(rig.run(&["store", "migrate"]).fine().contains("the latest"));
     assert_eq!(rig.run(&["user", "list"]).fine(), "romeo@localhost\n");
     rig.serve().0.stop();
 }
@@ -117,7 +118,7 @@ fn the_release_before_uses_a_database_and_the_one_before_that_is_refused() {
     };
     note(this + 1, this);
     assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\n");
-    let told = format!("has schema version {}, of a newer server; this one knows {this} and can use it", this + 1);
+    let told = format!("has schema version {} of a newer server; this one knows {this} and can use it", this + 1);
     assert!(rig.run(&["store", "migrate"]).fine().contains(&told));
     rig.serve().0.stop();
     rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).failed(1, "written by a newer server");
@@ -133,7 +134,7 @@ fn the_statements_that_are_printed_do_the_same() {
     database.execute_batch(&steps).expect("what was printed");
     drop(database);
     by_server.run(&["store", "migrate"]).fine();
-    assert!(by_hand.run(&["store", "migrate", "--dry-run"]).fine().contains("the newest"));
+    assert!(by_hand.run(&["store", "migrate", "--dry-run"]).fine().contains("the latest"));
     let schema = |rig: &CliRig| {
         let database = Connection::open(rig.path("rookery-data/rookery.db")).expect("the database");
         let mut query = database
@@ -162,7 +163,7 @@ fn a_command_waits_for_who_holds_the_file_and_says_so() {
         let mut said = String::new();
         let mut lines = BufReader::new(waiting.stderr.take().expect("what it says"));
         lines.read_line(&mut said).expect("a line");
-        assert!(said.contains("keeps this command waiting for 10 minutes at most"), "{command:?}: {said}");
+        assert!(said.contains("waits for up to 10 minutes"), "{command:?}: {said}");
         drop(holder);
         lines.read_line(&mut said).expect("an end");
         assert!(waiting.wait().expect("its end").success() && said.lines().count() == 1, "{command:?}: {said}");
@@ -179,6 +180,6 @@ fn ten_that_start_at_once_migrate_once() {
             assert_eq!(one.join().expect("a command").fine(), "romeo@localhost\n");
         }
     });
-    assert!(rig.run(&["store", "migrate", "--dry-run"]).fine().contains("the newest"));
+    assert!(rig.run(&["store", "migrate", "--dry-run"]).fine().contains("the latest"));
     assert!(rig.run(&["check"]).fine().contains("the integrity check found no damage"));
 }

@@ -27,11 +27,11 @@ fn every_list_is_there_with_totals_and_rates() {
     assert_eq!(shards["rows"][0]["name"], "shard 0");
     assert!(shards["rows"][0]["totals"]["deliveries"].is_number(), "{shards}");
     let text = rig.run(&["top", "--once"]).fine();
-    assert!(text.contains("THREADS") && text.contains("watching takes ") && !text.contains('\x1b'), "{text}");
+    assert!(text.contains("THREADS") && text.contains("watching uses ") && !text.contains('\x1b'), "{text}");
 }
 
 #[test]
 fn without_a_server_there_is_nothing_to_watch() {
     let rig = CliRig::new();
-    rig.run(&["top", "--once"]).failed(1, "no server runs in ./rookery-data");
+    rig.run(&["top", "--once"]).failed(1, "no server is running in ./rookery-data");
 }

@@ -117,10 +117,10 @@ fn few_trace_at_a_time_and_within_bounds() {
         }
     };
     last.retain(|char| char != '\n');
-    assert!(last.ends_with("the time of the trace is over (--seconds)"), "{last}");
+    assert!(last.ends_with("the trace has reached its time limit (--seconds)"), "{last}");
 }
 
 #[test]
 fn without_a_server_there_is_nothing_to_trace() {
-    CliRig::new().run(&["trace", "a@localhost"]).failed(1, "no server runs in ./rookery-data");
+    CliRig::new().run(&["trace", "a@localhost"]).failed(1, "no server is running in ./rookery-data");
 }

@@ -48,7 +48,7 @@ fn files_are_kept_in_a_bucket_and_go_with_their_owner() {
     let rig = rig(&bucket, "");
     rig.run_with(&["user", "add", "alice@localhost", "--password-stdin"], "secret-secret\n").fine();
     let checked = rig.run(&["check"]);
-    assert!(checked.out.contains("a file could be put into"), "{checked:?}");
+    assert!(checked.out.contains("a file was written to"), "{checked:?}");
     let (server, said) = rig.serve();
     let path = slot(&said);
     let put = http(&said, &format!("PUT {path} HTTP/1.1\r\nContent-Type: text/plain"), b"beginning");

@@ -11,9 +11,9 @@ fn accounts_come_and_go() {
     let rig = CliRig::new();
     assert_eq!(add(&rig, "Romeo@localhost", "secret").fine(), "added romeo@localhost\n");
     add(&rig, "juliet@localhost", "secret").fine();
-    add(&rig, "romeo@localhost", "other").failed(1, "romeo@localhost exists already");
+    add(&rig, "romeo@localhost", "other").failed(1, "romeo@localhost already exists");
     assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\nromeo@localhost\n");
-    rig.run(&["user", "list", "example.org"]).failed(1, "example.org is not a domain of this server");
+    rig.run(&["user", "list", "example.org"]).failed(1, "example.org isn't a domain of this server");
     let changed = rig.run_with(&["user", "passwd", "romeo@localhost", "--password-stdin"], "new\n").fine();
     assert!(changed.starts_with("set the password of romeo@localhost"), "{changed}");
     assert_eq!(rig.run(&["user", "remove", "romeo@localhost"]).fine(), "removed romeo@localhost\n");
@@ -36,9 +36,9 @@ fn a_running_server_is_no_obstacle() {
 fn what_cannot_be_an_account_is_refused() {
     let rig = CliRig::new();
     add(&rig, "localhost", "x").failed(1, "has no name before an @");
-    add(&rig, "romeo@localhost/orchard", "x").failed(1, "written without, as romeo@localhost");
+    add(&rig, "romeo@localhost/orchard", "x").failed(1, "write an account without one, as romeo@localhost");
     add(&rig, "romeo@example.org", "x")
-        .failed(1, "\"example.org\" is not a domain of this server, which has: localhost");
+        .failed(1, "\"example.org\" isn't a domain of this server; its domains are: localhost");
     add(&rig, "ro meo@localhost", "x").failed(1, "is not an address");
     add(&rig, "romeo@localhost", "").failed(1, "the password is empty");
     rig.run(&["user", "add"]).failed(2, "Usage:");
@@ -83,11 +83,11 @@ fn wrong_lines_are_named_and_the_others_imported() {
     for words in [
         "line 4: there is no comma",
         "line 5: \"ro meo@localhost\" is not an address",
-        "line 6: romeo@localhost was in line 2 already",
-        "line 7: known@localhost exists already",
+        "line 6: romeo@localhost already appeared in line 2",
+        "line 7: known@localhost already exists",
         "line 8: the password of empty@localhost is empty",
-        "line 10: a double quote is opened and not closed",
-        "line 11: \"example.org\" is not a domain of this server",
+        "line 10: a double quote isn't closed",
+        "line 11: \"example.org\" isn't a domain of this server",
         "line 12: there are more than two fields",
         "line 13: control@localhost: the password",
     ] {
@@ -108,10 +108,10 @@ fn who_has_rights_by_name_is_told() {
     rig.write("rookery.toml", &format!("{}{admins}", FREE_PORTS));
     assert_eq!(add(&rig, "juliet@localhost", "x").fine(), "added juliet@localhost\n");
     let said = add(&rig, "root@localhost", "x").fine();
-    assert!(said.contains("root@localhost has rights by its name"), "{said}");
+    assert!(said.contains("root@localhost has rights because of its name"), "{said}");
     rig.write("accounts.csv", "paris@localhost,secret\nromeo@localhost,secret\n");
     let said = rig.run(&["user", "import", "accounts.csv"]).fine();
-    assert!(said.contains("romeo@localhost has rights by its name") && !said.contains("paris@"), "{said}");
+    assert!(said.contains("romeo@localhost has rights because of its name") && !said.contains("paris@"), "{said}");
 }
 
 /// A pipe can be read once, and has no size.

@@ -58,17 +58,17 @@ const MISTAKES: &[(&str, &[&str])] = &[
     ),
     (
         "[listen]\nc2s = [\"0.0.0.0:5222\", \"[::]:5222\"]\nc2s_tls = [\"0.0.0.0:5222\"]",
-        &["2: listen.c2s: [::]:5222 and 0.0.0.0:5222 are one port, since one of them means all addresses"],
+        &["2: listen.c2s: [::]:5222 and 0.0.0.0:5222 are the same port, because one of them means all addresses"],
     ),
     (
         "[listen]\nport = 5222",
         &[
-            "2: listen.port: there is no such key; known are: bytestreams, c2s, c2s_tls, components, s2s, s2s_tls, web, web_tls",
+            "2: listen.port: there is no such key; the keys are: bytestreams, c2s, c2s_tls, components, s2s, s2s_tls, web, web_tls",
         ],
     ),
     (
         "[listen]\ns2s = [\"[::]:5222\"]\n[federation]\nenabled = true",
-        &["2: listen.s2s: port 5222 is that of `c2s` in [listen], too: give each a port of its own"],
+        &["2: listen.s2s: port 5222 is also used by `c2s` in [listen]: give each its own port"],
     ),
     ("[listeners]\nc2s = []", &["1: listeners: there is no such key; did you mean `listen`?"]),
     ("[web]\ntitle = 3", &["2: web.title: a name of 1 to 60 characters is expected, not 3"]),
@@ -103,7 +103,7 @@ const MISTAKES: &[(&str, &[&str])] = &[
     ("[web]\nconnections = 0", &["2: web.connections: 0 is out of range: a value from 1 to 1000000 is expected"]),
     ("[web]\nconnections = \"many\"", &["2: web.connections: a value from 1 to 1000000 is expected, not \"many\""]),
     ("[web]\nbosh_wait = 100000", &["2: web.bosh_wait: 100000 is out of range: a value from 1 to 600 is expected"]),
-    ("[tls]\nkey = \"/etc/rookery/nothing.key\"", &["2: tls.key: it needs a `certificate` beside it"]),
+    ("[tls]\nkey = \"/etc/rookery/nothing.key\"", &["2: tls.key: it also needs a `certificate`"]),
     ("[tls]\nminimum = \"1.1\"", &["2: tls.minimum: \"1.1\" is not \"1.2\" or \"1.3\""]),
     ("[tls]\nminimum = 1.2", &["2: tls.minimum: \"1.2\" or \"1.3\" is expected, not a float"]),
     (
@@ -116,7 +116,7 @@ const MISTAKES: &[(&str, &[&str])] = &[
     ),
     (
         "[tls.acme]\ndomains = [\"elsewhere.example\"]",
-        &["2: tls.acme.domains: \"elsewhere.example\" is not a domain of this server"],
+        &["2: tls.acme.domains: \"elsewhere.example\" isn't a domain of this server"],
     ),
     (
         "[login]\nmechanisms = [\"SCRAM-SHA-999\"]",
@@ -160,12 +160,12 @@ const MISTAKES: &[(&str, &[&str])] = &[
     ),
     (
         "[store]\nurl = \"sqlite\"\ntls = \"verify\"",
-        &["3: store.tls: it is for a server of databases: name a PostgreSQL or MariaDB by `url`, or leave the key out"],
+        &["3: store.tls: this key is for database servers: set `url` to a PostgreSQL or MariaDB, or leave the key out"],
     ),
     (
         "[store]\npassword_file = \"/etc/rookery/nothing\"",
         &[
-            "2: store.password_file: it is for a server of databases: name a PostgreSQL or MariaDB by `url`, or leave the key out",
+            "2: store.password_file: this key is for database servers: set `url` to a PostgreSQL or MariaDB, or leave the key out",
         ],
     ),
     (
@@ -178,7 +178,7 @@ const MISTAKES: &[(&str, &[&str])] = &[
     (
         "[store]\narchives = \"months\"",
         &[
-            "2: store.archives: SQLite can't divide a table: leave it \"whole\", or name a PostgreSQL or MariaDB by `url`",
+            "2: store.archives: SQLite can't partition a table: leave this at \"whole\", or set `url` to a PostgreSQL or MariaDB",
         ],
     ),
     ("[cluster]\nnode = \"n1\"", &["2: cluster.node: `node` and `redis` belong together: give both, or neither"]),
@@ -189,7 +189,7 @@ const MISTAKES: &[(&str, &[&str])] = &[
     (
         "[cluster]\nnode = \"n1\"\nredis = \"http://localhost\"",
         &[
-            "2: cluster.node: nodes share a database, and SQLite is a file of one machine: give `url` in [store] a PostgreSQL or MariaDB",
+            "2: cluster.node: nodes share a database, but SQLite is a file on one machine: set `url` in [store] to a PostgreSQL or MariaDB",
             "3: cluster.redis: \"redis://…\" or \"rediss://…\" is expected",
         ],
     ),
@@ -223,7 +223,7 @@ const MISTAKES: &[(&str, &[&str])] = &[
     ),
     (
         "[federation]\nallow = [\"a.example\"]\ndeny = [\"a.example\"]",
-        &["3: federation.deny: \"a.example\" is in `allow`, too: take it out of one of them"],
+        &["3: federation.deny: \"a.example\" is also in `allow`: remove it from one of them"],
     ),
     (
         "[federation]\ndns = [\"dns.google\"]",
@@ -234,7 +234,7 @@ const MISTAKES: &[(&str, &[&str])] = &[
     (
         "[federation]\ndnssec = true",
         &[
-            "2: federation.dnssec: it is about name servers that you trust: name them by `dns`, such as [\"127.0.0.1:53\"]",
+            "2: federation.dnssec: this requires name servers that you trust: list them in `dns`, such as [\"127.0.0.1:53\"]",
         ],
     ),
     (
@@ -262,7 +262,7 @@ const MISTAKES: &[(&str, &[&str])] = &[
     (
         "[component.\"localhost\"]\nsecret = \"x\"",
         &[
-            "1: component.\"localhost\": the name is that of a domain or a service of this server; a component needs one of its own",
+            "1: component.\"localhost\": this is the name of a domain or a service of this server; a component needs a name of its own",
             "2: component.\"localhost\".secret: \"x\" is not a text of at least 8 characters",
         ],
     ),
@@ -284,13 +284,13 @@ const MISTAKES: &[(&str, &[&str])] = &[
     ("[limits]\nconflict = \"both\"", &["2: limits.conflict: \"both\" is not \"end-older\" or \"refuse-newer\""]),
     (
         "[limits]\noutbox_soft = \"2 MiB\"",
-        &["2: limits.outbox_soft: it is above `outbox_hard`: 2097152 bytes and 1048576"],
+        &["2: limits.outbox_soft: it is larger than `outbox_hard`: 2097152 bytes and 1048576"],
     ),
     (
         "[limits]\noutbox_hard = \"1 GiB\"\noutbox_total = \"1 MiB\"",
         &[
-            "2: limits.outbox_hard: it is above `outbox_account`: 1073741824 bytes and 134217728",
-            "3: limits.outbox_account: it is above `outbox_total`: 134217728 bytes and 1048576",
+            "2: limits.outbox_hard: it is larger than `outbox_account`: 1073741824 bytes and 134217728",
+            "3: limits.outbox_account: it is larger than `outbox_total`: 134217728 bytes and 1048576",
         ],
     ),
     (
@@ -333,19 +333,16 @@ const MISTAKES: &[(&str, &[&str])] = &[
         "[modules.register]\nenabled = \"true\"",
         &["2: modules.register.enabled: true or false is expected, not \"true\""],
     ),
-    (
-        "[domain.localhost]\ncertificate = \"/x.pem\"",
-        &["2: domain.\"localhost\".certificate: it needs a `key` beside it"],
-    ),
+    ("[domain.localhost]\ncertificate = \"/x.pem\"", &["2: domain.\"localhost\".certificate: it also needs a `key`"]),
     (
         "[dpm]\nenabled = true",
-        &["2: dpm.enabled: nothing says which devices there are: give `database` a file, or set `demo = true`"],
+        &["2: dpm.enabled: there are no devices: set `database` to a file, or set `demo = true`"],
     ),
     (
         "[dpm]\nenabled = true\ndemo = true\nnode = \"xyz\"",
         &["4: dpm.node: \"xyz\" is not four hexadecimal digits such as \"0ad6\""],
     ),
-    ("enabled = true", &["1: enabled: there is no such key here; it belongs below [tls.acme]"]),
+    ("enabled = true", &["1: enabled: there is no such key here; it goes into [tls.acme]"]),
     ("[limits]\n[limits]", &["2: this is not TOML: duplicate key"]),
     ("[limits]\ndepth = 32\ndepth = 33", &["3: this is not TOML: duplicate key"]),
     ("[limits", &["1: this is not TOML: unclosed table, expected `]`"]),
@@ -367,7 +364,7 @@ const MISTAKES: &[(&str, &[&str])] = &[
     (
         "[store]\nurl = \"postgres://rookery@db.example.org/r\"\n[cluster]\nnode = \"n1\"\nredis = \"redis://localhost\"\nsteer = \"login\"",
         &[
-            "6: cluster.steer: clients can't be sent to a node without a name of its own: give `public_host`, or leave `steer` out",
+            "6: cluster.steer: clients can't be sent to a node without its own name: set `public_host`, or leave `steer` out",
         ],
     ),
     (
@@ -380,20 +377,20 @@ const MISTAKES: &[(&str, &[&str])] = &[
     ),
     (
         "[component.\"a b\"]\nsecret = \"long enough to be one\"",
-        &["1: component.\"a b\": the domainpart is not a domain name; write one such as \"bridge.example.org\""],
+        &["1: component.\"a b\": the domainpart is not a domain name; write it like \"bridge.example.org\""],
     ),
     (
         "[domain.\"a b\"]",
         &[
             "1: domains: at least one domain is needed, such as [\"localhost\"]",
-            "1: domain.\"a b\": the domainpart is not a domain name; write one such as \"example.org\"",
+            "1: domain.\"a b\": the domainpart is not a domain name; write it like \"example.org\"",
         ],
     ),
     ("[modules.rooms]\nhots = \"x\"", &["2: modules.rooms.hots: there is no such key; did you mean `host`?"]),
     (
         "[tls.acme]\nservices = [\"rome\"]",
         &[
-            "2: tls.acme.services: \"rome\" is no module with an address of its own; these are: bytestreams, multicast, pubsub, rooms, upload",
+            "2: tls.acme.services: \"rome\" isn't a module with its own address; those with one are: bytestreams, multicast, pubsub, rooms, upload",
         ],
     ),
     (

@@ -1,5 +1,5 @@
-//! The books of a cluster's load: what was said, what the server has acknowledged, what has come,
-//! and what that says of the server.
+//! Keeps the books of a load on a cluster: what was sent, acknowledged and received, and what that
+//! proves about the server.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! The stanzas of each sender that have come to each receiver: finds those that are lost, come
-//! twice or come out of order.
+//! Tracks the stanzas that each receiver got from each sender, and finds those that were lost,
+//! duplicated or out of order.
 
 use std::collections::HashMap;
 

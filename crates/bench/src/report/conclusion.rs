@@ -1,5 +1,5 @@
-//! The result in sentences, for those who read nothing else: what was best and by how much, or what
-//! one run has reached, and why that may not be believed.
+//! States the result in sentences, for readers who read nothing else: which was best and by how
+//! much, or what a single run achieved, and why the figure may be doubtful.
 
 use crate::report::compare::differing;
 use crate::report::labels;

@@ -1,5 +1,5 @@
-//! Users who come at a steady rate, say that they are there, and then do nothing: what a login and
-//! an idle session cost.
+//! Users log in at a steady rate, become available, and then do nothing: this measures the cost of
+//! a login and of an idle session.
 
 use std::time::Duration;
 

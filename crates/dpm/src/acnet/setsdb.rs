@@ -1,5 +1,5 @@
 //! `SETSDB`: the control system's own log of settings. It is told what was set, by whom and from
-//! where, in messages that nobody answers.
+//! where, in messages that get no reply.
 //!
 //! Numbers are little endian. A message is a type (1000), four bytes that nobody reads, the time,
 //! the number of the console user, how many devices were set, the number of an application (none

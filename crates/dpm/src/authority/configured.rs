@@ -39,8 +39,8 @@ pub struct AccessFiles {
 }
 
 impl AccessFiles {
-    /// Opens what was chosen. What is missing for settings is told in words, and refuses settings;
-    /// it does not keep readings from being served.
+    /// Opens the configured files. If something needed for settings is missing, settings are
+    /// refused with an explanation, but readings are still served.
     ///
     /// Fails for a file of roles that cannot be read and a log that cannot be written: with those
     /// somebody meant to be safe.

@@ -1,5 +1,5 @@
-//! The right to set: clients prove their identity, roles say what they may set, and a log keeps
-//! what they tried.
+//! Decides who may set devices: clients prove their identity, roles define what they may set, and a
+//! log records every attempt.
 //!
 //! Without an acceptor nobody can prove anything, and every setting is refused with
 //! [`PRIV`](crate::status::Status::PRIV). Without roles everybody may prove who they are and set

@@ -1,4 +1,4 @@
-//! The file that says who may set what: TOML, with tables `[[role]]` and `[[user]]`.
+//! The file that defines who may set what: TOML, with tables `[[role]]` and `[[user]]`.
 //!
 //! A role is a list of principals and a list of devices: a client in that role may set those
 //! devices. A user has classes: a user in a class that a device's `protection` has, too, may set it

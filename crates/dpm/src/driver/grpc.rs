@@ -435,8 +435,8 @@ impl Call {
         }
     }
 
-    /// Passes on what the service says, until it has said all or nobody wants it any more. The call
-    /// is ended here.
+    /// Passes on the service's messages until there are no more, or until the client has gone; then
+    /// it ends the call.
     async fn pass_on(
         &mut self,
         ours: &tokio::net::UnixStream,

@@ -20,8 +20,7 @@ pub(super) trait FrontEnd {
     /// Something that goes to the network.
     type Goes;
 
-    /// Returns an event as the front-end is told it, if it can be told that: entries for which it
-    /// is told the same are one.
+    /// Returns an event as front-ends encode it; entries with the same encoding are merged.
     ///
     /// # Errors
     /// The status that clients get for events that it doesn't know.

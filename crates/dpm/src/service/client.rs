@@ -1,4 +1,4 @@
-//! A client's connection: what it speaks, what it sent, what waits for it.
+//! A client's connection: its protocol, what it has sent, and what waits for it.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

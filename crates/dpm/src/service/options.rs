@@ -91,7 +91,7 @@ impl Default for ServiceOptions {
 }
 
 impl ServiceOptions {
-    /// Holds what is chosen if nobody says otherwise, but for the number of the process.
+    /// Returns the defaults, except for the number of the process.
     pub const USUAL: Self = Self {
         name: Rad50::literal(b"DPM06"),
         address: 0x0ad6,

@@ -1,5 +1,5 @@
-//! The managed sessions that have got something, or given something up, since somebody looked: for
-//! those who keep a second copy of what their clients have not acknowledged.
+//! The managed sessions whose unacknowledged stanzas have changed since the last look, for code
+//! that keeps a second copy of them.
 //!
 //! # Invariants
 //!

@@ -1,6 +1,6 @@
-//! Domains with which the users of a domain may not communicate: the blacklist, and the whitelist
-//! besides which there is nobody if it has entries (XEP-0133 §4.11, §4.12). Both rule what comes
-//! from other servers and what goes there; a user of this server is disabled instead.
+//! The domains that users of a domain may not communicate with: the blacklist, and the whitelist,
+//! which excludes everybody else once it has entries (XEP-0133 §4.11, §4.12). Both apply to stanzas
+//! from other servers and to them; to shut out a user of this server, disable the account instead.
 //!
 //! # Invariants
 //!

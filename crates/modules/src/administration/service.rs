@@ -255,7 +255,7 @@ fn end(world: &mut World, order: CommandOrder, wish: Wish) {
         let domains: Vec<_> = world.settings().domains.iter().map(|domain| domain.name.clone()).collect();
         domains.iter().for_each(|domain| announce::to_online(world, domain, &announcement));
     }
-    tracing::warn!(administrator = %order.from(), ?wish, seconds, "an administrator ends the service");
+    tracing::warn!(administrator = %order.from(), ?wish, seconds, "an administrator is stopping the server");
     let act = if wish == Wish::Restart { "restarts the server" } else { "shuts the server down" };
     note(world, &order, act, &format!("in {seconds} seconds"));
     order.done(world, &format!("the server does so in {seconds} seconds"));

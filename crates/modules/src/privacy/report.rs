@@ -1,5 +1,5 @@
-//! XEP-0377: Blocking with a report: what users say of those whom they block goes to the operators
-//! of the domain.
+//! XEP-0377: Spam Reporting. Passes a user's report about somebody they block to the operators of
+//! the domain.
 //!
 //! Every report is logged, kept in the list of those that operators have to deal with
 //! ([`rookery_operations::reports`]) and, if the operator wants it, sent as a message. If the
@@ -41,7 +41,7 @@ pub(crate) fn take(world: &mut World, iq: &Iq) {
             return;
         }
         *made += 1;
-        info!(by = %iq.to, about = reported, reason, "a user reports abuse");
+        info!(by = %iq.to, about = reported, reason, "a user has reported abuse");
         keep(world, iq, reported, report);
         for operator in &operators {
             tell(world, iq, operator, reported, report);
@@ -81,7 +81,7 @@ fn keep(world: &mut World, iq: &Iq, reported: &str, report: &Element) {
     });
 }
 
-/// Asks the server of somebody who is to hear of abuse, and tells them.
+/// Asks a user's server for its abuse contacts, and sends them the report.
 fn forward(world: &mut World, own: &str, reported: Jid, report: &Element) {
     let Ok(server) = Jid::parse(reported.domain()) else { return };
     let (own, report) = (own.to_owned(), report.clone());

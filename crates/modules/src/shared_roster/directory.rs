@@ -1,6 +1,6 @@
-//! The accounts of the domains that have groups of everybody: which there are, and which are here.
-//! One for all shards, under a lock that is taken when somebody comes or goes and when a roster is
-//! asked for.
+//! The accounts of domains with groups of everybody: which exist, and which are online. There is
+//! one directory for all shards, under a lock that is taken when somebody comes or goes, and when a
+//! roster is requested.
 //!
 //! In a cluster each node tells the others who is here: all of them once, and then those who come
 //! and go. With a process that is gone go those who were there.
@@ -196,7 +196,7 @@ impl AccountDirectory {
         }
     }
 
-    /// Lets a process be told again who is here: it has not got what it was told.
+    /// Has a process told again who is online, because it didn't receive the last message.
     pub(crate) fn greet_again(&mut self, process: OtherProcess) {
         if let Some(nodes) = &mut self.nodes {
             nodes.greeted.remove(&process);

@@ -15,8 +15,8 @@ pub(super) struct StrangersWritten {
 }
 
 impl StrangersWritten {
-    /// Counts a stranger, once; `false` if there have been as many as there may be at once, and
-    /// again in the time since. To go on writing to somebody costs nothing.
+    /// Counts a stranger, once; `false` if the limit is reached, both at once and over time.
+    /// Writing to the same stranger again is free.
     pub fn may_write(&mut self, to: JidRef<'_>, per_hour: u64, now_ms: u64) -> bool {
         let to = to.bare().to_jid();
         if self.known.contains(&to) {

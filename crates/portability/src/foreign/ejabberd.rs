@@ -141,7 +141,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Reads privacy lists, of which one says who is blocked.
+    /// Reads privacy lists, one of which is the block list.
     fn privacy(&mut self, name: &str, domain: &str, parts: &mut Vec<Element>) -> Result<(), ForeignFault> {
         let lists = self.rows(("privacy_list", name, domain), &["name", "id"], Some("name"))?;
         if lists.is_empty() {

@@ -70,7 +70,7 @@ fn take_up(world: &mut World, host: Jid, usual: u64, node: String) {
                 }
             }
         }
-        Err(error) => warn!(node, %error, "who is subscribed to readings can't be read"),
+        Err(error) => warn!(node, %error, "the subscribers of readings can't be read"),
     });
 }
 

@@ -191,7 +191,7 @@ impl Speaker {
             return self.enter(doing);
         }
         let condition = error.and_then(|error| error.children().next()).map_or("error", Element::name);
-        warn!(room = self.room.as_str(), condition, "the room does not let the service of readings in: alarms wait");
+        warn!(room = self.room.as_str(), condition, "the room doesn't let the readings service in: alarms wait");
         self.wait(doing);
     }
 

@@ -1,4 +1,4 @@
-//! The lane that an operation goes to, and what it comes behind.
+//! Chooses the lane for an operation, and the operations that it has to follow.
 //!
 //! A lane is a thread with a connection and a queue. What belongs to one owner goes to the lane of
 //! that owner, and is done in the order of the calls. The archives' writes have a lane of their

@@ -296,7 +296,7 @@ fn tell_newer(database: &mut dyn Migrating) -> Result<(), StoreError> {
             database = database.place(),
             schema = found,
             known,
-            "the database schema is a newer server's, which this one can use"
+            "the database schema belongs to a newer server, but this one can use it"
         );
     }
     Ok(())
@@ -325,7 +325,7 @@ pub(crate) fn persistently<T>(mut attempt: impl FnMut() -> Result<T, StoreError>
         match attempt() {
             Err(error) if error.is_conflict() && Instant::now() < until => {
                 if !std::mem::replace(&mut is_told, true) {
-                    tracing::info!(%error, "a step of the schema waits until others let go of its tables");
+                    tracing::info!(%error, "a schema change waits for others to release its tables");
                 }
                 thread::sleep(PAUSE);
             }

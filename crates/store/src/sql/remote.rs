@@ -1,6 +1,6 @@
 //! The common part of connections to engines in other processes: a transaction that begins with its
-//! first statement, or none where it isn't needed, and what is known of archives as long as nobody
-//! else takes something out of them.
+//! first statement, or none if it isn't needed, and what is cached about archives until somebody
+//! else removes something from them.
 
 use super::archives::KnownArchives;
 use super::connection::{EachRow, SqlConnection, SqlValue};

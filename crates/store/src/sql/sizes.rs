@@ -245,7 +245,7 @@ fn make_room(c: &mut dyn SqlConnection, excess: &Excess<'_>) -> Result<(), Store
                 owner,
                 bytes,
                 wanted,
-                "an archive is full: from now on its oldest messages go as new ones come"
+                "an archive is full: from now on its oldest messages are removed as new ones arrive"
             );
         }
     }

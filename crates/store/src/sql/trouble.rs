@@ -50,7 +50,7 @@ impl Trouble {
         }
         let mut state = self.state();
         if state.is_to_be_told(error) {
-            tracing::error!(%error, "nothing can be stored; what is there is still read");
+            tracing::error!(%error, "nothing can be stored; existing data can still be read");
         }
         state.error = Some(error.clone());
         true
@@ -60,7 +60,7 @@ impl Trouble {
     pub(crate) fn succeeded(&self) {
         let mut state = self.state();
         if state.error.take().is_some() {
-            tracing::info!("the database is written to again");
+            tracing::info!("the database accepts writes again");
         }
     }
 
@@ -70,7 +70,7 @@ impl Trouble {
         state.lost.insert(lane);
         state.why = Some(error.clone());
         if state.is_to_be_told(error) {
-            tracing::error!(%error, "the database is away; chat goes on, and what needs it waits for a while");
+            tracing::error!(%error, "the database can't be reached; chat continues, and anything that needs the database waits for a while");
         }
     }
 
@@ -79,14 +79,14 @@ impl Trouble {
         let mut state = self.state();
         if state.lost.remove(&lane) && state.lost.is_empty() {
             state.why = None;
-            tracing::info!("the database is there again");
+            tracing::info!("the database can be reached again");
         }
     }
 
     /// Notes that operations were given up that had waited in the queue for too long.
     pub(crate) fn overdue(&self, operations: usize) {
         if self.state().is_to_be_told(&StoreError::Busy) {
-            tracing::error!(operations, "the database takes too long: operations are given up that waited for it");
+            tracing::error!(operations, "the database takes too long: waiting operations are given up");
         }
     }
 

@@ -1,4 +1,5 @@
-//! A session that goes on elsewhere: its state as data, but for those who wait for its answers.
+//! Hands a session over to another place: its state as data, without the requests that wait for its
+//! answers.
 //!
 //! The process that is home to the account gets it, as it gets the state of the stream. Times are
 //! told as ages, since each process has a clock of its own.

@@ -298,7 +298,7 @@ impl BoshSession {
         true
     }
 
-    /// Ends the stream; what was said last goes out, behind what has been said and is not sent.
+    /// Ends the stream; the last words go out after everything that is still to be sent.
     pub fn close(&mut self, last: &[u8], now_ms: u64) {
         self.say(last);
         self.note_gone(now_ms);

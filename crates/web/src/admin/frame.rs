@@ -148,8 +148,8 @@ pub fn moment(unix_ms: u64) -> Html {
     Html::of("<time datetime=\"{}\">{}</time>", &[&date::timestamp(unix_ms), &utc(unix_ms)])
 }
 
-/// Returns a moment of which it matters how long it is away: where it is less than a day, the
-/// script tells that, with the time as a title.
+/// Returns a moment whose distance matters: if it is less than a day, the script shows the
+/// distance, with the time as a tooltip.
 pub fn away(unix_ms: u64) -> Html {
     Html::of("<time class=\"away\" datetime=\"{}\">{}</time>", &[&date::timestamp(unix_ms), &utc(unix_ms)])
 }

@@ -123,7 +123,7 @@ fn line(visit: &Visit, invitation: &Invitation) -> Html {
     html
 }
 
-/// Returns what somebody gets who is let in: the address of a page, or what a client opens.
+/// Returns what an invited person gets: the address of a page, or what a client opens.
 fn link(visit: &Visit, invitation: &Invitation) -> String {
     let pages = visit.shared.pages(&invitation.domain);
     pages.map_or_else(|| uri(invitation, false), |pages| invitations::page(invitation, &pages))

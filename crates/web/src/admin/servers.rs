@@ -1,5 +1,5 @@
-//! Other servers and components: who is connected, how it is proven, what waits, and why somebody
-//! can't be reached.
+//! Shows other servers and components: which are connected, how they proved their identity, what is
+//! waiting, and why one can't be reached.
 
 use rookery_operations::{Gathered, Outcome};
 use rookery_shard::StreamReport;

@@ -16,8 +16,8 @@ pub fn address(registry: &str) -> String {
     format!("{}/{NAME}/-/{NAME}-{VERSION}.tgz", registry.trim_end_matches('/'))
 }
 
-/// Gets what is at an address that begins with `https://`, of which there are so many bytes at
-/// most. Nothing is said of what it is.
+/// Downloads the content of an `https://` address, up to a number of bytes, without checking what
+/// it is.
 ///
 /// # Errors
 /// In words: it can't be reached, isn't there, is too large, or takes longer than ten minutes.

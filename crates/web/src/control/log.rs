@@ -1,5 +1,5 @@
-//! The log of the running server for commands: what is in memory, what comes, and more of it for a
-//! while.
+//! Gives commands access to the log of the running server: the lines in memory, new ones as they
+//! are written, and a higher level for a while.
 //!
 //! # Invariants
 //!

@@ -1,5 +1,5 @@
-//! Judgements of single facts about the running server: what is so, with the number, why it
-//! matters and what to do. The admin page's strip and `rookery doctor` say the same.
+//! Judgements about the running server: a fact with its number, why it matters, and what to do. The
+//! strip on the admin page and `rookery doctor` show the same ones.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -85,7 +85,7 @@ pub(crate) async fn run(events: EventLog, settings: PostSettings, counts: Arc<Po
     let spool = match opened.map_err(std::io::Error::other).and_then(|opened| opened) {
         Ok(spool) => spool,
         Err(error) => {
-            return warn!(%error, folder = %settings.folder.display(), "events can't be kept, and are not posted");
+            return warn!(%error, folder = %settings.folder.display(), "events can't be saved, and aren't posted");
         }
     };
     // Events from before this began are told, too.
@@ -149,11 +149,14 @@ impl Poster {
                     self.told = newest;
                     if lost > 0 {
                         self.counts.lost.fetch_add(lost as u64, Ordering::Relaxed);
-                        warn!(lost, "events are lost: nobody takes them, and there is no room for more; see [events]");
+                        warn!(
+                            lost,
+                            "events are lost: they aren't being accepted, and there is no room for more; see [events]"
+                        );
                     }
                 }
                 Err(error) => {
-                    warn!(%error, "events can't be kept on the disk");
+                    warn!(%error, "events can't be saved to disk");
                     return;
                 }
             }
@@ -167,7 +170,7 @@ impl Poster {
                 Ok(Some(next)) => next,
                 Ok(None) => return true,
                 Err(error) => {
-                    warn!(%error, "events that wait can't be read");
+                    warn!(%error, "waiting events can't be read");
                     return self.failed();
                 }
             };
@@ -175,17 +178,17 @@ impl Poster {
                 self.counts.failures.fetch_add(1, Ordering::Relaxed);
                 let again = self.delay.map_or(FIRST_DELAY, |delay| (delay * 2).min(LONGEST_DELAY));
                 if self.delay.is_none() {
-                    warn!(url = %self.settings.url, %error, "events are not taken, and wait");
+                    warn!(url = %self.settings.url, %error, "events aren't accepted, and wait");
                 }
                 self.delay = Some(again);
                 return false;
             }
             if self.delay.take().is_some() {
-                info!(url = %self.settings.url, "events are taken again");
+                info!(url = %self.settings.url, "events are accepted again");
             }
             let count = next.count as u64;
             if let Err(error) = self.with_spool(move |spool| spool.take(&next)).await {
-                warn!(%error, "events that were posted will be so again");
+                warn!(%error, "events that were already posted will be posted again");
                 return self.failed();
             }
             self.counts.sent.fetch_add(count, Ordering::Relaxed);

@@ -1,6 +1,5 @@
-//! Counters whose labels are known before anything has happened: they are there from the start, at
-//! nought. A counter that appears with its first event has no increase to be seen, and an alert on
-//! it comes with the second one.
+//! Counters whose labels are known in advance start at zero. A counter that only appears with its
+//! first event shows no increase then, so an alert on it would miss that event.
 
 use std::collections::BTreeMap;
 

@@ -38,8 +38,8 @@ impl Acnet {
         self.drop_if_empty(poll_key);
     }
 
-    /// Makes few groups of many: of those that are answered, of those that wait for it, and of
-    /// those whose node is silent. What has not answered yet is never put to what has.
+    /// Merges groups: those that were answered, those that wait for an answer, and those whose node
+    /// is silent. Entries without an answer are never merged with answered ones.
     pub(super) fn merge(&mut self, poll_key: usize, now: Moment) {
         let Some(poll) = self.polls.get(poll_key) else { return };
         let beats = self.fronts.get(poll.node).map_or(0, |front| front.beats);

@@ -109,8 +109,8 @@ impl Channels {
         }
     }
 
-    /// Does what is to be done at a channel: it is searched for while somebody wants it, asked when
-    /// it is open, and closed when nobody has wanted it for a while.
+    /// Does whatever a channel needs: searches for it while somebody wants it, requests its value
+    /// when it is open, and closes it after nobody has wanted it for a while.
     fn settle(&mut self, cid: Cid, now: Moment) {
         let Some(channel) = self.channels.get_mut(&cid) else { return };
         channel.is_unsettled = false;

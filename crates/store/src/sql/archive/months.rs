@@ -216,8 +216,7 @@ pub(crate) fn make_behind(months: &mut dyn Months, oldest: u64) -> Result<(), St
     months.split(first, ends)
 }
 
-/// Refuses archives of which a division was interrupted, on behalf of those who may not change
-/// tables.
+/// Refuses archives whose partitioning was interrupted, for users who may not change tables.
 ///
 /// # Errors
 ///
@@ -262,8 +261,7 @@ fn is_too_late(months: &mut dyn Months) -> Result<bool, StoreError> {
     let has_messages = months.has_messages()?;
     if has_messages {
         tracing::warn!(
-            "`archives` under [store] is \"months\", but the archives of the database aren't divided: run `rookery store migrate`; \
-             until then they are one table"
+            "`archives` in [store] is \"months\", but the archives in the database aren't partitioned: run `rookery store migrate`; until then they are one table"
         );
     }
     Ok(has_messages)
@@ -272,13 +270,12 @@ fn is_too_late(months: &mut dyn Months) -> Result<bool, StoreError> {
 fn tell(error: &StoreError) {
     tracing::warn!(
         %error,
-        "the next months of archives couldn't be made: their messages share the last part; let the server's user change \
-         the tables, or run `rookery store migrate` as somebody who may"
+        "the partitions for the next months of archives couldn't be created, so their messages go into the last one; let the server's user change tables, or run `rookery store migrate` as a user who may"
     );
 }
 
-/// Looks after the months of a database: makes those to come, and removes those that all owners'
-/// retention lets go. Returns how many were removed.
+/// Maintains the monthly partitions of a database: creates those to come, and drops those that are
+/// past every owner's retention. Returns how many were dropped.
 ///
 /// # Errors
 ///
@@ -313,7 +310,7 @@ pub(crate) fn keep(
         }
         count_below(months, below, is_over)?;
         months.take_out(&name)?;
-        tracing::info!(part = name, "a month of archives goes: it is too old for all owners");
+        tracing::info!(part = name, "a month of archives is being removed: it is too old for all owners");
     }
 }
 

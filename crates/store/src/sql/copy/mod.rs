@@ -47,9 +47,9 @@ use reconnecting::Reconnecting;
 pub use report::{Compared, CopyError, CopyPhase, Progress};
 use rows::{count, page, total};
 
-/// Copies everything from one database to another that is empty, or goes on with a copy that was
-/// interrupted; then compares the two, with the source as it was when the copy began. A connection
-/// that is lost is made again; if it was the source's, the copy is of a moment after that.
+/// Copies everything to an empty database, or continues an interrupted copy, and then compares the
+/// two, with the source as it was when the copy began. A lost connection is re-established; if it
+/// was the source's, the copy is of a later moment.
 ///
 /// # Errors
 ///
@@ -118,8 +118,8 @@ pub fn uploads(database: &mut CopyEnd, each: &mut dyn FnMut(&str)) -> Result<(),
     Ok(())
 }
 
-/// Compares two databases, table by table, that nobody writes to meanwhile: where a connection is
-/// lost, the comparison goes on with another one.
+/// Compares two databases that nobody is writing to, table by table. If a connection is lost, the
+/// comparison continues over a new one.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
-//! Bounds what a PostgreSQL may send: the library believes whatever length a message says it has,
-//! up to two gibibytes, and keeps what comes unasked. It also gives the password itself to a server
-//! that asks for it, no matter who listens on the way.
+//! Bounds what a PostgreSQL server may send. The library trusts the length that a message claims,
+//! up to two gibibytes, and stores what it didn't ask for. It would also send the password in the
+//! clear to a server that asks for it, no matter who listens on the way.
 
 use std::io;
 use std::pin::Pin;

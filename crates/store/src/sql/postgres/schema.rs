@@ -89,7 +89,7 @@ impl PostgresDriver {
         tracing::info!(
             database = self.database(),
             index,
-            "an index is being made, once all transactions that are open have ended"
+            "an index will be created as soon as all open transactions have ended"
         );
         let made = persistently(|| {
             let look = format!("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('{index}')");

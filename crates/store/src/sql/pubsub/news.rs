@@ -1,4 +1,4 @@
-//! The newest items of the nodes of many accounts, as those get them who come online.
+//! Reads the latest items of many accounts' nodes, for users who come online.
 
 use super::rows::{ITEMS_AT_ONCE, read_item, read_optional_affiliation};
 use super::statements::{NEWEST_ITEMS, NEWS, NEWS_OF_ONE};

@@ -1,5 +1,5 @@
-//! The traits of the stores: each method says which lane its operation goes to, and what it does
-//! there.
+//! Implements the traits of the stores: each method chooses the lane for its operation, and says
+//! what it does there.
 
 use super::SqlStore;
 use crate::documents::{DocumentRoom, DocumentsPut};

@@ -38,8 +38,7 @@ impl Attempts {
         (self.read_only, self.is_hopeless) = (None, false);
     }
 
-    /// Returns what somebody is told who has waited for too long to write, if that is because no
-    /// host can be written to.
+    /// Returns the error for a caller who has waited too long to write, if no host accepts writes.
     pub(super) fn give_up(&mut self) -> Option<StoreError> {
         self.is_hopeless |= self.read_only.is_some();
         self.read_only.clone()

@@ -1,5 +1,5 @@
-//! The work of a worker while its database is away, or can't be written to: it knocks again and
-//! again, and refuses those who have waited for too long.
+//! The work of a worker while its database can't be reached or written to: it retries, and refuses
+//! operations that have waited too long.
 
 use super::attempts::{LOOK_AGAIN, jitter};
 use super::{Portion, Worker};

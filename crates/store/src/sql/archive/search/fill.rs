@@ -50,8 +50,7 @@ pub(crate) fn open(
     }
     if left(searches)?.is_some() {
         tracing::warn!(
-            "`search` under [store] is \"index\", but not all archives of the database are in the index: run \
-             `rookery store migrate`; until then searches look into all messages of those that aren't"
+            "`search` in [store] is \"index\", but not all archives in the database are indexed: run `rookery store migrate`; until then searches read all messages of the others"
         );
     }
     Ok(())
@@ -73,9 +72,7 @@ fn make(searches: &mut dyn Searches) -> Result<(), StoreError> {
 /// Notes that archives get messages that are not in the index. Others may write to it meanwhile: it
 /// isn't removed here.
 fn mark(searches: &mut dyn Searches) -> Result<(), StoreError> {
-    tracing::info!(
-        "the database has an index for searches that this server doesn't use: `rookery store migrate` removes it"
-    );
+    tracing::info!("the database has a search index that this server doesn't use: `rookery store migrate` removes it");
     set_filled(searches, 0)
 }
 
@@ -92,7 +89,7 @@ pub(crate) fn is_due(searches: &mut dyn Searches) -> Result<bool, StoreError> {
     Ok(!searches.has_index()? || left(searches)?.is_some())
 }
 
-/// Makes the index and puts all messages into it, or removes it where it isn't wanted.
+/// Creates the search index and adds all messages, or removes the index if it isn't wanted.
 ///
 /// # Errors
 ///
