@@ -398,6 +398,38 @@ fn what_is_said_again_in_a_room_has_the_same_id() {
     assert_eq!(late.bodies(), ["hear"], "the history has it once");
 }
 
+/// A room takes along what it has heard, so that who says it again is known at its next home.
+#[test]
+fn what_is_said_again_in_a_room_that_has_moved_has_the_same_id() {
+    let server = Server::with(Config { shards: 6, nodes: 3, ..Config::default() });
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    let rooms = (0..).map(|number| format!("room{number}@conference.example.org"));
+    let room = rooms.into_iter().find(|room| server.home_of(room) >= 4).expect("some room is at home there");
+    server.remove(2);
+    enter(&mut romeo, &room, "romeo");
+    enter(&mut juliet, &room, "juliet");
+    let id = juliet.enable();
+    let jid = juliet.jid.clone().expect("bound");
+    server.advance(3_000);
+    romeo.all();
+    juliet.all();
+    let said = |client: &mut Client| -> Vec<String> {
+        let all = client.all();
+        let ids = all.iter().filter_map(|message| message.child("stanza-id", "urn:xmpp:sid:0")?.attr("id"));
+        ids.map(str::to_owned).collect()
+    };
+    let text = format!("<message type='groupchat' id='g1' to='{room}'><body>hear</body></message>");
+    juliet.send(&text);
+    let first = said(&mut romeo);
+    assert_eq!(first.len(), 1);
+    // By those homes the room comes back to where it was first.
+    kill(&server);
+    let (mut juliet, _) = back(&server, &jid, &id, 0, 1);
+    juliet.send(&text);
+    assert_eq!(said(&mut romeo), first);
+}
+
 #[test]
 fn an_occupant_whose_session_has_ended_with_its_node_leaves() {
     let server = nodes();

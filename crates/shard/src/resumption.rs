@@ -102,6 +102,8 @@ impl<D: Driver> Shard<D> {
             self.driver.remove(socket);
         }
         debug_assert!(link != session, "a connection moves to another link");
+        // What the older connection had still to say again, this one doesn't.
+        self.moves.known.remove(&session);
         new.in_world = true;
         new.wants_write = false;
         new.paused = false;

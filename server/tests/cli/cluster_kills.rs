@@ -87,16 +87,15 @@ mod test {
         clients.iter_mut().for_each(MovesClient::enable);
         let mut rounds = 0;
         write_while(&mut clients, &[port], &mut rounds, || false);
-        for node in 1..3 {
-            let name = format!("n{}", node + 1);
+        for (node, name) in [(1, "n2"), (2, "n3")] {
             match running[node].take() {
                 Some((server, _)) if node == 2 => assert_eq!(server.stop(), 0),
                 killed => drop(killed),
             }
-            write_while(&mut clients, &[port], &mut rounds, || nodes.lists(&name));
+            write_while(&mut clients, &[port], &mut rounds, || nodes.lists(name));
             write_while(&mut clients, &[port], &mut rounds, || false);
             running[node] = Some(nodes.serve(node));
-            nodes.wait_for(&name, "up");
+            nodes.wait_for(name, "up");
             write_while(&mut clients, &[port], &mut rounds, || false);
         }
         let expected: usize = clients.iter().map(|client| client.sent).sum();
