@@ -67,7 +67,7 @@ impl World {
         moves.gone.retain(|gone| are_present.contains(gone));
         moves.heard.retain(|station, _| are_present.contains(&process(*station)));
         let was_awaiting = !moves.awaited.is_empty();
-        // Whoever had something for this shard, and has died, may not have sent it.
+        // Those that had something for this shard, and have died, may not have sent it.
         let has_died = |source: &Station| Some(process(*source)).filter(|source| !are_present.contains(source));
         let died: BTreeSet<MovesProcess> = moves.sources.keys().filter_map(has_died).collect();
         moves.sources.retain(|source, _| are_present.contains(&process(*source)));

@@ -76,8 +76,8 @@ mod test {
         assert!(resumptions.iter().sum::<usize>() >= clients.len(), "{resumptions:?}");
     }
 
-    /// All are connected to the first node, and at home on three; one of those is killed and comes
-    /// back, the other one is restarted in order.
+    /// Connects all to the first node, at home on three; kills one of those, which comes back, and
+    /// restarts the other one in order.
     pub fn nobody_on_the_other_nodes_is_disconnected() {
         let nodes = ClusterNodes::new(3);
         let mut running: Vec<Option<(RigServer, u16)>> = (0..3).map(|node| Some(nodes.serve(node))).collect();
