@@ -109,8 +109,6 @@ struct CourierPeer<S> {
     process: NodeProcess,
     /// The number of its shards.
     shards: u16,
-    /// The first of the node's processes in a row that have as many.
-    first_alike: u32,
     /// Since when nothing can be appended, or the last word of it meanwhile, in milliseconds.
     away_since: Option<u64>,
     queue: VecDeque<CourierLetter<S>>,
@@ -161,9 +159,9 @@ impl<S> Courier<S> {
         Self { me, is_over: false, peers: BTreeMap::new(), now_ms: 0 }
     }
 
-    /// Takes note of the process that a node has now, and of the number of its shards. Of what its
-    /// last one had not handled, letters that outlive it go to this one; the others are lost with
-    /// it. Where this one has other shards, all of it is returned instead.
+    /// Takes note of the process that a node has now, and of the number of its shards. Returns what
+    /// its last one had not handled: that may have read it, and the shards that have written it
+    /// send it again as such.
     pub fn meet(&mut self, process: NodeProcess, shards: u16) -> Vec<CourierLetter<S>> {
         let peer = self.peers.entry(process.node).or_insert_with(|| CourierPeer::new(process, shards));
         if peer.process == process {
@@ -171,13 +169,7 @@ impl<S> Courier<S> {
         }
         let last = std::mem::replace(peer, CourierPeer::new(process, shards));
         peer.traffic = last.traffic;
-        if last.shards != shards {
-            return last.into_letters();
-        }
-        peer.first_alike = last.first_alike;
-        peer.queue = last.into_letters().into_iter().filter(|letter| letter.outlives).collect();
-        peer.bytes = size(&peer.queue);
-        Vec::new()
+        last.into_letters()
     }
 
     /// Forgets a node. Returns what waited for it.
@@ -206,7 +198,7 @@ impl<S> Courier<S> {
     /// The letter, if there is no room or no such shard.
     pub fn post(&mut self, to: NodeProcess, letter: CourierLetter<S>) -> Result<(), Unposted<S>> {
         let is_there = |peer: &&mut CourierPeer<S>| match letter.outlives {
-            true => to.incarnation >= peer.first_alike,
+            true => to.incarnation >= peer.process.incarnation,
             false => to == peer.process,
         };
         let Some(peer) = self.peers.get_mut(&to.node).filter(is_there) else { return Err(Unposted::Gone(letter)) };
@@ -243,7 +235,6 @@ impl<S> Courier<S> {
                 read: peer.read,
                 at_work: std::mem::take(&mut peer.at_work),
                 told: peer.told,
-                first_alike: peer.first_alike,
                 traffic: peer.traffic,
                 ..CourierPeer::new(peer.process, peer.shards)
             };
@@ -377,7 +368,6 @@ impl<S> CourierPeer<S> {
         Self {
             process,
             shards,
-            first_alike: process.incarnation,
             away_since: None,
             queue: VecDeque::new(),
             unread: VecDeque::new(),

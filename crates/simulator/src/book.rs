@@ -76,6 +76,14 @@ pub struct Book {
     /// Messages that somebody connected to a node had got from it when it died, and nobody had
     /// acknowledged to their senders: they may come again under other ids.
     pub loose: BTreeSet<usize>,
+    /// Messages of which a sender knew nothing when a node died: they come once more, perhaps
+    /// behind later ones.
+    pub doubtful: BTreeSet<usize>,
+    /// When somebody has last changed who is in a room, by room, in milliseconds.
+    pub stirred: BTreeMap<usize, u64>,
+    /// The rooms that were changed right before a node died: who has no stream management says
+    /// nothing again.
+    pub unsettled: BTreeSet<usize>,
     /// The milliseconds since the start.
     pub now_ms: u64,
     /// True once what moves has been late, until all has moved.
@@ -235,6 +243,9 @@ impl Book {
             node_deaths: 0,
             lossy_node_deaths: 0,
             loose: BTreeSet::new(),
+            doubtful: BTreeSet::new(),
+            stirred: BTreeMap::new(),
+            unsettled: BTreeSet::new(),
             now_ms: 0,
             is_late: false,
             jumped: false,
@@ -422,7 +433,16 @@ impl Book {
     pub fn node_dies(&mut self, is_lossy: bool) {
         (self.deaths, self.node_deaths) = (self.deaths + 1, self.node_deaths + 1);
         self.lossy_node_deaths += usize::from(is_lossy);
+        let now_ms = self.now_ms;
+        self.unsettled.extend(self.stirred.iter().filter(|(_, at)| now_ms < **at + ROOM_WRITES_MS).map(|(room, _)| room));
+        let messages = self.messages.iter().enumerate();
+        self.doubtful.extend(messages.filter(|(_, message)| !message.is_handled).map(|(number, _)| number));
         self.end_sessions(|_| true);
+    }
+
+    /// Takes down that somebody changes who is in a room.
+    pub fn stir(&mut self, room: usize) {
+        self.stirred.insert(room, self.now_ms);
     }
 
     /// Takes down that those who had got a message of which its sender knows nothing lost their
@@ -523,11 +543,14 @@ impl Book {
         // one.
         let account = self.sessions[session].account;
         let may_move = |other: &BookedSession| other.account == account && other.was_cut && other.from <= number;
-        if last.is_some_and(|last| last > number) && !self.sessions.iter().any(may_move) {
+        let may_come_again = self.doubtful.contains(&number);
+        if last.is_some_and(|last| last > number) && !may_come_again && !self.sessions.iter().any(may_move) {
             self.break_rule(format!("session {session} got message {number} of session {by} behind {last:?}"));
         }
     }
 }
 
+/// The time within which a room has written down who is there, at most, in milliseconds.
+const ROOM_WRITES_MS: u64 = 2_000;
 /// The time for which a room knows a message again, less than it says, in milliseconds.
 const ROOM_KNOWS_MS: u64 = 50_000;

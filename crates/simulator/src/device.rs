@@ -120,6 +120,8 @@ pub struct RoomSeat {
     entering: Vec<String>,
     /// True if it has asked to leave, or is gone for all.
     leaves: bool,
+    /// True if this session has asked to be there, and not an earlier one of the same address.
+    is_own: bool,
     /// All occupants, by nick, with affiliation and role.
     pub view: BTreeMap<String, (String, String)>,
     /// The stay that the book has of it.
@@ -365,7 +367,14 @@ impl UserDevice {
         }
     }
 
+    /// Takes down that it changes who is in the rooms that it is in, or enters.
+    fn stir_rooms(&self, book: &mut Book) {
+        let seats = self.seats.iter().enumerate();
+        seats.filter(|(_, seat)| seat.nick.is_some() || !seat.entering.is_empty()).for_each(|(room, _)| book.stir(room));
+    }
+
     fn end_session(&mut self, book: &mut Book) {
+        self.stir_rooms(book);
         if let Some(session) = self.session.take() {
             // What a session with stream management was sent is counted; of others nobody knows.
             book.sessions[session].was_cut = true;

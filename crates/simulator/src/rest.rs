@@ -189,7 +189,7 @@ fn rooms(run: &mut SimulatedRun) {
     if run.book.lossy_node_deaths > 0 {
         return;
     }
-    for room in 0..run.people.rooms {
+    for room in (0..run.people.rooms).filter(|room| !run.book.unsettled.contains(room)) {
         let seated: Vec<&UserDevice> = run.devices.iter().filter(|device| device.seats[room].nick.is_some()).collect();
         let nicks: BTreeSet<&String> = seated.iter().filter_map(|device| device.seats[room].nick.as_ref()).collect();
         for device in &seated {

@@ -99,6 +99,7 @@ impl UserDevice {
             SimulatedEventKind::Leave => {
                 let Some(nick) = self.seats[room].nick.clone() else { return false };
                 self.seats[room].leaves = true;
+                book.stir(room);
                 self.say(format!("<presence type='unavailable' to='{}/{nick}'/>", super::room(room)), None, book);
             }
             SimulatedEventKind::Groupchat if people.enters_to_speak && self.seats[room].nick.is_none() => {
@@ -118,6 +119,7 @@ impl UserDevice {
             SimulatedEventKind::Nick if self.seats[room].nick.is_some() => {
                 let to = format!("{}/n{}", super::room(room), event.b % 6);
                 let show = ["<show>away</show>", ""][event.b / 6 % 2];
+                book.stir(room);
                 self.say(format!("<presence to='{to}'>{show}</presence>"), None, book);
             }
             SimulatedEventKind::Moderate if self.seats[room].nick.is_some() => {
@@ -202,6 +204,7 @@ impl UserDevice {
     pub(super) fn become_unavailable(&mut self, book: &mut Book) {
         self.shown = None;
         self.seats.iter_mut().for_each(|seat| seat.leaves = true);
+        self.stir_rooms(book);
         if let Some(session) = self.session {
             book.sessions[session].was_unavailable = true;
         }
@@ -260,6 +263,7 @@ impl UserDevice {
             seat.view.clear();
         }
         seat.entering.push(nick.to_owned());
+        book.stir(number);
         let to = room(number);
         let muc = "<x xmlns='http://jabber.org/protocol/muc'/>";
         self.say(format!("<presence to='{to}/{nick}'>{muc}</presence>"), None, book);
@@ -274,6 +278,7 @@ impl UserDevice {
                 format!("<item jid='{}' affiliation='{affiliation}'/>", bare(choice / 4 % people.accounts))
             }
         };
+        book.stir(number);
         let query = format!("<query xmlns='http://jabber.org/protocol/muc#admin'>{item}</query>");
         self.ask("moderate", "set", Some(&room(number)), &query, book);
     }

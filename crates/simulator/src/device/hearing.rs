@@ -134,6 +134,9 @@ impl UserDevice {
         };
         let heard = &mut book.stays[seat.stay].heard;
         if heard.contains(&number) {
+            if book.doubtful.contains(&number) {
+                return;
+            }
             return book.break_rule(format!("{} got message {number} of room {room} twice", self.full()));
         }
         heard.push(number);
@@ -223,6 +226,7 @@ impl UserDevice {
                         seat.stay = book.stays.len();
                         book.stays.push(Stay { room, session, heard: Vec::new() });
                     }
+                    seat.is_own |= !seat.entering.is_empty();
                     seat.nick = Some(nick.to_owned());
                     seat.entering.clear();
                     if has("201") {
@@ -238,7 +242,7 @@ impl UserDevice {
                     seat.nick = seat.nick.is_some().then(|| attr("nick"));
                 } else if has("110") {
                     let is_told_why = ["301", "307", "321", "322", "332"].into_iter().any(has);
-                    let may_go = seat.leaves || is_told_why || seat.nick.is_none() || book.store_failed;
+                    let may_go = seat.leaves || is_told_why || !seat.is_own || book.store_failed;
                     if is_lasting && !may_go && book.node_deaths > 0 && book.losses() == 0 {
                         book.break_rule(format!("{name} is out of room {room}, and nobody has asked for that"));
                     }
