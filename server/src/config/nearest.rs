@@ -8,27 +8,11 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     candidates.filter(|(distance, _)| *distance <= bound).min_by_key(|(distance, _)| *distance).map(|(_, word)| word)
 }
 
-/// Insertions, deletions and replacements between two words (Levenshtein), `-` and `_` being the
-/// same letter.
+/// Returns the insertions, deletions and replacements between two words, `-` and `_` being the same
+/// letter.
 fn distance(one: &str, other: &str) -> usize {
-    let letters = |word: &str| word.to_lowercase().replace('-', "_").chars().collect::<Vec<_>>();
-    let (one, other) = (letters(one), letters(other));
-    // The distances of the prefixes of `one` seen so far to every prefix of `other`.
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, letter) in one.iter().enumerate() {
-        let mut diagonal = at;
-        let mut left = at + 1;
-        for (cell, wanted) in row.iter_mut().zip(std::iter::once(None).chain(other.iter().map(Some))) {
-            let above = *cell;
-            left = match wanted {
-                None => at + 1,
-                Some(wanted) => (diagonal + usize::from(wanted != letter)).min(above + 1).min(left + 1),
-            };
-            diagonal = above;
-            *cell = left;
-        }
-    }
-    row.last().copied().unwrap_or_default()
+    let letters = |word: &str| word.to_lowercase().replace('-', "_");
+    strsim::levenshtein(&letters(one), &letters(other))
 }
 
 #[cfg(test)]
