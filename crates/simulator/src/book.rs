@@ -434,7 +434,8 @@ impl Book {
         (self.deaths, self.node_deaths) = (self.deaths + 1, self.node_deaths + 1);
         self.lossy_node_deaths += usize::from(is_lossy);
         let now_ms = self.now_ms;
-        self.unsettled.extend(self.stirred.iter().filter(|(_, at)| now_ms < **at + ROOM_WRITES_MS).map(|(room, _)| room));
+        self.unsettled
+            .extend(self.stirred.iter().filter(|(_, at)| now_ms < **at + ROOM_WRITES_MS).map(|(room, _)| room));
         let messages = self.messages.iter().enumerate();
         self.doubtful.extend(messages.filter(|(_, message)| !message.is_handled).map(|(number, _)| number));
         self.end_sessions(|_| true);

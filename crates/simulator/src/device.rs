@@ -370,7 +370,9 @@ impl UserDevice {
     /// Takes down that it changes who is in the rooms that it is in, or enters.
     fn stir_rooms(&self, book: &mut Book) {
         let seats = self.seats.iter().enumerate();
-        seats.filter(|(_, seat)| seat.nick.is_some() || !seat.entering.is_empty()).for_each(|(room, _)| book.stir(room));
+        seats
+            .filter(|(_, seat)| seat.nick.is_some() || !seat.entering.is_empty())
+            .for_each(|(room, _)| book.stir(room));
     }
 
     fn end_session(&mut self, book: &mut Book) {

@@ -15,6 +15,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use rookery_base::AddressHash;
@@ -47,6 +48,8 @@ struct SharedByNodes {
     fences: SimulatedFences,
     addresses: AddressHash,
     now_ms: Rc<Cell<u64>>,
+    /// Milliseconds for which shards gather letters.
+    gather_ms: Arc<AtomicU64>,
 }
 
 /// One node, whatever process is there.
@@ -109,6 +112,8 @@ impl SimulatedNodes {
             fences: SimulatedFences::default(),
             addresses,
             now_ms: Rc::default(),
+            // Half of the runs gather as long as the server does.
+            gather_ms: Arc::new(AtomicU64::new(3 * (seed & 1))),
         };
         let mut joined = Vec::new();
         for number in 0..nodes {
@@ -123,7 +128,7 @@ impl SimulatedNodes {
         for (name, store, row) in joined {
             let mut table = NodeTable::new(name.clone(), row);
             table.update(rows.clone());
-            let posted = Arc::new(PostedHere::default());
+            let posted = PostedHere::gathered(shared.gather_ms.clone());
             let seat = shared.seat(&table, &posted, false);
             let seed = config.seed ^ u64::from(table.me().node) << 20;
             let server = Server::with(Config { stores: store.stores(), seat: Some(seat), seed, ..config.clone() });
@@ -135,6 +140,11 @@ impl SimulatedNodes {
         let mut nodes = Self { list, shared: Some(shared), shards };
         nodes.carry_all();
         nodes
+    }
+
+    /// Lets letters leave at once from now on.
+    pub fn gather_no_more(&self) {
+        self.shared.iter().for_each(|shared| shared.gather_ms.store(0, Ordering::Relaxed));
     }
 
     /// Returns the number of nodes.
@@ -210,7 +220,7 @@ impl SimulatedNodes {
             node.life = Life::Down;
             return true;
         };
-        let posted = Arc::new(PostedHere::default());
+        let posted = PostedHere::gathered(shared.gather_ms.clone());
         let is_joining = table.view().present().count() > 1;
         node.server.begin_again(shared.seat(&table, &posted, is_joining), now_ms);
         node.timers = node.server.inspect(|world| world.census().timers);

@@ -8,6 +8,7 @@ use std::cell::RefMut;
 use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
@@ -85,6 +86,15 @@ pub(crate) struct PostedHere {
     letters: Mutex<Vec<(u16, NodeLetter)>>,
     journal: Mutex<Vec<(usize, JournalBatch)>>,
     lookups: Mutex<Vec<(usize, JournalLookup)>>,
+    /// Milliseconds for which shards gather these.
+    gather_ms: Arc<AtomicU64>,
+}
+
+impl PostedHere {
+    /// Returns what gets letters that shards have gathered for so many milliseconds.
+    pub fn gathered(gather_ms: Arc<AtomicU64>) -> Arc<Self> {
+        Arc::new(Self { gather_ms, ..Self::default() })
+    }
 }
 
 impl Outlet for PostedHere {
@@ -98,6 +108,10 @@ impl Outlet for PostedHere {
 
     fn look_up(&self, shard: usize, lookup: JournalLookup) {
         lock(&self.lookups).push((shard, lookup));
+    }
+
+    fn gather_ms(&self) -> u64 {
+        self.gather_ms.load(Ordering::Relaxed)
     }
 }
 
