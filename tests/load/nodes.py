@@ -6,7 +6,8 @@
 
 `cost` gives the same load to a plain server and to clusters of so many nodes, one after the other in each round: messages between two
 people, and copies in a room. "unsteered": clients connect to the nodes in turn. "steered": each to the node at which its account is at
-home. The CPU of the nodes, of Redis and of PostgreSQL is counted apart. Archives are off, which cost the same everywhere.
+home. The CPU of the nodes, of Redis and of PostgreSQL is counted apart. Archives are off, which cost the same everywhere. A process that has less to do
+does it less cheaply, since it wakes for less at a time: the second ratio is to a plain server with as much to do as each of the nodes has.
 
 `sessions` lets people log in at so many nodes, each of whom does nothing, kills a node, and shows who resumes, and when.
 
@@ -114,26 +115,37 @@ LOADS = {
 
 def cost(database, options):
     counts = [int(count) for count in options.nodes.split(",")]
-    ways = [(0, False)] + [(count, steered) for count in counts for steered in ([False, True] if count > 1 else [False])]
+    ways = [(count, steered) for count in counts for steered in ([False, True] if count > 1 else [False])]
     found = {}
+
+    def measure(round_, nodes, load, rate, key):
+        words = LOADS[load](SimpleNamespace(users=options.users, rate=rate))
+        one = nodes.measure(key[1], *words, "--seconds", options.seconds, "--warm-up", 2)
+        found.setdefault((load, *key), []).append(one)
+        print(f"[{round_ + 1}/{options.rounds}] {load}, {key}, {rate:.0f} a second: {one}", flush=True)
+
     for round_ in range(options.rounds):
+        with Nodes(database, 0, People(options.users)) as plain:
+            for load in LOADS:
+                for share in sorted({1, *counts}):
+                    measure(round_, plain, load, options.rate / share, (0, False, share))
         for count, steered in ways:
             with Nodes(database, count, People(options.users)) as nodes:
-                for load, words in LOADS.items():
-                    one = nodes.measure(steered, *words(options), "--seconds", options.seconds, "--warm-up", 2)
-                    found.setdefault((load, count, steered), []).append(one)
-                    print(f"[{round_ + 1}/{options.rounds}] {load}, {count or 'no'} nodes{', steered' if steered else ''}: {one}", flush=True)
+                for load in LOADS:
+                    measure(round_, nodes, load, options.rate, (count, steered, 1))
     for load in LOADS:
-        plain = statistics.median(one["nodes"] for one in found[load, 0, False])
+        cpu = lambda *key: statistics.median(one["nodes"] for one in found[load, *key])
         rows = []
-        for count, steered in ways:
-            runs = found[load, count, steered]
+        for count, steered, share in [(0, False, share) for share in sorted({1, *counts})] + [(*way, 1) for way in ways]:
+            runs = found[load, count, steered, share]
             column = lambda key, digits=2: middle([one[key] for one in runs], digits)
-            ratio = statistics.median(one["nodes"] for one in runs) / plain
-            name = f"{count}, {'steered' if steered else 'unsteered'}" if count > 1 else ("1" if count else "no cluster")
-            rows.append([name, column("nodes"), f"{ratio:.2f}", column("redis"), column("database"), column("p99", 1), column("memory", 0), sum(one["lost"] for one in runs)])
+            name = f"{count}, {'steered' if steered else 'unsteered'}" if count > 1 else ("1" if count else f"no cluster, 1/{share} of the load")
+            of_all, of_share = cpu(count, steered, share) / cpu(0, False, 1), cpu(count, steered, share) / cpu(0, False, max(count, share))
+            lost = sum(one["lost"] for one in runs)
+            rows.append([name, column("nodes"), f"{of_all:.2f}", f"{of_share:.2f}", column("redis"), column("database"), column("p99", 1), column("memory", 0), lost])
         print(f"\n{load}\n")
-        print(table(["nodes", "nodes' CPU, µs", "ratio", "Redis, µs", "PostgreSQL, µs", "p99, ms", "memory, MiB", "lost"], rows))
+        heads = ["nodes", "nodes' CPU, µs", "ratio", "ratio, same load each", "Redis, µs", "PostgreSQL, µs", "p99, ms", "memory, MiB", "lost"]
+        print(table(heads, rows))
 
 
 def sessions(database, options):

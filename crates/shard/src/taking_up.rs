@@ -148,8 +148,7 @@ impl<D: Driver> Shard<D> {
             HomeMemory::again(&reattach.session, reattach.handled),
             reattach.kept as usize,
         );
-        // Its node has let it in.
-        self.common.gate.enter(reattach.peer.ip(), 0);
+        // It counts where its connection is.
         self.driver.frames.push((front, LineFrame::Reattached(key)));
         let mut connection = ShardConnection::detached(reattach.peer);
         connection.socket = Some(socket);
