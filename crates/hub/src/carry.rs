@@ -135,7 +135,12 @@ impl World {
         let peer = peer_of(link)?;
         let jid = self.address(link)?.clone();
         let carried = self.outboxes.carried(link)?;
-        let (until_ms, state) = self.state_of(link, peer)?;
+        let (until_ms, mut state) = self.state_of(link, peer)?;
+        let is_settled = self.ledger(link).is_none_or(|ledger| ledger.handled() == ledger.sure());
+        if !is_settled && !state.modules.iter().any(|(name, _)| name == RECOVERED) {
+            // Its client says again what it has said, as after a death.
+            state.modules.push((RECOVERED.to_owned(), ByteBuf::new()));
+        }
         let taken = &self.clock.taken;
         let card = SessionCard::new(jid, until_ms, carried, state, |number| taken.when(number));
         let card = card.and_then(|card| Card::Session(Box::new(card)).encode());

@@ -83,14 +83,14 @@ impl World {
     }
 
     /// Lets a session that has no connection go on with the one that it had, over which its client
-    /// was sent so many stanzas. Returns `false`, and does nothing, if it can't have been sent so
-    /// many.
-    pub fn take_up(&mut self, link: Link, sent: u32, is_inactive: bool) -> bool {
+    /// was sent so many stanzas. `may_repeat`: some of what comes first may have been here before.
+    /// Returns `false`, and does nothing, if it can't have been sent so many.
+    pub fn take_up(&mut self, link: Link, sent: u32, (is_inactive, may_repeat): (bool, bool)) -> bool {
         let Some(session) = self.reference(link) else { return false };
         if !self.outboxes.take_up(link, sent) {
             return false;
         }
-        if self.is_recovered(link) {
+        if self.is_recovered(link) || may_repeat {
             self.expect_repetitions(session);
         }
         if is_inactive {

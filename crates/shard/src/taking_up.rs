@@ -127,7 +127,9 @@ impl<D: Driver> Shard<D> {
         let handled = self.world.followed(session)?.handled;
         let known = handled.wrapping_sub(reattach.handled);
         // Each has some bytes.
-        if known > reattach.kept || !self.world.take_up(session, reattach.sent, reattach.session.is_inactive) {
+        // An old home that had to wait for the store for too long has not counted all it has taken.
+        let client = (reattach.session.is_inactive, reattach.kept > 0);
+        if known > reattach.kept || !self.world.take_up(session, reattach.sent, client) {
             warn!(session = %reattach.session.jid, "a connection doesn't fit to its session any more and is closed");
             return None;
         }
