@@ -17,10 +17,10 @@
 //! * [`driver`]: what a shard asks of the system; [`epoll`] is Linux, the virtual network of the
 //!   tests is another.
 //! * `entering`: who comes in. [`connection`]: the data of one connection; `connections`: all of a
-//!   shard by link. [`negotiation`]: until a resource is bound. [`reading`], [`writing`]:
-//!   afterwards. `proofs`: when what a client has shown holds no more. [`resumption`]: when a
-//!   session changes its connection, [`handover`]: its process, `moving`: its node, [`gathered`]:
-//!   what it takes along.
+//!   shard by link. [`negotiation`]: until a resource is bound; `asking`: its questions about
+//!   logins. [`reading`], [`writing`]: afterwards. `proofs`: when what a client has shown holds no
+//!   more. [`resumption`]: when a session changes its connection, [`handover`]: its process,
+//!   `moving`: its node, [`gathered`]: what it takes along.
 //! * [`wires`]: connections with other servers; `federating`: what goes over them.
 //! * [`elsewhere`]: what an operator asks of other nodes.
 //! * `away`: clients whose sessions are on another node; `lines`: sessions whose clients are;
@@ -36,6 +36,7 @@
 //!   last ones. [`mailboxes`]: what shards and their owner tell each other. [`gate`]: who may come
 //!   in, and how often; [`attempts`] counts.
 
+mod asking;
 pub mod attempts;
 mod away;
 pub mod bosh;

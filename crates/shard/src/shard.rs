@@ -18,8 +18,7 @@ use std::sync::Arc;
 use rookery_base::Map;
 use rookery_base::lock::lock;
 use rookery_fanout::{Link, View};
-use rookery_hub::{Event, LoginAnswer, World};
-use rookery_jid::Jid;
+use rookery_hub::{Event, World};
 use rookery_observe::Since;
 use rookery_stream::bosh::AnswerCondition;
 use rookery_stream::error::StreamError;
@@ -27,8 +26,7 @@ use rookery_stream::websocket::Frames;
 use rookery_xml::Scanner;
 use tracing::info;
 
-use crate::attempts::{CountsAt, Whence};
-use crate::connection::{ConnectionStage, ConnectionWire, LoginQuestion, Resumption, ShardConnection};
+use crate::connection::{ConnectionStage, ConnectionWire, Resumption, ShardConnection};
 use crate::connections::ShardConnections;
 use crate::driver::{Driver, ReadySocket};
 use crate::gate::Gate;
@@ -554,80 +552,6 @@ impl<D: Driver> Shard<D> {
         u64::from(serial) << 32 | u64::from(link.0)
     }
 
-    /// Asks the world a login question; later, or not at all, if attempts like it have failed too
-    /// often.
-    pub(crate) fn ask(&mut self, link: Link, question: LoginQuestion) {
-        let Some(connection) = self.connections.get_mut(link) else { return };
-        let ConnectionStage::Negotiating(negotiation) = &mut connection.stage else { return };
-        let (account, client, counts) = match &question {
-            LoginQuestion::Credentials(account) | LoginQuestion::Verify(account, _) => {
-                (account.as_str(), negotiation.machine.installation(), CountsAt::Everywhere)
-            }
-            LoginQuestion::Tokens(account, client) => (account.as_str(), Some(client.as_str()), CountsAt::Nowhere),
-            // Nobody guesses a signature, but it has to be checked. It is counted for whom it says,
-            // so that a place where an account has logged in is known.
-            LoginQuestion::Bearer(_, host, wanted) => {
-                (wanted.as_ref().map_or(&**host, Jid::as_str), negotiation.machine.installation(), CountsAt::Address)
-            }
-        };
-        let whence = Whence { address: connection.peer.ip(), account, client, counts };
-        let begun = self.common.gate.begin(whence, &self.common.generation.logins, self.timing.now_ms);
-        let (attempt, wait) = match begun {
-            Ok((attempt, wait)) => (Some(attempt), wait),
-            Err(_) => (None, REFUSAL_MS),
-        };
-        negotiation.attempt = attempt;
-        negotiation.begun.get_or_insert((self.timing.now_ms, 0)).1 += wait;
-        if wait == 0 {
-            return self.ask_now(link, question);
-        }
-        negotiation.waiting = Some(question);
-        self.timing.timers.push(Reverse((self.timing.now_ms + wait, link, connection.serial, ShardTimer::Attempt)));
-    }
-
-    /// Goes on with an attempt that has waited for its turn, or for its refusal.
-    fn turn_has_come(&mut self, link: Link) {
-        let Some(connection) = self.connections.get_mut(link) else { return };
-        let ConnectionStage::Negotiating(negotiation) = &mut connection.stage else { return };
-        let Some(question) = negotiation.waiting.take() else { return };
-        match negotiation.attempt {
-            Some(_) => self.ask_now(link, question),
-            None => self.login_answer(self.key_of(link), LoginAnswer::Failed),
-        }
-    }
-
-    fn ask_now(&mut self, link: Link, question: LoginQuestion) {
-        let key = self.key_of(link);
-        match question {
-            LoginQuestion::Credentials(account) => self.world.look_up(key, account),
-            LoginQuestion::Tokens(account, client) => self.world.look_up_tokens(key, account, &client),
-            LoginQuestion::Bearer(token, host, wanted) => self.world.identify(key, &host, token, wanted),
-            LoginQuestion::Verify(account, password) => {
-                let decoy = self.common.generation.policy.decoy.clone();
-                self.world.verify(key, account, password, decoy);
-            }
-        }
-    }
-
-    /// Answers the machine of a connection that logs in.
-    fn login_answer(&mut self, key: u64, answer: LoginAnswer) {
-        let Some(link) = self.connection_of(key) else { return };
-        let mut out = Vec::new();
-        let now = self.world.time() / 1000;
-        self.with_machine(link, |machine| match answer {
-            LoginAnswer::Credentials(found) => machine.credentials(found.as_deref(), &mut out),
-            LoginAnswer::Disabled(found) => machine.disabled(&found, &mut out),
-            LoginAnswer::Verified(correct) => machine.verified(correct, &mut out),
-            LoginAnswer::Identified(account, until_s) => machine.identified(account, until_s, &mut out),
-            LoginAnswer::BearerRefused(why) => machine.bearer_refused(&why, &mut out),
-            LoginAnswer::Tokens(found) => machine.tokens(&found, now, &mut out),
-            LoginAnswer::Token(issued) => machine.token(issued.as_ref()),
-            LoginAnswer::VerifiedDisabled => machine.verified_disabled(&mut out),
-            LoginAnswer::Failed => machine.store_failed(&mut out),
-        });
-        self.answered(link, &out);
-    }
-
     fn timers(&mut self) {
         while let Some(&Reverse((due, link, serial, timer))) = self.timing.timers.peek() {
             if due > self.timing.now_ms {
@@ -664,8 +588,5 @@ impl<D: Driver> Shard<D> {
 
 /// Bytes that one `recv` may bring; also what one connection may bring per tick.
 const BUFFER: usize = 64 * 1024;
-/// Milliseconds for which an attempt that has no turn waits for its refusal: a client that repeats
-/// it at once does so less often.
-const REFUSAL_MS: u64 = 2_000;
 /// The time that a peer may take to close after we have.
 const LINGER_MS: u64 = 5_000;
