@@ -536,7 +536,8 @@ impl Book {
         self.deaths > 0 || self.store_failed
     }
 
-    /// Stanzas from one to another arrive in the order in which they were sent (RFC 6120 §10.1).
+    /// Checks that stanzas from one to another arrive in the order in which they were sent (RFC
+    /// 6120 §10.1).
     fn check_order(&mut self, between: (usize, usize, bool), number: usize) {
         let (session, by, _) = between;
         let last = self.last.insert(between, number);

@@ -350,7 +350,7 @@ impl UserDevice {
         self.known = None;
     }
 
-    /// The server's process is gone, and with it all of its memory.
+    /// Learns that the server's process is gone, and with it all of its memory.
     pub fn bereave(&mut self, book: &mut Book) {
         self.line = None;
         self.lose(book);

@@ -202,7 +202,7 @@ impl SimulatedPeer {
         }
     }
 
-    /// The server's process is gone.
+    /// Learns that the server's process is gone.
     pub(crate) fn bereave(&mut self, book: &mut Book) {
         book.abroad.doubt();
         self.break_streams(book);

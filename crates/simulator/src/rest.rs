@@ -53,7 +53,7 @@ pub(crate) fn come_to_rest(run: &mut SimulatedRun) {
     }
 }
 
-/// Everybody is there, and available.
+/// Checks that everybody is there, and available.
 fn gather(run: &mut SimulatedRun) {
     for _ in 0..20 {
         run.settle();
@@ -82,7 +82,7 @@ fn gather(run: &mut SimulatedRun) {
     run.settle();
 }
 
-/// Every request has its answer (RFC 6120 §8.2.3).
+/// Checks that every request has its answer (RFC 6120 §8.2.3).
 fn answers(run: &mut SimulatedRun) {
     // A session goes on without what it could not have stored in time, while its home moved.
     if run.book.node_deaths > 0 {
@@ -97,7 +97,8 @@ fn answers(run: &mut SimulatedRun) {
     }
 }
 
-/// All resources of an account have its roster, which is what the server has (RFC 6121 §2.1.6).
+/// Checks that all resources of an account have its roster, which is what the server has (RFC 6121
+/// §2.1.6).
 fn rosters(run: &mut SimulatedRun) {
     let before: Vec<_> = run.devices.iter().map(|device| device.roster.clone()).collect();
     for device in &mut run.devices {
@@ -146,8 +147,8 @@ fn entries(devices: &[UserDevice]) -> BTreeMap<(usize, usize), RosterEntry> {
     entries
 }
 
-/// Everybody sees the last presence of those whose presence they may see, and of nobody else
-/// (RFC 6121 §4).
+/// Checks that everybody sees the last presence of those whose presence they may see, and of nobody
+/// else (RFC 6121 §4).
 fn presences(run: &mut SimulatedRun) {
     // Nobody says of sessions that end with their node that they are gone.
     if run.book.store_failed || run.book.lossy_node_deaths > 0 {
@@ -213,7 +214,7 @@ fn rooms(run: &mut SimulatedRun) {
     room_order(run);
 }
 
-/// All occupants hear the same in the same order, with nothing left out in between.
+/// Checks that all occupants hear the same in the same order, with nothing left out in between.
 fn room_order(run: &mut SimulatedRun) {
     let (stays, loose) = (&run.book.stays, &run.book.loose);
     for (at, one) in stays.iter().enumerate() {
@@ -259,8 +260,8 @@ fn deliveries(run: &mut SimulatedRun) {
     broken.into_iter().for_each(|broken| run.book.break_rule(broken));
 }
 
-/// Everybody who wants it, and may, is told the last item of each node, which is the same for all
-/// (XEP-0163 §4.3).
+/// Checks that everybody who wants it, and may, is told the last item of each node, which is the
+/// same for all (XEP-0163 §4.3).
 fn news(run: &mut SimulatedRun) {
     if run.book.store_failed {
         return;
@@ -308,8 +309,8 @@ fn news(run: &mut SimulatedRun) {
     broken.into_iter().for_each(|broken| run.book.break_rule(broken));
 }
 
-/// Nothing that left for elsewhere or came from there is lost, and both sides see each other as far
-/// as subscriptions go (RFC 6121 §4).
+/// Checks that nothing that left for elsewhere or came from there is lost, and both sides see each
+/// other as far as subscriptions go (RFC 6121 §4).
 fn abroad(run: &mut SimulatedRun) {
     run.book.check_abroad();
     let Some(peer) = run.peer.as_mut().filter(|_| !run.book.abroad.was_away && run.book.deaths == 0) else { return };
@@ -354,7 +355,7 @@ fn abroad(run: &mut SimulatedRun) {
     broken.into_iter().for_each(|broken| run.book.break_rule(broken));
 }
 
-/// Everybody goes, and nothing is left.
+/// Checks that nothing is left when everybody has gone.
 fn disperse(run: &mut SimulatedRun) {
     run.book.note(format_args!("-- everybody goes"));
     for device in &mut run.devices {

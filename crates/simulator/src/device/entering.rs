@@ -249,7 +249,7 @@ impl UserDevice {
         }
     }
 
-    /// The server has handled so many stanzas (XEP-0198 §4).
+    /// Notes how many stanzas the server has handled (XEP-0198 §4).
     pub(super) fn acknowledged(&mut self, h: u32, book: &mut Book) {
         let Some(managed) = &mut self.managed else { return };
         let news = h.wrapping_sub(managed.acknowledged());

@@ -50,7 +50,7 @@ fn files() -> Vec<(&'static str, Vec<ListedTexts>)> {
         ("browsing.rs", super::browsing::listed()),
         ("copy/filling.rs", super::copy::filling::listed()),
         ("copy/mark.rs", super::copy::mark::listed()),
-        ("copy/mod.rs", super::copy::listed()),
+        ("copy.rs", super::copy::listed()),
         ("documents.rs", super::documents::listed()),
         ("invitations.rs", super::invitations::listed()),
         ("meta.rs", super::meta::listed()),

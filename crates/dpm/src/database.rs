@@ -171,4 +171,4 @@ impl Database {
 }
 
 const EMPTY: &str = "there are no devices in it: each is a table [[device]] on a [[node]]; `rookery dpm database example` writes a file with all keys";
-const DEMO: &str = include_str!("demo.toml");
+const DEMO: &str = include_str!("database/demo.toml");
