@@ -93,7 +93,9 @@ mod tests {
         let shown = html(Language::English, &[finding]).into_text();
         let ends = finding::certificate("a.example", 5 * 24 * HOUR_MS, 0);
         let shown_in = |language| html(language, std::slice::from_ref(&ends)).into_text();
-        assert!(shown_in(Language::English).contains("<li>The certificate of a.example ends in 5 days. Renew it, or"));
+        assert!(
+            shown_in(Language::English).contains("<li>The certificate of a.example expires in 5 days. Renew it, or")
+        );
         assert!(
             shown_in(Language::German)
                 .contains("<h2>Zu tun</h2><ul><li>Das Zertifikat von a.example endet in 5 Tagen.")

@@ -63,7 +63,7 @@ pub const ENGLISH: AdminWords = AdminWords {
     issuer_away: "The issuer can't be reached. Try again later.",
     too_many_signing_in: "Too many people are signing in. Wait a moment.",
     took_too_long: "Sign in again: this took too long, or was started in another browser.",
-    no_administrator: "According to the issuer, your account isn't an administrator of this server.",
+    no_administrator: "The issuer didn't confirm that you are an administrator of this server.",
     signed_in_title: "Signed in",
     signed_in: "You are signed in.",
     go_on: "Continue",
