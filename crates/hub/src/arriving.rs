@@ -23,7 +23,9 @@ impl World {
         if !is_awaiting && moves.cards.is_empty() {
             return None;
         }
-        let is_late = self.clock.now_ms >= moves.awaiting_since_ms + LATE_MS + PATIENCE_MS;
+        // A process that has just begun waits from then on.
+        let since_ms = moves.awaiting_since_ms.max(self.clock.started_ms.unwrap_or(self.clock.now_ms));
+        let is_late = self.clock.now_ms >= since_ms + LATE_MS + PATIENCE_MS;
         if is_awaiting && !is_late && !self.have_all_sent() {
             return None;
         }

@@ -34,6 +34,7 @@ impl World {
     /// and after.
     pub fn begin_parting(&mut self) -> Option<Vec<Link>> {
         let (stage, since_ms) = self.people.moves.as_ref()?.parting?;
+        let since_ms = since_ms.max(self.clock.started_ms.unwrap_or(self.clock.now_ms));
         let is_late = self.clock.now_ms >= since_ms + LATE_MS;
         if stage != PartingStage::Agreeing || !(is_late || self.do_all_agree()) {
             return None;

@@ -84,6 +84,9 @@ pub struct Book {
     /// The rooms that were changed right before a node died: who has no stream management says
     /// nothing again.
     pub unsettled: BTreeSet<usize>,
+    /// The rooms and nicks of sessions that ended when a node had died: nobody else says that they
+    /// are gone if another session has their address before it is missed.
+    pub ghosts: BTreeSet<(usize, String)>,
     /// The milliseconds since the start.
     pub now_ms: u64,
     /// True once what moves has been late, until all has moved.
@@ -246,6 +249,7 @@ impl Book {
             doubtful: BTreeSet::new(),
             stirred: BTreeMap::new(),
             unsettled: BTreeSet::new(),
+            ghosts: BTreeSet::new(),
             now_ms: 0,
             is_late: false,
             jumped: false,

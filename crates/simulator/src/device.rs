@@ -377,6 +377,10 @@ impl UserDevice {
 
     fn end_session(&mut self, book: &mut Book) {
         self.stir_rooms(book);
+        if book.node_deaths > 0 {
+            let nicks = self.seats.iter().enumerate().filter_map(|(room, seat)| Some((room, seat.nick.clone()?)));
+            book.ghosts.extend(nicks);
+        }
         if let Some(session) = self.session.take() {
             // What a session with stream management was sent is counted; of others nobody knows.
             book.sessions[session].was_cut = true;

@@ -19,6 +19,7 @@ Runs the whole server from seeds, and tells which of them break a rule.
   --events N      events of a run (400)
   --threads N     threads (as many as there are cores)
   --nodes         leaves out seeds whose server is one process alone
+  --alone         leaves out seeds with several nodes
   --all           goes on when a seed has failed
   --quiet         with --seed: prints no log
   --mutants TEXT  builds the server without each of the guards whose name has the text in it (all
@@ -33,6 +34,7 @@ struct WantedRun {
     events: usize,
     threads: usize,
     nodes: bool,
+    alone: bool,
     all: bool,
     quiet: bool,
     shrinks: bool,
@@ -50,6 +52,7 @@ impl WantedRun {
             events: 400,
             threads,
             nodes: false,
+            alone: false,
             all: false,
             quiet: false,
             shrinks: true,
@@ -72,6 +75,7 @@ impl WantedRun {
                 "--events" => wanted.events = number()? as usize,
                 "--threads" => wanted.threads = number()? as usize,
                 "--nodes" => wanted.nodes = true,
+                "--alone" => wanted.alone = true,
                 "--all" => wanted.all = true,
                 "--quiet" => wanted.quiet = true,
                 "--no-shrink" => wanted.shrinks = false,
@@ -113,7 +117,7 @@ fn run_many(wanted: &WantedRun) -> ExitCode {
     let begin = Instant::now();
     let end = wanted.seconds.map(|seconds| begin + Duration::from_secs(seconds));
     let goes_on = || end.is_none_or(|end| Instant::now() < end);
-    let is_wanted = |plan: &RunPlan| !wanted.nodes || plan.nodes > 1;
+    let is_wanted = |plan: &RunPlan| if plan.nodes > 1 { !wanted.alone } else { !wanted.nodes };
     let seeds = from..from.saturating_add(wanted.seeds);
     let (failures, statistics) = seeds::run_many(seeds, wanted.events, wanted.threads, !wanted.all, goes_on, is_wanted);
     let seconds = begin.elapsed().as_secs_f64();
