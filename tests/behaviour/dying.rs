@@ -223,7 +223,7 @@ fn what_no_archive_had_yet_has_the_same_id_again() {
     assert_eq!(results.collect::<Vec<_>>(), first, "the archive has it once, under that id");
 }
 
-/// What a node knows of messages of one that has died goes along when it leaves as well.
+/// A node that leaves takes along what it knows of the messages of one that has died.
 #[test]
 fn what_is_said_again_to_the_next_home_but_one_has_the_same_id() {
     let server = Server::with(Config { shards: 6, nodes: 3, ..Config::default() });

@@ -79,7 +79,7 @@ pub struct Book {
     /// Messages of which a sender knew nothing when a node died: they come once more, perhaps
     /// behind later ones.
     pub doubtful: BTreeSet<usize>,
-    /// When somebody has last changed who is in a room, by room, in milliseconds.
+    /// The time at which who is in a room was changed last, by room, in milliseconds.
     pub stirred: BTreeMap<usize, u64>,
     /// The rooms that were changed right before a node died: who has no stream management says
     /// nothing again.
@@ -164,7 +164,7 @@ pub struct BookMessage {
     pub is_receipt: bool,
     /// The number of losses when it was sent.
     pub losses: usize,
-    /// When it was sent, in milliseconds.
+    /// The time at which it was sent, in milliseconds.
     pub sent_ms: u64,
     /// True if it is for an account that had never had a session when it was sent.
     pub is_first: bool,

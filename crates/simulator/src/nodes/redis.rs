@@ -1,5 +1,5 @@
-//! A Redis as nodes see it: inboxes that only their owners empty, leases that run out, journals, and
-//! all of it away or forgotten when a run says so.
+//! A Redis as nodes see it: inboxes that only their owners empty, leases that run out, journals,
+//! and all of it away or forgotten when a run says so.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
