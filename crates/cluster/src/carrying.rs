@@ -499,7 +499,7 @@ impl CarryingLoop {
             let read = async {
                 let mut connection = engine.connect().await?;
                 let (mut position, mut trimmed) = (START.to_owned(), Instant::now());
-                // The reads in a row that have brought nothing; `None` where nothing follows closely.
+                // Reads in a row that have brought nothing; `None` where nothing follows closely.
                 let mut in_vain = None;
                 loop {
                     let asked = Instant::now();

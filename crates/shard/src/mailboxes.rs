@@ -255,6 +255,25 @@ pub struct NodeLetter {
     pub custody: Option<Custody>,
 }
 
+/// Letters that a shard has for other nodes, while they wait for more.
+#[derive(Debug, Default)]
+pub(crate) struct OutgoingLetters {
+    pub(crate) letters: Vec<NodeLetter>,
+    /// The bytes of these.
+    pub(crate) bytes: usize,
+    /// The time before which nothing leaves, in milliseconds.
+    pub(crate) next_ms: u64,
+    /// True if something waits for that time: letters, or writes to the journal.
+    pub(crate) waits: bool,
+}
+
+impl OutgoingLetters {
+    /// Returns when something is to leave, if anything waits.
+    pub(crate) fn next_timer(&self) -> Option<u64> {
+        self.waits.then_some(self.next_ms)
+    }
+}
+
 /// Carries letters to other nodes.
 pub trait Outlet: Send + Sync {
     /// Takes letters from one of this process's shards, in their order.

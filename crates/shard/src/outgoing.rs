@@ -1,9 +1,9 @@
 //! Letters for other nodes, and writes to the journal, on their way out of a shard.
 //!
-//! Each time that a shard hands something over, the thread that carries it is woken, then Redis, and
-//! then the readers: that costs far more than one letter more. So a shard hands over at once what
-//! comes after a pause, and what comes next waits for a few milliseconds, together with all else
-//! that comes meanwhile.
+//! Each time that a shard hands something over, the thread that carries it is woken, then Redis,
+//! and then the readers: that costs far more than one letter more. So a shard hands over at once
+//! what comes after a pause, and what comes next waits for a few milliseconds, together with all
+//! else that comes meanwhile.
 //!
 //! # Invariants
 //!
@@ -18,31 +18,12 @@ use crate::driver::Driver;
 use crate::mailboxes::{MailboxKind, NodeLetter};
 use crate::shard::Shard;
 
-/// What a shard has for other nodes and the journal.
-#[derive(Default)]
-pub(crate) struct OutgoingLetters {
-    letters: Vec<NodeLetter>,
-    /// The bytes of these.
-    bytes: usize,
-    /// The time before which nothing leaves, in milliseconds.
-    next_ms: u64,
-    /// True if there is something that waits for that time.
-    waits: bool,
-}
-
-impl OutgoingLetters {
-    /// Returns when something is to leave, if anything waits.
-    pub(crate) fn next_timer(&self) -> Option<u64> {
-        self.waits.then_some(self.next_ms)
-    }
-}
-
 impl<D: Driver> Shard<D> {
     /// Ends a tick: writes to the clients, and lets out what is for others, if it is time.
     pub(crate) fn let_out(&mut self) {
         let has_others = self.world.has_journal() || self.world.shards() > self.world.own_shards();
         let gather_ms = if has_others { self.gather_ms() } else { 0 };
-        let may_leave = gather_ms == 0 || self.timing.now_ms >= self.outgoing.next_ms;
+        let may_leave = gather_ms == 0 || self.timing.now_ms >= self.timing.outgoing.next_ms;
         if has_others {
             self.look_up();
             self.number_lines();
@@ -59,7 +40,7 @@ impl<D: Driver> Shard<D> {
             return;
         }
         self.gather();
-        let is_large = self.outgoing.bytes > LARGE_BYTES;
+        let is_large = self.timing.outgoing.bytes > LARGE_BYTES;
         if is_large && is_kept {
             any |= self.journal();
             self.flush();
@@ -68,12 +49,12 @@ impl<D: Driver> Shard<D> {
         }
         if may_leave || is_large {
             any |= self.post_afar();
-            self.outgoing.waits = false;
+            self.timing.outgoing.waits = false;
         } else {
-            self.outgoing.waits = is_kept || !self.outgoing.letters.is_empty();
+            self.timing.outgoing.waits = is_kept || !self.timing.outgoing.letters.is_empty();
         }
         if any {
-            self.outgoing.next_ms = self.timing.now_ms + gather_ms;
+            self.timing.outgoing.next_ms = self.timing.now_ms + gather_ms;
         }
     }
 
@@ -88,14 +69,14 @@ impl<D: Driver> Shard<D> {
     /// Takes what the world and lines have for other nodes.
     fn gather(&mut self) {
         let own = self.world.own_shards();
-        let before = self.outgoing.letters.len();
+        let before = self.timing.outgoing.letters.len();
         for hop in own..self.world.shards() {
             for mut parcel in self.world.take_mail(hop) {
                 let Some(to) = self.world.station_of(hop) else { continue };
                 match parcel.encode() {
                     Ok(bytes) => {
                         let custody = parcel.take_custody();
-                        self.outgoing.letters.push(NodeLetter { to, kind: MailboxKind::Mail, bytes, custody });
+                        self.timing.outgoing.letters.push(NodeLetter { to, kind: MailboxKind::Mail, bytes, custody });
                     }
                     Err(error) => warn!(%to, %error, "mail can't be sent to another node and is dropped"),
                 }
@@ -104,20 +85,20 @@ impl<D: Driver> Shard<D> {
         for (to, frame) in std::mem::take(&mut self.driver.frames) {
             match postcard::to_allocvec(&frame) {
                 Ok(bytes) => {
-                    self.outgoing.letters.push(NodeLetter { to, kind: MailboxKind::Line, bytes, custody: None });
+                    self.timing.outgoing.letters.push(NodeLetter { to, kind: MailboxKind::Line, bytes, custody: None });
                 }
                 Err(error) => warn!(%to, %error, "a frame can't be sent to another node and is dropped"),
             }
         }
-        self.outgoing.bytes +=
-            self.outgoing.letters.iter().skip(before).map(|letter| letter.bytes.len()).sum::<usize>();
+        self.timing.outgoing.bytes +=
+            self.timing.outgoing.letters.iter().skip(before).map(|letter| letter.bytes.len()).sum::<usize>();
     }
 
     /// Hands over what is for other nodes to the thread that carries it there. Returns whether
     /// there was anything.
     fn post_afar(&mut self) -> bool {
-        let letters = std::mem::take(&mut self.outgoing.letters);
-        self.outgoing.bytes = 0;
+        let letters = std::mem::take(&mut self.timing.outgoing.letters);
+        self.timing.outgoing.bytes = 0;
         let any = !letters.is_empty();
         if any {
             self.common.post.post_afar(self.index(), letters);

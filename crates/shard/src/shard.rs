@@ -32,8 +32,7 @@ use crate::driver::{Driver, ReadySocket};
 use crate::gate::Gate;
 use crate::keeping::WaitingReattach;
 use crate::lines::{ClientSocket, LineNetwork};
-use crate::mailboxes::{Envelope, Generation, Post, Posted};
-use crate::outgoing::OutgoingLetters;
+use crate::mailboxes::{Envelope, Generation, OutgoingLetters, Post, Posted};
 use crate::relays::RelayedRequests;
 use crate::steering::SteeredAccounts;
 use crate::wires::{Federating, SERVERS};
@@ -52,7 +51,6 @@ pub struct Shard<D: Driver> {
     /// Connections that are to resume a session.
     pub(crate) resumptions: Vec<Resumption>,
     pub(crate) moves: ShardMoves,
-    pub(crate) outgoing: OutgoingLetters,
     pub(crate) bosh: ShardRequests,
     /// Other servers, if there are any.
     pub(crate) federating: Option<Box<Federating<D::Socket>>>,
@@ -94,6 +92,8 @@ pub(crate) struct Timing {
     pub(crate) hands_on: bool,
     /// Connections that end when their sessions are settled: the shard stops.
     pub(crate) leaving: Vec<Link>,
+    /// Letters that wait for a moment before they leave for other nodes.
+    pub(crate) outgoing: OutgoingLetters,
 }
 
 /// Holds what waits for homes that move, and who was sent to this one.
@@ -201,7 +201,6 @@ impl<D: Driver> Shard<D> {
             index: setup.index,
             resumptions: Vec::new(),
             moves: ShardMoves::default(),
-            outgoing: OutgoingLetters::default(),
             bosh: ShardRequests::default(),
             federating: None,
         };
@@ -270,7 +269,7 @@ impl<D: Driver> Shard<D> {
             .chain(self.world.next_timer())
             .chain(federating)
             .chain(relayed)
-            .chain(self.outgoing.next_timer())
+            .chain(self.timing.outgoing.next_timer())
             .min()
     }
 

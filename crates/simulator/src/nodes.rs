@@ -31,7 +31,7 @@ use agent::{Agent, Around, PostedHere};
 use fencing::OwnFence;
 pub(crate) use fencing::SimulatedFences;
 use joining::{EnteredProcess, enter};
-use journal::Reach;
+use journal::RedisReach;
 use redis::SimRedis;
 
 /// All processes.
@@ -483,7 +483,7 @@ impl SharedByNodes {
 
     fn agent(&self, server: &Server, store: &Arc<Unsteady>, posted: Arc<PostedHere>, table: NodeTable) -> Agent {
         let (redis, now_ms) = (self.redis.clone(), self.now_ms.clone());
-        let (reach, members) = (Reach { redis, now_ms, is_cut_off: Rc::default() }, self.members(store));
+        let (reach, members) = (RedisReach { redis, now_ms, is_cut_off: Rc::default() }, self.members(store));
         let around = Around { server: server.clone(), store: store.clone(), reach, members, posted };
         Agent::new(around, table, self.now_ms.get())
     }

@@ -27,7 +27,7 @@ use rookery_hub::{Custody, JournalBatch, JournalFields, JournalLookup};
 use rookery_shard::{MailboxKind, NodeLetter, Outlet};
 use rookery_testkit::Server;
 
-use crate::nodes::journal::{self, AgentJournal, Reach};
+use crate::nodes::journal::{self, AgentJournal, RedisReach};
 use crate::nodes::redis::{LEASE_MS, SimRedis};
 use crate::unsteady::Unsteady;
 
@@ -39,7 +39,7 @@ pub(crate) struct Agent {
     posted: Arc<PostedHere>,
     server: Server,
     store: Arc<Unsteady>,
-    reach: Reach,
+    reach: RedisReach,
     members: Members,
     /// The breaks of Redis when it connected, and the last entry that it has read since.
     connection: Option<(u64, u64)>,
@@ -129,7 +129,7 @@ enum AgentNews {
 pub(crate) struct Around {
     pub server: Server,
     pub store: Arc<Unsteady>,
-    pub reach: Reach,
+    pub reach: RedisReach,
     pub members: Members,
     pub posted: Arc<PostedHere>,
 }

@@ -17,14 +17,14 @@ use crate::nodes::redis::SimRedis;
 
 /// A process's way to Redis.
 #[derive(Clone)]
-pub(crate) struct Reach {
+pub(crate) struct RedisReach {
     pub redis: Rc<RefCell<SimRedis>>,
     pub now_ms: Rc<Cell<u64>>,
     /// True while this process can't reach it, which others may.
     pub is_cut_off: Rc<Cell<bool>>,
 }
 
-impl Reach {
+impl RedisReach {
     /// Returns whether Redis can be reached now.
     pub fn is_there(&self) -> bool {
         !self.is_cut_off.get() && !self.redis.borrow().is_away
@@ -137,7 +137,12 @@ impl AgentJournal {
 
 /// Returns what the journal of a process has of some slots, which goes there: nothing if Redis or
 /// the database don't answer, or not in time.
-pub(crate) async fn look_up(reach: Reach, meta: Arc<dyn Meta>, process: NodeProcess, slots: Vec<u16>) -> JournalFields {
+pub(crate) async fn look_up(
+    reach: RedisReach,
+    meta: Arc<dyn Meta>,
+    process: NodeProcess,
+    slots: Vec<u16>,
+) -> JournalFields {
     let until = reach.now_ms.get() + LOOKUP_MS;
     let now_ms = reach.now_ms.clone();
     let mut found = pin!(look_into(reach, meta, process, slots));
@@ -149,7 +154,12 @@ pub(crate) async fn look_up(reach: Reach, meta: Arc<dyn Meta>, process: NodeProc
     .await
 }
 
-async fn look_into(reach: Reach, meta: Arc<dyn Meta>, process: NodeProcess, slots: Vec<u16>) -> Option<JournalFields> {
+async fn look_into(
+    reach: RedisReach,
+    meta: Arc<dyn Meta>,
+    process: NodeProcess,
+    slots: Vec<u16>,
+) -> Option<JournalFields> {
     let there = || reach.is_there().then(|| reach.redis.borrow_mut());
     let era = there()?.close_journal(process)?;
     let entries = meta.entries(VOID).await.ok()?;
@@ -162,7 +172,7 @@ async fn look_into(reach: Reach, meta: Arc<dyn Meta>, process: NodeProcess, slot
 }
 
 /// Closes the journal of a process, whose sessions and rooms have gone elsewhere.
-pub(crate) async fn close(reach: Reach, has_connection: bool, meta: Arc<dyn Meta>, me: NodeProcess) {
+pub(crate) async fn close(reach: RedisReach, has_connection: bool, meta: Arc<dyn Meta>, me: NodeProcess) {
     if has_connection && reach.is_there() {
         reach.redis.borrow_mut().close_journal(me);
     } else {
