@@ -240,7 +240,7 @@ impl WorkerLoad for Joining {
 
     fn stanza(&mut self, _number: usize, stanza: &Stanza<'_>, _now: u64, out: &mut Vec<u8>) {
         let from_room = stanza.from().is_some_and(|from| from.starts_with("bench"));
-        if stanza.kind() != Kind::Presence || !from_room {
+        if !from_room || !matches!(stanza.kind(), Kind::Presence | Kind::Iq) {
             return;
         }
         if stanza.type_().as_deref() == Some("error") {
@@ -248,19 +248,22 @@ impl WorkerLoad for Joining {
             refused.get_or_insert_with(|| condition(stanza));
             return;
         }
+        if stanza.kind() == Kind::Iq {
+            // The room is open.
+            return self.joined();
+        }
         let user = stanza.child("x", MUC_USER);
         let has = |code: &str| {
             user.as_ref()
                 .is_some_and(|x| x.children().any(|child| child.attr("code").is_some_and(|found| found == code)))
         };
         // XEP-0045 §7.2.2: 110 is the occupant's own presence, which comes last; §10.1.2: 201 says
-        // that the room waits for its settings.
+        // that the room waits for its settings, and lets nobody else in until it has them.
         if has("110") {
-            self.under_way = self.under_way.saturating_sub(1);
-            self.counters.add(LoadCount::Steps, 1);
-            if has("201")
-                && let Some(from) = stanza.from()
-            {
+            if !has("201") {
+                return self.joined();
+            }
+            if let Some(from) = stanza.from() {
                 let room = from.split_once('/').map_or(&*from, |(room, _)| room);
                 let room = rookery_xml::escape_attr(room);
                 let form = self.places.form();
@@ -268,6 +271,13 @@ impl WorkerLoad for Joining {
                 out.extend_from_slice(iq.as_bytes());
             }
         }
+    }
+}
+
+impl Joining {
+    fn joined(&mut self) {
+        self.under_way = self.under_way.saturating_sub(1);
+        self.counters.add(LoadCount::Steps, 1);
     }
 }
 
