@@ -189,6 +189,41 @@ fn who_is_in_a_room_that_moves_notices_nothing() {
     }
 }
 
+/// Her new session has the address of the old one, and is not in the room.
+#[test]
+fn who_comes_back_in_another_session_is_no_longer_in_the_room() {
+    let server = nodes();
+    let room = room_there(&server);
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    enter(&mut romeo, &room, "romeo");
+    enter(&mut juliet, &room, "juliet");
+    romeo.all();
+    server.tell_homes(0, Some(1));
+    server.tell_homes(1, Some(1));
+    juliet.expect_stream_error("system-shutdown");
+    let mut again = server.connect_at(1);
+    again.log_in(&juliet.jid.clone().expect("bound").to_bare(), Security::Plain);
+    again.bind("balcony");
+    again.send("<presence/>");
+    server.advance(16_000);
+    let got: Vec<_> = romeo.all().iter().map(xml).collect();
+    let is_out = |text: &String| text.contains("unavailable") && text.contains("/juliet");
+    assert!(got.iter().any(is_out), "{got:?}");
+    // Her next visit is one like any other, until her home moves to a node that joins.
+    enter(&mut again, &room, "juliet");
+    assert!(romeo.all().iter().map(xml).any(|text| text.contains("/juliet") && !text.contains("unavailable")));
+    server.share_out();
+    again.expect_stream_error("reset");
+    let mut third = server.connect_at(3);
+    third.log_in(&juliet.jid.clone().expect("bound").to_bare(), Security::Plain);
+    third.bind("balcony");
+    third.send("<presence/>");
+    server.advance(16_000);
+    let got: Vec<_> = romeo.all().iter().map(xml).collect();
+    assert!(got.iter().any(is_out), "{got:?}");
+}
+
 /// Nodes take note of new homes one after the other; whatever is written meanwhile arrives, once
 /// and in its order.
 #[test]

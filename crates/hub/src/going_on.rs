@@ -90,13 +90,15 @@ impl World {
         self.people.returning.add(ReturningJob::Work(Some(Box::new(work)), custody));
     }
 
-    /// Returns whether there is a session with this full JID that goes on, as far as its home,
-    /// which this is, can say. One that ends says so itself, where it knows to whom.
-    pub fn goes_on(&self, session: JidRef<'_>) -> bool {
+    /// Returns whether there is a session with this full JID that goes on and has shown itself at a
+    /// place, as far as its home, which this is, can say. One that ends says so itself, where it
+    /// knows to whom; another one may have come with its address since.
+    pub fn goes_on(&self, session: JidRef<'_>, place: JidRef<'_>) -> bool {
         let user = self.user_named(self.hash(session.bare_str()), session.bare_str());
         let found = session.resource().and_then(|resource| self.find_resource(user, resource));
-        let reference = found.and_then(|link| self.reference(link));
-        reference.is_some_and(|found| self.people.returning.session(found).is_none_or(|back| !back.ends))
+        let Some((link, reference)) = found.and_then(|link| Some((link, self.reference(link)?))) else { return false };
+        let ends = self.people.returning.session(reference).is_some_and(|back| back.ends);
+        !ends && self.has_shown_itself(link, place)
     }
 
     fn go_on_with(&mut self, link: Link, mut card: SessionCard, state: Option<CardState>) -> SessionRef {

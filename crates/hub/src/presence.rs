@@ -426,6 +426,13 @@ impl World {
         true
     }
 
+    /// Returns whether a session is known to be available at an address, or at a resource of that.
+    pub(crate) fn has_shown_itself(&self, link: Link, place: JidRef<'_>) -> bool {
+        let rare = self.session_at(link).and_then(|session| session.rare.as_ref());
+        let directed = rare.is_some_and(|rare| rare.directed.iter().any(|to| to.bare_str() == place.bare_str()));
+        directed || self.is_subscribed(link, place)
+    }
+
     /// Returns whether an address gets the user's broadcasts.
     fn is_subscribed(&self, link: Link, to: JidRef<'_>) -> bool {
         let user = self.session_at(link).and_then(|session| self.people.users.get(session.user as usize));

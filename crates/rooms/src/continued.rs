@@ -244,7 +244,7 @@ impl Seated {
         for (session, occupant) in self.seats {
             if !world.acts_for(session.bare_str()) {
                 elsewhere.entry(world.home_of(session.as_ref())).or_default().push((session, occupant));
-            } else if !world.goes_on(session.as_ref()) {
+            } else if !world.goes_on(session.as_ref(), occupant.as_ref()) {
                 let mut presence = Writer::new("presence");
                 presence.attr("type", "unavailable").attr("from", session.as_str());
                 world.route_built(&presence.finish(), &occupant);
