@@ -224,6 +224,35 @@ fn who_comes_back_in_another_session_is_no_longer_in_the_room() {
     assert!(got.iter().any(is_out), "{got:?}");
 }
 
+#[test]
+fn whose_session_ends_with_a_move_leaves_rooms_that_stay() {
+    let server = nodes();
+    let rooms = (0..).map(|number| format!("room{number}@conference.example.org"));
+    let room = rooms.into_iter().find(|room| server.home_of(room) < 2).expect("some room is at home there");
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    enter(&mut romeo, &room, "romeo");
+    enter(&mut juliet, &room, "juliet");
+    romeo.all();
+    server.tell_homes(0, Some(1));
+    server.tell_homes(1, Some(1));
+    juliet.expect_stream_error("system-shutdown");
+    server.advance(16_000);
+    let got: Vec<_> = romeo.all().iter().map(xml).collect();
+    assert!(got.iter().any(|text| text.contains("unavailable") && text.contains("/juliet")), "{got:?}");
+    let mut again = server.connect_at(1);
+    again.log_in(&juliet.jid.clone().expect("bound").to_bare(), Security::Plain);
+    again.bind("balcony");
+    again.send("<presence/>");
+    enter(&mut again, &room, "juliet");
+    romeo.all();
+    server.share_out();
+    again.expect_stream_error("reset");
+    server.advance(16_000);
+    let got: Vec<_> = romeo.all().iter().map(xml).collect();
+    assert!(got.iter().any(|text| text.contains("unavailable") && text.contains("/juliet")), "{got:?}");
+}
+
 /// Nodes take note of new homes one after the other; whatever is written meanwhile arrives, once
 /// and in its order.
 #[test]

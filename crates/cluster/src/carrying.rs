@@ -597,7 +597,8 @@ impl CarryingLoop {
         self.tasks.drain(..).for_each(|task| task.abort());
         let me = self.table.me();
         if !self.is_over {
-            journal::close(self.connection.as_mut(), &*self.outer.members.meta, me).await;
+            let journal = std::mem::take(&mut self.journal);
+            journal::end(self.connection.as_mut(), &*self.outer.members.meta, me, journal).await;
         }
         if self.table.leaves() && !self.is_over {
             // Otherwise others take over when its lease is over.

@@ -231,6 +231,16 @@ impl RedisConnection {
         Ok(era.and_then(|era| era.parse().ok()))
     }
 
+    /// Ends the journal of this process: nobody reads what it has had.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis.
+    pub async fn end_journal(&mut self, own: NodeProcess) -> Result<(), RedisError> {
+        let mut end = cmd("SET");
+        end.arg(self.journal_of(own)).arg(CLOSED).arg("EX").arg(CLOSED_SECONDS);
+        end.query_async::<()>(&mut self.connection).await
+    }
+
     /// Takes what an era of a process's journal has of some slots.
     ///
     /// # Errors
@@ -369,6 +379,10 @@ const CLOSE_JOURNAL: &str = "\
     redis.call('SET', KEYS[1], 'x' .. found, 'EX', 3600) \
     return found";
 
+/// The state of a journal that has ended; that of a closed one has its era behind this.
+const CLOSED: &str = "x";
+/// The time for which that is kept, in which its process ends.
+const CLOSED_SECONDS: u64 = 3600;
 /// The time for which an empty inbox is waited for at once, in milliseconds.
 const BLOCK_MS: u64 = 1_000;
 /// Entries that are read at once, of at most [`crate::courier`]'s size each.

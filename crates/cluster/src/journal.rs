@@ -12,7 +12,7 @@
 //! * Writes go out over the connection that letters go over, before those that their shard has
 //!   posted behind them: no other node has read what the journal lacks.
 //! * Who reads a journal closes it first: whatever its process writes from then on is not confirmed
-//!   to it.
+//!   to it. Of a process that has ended in order nobody reads anything.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -219,15 +219,21 @@ impl CarryingLoop {
     }
 }
 
-/// Closes the journal of this process, whose sessions and rooms have gone elsewhere, or wait in a
-/// file.
-pub(crate) async fn close(connection: Option<&mut RedisConnection>, meta: &dyn Meta, me: NodeProcess) {
-    let is_closed = match connection {
-        Some(connection) => connection.close_journal(me).await.is_ok(),
-        None => false,
-    };
-    if !is_closed {
+/// Ends the journal of this process, whose sessions and rooms have gone elsewhere, or wait in a
+/// file: who read it now would have them as they were before.
+pub(crate) async fn end(
+    connection: Option<&mut RedisConnection>,
+    meta: &dyn Meta,
+    me: NodeProcess,
+    journal: JournalState,
+) {
+    let Some(connection) = connection else {
         _ = say_void(meta, me, u64::MAX).await;
+        return;
+    };
+    match connection.end_journal(me).await {
+        Ok(()) => connection.forget_journal(me, journal.era, journal.slots.into_iter().collect()).await,
+        Err(_) => _ = say_void(meta, me, u64::MAX).await,
     }
 }
 

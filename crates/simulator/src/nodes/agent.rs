@@ -622,7 +622,7 @@ impl Agent {
                 let (meta, me) = (self.members.meta.clone(), self.table.me());
                 let (reach, has_connection) = (self.reach.clone(), self.connection.is_some());
                 self.calls.push(Box::pin(async move {
-                    journal::close(reach, has_connection, meta.clone(), me).await;
+                    journal::end(reach, has_connection, meta.clone(), me).await;
                     _ = members::withdraw(&*meta, me).await;
                     AgentNews::Withdrawn
                 }));

@@ -171,10 +171,10 @@ async fn look_into(
     Some(there()?.take_journal(process, era, &slots))
 }
 
-/// Closes the journal of a process, whose sessions and rooms have gone elsewhere.
-pub(crate) async fn close(reach: RedisReach, has_connection: bool, meta: Arc<dyn Meta>, me: NodeProcess) {
+/// Ends the journal of a process, whose sessions and rooms have gone elsewhere.
+pub(crate) async fn end(reach: RedisReach, has_connection: bool, meta: Arc<dyn Meta>, me: NodeProcess) {
     if has_connection && reach.is_there() {
-        reach.redis.borrow_mut().close_journal(me);
+        reach.redis.borrow_mut().end_journal(me);
     } else {
         _ = say_void(meta, me, u64::MAX).await;
     }

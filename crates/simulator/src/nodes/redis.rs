@@ -152,6 +152,13 @@ impl SimRedis {
         Some(journal.era)
     }
 
+    /// Ends the journal of a process: nobody reads what it has had.
+    pub fn end_journal(&mut self, own: NodeProcess) {
+        let journal = self.journals.entry(own).or_default();
+        journal.is_closed = true;
+        journal.fields.clear();
+    }
+
     /// Takes what an era of a process's journal has of some slots.
     pub fn take_journal(&mut self, of: NodeProcess, era: u64, slots: &[u16]) -> JournalFields {
         let Some(journal) = self.journals.get_mut(&of) else { return JournalFields::new() };
