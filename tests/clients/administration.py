@@ -91,6 +91,8 @@ async def an_end_is_announced():
             await _run(admin, NODE + "shutdown", {"delay": "0", "announcement": ["Bye"]})
             await alice.reads("Bye", of="localhost")
             await alice.until(lambda: alice.seen["disconnected"])
+        # It ends by itself: a signal now would be its second one.
+        await asyncio.get_running_loop().run_in_executor(None, server.process.wait, 30)
 
 
 async def a_restart_is_one():

@@ -48,7 +48,7 @@ async def every_page_fits_every_width():
         await page.type("#login input[name=name]", "admin")
         await page.type("#login input[name=password]", "wrong")
         await page.click("#login button")
-        await page.sees("Account or password is wrong", "#notice")
+        await page.sees("account or password is wrong", "#notice")
         await _widths(page, "login-wrong")
         await page.type("#login input[name=password]", "secret")
         await page.click("#login button")

@@ -267,7 +267,7 @@ async def axe_finds_nothing_where_something_went_wrong():
         await page.type("#login input[name=name]", "admin")
         await page.type("#login input[name=password]", "wrong")
         await page.click("#login button")
-        await page.sees("Account or password is wrong", "#notice")
+        await page.sees("account or password is wrong", "#notice")
         await _look(page, "admin-login-wrong")
         await page.type("#login input[name=password]", "secret")
         await page.click("#login button")
