@@ -256,8 +256,8 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "journal: it is read before its process is fenced off",
         file: "crates/cluster/src/members.rs",
-        guard: "    fencing.fence(Writer { node, incarnation }).await?;\n    let rows",
-        instead: "    if !$on {\n        fencing.fence(Writer { node, incarnation }).await?;\n    }\n    let rows",
+        guard: "    fencing.fence(ProcessWriter { node, incarnation }).await?;\n    let rows",
+        instead: "    if !$on {\n        fencing.fence(ProcessWriter { node, incarnation }).await?;\n    }\n    let rows",
     },
     Mutant {
         name: "journal: it is read before its process is fenced off",
