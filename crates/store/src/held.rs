@@ -77,7 +77,7 @@ impl HeldStores {
     }
 
     /// Lets one of the later operations, counted from 0, change nothing and answer this error.
-    /// Whether it has is told by [`HeldStores::has_failed`].
+    /// [`HeldStores::has_failed`] tells of a failure.
     pub fn fail_one(&self, at: usize, fault: StoreError) {
         self.state().fails_at = Some((at, fault));
     }
