@@ -294,6 +294,27 @@ fn a_node_that_dies_before_it_leaves_has_its_journal_read() {
     }
 }
 
+/// Her new session has the address of the one that died, and is not in the room.
+#[test]
+fn who_comes_back_in_another_session_after_a_death_is_no_longer_in_the_room() {
+    let server = nodes();
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    let room = room_there(&server);
+    enter(&mut juliet, &room, "juliet");
+    enter(&mut romeo, &room, "romeo");
+    server.advance(3_000);
+    romeo.all();
+    kill(&server);
+    let mut again = server.connect_at(0);
+    again.log_in(&juliet.jid.clone().expect("bound").to_bare(), Security::Plain);
+    again.bind("balcony");
+    again.send("<presence/>");
+    server.advance(20_000);
+    let mut heard = romeo.all().into_iter();
+    assert!(heard.any(|got| got.attr("type") == Some("unavailable")), "she is shown there for ever");
+}
+
 /// A node leaves while it reads what one that has died had: its homes go with that.
 #[test]
 fn a_node_that_leaves_has_read_what_it_had_to_take_over() {
