@@ -230,6 +230,35 @@ fn a_client_goes_on_with_a_home_that_was_only_slow() {
     assert_eq!(told(&server, &mut juliet).as_deref(), Some("7"));
 }
 
+/// A process whose lease is renewed late has lost nothing, and its clients and sessions haven't.
+#[test]
+fn a_node_that_only_seems_silent_keeps_all_connections() {
+    for is_managed in [false, true] {
+        let server = nodes();
+        let mut juliet = at(&server, "juliet", 2, 0, false);
+        let mut romeo = at(&server, "romeo", 0, 2, false);
+        let mut websocket = at(&server, "nurse", 3, 5, true);
+        for client in [&mut juliet, &mut romeo, &mut websocket] {
+            if is_managed {
+                client.enable();
+            }
+        }
+        server.advance(WRITTEN_MS);
+        server.seem_silent(1);
+        for second in 0..3 {
+            romeo.send(&say(juliet.full(), "there"));
+            juliet.send(&say(romeo.full(), "back"));
+            websocket.send(&say(romeo.full(), "as well"));
+            server.advance(1_000);
+            assert_eq!(juliet.bodies(), ["there"], "{second}");
+            let mut got = romeo.bodies();
+            got.sort_unstable();
+            assert_eq!(got, ["as well", "back"], "{second}");
+        }
+        assert!(juliet.is_open() && romeo.is_open() && websocket.is_open());
+    }
+}
+
 #[test]
 fn a_client_waits_for_a_home_for_a_while() {
     let server = nodes();

@@ -17,6 +17,7 @@ Starts PostgreSQL and Redis (or Valkey) of Debian's packages.
 import argparse
 import json
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -42,7 +43,7 @@ class Plain(Node):
 class Nodes:
     """Nodes, or a plain server, on a database of their own, for `with`."""
 
-    def __init__(self, database, count, people, archive=False):
+    def __init__(self, database, count, people, archive=False, level="info"):
         self.database, self.redis, self.count = database, Redis(), count
         self.folder = tempfile.TemporaryDirectory(prefix="rookery-nodes-")
         url = database.url(database.database())
@@ -53,7 +54,7 @@ class Nodes:
         for node in self.nodes:
             file = node.folder / "rookery.toml"
             # PostgreSQL takes a hundred connections as it comes.
-            text = file.read_text().replace("[store]\n", "[store]\nconnections = 4\n")
+            text = file.read_text().replace("[store]\n", "[store]\nconnections = 4\n").replace('level = "info"', f'level = "{level}"')
             file.write_text(text if archive else text + "[modules.archive]\nenabled = false\n")
         self.people = people
 
@@ -152,7 +153,7 @@ def sessions(database, options):
     """As many people at each node as descriptors allow, from as many load generators, whose people are spread over all nodes."""
     count = int(options.nodes.split(",")[0])
     people = People(options.each * count)
-    with Nodes(database, count, people, archive=True) as nodes:
+    with Nodes(database, count, people, archive=True, level=options.level) as nodes:
         folder = Path(nodes.folder.name)
         hosts = [f"127.0.0.1:{node.port}" for node in nodes.nodes]
         memory = lambda: {node.number: resident(node.process.pid) for node in nodes.nodes if node.process.poll() is None}
@@ -181,6 +182,9 @@ def sessions(database, options):
         for at, generator in enumerate(generators):
             generator.wait()
             print(f"-- load generator {at + 1}\n" + (folder / f"generator-{at}").read_text(), flush=True)
+        if options.keep:
+            for node in nodes.nodes:
+                shutil.copy(node.folder / "log", Path(options.keep, f"n{node.number}.log"))
         results = [json.loads((folder / f"{at}.json").read_text()) for at in range(count)]
         print(json.dumps({key: [result[key] for result in results] for key in ("cut", "resumed", "begun_again", "away_ms", "missing_people")}))
 
@@ -200,6 +204,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--each", type=int, default=19000, help="people at each node")
     parser.add_argument("--arrivals", type=float, default=400, help="logins a second")
+    parser.add_argument("--level", default="info", help="what the nodes log, as in [log] of the configuration")
+    parser.add_argument("--keep", help="a folder for the logs of the nodes; with sessions")
     options = parser.parse_args()
     cost_ = options.part == "cost"
     options.nodes = options.nodes or ("1,2,4,10" if cost_ else "10")

@@ -29,8 +29,9 @@ use tracing::{error, info, warn};
 
 use crate::courier::{Append, AppendOutcome, ArrivedPart, Courier, CourierLetter, Unposted};
 use crate::death::Deaths;
-use crate::engine::{AT_ONCE, RedisConnection, RedisEngine, START, lease_prefix};
+use crate::engine::{AT_ONCE, RedisConnection, RedisEngine, START};
 use crate::journal::{self, JournalState};
+use crate::leases::{LeaseKeeper, Leases};
 use crate::members;
 use crate::service::{ClusterEnding, GATHER, Members, PostedLetters, ServiceEnds, ServiceEvent};
 use crate::source::is_demoted;
@@ -82,19 +83,6 @@ pub(crate) struct CarryingLoop {
     slots: BTreeMap<u16, u64>,
     /// The time when the log had an error of Redis, of the database, a full queue last.
     told: BTreeMap<&'static str, Instant>,
-}
-
-/// The leases that the task beside the loop keeps and looks at.
-struct Leases {
-    text: String,
-    others: Vec<NodeProcess>,
-}
-
-impl Leases {
-    fn of(table: &NodeTable) -> Self {
-        let others = table.others().into_iter().map(|(_, process)| process).collect();
-        Self { text: table.lease(), others }
-    }
 }
 
 impl CarryingLoop {
@@ -468,7 +456,14 @@ impl CarryingLoop {
         self.reachable_since = Instant::now();
         self.courier.reconnected();
         self.tasks.push(self.read_inbox(connection.clone()));
-        self.tasks.push(self.keep_lease(connection));
+        let (posted, me, lease) = (self.posted.clone(), self.table.me(), self.outer.lease);
+        let keeper = LeaseKeeper { engine: self.outer.engine.clone(), connection, leases: self.leases.clone() };
+        let turn = self.turn;
+        self.tasks.push(tokio::spawn(async move {
+            if let Err(error) = keeper.keep(me, lease, &posted.events).await {
+                _ = posted.events.send(ServiceEvent::Lost(turn, error));
+            }
+        }));
         if let Some(joining) = self.joining.take() {
             joining.abort();
         }
@@ -530,46 +525,6 @@ impl CarryingLoop {
                 }
             };
             if let Err(error) = read.await {
-                _ = events.send(ServiceEvent::Lost(turn, error));
-            }
-        })
-    }
-
-    /// Renews the lease each second, and looks at those of others.
-    fn keep_lease(&self, mut connection: RedisConnection) -> JoinHandle<()> {
-        let (events, turn) = (self.posted.events.clone(), self.turn);
-        let (lease, leases, me) = (self.outer.lease, self.leases.clone(), self.table.me());
-        let engine = self.outer.engine.clone();
-        tokio::spawn(async move {
-            let keep = async {
-                loop {
-                    if !engine.is_current(&mut connection).await? {
-                        return Err(std::io::Error::other("another Redis is the primary now").into());
-                    }
-                    let (text, others) = {
-                        let wanted = lock(&leases);
-                        (wanted.text.clone(), wanted.others.clone())
-                    };
-                    if !connection.renew_lease(me, &text, lease).await? {
-                        _ = events.send(ServiceEvent::Superseded);
-                        return Ok::<_, RedisError>(());
-                    }
-                    if !connection.has_inbox(me).await? {
-                        return Err(std::io::Error::other("Redis has forgotten the inbox of this node").into());
-                    }
-                    let mut found = Vec::new();
-                    for process in others {
-                        let text = connection.find_lease(process.node).await?;
-                        let has = text.is_some_and(|text| text.starts_with(&lease_prefix(process)));
-                        found.push((process, has));
-                    }
-                    if events.send(ServiceEvent::Leases(found)).is_err() {
-                        return Ok::<_, RedisError>(());
-                    }
-                    tokio::time::sleep(SECOND).await;
-                }
-            };
-            if let Err(error) = keep.await {
                 _ = events.send(ServiceEvent::Lost(turn, error));
             }
         })

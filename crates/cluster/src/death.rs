@@ -115,7 +115,7 @@ impl CarryingLoop {
                 LeaseVerdict::Lives(process) => self.courier.set_present(process, true, now_ms),
                 LeaseVerdict::Silent(process) => {
                     self.courier.set_present(process, false, now_ms);
-                    self.outer.door.departed(process.node, process.incarnation);
+                    self.outer.door.silent(process.node, process.incarnation);
                     match self.table.has_leaving(process) {
                         true => info!(%process, "a node that was leaving the cluster has stopped"),
                         false => {

@@ -22,6 +22,7 @@ pub mod death;
 pub mod engine;
 mod home;
 mod journal;
+mod leases;
 pub mod members;
 pub mod placement;
 pub mod service;

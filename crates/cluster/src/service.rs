@@ -26,7 +26,8 @@ use tokio::sync::oneshot;
 use tokio::task;
 use tracing::warn;
 
-use crate::carrying::{CarryingLoop, Outer, SECOND};
+use crate::carrying::{CarryingLoop, Outer};
+use crate::leases::renewed_every;
 use crate::check::is_new_enough;
 use crate::courier::AppendOutcome;
 use crate::engine::{RedisConnection, RedisEngine, lease_prefix};
@@ -312,7 +313,7 @@ async fn renew(engine: RedisEngine, me: NodeProcess, text: Arc<Mutex<String>>, l
             loop {
                 let now = lock(&text).clone();
                 match connection.renew_lease(me, &now, lease).await {
-                    Ok(true) => tokio::time::sleep((lease / 4).min(SECOND)).await,
+                    Ok(true) => tokio::time::sleep(renewed_every(lease)).await,
                     Ok(false) => return,
                     Err(_) => break,
                 }

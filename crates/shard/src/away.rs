@@ -237,10 +237,9 @@ impl<D: Driver> Shard<D> {
     /// connections, and clients of its sessions wait for another home, or are disconnected so that
     /// they come again.
     pub(crate) fn departed(&mut self, node: u16, incarnation: u32) {
+        self.silent(node, incarnation);
         self.driver.departed(node, incarnation);
-        self.world.departed(node, incarnation);
         self.relays_departed(node, incarnation);
-        self.note_silence(node, incarnation);
         self.forget_reattaches(node, incarnation);
         let is_of = |stage: &ConnectionStage| matches!(stage, ConnectionStage::Away(away) if (away.home.node, away.home.incarnation) == (node, incarnation));
         let found = self.connections.iter().filter(|(_, connection)| is_of(&connection.stage));

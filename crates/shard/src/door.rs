@@ -117,6 +117,13 @@ impl Door {
         self.post.send(shard, Envelope::Recovered(process, fields));
     }
 
+    /// Tells all shards that a process of another node says nothing, and may be gone.
+    pub fn silent(&self, node: u16, incarnation: u32) {
+        for shard in 0..self.post.shards() {
+            self.post.send(shard, Envelope::Silent(node, incarnation));
+        }
+    }
+
     /// Tells all shards that a process of another node is gone.
     pub fn departed(&self, node: u16, incarnation: u32) {
         for shard in 0..self.post.shards() {

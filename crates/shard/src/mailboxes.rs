@@ -108,6 +108,9 @@ pub enum Envelope<S> {
     Again(Vec<u8>, Option<Custody>),
     /// Go by these homes from now on.
     View(Arc<View>),
+    /// This process of another node says nothing, and may be gone: the node, and the number of the
+    /// process.
+    Silent(u16, u32),
     /// This process of another node is gone: the node, and the number of the process.
     Departed(u16, u32),
     /// The journal has lost what it had: an era of this number begins.
@@ -215,6 +218,7 @@ impl<S> std::fmt::Debug for Envelope<S> {
             Self::Again(..) => "Again",
             Self::Refused(..) => "Refused",
             Self::View(_) => "View",
+            Self::Silent(..) => "Silent",
             Self::Departed(..) => "Departed",
             Self::RewriteJournal(_) => "RewriteJournal",
             Self::Recovered(..) => "Recovered",

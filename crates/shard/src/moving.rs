@@ -130,9 +130,11 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Takes note that a process says nothing: others may take its homes over soon.
-    pub(crate) fn note_silence(&mut self, node: u16, incarnation: u32) {
+    /// Takes note that a process says nothing: others may take its homes over soon. It may as well
+    /// only have been late, so the connections between its clients and sessions here stay.
+    pub(crate) fn silent(&mut self, node: u16, incarnation: u32) {
         let now_ms = self.timing.now_ms;
+        self.world.departed(node, incarnation);
         self.moves.silent.retain(|(.., until_ms)| now_ms < *until_ms);
         self.moves.silent.push((node, incarnation, now_ms + SILENCE_MS));
         // For those who wait longer than that.

@@ -373,6 +373,7 @@ impl<D: Driver> Shard<D> {
             Envelope::Again(bytes, custody) => self.mail_again(&bytes, custody),
             Envelope::Refused(bytes, custody) => self.world.mail_refused(&bytes, custody),
             Envelope::View(view) => self.set_view(view),
+            Envelope::Silent(node, incarnation) => self.silent(node, incarnation),
             Envelope::Departed(node, incarnation) => self.departed(node, incarnation),
             Envelope::RewriteJournal(era) => self.world.rewrite_journal(era),
             Envelope::Recovered(process, fields) => self.world.recovered(process, fields),

@@ -317,10 +317,19 @@ impl Server {
 
     /// Tells the shards of all other nodes that this one is gone, as its death does.
     pub fn depart(&self, node: usize) {
+        self.tell_others(node, Envelope::Departed);
+    }
+
+    /// Tells the shards of all other nodes that this one says nothing, as a lease that is over does.
+    pub fn seem_silent(&self, node: usize) {
+        self.tell_others(node, Envelope::Silent);
+    }
+
+    fn tell_others(&self, node: usize, news: impl Fn(u16, u32) -> Envelope<net::Socket>) {
         let running = self.0.borrow();
-        let gone = running.nodes.member(node, running.life as u32);
+        let about = running.nodes.member(node, running.life as u32);
         let others = (0..running.shards.len()).filter(|shard| shard / running.nodes.shards() != node);
-        others.for_each(|shard| running.nodes.send(shard, Envelope::Departed(gone.node, gone.incarnation)));
+        others.for_each(|shard| running.nodes.send(shard, news(about.node, about.incarnation)));
         drop(running);
         self.settle();
     }

@@ -281,7 +281,7 @@ impl Agent {
                 LeaseVerdict::Lives(process) => self.courier.set_present(process, true, self.now_ms),
                 LeaseVerdict::Silent(process) => {
                     self.courier.set_present(process, false, self.now_ms);
-                    self.server.note_departed(process.node, process.incarnation);
+                    self.server.note_silent(process.node, process.incarnation);
                 }
                 LeaseVerdict::Dead(process) => {
                     let members = self.members.clone();

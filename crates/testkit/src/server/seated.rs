@@ -49,6 +49,12 @@ impl Server {
         (0..running.shards.len()).for_each(|shard| running.nodes.send(shard, Envelope::View(view.clone())));
     }
 
+    /// Tells all shards that a process of another node says nothing.
+    pub fn note_silent(&self, node: u16, incarnation: u32) {
+        let running = self.0.borrow();
+        (0..running.shards.len()).for_each(|shard| running.nodes.send(shard, Envelope::Silent(node, incarnation)));
+    }
+
     /// Tells all shards that a process of another node is gone.
     pub fn note_departed(&self, node: u16, incarnation: u32) {
         let running = self.0.borrow();

@@ -1,0 +1,115 @@
+//! The leases by which processes know of each other that they live.
+//!
+//! # Invariants
+//!
+//! * A process renews its own lease whatever else waits: nobody takes it for dead because Redis has
+//!   much to do, or because there are many nodes to look at.
+//! * A process that finds another one in its lease ends, and leaves that lease alone.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use redis::RedisError;
+use rookery_base::lock::lock;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::carrying::SECOND;
+use crate::engine::{RedisConnection, RedisEngine, lease_prefix};
+use crate::service::ServiceEvent;
+use crate::table::NodeTable;
+use crate::wire::NodeProcess;
+
+/// The leases to be kept and looked at.
+pub(crate) struct Leases {
+    /// The words of the own one.
+    text: String,
+    others: Vec<NodeProcess>,
+}
+
+impl Leases {
+    pub(crate) fn of(table: &NodeTable) -> Self {
+        let others = table.others().into_iter().map(|(_, process)| process).collect();
+        Self { text: table.lease(), others }
+    }
+}
+
+/// The part beside the loop that renews the own lease and looks at those of others.
+pub(crate) struct LeaseKeeper {
+    pub engine: RedisEngine,
+    pub connection: RedisConnection,
+    pub leases: Arc<Mutex<Leases>>,
+}
+
+impl LeaseKeeper {
+    /// Keeps the lease for as long as nobody else has it and somebody takes the events.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis: the connection is of no use any more.
+    pub(crate) async fn keep(
+        self,
+        me: NodeProcess,
+        lease: Duration,
+        events: &UnboundedSender<ServiceEvent>,
+    ) -> Result<(), RedisError> {
+        tokio::select! {
+            ended = self.renew(me, lease, events) => ended,
+            ended = self.look(me, events) => ended,
+        }
+    }
+
+    /// Renews the own lease.
+    async fn renew(
+        &self,
+        me: NodeProcess,
+        lease: Duration,
+        events: &UnboundedSender<ServiceEvent>,
+    ) -> Result<(), RedisError> {
+        let mut connection = self.connection.clone();
+        let mut turns = interval(renewed_every(lease));
+        turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            turns.tick().await;
+            let text = lock(&self.leases).text.clone();
+            if !connection.renew_lease(me, &text, lease).await? {
+                _ = events.send(ServiceEvent::Superseded);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Looks each second whether Redis is still the one that it was, and at the leases of others,
+    /// all at once.
+    async fn look(&self, me: NodeProcess, events: &UnboundedSender<ServiceEvent>) -> Result<(), RedisError> {
+        let mut connection = self.connection.clone();
+        let mut turns = interval(SECOND);
+        turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            turns.tick().await;
+            if !self.engine.is_current(&mut connection).await? {
+                return Err(std::io::Error::other("another Redis is the primary now").into());
+            }
+            if !connection.has_inbox(me).await? {
+                return Err(std::io::Error::other("Redis has forgotten the inbox of this node").into());
+            }
+            let others = lock(&self.leases).others.clone();
+            let looks = others.into_iter().map(|process| {
+                let mut connection = connection.clone();
+                async move {
+                    let text = connection.find_lease(process.node).await?;
+                    let has_lease = text.is_some_and(|text| text.starts_with(&lease_prefix(process)));
+                    Ok::<_, RedisError>((process, has_lease))
+                }
+            });
+            if events.send(ServiceEvent::Leases(try_join_all(looks).await?)).is_err() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Returns the time between two renewals of a lease: three may be late before it is over.
+pub(crate) fn renewed_every(lease: Duration) -> Duration {
+    (lease / 4).min(SECOND)
+}
