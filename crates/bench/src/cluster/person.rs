@@ -58,8 +58,10 @@ pub struct ClusterPerson {
     number: usize,
     name: String,
     domain: String,
-    /// The next host to try.
+    /// The next host to try, and how many are left out when a connection is lost: those who were
+    /// connected to one host spread over all others, as a balancer has them do.
     next_host: usize,
+    left_out: usize,
     line: Option<PersonLine>,
     /// The time when the connection was lost, and when the next is tried.
     lost: Option<Instant>,
@@ -93,11 +95,13 @@ impl ClusterPerson {
     /// Returns the person with this number, who has no connection yet.
     pub fn new(number: usize, terms: &ClusterTerms, now: Instant) -> Self {
         let domain = terms.session.domain.clone();
+        let hosts = terms.hosts.len().max(2);
         Self {
             number,
             name: chat::local(terms.first + number),
             domain,
             next_host: number,
+            left_out: number / hosts % (hosts - 1),
             line: None,
             lost: None,
             tries_at: now,
@@ -166,6 +170,7 @@ impl ClusterPerson {
         let was_live = self.line.take().is_some_and(|line| line.is_live);
         if was_live {
             cuts.cut += 1;
+            self.next_host += self.left_out;
             self.lost = Some(now);
         }
         cuts.last = Some(why);
