@@ -57,7 +57,8 @@ pub fn run(source: &ConfigSource, command: NodeCommand) -> Result<(), CommandFai
     done
 }
 
-/// Prints the nodes, a line each: name, number, process, shards, whether it lives, host.
+/// Prints the nodes, a line each: name, number, process, shards, whether it lives, which letters it
+/// understands, host.
 ///
 /// # Errors
 ///
@@ -75,11 +76,13 @@ fn list(config: &Cluster, database: &OpenedDatabase, shown: ShownAs) -> Result<(
                 "shards": node.row.shards,
                 "up": node.is_up,
                 "leaving": node.row.leaves,
+                "letters": node.row.letters.newest,
+                "oldest_letters": node.row.letters.oldest,
                 "host": node.row.public_host,
             })
         }));
     }
-    println!("{:<20} {:>6} {:>7} {:>6}  {:<7} HOST", "NAME", "NUMBER", "PROCESS", "SHARDS", "STATE");
+    println!("{:<20} {:>6} {:>7} {:>6}  {:<7} {:<7} HOST", "NAME", "NUMBER", "PROCESS", "SHARDS", "STATE", "LETTERS");
     for node in nodes {
         let state = match (node.is_up, node.row.leaves) {
             (true, false) => "up",
@@ -88,7 +91,8 @@ fn list(config: &Cluster, database: &OpenedDatabase, shown: ShownAs) -> Result<(
         };
         let host = node.row.public_host.as_deref().unwrap_or("-");
         let (number, process, shards) = (node.row.number, node.row.incarnation, node.row.shards);
-        println!("{:<20} {number:>6} {process:>7} {shards:>6}  {state:<7} {host}", node.name);
+        let letters = node.row.letters.to_string();
+        println!("{:<20} {number:>6} {process:>7} {shards:>6}  {state:<7} {letters:<7} {host}", node.name);
     }
     Ok(())
 }

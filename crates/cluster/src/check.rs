@@ -17,7 +17,7 @@ impl JoinFailure {
             Self::Redis(error) => may_pass(error),
             Self::Members(crate::members::NotJoined::Store(error)) => error.is_temporary(),
             Self::Members(crate::members::NotJoined::Taken) | Self::TakenOver(_) | Self::System(_) => true,
-            Self::Members(_) | Self::NameTaken(_) | Self::TooOld(_) => false,
+            Self::Members(_) | Self::NameTaken(_) | Self::TooOld(_) | Self::NoCommonLetters(..) => false,
         }
     }
 }

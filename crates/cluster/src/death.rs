@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 
 use rookery_hub::Custody;
 use rookery_shard::MailboxKind;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::carrying::{CarryingLoop, SECOND, number};
 use crate::courier::CourierLetter;
-use crate::members::{self, MemberRow, NotJoined};
+use crate::members::{self, LetterVersions, MemberRow, NotJoined};
 use crate::service::{ServiceEvent, fence_off};
 use crate::wire::NodeProcess;
 
@@ -171,6 +171,17 @@ impl CarryingLoop {
 
     /// Takes the rows of the database, once those are fenced off that are gone by them.
     pub(crate) fn rows(&mut self, rows: Vec<(String, MemberRow)>) {
+        if let Some((name, row)) = rows.iter().find(|(_, row)| !row.letters.fits(LetterVersions::OWN)) {
+            let (node, theirs, own) = (name.clone(), row.letters, LetterVersions::OWN);
+            self.tell("letters", || {
+                error!(
+                    node,
+                    %theirs,
+                    %own,
+                    "a node of the cluster is of a version that doesn't understand this one's letters: stop it, and upgrade the older of the two"
+                );
+            });
+        }
         let gone = self.table.gone(&rows);
         if gone.is_empty() {
             let update = self.table.update(rows);

@@ -32,6 +32,7 @@ pub mod wire;
 
 pub use check::check;
 pub use home::homes;
+pub use members::LetterVersions;
 pub use service::{
     ClusterEnding, ClusterSettings, JoinFailure, Joined, ListedNode, Members, RunningCluster, drain, join, nodes,
     remove,

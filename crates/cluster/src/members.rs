@@ -12,8 +12,10 @@
 //!   again by each process that finds it gone, before that one takes a home of it over.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use rookery_base::chance;
+use rookery_hub::{LETTERS, OLDEST_LETTERS};
 use rookery_store::meta::{Added, Meta};
 use rookery_store::{Fencing, ProcessWriter, StoreError};
 use serde::{Deserialize, Serialize};
@@ -35,18 +37,59 @@ pub struct MemberRow {
     /// stands behind what earlier versions read.
     #[serde(skip)]
     pub leaves: bool,
+    /// The versions of letters that its process understands. In the bytes they stand behind that.
+    #[serde(skip)]
+    pub letters: LetterVersions,
+}
+
+/// The versions of letters that a process understands, the oldest and the newest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LetterVersions {
+    /// The oldest one.
+    pub oldest: u16,
+    /// The newest one.
+    pub newest: u16,
+}
+
+impl LetterVersions {
+    /// Those of this process.
+    pub const OWN: Self = Self { oldest: OLDEST_LETTERS, newest: LETTERS };
+
+    /// Returns whether two processes have a version in common.
+    pub fn fits(self, other: Self) -> bool {
+        self.newest >= other.oldest && other.newest >= self.oldest
+    }
+}
+
+impl Default for LetterVersions {
+    /// Returns those of a process that doesn't say: it is of version 0.2.0 or before.
+    fn default() -> Self {
+        Self { oldest: 1, newest: 1 }
+    }
+}
+
+impl fmt::Display for LetterVersions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.oldest == self.newest {
+            true => write!(f, "{}", self.newest),
+            false => write!(f, "{}–{}", self.oldest, self.newest),
+        }
+    }
 }
 
 impl MemberRow {
     fn read(bytes: &[u8]) -> Option<Self> {
         let (row, rest) = postcard::take_from_bytes::<Self>(bytes).ok()?;
-        Some(Self { leaves: rest.first() == Some(&1), ..row })
+        let Some((leaves, rest)) = rest.split_first() else { return Some(row) };
+        // Later versions may say more.
+        let letters = postcard::take_from_bytes::<LetterVersions>(rest).map_or_else(|_| row.letters, |(told, _)| told);
+        Some(Self { leaves: *leaves == 1, letters, ..row })
     }
 
     fn bytes(&self) -> Option<Vec<u8>> {
         let mut bytes = postcard::to_allocvec(self).ok()?;
         bytes.push(u8::from(self.leaves));
-        Some(bytes)
+        postcard::to_extend(&self.letters, bytes).ok()
     }
 }
 
@@ -131,7 +174,7 @@ pub async fn join(
     }
     // Before others know of it: they fence off what has rows.
     fencing.enlist(ProcessWriter { node: number, incarnation }).await?;
-    let row = MemberRow { number, incarnation, shards, public_host, leaves: false };
+    let row = MemberRow { number, incarnation, shards, public_host, leaves: false, letters: LetterVersions::OWN };
     write(meta, name, &row).await?;
     for incarnation in earlier {
         meta.remove_entry(PROCESSES, &self::claim(number, incarnation)).await?;
@@ -332,11 +375,44 @@ mod tests {
     /// The last version wrote rows without the mark, and reads them without.
     #[test]
     fn a_row_of_an_earlier_version_is_one_that_stays() {
-        let row = MemberRow { number: 3, incarnation: 7, shards: 2, public_host: None, leaves: true };
+        let row = MemberRow {
+            number: 3,
+            incarnation: 7,
+            shards: 2,
+            public_host: None,
+            leaves: true,
+            letters: LetterVersions::default(),
+        };
         let bytes = row.bytes().unwrap();
-        let (earlier, mark) = bytes.split_at(bytes.len() - 1);
-        assert_eq!((MemberRow::read(&bytes), mark), (Some(row.clone()), &[1][..]));
+        let (earlier, mark) = bytes.split_at(bytes.len() - 3);
+        assert_eq!((MemberRow::read(&bytes), mark), (Some(row.clone()), &[1, 1, 1][..]));
         assert_eq!(MemberRow::read(earlier), Some(MemberRow { leaves: false, ..row }));
+    }
+
+    #[test]
+    fn a_row_says_which_letters_its_process_understands() {
+        let (stores, noted) = (Memory::stores(), NotedMembers::default());
+        let row = wait(join(&*stores.meta, &noted, "n1", 2, None)).unwrap();
+        assert_eq!((row.letters, row.letters.newest), (LetterVersions::OWN, LETTERS));
+        let bytes = row.bytes().unwrap();
+        let later: Vec<u8> = bytes.iter().copied().chain([9, 9]).collect();
+        assert_eq!((MemberRow::read(&bytes), MemberRow::read(&later)), (Some(row.clone()), Some(row.clone())));
+        // 0.2.0 wrote no more than the mark.
+        let without = MemberRow::read(&bytes[..bytes.len() - 2]).unwrap();
+        assert_eq!(without.letters, LetterVersions { oldest: 1, newest: 1 });
+        let shown = |oldest, newest| LetterVersions { oldest, newest }.to_string();
+        assert_eq!([shown(1, 1), shown(1, 2)], ["1", "1–2"]);
+    }
+
+    #[test]
+    fn versions_fit_that_have_one_in_common() {
+        let versions = |oldest, newest| LetterVersions { oldest, newest };
+        for (one, other, fits) in
+            [((1, 2), (2, 4), true), ((1, 2), (3, 4), false), ((1, 1), (1, 2), true), ((5, 6), (1, 4), false)]
+        {
+            let (one, other) = (versions(one.0, one.1), versions(other.0, other.1));
+            assert_eq!((one.fits(other), other.fits(one)), (fits, fits), "{one} and {other}");
+        }
     }
 
     #[test]
@@ -413,7 +489,7 @@ mod tests {
     fn a_process_that_is_slow_to_join_leaves_the_row_of_a_later_one_alone() {
         let stores = Memory::stores();
         wait(join(&*stores.meta, &NotedMembers::default(), "n1", 2, None)).unwrap();
-        let late = MemberRow { number: 1, incarnation: 2, shards: 2, public_host: None, leaves: false };
+        let late = MemberRow { incarnation: 2, ..wait(all(&*stores.meta)).unwrap().remove(0).1 };
         wait(stores.meta.add_entry(PROCESSES, "1.2", b"n1".to_vec(), MOST)).unwrap();
         let meta = between(&stores.meta, |meta| {
             assert_eq!(wait(join(meta, &NotedMembers::default(), "n1", 2, None)).unwrap().incarnation, 3);

@@ -31,7 +31,7 @@ use crate::leases::renewed_every;
 use crate::check::is_new_enough;
 use crate::courier::AppendOutcome;
 use crate::engine::{RedisConnection, RedisEngine, lease_prefix};
-use crate::members::{self, MemberRow, NotJoined};
+use crate::members::{self, LetterVersions, MemberRow, NotJoined};
 use crate::source::RedisAddresses;
 use crate::table::{NodeTable, Update};
 use crate::wire::NodeProcess;
@@ -62,6 +62,8 @@ pub enum JoinFailure {
     NameTaken(String),
     /// Others have taken over from this process while it joined.
     TakenOver(String),
+    /// A node understands no letters that this process writes: its name, and which it does.
+    NoCommonLetters(String, LetterVersions),
     /// No thread or no runtime.
     System(std::io::Error),
 }
@@ -88,6 +90,19 @@ impl std::fmt::Display for JoinFailure {
                 f,
                 "others have taken over from node \"{name}\" while it joined: it was silent for longer than its lease, \
                  or `rookery node remove` has removed it; start it again"
+            ),
+            Self::NoCommonLetters(name, theirs) if theirs.newest < LetterVersions::OWN.oldest => write!(
+                f,
+                "node \"{name}\" of this cluster is of too early a version: it understands letters of version {theirs}, \
+                 and this one {}; upgrade that node first, by way of a release between the two, or remove it \
+                 (`rookery node remove {name}`)",
+                LetterVersions::OWN
+            ),
+            Self::NoCommonLetters(name, theirs) => write!(
+                f,
+                "node \"{name}\" of this cluster is of too late a version for this one: it understands letters of version \
+                 {theirs}, and this one {}; upgrade this one, by way of a release between the two",
+                LetterVersions::OWN
             ),
             Self::System(error) => write!(f, "the thread of the cluster can't be started: {error}"),
         }
@@ -278,6 +293,7 @@ async fn enter(settings: &ClusterSettings, shards: u16, members: &Members) -> Re
         );
     }
     let rows = members::all(meta).await?;
+    fits(&rows, &settings.node)?;
     if let Some((_, row)) = rows.iter().find(|(name, _)| *name == settings.node) {
         wait_for_lease(&mut connection, row.number, settings).await?;
     }
@@ -301,6 +317,18 @@ async fn enter(settings: &ClusterSettings, shards: u16, members: &Members) -> Re
             joining.abort();
             Err(failed)
         }
+    }
+}
+
+/// Looks whether this process and all nodes can understand each other.
+///
+/// # Errors
+/// [`JoinFailure::NoCommonLetters`].
+fn fits(rows: &[(String, MemberRow)], own: &str) -> Result<(), JoinFailure> {
+    // That of its own node is of the process before it.
+    match rows.iter().find(|(name, row)| name != own && !row.letters.fits(LetterVersions::OWN)) {
+        Some((name, row)) => Err(JoinFailure::NoCommonLetters(name.clone(), row.letters)),
+        None => Ok(()),
     }
 }
 
@@ -555,5 +583,27 @@ mod tests {
     fn a_process_that_others_took_over_from_while_it_joined_may_start_again() {
         assert!(superseded("n1", false).may_pass(), "its row was removed");
         assert!(!superseded("n1", true).may_pass(), "another process has its name");
+    }
+
+    #[test]
+    fn a_process_does_not_join_nodes_that_it_has_no_letters_in_common_with() {
+        let row = |oldest, newest| MemberRow {
+            number: 1,
+            incarnation: 1,
+            shards: 1,
+            public_host: None,
+            leaves: false,
+            letters: LetterVersions { oldest, newest },
+        };
+        let own = LetterVersions::OWN;
+        let rows =
+            |oldest, newest| [("n1".to_owned(), row(own.oldest, own.newest)), ("n2".to_owned(), row(oldest, newest))];
+        assert!(fits(&rows(own.newest, own.newest + 5), "n1").is_ok());
+        let refused = fits(&rows(own.newest + 1, own.newest + 5), "n1").unwrap_err();
+        assert!(refused.to_string().contains("node \"n2\" of this cluster is of too late a version"), "{refused}");
+        assert!(!refused.may_pass());
+        assert!(fits(&rows(own.newest + 1, own.newest + 5), "n2").is_ok(), "its own row is replaced");
+        let refused = fits(&rows(0, 0), "n1").unwrap_err();
+        assert!(refused.to_string().contains("is of too early a version"), "{refused}");
     }
 }

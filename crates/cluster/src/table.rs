@@ -109,18 +109,25 @@ impl NodeTable {
             is_same = false;
         }
         for place in self.places.iter_mut().skip(1).filter(|place| place.is_member) {
-            let row = rows.iter().find(|(name, _)| *name == place.name).map(|(_, row)| row);
-            if row == Some(&place.row) {
+            let row = rows.iter().find(|(name, _)| *name == place.name).map(|(_, row)| row.clone());
+            // A command of an earlier version leaves out what it doesn't know of a process.
+            let row = row.map(|row| match (row.number, row.incarnation) == (place.row.number, place.row.incarnation) {
+                true => MemberRow { letters: place.row.letters, ..row },
+                false => row,
+            });
+            if row.as_ref() == Some(&place.row) {
                 continue;
             }
             is_same = false;
-            if let Some(row) = row.filter(|row| MemberRow { leaves: place.row.leaves, ..(*row).clone() } == place.row) {
+            let is_same_but_leaving =
+                |row: &&MemberRow| MemberRow { leaves: place.row.leaves, ..(*row).clone() } == place.row;
+            if let Some(row) = row.as_ref().filter(is_same_but_leaving) {
                 place.row.leaves = row.leaves;
                 continue;
             }
             gone.push(place.process());
             match row.filter(|row| (row.number, row.shards) == (place.row.number, place.row.shards)) {
-                Some(row) => place.row = row.clone(),
+                Some(row) => place.row = row,
                 None => place.is_member = false,
             }
         }
@@ -157,6 +164,7 @@ impl NodeTable {
             node: place.row.number,
             incarnation: place.row.incarnation,
             shards: place.row.shards.max(1),
+            letters: place.row.letters.newest,
         };
         let members: Vec<(usize, &str)> = self.members().collect();
         let owners: Vec<usize> = (0..SLOTS)
@@ -208,9 +216,19 @@ impl NodeTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::members::LetterVersions;
+
+    impl Update {
+        fn gone(self) -> usize {
+            match self {
+                Self::Changed(gone) => gone.len(),
+                Self::Same | Self::Superseded => 0,
+            }
+        }
+    }
 
     fn row(number: u16, incarnation: u32, shards: u16) -> MemberRow {
-        MemberRow { number, incarnation, shards, public_host: None, leaves: false }
+        MemberRow { number, incarnation, shards, public_host: None, leaves: false, letters: LetterVersions::default() }
     }
 
     fn rows(rows: &[(&str, MemberRow)]) -> Vec<(String, MemberRow)> {
@@ -251,6 +269,27 @@ mod tests {
             [NodeProcess { node: 1, incarnation: 6 }, NodeProcess { node: 3, incarnation: 1 }],
             "one has a successor, the other was removed"
         );
+    }
+
+    #[test]
+    fn a_process_understands_what_it_has_said_first() {
+        let (old, new) = (LetterVersions::default(), LetterVersions { oldest: 1, newest: 2 });
+        let newer = |number, incarnation| MemberRow { letters: new, ..row(number, incarnation, 1) };
+        let mut table = NodeTable::new("n1".into(), newer(1, 1));
+        table.update(rows(&[("n1", newer(1, 1)), ("n2", newer(2, 1)), ("n3", row(3, 1, 1))]));
+        let understood = |table: &NodeTable| table.view().members().iter().map(|one| one.letters).collect::<Vec<_>>();
+        assert_eq!(understood(&table), [2, 2, 1]);
+        let view = table.view();
+        assert_eq!((view.letters(1), view.letters(2), view.letters(7)), (2, 1, 0));
+        // A command of an earlier version has written the row once more.
+        let drained = MemberRow { leaves: true, letters: old, ..newer(2, 1) };
+        let written = rows(&[("n1", newer(1, 1)), ("n2", drained), ("n3", row(3, 1, 1))]);
+        assert_eq!(table.update(written.clone()), Update::Changed(vec![]), "its process is the same");
+        assert_eq!(table.update(written), Update::Same);
+        assert_eq!(understood(&table), [2, 2, 1]);
+        let upgraded = rows(&[("n1", newer(1, 1)), ("n2", row(2, 2, 1)), ("n3", newer(3, 2))]);
+        assert_eq!(table.update(upgraded).gone(), 2, "those are others");
+        assert_eq!(understood(&table), [2, 1, 2]);
     }
 
     #[test]

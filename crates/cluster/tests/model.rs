@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use rookery_cluster::members::MemberRow;
+use rookery_cluster::members::{LetterVersions, MemberRow};
 use rookery_cluster::table::NodeTable;
 use rookery_fanout::View;
 
@@ -84,7 +84,14 @@ fn is_among(process: ModelProcess, rows: &ModelRows) -> bool {
 }
 
 fn view(rows: &ModelRows) -> Arc<View> {
-    let row = |number, (incarnation, leaves)| MemberRow { number, incarnation, shards: 1, public_host: None, leaves };
+    let row = |number, (incarnation, leaves)| MemberRow {
+        number,
+        incarnation,
+        shards: 1,
+        public_host: None,
+        leaves,
+        letters: LetterVersions::default(),
+    };
     let all: Vec<_> = rows.iter().map(|(number, found)| (format!("n{number}"), row(*number, *found))).collect();
     let (name, own) = all[0].clone();
     let mut table = NodeTable::new(name, own);

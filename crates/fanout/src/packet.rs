@@ -206,6 +206,15 @@ impl Packet {
         Self(ThinArc::from_header_and_slice(head, self.bytes()))
     }
 
+    /// Returns the same stanza without the mark of [`Packet::again`], for readers that don't know
+    /// it.
+    #[must_use]
+    pub fn once(&self) -> Self {
+        let mut head = self.0.header.header.clone();
+        head.again = false;
+        Self(ThinArc::from_header_and_slice(head, self.bytes()))
+    }
+
     /// Returns whether it may have come to its recipient before.
     #[inline]
     pub fn is_again(&self) -> bool {

@@ -64,6 +64,8 @@ pub struct Member {
     pub incarnation: u32,
     /// The number of its shards, at least one.
     pub shards: u16,
+    /// The version of the letters that it understands.
+    pub letters: u16,
 }
 
 /// Knows the home of every address, as one process sees it.
@@ -89,7 +91,7 @@ impl View {
         let shards = u16::try_from(own).unwrap_or(u16::MAX);
         Arc::new(Self {
             own,
-            members: vec![Member { node: 0, incarnation: 0, shards }],
+            members: vec![Member { node: 0, incarnation: 0, shards, letters: u16::MAX }],
             slots: None,
             name: 0,
             absent: Vec::new(),
@@ -216,6 +218,18 @@ impl View {
         None
     }
 
+    /// Returns the version of the letters that the process behind a hop understands.
+    pub fn letters(&self, hop: usize) -> u16 {
+        let mut shard = hop;
+        for member in &self.members {
+            if shard < usize::from(member.shards) {
+                return member.letters;
+            }
+            shard -= usize::from(member.shards);
+        }
+        0
+    }
+
     /// Returns the hop to a shard; `None` if that process is not, or not any more, in the view.
     pub fn hop_to(&self, station: Station) -> Option<usize> {
         let mut first = 0;
@@ -234,7 +248,7 @@ mod tests {
     use super::*;
 
     fn member(node: u16, shards: u16) -> Member {
-        Member { node, incarnation: 7, shards }
+        Member { node, incarnation: 7, shards, letters: 1 }
     }
 
     #[test]

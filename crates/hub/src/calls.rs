@@ -66,6 +66,7 @@ pub(crate) type AtHome = fn(&mut World, &str);
 /// A letter of any kind.
 pub(crate) trait CarriedLetter: fmt::Debug + Send {
     fn name(&self) -> &'static str;
+    fn since(&self) -> u16;
     fn home(&self) -> Option<Jid>;
     fn open(self: Box<Self>, world: &mut World);
     fn again(self: Box<Self>, world: &mut World);

@@ -3,6 +3,17 @@
 //! Within a process a letter travels as the value that it is, so that the packets in it stay
 //! shared. To another node it goes as bytes, and so it does in tests that encode all mail, see
 //! [`World::encode_mail`].
+//!
+//! # Versions
+//!
+//! Nodes of different versions are one cluster while it is upgraded. Each says in its row of the
+//! database which letters it understands ([`LETTERS`]), and gets no others:
+//!
+//! * 1: those of 0.2.0, which says nothing of versions.
+//! * 2: the mark of what may have come before ([`Packet::again`]), without which 0.2.0 would drop
+//!   the stanza with it; and what nodes tell each other of limits.
+//!
+//! [`Packet::again`]: rookery_fanout::Packet::again
 
 use std::fmt;
 
@@ -21,6 +32,10 @@ use crate::mail::Mail;
 pub trait Letter: Serialize + DeserializeOwned + fmt::Debug + Send + 'static {
     /// The name of the kind, which no other has: the module's, and what the letter says.
     const NAME: &'static str;
+
+    /// The first version of letters that has this kind. Nodes that understand only earlier ones
+    /// don't get it.
+    const SINCE: u16 = OLDEST_LETTERS;
 
     /// Carries the letter out.
     fn open(self, world: &mut World);
@@ -48,6 +63,10 @@ pub trait Letter: Serialize + DeserializeOwned + fmt::Debug + Send + 'static {
 impl<L: Letter> CarriedLetter for L {
     fn name(&self) -> &'static str {
         L::NAME
+    }
+
+    fn since(&self) -> u16 {
+        L::SINCE
     }
 
     fn home(&self) -> Option<Jid> {
@@ -86,6 +105,14 @@ impl World {
         }
     }
 
+    /// Sends a letter to one shard of each other node that understands it, for what a process keeps
+    /// for all of its shards. Nobody waits for it.
+    pub fn tell_other_nodes<L: Letter + Clone>(&mut self, letter: &L) {
+        for shard in self.other_nodes() {
+            self.in_custody(None, |world| world.send_letter(shard, letter.clone()));
+        }
+    }
+
     /// Sends a letter to the home of an account or a room, which the letter [names](Letter::home).
     pub fn send_letter_home(&mut self, account: JidRef<'_>, letter: impl Letter) {
         debug_assert!(
@@ -95,3 +122,11 @@ impl World {
         self.send_letter(self.home_of(account), letter);
     }
 }
+
+/// The version of the letters that this process understands: those up to it, from
+/// [`OLDEST_LETTERS`] on.
+pub const LETTERS: u16 = 2;
+/// The oldest version of letters that this process understands.
+pub const OLDEST_LETTERS: u16 = 1;
+/// The version with the mark of stanzas that may have come before.
+pub(crate) const MARKS_AGAIN: u16 = 2;

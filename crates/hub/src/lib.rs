@@ -162,7 +162,7 @@ pub use held::Hold;
 pub use inbound::Intake;
 pub use iq::{Answer, Iq};
 pub use journaled::{JournalBatch, JournalFields, JournalLookup, JournalWrite};
-pub use letter::Letter;
+pub use letter::{LETTERS, Letter, OLDEST_LETTERS};
 pub use management::NotResumed;
 pub use module::{
     Carry, Document, DocumentName, DocumentSpec, Exported, Guest, Hooks, LoginSeen, Module, Phase, Registry, Target,

@@ -24,6 +24,7 @@ use serde_bytes::{ByteBuf, Bytes};
 
 use crate::calls::{CarriedLetter, CarriedQuestion};
 use crate::custody::Custody;
+use crate::letter::{LETTERS, MARKS_AGAIN};
 use crate::reply::AnswerPlace;
 
 /// Carries what one shard tells another.
@@ -199,6 +200,33 @@ impl Parcel {
     pub fn encode(&self) -> Result<Vec<u8>, MailError> {
         let bytes = postcard::to_extend(&self.mail, vec![VERSION])?;
         if bytes.len() > MAX_BYTES { Err(MailError::TooLarge(bytes.len())) } else { Ok(bytes) }
+    }
+
+    /// Returns the wire form for a process that understands letters up to a version: without what
+    /// that one would stumble over. `None` if it doesn't understand the parcel at all.
+    ///
+    /// # Errors
+    /// As [`Parcel::encode`].
+    pub fn encode_for(&mut self, letters: u16) -> Result<Option<Vec<u8>>, MailError> {
+        if letters >= LETTERS {
+            return self.encode().map(Some);
+        }
+        match &mut self.mail {
+            Mail::Letter(letter) if letter.since() > letters => return Ok(None),
+            Mail::Route { packet, .. }
+            | Mail::Copies { packet, .. }
+            | Mail::Service { packet, .. }
+            | Mail::Incoming { packet, .. }
+                if letters < MARKS_AGAIN && packet.is_again() =>
+            {
+                *packet = packet.once();
+            }
+            Mail::Bundle { packets, .. } if letters < MARKS_AGAIN => {
+                packets.iter_mut().filter(|packet| packet.is_again()).for_each(|packet| *packet = packet.once());
+            }
+            _ => {}
+        }
+        self.encode().map(Some)
     }
 
     /// Takes the parcel's share in the custody that it was posted in, for the one who keeps it

@@ -336,6 +336,16 @@ impl World {
         self.here.view.others().collect()
     }
 
+    /// Returns whether there are other nodes.
+    pub fn has_other_nodes(&self) -> bool {
+        self.here.view.present().nth(1).is_some()
+    }
+
+    /// Returns the version of the letters that another process understands, by one of its shards.
+    pub fn letters_of(&self, shard: usize) -> u16 {
+        self.here.view.letters(shard)
+    }
+
     /// Returns a shard of another node, by its number among so many there; `None` if that is no
     /// node of the cluster now.
     pub fn station_on(&self, node: u16, shard: impl FnOnce(usize) -> usize) -> Option<Station> {

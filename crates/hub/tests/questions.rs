@@ -136,7 +136,7 @@ fn all_shards_answer_in_their_order() {
 /// again.
 #[test]
 fn nobody_waits_for_shards_of_a_process_that_is_a_node_no_more() {
-    let member = |node, incarnation| Member { node, incarnation, shards: 1 };
+    let member = |node, incarnation| Member { node, incarnation, shards: 1, letters: 1 };
     let (gone, next) = (member(2, 1), member(2, 2));
     let view = View::among(vec![member(1, 1), gone, next], |_| 0).named(1, vec![gone]);
     let place = Place { view, ..Place::alone(0, 1, [1, 2, 3, 4]) };

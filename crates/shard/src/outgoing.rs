@@ -71,13 +71,16 @@ impl<D: Driver> Shard<D> {
         let own = self.world.own_shards();
         let before = self.timing.outgoing.letters.len();
         for hop in own..self.world.shards() {
+            let understood = self.world.letters_of(hop);
             for mut parcel in self.world.take_mail(hop) {
                 let Some(to) = self.world.station_of(hop) else { continue };
-                match parcel.encode() {
-                    Ok(bytes) => {
+                match parcel.encode_for(understood) {
+                    Ok(Some(bytes)) => {
                         let custody = parcel.take_custody();
                         self.timing.outgoing.letters.push(NodeLetter { to, kind: MailboxKind::Mail, bytes, custody });
                     }
+                    // It is news that a node of an earlier version does without.
+                    Ok(None) => {}
                     Err(error) => warn!(%to, %error, "mail can't be sent to another node and is dropped"),
                 }
             }

@@ -28,6 +28,9 @@ pub struct Config {
     /// The number of nodes that share the shards evenly, each a process of its own as far as the
     /// server can tell; without this [`NODES`] decides.
     pub nodes: usize,
+    /// The versions of letters that the nodes understand, in their order; further ones understand
+    /// all.
+    pub letters: Vec<u16>,
     /// The seat of the server among processes that a test plays the cluster of, if it has one: it
     /// is one node then.
     pub seat: Option<Seat>,
@@ -109,6 +112,7 @@ impl Default for Config {
         Self {
             shards: 2,
             nodes: std::env::var(NODES).map_or(1, |nodes| nodes.parse().expect("a number of nodes")),
+            letters: Vec::new(),
             seat: None,
             domains: vec!["example.org".into()],
             settings: Settings::default(),

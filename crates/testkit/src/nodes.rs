@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use rookery_base::AddressHash;
 use rookery_fanout::{Member, Station, View};
-use rookery_hub::{Custody, JournalBatch, JournalFields, JournalLookup, Place};
+use rookery_hub::{Custody, JournalBatch, JournalFields, JournalLookup, LETTERS, Place};
 use rookery_shard::{Envelope, MailboxKind, NodeLetter, Outlet, Post};
 
 use crate::net::Socket;
@@ -16,6 +16,7 @@ use crate::net::Socket;
 pub(crate) struct TestkitNodes {
     posts: Vec<Arc<Post<Socket>>>,
     shards: usize,
+    letters: Vec<u16>,
     carrier: Arc<Mutex<NodeCarrier>>,
 }
 
@@ -41,8 +42,9 @@ struct NodeCarrier {
 }
 
 impl TestkitNodes {
-    /// Returns so many nodes of so many shards each, whose shards are woken by these.
-    pub(crate) fn new(nodes: usize, wakers: Vec<Box<dyn Fn() + Send + Sync>>) -> Self {
+    /// Returns so many nodes of so many shards each, whose shards are woken by these, and which
+    /// understand letters of these versions.
+    pub(crate) fn new(nodes: usize, letters: Vec<u16>, wakers: Vec<Box<dyn Fn() + Send + Sync>>) -> Self {
         let shards = wakers.len() / nodes;
         let mut wakers = wakers.into_iter();
         let posts: Vec<_> = (0..nodes).map(|_| Post::new(wakers.by_ref().take(shards).collect())).collect();
@@ -54,7 +56,7 @@ impl TestkitNodes {
                 post.connect(Arc::new(Loopback { node, carrier }));
             }
         }
-        Self { posts, shards, carrier }
+        Self { posts, shards, letters, carrier }
     }
 
     /// Lets nothing reach a node from now on, nor come from it.
@@ -124,7 +126,16 @@ impl TestkitNodes {
     /// Returns the process that is a node in a life of the server.
     pub(crate) fn member(&self, node: usize, life: u32) -> Member {
         let shards = u16::try_from(self.shards).expect("few shards");
-        Member { node: number(node), incarnation: life + 1, shards }
+        let letters = self.letters.get(node).copied().unwrap_or(LETTERS);
+        Member { node: number(node), incarnation: life + 1, shards, letters }
+    }
+
+    /// Returns the hash that all nodes compute under a key.
+    pub(crate) fn addresses(&self, [a, b]: [u64; 2]) -> AddressHash {
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&a.to_le_bytes());
+        key[8..].copy_from_slice(&b.to_le_bytes());
+        AddressHash::of_cluster(key)
     }
 
     /// Returns the place of a shard. `life` tells apart the servers that there have been.
@@ -135,11 +146,8 @@ impl TestkitNodes {
         }
         let view = self.view(node, life, None);
         let [a, b, ..] = keys;
-        let mut key = [0; 16];
-        key[..8].copy_from_slice(&a.to_le_bytes());
-        key[8..].copy_from_slice(&b.to_le_bytes());
         let secrets = keys.map(|key| key ^ (node as u64) << 32);
-        let addresses = AddressHash::of_cluster(key);
+        let addresses = self.addresses([a, b]);
         Place { shard: shard % self.shards, view, is_joining: false, addresses, secrets }
     }
 }

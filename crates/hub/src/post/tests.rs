@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::*;
 use crate::reply::AnswerPlace;
-use crate::{Hooks, Letter, Module, Question, QuestionReply};
+use crate::{Hooks, LETTERS, Letter, Module, Question, QuestionReply};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct PostWord(String);
@@ -24,6 +24,17 @@ impl Question for PostWhat {
     type Answer = ();
 
     fn ask(self, _: &mut World, _: QuestionReply<()>) {}
+}
+
+/// A letter that earlier versions don't know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct PostLater;
+
+impl Letter for PostLater {
+    const NAME: &'static str = "test later";
+    const SINCE: u16 = 2;
+
+    fn open(self, _: &mut World) {}
 }
 
 struct PostKinds;
@@ -130,6 +141,40 @@ fn a_multicast_for_another_server_is_the_same_on_the_other_side() {
     let parcel = Parcel { mail: Mail::Distant(Box::new(distant)), custody: None };
     let read = Parcel::decode(&parcel.encode().unwrap(), &registry()).unwrap();
     assert_eq!(format!("{read:?}"), format!("{parcel:?}"));
+}
+
+/// 0.2.0 has a bare true or false where the marks are, and drops a stanza with others.
+#[test]
+fn an_earlier_version_gets_what_it_understands() {
+    let packet = Packet::scanned(b"<message from='a@x/y'><body>hi</body></message>").unwrap();
+    let to = Jid::parse("b@x").unwrap();
+    let names = || {
+        let mut names = Addresses::default();
+        names.push(7, "b@x");
+        Arc::new(names)
+    };
+    let all = |packet: &Packet| {
+        let (to, packet) = (to.clone(), packet.clone());
+        [
+            Mail::Route { to: to.clone(), packet: packet.clone() },
+            Mail::Copies { to: names(), packet: packet.clone() },
+            Mail::Bundle { to: to.clone(), packets: vec![packet.clone(), packet.clone()] },
+            Mail::Service { to: to.clone(), packet: packet.clone() },
+            Mail::Incoming { to, packet },
+        ]
+    };
+    let encode = |mail: Mail, letters| Parcel { mail, custody: None }.encode_for(letters).unwrap();
+    for (once, again) in all(&packet).into_iter().zip(all(&packet.again())) {
+        let plain = encode(once, LETTERS);
+        assert_eq!(encode(again, 1), plain, "without the mark");
+    }
+    for again in all(&packet.again()) {
+        let marked = encode(again, LETTERS).unwrap();
+        assert!(format!("{:?}", Parcel::decode(&marked, &registry()).unwrap()).contains("again: true"));
+    }
+    assert!(encode(Mail::Letter(Box::new(PostWord("x".into()))), 1).is_some());
+    let later = || Mail::Letter(Box::new(PostLater));
+    assert!(encode(later(), 1).is_none() && encode(later(), 2).is_some());
 }
 
 #[test]

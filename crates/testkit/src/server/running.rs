@@ -46,7 +46,7 @@ impl ServerRunning {
         let awake: Vec<_> = (0..count).map(|_| Arc::new(AtomicBool::new(true))).collect();
         let is_divided = config.seat.is_none() && count.is_multiple_of(config.nodes);
         let spread = if is_divided { config.nodes } else { 1 };
-        let nodes = TestkitNodes::new(spread, awake.iter().map(waker).collect());
+        let nodes = TestkitNodes::new(spread, config.letters.clone(), awake.iter().map(waker).collect());
         if let Some(seat) = &config.seat {
             nodes.posts().iter().for_each(|post| post.connect(seat.outlet.clone()));
         }
