@@ -1,6 +1,7 @@
 //! A cluster of two nodes that tell each other nothing but bytes: accounts, rooms and sessions are
 //! at home on one of them, wherever their clients connect.
 
+mod limits;
 mod steering;
 
 use rookery_hub::{Settings, Steering, ToldAddresses};

@@ -26,6 +26,24 @@ impl AddressHash {
         Self::Cluster(SipHasher13::new_with_key(&key))
     }
 
+    /// Returns the hash of one process under keys that it makes up.
+    pub fn of_chance() -> Self {
+        Self::Process(RandomState::new())
+    }
+
+    /// Returns the hash of something together with what has a hash already.
+    pub fn beside(&self, first: u64, second: &[u8]) -> u64 {
+        match self {
+            Self::Process(keys) => keys.hash_one((first, second)),
+            Self::Cluster(keyed) => {
+                let mut hasher = *keyed;
+                hasher.write(&first.to_le_bytes());
+                hasher.write(second);
+                hasher.finish()
+            }
+        }
+    }
+
     /// Returns the hash of an address.
     #[inline]
     pub fn of(&self, address: &str) -> u64 {

@@ -53,6 +53,8 @@ pub enum Event {
     Peer(Link, QuestionReply<Option<Peer>>),
     /// Answer a question of another node.
     Asked(DriverQuestion, QuestionReply<ByteBuf>),
+    /// Take what another node tells, see [`crate::DriverNews`].
+    Told(Vec<u8>),
     /// The answer to [`World::look_up`](crate::World::look_up) or
     /// [`World::verify`](crate::World::verify).
     Login(u64, LoginAnswer),

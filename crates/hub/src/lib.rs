@@ -153,7 +153,7 @@ pub use census::Census;
 pub use contact::{ContactOutcome, WantedContact};
 pub use custody::Custody;
 pub use destination::Destination;
-pub use driver::DriverQuestion;
+pub use driver::{DriverNews, DriverQuestion};
 pub use errand::Errand;
 pub use event::{BindError, Event, LoginAnswer, Peer};
 pub use fast::TokenChange;

@@ -11,6 +11,7 @@ use crate::attempts::{CountsAt, Whence};
 use crate::connection::{ConnectionStage, LoginQuestion};
 use crate::driver::Driver;
 use crate::shard::{Shard, ShardTimer};
+use crate::telling;
 
 impl<D: Driver> Shard<D> {
     /// Asks the world a login question; later, or not at all, if attempts like it have failed too
@@ -30,6 +31,7 @@ impl<D: Driver> Shard<D> {
             }
         };
         let whence = Whence { address: connection.peer.ip(), account, client, counts };
+        telling::tell(&self.common.gate, &mut self.world);
         let begun = self.common.gate.begin(whence, &self.common.generation.logins, self.timing.now_ms);
         let (attempt, wait) = match begun {
             Ok((attempt, wait)) => (Some(attempt), wait),

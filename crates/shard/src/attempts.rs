@@ -26,15 +26,19 @@
 //! * Memory is bounded. When a table is full, the entries with the least to lose go: a record of
 //!   many failures stays until most of the table has as many. Places where an account has logged in
 //!   are kept apart, where only logins make entries, and one account makes sixteen at most.
-//! * Only hashes under a random key are kept: nobody chooses which entries collide.
+//! * Only hashes under a secret key are kept: nobody chooses which entries collide. The nodes of a
+//!   cluster have the same key, and tell each other what they count ([`news`]).
+
+pub(crate) mod news;
 
 use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::net::IpAddr;
 
+use rookery_base::AddressHash;
 use rookery_hub::household;
 use rookery_observe::{Bound, Most, Per, Unit};
+
+use news::{GatheredAttempts, RateName};
 
 /// The circumstances of an attempt.
 #[derive(Debug, Clone, Copy)]
@@ -120,9 +124,9 @@ pub struct AttemptTally {
 }
 
 /// The recent attempts, and the places where accounts have logged in.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LoginAttempts {
-    hasher: RandomState,
+    hash: AddressHash,
     known: HashMap<u64, Vec<KnownPlace>>,
     of_known: RateTable,
     pairs: RateTable,
@@ -130,6 +134,7 @@ pub struct LoginAttempts {
     addresses: RateTable,
     anonymous: RateTable,
     tally: AttemptTally,
+    news: GatheredAttempts,
 }
 
 /// A place where an account has logged in.
@@ -153,18 +158,40 @@ impl AttemptCause {
     }
 }
 
+impl Default for LoginAttempts {
+    fn default() -> Self {
+        Self::new(AddressHash::of_chance())
+    }
+}
+
 impl LoginAttempts {
+    /// Returns the attempts of a process that has seen none, which names accounts and places by
+    /// this hash.
+    pub fn new(hash: AddressHash) -> Self {
+        Self {
+            hash,
+            known: HashMap::new(),
+            of_known: RateTable::default(),
+            pairs: RateTable::default(),
+            accounts: RateTable::default(),
+            addresses: RateTable::default(),
+            anonymous: RateTable::default(),
+            tally: AttemptTally::default(),
+            news: GatheredAttempts::default(),
+        }
+    }
+
     /// Begins an attempt; returns it with the milliseconds for which it has to wait. `a_day`:
     /// attempts that an account allows to strangers.
     ///
     /// # Errors
     /// The attempt has no turn.
     pub fn begin(&mut self, whence: Whence<'_>, a_day: u32, now_ms: u64) -> Result<(LoginAttempt, u64), Refused> {
-        let account = self.hasher.hash_one(whence.account);
-        let network = self.hasher.hash_one(household(whence.address));
+        let account = self.hash.of(whence.account);
+        let network = self.network(whence.address);
         // The client's part of the hash says of whom it is, so that nobody gains by taking another
         // account's identifier.
-        let client = whence.client.map(|client| self.hasher.hash_one((account, client)));
+        let client = whence.client.map(|client| self.hash.beside(account, client.as_bytes()));
         let known = client.filter(|client| self.is_known(account, *client, now_ms));
         let known = known.or(Some(network).filter(|network| self.is_known(account, *network, now_ms)));
         // Everybody behind a proxy on this machine has its address, so that it tells nothing.
@@ -172,9 +199,9 @@ impl LoginAttempts {
         let begun = match known {
             _ if whence.counts == CountsAt::Nowhere => Ok((Charged::Nothing, 0, AttemptCause::Pair)),
             _ if whence.counts == CountsAt::Address => self.begin_at_address(address, now_ms),
-            Some(place) => self.begin_known(self.hasher.hash_one((account, place)), now_ms),
+            Some(place) => self.begin_known(self.hash.beside(account, &place.to_le_bytes()), now_ms),
             None => {
-                let pair = self.hasher.hash_one((account, network));
+                let pair = self.hash.beside(account, &network.to_le_bytes());
                 self.begin_stranger(account, pair, address, a_day, now_ms)
             }
         };
@@ -200,7 +227,9 @@ impl LoginAttempts {
         self.tally.succeeded += 1;
         self.take_back(attempt, now_ms);
         for place in [Some(attempt.network), attempt.client].into_iter().flatten() {
-            self.remember(attempt.account, place, now_ms);
+            if self.remember(attempt.account, place, now_ms) {
+                self.news.known(attempt.account, place);
+            }
         }
     }
 
@@ -213,13 +242,13 @@ impl LoginAttempts {
     pub fn take_back(&mut self, attempt: &LoginAttempt, now_ms: u64) {
         match attempt.charged {
             Charged::Nothing => {}
-            Charged::KnownPlace(key) => self.of_known.take_back(key, KNOWN, now_ms),
-            Charged::Address(key) => self.addresses.take_back(key, ADDRESS, now_ms),
+            Charged::KnownPlace(key) => self.uncharge(RateName::Known, key, KNOWN, now_ms),
+            Charged::Address(key) => self.uncharge(RateName::Address, key, ADDRESS, now_ms),
             Charged::Stranger { pair, of_account, address } => {
-                self.pairs.take_back(pair, PAIR, now_ms);
+                self.uncharge(RateName::Pair, pair, PAIR, now_ms);
                 let (account, rate) = of_account;
-                self.accounts.take_back(account, rate, now_ms);
-                address.into_iter().for_each(|address| self.addresses.take_back(address, ADDRESS, now_ms));
+                self.uncharge(RateName::Account, account, rate, now_ms);
+                address.into_iter().for_each(|address| self.uncharge(RateName::Address, address, ADDRESS, now_ms));
             }
         }
     }
@@ -230,10 +259,10 @@ impl LoginAttempts {
         if address.to_canonical().is_loopback() {
             return true;
         }
-        let key = self.hasher.hash_one(household(address));
+        let key = self.network(address);
         let has_turn = self.anonymous.turn(key, ANONYMOUS, AttemptCause::Address, now_ms) == Ok(0);
         if has_turn {
-            self.anonymous.charge(key, ANONYMOUS, now_ms);
+            self.charge(RateName::Anonymous, key, ANONYMOUS, now_ms);
         }
         has_turn
     }
@@ -245,14 +274,14 @@ impl LoginAttempts {
 
     fn begin_known(&mut self, key: u64, now_ms: u64) -> Result<(Charged, u64, AttemptCause), Refused> {
         let wait = self.of_known.turn(key, KNOWN, AttemptCause::Pair, now_ms)?;
-        self.of_known.charge(key, KNOWN, now_ms);
+        self.charge(RateName::Known, key, KNOWN, now_ms);
         Ok((Charged::KnownPlace(key), wait, AttemptCause::Pair))
     }
 
     fn begin_at_address(&mut self, address: Option<u64>, now_ms: u64) -> Result<(Charged, u64, AttemptCause), Refused> {
         let Some(key) = address else { return Ok((Charged::Nothing, 0, AttemptCause::Address)) };
         let wait = self.addresses.turn(key, ADDRESS, AttemptCause::Address, now_ms)?;
-        self.addresses.charge(key, ADDRESS, now_ms);
+        self.charge(RateName::Address, key, ADDRESS, now_ms);
         Ok((Charged::Address(key), wait, AttemptCause::Address))
     }
 
@@ -267,16 +296,16 @@ impl LoginAttempts {
         let rate = account_rate(a_day);
         // Places that have hardly tried have half of the account's attempts for themselves: an
         // owner in a new place doesn't stand in one line with those who guess all the time.
-        let account = self.hasher.hash_one((account, self.pairs.level(pair, PAIR, now_ms) < FIRST));
+        let account = self.hash.beside(account, &[u8::from(self.pairs.level(pair, PAIR, now_ms) < FIRST)]);
         let of_pair = self.pairs.turn(pair, PAIR, AttemptCause::Pair, now_ms)?;
-        self.pairs.charge(pair, PAIR, now_ms);
+        self.charge(RateName::Pair, pair, PAIR, now_ms);
         let of_account = self.accounts.turn(account, rate, AttemptCause::Account, now_ms)?;
         let of_address = match address {
             Some(address) => self.addresses.turn(address, ADDRESS, AttemptCause::Address, now_ms)?,
             None => 0,
         };
-        self.accounts.charge(account, rate, now_ms);
-        address.into_iter().for_each(|address| self.addresses.charge(address, ADDRESS, now_ms));
+        self.charge(RateName::Account, account, rate, now_ms);
+        address.into_iter().for_each(|address| self.charge(RateName::Address, address, ADDRESS, now_ms));
         let waits =
             [(of_pair, AttemptCause::Pair), (of_account, AttemptCause::Account), (of_address, AttemptCause::Address)];
         let (wait, cause) = waits.into_iter().max_by_key(|(wait, _)| *wait).unwrap_or((0, AttemptCause::Pair));
@@ -288,7 +317,9 @@ impl LoginAttempts {
         self.known.get(&account).is_some_and(|places| places.iter().any(is_it))
     }
 
-    fn remember(&mut self, account: u64, place: u64, now_ms: u64) {
+    /// Notes that an account has logged in from a place. Returns whether others should hear of it:
+    /// once a day.
+    fn remember(&mut self, account: u64, place: u64, now_ms: u64) -> bool {
         if self.known.len() >= MOST_KNOWN && !self.known.contains_key(&account) {
             let newest = |places: &[KnownPlace]| places.iter().map(|known| known.last_ms).max().unwrap_or_default();
             let mut ages: Vec<u64> = self.known.values().map(|places| newest(places)).collect();
@@ -303,8 +334,9 @@ impl LoginAttempts {
         }
         let places = self.known.entry(account).or_default();
         if let Some(known) = places.iter_mut().find(|known| known.place == place) {
+            let is_first = known.last_ms / DAY_MS != now_ms / DAY_MS;
             known.last_ms = now_ms;
-            return;
+            return is_first;
         }
         if places.len() >= MOST_PLACES {
             let oldest = places.iter().map(|known| known.last_ms).min();
@@ -312,6 +344,12 @@ impl LoginAttempts {
             places.swap_remove(at);
         }
         places.push(KnownPlace { place, last_ms: now_ms });
+        true
+    }
+
+    /// Returns the key of a place: an address, or a network of IPv6.
+    fn network(&self, address: IpAddr) -> u64 {
+        self.hash.of(&household(address).to_string())
     }
 }
 
@@ -374,7 +412,7 @@ impl RateTable {
 }
 
 fn account_rate(a_day: u32) -> AttemptRate {
-    AttemptRate { burst: 50, each_ms: 2 * 86_400_000 / u64::from(a_day.max(1)) }
+    AttemptRate { burst: 50, each_ms: 2 * DAY_MS / u64::from(a_day.max(1)) }
 }
 
 /// The bounds of attempts, for the page of limits.
@@ -432,6 +470,15 @@ pub const BOUNDS: &[Bound] = &[
         .or("those not used for longest are forgotten"),
 ];
 
+/// The bounds of what the nodes of a cluster tell each other, for the page of limits.
+pub const NEWS_BOUNDS: &[Bound] = &[Bound::on(
+    "changes of these that wait for the other nodes of a cluster, for a quarter of a second",
+    Per::Server,
+    Most::Fixed(news::MOST_TOLD as u64),
+    Unit::Number,
+)
+.or("what is more counts at this node alone")];
+
 /// Attempts that an account allows to strangers in a day, unless the operator says otherwise.
 pub const DEFAULT_A_DAY: u32 = 5000;
 /// The rate of a place at an account. Clients try several mechanisms with one password.
@@ -449,7 +496,8 @@ const ANONYMOUS: AttemptRate = AttemptRate { burst: 100, each_ms: 6_000 };
 /// The milliseconds above which an attempt is refused rather than made to wait.
 const LONGEST_WAIT_MS: u64 = 10_000;
 /// The time for which a place is known after a login.
-const KNOWN_MS: u64 = 30 * 86_400_000;
+const KNOWN_MS: u64 = 30 * DAY_MS;
+const DAY_MS: u64 = 86_400_000;
 /// Entries of a table, 16 bytes each and what a hash table adds.
 const MOST: usize = 65_536;
 /// Accounts whose places are known, and places of each.

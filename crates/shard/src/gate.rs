@@ -6,14 +6,19 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use rookery_base::AddressHash;
 use rookery_base::lock::lock;
 use rookery_hub::{Bound, Most, Network, Per, Unit, household};
+use serde::{Deserialize, Serialize};
 use tracing::warn;
 
+use crate::attempts::news::AttemptNews;
 use crate::attempts::{AttemptTally, CountsAt, DEFAULT_A_DAY, LoginAttempt, LoginAttempts, Refused, Whence};
+use crate::guesses::Guesses;
 
 /// Counts connections and attempts to log in, and says who has to wait.
 #[derive(Debug, Default)]
@@ -22,6 +27,16 @@ pub struct Gate {
     most: usize,
     inner: Mutex<GateInner>,
     attempts: Mutex<Watched>,
+    guesses: Guesses,
+    /// True while somebody is about to tell other nodes of what was counted.
+    is_telling: AtomicBool,
+}
+
+/// That which the gates of nodes tell each other.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct GateNews {
+    attempts: AttemptNews,
+    misses: Vec<(IpAddr, u32)>,
 }
 
 /// The operator's decisions about attempts to log in.
@@ -99,9 +114,57 @@ impl Gate {
         Some(GateOpening { gate: self.clone(), address })
     }
 
+    /// Returns a gate for so many connections in all; 0 for any number. It names accounts and
+    /// places by this hash, as the gates of other nodes do.
+    pub fn new(most: usize, addresses: AddressHash) -> Self {
+        let attempts = Watched { attempts: LoginAttempts::new(addresses), ..Watched::default() };
+        Self { most, attempts: Mutex::new(attempts), ..Self::default() }
+    }
+
     /// Returns a gate for so many connections in all; 0 for any number.
     pub fn with_places(most: usize) -> Self {
         Self { most, ..Self::default() }
+    }
+
+    /// Returns the counts of what was tried in vain on the web.
+    pub fn guesses(&self) -> &Guesses {
+        &self.guesses
+    }
+
+    /// Returns whether somebody has to tell other nodes of what was counted: the caller, after a
+    /// moment.
+    pub(crate) fn begins_to_tell(&self) -> bool {
+        let begins = !self.is_telling.swap(true, Ordering::Relaxed);
+        if begins {
+            self.watched().attempts.gather_news();
+            self.guesses.gather_news();
+        }
+        begins
+    }
+
+    /// Takes what other nodes are to be told, if there is anything.
+    pub(crate) fn take_news(&self) -> Option<Vec<u8>> {
+        self.is_telling.store(false, Ordering::Relaxed);
+        let news = GateNews { attempts: self.watched().attempts.take_news(), misses: self.guesses.take_news() };
+        let is_any = !news.attempts.is_empty() || !news.misses.is_empty();
+        is_any.then(|| postcard::to_allocvec(&news).ok())?
+    }
+
+    /// Takes what another node tells. `now_ms` is the clock of attempts, `unix_ms` that of guesses.
+    ///
+    /// # Errors
+    /// The bytes are no news of a gate.
+    pub(crate) fn hear(
+        &self,
+        bytes: &[u8],
+        terms: &LoginTerms,
+        now_ms: u64,
+        unix_ms: u64,
+    ) -> Result<(), postcard::Error> {
+        let news: GateNews = postcard::from_bytes(bytes)?;
+        self.watched().attempts.hear(&news.attempts, terms.guesses_per_day, now_ms);
+        self.guesses.hear(&news.misses, unix_ms);
+        Ok(())
     }
 
     /// Lets a connection in from an address; `false` if it has `limit` open already (0: no limit),

@@ -34,7 +34,8 @@
 //!   things take.
 //! * [`mod@start`]: the threads; [`door`]: the way to them. [`shard`]: the tick; `stopping`: the
 //!   last ones. [`mailboxes`]: what shards and their owner tell each other. [`gate`]: who may come
-//!   in, and how often; [`attempts`] counts.
+//!   in, and how often; [`attempts`] counts, and so does [`guesses`]; `telling`: what other nodes
+//!   hear of that.
 
 mod asking;
 pub mod attempts;
@@ -53,6 +54,7 @@ mod federating;
 pub mod following;
 pub mod gate;
 pub mod gathered;
+pub mod guesses;
 pub mod handover;
 mod keeping;
 mod lines;
@@ -71,6 +73,7 @@ pub mod start;
 pub mod steering;
 mod stopping;
 pub mod taking_up;
+mod telling;
 mod visits;
 pub mod websocket;
 pub mod wires;

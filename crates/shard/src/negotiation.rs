@@ -44,6 +44,7 @@ impl<D: Driver> Shard<D> {
                 C2sEvent::Authenticated { account } => {
                     if let Some(attempt) = self.take_attempt(link) {
                         self.common.gate.succeeded(&attempt, self.timing.now_ms);
+                        self.tell_others();
                     }
                     let home = self.world.home_of(account.as_ref());
                     if self.is_early(link) {
@@ -136,6 +137,7 @@ impl<D: Driver> Shard<D> {
                     }
                     (Some(attempt), Failure::TemporaryAuthFailure | Failure::Aborted) => {
                         self.common.gate.take_back(&attempt, self.timing.now_ms);
+                        self.tell_others();
                     }
                     (Some(attempt), _) => self.common.gate.failed(attempt),
                     (None, _) => {}
@@ -174,6 +176,7 @@ impl<D: Driver> Shard<D> {
     /// machine goes on with its next reading.
     fn let_in_anonymously(&mut self, link: Link) {
         let Some(peer) = self.connections.get(link).map(|connection| connection.peer) else { return };
+        self.tell_others();
         let may_enter = self.common.gate.let_in(peer.ip(), &self.common.generation.logins, self.timing.now_ms);
         let mut out = Vec::new();
         self.with_machine(link, |machine| match may_enter {

@@ -354,6 +354,7 @@ impl<D: Driver> Shard<D> {
                 reply.answer(&mut self.world, peer);
             }
             Event::Asked(question, reply) => self.asked_by_node(question, reply),
+            Event::Told(news) => self.told_by_node(&news),
             Event::Login(connection, answer) => self.login_answer(connection, answer),
             Event::NoLogin(account) => self.end_logins(&account),
         }

@@ -95,7 +95,7 @@ pub fn start(start: Start, cards: Vec<Card>) -> io::Result<RunningShards> {
     if let Some(outlet) = start.outlet {
         post.connect(outlet);
     }
-    let (gate, epoch) = (Arc::new(Gate::with_places(start.connections)), Instant::now());
+    let (gate, epoch) = (Arc::new(Gate::new(start.connections, start.addresses.clone())), Instant::now());
     let (ports, given) = channel();
     let mut given = Some(given);
     let mut threads = Vec::with_capacity(shards);

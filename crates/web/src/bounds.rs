@@ -5,7 +5,7 @@ use rookery_observe::lines;
 
 use crate::api::{profile, top};
 use crate::control::log;
-use crate::{accept, api, bosh, conduit, exchange, form, guests, places, readings, upload};
+use crate::{accept, api, bosh, conduit, exchange, form, places, readings, upload};
 
 /// All of them.
 pub const BOUNDS: &[Bound] = &[
@@ -50,7 +50,7 @@ pub const BOUNDS: &[Bound] = &[
     Bound::on(
         "links of invitations, and names for new accounts, that are tried in vain within ten minutes",
         Per::Address,
-        Most::Fixed(guests::guesses::MOST as u64),
+        Most::Fixed(rookery_shard::guesses::MOST as u64),
         Unit::Number,
     )
     .or("further ones are refused (429) until the ten minutes are over; of IPv6, a /64 network counts as an address"),

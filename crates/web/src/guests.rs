@@ -13,11 +13,10 @@
 //!
 //! `guest` is somebody who asks, `words` what the pages say in all languages. `frame` is what they
 //! have in common, `apps` and `qr` are parts of them, `logo` is the picture of the server. `home`,
-//! `link`, `ready` are the pages; [`guesses`] counts what was tried in vain.
+//! `link`, `ready` are the pages.
 
 mod apps;
 mod frame;
-pub mod guesses;
 mod guest;
 mod home;
 mod link;

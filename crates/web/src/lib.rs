@@ -221,7 +221,6 @@ pub(crate) struct WebShared {
     pub history: history::History,
     pub admin: admin::Admin,
     /// The tokens and names that guests tried in vain.
-    pub guesses: guests::guesses::Guesses,
     /// The port of a listener with TLS.
     pub https_port: Option<u16>,
     /// The folder where exports are written.
@@ -318,7 +317,6 @@ pub fn start(listeners: Vec<WebListener>, settings: WebSettings, reach: Reach) -
         disk: health::Disk::default(),
         history: history::History::default(),
         admin: admin::Admin::default(),
-        guesses: guests::guesses::Guesses::default(),
         https_port,
         exports_folder: exports,
         exports: Semaphore::new(1),

@@ -24,6 +24,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, Bound)> {
         .chain(of("federation", bridged::BOUNDS))
         .chain(of("federation", elsewhere::BOUNDS))
         .chain(of("logins", attempts::BOUNDS))
+        .chain(of("logins", attempts::NEWS_BOUNDS))
         .chain(of("logins", rookery_logins::desk::BOUNDS))
         .chain(of("logins", rookery_logins::remembered::BOUNDS))
         .chain(of("logins", rookery_logins::groups::BOUNDS))

@@ -19,7 +19,7 @@ use crate::calls::{
     AnyDocument, BeforeLogin, DecodeLetter, DecodeQuestion, Everywhere, IqHandler, OfSession, SharedContacts,
     Undelivered,
 };
-use crate::driver::DriverQuestion;
+use crate::driver::{DriverNews, DriverQuestion};
 use crate::passage::Passage;
 use crate::remote::RemoteService;
 use crate::settings::Domain;
@@ -32,6 +32,7 @@ impl Registry {
         let mut own = Hooks { module: "hub", registry: &mut registry };
         own.question::<removal::EndLogins>();
         own.question::<DriverQuestion>();
+        own.letter::<DriverNews>();
         own.letter::<roster::Befriend>();
         own.letter::<ask::Answered>();
         own.letter::<attached::Attachment>();

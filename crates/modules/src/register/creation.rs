@@ -9,7 +9,7 @@ use rookery_store::Invitation;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::ns;
 
-use super::rate::{CreationSlot, Creations};
+use super::rate::{CreationSlot, CreationStep, Creations};
 use super::shown::ShownTokens;
 use super::{ALLOW_CREATION, ALLOW_PLAINTEXT, APPROVE, INSTRUCTIONS, NAME, long_enough, rate};
 
@@ -27,6 +27,7 @@ pub(super) fn request(world: &mut World, guest: Guest, iq: Iq) {
     let iq_again = iq.clone();
     match Creation::read(world, guest, iq, invitation) {
         Ok((creation, wanted)) => {
+            creation.tell(world, CreationStep::Begun);
             registration::register(world, wanted, |world, outcome| creation.ended(world, outcome));
         }
         Err(error) => world.refuse_guest(guest, &iq_again, error),
@@ -107,6 +108,15 @@ impl Creation {
         Ok((Self { guest, iq, slot, token }, wanted))
     }
 
+    /// Tells other nodes what the address has used up, or got back.
+    fn tell(&self, world: &mut World, step: CreationStep) {
+        if world.has_other_nodes()
+            && let Some(news) = self.slot.news(self.iq.to.domain(), step)
+        {
+            world.tell_other_nodes(&news);
+        }
+    }
+
     fn ended(self, world: &mut World, outcome: Result<(), Unregistered>) {
         let error = match outcome {
             Ok(()) => {
@@ -116,6 +126,7 @@ impl Creation {
                 return world.reply_to_guest(self.guest, self.iq.result());
             }
             Err(Unregistered::Taken) => {
+                self.tell(world, CreationStep::Conflicted);
                 self.slot.conflicted();
                 return world.refuse_guest(self.guest, &self.iq, Condition::Conflict);
             }
@@ -123,6 +134,7 @@ impl Creation {
             Err(Unregistered::Gone) => Condition::ItemNotFound.into(),
             Err(Unregistered::Refused(error)) => error,
         };
+        self.tell(world, CreationStep::GivenBack);
         self.slot.give_back();
         world.refuse_guest(self.guest, &self.iq, error);
     }

@@ -1,16 +1,19 @@
 //! A limit on how often one party may create accounts.
 //!
 //! One table for all shards of the process: a lock is taken once per request to create an account,
-//! which is rare and costs milliseconds anyway. Nothing else waits for it.
+//! which is rare and costs milliseconds anyway. Nothing else waits for it. The nodes of a cluster
+//! tell each other at once of each turn that a party has taken, and of what has come of it, so that
+//! all of them refuse the next one.
 
 use rookery_base::Map;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rookery_base::lock::lock;
-use rookery_hub::{Network, OptionSpec, Options, Value};
+use rookery_hub::{Letter, Network, OptionSpec, Options, Value, World};
 use rookery_modkit::option;
 use rookery_stream::error::{Condition, StanzaError};
+use serde::{Deserialize, Serialize};
 
 /// The parties that have created accounts recently. Clones are handles on the same table.
 #[derive(Debug, Clone, Default)]
@@ -23,10 +26,41 @@ pub struct Creations {
 struct Recent {
     /// Milliseconds since 1970.
     until: u64,
-    /// True if it has created an account, or is about to.
-    created: bool,
+    /// The accounts that it has created, or is about to: more than one only at several nodes in the
+    /// same moment.
+    created: u32,
     /// The number of times that a name which it wanted was taken.
     conflicts: u32,
+}
+
+/// Tells other nodes of a party's turn.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct CreationNews {
+    party: IpAddr,
+    /// The domain in which it creates an account, which has the options.
+    domain: String,
+    step: CreationStep,
+}
+
+/// A step of a party that creates an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum CreationStep {
+    /// It has taken a turn.
+    Begun,
+    /// The name was taken: it may try another one.
+    Conflicted,
+    /// It has its turn back.
+    GivenBack,
+}
+
+impl Letter for CreationNews {
+    const NAME: &'static str = "register creation";
+    const SINCE: u16 = 2;
+
+    fn open(self, world: &mut World) {
+        let Some(options) = world.options(&self.domain, super::NAME) else { return };
+        world.state::<Creations>().hear(self.party, self.step, world.time(), options);
+    }
 }
 
 /// A party's turn to create an account. Dropped, it is used up.
@@ -70,28 +104,57 @@ impl Creations {
         }
         let party = party(address);
         let mut parties = self.parties();
-        if parties.len() >= MAX_PARTIES {
-            parties.retain(|_, recent| recent.until > now);
-        }
-        if parties.len() >= MAX_PARTIES && !parties.contains_key(&party) {
+        let recent = recent(&mut parties, party, now, window).ok_or_else(too_soon)?;
+        if recent.created > 0 || recent.conflicts >= MAX_CONFLICTS {
             return Err(too_soon());
         }
-        let fresh = Recent { until: now.saturating_add(window), created: false, conflicts: 0 };
-        let recent = parties.entry(party).or_insert(fresh);
-        // An end that is further away than a whole window was set before the clock was put back.
-        if recent.until <= now || recent.until > fresh.until {
-            *recent = fresh;
-        }
-        if recent.created || recent.conflicts >= MAX_CONFLICTS {
-            return Err(too_soon());
-        }
-        recent.created = true;
+        recent.created = 1;
         Ok(CreationSlot { of: Some((self.clone(), party)) })
+    }
+
+    /// Takes what another node tells of a party.
+    fn hear(&self, party: IpAddr, step: CreationStep, now: u64, options: &Options) {
+        let window = options.number(PER_ADDRESS_SECONDS.key).saturating_mul(1000);
+        if window == 0 {
+            return;
+        }
+        let mut parties = self.parties();
+        let Some(recent) = recent(&mut parties, self::party(party), now, window) else { return };
+        match step {
+            CreationStep::Begun => recent.created = recent.created.saturating_add(1),
+            CreationStep::Conflicted | CreationStep::GivenBack => recent.take(step),
+        }
     }
 
     fn parties(&self) -> MutexGuard<'_, Map<IpAddr, Recent>> {
         lock(&self.parties)
     }
+}
+
+impl Recent {
+    /// Ends a turn that has come to nothing.
+    fn take(&mut self, step: CreationStep) {
+        self.created = self.created.saturating_sub(1);
+        self.conflicts = self.conflicts.saturating_add(u32::from(step == CreationStep::Conflicted));
+    }
+}
+
+/// Returns what is known of a party; `None` if so many others have created accounts that the table
+/// is full.
+fn recent(parties: &mut Map<IpAddr, Recent>, party: IpAddr, now: u64, window: u64) -> Option<&mut Recent> {
+    if parties.len() >= MAX_PARTIES {
+        parties.retain(|_, recent| recent.until > now);
+    }
+    if parties.len() >= MAX_PARTIES && !parties.contains_key(&party) {
+        return None;
+    }
+    let fresh = Recent { until: now.saturating_add(window), created: 0, conflicts: 0 };
+    let recent = parties.entry(party).or_insert(fresh);
+    // An end that is further away than a whole window was set before the clock was put back.
+    if recent.until <= now || recent.until > fresh.until {
+        *recent = fresh;
+    }
+    Some(recent)
 }
 
 impl CreationSlot {
@@ -103,19 +166,24 @@ impl CreationSlot {
     /// Ends a turn because the name was taken. The party may try another one, but not try names for
     /// ever.
     pub fn conflicted(self) {
-        self.returned(|recent| recent.conflicts += 1);
+        self.returned(CreationStep::Conflicted);
     }
 
     /// Gives a turn back: no account was created, by no fault of the party's.
     pub fn give_back(self) {
-        self.returned(|_| {});
+        self.returned(CreationStep::GivenBack);
     }
 
-    fn returned(self, note: impl FnOnce(&mut Recent)) {
+    /// Returns what other nodes are to hear of it, if it counts.
+    pub(super) fn news(&self, domain: &str, step: CreationStep) -> Option<CreationNews> {
+        let (_, party) = self.of.as_ref()?;
+        Some(CreationNews { party: *party, domain: domain.to_owned(), step })
+    }
+
+    fn returned(self, step: CreationStep) {
         let Some((creations, party)) = self.of else { return };
         if let Some(recent) = creations.parties().get_mut(&party) {
-            recent.created = false;
-            note(recent);
+            recent.take(step);
         }
     }
 }
@@ -196,6 +264,34 @@ mod tests {
         }
         assert!(creations.take(address("192.0.2.1"), 0, &options()).is_err());
         assert!(creations.take(address("192.0.2.1"), WINDOW, &options()).is_ok());
+    }
+
+    #[test]
+    fn a_turn_at_one_node_is_none_at_another() {
+        let (one, other) = (Creations::default(), Creations::default());
+        let party = address("192.0.2.1");
+        let hear = |creations: &Creations, step| creations.hear(party, step, 0, &options());
+        let slot = one.take(party, 0, &options()).unwrap();
+        assert_eq!(slot.news("example.org", CreationStep::Begun).unwrap().party, party);
+        hear(&other, CreationStep::Begun);
+        assert!(other.take(party, 0, &options()).is_err());
+        assert!(other.take(party, WINDOW, &options()).is_ok());
+        // Two in the same moment, of which one has failed.
+        let (one, other) = (Creations::default(), Creations::default());
+        let (failed, _kept) = (one.take(party, 0, &options()).unwrap(), other.take(party, 0, &options()).unwrap());
+        hear(&one, CreationStep::Begun);
+        hear(&other, CreationStep::Begun);
+        failed.give_back();
+        hear(&other, CreationStep::GivenBack);
+        assert!(one.take(party, 0, &options()).is_err() && other.take(party, 0, &options()).is_err());
+        // Names are tried out at all nodes together.
+        let one = Creations::default();
+        (0..MAX_CONFLICTS).for_each(|_| {
+            hear(&one, CreationStep::Begun);
+            hear(&one, CreationStep::Conflicted);
+        });
+        assert!(one.take(party, 0, &options()).is_err());
+        assert!(CreationSlot::unlimited().news("example.org", CreationStep::Begun).is_none());
     }
 
     #[test]

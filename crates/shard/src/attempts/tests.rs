@@ -1,21 +1,19 @@
 use super::*;
 
-const DAY_MS: u64 = 86_400_000;
-
-fn whence<'a>(address: &str, account: &'a str) -> Whence<'a> {
+pub(super) fn whence<'a>(address: &str, account: &'a str) -> Whence<'a> {
     Whence { address: address.parse().unwrap(), account, client: None, counts: CountsAt::Everywhere }
 }
 
 /// Makes a wrong guess; returns the time that it waited, or the cause for which it was not looked
 /// at.
-fn guess(attempts: &mut LoginAttempts, whence: Whence<'_>, now_ms: u64) -> Result<u64, AttemptCause> {
+pub(super) fn guess(attempts: &mut LoginAttempts, whence: Whence<'_>, now_ms: u64) -> Result<u64, AttemptCause> {
     let (_, wait) = attempts.begin(whence, DEFAULT_A_DAY, now_ms).map_err(|refused| refused.cause)?;
     attempts.failed();
     Ok(wait)
 }
 
 /// Logs in; returns the time that it waited.
-fn log_in(attempts: &mut LoginAttempts, whence: Whence<'_>, now_ms: u64) -> Result<u64, AttemptCause> {
+pub(super) fn log_in(attempts: &mut LoginAttempts, whence: Whence<'_>, now_ms: u64) -> Result<u64, AttemptCause> {
     let (attempt, wait) = attempts.begin(whence, DEFAULT_A_DAY, now_ms).map_err(|refused| refused.cause)?;
     attempts.succeeded(&attempt, now_ms + wait);
     Ok(wait)
@@ -57,8 +55,8 @@ fn whoever_has_logged_in_from_there_does_not_wait_for_a_device_with_a_wrong_pass
     assert!((DAY_MS / KNOWN.each_ms..=DAY_MS / KNOWN.each_ms + KNOWN.burst + 2).contains(&looked_at), "{looked_at}");
     // After a month without a login the place is one like any other.
     assert!(!attempts.is_known(
-        attempts.hasher.hash_one("romeo@a.example"),
-        attempts.hasher.hash_one(household("192.0.2.1".parse().unwrap())),
+        attempts.hash.of("romeo@a.example"),
+        attempts.network("192.0.2.1".parse().unwrap()),
         DAY_MS + KNOWN_MS
     ));
 }
@@ -88,8 +86,8 @@ fn an_account_under_attack_from_many_addresses_has_so_many_guesses_a_day_and_let
     assert_eq!(guess(&mut attempts, stranger, now_ms), Err(AttemptCause::Account));
     let other = Whence { account: "juliet@a.example", ..phone };
     assert!(!attempts.is_known(
-        attempts.hasher.hash_one(other.account),
-        attempts.hasher.hash_one((attempts.hasher.hash_one(other.account), "8e6c4a1e")),
+        attempts.hash.of(other.account),
+        attempts.hash.beside(attempts.hash.of(other.account), b"8e6c4a1e"),
         now_ms
     ));
 }
@@ -221,8 +219,8 @@ fn a_flood_washes_nobodys_record_away() {
     for table in [&attempts.pairs, &attempts.accounts, &attempts.addresses] {
         assert!((MOST / 4 * 3..=MOST).contains(&table.0.len()), "no more goes than has to: {}", table.0.len());
     }
-    let key = attempts.hasher.hash_one(owner.account);
-    assert!(attempts.is_known(key, attempts.hasher.hash_one(household(owner.address)), 2));
+    let key = attempts.hash.of(owner.account);
+    assert!(attempts.is_known(key, attempts.network(owner.address), 2));
 }
 
 #[test]
@@ -232,9 +230,9 @@ fn places_are_bounded_for_each_account_and_in_all() {
         let address = format!("192.0.2.{number}");
         assert_eq!(log_in(&mut attempts, whence(&address, "romeo@a.example"), number), Ok(0));
     }
-    let key = attempts.hasher.hash_one("romeo@a.example");
+    let key = attempts.hash.of("romeo@a.example");
     assert_eq!(attempts.known[&key].len(), MOST_PLACES);
-    assert!(attempts.is_known(key, attempts.hasher.hash_one(household("192.0.2.99".parse().unwrap())), 100));
+    assert!(attempts.is_known(key, attempts.network("192.0.2.99".parse().unwrap()), 100));
     for account in 0..MOST_KNOWN as u64 + 10 {
         attempts.remember(account, 1, 100 + account);
     }

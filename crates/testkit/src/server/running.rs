@@ -60,7 +60,7 @@ impl ServerRunning {
             let heard = wishes.clone();
             shared.process.listen(move |wish| heard.lock().expect("no test panics here").push(wish));
             config.serve_relay(&shared.relay);
-            (shared, Arc::new(Gate::default()))
+            (shared, Arc::new(Gate::new(0, nodes.addresses([1, 2]))))
         });
         let each: Vec<_> = each.collect();
         let number = config.seat.as_ref().map_or(0, Seat::number);

@@ -104,11 +104,13 @@ pub async fn sign_in(
         Ok(password) => password,
         Err(refusal) => {
             gate.take_back(&attempt, shared.door.now_ms());
+            shared.door.tell_others();
             return failed(language, &refusal);
         }
     };
     let Some((account, password)) = account.zip(password) else {
         gate.failed(attempt);
+        shared.door.tell_others();
         // The line of clients, for programs to find. What is no address may be a password.
         let peer = SocketAddr::new(origin.address.ip().to_canonical(), origin.address.port());
         let named = known.as_deref().unwrap_or("unknown");
@@ -120,6 +122,7 @@ pub async fn sign_in(
         return page(language, StatusCode::SERVICE_UNAVAILABLE, name, Some(words.no_random), &[]);
     };
     gate.succeeded(&attempt, shared.door.now_ms());
+    shared.door.tell_others();
     note("signed in");
     let mut response = see_other("");
     set_cookie(&mut response, origin, &cookie, "");

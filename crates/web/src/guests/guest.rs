@@ -52,7 +52,7 @@ impl WebGuest {
 
     /// Returns the page for those who tried too much, if they did.
     pub fn held_back(&self) -> Option<Response<Body>> {
-        let wait_ms = self.shared.guesses.wait_ms(self.origin.address.ip(), now_ms())?;
+        let wait_ms = self.shared.door.gate().guesses().wait_ms(self.origin.address.ip(), now_ms())?;
         let words = self.words();
         let mut page = self.say(StatusCode::TOO_MANY_REQUESTS, words.too_many_title, words.too_many_text);
         page.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait_ms.div_ceil(1000)));
@@ -61,7 +61,7 @@ impl WebGuest {
 
     /// Counts something that was tried in vain.
     pub fn missed(&self) {
-        self.shared.guesses.missed(self.origin.address.ip(), now_ms());
+        self.shared.door.missed(self.origin.address.ip(), now_ms());
     }
 
     /// Returns the page for when the server failed; the log has the reason.

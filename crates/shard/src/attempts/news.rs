@@ -1,0 +1,277 @@
+//! What the nodes of a cluster tell each other of attempts to log in, so that somebody who guesses
+//! has as many guesses with many nodes as with one.
+//!
+//! Each node counts for itself, and tells the others after a moment by how much its counts have
+//! changed. An attempt that succeeds is taken back within that moment mostly, so that logins cost
+//! the others nothing; of an attack on an account, or from an address, they hear sums.
+//!
+//! # Invariants
+//!
+//! * What others tell can't charge anything beyond what an attempt here could.
+//! * What waits to be told is bounded, and so is what is taken. What finds no place is counted
+//!   where it happened alone; the rates of pairs, of which there are most, leave half of the places
+//!   to those of accounts and addresses.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ADDRESS, ANONYMOUS, AttemptRate, KNOWN, LONGEST_WAIT_MS, LoginAttempts, PAIR, RateTable, account_rate};
+
+/// A kind of rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum RateName {
+    /// Of an account at a place where it has logged in.
+    Known,
+    /// Of an account at a place where it has not.
+    Pair,
+    /// Of an account.
+    Account,
+    /// Of an address.
+    Address,
+    /// Of an address, for those who prove nothing.
+    Anonymous,
+}
+
+/// Changes of rates, and places where accounts have logged in.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AttemptNews {
+    /// Attempts that a rate was charged with, less those that were taken back.
+    rates: Vec<(RateName, u64, i32)>,
+    /// Accounts, each with a place.
+    known: Vec<(u64, u64)>,
+}
+
+/// That which others have still to be told, if there are any.
+#[derive(Debug, Default)]
+pub(super) struct GatheredAttempts {
+    is_told: bool,
+    rates: HashMap<(RateName, u64), i32>,
+    known: Vec<(u64, u64)>,
+}
+
+impl AttemptNews {
+    /// Returns whether there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.rates.is_empty() && self.known.is_empty()
+    }
+}
+
+impl GatheredAttempts {
+    /// Notes that an account has logged in from a place.
+    pub fn known(&mut self, account: u64, place: u64) {
+        if self.is_told && self.known.len() < MOST_TOLD {
+            self.known.push((account, place));
+        }
+    }
+
+    fn charged(&mut self, name: RateName, key: u64, times: i32) {
+        if !self.is_told {
+            return;
+        }
+        let most = if name == RateName::Pair { MOST_TOLD / 2 } else { MOST_TOLD };
+        if self.rates.len() >= most && !self.rates.contains_key(&(name, key)) {
+            return;
+        }
+        let sum = self.rates.entry((name, key)).or_default();
+        *sum = sum.saturating_add(times);
+        if *sum == 0 {
+            self.rates.remove(&(name, key));
+        }
+    }
+}
+
+impl LoginAttempts {
+    /// Gathers from now on what others are to be told.
+    pub(crate) fn gather_news(&mut self) {
+        self.news.is_told = true;
+    }
+
+    /// Takes what others are to be told.
+    pub(crate) fn take_news(&mut self) -> AttemptNews {
+        let rates = std::mem::take(&mut self.news.rates);
+        let rates = rates.into_iter().map(|((name, key), times)| (name, key, times)).collect();
+        AttemptNews { rates, known: std::mem::take(&mut self.news.known) }
+    }
+
+    /// Takes what another node tells. `a_day`: attempts that an account allows to strangers.
+    pub(crate) fn hear(&mut self, news: &AttemptNews, a_day: u32, now_ms: u64) {
+        for (name, key, times) in news.rates.iter().take(MOST_TOLD) {
+            self.table(*name).0.add(*key, name.rate(a_day), *times, now_ms);
+        }
+        for (account, place) in news.known.iter().take(MOST_TOLD) {
+            self.remember(*account, *place, now_ms);
+        }
+    }
+
+    pub(super) fn charge(&mut self, name: RateName, key: u64, rate: AttemptRate, now_ms: u64) {
+        let (table, news) = self.table(name);
+        table.charge(key, rate, now_ms);
+        news.charged(name, key, 1);
+    }
+
+    pub(super) fn uncharge(&mut self, name: RateName, key: u64, rate: AttemptRate, now_ms: u64) {
+        let (table, news) = self.table(name);
+        table.take_back(key, rate, now_ms);
+        news.charged(name, key, -1);
+    }
+
+    fn table(&mut self, name: RateName) -> (&mut RateTable, &mut GatheredAttempts) {
+        let table = match name {
+            RateName::Known => &mut self.of_known,
+            RateName::Pair => &mut self.pairs,
+            RateName::Account => &mut self.accounts,
+            RateName::Address => &mut self.addresses,
+            RateName::Anonymous => &mut self.anonymous,
+        };
+        (table, &mut self.news)
+    }
+}
+
+impl RateName {
+    fn rate(self, a_day: u32) -> AttemptRate {
+        match self {
+            Self::Known => KNOWN,
+            Self::Pair => PAIR,
+            Self::Account => account_rate(a_day),
+            Self::Address => ADDRESS,
+            Self::Anonymous => ANONYMOUS,
+        }
+    }
+}
+
+impl RateTable {
+    /// Charges a rate with what was counted elsewhere, up to where nobody has a turn.
+    fn add(&mut self, key: u64, rate: AttemptRate, times: i32, now_ms: u64) {
+        let by_ms = u64::from(times.unsigned_abs()).saturating_mul(rate.each_ms);
+        if times <= 0 {
+            let Some(until) = self.0.get_mut(&key) else { return };
+            *until = until.saturating_sub(by_ms);
+            if *until <= now_ms {
+                self.0.remove(&key);
+            }
+            return;
+        }
+        if self.0.len() >= super::MOST && !self.0.contains_key(&key) {
+            self.make_room(now_ms);
+        }
+        let most = now_ms + rate.burst * rate.each_ms + LONGEST_WAIT_MS;
+        let until = self.0.entry(key).or_insert(now_ms);
+        *until = (*until).max(now_ms).saturating_add(by_ms).min(most.max(*until));
+    }
+}
+
+/// Rates, and places, that are told at once.
+pub(super) const MOST_TOLD: usize = 8192;
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{guess, log_in, whence};
+    use super::super::{AttemptCause, DEFAULT_A_DAY, MOST};
+    use super::*;
+    use rookery_base::AddressHash;
+
+    /// Returns the attempts of so many nodes.
+    fn nodes(count: usize) -> Vec<LoginAttempts> {
+        let mut nodes: Vec<_> = (0..count).map(|_| LoginAttempts::new(AddressHash::of_cluster([7; 16]))).collect();
+        nodes.iter_mut().for_each(LoginAttempts::gather_news);
+        nodes
+    }
+
+    /// Lets each node tell all others.
+    fn tell(nodes: &mut [LoginAttempts], now_ms: u64) {
+        for from in 0..nodes.len() {
+            let bytes = postcard::to_allocvec(&nodes[from].take_news()).unwrap();
+            let news: AttemptNews = postcard::from_bytes(&bytes).unwrap();
+            for (to, node) in nodes.iter_mut().enumerate() {
+                if to != from {
+                    node.hear(&news, DEFAULT_A_DAY, now_ms);
+                }
+            }
+        }
+    }
+
+    /// Guesses at all nodes in turn, so many times at each between two tellings; returns how many
+    /// were looked at.
+    fn looked_at(count: usize, between: usize, whence: impl Fn(usize) -> (String, String)) -> usize {
+        let mut nodes = nodes(count);
+        let mut looked_at = 0;
+        for at in 0..3000 {
+            let (address, account) = whence(at);
+            looked_at += usize::from(guess(&mut nodes[at % count], self::whence(&address, &account), 0).is_ok());
+            if at % (count * between) == 0 {
+                tell(&mut nodes, 0);
+            }
+        }
+        looked_at
+    }
+
+    #[test]
+    fn who_guesses_has_as_many_guesses_at_three_nodes_as_at_one() {
+        let one_pair = |_| ("192.0.2.1".to_owned(), "romeo@a.example".to_owned());
+        let one_account = |at: usize| (format!("10.{}.{}.1", at / 250, at % 250), "romeo@a.example".to_owned());
+        let one_address = |at: usize| ("192.0.2.1".to_owned(), format!("user{at}@a.example"));
+        let at_once = |whence: &dyn Fn(usize) -> (String, String)| (looked_at(1, 1, whence), looked_at(3, 1, whence));
+        for (alone, together) in [at_once(&one_pair), at_once(&one_account), at_once(&one_address)] {
+            assert!((alone..=alone + 4).contains(&together), "{together} and not {alone}");
+        }
+    }
+
+    #[test]
+    fn a_login_tells_others_nothing_but_where_it_came_from() {
+        let mut nodes = nodes(2);
+        assert_eq!(log_in(&mut nodes[0], whence("192.0.2.1", "romeo@a.example"), 0), Ok(0));
+        let news = nodes[0].take_news();
+        assert_eq!((news.rates.len(), news.known.len()), (0, 1));
+        nodes[1].hear(&news, DEFAULT_A_DAY, 0);
+        // There he has the rate of a place that is known, too.
+        let tried = (0..200).filter(|_| guess(&mut nodes[1], whence("192.0.2.1", "romeo@a.example"), 0).is_ok());
+        assert!(tried.count() > 100);
+        assert_eq!(log_in(&mut nodes[0], whence("192.0.2.1", "romeo@a.example"), 10), Ok(0));
+        assert!(nodes[0].take_news().is_empty(), "that was told today");
+        assert_eq!(log_in(&mut nodes[0], whence("192.0.2.1", "romeo@a.example"), 86_400_000), Ok(0));
+        assert_eq!(nodes[0].take_news().known.len(), 1, "who has started since hears of it tomorrow");
+    }
+
+    #[test]
+    fn an_attempt_that_succeeds_late_is_taken_back_everywhere() {
+        let mut nodes = nodes(2);
+        let mut begun = Vec::new();
+        for _ in 0..20 {
+            begun.push(nodes[0].begin(whence("192.0.2.1", "romeo@a.example"), DEFAULT_A_DAY, 0).unwrap().0);
+        }
+        tell(&mut nodes, 0);
+        assert_eq!(guess(&mut nodes[1], whence("192.0.2.1", "romeo@a.example"), 0), Err(AttemptCause::Pair));
+        begun.iter().for_each(|attempt| nodes[0].take_back(attempt, 0));
+        tell(&mut nodes, 0);
+        assert!(nodes.iter().all(|node| node.accounts.0.is_empty() && node.addresses.0.is_empty()));
+        assert_eq!(guess(&mut nodes[1], whence("192.0.2.1", "romeo@a.example"), 0), Ok(0));
+    }
+
+    #[test]
+    fn what_is_told_and_taken_is_bounded() {
+        let mut nodes = nodes(2);
+        for at in 0..3 * MOST_TOLD {
+            let address = format!("10.{}.{}.{}", at >> 16, at >> 8 & 255, at & 255);
+            let _ = guess(&mut nodes[0], whence(&address, &format!("user{at}@a.example")), 0);
+        }
+        assert!(nodes[0].news.rates.len() <= MOST_TOLD);
+        let of_pairs = nodes[0].news.rates.keys().filter(|(name, _)| *name == RateName::Pair).count();
+        assert!(of_pairs <= MOST_TOLD / 2, "{of_pairs}");
+        // What can't be true is taken for what nobody has a turn after.
+        let key = 5;
+        let rates = vec![(RateName::Pair, key, i32::MAX), (RateName::Account, key, i32::MIN)];
+        nodes[1].hear(&AttemptNews { rates, known: Vec::new() }, DEFAULT_A_DAY, 1000);
+        assert_eq!(nodes[1].pairs.0[&key], 1000 + PAIR.burst * PAIR.each_ms + LONGEST_WAIT_MS);
+        let rates = (0..2 * MOST as u64).map(|key| (RateName::Pair, key, 1)).collect();
+        nodes[1].hear(&AttemptNews { rates, known: Vec::new() }, DEFAULT_A_DAY, 1000);
+        assert!(nodes[1].pairs.0.len() <= MOST_TOLD + 1);
+    }
+
+    #[test]
+    fn nobody_gathers_what_nobody_is_told() {
+        let mut alone = LoginAttempts::default();
+        let _ = guess(&mut alone, whence("192.0.2.1", "romeo@a.example"), 0);
+        assert!(alone.take_news().is_empty());
+    }
+}

@@ -1,0 +1,62 @@
+//! Tells other nodes what the gate of this one has counted, see [`crate::attempts::news`].
+//!
+//! Whoever counts something has it told after a moment, together with all else that comes
+//! meanwhile. A server without other nodes does nothing of this.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rookery_hub::{DriverNews, World};
+use serde_bytes::ByteBuf;
+use tracing::warn;
+
+use crate::door::Door;
+use crate::driver::Driver;
+use crate::gate::Gate;
+use crate::shard::Shard;
+
+impl<D: Driver> Shard<D> {
+    /// Has other nodes told of what the gate counts now.
+    pub(crate) fn tell_others(&mut self) {
+        tell(&self.common.gate, &mut self.world);
+    }
+
+    /// Takes what another node tells.
+    pub(crate) fn told_by_node(&mut self, bytes: &[u8]) {
+        let (now_ms, unix_ms) = (self.timing.now_ms, self.world.time());
+        if let Err(error) = self.common.gate.hear(bytes, &self.common.generation.logins, now_ms, unix_ms) {
+            warn!(%error, "the limits that another node tells of can't be read and are dropped");
+        }
+    }
+}
+
+impl Door {
+    /// Has other nodes told of what the gate counts now.
+    pub fn tell_others(&self) {
+        let gate = self.gate.clone();
+        self.run_at(0, move |world| tell(&gate, world));
+    }
+
+    /// Counts something on the web that wasn't there, or was taken.
+    pub fn missed(&self, address: IpAddr, unix_ms: u64) {
+        self.gate.guesses().missed(address, unix_ms);
+        self.tell_others();
+    }
+}
+
+/// Has other nodes told of what a gate counts from now on.
+pub(crate) fn tell(gate: &Arc<Gate>, world: &mut World) {
+    if !world.has_other_nodes() || !gate.begins_to_tell() {
+        return;
+    }
+    let gate = gate.clone();
+    world.after(TELL_MS, move |world| {
+        if let Some(news) = gate.take_news() {
+            world.tell_other_nodes(&DriverNews(ByteBuf::from(news)));
+        }
+    });
+}
+
+/// The time for which news wait for others, in milliseconds: a login has succeeded by then mostly,
+/// and somebody who guesses gains little.
+const TELL_MS: u64 = 250;
