@@ -11,13 +11,13 @@
 //!   world wrote it.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use rookery_base::Map;
 use rookery_base::lock::lock;
-use rookery_fanout::{Link, View};
+use rookery_fanout::{Link, Station, View};
 use rookery_hub::{Event, World};
 use rookery_observe::Since;
 use rookery_stream::bosh::AnswerCondition;
@@ -111,8 +111,9 @@ pub(crate) struct ShardMoves {
     pub(crate) steered: SteeredAccounts,
     /// The keys of connections that wait for another home, and when to look after them.
     pub(crate) following: (Vec<u64>, u64),
-    /// Connections of other nodes that wait for their sessions, and when to look after them.
-    pub(crate) reattaching: (Vec<WaitingReattach>, u64),
+    /// Connections of other nodes that wait for their sessions, by the process and its key for
+    /// them, and when to look after them.
+    pub(crate) reattaching: (BTreeMap<(Station, u64), WaitingReattach>, u64),
     /// Sessions whose clients send again what an earlier home has handled, and how many stanzas.
     pub(crate) known: Map<Link, u32>,
 }

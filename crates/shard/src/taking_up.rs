@@ -5,6 +5,8 @@
 //! sent is known by the node that has it, and what it sends first may have been handled by the old
 //! home.
 
+use std::collections::BTreeMap;
+
 use rookery_base::Transport;
 use rookery_fanout::{Link, Station};
 use rookery_hub::{Bound, Most, Per, Unit};
@@ -42,7 +44,7 @@ impl<D: Driver> Shard<D> {
             self.moves.reattaching.1 = self.timing.now_ms + LOOK_MS;
             self.world.after(LOOK_MS, |_| {});
         }
-        self.moves.reattaching.0.extend(waiting);
+        self.moves.reattaching.0.extend(waiting.map(|waiting| ((front, key), waiting)));
     }
 
     /// Looks after those who wait for their sessions, if it is time. `true` if any waits no longer.
@@ -55,9 +57,10 @@ impl<D: Driver> Shard<D> {
         *due_ms = now_ms + LOOK_MS;
         let waiting = std::mem::take(waiting);
         let before = waiting.len();
-        let waiting: Vec<_> = waiting.into_iter().filter_map(|waiting| self.try_reattach(waiting)).collect();
+        let waiting: BTreeMap<_, _> =
+            waiting.into_iter().filter_map(|(of, waiting)| Some((of, self.try_reattach(waiting)?))).collect();
         let is_less = waiting.len() < before;
-        self.moves.reattaching.0.extend(waiting);
+        self.moves.reattaching.0 = waiting;
         if !self.moves.reattaching.0.is_empty() {
             self.world.after(LOOK_MS, |_| {});
         }
@@ -66,13 +69,12 @@ impl<D: Driver> Shard<D> {
 
     /// Forgets a client of another node that waits for its session.
     pub(crate) fn forget_reattach(&mut self, front: Station, key: u64) {
-        self.moves.reattaching.0.retain(|waiting| (waiting.front, waiting.key) != (front, key));
+        self.moves.reattaching.0.remove(&(front, key));
     }
 
     /// Forgets all clients of a process that is gone.
     pub(crate) fn forget_reattaches(&mut self, node: u16, incarnation: u32) {
-        let is_of = |waiting: &WaitingReattach| (waiting.front.node, waiting.front.incarnation) == (node, incarnation);
-        self.moves.reattaching.0.retain(|waiting| !is_of(waiting));
+        self.moves.reattaching.0.retain(|(front, _), _| (front.node, front.incarnation) != (node, incarnation));
     }
 
     /// Gives a client its session. Returns it if it has still to wait.
