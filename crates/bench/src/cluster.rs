@@ -10,6 +10,7 @@
 
 mod books;
 mod person;
+mod room;
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -26,6 +27,7 @@ use crate::BenchOutcome;
 use crate::scenario::{ServerPlace, Tls, address};
 use books::{BookedOutcome, MessageBooks};
 use person::{ClusterPerson, ClusterTerms, SessionCuts};
+use room::RoomBooks;
 
 /// `rookery bench cluster`.
 #[derive(Debug, Clone, Args)]
@@ -70,6 +72,9 @@ pub struct ClusterBench {
     /// Seconds at the end in which what is on its way may arrive
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     settle: u64,
+    /// Room that all are in: they write there instead of to each other
+    #[arg(long, value_name = "ROOM@SERVICE")]
+    room: Option<String>,
     /// Write the result as JSON
     #[arg(long, value_name = "FILE.json")]
     out: Option<PathBuf>,
@@ -95,6 +100,21 @@ struct ClusterResult {
     /// People who were not there at the end, and why a connection ended last.
     missing_people: usize,
     last_reason: Option<String>,
+    room: Option<RoomResult>,
+}
+
+/// The result of a room.
+#[derive(Debug, Serialize)]
+struct RoomResult {
+    room: String,
+    /// How often occupants were seen to enter and to leave, once all were there.
+    entered: usize,
+    left: usize,
+    /// The longest time in which an occupant heard nothing, in milliseconds.
+    pause_ms: f64,
+    /// Messages of its history at the end, and how many of them are not what was heard last.
+    history: usize,
+    wrong_history: usize,
 }
 
 impl ClusterBench {
@@ -117,7 +137,12 @@ impl ClusterBench {
                 .map_err(|error| format!("{}: {error}", file.display()))?;
         }
         let BookedOutcome { lost, doubled, reordered, astray, .. } = result.messages;
+        let (left, wrong) = result.room.as_ref().map_or((0, 0), |room| (room.left, room.wrong_history));
         match lost + doubled + reordered + astray {
+            0 if left + wrong > 0 => Err(format!(
+                "occupants were seen to leave {left} times, and {wrong} messages of the history are not what was said last"
+            )
+            .into()),
             0 => Ok(()),
             _ => Err(format!(
                 "{lost} messages were lost, {doubled} came twice, {reordered} out of order, {astray} went astray"
@@ -147,6 +172,7 @@ impl ClusterBench {
             direct_tls: self.tls == Tls::Direct,
             first: self.first,
             patience: Duration::from_secs(self.patience.max(1)),
+            room: self.room.clone(),
         })
     }
 
@@ -167,7 +193,15 @@ impl ClusterBench {
             away_ms: spread(away),
             missing_people: crowd.people.iter().filter(|person| !person.is_live()).count(),
             last_reason: last.clone(),
+            room: self.room.as_ref().map(|room| RoomResult::new(room, &crowd.books.room)),
         }
+    }
+}
+
+impl RoomResult {
+    fn new(room: &str, books: &RoomBooks) -> Self {
+        let ((entered, left, pause), (wrong_history, history)) = (books.presence(), books.history());
+        Self { room: room.to_owned(), entered, left, pause_ms: pause.as_secs_f64() * 1e3, history, wrong_history }
     }
 }
 
@@ -195,6 +229,12 @@ impl ClusterResult {
         line("  sessions resumed", &self.resumed);
         line("  begun again", &self.begun_again);
         println!("{:<44}{}", "until people were back: half, 99 %, all", times(self.away_ms));
+        if let Some(room) = &self.room {
+            line("occupants seen to leave", &room.left);
+            line("occupants seen to enter", &room.entered);
+            line("longest pause that somebody heard, ms", &room.pause_ms.round());
+            println!("{:<44}{:>12} ({} WRONG)", "messages of the history at the end", room.history, room.wrong_history);
+        }
         if self.failed_harms > 0 {
             line("harms that FAILED", &self.failed_harms);
         }
@@ -226,6 +266,7 @@ struct ClusterCrowd {
     books: MessageBooks,
     cuts: SessionCuts,
     buffer: Vec<u8>,
+    room: Option<String>,
 }
 
 impl ClusterCrowd {
@@ -234,22 +275,16 @@ impl ClusterCrowd {
         let people = (0..users).map(|number| ClusterPerson::new(number, &terms, now)).collect();
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let buffer = vec![0; 64 * 1024];
-        Ok(Self {
-            terms,
-            set,
-            people,
-            present: 0,
-            books: MessageBooks::default(),
-            cuts: SessionCuts::default(),
-            buffer,
-        })
+        let room = terms.room.clone();
+        let books = if room.is_some() { MessageBooks::of_room(users) } else { MessageBooks::default() };
+        Ok(Self { terms, set, people, present: 0, books, cuts: SessionCuts::default(), buffer, room })
     }
 
     /// Lets people come at this rate, and waits until all are there.
     fn gather(&mut self, rate: f64) -> BenchOutcome<()> {
         let begun = Instant::now();
         let time = GATHERING + Duration::try_from_secs_f64(self.people.len() as f64 / rate)?;
-        while !self.people.iter().all(ClusterPerson::is_live) {
+        while !self.people.iter().all(ClusterPerson::is_ready) {
             // The first comes at once.
             self.present = (1.0 + begun.elapsed().as_secs_f64() * rate) as usize;
             if begun.elapsed() > time {
@@ -260,13 +295,16 @@ impl ClusterCrowd {
         }
         self.present = self.people.len();
         // Presence comes to those who have just logged in, and what had waited for them.
-        self.turn_for(Duration::from_secs(1))
+        self.turn_for(Duration::from_secs(1))?;
+        self.books.room.open();
+        Ok(())
     }
 
     /// Lets people write at this rate.
     fn talk(&mut self, time: Duration, rate: f64, harm: &mut ClusterHarm) -> BenchOutcome<()> {
         let (begun, mut said, mut chance) = (Instant::now(), 0.0, Sequence::new(SEED));
-        let names: Vec<String> = self.people.iter().map(ClusterPerson::jid).collect();
+        let name = |person: &ClusterPerson| self.room.clone().unwrap_or_else(|| person.jid());
+        let names: Vec<String> = self.people.iter().map(name).collect();
         while begun.elapsed() < time {
             harm.tick(begun)?;
             while said < begun.elapsed().as_secs_f64() * rate {
@@ -293,6 +331,9 @@ impl ClusterCrowd {
         while Instant::now() < until && is_open(self) {
             self.turn(STEP)?;
         }
+        if self.room.is_some() {
+            return self.look_back();
+        }
         let missing: Vec<usize> = (0..self.people.len()).filter(|number| self.books.misses(*number)).collect();
         let until = Instant::now() + SEARCHING;
         let is_done = |crowd: &Self| {
@@ -306,6 +347,18 @@ impl ClusterCrowd {
             self.turn(STEP)?;
         }
         Ok(())
+    }
+
+    /// Lets the first person enter the room once more, to hear its history.
+    fn look_back(&mut self) -> BenchOutcome<()> {
+        self.books.room.close();
+        self.people.first_mut().into_iter().for_each(|person| person.look_back(HISTORY, Instant::now()));
+        let until = Instant::now() + SEARCHING;
+        while Instant::now() < until && !self.people.first().is_some_and(ClusterPerson::is_ready) {
+            self.turn(STEP)?;
+        }
+        // It comes behind the presence of all.
+        self.turn_for(Duration::from_secs(2))
     }
 
     fn turn_for(&mut self, time: Duration) -> BenchOutcome<()> {
@@ -392,5 +445,7 @@ const GATHERING: Duration = Duration::from_secs(120);
 /// The time that looking into archives may take.
 const SEARCHING: Duration = Duration::from_secs(60);
 const EVENTS: usize = 1024;
+/// Messages of a room's history that are compared.
+const HISTORY: usize = 20;
 /// The same people write to each other in every run.
 const SEED: u64 = 17;

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use super::room::RoomBooks;
+
 /// A message and what has become of it.
 #[derive(Debug)]
 struct BookedMessage {
@@ -29,6 +31,9 @@ pub struct MessageBooks {
     last: HashMap<(usize, usize), usize>,
     found: BookedOutcome,
     delays: Vec<Duration>,
+    /// Those of the room, if there is one: nobody writes to somebody else then.
+    pub room: RoomBooks,
+    is_room: bool,
 }
 
 /// The sums of a run. A message is in one line of each group.
@@ -57,8 +62,16 @@ pub struct BookedOutcome {
 }
 
 impl MessageBooks {
+    /// Returns the books of people who are in one room.
+    pub fn of_room(occupants: usize) -> Self {
+        Self { room: RoomBooks::new(occupants), is_room: true, ..Self::default() }
+    }
+
     /// Takes note that somebody says something; returns its number.
     pub fn say(&mut self, from: usize, to: usize, now: Instant) -> usize {
+        if self.is_room {
+            return self.room.say(now);
+        }
         let message = BookedMessage {
             to,
             from,
@@ -75,6 +88,9 @@ impl MessageBooks {
 
     /// Takes note that the server has acknowledged a message.
     pub fn acknowledge(&mut self, number: usize) {
+        if self.is_room {
+            return self.room.acknowledge(number);
+        }
         self.messages.get_mut(number).into_iter().for_each(|message| message.is_acknowledged = true);
     }
 
@@ -99,6 +115,9 @@ impl MessageBooks {
 
     /// Takes note that a message came back as an error.
     pub fn come_back(&mut self, number: usize) {
+        if self.is_room {
+            return self.room.come_back(number);
+        }
         self.messages.get_mut(number).into_iter().for_each(|message| message.is_refused = true);
     }
 
@@ -115,11 +134,14 @@ impl MessageBooks {
 
     /// Returns whether any is missing.
     pub fn miss_any(&self) -> bool {
-        self.messages.iter().any(BookedMessage::is_missing)
+        self.room.miss_any() || self.messages.iter().any(BookedMessage::is_missing)
     }
 
     /// Returns the sums.
     pub fn outcome(&self) -> BookedOutcome {
+        if self.is_room {
+            return self.room.outcome();
+        }
         let count = |is: fn(&BookedMessage) -> bool| self.messages.iter().filter(|message| is(message)).count();
         BookedOutcome {
             said: self.messages.len(),
@@ -134,7 +156,7 @@ impl MessageBooks {
 
     /// Returns the times from saying to coming.
     pub fn delays(&self) -> &[Duration] {
-        &self.delays
+        if self.is_room { self.room.delays() } else { &self.delays }
     }
 }
 

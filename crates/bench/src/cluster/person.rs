@@ -35,6 +35,8 @@ pub struct ClusterTerms {
     pub first: usize,
     /// The time for which a host may be silent.
     pub patience: Duration,
+    /// The room that all are in, if they don't write to each other.
+    pub room: Option<String>,
 }
 
 /// The counts of what has become of sessions.
@@ -58,6 +60,11 @@ pub struct ClusterPerson {
     number: usize,
     name: String,
     domain: String,
+    /// The room, and whether it has let the person in.
+    room: Option<String>,
+    is_inside: bool,
+    /// True once it has entered again to hear the history.
+    looks_back: bool,
     /// The next host to try, and how many are left out when a connection is lost: those who were
     /// connected to one host spread over all others, as a balancer has them do.
     next_host: usize,
@@ -100,6 +107,9 @@ impl ClusterPerson {
             number,
             name: chat::local(terms.first + number),
             domain,
+            room: terms.room.clone(),
+            is_inside: false,
+            looks_back: false,
             next_host: number,
             left_out: number / hosts % (hosts - 1),
             line: None,
@@ -123,6 +133,11 @@ impl ClusterPerson {
     /// Returns whether the person has a session with a connection.
     pub fn is_live(&self) -> bool {
         self.line.as_ref().is_some_and(|line| line.is_live)
+    }
+
+    /// Returns whether the person has such a session, and is in the room if there is one.
+    pub fn is_ready(&self) -> bool {
+        self.is_live() && (self.room.is_none() || self.is_inside)
     }
 
     /// Returns the socket, if there is one.
@@ -179,7 +194,8 @@ impl ClusterPerson {
 
     /// Says something to somebody; it is numbered by the books.
     pub fn say(&mut self, number: usize, to: &str, now: Instant) {
-        let text = format!("<message type='chat' to='{to}' id='{number}'><body>{WORD}{number}</body></message>");
+        let type_ = if self.room.is_some() { "groupchat" } else { "chat" };
+        let text = format!("<message type='{type_}' to='{to}' id='{number}'><body>{WORD}{number}</body></message>");
         self.unacknowledged.push_back((Some(number), text.clone()));
         self.write(&format!("{text}<r xmlns='{}'/>", ns::SM), now);
     }
@@ -260,12 +276,45 @@ impl ClusterPerson {
             _ => {
                 (self.id, self.is_managed, self.handled, self.acknowledged) = (None, false, 0, 0);
                 self.unacknowledged.retain(|(number, _)| number.is_some());
+                self.is_inside = false;
+                if let Some(enters) = self.enters(0) {
+                    self.unacknowledged.push_front((None, enters));
+                }
                 self.unacknowledged.push_front((None, "<presence/>".to_owned()));
                 let all = self.unacknowledged.iter().map(|(_, text)| text.as_str()).collect::<String>();
                 format!("<enable xmlns='{}' resume='true'/>{all}", ns::SM)
             }
         };
         self.write(&format!("{again}<r xmlns='{}'/>", ns::SM), now);
+    }
+
+    /// Returns what enters the room, if there is one: with so much of its history. The first person
+    /// opens it.
+    fn enters(&self, history: usize) -> Option<String> {
+        let (room, name) = (self.room.as_ref()?, &self.name);
+        let mut text = format!(
+            "<presence to='{room}/{name}'><x xmlns='{}'><history maxstanzas='{history}'/></x></presence>",
+            ns::MUC
+        );
+        if self.number == 0 && history == 0 {
+            text += &format!(
+                "<iq type='set' to='{room}' id='open'><query xmlns='{}'><x xmlns='{}' type='submit'/></query></iq>",
+                ns::MUC_OWNER,
+                ns::DATA_FORMS
+            );
+        }
+        Some(text)
+    }
+
+    /// Leaves the room, and enters it again with so much of its history.
+    pub fn look_back(&mut self, history: usize, now: Instant) {
+        let Some((room, enters)) = self.room.clone().zip(self.enters(history)) else { return };
+        let leaves = format!("<presence type='unavailable' to='{room}/{}'/>", self.name);
+        (self.is_inside, self.looks_back) = (false, true);
+        for text in [leaves, enters] {
+            self.write(&text, now);
+            self.unacknowledged.push_back((None, text));
+        }
     }
 
     fn acknowledge(&mut self, h: u32, books: &mut MessageBooks) {
@@ -299,6 +348,7 @@ impl ClusterPerson {
         match element.name() {
             "message" => self.take_message(element, books, now),
             "iq" => self.take_answer(element, now),
+            "presence" => self.take_presence(element, books, now),
             _ => {}
         }
         Ok(())
@@ -317,10 +367,42 @@ impl ClusterPerson {
         if message.attr("type") == Some("error") {
             return books.come_back(number);
         }
+        if let Some(room) = &self.room {
+            let ids = message.children().filter(|child| child.is("stanza-id", ns::STANZA_ID));
+            let id = ids.filter(|id| id.attr("by") == Some(room.as_str())).find_map(|id| id.attr("id"));
+            return match message.child("delay", ns::DELAY) {
+                Some(_) if self.looks_back => books.room.recall(number),
+                _ => books.room.hear(number, self.number, id, now),
+            };
+        }
         let own = self.jid();
         let ids = message.children().filter(|child| child.is("stanza-id", ns::STANZA_ID));
         let id = ids.filter(|id| id.attr("by") == Some(own.as_str())).find_map(|id| id.attr("id"));
         books.come(number, self.number, id, now);
+    }
+
+    /// Sees who comes and goes.
+    fn take_presence(&mut self, presence: &Element, books: &mut MessageBooks, now: Instant) {
+        let Some(room) = &self.room else { return };
+        let Some(nick) = presence.attr("from").and_then(|from| from.strip_prefix(room.as_str())?.strip_prefix('/'))
+        else {
+            return;
+        };
+        let is_own = nick == self.name;
+        match presence.attr("type") {
+            // It isn't open yet.
+            Some("error") if is_own => {
+                if let Some(enters) = self.enters(0) {
+                    self.write(&enters, now);
+                    self.unacknowledged.push_back((None, enters));
+                }
+            }
+            Some("unavailable") if is_own && !self.is_inside => {}
+            Some("unavailable") => books.room.seen(false),
+            None if is_own => self.is_inside = true,
+            None => books.room.seen(true),
+            Some(_) => {}
+        }
     }
 
     /// Begins to look for what is missing in the person's archive, unless that was done.

@@ -1,0 +1,198 @@
+//! Keeps the books of a room that all people of a run are in: everybody has to hear everything, in
+//! one order, and nobody may be seen to leave.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::books::BookedOutcome;
+
+/// All that was said in the room, and what each occupant has heard.
+#[derive(Debug, Default)]
+pub struct RoomBooks {
+    said: Vec<SaidInRoom>,
+    occupants: Vec<OccupantBook>,
+    found: BookedOutcome,
+    delays: Vec<Duration>,
+    /// The longest time between two messages that an occupant has heard.
+    pause: Duration,
+    /// True once all are there: who comes or goes from then on is counted.
+    is_open: bool,
+    left: usize,
+    entered: usize,
+    /// That which the room told of its history at the end.
+    history: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct SaidInRoom {
+    at: Instant,
+    is_acknowledged: bool,
+    is_refused: bool,
+}
+
+#[derive(Debug, Default)]
+struct OccupantBook {
+    /// What was heard, in the order in which it came first.
+    order: Vec<usize>,
+    /// The ids by the room, of what was heard.
+    ids: HashMap<usize, Option<String>>,
+    last: Option<Instant>,
+}
+
+impl RoomBooks {
+    /// Returns the books of a room of so many occupants.
+    pub fn new(occupants: usize) -> Self {
+        Self { occupants: (0..occupants).map(|_| OccupantBook::default()).collect(), ..Self::default() }
+    }
+
+    /// Takes note that all are there.
+    pub fn open(&mut self) {
+        self.is_open = true;
+    }
+
+    /// Counts nobody any more who comes or goes.
+    pub fn close(&mut self) {
+        self.is_open = false;
+    }
+
+    /// Takes note that somebody says something; returns its number.
+    pub fn say(&mut self, now: Instant) -> usize {
+        self.said.push(SaidInRoom { at: now, is_acknowledged: false, is_refused: false });
+        self.said.len() - 1
+    }
+
+    /// Takes note that the server has acknowledged a message.
+    pub fn acknowledge(&mut self, number: usize) {
+        self.said.get_mut(number).into_iter().for_each(|said| said.is_acknowledged = true);
+    }
+
+    /// Takes note that a message came back as an error.
+    pub fn come_back(&mut self, number: usize) {
+        self.said.get_mut(number).into_iter().for_each(|said| said.is_refused = true);
+    }
+
+    /// Takes note that an occupant has heard a message, with its id by the room.
+    pub fn hear(&mut self, number: usize, occupant: usize, id: Option<&str>, now: Instant) {
+        let (Some(said), Some(book)) = (self.said.get(number), self.occupants.get_mut(occupant)) else {
+            self.found.astray += 1;
+            return;
+        };
+        if let Some(first) = book.ids.get(&number) {
+            let is_same = id.is_some() && first.as_deref() == id;
+            *(if is_same { &mut self.found.again } else { &mut self.found.doubled }) += 1;
+            return;
+        }
+        book.ids.insert(number, id.map(str::to_owned));
+        book.order.push(number);
+        self.delays.push(now.duration_since(said.at));
+        let last = book.last.replace(now);
+        self.pause = self.pause.max(last.map_or(Duration::ZERO, |last| now.duration_since(last)));
+    }
+
+    /// Takes note of a message of the room's history, as told to who has entered at the end.
+    pub fn recall(&mut self, number: usize) {
+        self.history.push(number);
+    }
+
+    /// Takes note that an occupant is seen to come, or to go.
+    pub fn seen(&mut self, is_there: bool) {
+        if self.is_open {
+            *(if is_there { &mut self.entered } else { &mut self.left }) += 1;
+        }
+    }
+
+    /// Returns whether somebody has not heard something that was acknowledged.
+    pub fn miss_any(&self) -> bool {
+        self.missing() > 0
+    }
+
+    /// Returns the sums. A message is lost that somebody has not heard; the others are counted for
+    /// each occupant.
+    pub fn outcome(&self) -> BookedOutcome {
+        BookedOutcome {
+            said: self.said.len(),
+            acknowledged: self.said.iter().filter(|said| said.is_acknowledged).count(),
+            came: (0..self.said.len()).filter(|number| self.is_heard_by_all(*number)).count(),
+            refused: self.said.iter().filter(|said| said.is_refused).count(),
+            lost: self.missing(),
+            reordered: self.reordered(),
+            ..self.found.clone()
+        }
+    }
+
+    /// Returns the times from saying to hearing, of all occupants.
+    pub fn delays(&self) -> &[Duration] {
+        &self.delays
+    }
+
+    /// Returns how often occupants were seen to enter and to leave, and the longest pause.
+    pub fn presence(&self) -> (usize, usize, Duration) {
+        (self.entered, self.left, self.pause)
+    }
+
+    /// Returns how many messages of the history at the end are others than those that were heard
+    /// last, or in another order; and how many there were.
+    pub fn history(&self) -> (usize, usize) {
+        let heard = self.occupants.first().map(|book| book.order.as_slice()).unwrap_or_default();
+        let tail = heard.get(heard.len().saturating_sub(self.history.len())..).unwrap_or_default();
+        let wrong = self.history.iter().zip(tail).filter(|(told, heard)| told != heard).count();
+        (wrong + self.history.len() - tail.len(), self.history.len())
+    }
+
+    fn is_heard_by_all(&self, number: usize) -> bool {
+        self.occupants.iter().all(|book| book.ids.contains_key(&number))
+    }
+
+    fn missing(&self) -> usize {
+        let acknowledged = self.said.iter().enumerate().filter(|(_, said)| said.is_acknowledged && !said.is_refused);
+        acknowledged.filter(|(number, _)| !self.is_heard_by_all(*number)).count()
+    }
+
+    /// Returns how many arrivals come behind something that comes later for the first occupant.
+    fn reordered(&self) -> usize {
+        let Some(first) = self.occupants.first() else { return 0 };
+        let place: HashMap<usize, usize> = first.order.iter().enumerate().map(|(at, number)| (*number, at)).collect();
+        let behind = |book: &OccupantBook| {
+            let (mut last, mut behind) = (0, 0);
+            for at in book.order.iter().filter_map(|number| place.get(number).copied()) {
+                behind += usize::from(at < last);
+                last = last.max(at);
+            }
+            behind
+        };
+        self.occupants.iter().map(behind).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_hears_everything_in_one_order() {
+        let (mut books, now) = (RoomBooks::new(3), Instant::now());
+        for number in 0..4 {
+            assert_eq!(books.say(now), number);
+            books.acknowledge(number);
+        }
+        let heard = [(0, vec![1, 0, 2, 3]), (1, vec![1, 0, 2]), (2, vec![0, 1, 2, 3])];
+        for (occupant, numbers) in heard {
+            numbers.into_iter().for_each(|number| books.hear(number, occupant, Some("a"), now));
+        }
+        books.hear(0, 0, Some("a"), now);
+        books.hear(0, 0, Some("b"), now);
+        let BookedOutcome { said, came, lost, again, doubled, reordered, .. } = books.outcome();
+        assert_eq!((said, came, lost, again, doubled, reordered), (4, 3, 1, 1, 1, 1));
+        assert!(books.miss_any());
+        books.come_back(3);
+        assert!(!books.miss_any());
+        books.seen(true);
+        books.open();
+        books.seen(false);
+        assert_eq!((books.presence().0, books.presence().1), (0, 1));
+        [2, 3].into_iter().for_each(|number| books.recall(number));
+        assert_eq!(books.history(), (0, 2));
+        books.recall(0);
+        assert_eq!(books.history(), (3, 3), "0 is not what comes behind 3");
+    }
+}
