@@ -15,8 +15,11 @@ to each other by `rookery bench cluster`, which books every message. Each scenar
     restart    a node is ended in good order and started again at once, the next one each time
     redis      Redis is killed, with all that it has, and started again after 5 s
     database   PostgreSQL stands still for 8 s (SIGSTOP)
+    cut        connections to PostgreSQL break, all of them, each second for 5 s
+    room       all are in one room, and the node that is its home is killed, and started again after 10 s (for a room of 500:
+               --users 500 --rate 10)
 
-ejabberd has no Redis here, as its clusters have none by default: its nodes copy their sessions to each other.
+ejabberd has no Redis here (nor a home of a room to look for), as its clusters have none by default: its nodes copy their sessions to each other.
 """
 
 import argparse
@@ -63,6 +66,7 @@ node = "n{number}"
 redis = "redis://127.0.0.1:{redis}"
 lease_seconds = 2
 """
+ROOM = "hall@conference.localhost"
 # What systemd would start again.
 SUPERVISED = 75
 
@@ -99,7 +103,7 @@ class Node:
 
     def command(self, *arguments):
         words = [BINARY, "--data-dir", str(self.folder), *map(str, arguments)]
-        return subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
 
     def start(self):
         with (self.folder / "log").open("ab") as log:
@@ -138,8 +142,16 @@ def family(pid):
     return found
 
 
+def is_backend(pid):
+    """Whether this process of PostgreSQL serves a connection."""
+    try:
+        return b"127.0.0.1(" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return False
+
+
 class Cluster:
-    SCENARIOS = ["none", "kill", "stop", "restart", "redis", "database"]
+    SCENARIOS = ["none", "kill", "stop", "restart", "redis", "database", "cut", "room"]
 
     def __init__(self, database, nodes, users):
         self.folder = tempfile.mkdtemp(prefix="rookery-cluster-")
@@ -178,7 +190,11 @@ class Cluster:
 
 def harm(cluster, scenario, number):
     node = cluster.nodes[number % len(cluster.nodes)]
-    if scenario == "kill":
+    if scenario == "room":
+        alive = next(node for node in cluster.nodes if node.process.poll() is None)
+        home = alive.command("node", "home", ROOM).split()[-1]
+        node = next(node for node in cluster.nodes if f"n{node.number}" == home)
+    if scenario in ("kill", "room"):
         node.end(signal.SIGKILL)
         time.sleep(10)
         cluster.start(node)
@@ -193,6 +209,12 @@ def harm(cluster, scenario, number):
         cluster.redis.kill()
         time.sleep(5)
         cluster.redis.start()
+    elif scenario == "cut":
+        for _ in range(5):
+            for pid in family(cluster.database.process.pid)[1:]:
+                if is_backend(pid):
+                    os.kill(pid, signal.SIGTERM)
+            time.sleep(1)
     elif scenario == "database":
         stopped = family(cluster.database.process.pid)
         for how in (signal.SIGSTOP, signal.SIGCONT):
@@ -227,7 +249,7 @@ def run(database, server, scenario, options):
             thread.start()
         words = [BINARY, "bench", "cluster", "--hosts", hosts, "--users", options.users, "--rate", options.rate]
         out = Path(cluster.folder, "result.json")
-        words += ["--seconds", options.seconds, "--out", out]
+        words += ["--seconds", options.seconds, "--out", out, *(["--room", ROOM] if scenario == "room" else [])]
         subprocess.run([str(word) for word in words])
         if out.exists() and options.out:
             shutil.copy(out, f"{options.out}-{server}-{scenario}.json")
@@ -261,10 +283,12 @@ def main():
     with Postgres() as database:
         for scenario in Cluster.SCENARIOS if options.scenario == "all" else [options.scenario]:
             for server in options.server.split(","):
-                if server == "ejabberd" and scenario == "redis":
+                if server == "ejabberd" and scenario in ("redis", "room"):
                     continue
                 found = run(database, server, scenario, options)
-                if found is None or any(found["messages"][count] for count in ("lost", "doubled", "reordered", "astray")):
+                room = (found or {}).get("room") or {"left": 0, "wrong_history": 0}
+                wrong = room["left"] + room["wrong_history"]
+                if found is None or wrong or any(found["messages"][count] for count in ("lost", "doubled", "reordered", "astray")):
                     failed.append(f"{server}, {scenario}")
                 if found:
                     rows.append([f"{server}, {scenario}", *columns(found)])
