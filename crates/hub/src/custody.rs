@@ -248,6 +248,13 @@ impl Ledger {
         self.sure = count;
     }
 
+    /// Takes note that the error of a message has come for the client, which may be the one of a
+    /// message that is not sure yet: another node takes no note in this ledger of what it refuses.
+    pub(crate) fn note_error(&mut self) {
+        let is_at_work = self.handled != self.sure;
+        self.has_refused.fetch_or(is_at_work, Ordering::AcqRel);
+    }
+
     /// Returns whether a message was refused of which the client is not known to have heard.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.doubtful.is_some()
@@ -298,6 +305,14 @@ impl Balance {
     pub fn sure(&self) -> u32 {
         let is_untold = self.has_refused.as_ref().is_some_and(|refused| refused.load(Ordering::Acquire));
         self.settled().filter(|_| !is_untold).unwrap_or(self.sure)
+    }
+
+    /// Takes note that the error of a message has come for the session, and nobody was there to
+    /// hear of it.
+    pub(crate) fn note_error(&self) {
+        if self.settled().is_none() {
+            self.has_refused.iter().for_each(|refused| refused.store(true, Ordering::Release));
+        }
     }
 
     /// Returns the same for the client; `None` if it was told more, which it may have heard or not:

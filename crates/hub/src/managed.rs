@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rookery_jid::Jid;
+use rookery_jid::{Jid, JidRef};
 
 use crate::card::{IdDigest, digest};
 use crate::custody::{Balance, Ledger};
@@ -35,6 +35,13 @@ impl EndedSessions {
             self.0.pop_front();
         }
         self.0.push_back((id, owner, balance));
+    }
+
+    /// Takes note that the error of a message has come for a session of an account that is not here
+    /// any more.
+    pub(crate) fn note_error(&self, owner: JidRef<'_>) {
+        let of_owner = self.0.iter().filter(|(_, of, _)| of.as_str() == owner.bare_str());
+        of_owner.for_each(|(.., balance)| balance.note_error());
     }
 
     /// Returns how many stanzas of a session that has ended are acknowledged, unless its client was

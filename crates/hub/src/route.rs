@@ -139,6 +139,9 @@ impl World {
     /// Delivers a message (RFC 6121 §8.5.2.1.1, §8.5.2.2.1 and §8.5.3).
     fn deliver_message(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>, notes: &mut Notes) {
         let session = to.resource().and_then(|resource| self.find_resource(user, resource));
+        if packet.type_() == StanzaType::Error {
+            self.note_error(user, to);
+        }
         if session.is_some_and(|link| self.push(link, packet, To::Full)) {
             return;
         }
@@ -150,6 +153,19 @@ impl World {
             }
             Destination::Refused => self.bounce(packet, to, Condition::ServiceUnavailable.into()),
             Destination::Session(_) | Destination::Nobody => {}
+        }
+    }
+
+    /// Takes note in the ledger of a session, or of one that has ended, that the error of a message
+    /// comes for it: before its client has heard of that, it isn't told that the message was taken.
+    fn note_error(&mut self, user: Option<u32>, to: JidRef<'_>) {
+        let user = user.and_then(|user| self.people.users.get(user as usize));
+        let links = user.map(|user| user.links.as_slice()).unwrap_or_default();
+        let is_its = |link: &Link| self.outboxes.address(*link).is_some_and(|address| *address == to);
+        let found = links.iter().copied().find(is_its);
+        match found.and_then(|link| self.ledger(link)) {
+            Some(ledger) => ledger.note_error(),
+            None => self.people.ended.note_error(to),
         }
     }
 

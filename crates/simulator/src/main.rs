@@ -17,6 +17,7 @@ Runs the whole server from seeds, and tells which of them break a rule.
   --from N        begins with this seed; without it, with one that is drawn and printed
   --seconds N     stops after so long
   --events N      events of a run (400)
+  --only N,N…     with --seed: leaves out all events but these, as a run that was made short says
   --threads N     threads (as many as there are cores)
   --nodes         leaves out seeds whose server is one process alone
   --alone         leaves out seeds with several nodes
@@ -38,6 +39,7 @@ struct WantedRun {
     all: bool,
     quiet: bool,
     shrinks: bool,
+    only: Option<Vec<usize>>,
     mutants: Option<String>,
 }
 
@@ -56,11 +58,18 @@ impl WantedRun {
             all: false,
             quiet: false,
             shrinks: true,
+            only: None,
             mutants: None,
         };
         while let Some(argument) = arguments.next() {
             if argument == "--mutants" {
                 wanted.mutants = Some(arguments.next().unwrap_or_default());
+                continue;
+            }
+            if argument == "--only" {
+                let numbers = arguments.next().unwrap_or_default();
+                let numbers: Result<Vec<usize>, _> = numbers.split(',').map(str::parse).collect();
+                wanted.only = Some(numbers.map_err(|error| format!("--only: {error}"))?);
                 continue;
             }
             let mut number = || {
@@ -131,10 +140,14 @@ fn run_many(wanted: &WantedRun) -> ExitCode {
 
 fn show(seed: u64, wanted: &WantedRun) -> ExitCode {
     let mut plan = RunPlan::new(seed, wanted.events);
+    let mut only = wanted.only.clone();
+    only.iter().for_each(|only| plan = plan.only(only));
     let first = seeds::run(&plan, false);
-    if let Some(broken) = first.broken.filter(|_| wanted.shrinks) {
+    if let Some(broken) = first.broken.filter(|_| wanted.shrinks && only.is_none()) {
         println!("{broken}\nlooks for a shorter schedule");
-        plan = shrink::shrink(&plan, &broken, 3000);
+        let kept = shrink::shrink(&plan, &broken, 3000);
+        plan = plan.only(&kept);
+        only = Some(kept);
     }
     let outcome = seeds::run(&plan, !wanted.quiet);
     outcome.lines.iter().for_each(|line| println!("{line}"));
@@ -142,6 +155,8 @@ fn show(seed: u64, wanted: &WantedRun) -> ExitCode {
     match outcome.broken {
         Some(broken) => {
             println!("{}{broken}", seeds::FAILED);
+            let numbers = only.map(|only| only.iter().map(usize::to_string).collect::<Vec<_>>().join(","));
+            numbers.into_iter().for_each(|numbers| println!("made short: --events {} --only {numbers}", wanted.events));
             ExitCode::FAILURE
         }
         None => ExitCode::SUCCESS,

@@ -180,6 +180,12 @@ impl RunPlan {
         plan
     }
 
+    /// Returns the same run with the events of these numbers alone.
+    pub fn only(&self, numbers: &[usize]) -> Self {
+        let events = numbers.iter().filter_map(|number| self.events.get(*number).copied()).collect();
+        Self { events, ..self.clone() }
+    }
+
     /// Lets things happen in small pieces.
     fn refine(&mut self, draw: &mut SeededDraw) {
         self.is_fine = true;

@@ -1,23 +1,21 @@
 //! From a schedule that breaks a rule to a short one that breaks it as well.
 
-use crate::event::SimulatedEvent;
 use crate::plan::RunPlan;
 use crate::seeds;
 
-/// Takes events out of a failing plan as long as it fails in the same way. Returns the shortest
-/// plan that was found within so many runs.
-pub fn shrink(plan: &RunPlan, broken: &str, mut runs: usize) -> RunPlan {
-    let mut best = plan.clone();
+/// Takes events out of a failing plan as long as it fails in the same way. Returns the numbers of
+/// the events that are left in the shortest plan that was found within so many runs.
+pub fn shrink(plan: &RunPlan, broken: &str, mut runs: usize) -> Vec<usize> {
+    let mut best: Vec<usize> = (0..plan.events.len()).collect();
     let rule = rule(broken).to_owned();
-    let mut size = best.events.len().div_ceil(2);
+    let mut size = best.len().div_ceil(2);
     while size > 0 && runs > 0 {
         let mut at = 0;
-        while at < best.events.len() && runs > 0 {
-            let mut shorter = best.clone();
-            let end = (at + size).min(shorter.events.len());
-            drop::<Vec<SimulatedEvent>>(shorter.events.drain(at..end).collect());
+        while at < best.len() && runs > 0 {
+            let end = (at + size).min(best.len());
+            let shorter = [&best[..at], &best[end..]].concat();
             runs -= 1;
-            let outcome = seeds::run(&shorter, false);
+            let outcome = seeds::run(&plan.only(&shorter), false);
             if outcome.broken.is_some_and(|broken| self::rule(&broken) == rule) {
                 best = shorter;
             } else {

@@ -2,9 +2,12 @@
 //! other nothing but bytes.
 
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 
-use rookery_base::AddressHash;
+use rookery_base::{AddressHash, Awaited};
 use rookery_fanout::{Member, Station, View};
 use rookery_hub::{Custody, JournalBatch, JournalFields, JournalLookup, LETTERS, Place};
 use rookery_shard::{Envelope, MailboxKind, NodeLetter, Outlet, Post};
@@ -196,7 +199,7 @@ impl Outlet for Loopback {
                 continue;
             }
             let from = Station { node: number(self.node), incarnation: to.incarnation, shard: from as u16 };
-            // The receiver keeps the sender's, as if it had told at once that it has handled it.
+            let custody = custody.map(custody_elsewhere);
             if let Some(post) = carrier.posts.get(node).and_then(std::sync::Weak::upgrade) {
                 post.send(usize::from(to.shard), Envelope::Afar(from, vec![(kind, bytes)], custody));
             }
@@ -254,6 +257,31 @@ impl NodeCarrier {
                 None => drop(self.journals.remove(&key)),
             }
         }
+    }
+}
+
+/// Returns a custody on another node, which says that it is over as soon as it is: the sender has its
+/// own until then.
+fn custody_elsewhere(own: Custody) -> Custody {
+    let (custody, settled) = Custody::apart();
+    let waiting = Arc::new(CustodyInWait { own: Mutex::new(Some(own)), settled: Mutex::new(Some(settled)) });
+    let waker = Waker::from(waiting.clone());
+    let mut settled = waiting.settled.lock().expect("no test panics here");
+    let outcome = settled.as_mut().map(|settled| Pin::new(settled).poll(&mut Context::from_waker(&waker)));
+    debug_assert!(outcome.is_some_and(|outcome| outcome.is_pending()), "it has a share");
+    custody
+}
+
+/// A custody that waits for the end of one on another node.
+struct CustodyInWait {
+    own: Mutex<Option<Custody>>,
+    settled: Mutex<Option<Awaited<()>>>,
+}
+
+impl Wake for CustodyInWait {
+    fn wake(self: Arc<Self>) {
+        let own = self.own.lock().expect("no test panics here").take();
+        drop(own);
     }
 }
 

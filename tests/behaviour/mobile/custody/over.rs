@@ -116,6 +116,42 @@ fn a_session_that_is_over_does_not_count_what_was_refused() {
     }
 }
 
+/// The same where another node has refused it: that one knows nothing of the count.
+#[test]
+fn a_session_that_is_over_does_not_count_what_another_node_refused() {
+    for ends_first in [true, false] {
+        let mut scene =
+            CustodyScene::with(Config { shards: 2, nodes: 2, modules_off: vec!["archive"], ..Config::default() });
+        let away = scene.away(1);
+        let to = scene.juliet.full().to_owned();
+        scene.write(&to, "1");
+        scene.server.advance(WRITTEN_MS);
+        scene.held.set_flowing(false);
+        scene.held.fail_one(0, StoreError::Busy);
+        scene.write(&away, "2");
+        scene.server.settle();
+        scene.held.set_flowing(true);
+        scene.romeo.vanish();
+        let release = |scene: &CustodyScene| {
+            scene.held.release_all();
+            scene.server.settle();
+        };
+        if ends_first {
+            scene.server.advance(700_000);
+            release(&scene);
+        } else {
+            release(&scene);
+            scene.server.advance(700_000);
+        }
+        let mut romeo = scene.romeo.again();
+        romeo.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{}' h='0'/>", scene.id));
+        romeo.expect(
+            "<failed xmlns='urn:xmpp:sm:3' h='1'>\
+             <item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>",
+        );
+    }
+}
+
 /// The same where the message waited behind that of somebody else, for an account or a room that
 /// the store could not tell of.
 #[test]
@@ -254,3 +290,6 @@ fn a_stop_does_not_wait_for_ever() {
     scene.romeo.expect("<a xmlns='urn:xmpp:sm:3' h='0'/>");
     scene.romeo.expect_stream_error("system-shutdown");
 }
+
+/// The time after which a journal has what was done.
+const WRITTEN_MS: u64 = 200;
