@@ -22,7 +22,25 @@ mod clients {
     pub mod scenarios;
 }
 
+use std::path::Path;
+use std::process::Command;
+
 use clients::scenario::run;
+
+/// Runs the bot in Java of `examples`, which uses Smack, as the first step of `tests/smack/run.py`.
+#[test]
+fn the_bot_in_java_tells_the_time() {
+    if rookery_needs::skips("clients.java") {
+        return;
+    }
+    rookery_needs::programs(&[("javac", "default-jdk-headless"), ("mvn", "maven")]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/smack/run.py");
+    let mut command = Command::new("python3");
+    command.arg(script).args(["--example", "--binary", env!("CARGO_BIN_EXE_rookery")]).env_remove("ROOKERY_DATA_DIR");
+    let output = command.output().expect("Python");
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}\n{said}", output.status);
+}
 
 scenarios! {
     login {

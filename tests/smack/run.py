@@ -26,12 +26,15 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 JARS = ROOT / "target" / "smack" / "jars"
-# Of the loopback network, so that a server on this machine's own port 5222 is not in the way.
-ADDRESS = "127.77.0.1"
+# An address of the loopback network, so that a server on this machine's own port 5222 is not in the way, nor another run of this.
+ADDRESS = f"127.77.{os.getpid() // 250 % 250}.{os.getpid() % 250 + 1}"
 MAIN = "org.igniterealtime.smack.inttest.SmackIntegrationTestFramework"
 PASSWORD = "a password of twenty"
 # Seconds that a run of all tests may take before it is ended.
 PATIENCE = 1800
+
+# The tests share files by the name of the domain, which is this address; the example shares none.
+WEB_TLS = "127.0.0.1:5443"
 
 CONFIG = f"""
 shards = 2
@@ -39,7 +42,7 @@ shards = 2
 c2s = ["{ADDRESS}:5222"]
 c2s_tls = []
 web = []
-web_tls = ["127.0.0.1:5443"]
+web_tls = [WEB_TLS]
 bytestreams = ["{ADDRESS}:0"]
 [login]
 scram_iterations = 4096
@@ -64,7 +67,8 @@ def main():
     binary = chosen.binary or build()
     impossible = tomllib.loads((HERE / "impossible.toml").read_text())
     only = classes(chosen.only)
-    with Server(binary) as server:
+    config = CONFIG.replace("WEB_TLS", "" if chosen.example else f'"{WEB_TLS}"')
+    with Server(binary, config) as server:
         try_example(server)
         if chosen.example:
             return 0
@@ -91,7 +95,7 @@ def build():
 
 
 def try_example(server):
-    """Has somebody ask the bot in Java for the time, in private and in a room."""
+    """Asks the bot in Java for the time, in private and in a room."""
     room = "garden@conference.localhost"
     for name in ("alice", "clock"):
         add = [server.binary, "--data-dir", "rookery-data", "user", "add", f"{name}@localhost", "--password-stdin"]
@@ -127,12 +131,13 @@ def classes(only):
 class Server:
     """A running server in a temporary folder, and a trust store with its certificate."""
 
-    def __init__(self, binary):
+    def __init__(self, binary, config):
         self.binary = binary.resolve()
+        self.config = config
         self.folder = Path(tempfile.mkdtemp(prefix="rookery-smack-"))
 
     def __enter__(self):
-        (self.folder / "rookery.toml").write_text(CONFIG)
+        (self.folder / "rookery.toml").write_text(self.config)
         self.log = self.folder / "log"
         with self.log.open("wb") as log:
             command = [self.binary, "--config", "rookery.toml"]

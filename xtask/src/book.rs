@@ -1,9 +1,9 @@
 //! Builds the book with mdBook, and fails for a link that leads nowhere in its HTML.
 //!
-//! Pages of `doc` link to pages and programs outside of it, such as `ARCHITECTURE.md`. mdBook builds
-//! what is below one folder, so that folder is made in `target`: a copy of `doc` with everything that
-//! its pages lead to, each file at its path in the repository. So a link is the same in an editor, on
-//! a forge and in the HTML.
+//! Pages of `doc` link to pages and programs outside of it, such as `ARCHITECTURE.md`. mdBook
+//! builds what is below one folder, so that folder is made in `target`: a copy of `doc` with
+//! everything that its pages lead to, each file at its path in the repository. So a link is the
+//! same in an editor, on a forge and in the HTML.
 
 use std::collections::BTreeSet;
 use std::fs;
