@@ -107,7 +107,7 @@ struct ClusterResult {
 #[derive(Debug, Serialize)]
 struct RoomResult {
     room: String,
-    /// How often occupants were seen to enter and to leave, once all were there.
+    /// The times that occupants were seen to enter and to leave, once all were there.
     entered: usize,
     left: usize,
     /// The longest time in which an occupant heard nothing, in milliseconds.

@@ -26,6 +26,11 @@ pub struct RedisEngine {
     prefix: String,
 }
 
+/// Returns the time between two renewals of a lease: three may be late before it is over.
+pub(crate) fn renewed_every(lease: Duration) -> Duration {
+    (lease / 4).min(Duration::from_secs(1))
+}
+
 /// A connection. Clones mean the same one, and what is asked of it goes out at once.
 #[derive(Clone)]
 pub struct RedisConnection {

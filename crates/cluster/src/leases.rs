@@ -15,15 +15,14 @@ use rookery_base::lock::lock;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::carrying::SECOND;
-use crate::engine::{RedisConnection, RedisEngine, lease_prefix};
+use crate::engine::{RedisConnection, RedisEngine, lease_prefix, renewed_every};
 use crate::service::ServiceEvent;
 use crate::table::NodeTable;
 use crate::wire::NodeProcess;
 
 /// The leases to be kept and looked at.
 pub(crate) struct Leases {
-    /// The words of the own one.
+    /// The words of this process's lease.
     text: String,
     others: Vec<NodeProcess>,
 }
@@ -35,7 +34,7 @@ impl Leases {
     }
 }
 
-/// The part beside the loop that renews the own lease and looks at those of others.
+/// The part beside the loop that renews this process's lease and looks at those of others.
 pub(crate) struct LeaseKeeper {
     pub engine: RedisEngine,
     pub connection: RedisConnection,
@@ -59,7 +58,7 @@ impl LeaseKeeper {
         }
     }
 
-    /// Renews the own lease.
+    /// Renews this process's lease.
     async fn renew(
         &self,
         me: NodeProcess,
@@ -109,7 +108,5 @@ impl LeaseKeeper {
     }
 }
 
-/// Returns the time between two renewals of a lease: three may be late before it is over.
-pub(crate) fn renewed_every(lease: Duration) -> Duration {
-    (lease / 4).min(SECOND)
-}
+/// The time between two looks at the leases of others.
+const SECOND: Duration = Duration::from_secs(1);

@@ -27,10 +27,9 @@ use tokio::task;
 use tracing::warn;
 
 use crate::carrying::{CarryingLoop, Outer};
-use crate::leases::renewed_every;
 use crate::check::is_new_enough;
 use crate::courier::AppendOutcome;
-use crate::engine::{RedisConnection, RedisEngine, lease_prefix};
+use crate::engine::{RedisConnection, RedisEngine, lease_prefix, renewed_every};
 use crate::members::{self, LetterVersions, MemberRow, NotJoined};
 use crate::source::RedisAddresses;
 use crate::table::{NodeTable, Update};

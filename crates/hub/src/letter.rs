@@ -3,17 +3,6 @@
 //! Within a process a letter travels as the value that it is, so that the packets in it stay
 //! shared. To another node it goes as bytes, and so it does in tests that encode all mail, see
 //! [`World::encode_mail`].
-//!
-//! # Versions
-//!
-//! Nodes of different versions are one cluster while it is upgraded. Each says in its row of the
-//! database which letters it understands ([`LETTERS`]), and gets no others:
-//!
-//! * 1: those of 0.2.0, which says nothing of versions.
-//! * 2: the mark of what may have come before ([`Packet::again`]), without which 0.2.0 would drop
-//!   the stanza with it; and what nodes tell each other of limits.
-//!
-//! [`Packet::again`]: rookery_fanout::Packet::again
 
 use std::fmt;
 
@@ -23,6 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::World;
 use crate::calls::CarriedLetter;
+use crate::letter_versions::OLDEST_LETTERS;
 use crate::mail::Mail;
 
 /// A kind of letter, which is read on the shard that it arrives at.
@@ -122,11 +112,3 @@ impl World {
         self.send_letter(self.home_of(account), letter);
     }
 }
-
-/// The version of the letters that this process understands: those up to it, from
-/// [`OLDEST_LETTERS`] on.
-pub const LETTERS: u16 = 2;
-/// The oldest version of letters that this process understands.
-pub const OLDEST_LETTERS: u16 = 1;
-/// The version with the mark of stanzas that may have come before.
-pub(crate) const MARKS_AGAIN: u16 = 2;

@@ -41,9 +41,10 @@
 //!   [`following`]: whose connections do, too.
 //! * [`login`], [`fast`]: what a connection needs before it has a session. [`source`]: who vouches
 //!   for logins where the store doesn't, `admission`: how they are let in.
-//! * `driver`: questions to the drivers of shards of other nodes.
+//! * `driver`: questions to the drivers of shards of other nodes, `driver_news`: what these tell
+//!   each other.
 //! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves
-//!   on other shards, `reply`: the right to answer; [`errand`]: work from other threads. [`mail`]:
+//!   on other shards, `letter_versions`: which of it older nodes understand, `reply`: the right to answer; [`errand`]: work from other threads. [`mail`]:
 //!   all that shards tell each other; `post`: how it goes out and comes in.
 //! * [`rate`]: how fast a session may send, `throttle`: what happens to one that is faster. `pace`:
 //!   how fast it gets what the server sends of its own accord. [`share`]: how much of a line one
@@ -82,6 +83,7 @@ pub mod destination;
 pub mod documents;
 mod domains;
 mod driver;
+mod driver_news;
 pub mod elsewhere;
 mod enroll;
 pub mod errand;
@@ -101,6 +103,7 @@ mod journaled;
 pub(crate) mod known;
 mod label;
 pub mod letter;
+mod letter_versions;
 pub mod login;
 pub mod mail;
 mod managed;
@@ -153,7 +156,8 @@ pub use census::Census;
 pub use contact::{ContactOutcome, WantedContact};
 pub use custody::Custody;
 pub use destination::Destination;
-pub use driver::{DriverNews, DriverQuestion};
+pub use driver::DriverQuestion;
+pub use driver_news::DriverNews;
 pub use errand::Errand;
 pub use event::{BindError, Event, LoginAnswer, Peer};
 pub use fast::TokenChange;
@@ -162,7 +166,8 @@ pub use held::Hold;
 pub use inbound::Intake;
 pub use iq::{Answer, Iq};
 pub use journaled::{JournalBatch, JournalFields, JournalLookup, JournalWrite};
-pub use letter::{LETTERS, Letter, OLDEST_LETTERS};
+pub use letter::Letter;
+pub use letter_versions::{LETTERS, OLDEST_LETTERS};
 pub use management::NotResumed;
 pub use module::{
     Carry, Document, DocumentName, DocumentSpec, Exported, Guest, Hooks, LoginSeen, Module, Phase, Registry, Target,

@@ -24,7 +24,7 @@ use serde_bytes::{ByteBuf, Bytes};
 
 use crate::calls::{CarriedLetter, CarriedQuestion};
 use crate::custody::Custody;
-use crate::letter::{LETTERS, MARKS_AGAIN};
+use crate::letter_versions::{LETTERS, MARKS_AGAIN};
 use crate::reply::AnswerPlace;
 
 /// Carries what one shard tells another.

@@ -31,6 +31,7 @@ use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_xml::{Writer, ns};
 
 pub use rate::Creations;
+use rate::NAME;
 
 /// Lets people make, change and remove accounts from their clients.
 #[derive(Debug)]
@@ -251,9 +252,6 @@ fn long_enough(options: &Options, password: &str) -> Result<(), StanzaError> {
     let text = format!("the password must have at least {least} characters");
     Err(StanzaError::new(Condition::NotAcceptable).with_text(text))
 }
-
-/// The module's name.
-const NAME: &str = "register";
 
 const BOUNDS: [Bound; 3] = [
     Bound::on(

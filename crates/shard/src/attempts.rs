@@ -30,6 +30,7 @@
 //!   cluster have the same key, and tell each other what they count ([`news`]).
 
 pub(crate) mod news;
+mod rates;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -38,7 +39,9 @@ use rookery_base::AddressHash;
 use rookery_hub::household;
 use rookery_observe::{Bound, Most, Per, Unit};
 
-use news::{GatheredAttempts, RateName};
+use news::{AttemptNews, GatheredAttempts};
+use rates::{ADDRESS, ANONYMOUS, AttemptRate, DAY_MS, KNOWN, MOST, PAIR, RateName, RateTable, account_rate};
+pub use rates::{AttemptCause, Refused};
 
 /// The circumstances of an attempt.
 #[derive(Debug, Clone, Copy)]
@@ -90,26 +93,6 @@ enum Charged {
     },
 }
 
-/// The reason for which an attempt is held back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AttemptCause {
-    /// There were too many from this place at this account.
-    Pair,
-    /// There were too many at this account, from places where it has not logged in.
-    Account,
-    /// There were too many from this address.
-    Address,
-}
-
-/// An attempt that has no turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refused {
-    /// The reason.
-    pub cause: AttemptCause,
-    /// The milliseconds until it may have one.
-    pub retry_ms: u64,
-}
-
 /// Counts of attempts since the start, by their outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AttemptTally {
@@ -142,20 +125,6 @@ pub struct LoginAttempts {
 struct KnownPlace {
     place: u64,
     last_ms: u64,
-}
-
-impl AttemptCause {
-    /// All causes, in the order of [`AttemptTally`].
-    pub const ALL: [Self; 3] = [Self::Pair, Self::Account, Self::Address];
-
-    /// Returns a word for it, for labels and the log.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pair => "pair",
-            Self::Account => "account",
-            Self::Address => "address",
-        }
-    }
 }
 
 impl Default for LoginAttempts {
@@ -347,72 +316,55 @@ impl LoginAttempts {
         true
     }
 
+    /// Gathers from now on what others are to be told.
+    pub(crate) fn gather_news(&mut self) {
+        self.news.is_told = true;
+    }
+
+    /// Takes what others are to be told.
+    pub(crate) fn take_news(&mut self) -> AttemptNews {
+        let rates = std::mem::take(&mut self.news.rates);
+        let rates = rates.into_iter().map(|((name, key), times)| (name, key, times)).collect();
+        AttemptNews { rates, known: std::mem::take(&mut self.news.known) }
+    }
+
+    /// Takes what another node tells. `a_day`: attempts that an account allows to strangers.
+    pub(crate) fn hear(&mut self, news: &AttemptNews, a_day: u32, now_ms: u64) {
+        for (name, key, times) in news.rates.iter().take(news::MOST_TOLD) {
+            self.table(*name).0.add(*key, name.rate(a_day), *times, now_ms);
+        }
+        for (account, place) in news.known.iter().take(news::MOST_TOLD) {
+            self.remember(*account, *place, now_ms);
+        }
+    }
+
+    fn charge(&mut self, name: RateName, key: u64, rate: AttemptRate, now_ms: u64) {
+        let (table, news) = self.table(name);
+        table.charge(key, rate, now_ms);
+        news.charged(name, key, 1);
+    }
+
+    fn uncharge(&mut self, name: RateName, key: u64, rate: AttemptRate, now_ms: u64) {
+        let (table, news) = self.table(name);
+        table.take_back(key, rate, now_ms);
+        news.charged(name, key, -1);
+    }
+
+    fn table(&mut self, name: RateName) -> (&mut RateTable, &mut GatheredAttempts) {
+        let table = match name {
+            RateName::Known => &mut self.of_known,
+            RateName::Pair => &mut self.pairs,
+            RateName::Account => &mut self.accounts,
+            RateName::Address => &mut self.addresses,
+            RateName::Anonymous => &mut self.anonymous,
+        };
+        (table, &mut self.news)
+    }
+
     /// Returns the key of a place: an address, or a network of IPv6.
     fn network(&self, address: IpAddr) -> u64 {
         self.hash.of(&household(address).to_string())
     }
-}
-
-/// A number of attempts at once, and the time after which one of them comes back.
-#[derive(Debug, Clone, Copy)]
-struct AttemptRate {
-    burst: u64,
-    each_ms: u64,
-}
-
-/// Rates by key. An entry is the moment when all that was charged has come back (GCRA); one that
-/// has is the same as none.
-#[derive(Debug, Default)]
-struct RateTable(HashMap<u64, u64>);
-
-impl RateTable {
-    /// Returns the milliseconds for which the next attempt has to wait.
-    fn turn(&self, key: u64, rate: AttemptRate, cause: AttemptCause, now_ms: u64) -> Result<u64, Refused> {
-        let until = self.0.get(&key).map_or(now_ms, |until| (*until).max(now_ms));
-        let wait = (until + rate.each_ms).saturating_sub(now_ms + rate.burst * rate.each_ms);
-        if wait > LONGEST_WAIT_MS { Err(Refused { cause, retry_ms: wait }) } else { Ok(wait) }
-    }
-
-    /// Returns the number of attempts that have not come back yet, rounded up.
-    fn level(&self, key: u64, rate: AttemptRate, now_ms: u64) -> u64 {
-        self.0.get(&key).map_or(0, |until| until.saturating_sub(now_ms).div_ceil(rate.each_ms))
-    }
-
-    fn charge(&mut self, key: u64, rate: AttemptRate, now_ms: u64) {
-        if self.0.len() >= MOST && !self.0.contains_key(&key) {
-            self.make_room(now_ms);
-        }
-        let until = self.0.entry(key).or_insert(now_ms);
-        *until = (*until).max(now_ms) + rate.each_ms;
-    }
-
-    fn take_back(&mut self, key: u64, rate: AttemptRate, now_ms: u64) {
-        let Some(until) = self.0.get_mut(&key) else { return };
-        *until = until.saturating_sub(rate.each_ms);
-        if *until <= now_ms {
-            self.0.remove(&key);
-        }
-    }
-
-    /// Drops what is over, and a quarter of the table if that isn't enough: those with the fewest
-    /// attempts.
-    fn make_room(&mut self, now_ms: u64) {
-        self.0.retain(|_, until| *until > now_ms);
-        let Some(mut excess) = self.0.len().checked_sub(MOST / 4 * 3) else { return };
-        let mut all: Vec<u64> = self.0.values().copied().collect();
-        let Some(at) = excess.checked_sub(1) else { return };
-        let (_, last, _) = all.select_nth_unstable(at);
-        let last = *last;
-        self.0.retain(|_, until| {
-            let goes = excess > 0 && *until <= last;
-            excess -= usize::from(goes);
-            !goes
-        });
-    }
-}
-
-fn account_rate(a_day: u32) -> AttemptRate {
-    AttemptRate { burst: 50, each_ms: 2 * DAY_MS / u64::from(a_day.max(1)) }
 }
 
 /// The bounds of attempts, for the page of limits.
@@ -481,25 +433,10 @@ pub const NEWS_BOUNDS: &[Bound] = &[Bound::on(
 
 /// Attempts that an account allows to strangers in a day, unless the operator says otherwise.
 pub const DEFAULT_A_DAY: u32 = 5000;
-/// The rate of a place at an account. Clients try several mechanisms with one password.
-const PAIR: AttemptRate = AttemptRate { burst: 20, each_ms: 600_000 };
 /// Attempts of a place at an account that count as its first ones.
 const FIRST: u64 = 3;
-/// The rate of a place where the account has logged in.
-const KNOWN: AttemptRate = AttemptRate { burst: 100, each_ms: 5_000 };
-/// The rate of an address: as many as it may have connections, so that all who come back after a
-/// restart find a place.
-const ADDRESS: AttemptRate = AttemptRate { burst: 1000, each_ms: 1_000 };
-/// The rate at which those come in from an address who prove nothing: a page of a helpline has many
-/// readers behind one address, but they don't all come at once.
-const ANONYMOUS: AttemptRate = AttemptRate { burst: 100, each_ms: 6_000 };
-/// The milliseconds above which an attempt is refused rather than made to wait.
-const LONGEST_WAIT_MS: u64 = 10_000;
 /// The time for which a place is known after a login.
 const KNOWN_MS: u64 = 30 * DAY_MS;
-const DAY_MS: u64 = 86_400_000;
-/// Entries of a table, 16 bytes each and what a hash table adds.
-const MOST: usize = 65_536;
 /// Accounts whose places are known, and places of each.
 const MOST_KNOWN: usize = 200_000;
 const MOST_PLACES: usize = 16;

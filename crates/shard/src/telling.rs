@@ -1,7 +1,7 @@
 //! Tells other nodes what the gate of this one has counted, see [`crate::attempts::news`].
 //!
-//! Whoever counts something has it told after a moment, together with all else that comes
-//! meanwhile. A server without other nodes does nothing of this.
+//! What is counted is told after a moment, together with everything that comes meanwhile. A server
+//! without other nodes does nothing of this.
 
 use std::net::IpAddr;
 use std::sync::Arc;

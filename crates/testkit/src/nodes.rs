@@ -260,8 +260,8 @@ impl NodeCarrier {
     }
 }
 
-/// Returns a custody on another node, which says that it is over as soon as it is: the sender has its
-/// own until then.
+/// Returns a custody on another node, which says that it is over as soon as it is: the sender has
+/// its own until then.
 fn custody_elsewhere(own: Custody) -> Custody {
     let (custody, settled) = Custody::apart();
     let waiting = Arc::new(CustodyInWait { own: Mutex::new(Some(own)), settled: Mutex::new(Some(settled)) });

@@ -320,7 +320,8 @@ impl Server {
         self.tell_others(node, Envelope::Departed);
     }
 
-    /// Tells the shards of all other nodes that this one says nothing, as a lease that is over does.
+    /// Tells the shards of all other nodes that this one says nothing, as a lease that is over
+    /// does.
     pub fn seem_silent(&self, node: usize) {
         self.tell_others(node, Envelope::Silent);
     }

@@ -32,7 +32,7 @@ struct SaidInRoom {
 
 #[derive(Debug, Default)]
 struct OccupantBook {
-    /// What was heard, in the order in which it came first.
+    /// The messages that were heard, in the order in which each came first.
     order: Vec<usize>,
     /// The ids by the room, of what was heard.
     ids: HashMap<usize, Option<String>>,
@@ -89,7 +89,7 @@ impl RoomBooks {
         self.pause = self.pause.max(last.map_or(Duration::ZERO, |last| now.duration_since(last)));
     }
 
-    /// Takes note of a message of the room's history, as told to who has entered at the end.
+    /// Takes note of a message of the room's history, as it is told to an occupant who enters at the end.
     pub fn recall(&mut self, number: usize) {
         self.history.push(number);
     }

@@ -19,7 +19,8 @@ use crate::calls::{
     AnyDocument, BeforeLogin, DecodeLetter, DecodeQuestion, Everywhere, IqHandler, OfSession, SharedContacts,
     Undelivered,
 };
-use crate::driver::{DriverNews, DriverQuestion};
+use crate::driver::DriverQuestion;
+use crate::driver_news::DriverNews;
 use crate::passage::Passage;
 use crate::remote::RemoteService;
 use crate::settings::Domain;

@@ -58,7 +58,7 @@ impl Letter for CreationNews {
     const SINCE: u16 = 2;
 
     fn open(self, world: &mut World) {
-        let Some(options) = world.options(&self.domain, super::NAME) else { return };
+        let Some(options) = world.options(&self.domain, NAME) else { return };
         world.state::<Creations>().hear(self.party, self.step, world.time(), options);
     }
 }
@@ -69,6 +69,8 @@ pub struct CreationSlot {
     of: Option<(Creations, IpAddr)>,
 }
 
+/// The name of the module.
+pub(super) const NAME: &str = "register";
 /// The option that says how long a party waits.
 pub(super) const PER_ADDRESS_SECONDS: OptionSpec = OptionSpec {
     key: "per_address_seconds",

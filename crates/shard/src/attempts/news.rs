@@ -1,5 +1,5 @@
-//! What the nodes of a cluster tell each other of attempts to log in, so that somebody who guesses
-//! has as many guesses with many nodes as with one.
+//! The words of the nodes of a cluster about attempts to log in, so that somebody who guesses has
+//! as many guesses with many nodes as with one.
 //!
 //! Each node counts for itself, and tells the others after a moment by how much its counts have
 //! changed. An attempt that succeeds is taken back within that moment mostly, so that logins cost
@@ -16,38 +16,23 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ADDRESS, ANONYMOUS, AttemptRate, KNOWN, LONGEST_WAIT_MS, LoginAttempts, PAIR, RateTable, account_rate};
-
-/// A kind of rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) enum RateName {
-    /// Of an account at a place where it has logged in.
-    Known,
-    /// Of an account at a place where it has not.
-    Pair,
-    /// Of an account.
-    Account,
-    /// Of an address.
-    Address,
-    /// Of an address, for those who prove nothing.
-    Anonymous,
-}
+use super::rates::RateName;
 
 /// Changes of rates, and places where accounts have logged in.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AttemptNews {
     /// Attempts that a rate was charged with, less those that were taken back.
-    rates: Vec<(RateName, u64, i32)>,
+    pub(super) rates: Vec<(RateName, u64, i32)>,
     /// Accounts, each with a place.
-    known: Vec<(u64, u64)>,
+    pub(super) known: Vec<(u64, u64)>,
 }
 
 /// That which others have still to be told, if there are any.
 #[derive(Debug, Default)]
 pub(super) struct GatheredAttempts {
-    is_told: bool,
-    rates: HashMap<(RateName, u64), i32>,
-    known: Vec<(u64, u64)>,
+    pub(super) is_told: bool,
+    pub(super) rates: HashMap<(RateName, u64), i32>,
+    pub(super) known: Vec<(u64, u64)>,
 }
 
 impl AttemptNews {
@@ -65,7 +50,7 @@ impl GatheredAttempts {
         }
     }
 
-    fn charged(&mut self, name: RateName, key: u64, times: i32) {
+    pub(super) fn charged(&mut self, name: RateName, key: u64, times: i32) {
         if !self.is_told {
             return;
         }
@@ -81,93 +66,14 @@ impl GatheredAttempts {
     }
 }
 
-impl LoginAttempts {
-    /// Gathers from now on what others are to be told.
-    pub(crate) fn gather_news(&mut self) {
-        self.news.is_told = true;
-    }
-
-    /// Takes what others are to be told.
-    pub(crate) fn take_news(&mut self) -> AttemptNews {
-        let rates = std::mem::take(&mut self.news.rates);
-        let rates = rates.into_iter().map(|((name, key), times)| (name, key, times)).collect();
-        AttemptNews { rates, known: std::mem::take(&mut self.news.known) }
-    }
-
-    /// Takes what another node tells. `a_day`: attempts that an account allows to strangers.
-    pub(crate) fn hear(&mut self, news: &AttemptNews, a_day: u32, now_ms: u64) {
-        for (name, key, times) in news.rates.iter().take(MOST_TOLD) {
-            self.table(*name).0.add(*key, name.rate(a_day), *times, now_ms);
-        }
-        for (account, place) in news.known.iter().take(MOST_TOLD) {
-            self.remember(*account, *place, now_ms);
-        }
-    }
-
-    pub(super) fn charge(&mut self, name: RateName, key: u64, rate: AttemptRate, now_ms: u64) {
-        let (table, news) = self.table(name);
-        table.charge(key, rate, now_ms);
-        news.charged(name, key, 1);
-    }
-
-    pub(super) fn uncharge(&mut self, name: RateName, key: u64, rate: AttemptRate, now_ms: u64) {
-        let (table, news) = self.table(name);
-        table.take_back(key, rate, now_ms);
-        news.charged(name, key, -1);
-    }
-
-    fn table(&mut self, name: RateName) -> (&mut RateTable, &mut GatheredAttempts) {
-        let table = match name {
-            RateName::Known => &mut self.of_known,
-            RateName::Pair => &mut self.pairs,
-            RateName::Account => &mut self.accounts,
-            RateName::Address => &mut self.addresses,
-            RateName::Anonymous => &mut self.anonymous,
-        };
-        (table, &mut self.news)
-    }
-}
-
-impl RateName {
-    fn rate(self, a_day: u32) -> AttemptRate {
-        match self {
-            Self::Known => KNOWN,
-            Self::Pair => PAIR,
-            Self::Account => account_rate(a_day),
-            Self::Address => ADDRESS,
-            Self::Anonymous => ANONYMOUS,
-        }
-    }
-}
-
-impl RateTable {
-    /// Charges a rate with what was counted elsewhere, up to where nobody has a turn.
-    fn add(&mut self, key: u64, rate: AttemptRate, times: i32, now_ms: u64) {
-        let by_ms = u64::from(times.unsigned_abs()).saturating_mul(rate.each_ms);
-        if times <= 0 {
-            let Some(until) = self.0.get_mut(&key) else { return };
-            *until = until.saturating_sub(by_ms);
-            if *until <= now_ms {
-                self.0.remove(&key);
-            }
-            return;
-        }
-        if self.0.len() >= super::MOST && !self.0.contains_key(&key) {
-            self.make_room(now_ms);
-        }
-        let most = now_ms + rate.burst * rate.each_ms + LONGEST_WAIT_MS;
-        let until = self.0.entry(key).or_insert(now_ms);
-        *until = (*until).max(now_ms).saturating_add(by_ms).min(most.max(*until));
-    }
-}
-
 /// Rates, and places, that are told at once.
 pub(super) const MOST_TOLD: usize = 8192;
 
 #[cfg(test)]
 mod tests {
+    use super::super::rates::{LONGEST_WAIT_MS, MOST, PAIR};
     use super::super::tests::{guess, log_in, whence};
-    use super::super::{AttemptCause, DEFAULT_A_DAY, MOST};
+    use super::super::{AttemptCause, DEFAULT_A_DAY, LoginAttempts};
     use super::*;
     use rookery_base::AddressHash;
 

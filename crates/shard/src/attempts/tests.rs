@@ -1,3 +1,4 @@
+use super::rates::LONGEST_WAIT_MS;
 use super::*;
 
 pub(super) fn whence<'a>(address: &str, account: &'a str) -> Whence<'a> {
