@@ -10,6 +10,7 @@ mod cli {
     pub mod bench;
     pub mod check;
     pub mod cluster;
+    pub mod cluster_acme;
     pub mod cluster_deaths;
     pub mod cluster_kills;
     pub mod cluster_moves;

@@ -88,6 +88,11 @@ impl ClusterNodes {
         (server, port_of(&said))
     }
 
+    /// Starts a node with something in its environment.
+    pub fn serve_in(&self, node: usize, environment: &[(&str, &str)]) -> RigServer {
+        self.rigs[node].serve_in(environment).0
+    }
+
     /// Runs a command of a node.
     pub fn run(&self, node: usize, arguments: &[&str]) -> RigEnded {
         self.rigs[node].run(arguments)
