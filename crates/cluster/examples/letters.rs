@@ -128,7 +128,7 @@ fn alone(engine: &RedisEngine) -> Result<(u128, u128), LetterError> {
 }
 
 fn letter() -> CourierLetter<()> {
-    CourierLetter { kind: 1, from: 0, to: 0, body: vec![b'x'; BYTES], outlives: true, share: None }
+    CourierLetter { kind: 1, from: 0, to: 0, body: vec![b'x'; BYTES], outlives: true, until_read: false, share: None }
 }
 
 fn runtime() -> Result<Runtime, LetterError> {

@@ -238,10 +238,17 @@ impl CarryingLoop {
     fn take_posted(&mut self) {
         let letters = std::mem::take(&mut *lock(&self.posted.letters));
         for (from, letter) in letters {
-            let rookery_shard::NodeLetter { to, kind, bytes, custody } = letter;
+            let rookery_shard::NodeLetter { to, kind, bytes, custody, until_read } = letter;
             let outlives = kind == MailboxKind::Mail;
-            let letter =
-                CourierLetter { kind: number(kind), from, to: to.shard, body: bytes, outlives, share: custody };
+            let letter = CourierLetter {
+                kind: number(kind),
+                from,
+                to: to.shard,
+                body: bytes,
+                outlives,
+                until_read,
+                share: custody,
+            };
             match self.courier.post(NodeProcess::of(to), letter) {
                 Ok(()) => {}
                 Err(Unposted::Full(letter)) => {
@@ -377,7 +384,15 @@ impl CarryingLoop {
     /// case.
     fn spread(&mut self, others: &[(String, NodeProcess)]) {
         for (_, process) in others {
-            let news = CourierLetter { kind: NEWS, from: 0, to: 0, body: Vec::new(), outlives: false, share: None };
+            let news = CourierLetter {
+                kind: NEWS,
+                from: 0,
+                to: 0,
+                body: Vec::new(),
+                outlives: false,
+                until_read: false,
+                share: None,
+            };
             // A node that is away, or has too much to read, looks by itself.
             _ = self.courier.post(*process, news);
         }

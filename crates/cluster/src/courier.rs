@@ -43,6 +43,9 @@ pub struct CourierLetter<S> {
     pub body: Vec<u8>,
     /// True if the node's next process may read it as well, when this one has gone.
     pub outlives: bool,
+    /// True if its share is given up when the reader's process has read it: what comes of it waits
+    /// for letters that are written when the share is gone.
+    pub until_read: bool,
     /// Kept until it has been handled.
     pub share: Option<S>,
 }
@@ -520,7 +523,7 @@ impl<S> CourierLetter<S> {
 
     /// Returns whether it is to be handled by somebody, if not by its reader.
     fn is_awaited(&self) -> bool {
-        self.outlives && self.share.is_some()
+        self.outlives && !self.until_read && self.share.is_some()
     }
 
     fn carried(&self) -> CarriedMail<'_> {

@@ -229,6 +229,11 @@ impl Parcel {
         self.encode().map(Some)
     }
 
+    /// Returns whether it has parts of homes that move.
+    pub fn is_handed_on(&self) -> bool {
+        matches!(self.mail, Mail::Cards(_))
+    }
+
     /// Takes the parcel's share in the custody that it was posted in, for the one who keeps it
     /// until the parcel has been read elsewhere.
     pub fn take_custody(&mut self) -> Option<Custody> {

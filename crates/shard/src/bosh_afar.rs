@@ -268,7 +268,10 @@ impl RemoteWaiter {
         let bytes = postcard::to_allocvec(&LineFrame::Bosh(Box::new(frame)));
         if let (Some(outlet), Ok(bytes)) = (&self.outlet, bytes) {
             let to = self.asker.station;
-            outlet.post(self.from, vec![NodeLetter { to, kind: MailboxKind::Line, bytes, custody: None }]);
+            outlet.post(
+                self.from,
+                vec![NodeLetter { to, kind: MailboxKind::Line, bytes, custody: None, until_read: false }],
+            );
         }
     }
 }

@@ -255,8 +255,11 @@ pub struct NodeLetter {
     pub kind: MailboxKind,
     /// Its wire form.
     pub bytes: Vec<u8>,
-    /// A share in the custody of what it came from, to be kept until it has been read.
+    /// A share in the custody of what it came from, to be kept until it has been handled.
     pub custody: Option<Custody>,
+    /// True if that is kept until the letter has been read only: a home is opened when all of its
+    /// parts have come, and what is for it isn't handled before.
+    pub until_read: bool,
 }
 
 /// Letters that a shard has for other nodes, while they wait for more.

@@ -76,8 +76,9 @@ impl<D: Driver> Shard<D> {
                 let Some(to) = self.world.station_of(hop) else { continue };
                 match parcel.encode_for(understood) {
                     Ok(Some(bytes)) => {
-                        let custody = parcel.take_custody();
-                        self.timing.outgoing.letters.push(NodeLetter { to, kind: MailboxKind::Mail, bytes, custody });
+                        let (custody, until_read) = (parcel.take_custody(), parcel.is_handed_on());
+                        let kind = MailboxKind::Mail;
+                        self.timing.outgoing.letters.push(NodeLetter { to, kind, bytes, custody, until_read });
                     }
                     // It is news that a node of an earlier version does without.
                     Ok(None) => {}
@@ -88,7 +89,9 @@ impl<D: Driver> Shard<D> {
         for (to, frame) in std::mem::take(&mut self.driver.frames) {
             match postcard::to_allocvec(&frame) {
                 Ok(bytes) => {
-                    self.timing.outgoing.letters.push(NodeLetter { to, kind: MailboxKind::Line, bytes, custody: None });
+                    let kind = MailboxKind::Line;
+                    let letter = NodeLetter { to, kind, bytes, custody: None, until_read: false };
+                    self.timing.outgoing.letters.push(letter);
                 }
                 Err(error) => warn!(%to, %error, "a frame can't be sent to another node and is dropped"),
             }

@@ -190,7 +190,7 @@ impl Outlet for Loopback {
         if silent == Some(self.node) {
             return;
         }
-        for NodeLetter { to, kind, bytes, custody } in letters {
+        for NodeLetter { to, kind, bytes, custody, .. } in letters {
             let node = usize::from(to.node) - 1;
             if silent == Some(node) {
                 if kind == MailboxKind::Mail {

@@ -15,6 +15,7 @@ fn letter(text: &str, share: &Rc<()>) -> CourierLetter<Rc<()>> {
         to: 1,
         body: text.as_bytes().to_vec(),
         outlives: true,
+        until_read: false,
         share: Some(share.clone()),
     }
 }
@@ -193,6 +194,33 @@ fn what_a_process_may_have_read_is_given_back_when_its_node_has_another() {
     let mut entry = Vec::new();
     wire::begin(&EntryHeader { from: THERE, seq: 1, first: 1, read: 0, is_urgent: false, unix_ms: 0 }, &mut entry);
     assert_eq!(old.arrived(&entry).unwrap(), None, "a process that has a successor says nothing any more");
+}
+
+/// A home that moves is opened when all has come that is for it; until then mail for it waits, and
+/// with that the entry that has brought it.
+#[test]
+fn what_is_only_to_be_read_does_not_wait_for_what_has_come_with_it() {
+    let (mut here, mut there) = pair();
+    let (card, mail) = (Rc::new(()), Rc::new(()));
+    here.post(THERE, letter("mail that waits for the card", &mail)).unwrap();
+    here.post(THERE, CourierLetter { until_read: true, ..letter("card", &card) }).unwrap();
+    // Many that wait, too, so that nobody can tell which of those behind them were handled.
+    for at in 0..=MOST_NAMED {
+        for Append { entry, .. } in here.appends(0, 0) {
+            there.arrived(&entry).unwrap();
+            here.appended(THERE, AppendOutcome::Taken, 0);
+        }
+        here.post(THERE, letter(&format!("mail {at}"), &mail)).unwrap();
+    }
+    here.post(THERE, CourierLetter { until_read: true, ..letter("another card", &card) }).unwrap();
+    for Append { entry, .. } in here.appends(0, 0) {
+        there.arrived(&entry).unwrap();
+    }
+    assert_eq!((Rc::strong_count(&card), Rc::strong_count(&mail)), (3, MOST_NAMED + 3));
+    for Append { entry, .. } in there.appends(TELL_MS, 0) {
+        here.arrived(&entry).unwrap();
+    }
+    assert_eq!((Rc::strong_count(&card), Rc::strong_count(&mail)), (1, MOST_NAMED + 3));
 }
 
 #[test]

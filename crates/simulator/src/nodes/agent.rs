@@ -512,7 +512,7 @@ impl Agent {
             }
         }
         for (_, process) in &others {
-            let news = CourierLetter { kind: NEWS, from: 0, to: 0, body: Vec::new(), outlives: false, share: None };
+            let news = CourierLetter { kind: NEWS, from: 0, to: 0, body: Vec::new(), outlives: false, until_read: false, share: None };
             _ = self.courier.post(*process, news);
         }
         if self.table.leaves() && self.end == AgentEnd::Runs {
@@ -557,12 +557,12 @@ impl Agent {
             let batch = self.journal.take(shard, batch);
             self.commands.extend(batch.map(|batch| RedisCommand::Write(shard, batch)));
         }
-        for (from, NodeLetter { to, kind, bytes, custody }) in letters {
+        for (from, NodeLetter { to, kind, bytes, custody, until_read }) in letters {
             let (kind, outlives) = match kind {
                 MailboxKind::Mail => (MAIL, true),
                 MailboxKind::Line => (LINE, false),
             };
-            let letter = CourierLetter { kind, from, to: to.shard, body: bytes, outlives, share: custody };
+            let letter = CourierLetter { kind, from, to: to.shard, body: bytes, outlives, until_read, share: custody };
             match self.courier.post(NodeProcess::of(to), letter) {
                 Ok(()) => {}
                 Err(Unposted::Full(letter)) => self.give_back(vec![letter], true),
