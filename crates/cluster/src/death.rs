@@ -184,8 +184,7 @@ impl CarryingLoop {
         }
         let gone = self.table.gone(&rows);
         if gone.is_empty() {
-            let update = self.table.update(rows);
-            return self.updated(update);
+            return self.take_rows(rows);
         }
         if std::mem::replace(&mut self.deaths.is_fencing, true) {
             return;
@@ -207,9 +206,20 @@ impl CarryingLoop {
     pub(crate) fn fenced_off(&mut self, gone: Vec<NodeProcess>, rows: Vec<(String, MemberRow)>) {
         self.deaths.is_fencing = false;
         if !gone.is_empty() {
-            let update = self.table.update(rows);
+            self.take_rows(rows);
+        }
+    }
+
+    /// Goes by rows of the database.
+    fn take_rows(&mut self, rows: Vec<(String, MemberRow)>) {
+        // A node that joins just now has read no journal of one that is gone: who had its homes
+        // next passes them on.
+        if let Some(known) = self.table.without_new(&rows) {
+            let update = self.table.update(known);
             self.updated(update);
         }
+        let update = self.table.update(rows);
+        self.updated(update);
     }
 
     pub(crate) fn departed(&mut self, process: NodeProcess) {

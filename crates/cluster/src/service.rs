@@ -298,8 +298,10 @@ async fn enter(settings: &ClusterSettings, shards: u16, members: &Members) -> Re
     }
     let row = members::join(meta, fencing, &settings.node, shards, settings.public_host.clone()).await?;
     let me = NodeProcess { node: row.number, incarnation: row.incarnation };
-    let mut table = NodeTable::new(settings.node.clone(), row);
-    table.update(members::all(meta).await?);
+    let mut table = NodeTable::joining(settings.node.clone(), row, rows);
+    let rows = members::all(meta).await?;
+    fence_off(fencing, &table.gone(&rows)).await?;
+    table.update(rows);
     if !connection.take_lease(me.node, &table.lease(), settings.lease).await? {
         return Err(JoinFailure::NameTaken(settings.node.clone()));
     }

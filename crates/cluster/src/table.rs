@@ -50,6 +50,15 @@ impl NodeTable {
         Self { places: vec![NodePlace { name, row, is_member: true }] }
     }
 
+    /// Returns the table of a node that joins, and the rows that it has found before it had one:
+    /// those that are gone later have had homes that are its own then.
+    pub fn joining(name: String, row: MemberRow, found: Vec<(String, MemberRow)>) -> Self {
+        let mut table = Self::new(name.clone(), row.clone());
+        let others = found.into_iter().filter(|(other, _)| *other != name);
+        table.update(others.chain([(name.clone(), row)]).collect());
+        table
+    }
+
     /// Returns this process.
     pub fn me(&self) -> NodeProcess {
         self.places.first().map_or(NodeProcess { node: 0, incarnation: 0 }, NodePlace::process)
@@ -89,6 +98,16 @@ impl NodeTable {
             rows.iter().any(|(_, row)| (row.number, row.incarnation) == (process.node, process.incarnation))
         };
         self.others().into_iter().map(|(_, process)| process).filter(|process| !is_there(*process)).collect()
+    }
+
+    /// Returns the rows without those of nodes that are new, if nodes are gone for good by the same
+    /// rows; `None` if it is not both.
+    pub fn without_new(&self, rows: &[(String, MemberRow)]) -> Option<Vec<(String, MemberRow)>> {
+        let is_known = |name: &str| self.places.iter().any(|place| place.is_member && place.name == name);
+        let is_there = |place: &&NodePlace| rows.iter().any(|(name, _)| *name == place.name);
+        let is_any_gone = !self.places.iter().filter(|place| place.is_member).all(|place| is_there(&place));
+        let known: Vec<_> = rows.iter().filter(|(name, _)| is_known(name)).cloned().collect();
+        (is_any_gone && known.len() < rows.len()).then_some(known)
     }
 
     /// Takes the rows of the database.
@@ -290,6 +309,21 @@ mod tests {
         let upgraded = rows(&[("n1", newer(1, 1)), ("n2", row(2, 2, 1)), ("n3", newer(3, 2))]);
         assert_eq!(table.update(upgraded).gone(), 2, "those are others");
         assert_eq!(understood(&table), [2, 1, 2]);
+    }
+
+    #[test]
+    fn a_node_that_is_gone_goes_before_another_one_comes() {
+        let mut table = NodeTable::new("n1".into(), row(1, 1, 2));
+        table.update(rows(&[("n1", row(1, 1, 2)), ("n2", row(2, 1, 2)), ("n3", row(3, 1, 2))]));
+        let names = |rows: Option<Vec<(String, MemberRow)>>| {
+            rows.map(|rows| rows.into_iter().map(|(name, _)| name).collect::<Vec<_>>())
+        };
+        let both = rows(&[("n1", row(1, 1, 2)), ("n2", row(2, 1, 2)), ("n4", row(4, 1, 2))]);
+        assert_eq!(names(table.without_new(&both)), Some(vec!["n1".to_owned(), "n2".to_owned()]));
+        let only_gone = rows(&[("n1", row(1, 1, 2)), ("n2", row(2, 1, 2))]);
+        assert_eq!(table.without_new(&only_gone), None);
+        let again = rows(&[("n1", row(1, 1, 2)), ("n2", row(2, 2, 2)), ("n3", row(3, 1, 2)), ("n4", row(4, 1, 2))]);
+        assert_eq!(table.without_new(&again), None, "one that has started again keeps its homes");
     }
 
     #[test]

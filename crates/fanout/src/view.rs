@@ -136,6 +136,11 @@ impl View {
         self.members.iter().copied().filter(|member| !self.absent.contains(member))
     }
 
+    /// Returns the members that are nodes no more.
+    pub fn absent(&self) -> &[Member] {
+        &self.absent
+    }
+
     /// Returns whether a process is a node.
     pub fn is_present(&self, node: u16, incarnation: u32) -> bool {
         self.present().any(|member| (member.node, member.incarnation) == (node, incarnation))

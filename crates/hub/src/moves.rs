@@ -50,6 +50,11 @@ impl World {
         if has_past {
             self.look_back(&slots);
         }
+        // They have died while this process joined: what would have come from them is in their
+        // journals, and no other node has these homes.
+        for process in view.absent().iter().copied().map(process_of).filter(|_| is_joining) {
+            self.read_journal(process, slots.clone());
+        }
         if is_joining || has_past {
             self.look_when_late();
         }

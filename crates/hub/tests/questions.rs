@@ -151,6 +151,21 @@ fn nobody_waits_for_shards_of_a_process_that_is_a_node_no_more() {
     assert_eq!(*got.borrow(), [vec![Some(0), None]]);
 }
 
+/// No other node has these homes, and none would read the journal for them.
+#[test]
+fn a_process_that_joins_reads_the_journals_of_those_that_have_died_meanwhile() {
+    let member = |node, incarnation| Member { node, incarnation, shards: 1, letters: 1 };
+    let lookups = |died: bool, is_joining: bool| {
+        let gone = member(3, 4);
+        let absent = if died { vec![gone] } else { Vec::new() };
+        let view = View::among(vec![member(1, 1), member(2, 1), gone], |slot| slot % 2).named(1, absent);
+        let place = Place { view, is_joining, ..Place::alone(0, 1, [1, 2, 3, 4]) };
+        world(place).take_lookups().into_iter().map(|lookup| (lookup.process, lookup.slots.len())).collect::<Vec<_>>()
+    };
+    assert_eq!(lookups(true, true), [((3, 4), rookery_fanout::view::SLOTS / 2)]);
+    assert_eq!((lookups(false, true), lookups(true, false)), (vec![], vec![]));
+}
+
 #[test]
 fn the_home_of_an_account_answers_when_it_likes() {
     let mut worlds = worlds();

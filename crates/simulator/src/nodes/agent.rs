@@ -444,10 +444,7 @@ impl Agent {
             AgentNews::Rows(rows) => self.rows(rows),
             AgentNews::FencedOff(rows) => {
                 self.is_fencing = false;
-                if let Some(rows) = rows {
-                    let update = self.table.update(rows);
-                    self.updated(update);
-                }
+                rows.into_iter().for_each(|rows| self.take_rows(rows));
             }
             AgentNews::TakenOver(process, outcome) => {
                 self.deaths.ended(process);
@@ -469,11 +466,19 @@ impl Agent {
         }
     }
 
+    fn take_rows(&mut self, rows: Vec<(String, MemberRow)>) {
+        if let Some(known) = self.table.without_new(&rows) {
+            let update = self.table.update(known);
+            self.updated(update);
+        }
+        let update = self.table.update(rows);
+        self.updated(update);
+    }
+
     fn rows(&mut self, rows: Vec<(String, MemberRow)>) {
         let gone = self.table.gone(&rows);
         if gone.is_empty() {
-            let update = self.table.update(rows);
-            return self.updated(update);
+            return self.take_rows(rows);
         }
         if std::mem::replace(&mut self.is_fencing, true) {
             return;
@@ -512,7 +517,15 @@ impl Agent {
             }
         }
         for (_, process) in &others {
-            let news = CourierLetter { kind: NEWS, from: 0, to: 0, body: Vec::new(), outlives: false, until_read: false, share: None };
+            let news = CourierLetter {
+                kind: NEWS,
+                from: 0,
+                to: 0,
+                body: Vec::new(),
+                outlives: false,
+                until_read: false,
+                share: None,
+            };
             _ = self.courier.post(*process, news);
         }
         if self.table.leaves() && self.end == AgentEnd::Runs {

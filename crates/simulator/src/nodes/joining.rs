@@ -44,8 +44,10 @@ pub(crate) async fn enter(
     }
     let row = members::join(meta, fencing, &name, shards, None).await.ok()?;
     let me = NodeProcess { node: row.number, incarnation: row.incarnation };
-    let mut table = NodeTable::new(name, row);
-    table.update(members::all(meta).await.ok()?);
+    let mut table = NodeTable::joining(name, row, rows);
+    let rows = members::all(meta).await.ok()?;
+    fence_off(fencing, &table.gone(&rows)).await.ok()?;
+    table.update(rows);
     if redis.borrow().is_away || !redis.borrow_mut().take_lease(me.node, &table.lease()) {
         return None;
     }
