@@ -105,6 +105,26 @@ fn a_session_without_a_connection_moves_and_comes_back_with_the_homes() {
     assert_eq!(juliet.bodies(), ["one", "two", "three"]);
 }
 
+/// What answers a session that leaves would wait at its new home, and the session for that: it would
+/// leave without what it has sent, which its client would send again.
+#[test]
+fn a_session_that_leaves_is_answered_before_others_go_by_its_new_home() {
+    let server = nodes();
+    let romeo = server.account(&server.name_at("romeo", 0));
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    let id = juliet.enable();
+    server.tell_homes(0, Some(1));
+    juliet.send(&format!("<message type='chat' id='m' to='{romeo}/nowhere'><body>?</body></message>"));
+    juliet.send(&format!("<iq type='get' id='q' to='{romeo}/nowhere'><ping xmlns='urn:xmpp:ping'/></iq>"));
+    juliet.pump();
+    server.tell_homes(1, Some(1));
+    server.advance(100);
+    is_cut(&mut juliet);
+    let (mut juliet, handled) = back(&server, &juliet, &id, 0, 0);
+    assert_eq!(handled, 2, "nothing is sent again");
+    assert_eq!(juliet.all().iter().filter(|found| found.attr("id") == Some("q")).count(), 1);
+}
+
 #[test]
 fn two_devices_move_together_and_keep_their_own() {
     let server = nodes();
@@ -381,7 +401,6 @@ fn homes_that_move_again_before_all_has_come_lose_nothing() {
     }
 }
 
-/// A client that comes back before its session has come waits for it.
 /// A session goes to and fro while a third node is slow to say that it has sent all: the home that
 /// it comes back to waits for it.
 #[test]
@@ -395,7 +414,10 @@ fn a_home_waits_for_what_has_to_come_by_way_of_another() {
     juliet.vanish();
     // The last node's homes are the first one's, which gets its own back as well.
     tell_all(Some(2));
-    // Goes by these homes, says so, and nothing more.
+    server.stall(Some(3));
+    server.settle();
+    server.stall(None);
+    // Goes by these homes, as all others are at rest, says so, and nothing more.
     server.step(3);
     server.stall(Some(3));
     server.settle();
@@ -414,6 +436,7 @@ fn a_home_waits_for_what_has_to_come_by_way_of_another() {
     juliet.expect(&format!("<presence from='{}'><show>away</show></presence>", romeo.full()));
 }
 
+/// A client that comes back before its session has come waits for it.
 #[test]
 fn who_comes_back_early_waits_for_the_session() {
     let server = nodes();

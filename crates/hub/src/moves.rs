@@ -10,6 +10,8 @@
 //!
 //! * At most one shard acts for a slot, as long as those who are late aren't later than the times
 //!   below.
+//! * Nobody goes by a new view before sessions that leave by it have come to rest: what answers them
+//!   would wait at their new homes, and they for its being handled.
 //! * Mail between two accounts keeps its order through a move: the old home packs when all others
 //!   go by the new view and have said so behind their last mail by the old one, and the new home
 //!   opens nothing of its own before the old one has said, behind its last card, that this was all.
@@ -137,6 +139,43 @@ impl World {
         for hop in self.other_shards() {
             self.post(hop, Mail::Homes { from, view });
         }
+    }
+
+    /// Tells all other shards that the sessions which leave this one by a view that is to come say
+    /// nothing more, and that all is settled that they have said.
+    pub fn say_at_rest(&mut self, coming: &View) {
+        let (from, view) = (self.here.station, name_of_rest(coming));
+        for hop in self.other_shards() {
+            self.post(hop, Mail::Homes { from, view });
+        }
+    }
+
+    /// Returns whether homes go by a view that is to come from one living process to another: then
+    /// nobody goes by it before sessions that leave have come to rest.
+    pub fn has_parting_by(&self, coming: &View) -> bool {
+        let before = &self.here.view;
+        let moved = (0..SLOTS).filter_map(|slot| {
+            let [from, to] = [before, coming].map(|view| view.station(view.home(slot)));
+            from.filter(|_| from != to)
+        });
+        let (mut any, mut all_live) = (false, true);
+        moved.for_each(|from| {
+            any = true;
+            all_live &= coming.is_present(from.node, from.incarnation);
+        });
+        self.people.moves.is_some() && any && all_live
+    }
+
+    /// Returns whether on all other shards those sessions have come to rest that leave by a view that
+    /// is to come, as far as these shards say anything.
+    pub fn do_all_rest(&self, coming: &View) -> bool {
+        let Some(moves) = &self.people.moves else { return true };
+        let names = [Some(name_of_rest(coming)), Some(coming.name())];
+        self.other_shards().into_iter().filter_map(|hop| self.station_of(hop)).all(|station| {
+            !coming.is_present(station.node, station.incarnation)
+                || moves.gone.contains(&process(station))
+                || moves.heard.get(&station).is_some_and(|heard| names.contains(&heard.goes_by))
+        })
     }
 
     /// Tells all other shards that they have got all that this one had for them by this view.
@@ -350,6 +389,12 @@ impl World {
     pub fn keep_letter<L: crate::letter::Letter>(&mut self, letter: L) {
         self.keep_mail(Mail::Letter(Box::new(letter)), LETTER_BYTES);
     }
+}
+
+/// Returns what a shard calls the view that it goes by while it rests for another one: a name that
+/// no view has, so that processes which know nothing of this take it for one that they don't know.
+fn name_of_rest(coming: &View) -> u64 {
+    !coming.name()
 }
 
 /// The time for which others may be late, in milliseconds: longer than a node takes to look at the

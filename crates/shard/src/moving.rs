@@ -21,7 +21,7 @@ use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
     /// Goes by other homes, as soon as those sessions have come to rest that leave for another node
-    /// by that.
+    /// by that, here and elsewhere.
     pub(crate) fn set_view(&mut self, view: Arc<View>) {
         if self.is_stopping() {
             // All leave already.
@@ -29,7 +29,13 @@ impl<D: Driver> Shard<D> {
         }
         let links = self.world.leaving_by(&view);
         self.moves.stays = (0..SLOTS).any(|slot| view.home(slot) == self.index());
+        self.moves.rests_until_ms = match self.world.has_parting_by(&view) {
+            true => self.timing.now_ms + REST_MS,
+            false => 0,
+        };
+        self.moves.told_rest = false;
         self.moves.coming = Some(view);
+        self.world.after(REST_MS + 1, |_| {});
         self.leave(links);
         self.take_view();
     }
@@ -40,6 +46,14 @@ impl<D: Driver> Shard<D> {
             return false;
         }
         let Some(view) = self.moves.coming.take() else { return false };
+        let waits = self.timing.now_ms < self.moves.rests_until_ms;
+        if waits && !std::mem::replace(&mut self.moves.told_rest, true) {
+            self.world.say_at_rest(&view);
+        }
+        if waits && !self.world.do_all_rest(&view) {
+            self.moves.coming = Some(view);
+            return false;
+        }
         self.world.set_view(view);
         self.let_in();
         self.follow_soon();
@@ -215,6 +229,9 @@ impl<D: Driver> Shard<D> {
     }
 }
 
+/// The time for which a shard waits for sessions of others to come to rest, in milliseconds: those
+/// look at the rows of the database each second, and give their clients five.
+const REST_MS: u64 = 6_500;
 /// The time for which a process that says nothing is believed to have died, in milliseconds: longer
 /// than others take to have its homes. It may only have been slow.
 const SILENCE_MS: u64 = 10_000;

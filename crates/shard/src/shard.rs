@@ -101,6 +101,11 @@ pub(crate) struct Timing {
 pub(crate) struct ShardMoves {
     /// The homes that the shard goes by when sessions have come to rest that leave by that.
     pub(crate) coming: Option<Arc<View>>,
+    /// The time until which it waits for sessions of other shards to come to rest, too; 0 if it need
+    /// not.
+    pub(crate) rests_until_ms: u64,
+    /// True once others know that those of this shard have.
+    pub(crate) told_rest: bool,
     /// True if the shard has homes by the view that is to come, or is that of now: it stays.
     pub(crate) stays: bool,
     /// The keys of connections whose accounts have still to come from another node.
