@@ -326,6 +326,10 @@ impl Book {
             sent_ms: self.now_ms,
             is_first,
         });
+        if self.is_late {
+            // Its sender goes on without what isn't stored in time, and says it again.
+            self.doubtful.insert(self.messages.len() - 1);
+        }
         self.messages.len() - 1
     }
 

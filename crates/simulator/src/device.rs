@@ -98,6 +98,11 @@ pub struct UserDevice {
     commands: BTreeMap<String, (usize, usize)>,
     /// The token that it logs in by (XEP-0484), if it has one.
     token: Option<TokenKey>,
+    /// The node that gave it that.
+    token_node: usize,
+    /// The nodes at which its logins broke off before it knew what came of them: what they do to its
+    /// tokens may be done behind what another node has done.
+    broken_off: BTreeSet<usize>,
     /// True if its account is gone, and it creates it again before it logs in.
     registers: bool,
 }
@@ -203,6 +208,8 @@ impl UserDevice {
             removing: BTreeMap::new(),
             commands: BTreeMap::new(),
             token: None,
+            token_node: 0,
+            broken_off: BTreeSet::new(),
             registers: false,
         }
     }
@@ -357,6 +364,9 @@ impl UserDevice {
     }
 
     fn lose(&mut self, book: &mut Book) {
+        if matches!(self.stage, DeviceStage::Authenticating(_) | DeviceStage::Presented) {
+            self.broken_off.insert(self.node);
+        }
         self.stage = DeviceStage::Gone;
         book.note(format_args!("{} has no connection", self.full()));
         if let Some(session) = self.session {

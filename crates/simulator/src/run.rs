@@ -230,12 +230,16 @@ impl SimulatedRun {
     }
 
     /// Lets time pass, timer by timer, and in [`STRIDES`] steps at most: those who wait for long
-    /// may be called a little late.
+    /// may be called a little late. Homes that move have as many steps more: a letter that waits for
+    /// a moment would be as late as those who wait for its answer.
     pub(crate) fn pass(&mut self, ms: u64) {
         let until = self.nodes.now() + ms;
         self.settle();
+        let mut fine_steps = MOST_FINE_STEPS;
         for _ in 0..MOST_ROUNDS {
-            let at_least = self.nodes.now() + ms / STRIDES;
+            let is_fine = self.is_moving && fine_steps > 0;
+            fine_steps -= usize::from(is_fine);
+            let at_least = self.nodes.now() + if is_fine { 0 } else { ms / STRIDES };
             match self.nodes.next_timer().filter(|due| *due <= until) {
                 Some(due) => self.nodes.move_clock(due.max(at_least).min(until)),
                 None => break,
@@ -398,6 +402,11 @@ impl SimulatedRun {
         let how = self.nodes.describe();
         self.book.note(format_args!("nodes: {how}"));
         self.is_moving |= is_changed;
+        let moves = matches!(event.what, SimulatedEventKind::NodeJoin | SimulatedEventKind::NodeDrain);
+        if is_changed && moves && self.nodes.has_dead_beside(node) {
+            // What sessions have sent to those who are waited for isn't stored before they leave.
+            self.book.moves_late();
+        }
         if is_changed && event.what != SimulatedEventKind::NodeKill {
             self.book.forget_going_on();
         }
@@ -525,5 +534,7 @@ const START_MS: u64 = 5;
 const COMES_BACK_MS: u64 = 300_000;
 /// Steps in which time passes at most.
 const STRIDES: u64 = 200;
+/// Steps by the timers alone, at most, while homes move.
+const MOST_FINE_STEPS: usize = 1_000;
 /// Rounds after which a server that never rests is taken for broken.
 const MOST_ROUNDS: usize = 20_000;

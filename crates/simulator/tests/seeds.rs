@@ -135,7 +135,7 @@ fn stand_some(
 /// session while its home moves twice.
 const OPEN: [u64; 1] = [27];
 /// Seconds of fresh seeds where nothing else is said.
-const FRESH_SECONDS: u64 = 0;
+const FRESH_SECONDS: u64 = 25;
 /// The distance between the first seeds of two trees.
 const SPAN: u64 = 1 << 12;
 /// The events of a run.

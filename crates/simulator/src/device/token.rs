@@ -41,8 +41,11 @@ impl UserDevice {
         let condition = answer.children().next().map(Element::name).unwrap_or_default();
         if condition != "temporary-auth-failure" {
             self.token = None;
-            // The account may be gone, or the token too old by the time of day.
-            let may_be_void = book.removed.contains(&self.plan.account) || book.store_failed || book.jumped;
+            // The account may be gone, or the token too old by the time of day, or replaced by a login
+            // that was given up at another node.
+            let may_be_replaced = self.broken_off.iter().any(|node| *node != self.token_node || book.node_deaths > 0);
+            let may_be_void =
+                may_be_replaced || book.removed.contains(&self.plan.account) || book.store_failed || book.jumped;
             if !may_be_void {
                 book.break_rule(format!("{}'s token is no good: {condition} (XEP-0484 §3.4)", self.full()));
             }
@@ -53,7 +56,7 @@ impl UserDevice {
     /// Keeps the token that came with a login, in the place of the one that it has.
     pub(super) fn keep_token(&mut self, success: &Element) {
         let token = success.child("token", ns::FAST).and_then(|token| token.attr("token"));
-        token.into_iter().for_each(|token| self.token = Some(TokenKey::of(token)));
+        token.into_iter().for_each(|token| (self.token, self.token_node) = (Some(TokenKey::of(token)), self.node));
     }
 }
 
