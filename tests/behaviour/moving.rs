@@ -125,6 +125,22 @@ fn a_session_that_leaves_is_answered_before_others_go_by_its_new_home() {
     assert_eq!(juliet.all().iter().filter(|found| found.attr("id") == Some("q")).count(), 1);
 }
 
+/// A session that can't move ends, and those who move with it hear of that at their new home, when
+/// they are there. That comes together with them, and must not keep them from being there.
+#[test]
+fn what_waits_for_those_who_move_does_not_hold_them_up() {
+    let server = nodes();
+    let (mut juliet, mut nurse) = (at(&server, "juliet", 2, 2, "balcony"), at(&server, "nurse", 2, 2, "kitchen"));
+    befriend(&mut juliet, &mut nurse);
+    nurse.all();
+    juliet.all();
+    let id = juliet.enable();
+    server.remove(1);
+    server.advance(1_000);
+    let (mut juliet, _) = back(&server, &juliet, &id, 0, 0);
+    juliet.expect(&format!("<presence type='unavailable' from='{}'/>", nurse.full()));
+}
+
 #[test]
 fn two_devices_move_together_and_keep_their_own() {
     let server = nodes();

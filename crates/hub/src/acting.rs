@@ -81,6 +81,10 @@ pub(crate) struct Moves {
     pub(crate) leaving: VecDeque<(u64, Vec<u8>)>,
     /// True while some of them are on their way.
     pub(crate) is_sending: bool,
+    /// The number of times that some were sent: who waits for earlier ones waits no more.
+    pub(crate) sendings: u64,
+    /// The number of times that somebody went on without what others had not done in time.
+    pub(crate) lateness: u64,
     /// The cards that have come.
     pub(crate) cards: Vec<Vec<u8>>,
 }

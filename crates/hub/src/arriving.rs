@@ -34,6 +34,7 @@ impl World {
                 "a node of the cluster hasn't confirmed that it sent everything; its accounts and rooms start without the rest"
             );
         }
+        self.people.moves.iter_mut().for_each(|moves| moves.lateness += u64::from(is_awaiting && is_late));
         let cards = std::mem::take(&mut self.people.moves.as_mut()?.cards);
         let (mut here, mut elsewhere) = (Vec::new(), Vec::new());
         for encoded in cards {

@@ -114,7 +114,7 @@ impl World {
         let having = view.present().filter(|member| sources.contains(&process_of(*member)));
         having.for_each(|member| moves.wait_for(member, view.name()));
         moves.parting = Some((PartingStage::Agreeing, now_ms));
-        if !was_awaiting || !dead.is_empty() {
+        if !was_awaiting || !dead.is_empty() || !sources.is_empty() {
             moves.awaiting_since_ms = now_ms;
         }
         for (process, slots) in dead {
@@ -217,6 +217,12 @@ impl World {
         if let Some(moves) = &mut self.people.moves {
             moves.gone.insert((node, incarnation));
         }
+    }
+
+    /// Returns the number of times that this shard went on without what others had not done in time:
+    /// what they have may have been lost, or come twice.
+    pub fn lateness(&self) -> u64 {
+        self.people.moves.as_ref().map_or(0, |moves| moves.lateness)
     }
 
     /// Returns whether homes of this shard move, or may.

@@ -10,8 +10,8 @@
 //! * Others are told that they have got all behind that, and behind what has come here for a home
 //!   that is elsewhere by now.
 //! * Of a session that leaves nobody hears that it is unavailable.
-//! * So many bytes are on their way at a time that no queue fills; others are told that they have
-//!   got all when they have taken that.
+//! * So many bytes are on their way at a time that no queue fills: more follows when others have
+//!   taken that, or have had a moment. That this was all is said right behind the last of it.
 
 use std::net::SocketAddr;
 
@@ -22,7 +22,7 @@ use serde_bytes::ByteBuf;
 use tracing::warn;
 
 use crate::World;
-use crate::acting::{PartingStage, Whereabouts};
+use crate::acting::{Moves, PartingStage, Whereabouts};
 use crate::card::Card;
 use crate::custody::Custody;
 use crate::mail::Mail;
@@ -44,6 +44,7 @@ impl World {
         }
         let now_ms = self.clock.now_ms;
         if let Some(moves) = &mut self.people.moves {
+            moves.lateness += u64::from(is_late);
             moves.parting = Some((PartingStage::Freezing, now_ms));
         }
         let links = self.parting_links();
@@ -136,6 +137,8 @@ impl World {
     pub fn pack(&mut self, peer_of: impl Fn(Link) -> Option<SocketAddr>) -> Vec<Link> {
         let (mut carried, mut cards) = (Vec::new(), Vec::new());
         for link in self.parting_links() {
+            let is_settled = self.ledger(link).is_none_or(|ledger| ledger.is_settled());
+            self.people.moves.iter_mut().for_each(|moves| moves.lateness += u64::from(!is_settled));
             let card = self.card_of(link, &peer_of);
             match card.zip(self.address(link).map(|jid| self.hash(jid.bare_str()))) {
                 Some((card, hash)) => {
@@ -232,14 +235,27 @@ impl World {
         } else {
             drop(custody);
         }
-        if bytes > 0 {
-            return self.in_custody(None, |world| world.wait(settled, |world, _| world.send_some_leaving()));
-        }
         let Some(moves) = &mut self.people.moves else { return };
-        moves.is_sending = false;
-        if matches!(moves.parting, Some((PartingStage::Sending, _))) {
+        moves.is_sending = bytes > 0;
+        moves.sendings += 1;
+        let sending = moves.sendings;
+        if moves.leaving.is_empty() && matches!(moves.parting, Some((PartingStage::Sending, _))) {
             moves.parting = None;
             self.say_sent();
+        }
+        if bytes > 0 {
+            self.in_custody(None, |world| {
+                world.wait(settled, move |world, _| world.sent_some_leaving(sending));
+                world.after(TAKEN_MS, move |world| world.sent_some_leaving(sending));
+            });
+        }
+    }
+
+    /// Goes on sending when others have what was sent last, or have had time enough.
+    fn sent_some_leaving(&mut self, sending: u64) {
+        let is_last = |moves: &Moves| moves.is_sending && moves.sendings == sending;
+        if self.people.moves.as_ref().is_some_and(|moves| is_last(moves)) {
+            self.send_some_leaving();
         }
     }
 
@@ -276,6 +292,9 @@ impl World {
 /// are being read, which takes no longer.
 const REST_MS: u64 = 5_000;
 const JOURNALS_MS: u64 = 9_000;
+/// Milliseconds for which cards wait for those before them to be taken: a node handles together
+/// what has come together, and cards may have come with what waits at their home for all of them.
+const TAKEN_MS: u64 = 200;
 /// Bytes of cards on their way at a time, and in one letter, unless that is one card.
 const AT_ONCE_BYTES: usize = 1 << 20;
 const LETTER_BYTES: usize = 64 << 10;

@@ -190,6 +190,14 @@ impl Outlet for Loopback {
         if silent == Some(self.node) {
             return;
         }
+        // What leaves together is handled together.
+        let mut owned = BTreeMap::<u16, Vec<Custody>>::new();
+        for letter in letters.iter().filter(|letter| silent != Some(usize::from(letter.to.node) - 1)) {
+            owned.entry(letter.to.node).or_default().extend(letter.custody.clone());
+        }
+        owned.retain(|_, owned| !owned.is_empty());
+        let elsewhere: BTreeMap<u16, Custody> =
+            owned.into_iter().map(|(node, owned)| (node, custody_elsewhere(owned))).collect();
         for NodeLetter { to, kind, bytes, custody, .. } in letters {
             let node = usize::from(to.node) - 1;
             if silent == Some(node) {
@@ -199,7 +207,7 @@ impl Outlet for Loopback {
                 continue;
             }
             let from = Station { node: number(self.node), incarnation: to.incarnation, shard: from as u16 };
-            let custody = custody.map(custody_elsewhere);
+            let custody = elsewhere.get(&to.node).cloned();
             if let Some(post) = carrier.posts.get(node).and_then(std::sync::Weak::upgrade) {
                 post.send(usize::from(to.shard), Envelope::Afar(from, vec![(kind, bytes)], custody));
             }
@@ -262,9 +270,9 @@ impl NodeCarrier {
 
 /// Returns a custody on another node, which says that it is over as soon as it is: the sender has
 /// its own until then.
-fn custody_elsewhere(own: Custody) -> Custody {
+fn custody_elsewhere(own: Vec<Custody>) -> Custody {
     let (custody, settled) = Custody::apart();
-    let waiting = Arc::new(CustodyInWait { own: Mutex::new(Some(own)), settled: Mutex::new(Some(settled)) });
+    let waiting = Arc::new(CustodyInWait { own: Mutex::new(own), settled: Mutex::new(Some(settled)) });
     let waker = Waker::from(waiting.clone());
     let mut settled = waiting.settled.lock().expect("no test panics here");
     let outcome = settled.as_mut().map(|settled| Pin::new(settled).poll(&mut Context::from_waker(&waker)));
@@ -274,13 +282,13 @@ fn custody_elsewhere(own: Custody) -> Custody {
 
 /// A custody that waits for the end of one on another node.
 struct CustodyInWait {
-    own: Mutex<Option<Custody>>,
+    own: Mutex<Vec<Custody>>,
     settled: Mutex<Option<Awaited<()>>>,
 }
 
 impl Wake for CustodyInWait {
     fn wake(self: Arc<Self>) {
-        let own = self.own.lock().expect("no test panics here").take();
+        let own = std::mem::take(&mut *self.own.lock().expect("no test panics here"));
         drop(own);
     }
 }
