@@ -441,15 +441,6 @@ impl SimulatedNodes {
             || self.inspect(World::is_moving).into_iter().any(|is_moving| is_moving)
     }
 
-    /// Returns whether a node has died, of others than this one, whose homes nobody else has yet.
-    pub fn has_dead_beside(&mut self, node: usize) -> bool {
-        let others = self.list.iter().enumerate().filter(|(at, _)| *at != node);
-        let down = others.filter(|(_, other)| matches!(other.life, Life::Down)).map(|(_, other)| other.name.clone());
-        let down: Vec<String> = down.collect();
-        let mut tables = self.list.iter_mut().filter_map(SimNode::agent).map(|agent| &agent.table);
-        tables.any(|table| table.others().iter().any(|(name, _)| down.contains(name)))
-    }
-
     /// Returns a text that says how each node is: its state, the homes that it goes by, and which
     /// of its shards move.
     pub fn describe(&mut self) -> String {

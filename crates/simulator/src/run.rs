@@ -1,7 +1,7 @@
 //! One run: a server, its devices, and the events of a plan.
 
 use rookery_base::chance;
-use rookery_hub::{Settings, Value};
+use rookery_hub::{Settings, Value, World};
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_shard::LoginTerms;
@@ -48,6 +48,10 @@ pub struct SimulatedRun {
     is_fine: bool,
     /// True while homes move, or may.
     is_moving: bool,
+    /// True while they move since more than one thing has happened.
+    does_overlap: bool,
+    /// The number of times that shards went on without what others had not done in time.
+    lateness: u64,
     is_stalled: bool,
 }
 
@@ -98,6 +102,8 @@ impl SimulatedRun {
             store_is_late: plan.store_is_late,
             is_fine: plan.is_fine,
             is_moving: false,
+            does_overlap: false,
+            lateness: 0,
             is_stalled: false,
         }
     }
@@ -212,6 +218,9 @@ impl SimulatedRun {
                 any = true;
             }
             any |= self.see_ends();
+            if self.is_moving {
+                self.note_lateness();
+            }
             // A client that has read all hears no more before the server has done something.
             if any || round == 0 {
                 for device in &mut self.devices {
@@ -370,7 +379,7 @@ impl SimulatedRun {
     }
 
     fn change_nodes(&mut self, event: &SimulatedEvent) -> bool {
-        let count = self.nodes.count();
+        let (count, was_moving) = (self.nodes.count(), self.is_moving);
         let node = event.a % count;
         let is_changed = match event.what {
             _ if count == 1 => false,
@@ -401,12 +410,8 @@ impl SimulatedRun {
         };
         let how = self.nodes.describe();
         self.book.note(format_args!("nodes: {how}"));
+        self.does_overlap |= is_changed && was_moving;
         self.is_moving |= is_changed;
-        let moves = matches!(event.what, SimulatedEventKind::NodeJoin | SimulatedEventKind::NodeDrain);
-        if is_changed && moves && self.nodes.has_dead_beside(node) {
-            // What sessions have sent to those who are waited for isn't stored before they leave.
-            self.book.moves_late();
-        }
         if is_changed && event.what != SimulatedEventKind::NodeKill {
             self.book.forget_going_on();
         }
@@ -443,13 +448,22 @@ impl SimulatedRun {
             return;
         }
         self.book.end_sessions(|_| true);
-        if self.is_stalled || self.nodes.is_hindered() {
-            // What isn't done in time is given up: as at a death.
-            self.book.moves_late();
-        }
+        self.note_lateness();
         if !self.nodes.is_moving() {
-            self.is_moving = false;
+            (self.is_moving, self.does_overlap) = (false, false);
             self.book.moves_end();
+        }
+    }
+
+    /// Takes down that what isn't done in time is given up while homes move: as at a death. Nobody is
+    /// late whom nothing hinders, and who has one thing to do at a time.
+    fn note_lateness(&mut self) {
+        let lateness = self.nodes.inspect(World::lateness).into_iter().sum();
+        let was_late = lateness > std::mem::replace(&mut self.lateness, lateness);
+        if self.is_stalled || self.nodes.is_hindered() || was_late && self.does_overlap {
+            self.book.moves_late();
+        } else if was_late {
+            self.book.break_rule("a home that moves goes on without what nothing hinders others from doing".into());
         }
     }
 
@@ -467,6 +481,7 @@ impl SimulatedRun {
     }
 
     fn node_died(&mut self, node: usize) {
+        self.does_overlap |= self.is_moving;
         self.book.node_dies(true);
         self.statistics.count_death(false);
         self.bereave_of(node);

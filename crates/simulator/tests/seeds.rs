@@ -73,8 +73,8 @@ fn the_page_of_mutants_is_up_to_date() {
 /// Fixed seeds: what they once found stays mended.
 #[test]
 fn fixed_seeds_break_no_rule() {
-    let statistics = stand_some(0..500, || true, |plan| !OPEN.contains(&plan.seed));
-    assert_eq!(statistics.runs, 500 - OPEN.len() as u64);
+    let statistics = stand_some(0..500, || true, |_| true);
+    assert_eq!(statistics.runs, 500);
     assert!(statistics.copies > 0, "{statistics}");
 }
 
@@ -131,9 +131,6 @@ fn stand_some(
     statistics
 }
 
-/// Those of the fixed seeds whose fault is known and not mended: presence that doesn't reach a
-/// session while its home moves twice.
-const OPEN: [u64; 1] = [27];
 /// Seconds of fresh seeds where nothing else is said.
 const FRESH_SECONDS: u64 = 25;
 /// The distance between the first seeds of two trees.
