@@ -396,9 +396,11 @@ impl Book {
     }
 
     /// Returns whether a message may come once more under another id: what was under way when a
-    /// node died comes from its successor, too.
+    /// node died comes from its successor, too. An archive looks for it among those of the last
+    /// minutes, by the time of day.
     pub fn may_have_other_ids(&self, number: usize) -> bool {
-        self.lossy_node_deaths > 0 || self.loose.contains(&number)
+        let is_missed = self.jumped && self.doubtful.contains(&number);
+        self.lossy_node_deaths > 0 || self.loose.contains(&number) || is_missed
     }
 
     /// Returns the number of times that something under way may have been lost: deaths of

@@ -22,6 +22,8 @@ pub(crate) fn come_to_rest(run: &mut SimulatedRun) {
         device.widen();
     }
     run.peer.iter_mut().for_each(SimulatedPeer::widen);
+    // All nodes that are away come at once.
+    run.overlap_moves();
     for round in 0..MOST_MENDS {
         // What was asked of nodes is noticed within seconds.
         if run.nodes.mend() && !run.nodes.is_moving() && (round > 1 || run.nodes.count() == 1) {

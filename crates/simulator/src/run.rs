@@ -372,6 +372,12 @@ impl SimulatedRun {
         self.peer.iter_mut().for_each(|peer| peer.bereave(&mut self.book));
     }
 
+    /// Takes down that homes move for several reasons at a time from now on, until all have moved.
+    pub(crate) fn overlap_moves(&mut self) {
+        let does = self.nodes.count() > 1;
+        (self.is_moving, self.does_overlap) = (self.is_moving || does, self.does_overlap || does);
+    }
+
     /// Lets all shards work.
     pub(crate) fn unstall(&mut self) {
         self.is_stalled = false;
