@@ -11,6 +11,7 @@ mod journal;
 mod redis;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -41,6 +42,8 @@ pub(crate) struct SimulatedNodes {
     shared: Option<SharedByNodes>,
     /// The shards of a process.
     shards: usize,
+    /// The nodes that were told to leave, as long as they don't know that.
+    told_to_leave: BTreeSet<usize>,
 }
 
 struct SharedByNodes {
@@ -103,7 +106,7 @@ impl SimulatedNodes {
             let server = Server::with(Config { stores: store.stores(), ..config.clone() });
             let timers = server.inspect(|world| world.census().timers);
             let node = SimNode { name: String::new(), server, store, life: Life::Alone, timers };
-            return Self { list: vec![node], shared: None, shards: config.shards };
+            return Self { list: vec![node], shared: None, shards: config.shards, told_to_leave: BTreeSet::new() };
         }
         let meta = inner.meta.clone();
         let addresses = AddressHash::of_cluster(wait(members::key(&*meta)).expect("a key"));
@@ -137,7 +140,7 @@ impl SimulatedNodes {
             list.push(SimNode { name, server, store, life, timers });
         }
         let shards = config.shards;
-        let mut nodes = Self { list, shared: Some(shared), shards };
+        let mut nodes = Self { list, shared: Some(shared), shards, told_to_leave: BTreeSet::new() };
         nodes.carry_all();
         nodes
     }
@@ -280,10 +283,12 @@ impl SimulatedNodes {
         if self.shared.is_none() || is_alone || self.state(node) != NodeState::Up {
             return false;
         }
-        let node = &self.list[node];
+        let leaving = &self.list[node];
         // An operator's command: it has a connection of its own to the database.
-        let meta = node.store.inner_meta();
-        wait(members::leave(&*meta, &node.name)).is_ok()
+        let meta = leaving.store.inner_meta();
+        let is_told = wait(members::leave(&*meta, &leaving.name)).is_ok();
+        self.told_to_leave.extend(is_told.then_some(node));
+        is_told
     }
 
     /// Has a node stand still, or go on. Returns whether it stands still now.
@@ -423,6 +428,12 @@ impl SimulatedNodes {
     pub fn is_moving(&mut self) -> bool {
         if self.shared.is_none() {
             return false;
+        }
+        let unaware: BTreeSet<usize> =
+            self.told_to_leave.iter().copied().filter(|node| self.state(*node) == NodeState::Up).collect();
+        self.told_to_leave = unaware;
+        if !self.told_to_leave.is_empty() {
+            return true;
         }
         let is_coming = |node: &SimNode| matches!(node.life, Life::Joins(_) | Life::Paused(_));
         let down = self.list.iter().filter(|node| matches!(node.life, Life::Down)).map(|node| node.name.clone());
