@@ -284,6 +284,30 @@ pub const MUTANTS: &[Mutant] = &[
         instead: "let value = if cards.is_empty() || $on { None }",
     },
     Mutant {
+        name: "moves: others go by new homes before those who leave have come to rest",
+        file: "crates/shard/src/moving.rs",
+        guard: "if waits && !self.world.do_all_rest(&view) {",
+        instead: "if waits && !$on && !self.world.do_all_rest(&view) {",
+    },
+    Mutant {
+        name: "moves: what others refuse counts as handled",
+        file: "crates/hub/src/route.rs",
+        guard: "if packet.type_() == StanzaType::Error {\n            self.note_error",
+        instead: "if packet.type_() == StanzaType::Error && !$on {\n            self.note_error",
+    },
+    Mutant {
+        name: "moves: that all was sent is said when cards are taken",
+        file: "crates/hub/src/parting.rs",
+        guard: "if moves.leaving.is_empty() && matches!(moves.parting,",
+        instead: "if moves.leaving.is_empty() && !($on && moves.is_sending) && matches!(moves.parting,",
+    },
+    Mutant {
+        name: "moves: that all was sent is said when cards are taken",
+        file: "crates/hub/src/parting.rs",
+        guard: "world.after(TAKEN_MS, move |world|",
+        instead: "world.after(if $on { u64::from(u32::MAX) } else { TAKEN_MS }, move |world|",
+    },
+    Mutant {
         name: "BOSH: an answer that was lost is not kept",
         file: "crates/stream/src/bosh/session.rs",
         guard: "while self.answered.len() > self.requests as usize {",
