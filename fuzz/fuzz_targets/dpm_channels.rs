@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use rookery_dpm::channel_access::data::ChannelData;
-use rookery_dpm::channel_access::link::{Came, Goes};
 use rookery_dpm::channel_access::message::{ChannelHeader, messages, next};
 use rookery_dpm::channel_access::{command, data::Native};
 use rookery_dpm::database::Database;
 use rookery_dpm::gateway::{GatewayCircuit, search};
+use rookery_dpm::link::{Came, Goes};
 use rookery_dpm::service::{Dpm, ServiceOptions};
 use rookery_dpm::time::Moment;
 

@@ -129,6 +129,12 @@ impl Opened {
                 .map_err(|error| listener::failure(&error, refused(listen, "channel_access", &error)))?,
             None => server,
         };
+        let server = match config.multicast {
+            Some(group) => server
+                .with_multicast(group)
+                .map_err(|error| CommandFailure::Failed(format!("`multicast` in [dpm], {group}: {error}")))?,
+            None => server,
+        };
         let bridge = Bridge::new(database.clone(), server.wake());
         data.join(Arc::new(bridge.clone()));
         let watch = AlarmWatch::new(&config.alarms, &database, speaking_domain(whole));

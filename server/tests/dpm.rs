@@ -84,6 +84,14 @@ scenarios! {
         nothing_can_be_set
         many_clients_are_one_reader_of_the_front_end
     }
+    mqtt_clients {
+        numbers_texts_and_arrays_are_read_as_the_broker_keeps_them
+        changes_are_told_as_they_come_once_subscribed_for_all_readers
+        a_topic_of_which_nothing_comes_is_silent_and_hides_nothing
+        a_broker_that_dies_is_told_and_found_again
+        topics_are_set_by_those_who_may
+        a_broker_that_asks_for_a_password_and_has_a_certificate_lets_us_in
+    }
 }
 
 #[test]
@@ -153,6 +161,8 @@ fn interpreter() -> Command {
         ("krb5-config", "libkrb5-dev"),
         ("gcc", "gcc"),
         ("python3-config", "python3-dev"),
+        ("mosquitto", "mosquitto"),
+        ("mosquitto_pub", "mosquitto-clients"),
     ]);
     python("dpm", REQUIREMENTS)
 }

@@ -10,8 +10,8 @@ use crate::driver::{
     LARGEST_SETTINGS, MOST_CLIENTS, MOST_CLIENTS_OF_ADDRESS, MOST_OUTPUT, MOST_UNSENT, STUCK, UNPROVED_CALLS,
 };
 use crate::gateway::{self, MOST_ASKED, MOST_CHANNELS};
-use crate::pool::{LARGEST_ANSWER, MOST_CIRCUITS};
-use crate::service::{FRAME, ServiceOptions};
+use crate::pool::{LARGEST_ANSWER, LARGEST_PACKET, MOST_CIRCUITS};
+use crate::service::{FRAME, GONE, MOST_TASKS, ServiceOptions};
 
 /// All of them.
 pub const BOUNDS: &[Bound] = &[
@@ -73,6 +73,9 @@ pub const BOUNDS: &[Bound] = &[
     millis("the time without taking any of them", Per::Connection, STUCK.as_millis() as u64).or("the circuit is ended"),
     bytes("a message of a server of Channel Access", Per::Other("circuit"), LARGEST_ANSWER).or("the circuit is ended"),
     bytes("what waits for a server of Channel Access", Per::Other("circuit"), MOST_UNSENT).or("the circuit is ended"),
+    bytes("a packet of a broker of MQTT", Per::Other("broker"), LARGEST_PACKET)
+        .or("a message that is longer is `[1 -32]` for its readers; any other ends the connection"),
+    bytes("what waits for a broker of MQTT", Per::Other("broker"), MOST_UNSENT).or("the connection is ended"),
     number("requests passed on to other nodes", Per::Connection, OPTIONS.passed_of_client).or(BUSY),
     number("requests passed on to other nodes", Per::Address, OPTIONS.passed_of_address).or(BUSY),
     number(
@@ -81,6 +84,8 @@ pub const BOUNDS: &[Bound] = &[
         requests::CLIENTS.end as usize - requests::CLIENTS.start as usize,
     )
     .or(BUSY),
+    number("tasks that read over ACNET", Per::Other("node"), MOST_TASKS).or(BUSY),
+    millis("the time without a sign of a node whose tasks read", Per::Other("node"), GONE).or("its lists are closed"),
     number("connections by gRPC", Per::Server, OPTIONS.grpc_clients).or(CLOSED),
     number("connections by gRPC", Per::Address, OPTIONS.grpc_clients_of_address).or(CLOSED),
     millis("the time without a call by gRPC", Per::Connection, OPTIONS.grpc_idle)

@@ -12,11 +12,9 @@
 //!
 //! - [`message`] takes bytes apart into messages and writes them.
 //! - [`data`] are the values in them, with alarm, time and limits; [`encode`] writes them.
-//! - [`link`](mod@link) is what the part that has the sockets is told to do, and tells of.
 
 pub mod data;
 pub mod encode;
-pub mod link;
 pub mod message;
 
 /// Commands by their numbers.

@@ -13,8 +13,8 @@ use crate::authority::AccessFiles;
 use crate::database::{self, Database, Mistake, Unusable};
 use crate::demo::Simulated;
 use crate::driver::{
-    Certificate, CertificateKeys, DpmServer, PutService as GrpcService, ServeSettings, SimulatorFront, Until, ask, put,
-    raise_descriptors, show_top,
+    Certificate, CertificateKeys, DpmServer, MulticastGroup, PutService as GrpcService, ServeSettings, SimulatorFront,
+    Until, ask, put, raise_descriptors, show_top,
 };
 use crate::history::{HistoryArchive, HistoryBounds};
 use crate::rad50::Rad50;
@@ -154,6 +154,10 @@ struct Serve {
     /// machine with --demo]
     #[arg(long, value_name = "ADDRESS")]
     network: Option<SocketAddr>,
+    /// Group on which requests to all nodes come, 239.128.4.1 at Fermilab, so that clients find this
+    /// DPM; @ADDRESS behind it is this machine's on that network
+    #[arg(long, value_name = "GROUP")]
+    multicast: Option<MulticastGroup>,
     /// The name of this node
     #[arg(long, value_name = "NAME", default_value = "DPM06")]
     name: String,
@@ -287,6 +291,11 @@ impl Serve {
             Some(listen) => server.with_grpc(listen).map_err(|error| DpmFailure::new(format!("{listen}: {error}")))?,
             None => server,
         };
+        if let Some(group) = self.multicast {
+            server = server
+                .with_multicast(group)
+                .map_err(|error| DpmFailure::new(format!("--multicast {group}: {error}")))?;
+        }
         server = match self.channel_access {
             Some(listen) => {
                 server.with_channel_access(listen).map_err(|error| DpmFailure::new(format!("{listen}: {error}")))?

@@ -12,8 +12,8 @@ mod limits;
 mod record;
 
 pub use device::{
-    AcnetNode, AlarmProperty, ChannelSearch, ControlProperty, Database, DeviceNode, DeviceRecord, DeviceValue,
-    OwnNames, PropertyPlace, Protocol, Reached, StatusProperty,
+    AcnetNode, AlarmProperty, Broker, ChannelSearch, ControlProperty, Database, DeviceNode, DeviceRecord, DeviceValue,
+    OwnNames, PropertyPlace, Protocol, Reached, Secret, StatusProperty, TopicPlace,
 };
 pub(crate) use file::line;
 pub use file::{Imported, Mistake, NodeFaults, Script, example, import, reference};
@@ -72,12 +72,17 @@ impl Database {
         };
         let name = path.display();
         let text = std::fs::read_to_string(path).map_err(|error| Unusable::Unreadable(format!("{name}: {error}")))?;
-        let database = Self::check(&text).map_err(|mistakes| {
+        let mut database = Self::check(&text).map_err(|mistakes| {
             let lines: Vec<String> = mistakes.iter().map(|mistake| format!("{name}: {mistake}")).collect();
             Unusable::Mistaken(lines.join("\n"))
         })?;
         if database.devices.is_empty() {
             return Err(Unusable::Mistaken(format!("{name}: {EMPTY}")));
+        }
+        for node in &mut database.nodes {
+            if let Reached::Mqtt(broker) = &mut node.reached {
+                broker.read_files(path.parent().unwrap_or(Path::new(""))).map_err(Unusable::Unreadable)?;
+            }
         }
         Ok(database)
     }

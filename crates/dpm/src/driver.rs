@@ -15,11 +15,13 @@ mod history;
 mod links;
 mod listen;
 mod methods;
+mod multicast;
 mod put;
 mod reception;
 mod serve;
 mod set;
 mod simulate;
+mod stream;
 mod top;
 mod wake;
 
@@ -30,6 +32,7 @@ pub(crate) use gateway::{MOST_CLIENTS, MOST_CLIENTS_OF_ADDRESS, MOST_OUTPUT, STU
 pub(crate) use links::MOST_UNSENT;
 pub use listen::raise_descriptors;
 pub(crate) use methods::{LARGEST_SETTINGS, UNPROVED_CALLS};
+pub use multicast::MulticastGroup;
 pub use put::{PutService, put};
 pub use serve::{DpmServer, NotOpened, ServeSettings};
 pub use simulate::SimulatorFront;

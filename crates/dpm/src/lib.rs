@@ -11,8 +11,8 @@
 //!   requests, [`status`] and [`rad50`] the control system's error codes and names.
 //! - [`database`] knows the devices, [`scaling`] and [`blocks`] what their bytes mean, [`show`]
 //!   which reply they make.
-//! - [`acnet`] is the network of front-ends, [`channel_access`] that of EPICS; [`pool`] and
-//!   [`plot`] ask them on behalf of all readers, [`setting`] sets what [`authority`] says that a
+//! - [`acnet`] is the network of front-ends, [`channel_access`] that of EPICS, [`mqtt`] the
+//!   packets of brokers; [`link`](mod@link) is what sockets are told, [`pool`] and [`plot`] ask them on behalf of all readers, [`setting`] sets what [`authority`] says that a
 //!   client may set, [`service`] talks to clients, [`simulator`] plays front-ends that are not
 //!   there. None of them opens a socket or asks for the time.
 //! - [`history`] is what was recorded, [`grpc`] the protocol of newer clients, [`gateway`] that of
@@ -41,6 +41,8 @@ pub mod gateway;
 pub mod grpc;
 pub mod history;
 pub mod inside;
+pub mod link;
+pub mod mqtt;
 pub mod plot;
 pub mod pool;
 pub mod rad50;

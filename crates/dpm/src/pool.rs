@@ -16,16 +16,18 @@ mod front_end;
 mod fronts;
 mod keys;
 mod readers;
+mod topics;
 
 pub(crate) use channels::{LARGEST_ANSWER, MOST_CIRCUITS};
 pub use keys::{EntryKey, PoolReader};
 pub use readers::{Deliver, PoolCounters};
+pub(crate) use topics::LARGEST_PACKET;
 
 use std::sync::Arc;
 
 use crate::acnet::{AcnetPacket, DeviceItem};
-use crate::channel_access::link::{Came, Goes};
 use crate::database::{Database, DeviceNode, DeviceRecord, FrontRequest, PropertyPlace, ValueForm};
+use crate::link::{Came, Goes};
 use crate::sdd::SharedReply;
 use crate::setting::{SettingOutcome, SettingTicket};
 use crate::stages::{Begun, ReadingStages};
@@ -163,14 +165,37 @@ impl DevicePool {
         self.fronts.channels.size()
     }
 
-    /// Takes on a setting of a process variable.
-    pub fn set(&mut self, node: usize, place: &PropertyPlace, item: DeviceItem, bytes: Vec<u8>, ticket: SettingTicket) {
-        self.fronts.channels.set(node, place, item, bytes, ticket);
+    /// Takes what came from a broker of MQTT.
+    pub fn take_broker(&mut self, came: Came<'_>, now: Moment, begun: Begun, deliver: &mut impl Deliver) {
+        self.fronts.topics.take(came, now, begun, &mut PoolReaders { entries: &mut self.entries, deliver });
     }
 
-    /// Takes the settings of process variables that came to an end since this was asked last.
+    /// Says what is to be done with brokers of MQTT. To be called when a turn's input is taken.
+    pub fn flush_brokers(&mut self, now: Moment) -> std::vec::Drain<'_, Goes> {
+        self.fronts.topics.flush(now)
+    }
+
+    /// Returns the number of topics that are read, of those of which something has come, and of
+    /// brokers that are connected.
+    pub fn topics(&self) -> (usize, usize, usize) {
+        self.fronts.topics.size()
+    }
+
+    /// Takes on a setting of a process variable or topic.
+    pub fn set(&mut self, node: usize, place: &PropertyPlace, item: DeviceItem, bytes: Vec<u8>, ticket: SettingTicket) {
+        if place.topic.is_some() {
+            self.fronts.topics.set(node, place, item, bytes, ticket);
+        } else {
+            self.fronts.channels.set(node, place, item, bytes, ticket);
+        }
+    }
+
+    /// Takes the settings of process variables and topics that came to an end since this was asked
+    /// last.
     pub fn take_done(&mut self) -> Vec<SettingOutcome> {
-        self.fronts.channels.take_done()
+        let mut done = self.fronts.channels.take_done();
+        done.extend(self.fronts.topics.take_done());
+        done
     }
 
     /// Does what is due.

@@ -36,6 +36,7 @@ mod playlist;
 mod raw;
 mod record;
 mod recorder;
+mod remote;
 mod report;
 mod room;
 mod session;
@@ -56,8 +57,8 @@ use slab::Slab;
 
 use crate::acnet::{PacketKind, packet};
 use crate::authority::{Roles, SettingAuthority};
-use crate::channel_access::link::{Came, Goes};
 use crate::database::{Database, DeviceNode};
+use crate::link::{Came, Goes};
 use crate::plot::{self, Plots};
 use crate::pool::{Deliver, DevicePool, PoolReader};
 use crate::sdd::SharedReply;
@@ -74,6 +75,8 @@ pub use passing::PASSED_ON;
 use passing::Passing;
 use playlist::Questions;
 use recorder::{Recorder, is_recorder};
+use remote::RemoteClients;
+pub(crate) use remote::{GONE, MOST_TASKS};
 use room::RoomSteps;
 pub(crate) use share::network;
 use share::{Good, Shares};
@@ -91,6 +94,7 @@ impl Dpm {
             clients: Slab::new(),
             lists: Slab::new(),
             dirty: Vec::new(),
+            dirty_remotes: Vec::new(),
             now,
             queue: options.queue,
             room: RoomSteps::new(&options),
@@ -103,6 +107,7 @@ impl Dpm {
             pool: DevicePool::new(&database, options.address, options.once),
             plots: Plots::new(&database, options.address),
             passing: Passing::default(),
+            remotes: RemoteClients::default(),
             answers: Vec::new(),
             traffic: Traffic::default(),
             setter: Setter::new(&database, options.address),
@@ -256,11 +261,14 @@ impl Dpm {
                 |node: &DeviceNode| node.acnet().is_some_and(|node| node.socket == from && node.address == theirs);
             let Some(node) = nodes.iter().position(is_it) else { continue };
             self.traffic.came(header.kind);
+            self.hear_node(node, now);
             match header.task_id {
-                _ if !is_reply => self.answer_node(node, packet),
+                _ if !is_reply => self.answer_node(node, packet, now),
                 setting::TASK_ID => self.setter.take(node, &header, packet.body, now),
                 plot::TASK_ID => self.plots.take(node, packet, now, &mut self.outlets),
                 pass::TASK_ID => self.take_passed(node, packet, now),
+                // Pings of nodes with clients: they were heard.
+                remote::TASK_ID => {}
                 _ => self.pool.take((node, packet), now, begun, &mut self.outlets),
             }
         }
@@ -284,6 +292,21 @@ impl Dpm {
         goes
     }
 
+    /// Takes what came from brokers of MQTT.
+    pub fn broker(&mut self, came: Came<'_>, now: Moment) {
+        self.outlets.now = now;
+        let begun = self.pool.stages().begin();
+        self.pool.take_broker(came, now, begun, &mut self.outlets);
+        self.finish_settings(now);
+    }
+
+    /// Returns what is to be done with brokers of MQTT. To be called after each turn's input.
+    pub fn brokers(&mut self, now: Moment) -> Vec<Goes> {
+        let goes = self.pool.flush_brokers(now).collect();
+        self.finish_settings(now);
+        goes
+    }
+
     /// Does what is due.
     pub fn tick(&mut self, now: Moment) {
         self.outlets.now = now;
@@ -292,6 +315,7 @@ impl Dpm {
         self.setter.tick(now);
         self.tick_passed(now);
         self.finish_settings(now);
+        self.review_remotes(now);
         self.beat(now);
         self.end_silent(now);
         self.tell_watchers(now);
@@ -309,6 +333,8 @@ impl Dpm {
             .chain(beat)
             .chain(patience)
             .chain(self.passing.deadline())
+            .chain(self.remotes.deadline())
+            .chain((!self.outlets.dirty_remotes.is_empty()).then_some(0))
             .chain(self.watchers.deadline())
             .min()
     }
@@ -317,6 +343,7 @@ impl Dpm {
     pub fn datagrams(&mut self, now: Moment) -> impl Iterator<Item = (SocketAddr, Vec<u8>)> {
         self.setter.prepare(now);
         self.finish_settings(now);
+        self.flush_remotes(now);
         let nodes = self.database.nodes();
         let out =
             self.pool.flush(now).chain(self.plots.flush()).chain(self.setter.flush()).chain(self.answers.drain(..));
@@ -359,7 +386,8 @@ impl Dpm {
     /// Running requests keep the device as it was; those that start afterwards see the new one.
     pub fn reload(&mut self, database: Arc<Database>) -> Result<(), &'static str> {
         let (old, new) = (self.database.nodes(), database.nodes());
-        let speaks = |node: &DeviceNode| node.acnet().map(|node| node.protocol);
+        let speaks =
+            |node: &DeviceNode| (std::mem::discriminant(&node.reached), node.acnet().map(|node| node.protocol));
         let kept = old.iter().zip(new).all(|(old, new)| (old.name, speaks(old)) == (new.name, speaks(new)));
         if new.len() < old.len() || !kept {
             return Err("nodes may be added at the end or change their addresses; for anything else restart");
@@ -380,6 +408,7 @@ impl Dpm {
         let (clients, lists) = (self.outlets.clients.len(), self.outlets.lists.len());
         let (dropped, unrecorded) = (self.outlets.dropped, self.outlets.recorder.lost);
         let (variables, connected, circuits) = self.pool.channels();
+        let (topics, topics_known, brokers) = self.pool.topics();
         Statistics {
             pool: self.pool.counters(),
             passed: self.passing.len(),
@@ -390,7 +419,11 @@ impl Dpm {
             variables,
             connected,
             circuits,
+            topics,
+            topics_known,
+            brokers,
             clients,
+            remotes: self.remotes.len(),
             lists,
             timers: self.heartbeats.len() + self.patience.len(),
             dropped,

@@ -90,9 +90,9 @@ impl When {
         match (&node.reached, self) {
             (Reached::Acnet(node), _) => self.check(node.protocol),
             // The accelerator's clock is not heard on that network.
-            (Reached::ChannelAccess(_), Self::Clock { .. }) => Err(Status::NO_TCLK),
-            (Reached::ChannelAccess(_), Self::State { .. }) => Err(Status::BAD_EVENT),
-            (Reached::ChannelAccess(_), _) => Ok(()),
+            (Reached::ChannelAccess(_) | Reached::Mqtt(_), Self::Clock { .. }) => Err(Status::NO_TCLK),
+            (Reached::ChannelAccess(_) | Reached::Mqtt(_), Self::State { .. }) => Err(Status::BAD_EVENT),
+            (Reached::ChannelAccess(_) | Reached::Mqtt(_), _) => Ok(()),
         }
     }
 

@@ -1,19 +1,21 @@
 //! Service and simulated front-ends on real sockets.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use rookery_dpm::acnet::{AcnetHeader, DPMD, MULTICAST_NODE, PacketKind, packet};
 use rookery_dpm::database::Database;
-use rookery_dpm::driver::{DpmServer, ServeSettings, SimulatorFront};
+use rookery_dpm::driver::{DpmServer, MulticastGroup, ServeSettings, SimulatorFront};
 use rookery_dpm::sdd::SddMessage;
 use rookery_dpm::sdd::reply::Reply;
-use rookery_dpm::sdd::request::{AddToList, Request, StartList};
+use rookery_dpm::sdd::request::{AddToList, OpenList, Request, ServiceDiscovery, StartList};
 use rookery_dpm::service::ServiceOptions;
 use rookery_dpm::simulator::Simulator;
+use rookery_dpm::status::Status;
 
 const DEMO: &str = include_str!("../src/database/demo.toml");
 
@@ -50,6 +52,65 @@ fn a_client_reads_a_device_over_the_network() {
 
     stop.store(true, Ordering::Relaxed);
     front.join().expect("no panic").expect("no error");
+    server.join().expect("no panic").expect("no error");
+}
+
+#[test]
+fn a_dpm_is_found_by_multicast_and_read_by_another_node() {
+    let node = UdpSocket::bind(LOCAL).expect("a free port");
+    node.set_read_timeout(Some(Duration::from_secs(30))).expect("a time");
+    rustix::net::sockopt::set_ip_multicast_if(&node, &Ipv4Addr::LOCALHOST).expect("this machine");
+    let address = node.local_addr().expect("an address");
+    let text = format!("[[node]]\nname = 'CONSL'\naddress = '0a06'\nprotocol = 'RETDAT'\nsocket = '{address}'\n{DEMO}");
+    let database = Database::read(&text).expect("a good file");
+    let front_ends = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let settings = ServeSettings { clients: vec![LOCAL], front_ends, options: ServiceOptions::default() };
+    let group: MulticastGroup = "239.128.4.1@127.0.0.1".parse().expect("a group");
+    let server = DpmServer::open(settings, Arc::new(database)).expect("free ports");
+    let server = server.with_multicast(group).expect("the group");
+    let port = server.network_address().expect("an address").port();
+    let stop = Arc::new(AtomicBool::new(false));
+    let server_stop = Arc::clone(&stop);
+    let server = thread::spawn(move || server.run(|_, _| server_stop.load(Ordering::Relaxed)));
+
+    let ask = |to: Ipv4Addr, server: u16, kind: PacketKind, message: u16, request: Request| {
+        let (status, task) = (Status::SUCCESS, DPMD);
+        let header = AcnetHeader { kind, status, server, client: 0x0a06, task, task_id: 3, message };
+        let mut body = Vec::new();
+        request.encode(&mut body);
+        node.send_to(&header.datagram(&body), (to, port)).expect("it leaves");
+    };
+    let mut buffer = vec![0; 65_536];
+    let mut next = || {
+        let (length, _) = node.recv_from(&mut buffer).expect("an answer");
+        let datagram = &mut buffer[..length];
+        packet::swap(datagram);
+        let read = |packet: packet::AcnetPacket<'_>| (packet.header, Reply::decode(packet.body).expect("a reply"));
+        packet::packets(datagram).map(read).collect::<Vec<_>>()
+    };
+    ask(group.group, MULTICAST_NODE, PacketKind::Request, 1, ServiceDiscovery {}.into());
+    let found = next();
+    assert!(matches!(&found[..], [(header, Reply::ServiceDiscovery(found))]
+        if header.server == 0x0ad6 && found.service_location == "DPM06"));
+
+    let here = Ipv4Addr::LOCALHOST;
+    ask(here, 0x0ad6, PacketKind::MultipleRequest, 2, OpenList { location: None }.into());
+    let [(_, Reply::OpenList(open))] = &next()[..] else { panic!("no list") };
+    let list_id = open.list_id;
+    ask(
+        here,
+        0x0ad6,
+        PacketKind::Request,
+        3,
+        AddToList { list_id, ref_id: 5, drf_request: "M:OUTTMP.INDEX@I".into() }.into(),
+    );
+    assert!(matches!(&next()[..], [(_, Reply::AddToList(_))]));
+    ask(here, 0x0ad6, PacketKind::Request, 4, StartList { list_id, model: None }.into());
+    let mut replies = Vec::new();
+    while !replies.iter().any(|(_, reply)| matches!(reply, Reply::Scalar(scalar) if scalar.data == 27_235.0)) {
+        replies.extend(next());
+    }
+    stop.store(true, Ordering::Relaxed);
     server.join().expect("no panic").expect("no error");
 }
 

@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use rookery_dpm::driver::MulticastGroup;
 use rookery_dpm::rad50::Rad50;
 use rookery_jid::Jid;
 
@@ -40,6 +41,8 @@ pub struct DpmConfig {
     pub grpc: Option<SocketAddr>,
     /// The address at which clients of EPICS read devices, TCP and UDP, if they do.
     pub channel_access: Option<SocketAddr>,
+    /// The group on which requests to all nodes come, if it is joined.
+    pub multicast: Option<MulticastGroup>,
     /// The key of the service in Kerberos; with its name, clients can prove who they are and set
     /// devices.
     pub keytab: Option<PathBuf>,
@@ -70,6 +73,7 @@ impl Default for DpmConfig {
             history_bytes: 1 << 30,
             grpc: None,
             channel_access: None,
+            multicast: None,
             keytab: None,
             principal: None,
             roles: None,

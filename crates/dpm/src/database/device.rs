@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::file::{NodeFaults, Script};
 use super::limits::PropertyLimits;
 use crate::blocks::{Bit, ControlCommand, StatusBits};
 use crate::drf::{DrfEvent, Request};
+use crate::link::LinkTrust;
 use crate::rad50::Rad50;
 use crate::scaling::{Enumeration, Scaling};
 
@@ -51,6 +53,8 @@ pub enum Reached {
     Acnet(AcnetNode),
     /// By Channel Access, the protocol of EPICS: the node stands for the servers that are found.
     ChannelAccess(ChannelSearch),
+    /// By MQTT: the node stands for a broker.
+    Mqtt(Broker),
 }
 
 /// A node of the ACNET network that front-end tasks run on.
@@ -73,20 +77,77 @@ pub struct ChannelSearch {
     pub name_servers: Vec<SocketAddr>,
 }
 
+/// A broker of MQTT, and what it takes to be let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broker {
+    /// The address of the broker.
+    pub address: SocketAddr,
+    /// The name by which we are known there, if any.
+    pub user: Option<String>,
+    /// The file with the password, and what is in it once the files of the database are read.
+    pub password_file: Option<PathBuf>,
+    /// The password.
+    pub password: Option<Secret>,
+    /// The name in the broker's certificate and the file with its authorities, if it is reached by
+    /// TLS.
+    pub certificate: Option<(String, PathBuf)>,
+    /// The same, once the file is read.
+    pub trust: Option<Arc<LinkTrust>>,
+}
+
+/// Bytes that are not shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub Vec<u8>);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Secret")
+    }
+}
+
+impl Broker {
+    /// Reads the files that it names, which may be relative to a folder.
+    ///
+    /// # Errors
+    /// The file that can't be read, and why.
+    pub(super) fn read_files(&mut self, folder: &Path) -> Result<(), String> {
+        let read = |file: &Path| {
+            let file = folder.join(file);
+            std::fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))
+        };
+        if let Some(file) = &self.password_file {
+            let password = read(file)?;
+            self.password = Some(Secret(password.trim_ascii_end().to_vec()));
+        }
+        if let Some((host, file)) = &self.certificate {
+            self.trust = Some(Arc::new(LinkTrust { host: host.clone(), authorities: read(file)? }));
+        }
+        Ok(())
+    }
+}
+
 impl DeviceNode {
     /// Returns the node as ACNET knows it, if it is on that network.
     pub fn acnet(&self) -> Option<AcnetNode> {
         match self.reached {
             Reached::Acnet(node) => Some(node),
-            Reached::ChannelAccess(_) => None,
+            Reached::ChannelAccess(_) | Reached::Mqtt(_) => None,
         }
     }
 
     /// Returns the addresses at which its process variables are searched for, if it has some.
     pub fn search(&self) -> Option<&ChannelSearch> {
         match &self.reached {
-            Reached::Acnet(_) => None,
+            Reached::Acnet(_) | Reached::Mqtt(_) => None,
             Reached::ChannelAccess(search) => Some(search),
+        }
+    }
+
+    /// Returns the broker that it is, if it is one.
+    pub fn broker(&self) -> Option<&Broker> {
+        match &self.reached {
+            Reached::Mqtt(broker) => Some(broker),
+            Reached::Acnet(_) | Reached::ChannelAccess(_) => None,
         }
     }
 }
@@ -139,6 +200,8 @@ pub struct PropertyPlace {
     pub ssdn: [u8; 8],
     /// The name of the process variable, on a node that is reached by Channel Access.
     pub variable: Option<Arc<str>>,
+    /// The topic, on a node that is a broker of MQTT.
+    pub topic: Option<TopicPlace>,
     /// All of it, in bytes.
     pub size: u32,
     /// The number of bytes that are read when no range was named.
@@ -149,6 +212,17 @@ pub struct PropertyPlace {
     pub event: DrfEvent,
     /// Elements need not be read as wholes.
     pub unframed: bool,
+}
+
+/// The place of a property in a topic of MQTT.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicPlace {
+    /// The topic.
+    pub name: Arc<str>,
+    /// The place in a message of JSON (RFC 6901); `None` if the message is the value.
+    pub pointer: Option<Arc<str>>,
+    /// True if the broker is to keep what is set for those who subscribe later.
+    pub is_retained: bool,
 }
 
 /// A reading or setting.

@@ -2,8 +2,8 @@
 //! is recorded `[[record]]`, and for simulated front-ends `[[script]]` and `[[fault]]`.
 //!
 //! [`keys`] and [`properties`] say which keys each table has. The parser ([`given`]), the
-//! [`reference`] and the example are made from them; [`rows`] are tables as they were read, and
-//! what is made of them.
+//! [`reference`] and the example are made from them; [`rows`], [`nodes`] and [`places`] are
+//! tables as they were read, and what is made of them.
 //!
 //! A file is read as a whole: every row that is wrong is told, and nothing is taken of a file with
 //! a mistake.
@@ -12,6 +12,8 @@ mod given;
 mod import;
 mod keys;
 mod mistake;
+mod nodes;
+mod places;
 mod properties;
 mod reference;
 mod rows;

@@ -1,4 +1,4 @@
-//! The sockets of Channel Access: one for searches, and a connection to each server.
+//! The sockets of Channel Access and MQTT: one for searches, and a connection to each server.
 //!
 //! Everything that decides anything is in the pool. A connection is made without waiting for it,
 //! and one whose server doesn't take what it is sent ends.
@@ -13,11 +13,16 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use super::datagram::next_datagram;
 use super::listen;
 use super::set::{Ready, SocketSet};
-use crate::channel_access::link::{Came, Goes, LinkNumber};
+use super::stream::LinkStream;
+use crate::link::{Came, Goes, LinkNumber, LinkTrust};
 
-/// The sockets.
-#[derive(Debug, Default)]
+/// The sockets of one protocol.
+#[derive(Debug)]
 pub(super) struct LinkSockets {
+    /// The key of the first connection; those of the others follow.
+    base: u64,
+    /// The words for a connection, for the log.
+    what: &'static str,
     /// Opened with the first search.
     search: Option<UdpSocket>,
     lines: Vec<Option<LinkLine>>,
@@ -31,14 +36,21 @@ pub(super) struct LinkSockets {
 /// A connection.
 #[derive(Debug)]
 struct LinkLine {
-    stream: TcpStream,
+    stream: LinkStream,
     server: SocketAddr,
+    /// The connection is made, though the other side may have yet to prove who it is.
+    is_made: bool,
     is_up: bool,
     /// Bytes that the socket did not take.
     unsent: Vec<u8>,
 }
 
 impl LinkSockets {
+    /// Returns sockets whose keys begin with one.
+    pub(super) fn new(base: u64, what: &'static str) -> Self {
+        Self { base, what, search: None, lines: Vec::new(), broken: Vec::new(), told: None, ended: 0 }
+    }
+
     /// Does what is to be done.
     pub(super) fn obey(&mut self, goes: Goes, set: &SocketSet, now: u64) {
         match goes {
@@ -49,7 +61,12 @@ impl LinkSockets {
                 }
             }
             Goes::Connect(link, server) => {
-                if let Err(error) = self.connect(link, server, set) {
+                if let Err(error) = self.connect(link, server, None, set) {
+                    self.end(link, server, &error.to_string(), now);
+                }
+            }
+            Goes::ConnectTls(link, server, trust) => {
+                if let Err(error) = self.connect(link, server, Some(&trust), set) {
                     self.end(link, server, &error.to_string(), now);
                 }
             }
@@ -81,7 +98,13 @@ impl LinkSockets {
         self.search.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))
     }
 
-    fn connect(&mut self, link: LinkNumber, server: SocketAddr, set: &SocketSet) -> io::Result<()> {
+    fn connect(
+        &mut self,
+        link: LinkNumber,
+        server: SocketAddr,
+        trust: Option<&LinkTrust>,
+        set: &SocketSet,
+    ) -> io::Result<()> {
         let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
@@ -92,12 +115,13 @@ impl LinkSockets {
         let stream = TcpStream::from(socket);
         stream.set_nodelay(true)?;
         listen::keep_alive(&stream)?;
-        set.add(&stream, LINKS + link as u64)?;
-        set.change(&stream, LINKS + link as u64, true, true)?;
+        let (stream, key) = (LinkStream::new(stream, trust)?, self.base + link as u64);
+        set.add(&stream, key)?;
+        set.change(&stream, key, true, true)?;
         if self.lines.len() <= link {
             self.lines.resize_with(link + 1, || None);
         }
-        self.lines[link] = Some(LinkLine { stream, server, is_up: false, unsent: Vec::new() });
+        self.lines[link] = Some(LinkLine { stream, server, is_made: false, is_up: false, unsent: Vec::new() });
         Ok(())
     }
 
@@ -120,28 +144,43 @@ impl LinkSockets {
         now: u64,
         mut take: impl FnMut(Came<'_>),
     ) {
-        let link = (event.key - LINKS) as LinkNumber;
+        let link = (event.key - self.base) as LinkNumber;
         let Some(Some(line)) = self.lines.get_mut(link) else { return };
         let server = line.server;
-        if event.write && !line.is_up {
+        if event.write && !line.is_made {
             match line.stream.take_error() {
-                Ok(None) => line.is_up = true,
+                Ok(None) => line.is_made = true,
                 Ok(Some(error)) | Err(error) => return self.end(link, server, &error.to_string(), now),
             }
-            take(Came::Up(link));
         }
-        if event.write {
-            self.write(link, set, now);
-        }
-        let Some(Some(line)) = self.lines.get_mut(link) else { return };
-        if !event.read {
+        if !line.is_made {
             return;
         }
-        match line.stream.read(buffer) {
-            Ok(0) => self.end(link, server, "its server ended it", now),
-            Ok(length) => take(Came::Bytes(link, &buffer[..length])),
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            Err(error) => self.end(link, server, &error.to_string(), now),
+        if let Err(error) = if event.read { line.stream.fill() } else { line.stream.flush() }
+            && !is_for_later(&error)
+        {
+            let why = if error.kind() == io::ErrorKind::UnexpectedEof { ENDED.to_owned() } else { error.to_string() };
+            return self.end(link, server, &why, now);
+        }
+        if !line.is_up && !line.stream.is_handshaking() {
+            line.is_up = true;
+            take(Came::Up(link));
+        }
+        self.write(link, set, now);
+        while event.read
+            && let Some(Some(line)) = self.lines.get_mut(link)
+            && line.is_up
+        {
+            match line.stream.read(buffer) {
+                Ok(0) => return self.end(link, server, ENDED, now),
+                Ok(length) => take(Came::Bytes(link, &buffer[..length])),
+                Err(error) if is_for_later(&error) => return,
+                Err(error) => return self.end(link, server, &error.to_string(), now),
+            }
+            if !line.stream.is_secure() {
+                // What is left is told of again.
+                return;
+            }
         }
     }
 
@@ -153,11 +192,13 @@ impl LinkSockets {
     fn write(&mut self, link: LinkNumber, set: &SocketSet, now: u64) {
         let Some(Some(line)) = self.lines.get_mut(link) else { return };
         if !line.is_up {
+            let wants = !line.is_made || line.stream.wants_write();
+            let _ = set.change(&line.stream, self.base + link as u64, true, wants);
             return;
         }
         match line.stream.write(&line.unsent) {
             Ok(sent) => drop(line.unsent.drain(..sent)),
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error) if is_for_later(&error) => {}
             Err(error) => {
                 let server = line.server;
                 return self.end(link, server, &error.to_string(), now);
@@ -167,7 +208,8 @@ impl LinkSockets {
             let server = line.server;
             return self.end(link, server, "it does not take what it is sent", now);
         }
-        let _ = set.change(&line.stream, LINKS + link as u64, true, !line.unsent.is_empty());
+        let wants = !line.unsent.is_empty() || line.stream.wants_write();
+        let _ = set.change(&line.stream, self.base + link as u64, true, wants);
         if line.unsent.is_empty() && line.unsent.capacity() > KEPT {
             line.unsent = Vec::new();
         }
@@ -183,13 +225,21 @@ impl LinkSockets {
         if self.told.is_none_or(|told| told + TELL.as_millis() as u64 <= now) {
             self.told = Some(now);
             let ended = std::mem::take(&mut self.ended);
-            eprintln!(
-                "rookery: the circuit of Channel Access to {server} ended: {why}; circuits that ended since this was last said: {ended}"
-            );
+            let what = self.what;
+            eprintln!("rookery: {what} to {server} ended: {why}; in all that ended since this was last said: {ended}");
         }
     }
 }
 
+/// Returns whether an error says no more than that nothing can be done now.
+fn is_for_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// The reason of an end that the other side made.
+const ENDED: &str = "its server ended it";
+/// The key of the first connection to a broker of MQTT; the others follow.
+pub(super) const BROKERS: u64 = 1 << 61;
 /// The key of the socket for searches, and that of the first connection; the others follow.
 pub(super) const SEARCH: u64 = 1 << 62;
 pub(super) const LINKS: u64 = SEARCH + 1;

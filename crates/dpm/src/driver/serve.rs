@@ -11,16 +11,17 @@ use super::feed::DeviceFeeds;
 use super::gateway::Gateway;
 use super::grpc::Grpc;
 use super::history::Historian;
-use super::links::{LINKS, LinkSockets, SEARCH};
+use super::links::{BROKERS, LINKS, LinkSockets, SEARCH};
 use super::listen::{self, Reserve};
+use super::multicast::MulticastGroup;
 use super::reception::{ConnectionPeer, VisitorErrand, Visitors};
 use super::set::{Ready, SocketSet};
 use super::wake::Wake;
 use crate::authority::SettingAuthority;
-use crate::channel_access::link::Came;
 use crate::database::Database;
 use crate::grpc::devdb::DeviceDatabase;
 use crate::history::HistoryArchive;
+use crate::link::Came;
 use crate::rad50::Rad50;
 use crate::service::{ClientKey, Dpm, ServiceOptions, Statistics};
 use crate::stages::ReadingStage;
@@ -74,6 +75,7 @@ pub struct DpmServer {
     grpc: Option<Grpc>,
     gateway: Option<Gateway>,
     links: LinkSockets,
+    brokers: LinkSockets,
     /// By the number of the client.
     connections: Vec<Option<ServedConnection>>,
     buffer: Vec<u8>,
@@ -143,7 +145,8 @@ impl DpmServer {
             visitors,
             grpc: None,
             gateway: None,
-            links: LinkSockets::default(),
+            links: LinkSockets::new(LINKS, "the circuit of Channel Access"),
+            brokers: LinkSockets::new(BROKERS, "the connection of MQTT"),
             connections: Vec::new(),
             buffer: vec![0; LARGEST_DATAGRAM],
             rendered: Vec::new(),
@@ -177,6 +180,15 @@ impl DpmServer {
         Ok(self)
     }
 
+    /// Takes requests to all nodes of ACNET, too, such as searches for a DPM.
+    ///
+    /// # Errors
+    /// The system's; `InvalidInput` if datagrams of front-ends are taken on one address only.
+    pub fn with_multicast(self, group: MulticastGroup) -> io::Result<Self> {
+        group.join(&self.front_ends)?;
+        Ok(self)
+    }
+
     /// Returns the address that clients of EPICS connect to, if it is served.
     pub fn channel_access_address(&self) -> Option<SocketAddr> {
         self.gateway.as_ref().map(Gateway::address)
@@ -191,6 +203,14 @@ impl DpmServer {
     /// Returns the address that clients connect to by gRPC, if it is served.
     pub fn grpc_address(&self) -> Option<SocketAddr> {
         self.grpc.as_ref().map(Grpc::address)
+    }
+
+    /// Returns where datagrams of front-ends and other nodes come.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn network_address(&self) -> io::Result<SocketAddr> {
+        self.front_ends.local_addr()
     }
 
     /// Returns where clients connect, in the order of the settings.
@@ -228,6 +248,7 @@ impl DpmServer {
                     VISITORS => self.take_visitors(now),
                     WAKE => self.wake.rest(),
                     SEARCH => self.take_found(now)?,
+                    key if (BROKERS..SEARCH).contains(&key) => self.take_broker(*event, now),
                     key if (LINKS..LISTENERS).contains(&key) => self.take_link(*event, now),
                     key if key >= LISTENERS => self.accept((key - LISTENERS) as usize, now),
                     _ => self.take_client(*event, now),
@@ -253,6 +274,12 @@ impl DpmServer {
             }
             for link in self.links.take_broken() {
                 self.dpm.link(Came::Down(link), now);
+            }
+            for goes in self.dpm.brokers(now) {
+                self.brokers.obey(goes, &self.set, now.millis);
+            }
+            for broker in self.brokers.take_broken() {
+                self.dpm.broker(Came::Down(broker), now);
             }
             for client in self.dpm.take_dirty() {
                 self.write(client);
@@ -399,6 +426,15 @@ impl DpmServer {
         self.links.ready(event, &self.set, &mut self.buffer, now.millis, |came| dpm.link(came, now));
         for link in self.links.take_broken() {
             self.dpm.link(Came::Down(link), now);
+        }
+    }
+
+    /// Takes what came on a connection to a broker of MQTT.
+    fn take_broker(&mut self, event: Ready, now: Moment) {
+        let dpm = &mut self.dpm;
+        self.brokers.ready(event, &self.set, &mut self.buffer, now.millis, |came| dpm.broker(came, now));
+        for broker in self.brokers.take_broken() {
+            self.dpm.broker(Came::Down(broker), now);
         }
     }
 

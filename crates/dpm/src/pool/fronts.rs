@@ -4,6 +4,7 @@ use super::acnet::Acnet;
 use super::channels::Channels;
 use super::front_end::FrontEnd;
 use super::readers::{Deliver, PoolCounters, PoolReaders};
+use super::topics::Topics;
 use crate::database::{DeviceNode, Reached};
 use crate::time::Moment;
 
@@ -12,6 +13,7 @@ use crate::time::Moment;
 pub(super) struct Fronts {
     pub(super) acnet: Acnet,
     pub(super) channels: Channels,
+    pub(super) topics: Topics,
     /// By the number of the node.
     kinds: Vec<FrontKind>,
 }
@@ -23,6 +25,8 @@ pub(super) enum FrontKind {
     Acnet,
     /// Asked on circuits of Channel Access.
     Channels,
+    /// Subscribed to at brokers of MQTT.
+    Topics,
 }
 
 /// Evaluates an expression for the front-end that a node belongs to. It is chosen by a match and
@@ -38,6 +42,10 @@ macro_rules! of_node {
                 let $front = &mut $fronts.channels;
                 $what
             }
+            $crate::pool::fronts::FrontKind::Topics => {
+                let $front = &mut $fronts.topics;
+                $what
+            }
         }
     };
     (&$fronts:expr, $node:expr, $front:ident => $what:expr) => {
@@ -48,6 +56,10 @@ macro_rules! of_node {
             }
             $crate::pool::fronts::FrontKind::Channels => {
                 let $front = &$fronts.channels;
+                $what
+            }
+            $crate::pool::fronts::FrontKind::Topics => {
+                let $front = &$fronts.topics;
                 $what
             }
         }
@@ -63,6 +75,7 @@ impl Fronts {
         Self {
             acnet: Acnet::new(nodes, address, once),
             channels: Channels::new(nodes, once),
+            topics: Topics::new(nodes, once),
             kinds: nodes.iter().map(FrontKind::of).collect(),
         }
     }
@@ -74,29 +87,32 @@ impl Fronts {
 
     /// Returns the figures of what all did.
     pub(super) fn counters(&self) -> PoolCounters {
-        self.acnet.counters() + self.channels.counters()
+        self.acnet.counters() + self.channels.counters() + self.topics.counters()
     }
 
     /// Returns the number of requests that are outstanding.
     pub(super) fn outstanding(&self) -> usize {
-        self.acnet.outstanding() + self.channels.outstanding()
+        self.acnet.outstanding() + self.channels.outstanding() + self.topics.outstanding()
     }
 
     /// Does what is due.
     pub(super) fn tick(&mut self, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         self.acnet.tick(now, readers);
         self.channels.tick(now, readers);
+        self.topics.tick(now, readers);
     }
 
     /// Returns when [`tick`](Self::tick) has something to do next, in milliseconds.
     pub(super) fn deadline(&self) -> Option<u64> {
-        self.acnet.deadline().into_iter().chain(self.channels.deadline()).min()
+        let others = self.channels.deadline().into_iter().chain(self.topics.deadline());
+        self.acnet.deadline().into_iter().chain(others).min()
     }
 
     /// Takes on the nodes of another database.
     pub(super) fn replace_nodes(&mut self, nodes: &[DeviceNode]) {
         self.acnet.replace_nodes(nodes);
         self.channels.replace_nodes(nodes);
+        self.topics.replace_nodes(nodes);
         self.kinds = nodes.iter().map(FrontKind::of).collect();
     }
 }
@@ -106,6 +122,7 @@ impl FrontKind {
         match node.reached {
             Reached::Acnet(_) => Self::Acnet,
             Reached::ChannelAccess(_) => Self::Channels,
+            Reached::Mqtt(_) => Self::Topics,
         }
     }
 }

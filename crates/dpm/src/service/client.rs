@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use super::caller::RawState;
 use super::outbox::Outbox;
+use super::remote::RemoteTask;
 use super::share::{ClientAddress, Holdings};
 
 /// A client.
@@ -53,6 +54,8 @@ pub(super) enum Speaks {
     Daq,
     /// It watches, and has nothing to say.
     Top,
+    /// Packets, as a task of another node.
+    Node(RemoteTask),
 }
 
 impl DpmClient {

@@ -35,7 +35,7 @@ impl Dpm {
                     }
                     None => 0,
                 },
-                Speaks::Daq => return Err(CloseClient),
+                Speaks::Daq | Speaks::Node(_) => return Err(CloseClient),
             };
             if used == 0 {
                 break;

@@ -10,6 +10,7 @@ pub(super) fn page(statistics: &Statistics) -> String {
     let mut text = String::new();
     for (name, help, value) in [
         ("clients", "Connections.", statistics.clients),
+        ("remote_tasks", "Tasks of other nodes among them.", statistics.remotes),
         ("lists", "Lists of clients.", statistics.lists),
         ("devices", "Things that are being read.", statistics.entries),
         ("plots", "Fast plots.", statistics.plots),
@@ -17,6 +18,9 @@ pub(super) fn page(statistics: &Statistics) -> String {
         ("variables", "Process variables that are read or set.", statistics.variables),
         ("variables_connected", "Process variables whose server was found.", statistics.connected),
         ("circuits", "Circuits to servers of Channel Access.", statistics.circuits),
+        ("topics", "Topics of MQTT that are read.", statistics.topics),
+        ("topics_known", "Topics of which something has come.", statistics.topics_known),
+        ("brokers", "Brokers of MQTT that are connected.", statistics.brokers),
         ("passed_requests", "Requests that are passed on to other nodes.", statistics.passed),
     ] {
         metric(&mut text, name, "gauge", help, value as u64);

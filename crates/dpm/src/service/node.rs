@@ -1,5 +1,6 @@
 //! Our node as others on the network see it: it replies to pings and questions for its version, its
-//! tasks and what it counted, and refuses requests to tasks that it has not.
+//! tasks and what it counted, has clients among their tasks ([`remote`](super::remote)), and
+//! refuses requests to tasks that it has not.
 //!
 //! Answers go to nodes of the database only, and to where the database says that they are: nobody
 //! can make this node write to somebody else.
@@ -11,20 +12,25 @@ use crate::acnet::{ACNET, AcnetHeader, AcnetPacket, MULTICAST_NODE, PacketKind};
 use crate::database::DeviceNode;
 use crate::rad50::Rad50;
 use crate::status::Status;
+use crate::time::Moment;
 
 impl Dpm {
     /// Answers a request that came from the node of a number, over the network.
-    pub(super) fn answer_node(&mut self, node: usize, packet: AcnetPacket<'_>) {
+    pub(super) fn answer_node(&mut self, node: usize, packet: AcnetPacket<'_>, now: Moment) {
         let header = packet.header;
         let is_request = matches!(header.kind, PacketKind::Request | PacketKind::MultipleRequest);
+        let is_for_dpm = header.task == TASK && (is_request || header.kind == PacketKind::Cancel);
         let is_known = self
             .database
             .nodes()
             .get(node)
             .and_then(DeviceNode::acnet)
             .is_some_and(|node| node.address == header.client);
-        if !is_request || !is_known {
+        if !is_known || !(is_request || is_for_dpm) {
             return;
+        }
+        if is_for_dpm {
+            return self.take_remote(node, packet, now);
         }
         let (status, body) = match header.task {
             ACNET => self.level_two(packet.body),

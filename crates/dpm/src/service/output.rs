@@ -131,7 +131,8 @@ impl Outlets {
         if let Some(client) = self.clients.get_mut(key)
             && !std::mem::replace(&mut client.is_dirty, true)
         {
-            self.dirty.push(key);
+            let dirty = if client.speaks.is_node() { &mut self.dirty_remotes } else { &mut self.dirty };
+            dirty.push(key);
         }
     }
 }

@@ -25,6 +25,9 @@ pub(super) const LARGEST: usize = 65_500;
 
 pub(super) const DATA: u16 = 3;
 
+/// The bytes of a frame that say which kind it is.
+pub(super) const KIND: usize = 2;
+
 /// Appends a frame around what `write` appends.
 pub(super) fn frame(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();

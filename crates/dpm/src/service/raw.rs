@@ -185,18 +185,26 @@ impl Dpm {
     }
 
     /// Returns the request whose replies a list's messages are.
-    fn streams_on(&self, list: usize) -> Option<u16> {
+    pub(super) fn streams_on(&self, list: usize) -> Option<u16> {
         match self.outlets.lists.get(list)?.route {
             ListRoute::Acnet(header) => Some(header.message),
             ListRoute::Tcp | ListRoute::Daq | ListRoute::Settings(_) => None,
         }
     }
 
-    fn answer(&mut self, client: ClientKey, header: AcnetHeader, request: Request, is_multiple: bool, now: Moment) {
+    pub(super) fn answer(
+        &mut self,
+        client: ClientKey,
+        header: AcnetHeader,
+        request: Request,
+        is_multiple: bool,
+        now: Moment,
+    ) {
         let list = match &request {
             Request::ServiceDiscovery(_) => {
                 let service_location = self.options.name.to_string();
-                return self.reply(client, &header, reply::ServiceDiscovery { load: 0, service_location });
+                let load = self.load();
+                return self.reply(client, &header, reply::ServiceDiscovery { load, service_location });
             }
             Request::OpenList(_) if is_multiple => {
                 let stream = AcnetHeader { kind: PacketKind::ReplyWithMore, ..header };

@@ -13,6 +13,7 @@ use super::options::ServiceOptions;
 use super::passing::Passing;
 use super::playlist::Questions;
 use super::recorder::Recorder;
+use super::remote::RemoteClients;
 use super::room::RoomSteps;
 use super::session::SettingBatch;
 use super::share::Shares;
@@ -33,6 +34,7 @@ pub struct Dpm {
     pub(super) pool: DevicePool,
     pub(super) plots: Plots,
     pub(super) passing: Passing,
+    pub(super) remotes: RemoteClients,
     /// Answers to other nodes, and messages for them.
     pub(super) answers: Vec<(usize, Vec<u8>)>,
     pub(super) traffic: Traffic,
@@ -62,6 +64,8 @@ pub(crate) struct Outlets {
     pub(super) lists: Slab<ClientList>,
     /// Clients that have something to be sent.
     pub(super) dirty: Vec<ClientKey>,
+    /// The same of clients on other nodes.
+    pub(super) dirty_remotes: Vec<ClientKey>,
     pub(super) now: Moment,
     /// The number of bytes that a client may have waiting.
     pub(super) queue: usize,
@@ -95,8 +99,16 @@ pub struct Statistics {
     pub connected: usize,
     /// Circuits to servers of Channel Access.
     pub circuits: usize,
-    /// Connections.
+    /// Topics of MQTT that are read.
+    pub topics: usize,
+    /// Those of them of which something has come.
+    pub topics_known: usize,
+    /// Brokers that are connected.
+    pub brokers: usize,
+    /// Connections, and tasks of other nodes.
     pub clients: usize,
+    /// Tasks of other nodes among them.
+    pub remotes: usize,
     /// Lists.
     pub lists: usize,
     /// Times at which something is due: heartbeats of lists, and clients that must say something.

@@ -58,6 +58,10 @@ impl std::fmt::Display for Statistics {
         if *variables > 0 {
             writeln!(f, "process variables {variables}, found {connected} on {circuits} circuits")?;
         }
+        if self.topics > 0 {
+            let (topics, known, brokers) = (self.topics, self.topics_known, self.brokers);
+            writeln!(f, "topics of MQTT {topics}, heard of {known}, brokers connected {brokers}")?;
+        }
         writeln!(
             f,
             "asked by clients {}, found running {}, asked of front-ends {} in {} requests: consolidation {:.1}",

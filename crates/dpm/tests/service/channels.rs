@@ -1,9 +1,9 @@
 //! Process variables: a server of Channel Access that is played here, well and badly.
 
 use rookery_dpm::channel_access::data::{DataForm, Native, write_time};
-use rookery_dpm::channel_access::link::{Came, Goes, LinkNumber};
 use rookery_dpm::channel_access::message::{ChannelHeader, messages};
 use rookery_dpm::channel_access::{NORMAL, command};
+use rookery_dpm::link::{Came, Goes, LinkNumber};
 use rookery_dpm::sdd::ScaledSetting;
 use rookery_dpm::sdd::request::ApplySettings;
 use rookery_dpm::status::Status;

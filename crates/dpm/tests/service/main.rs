@@ -14,11 +14,13 @@ mod passing;
 mod plots;
 mod pooling;
 mod raw;
+mod remote;
 mod replay;
 mod settings;
 mod shares;
 mod silent;
 mod top;
+mod topics;
 mod world;
 
 /// A device of each kind on nodes of both protocols.

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rookery_dpm::acnet::{AcnetHeader, gets32, packet, retdat};
-use rookery_dpm::channel_access::link::Goes;
 use rookery_dpm::database::Database;
 use rookery_dpm::history::{HistoryArchive, HistoryBounds, HistoryWork};
+use rookery_dpm::link::Goes;
 use rookery_dpm::sdd::SddMessage;
 use rookery_dpm::sdd::reply::Reply;
 use rookery_dpm::sdd::request::{self, Request};
@@ -35,6 +35,8 @@ pub struct ServiceWorld {
     pub datagrams: Vec<Vec<u8>>,
     /// Things to be done on networks of Channel Access.
     pub goes: Vec<Goes>,
+    /// Things to be done with brokers of MQTT.
+    pub to_brokers: Vec<Goes>,
     archive: Option<HistoryArchive>,
     /// Work that the archive has not done yet.
     work: Vec<HistoryWork>,
@@ -63,6 +65,7 @@ impl ServiceWorld {
             stuck: Vec::new(),
             datagrams: Vec::new(),
             goes: Vec::new(),
+            to_brokers: Vec::new(),
             archive: None,
             work: Vec::new(),
             slow_archive: false,
@@ -178,6 +181,7 @@ impl ServiceWorld {
             }
         }
         self.goes.extend(self.dpm.links(now));
+        self.to_brokers.extend(self.dpm.brokers(now));
         while self.consult() {}
         for key in self.dpm.take_dirty() {
             if !self.stuck.contains(&key) {

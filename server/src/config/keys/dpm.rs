@@ -59,6 +59,20 @@ pub const KEYS: &[ConfigKey] = &[
     },
     ConfigKey {
         table: TABLE,
+        name: "multicast",
+        doc: "Group on which requests to all nodes come, so that clients find this DPM; @ADDRESS behind it is this machine's on that network.",
+        set: |config, given| {
+            let group =
+                given.parsed("a group such as \"239.128.4.1\" or \"239.128.4.1@10.0.0.5\"", |text| text.parse().ok());
+            put(&mut config.dpm.multicast, group.map(Some))
+        },
+        show: |config| match config.dpm.multicast {
+            Some(group) => quoted(&group.to_string()),
+            None => ShownValue::Unset("\"239.128.4.1\""),
+        },
+    },
+    ConfigKey {
+        table: TABLE,
         name: "name",
         doc: "The name of this node in the network of front-ends.",
         set: |config, given| {

@@ -3,8 +3,9 @@
 
 use super::given::Given;
 use super::mistake::{At, Wrong};
+use super::nodes::NodeRow;
 use super::properties::{ANALOG, CONTROL, DIGITAL, READING, SETTING, STATUS};
-use super::rows::{DatabaseFile, DeviceRow, NamesRow, NodeRow};
+use super::rows::{DatabaseFile, DeviceRow, NamesRow};
 use super::script::{NodeFaults, Script};
 use super::table::{FileTable, I32, Need, SetKey, TableKey, U32, put, text, value};
 use crate::database::record::RecordRow;
@@ -75,7 +76,7 @@ pub(super) const NODE: FileTable<NodeRow> = FileTable {
         text(
             "protocol",
             "How its devices are read: over ACNET by `RETDAT`, or by `GETS32`, which knows delays and states and tells times; \
-             or by `CA`, Channel Access: the node stands for all servers of EPICS that are found.",
+             by `CA`, Channel Access: the node stands for all servers of EPICS that are found; or by `MQTT`: the node is a broker.",
             "\"RETDAT\"",
             |row, given| put(&mut row.protocol, given.text()),
         ),
@@ -96,6 +97,42 @@ pub(super) const NODE: FileTable<NodeRow> = FileTable {
                 "[\"10.0.0.7:5064\"]",
                 |row, given| put(&mut row.name_servers, given.list(|place| place.text()).map(Some)),
             )
+        },
+        TableKey {
+            need: Usual("needed by a node with `MQTT`"),
+            ..text("broker", "The address of the broker, with its TCP port.", "\"10.0.0.9:1883\"", |row, given| {
+                put(&mut row.broker, given.text().map(Some))
+            })
+        },
+        TableKey {
+            need: Usual("none"),
+            ..text("user", "The name by which the broker knows us.", "\"rookery\"", |row, given| {
+                put(&mut row.user, given.text().map(Some))
+            })
+        },
+        TableKey {
+            need: Usual("none"),
+            ..text(
+                "password_file",
+                "The file with the password for it; relative to this file's folder.",
+                "\"broker.password\"",
+                |row, given| put(&mut row.password_file, given.text().map(Some)),
+            )
+        },
+        TableKey {
+            need: Usual("none: the broker is reached without TLS"),
+            ..text(
+                "authority",
+                "The file with the authorities of the broker's certificate, PEM: it is reached by TLS.",
+                "\"broker-ca.pem\"",
+                |row, given| put(&mut row.authority, given.text().map(Some)),
+            )
+        },
+        TableKey {
+            need: Usual("needed with `authority`"),
+            ..text("host", "The name in the broker's certificate.", "\"broker.example.org\"", |row, given| {
+                put(&mut row.host, given.text().map(Some))
+            })
         },
         TableKey {
             need: Shown("none"),

@@ -35,7 +35,34 @@ const fn place<T: Placed>() -> &'static [TableKey<T>] {
                 )
             },
             TableKey {
-                need: Usual("2; 20 for alarms; of process variables 8, or 40 and more for texts"),
+                need: Usual("needed on nodes with protocol `MQTT`"),
+                ..text(
+                    "topic",
+                    "The topic that it is, without wildcards; of readings and settings only.",
+                    "\"hall/temperature\"",
+                    |row, given| put(&mut row.place().topic, given.text().map(Some)),
+                )
+            },
+            TableKey {
+                need: Usual("the message itself"),
+                ..text(
+                    "json",
+                    "Where in a message of JSON the value is, as a pointer (RFC 6901).",
+                    "\"/temperature\"",
+                    |row, given| put(&mut row.place().pointer, given.text().map(Some)),
+                )
+            },
+            TableKey {
+                need: Usual("false"),
+                ..text(
+                    "retain",
+                    "Whether the broker keeps what is set for those who subscribe later.",
+                    "true",
+                    |row, given| put(&mut row.place().retain, given.switch().map(|retain| Some(given.at(retain)))),
+                )
+            },
+            TableKey {
+                need: Usual("2; 20 for alarms; of process variables and topics 8, or 40 and more for texts"),
                 ..text("element", "Bytes of one element: what `[0]` and `[1]` are apart.", "2", |row, given| {
                     put(&mut row.place().element, given.whole("from 1 on").map(Some))
                 })
@@ -53,7 +80,7 @@ const fn place<T: Placed>() -> &'static [TableKey<T>] {
                 })
             },
             TableKey {
-                need: Usual("`P,1000`; of process variables `Q,100`"),
+                need: Usual("`P,1000`; of process variables and topics `Q,100`"),
                 ..text("event", "When it is read if a request does not say.", "\"P,1000\"", |row, given| {
                     put(&mut row.place().event, given.text().map(Some))
                 })
@@ -71,7 +98,7 @@ const fn place<T: Placed>() -> &'static [TableKey<T>] {
 /// Keys for the scaling of a number.
 const SCALED: &[TableKey<ValueRow>] = &[
     TableKey {
-        need: Shown("needed with `ssdn`; a process variable is a number already"),
+        need: Shown("needed with `ssdn`; a process variable or topic is a number already"),
         ..text(
             "primary",
             "The index of the primary transform, from raw numbers to primary units such as volts; 68 for texts.",

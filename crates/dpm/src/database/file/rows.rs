@@ -1,15 +1,13 @@
 //! Rows: tables as they were read, and what is made of them when they go together.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-
 use super::mistake::{At, Wrong};
+use super::nodes::NodeRow;
+use super::places::{NamedPlace, VARIABLE_TEXT};
 use crate::blocks::{ALARM_SIZE, Attribute, Bit, ControlCommand, StatusBits, order};
-use crate::channel_access::LONGEST_NAME;
 use crate::database::record::RecordRow;
 use crate::database::{
-    AcnetNode, AlarmProperty, ChannelSearch, ControlProperty, DeviceNode, DeviceRecord, DeviceValue, NodeFaults,
-    OwnNames, PropertyLimits, PropertyPlace, Protocol, Reached, Script, StatusProperty,
+    AlarmProperty, ControlProperty, DeviceNode, DeviceRecord, DeviceValue, NodeFaults, OwnNames, PropertyLimits,
+    PropertyPlace, Script, StatusProperty,
 };
 use crate::drf::{self, DrfEvent};
 use crate::rad50::Rad50;
@@ -24,17 +22,6 @@ pub(super) struct DatabaseFile {
     pub(super) record: Vec<At<RecordRow>>,
     pub(super) script: Vec<At<Script>>,
     pub(super) fault: Vec<At<NodeFaults>>,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct NodeRow {
-    pub(super) name: At<String>,
-    pub(super) address: Option<At<String>>,
-    pub(super) socket: Option<At<String>>,
-    pub(super) protocol: At<String>,
-    pub(super) search: Option<At<Vec<At<String>>>>,
-    pub(super) name_servers: Option<At<Vec<At<String>>>>,
-    pub(super) aliases: At<Vec<At<String>>>,
 }
 
 #[derive(Debug, Default)]
@@ -65,6 +52,9 @@ pub(super) struct PlaceRow {
     pub(super) node: At<String>,
     pub(super) ssdn: Option<At<String>>,
     pub(super) variable: Option<At<String>>,
+    pub(super) topic: Option<At<String>>,
+    pub(super) pointer: Option<At<String>>,
+    pub(super) retain: Option<At<bool>>,
     pub(super) element: Option<At<u32>>,
     pub(super) size: Option<At<u32>>,
     pub(super) default_size: Option<At<u32>>,
@@ -186,73 +176,6 @@ pub(super) struct AlarmRow {
     pub(super) limits: LimitsRow,
 }
 
-impl NodeRow {
-    pub(super) fn read(self) -> Result<DeviceNode, Wrong> {
-        let name = rad50(&self.name, "name")?;
-        let reached = match self.protocol.value.as_str() {
-            "RETDAT" => Reached::Acnet(self.acnet(Protocol::Retdat)?),
-            "GETS32" => Reached::Acnet(self.acnet(Protocol::Gets32)?),
-            "CA" => Reached::ChannelAccess(self.search()?),
-            _ => return Err(self.protocol.wrong("protocol", "RETDAT, GETS32 or CA")),
-        };
-        let aliases = self.aliases.value.iter().map(|alias| rad50(alias, "aliases")).collect::<Result<_, _>>()?;
-        Ok(DeviceNode { name, aliases, reached })
-    }
-
-    fn acnet(&self, protocol: Protocol) -> Result<AcnetNode, Wrong> {
-        for (name, row) in [("search", &self.search), ("name_servers", &self.name_servers)] {
-            if let Some(row) = row {
-                return Err(row.wrong(name, "is for nodes with protocol CA"));
-            }
-        }
-        let missing =
-            |name| Wrong::new(name, format!("is missing: a node with protocol {} has one", self.protocol.value));
-        let address = self.address.as_ref().ok_or_else(|| missing("address"))?;
-        let number = u16::from_str_radix(&address.value, 16).ok().filter(|_| address.value.len() == 4);
-        let number = number.ok_or_else(|| address.wrong("address", "four hexadecimal digits: trunk and node"))?;
-        let socket = self.socket.as_ref().ok_or_else(|| missing("socket"))?;
-        Ok(AcnetNode { address: number, socket: self::socket(socket, "socket")?, protocol })
-    }
-
-    fn search(&self) -> Result<ChannelSearch, Wrong> {
-        for (name, row) in [("address", &self.address), ("socket", &self.socket)] {
-            if let Some(row) = row {
-                return Err(row.wrong(name, "is for nodes with protocol RETDAT or GETS32"));
-            }
-        }
-        let all = |name, row: &Option<At<Vec<At<String>>>>| {
-            let texts = row.iter().flat_map(|row| &row.value);
-            texts
-                .map(|text| socket(text, name).and_then(|socket| of_ipv4(text, name, socket)))
-                .collect::<Result<Vec<_>, Wrong>>()
-        };
-        let addresses = all("search", &self.search)?;
-        let name_servers = all("name_servers", &self.name_servers)?;
-        if addresses.is_empty() && name_servers.is_empty() {
-            let what = "is missing: where variables are searched for, such as [\"10.0.0.255:5064\"]; or name_servers";
-            return Err(self
-                .search
-                .as_ref()
-                .map_or_else(|| Wrong::new("search", what), |row| row.wrong("search", what)));
-        }
-        if let Some(row) = [&self.search, &self.name_servers].into_iter().flatten().find(|row| row.value.len() > PLACES)
-        {
-            return Err(row.wrong("search", format!("at most {PLACES} addresses")));
-        }
-        Ok(ChannelSearch { addresses, name_servers })
-    }
-}
-
-/// Returns the address of a text, with its port.
-fn socket(text: &At<String>, field: &str) -> Result<SocketAddr, Wrong> {
-    text.value.parse().map_err(|_| text.wrong(field, "an address with its port, such as 10.0.0.5:6801"))
-}
-
-/// Returns an address that Channel Access can use: its answers have four bytes for one.
-fn of_ipv4(text: &At<String>, field: &str, socket: SocketAddr) -> Result<SocketAddr, Wrong> {
-    if socket.is_ipv4() { Ok(socket) } else { Err(text.wrong(field, "an address of IPv4")) }
-}
-
 impl NamesRow {
     pub(super) fn read(self) -> Result<OwnNames, Wrong> {
         let aliases = self.aliases.iter().map(|alias| rad50(alias, "aliases")).collect::<Result<_, _>>()?;
@@ -266,7 +189,7 @@ impl NamesRow {
     }
 }
 
-fn rad50(name: &At<String>, field: &str) -> Result<Rad50, Wrong> {
+pub(super) fn rad50(name: &At<String>, field: &str) -> Result<Rad50, Wrong> {
     let packed = Rad50::parse(&name.value).ok().filter(|packed| *packed != Rad50::default());
     packed.ok_or_else(|| name.wrong(field, "a name of up to six of A-Z, 0-9, $, . and %"))
 }
@@ -312,6 +235,9 @@ impl PlaceRow {
         if let Some(variable) = &self.variable {
             return Err(variable.wrong("pv", "only readings and settings can be process variables"));
         }
+        if let Some(topic) = &self.topic {
+            return Err(topic.wrong("topic", "only readings and settings can be topics"));
+        }
         self.read(nodes, usual)
     }
 
@@ -320,8 +246,8 @@ impl PlaceRow {
         let name = Rad50::parse(&self.node.value).ok();
         let node = nodes.iter().position(|node| Some(node.name) == name);
         let node = node.ok_or_else(|| self.node.wrong("node", "the name of a [[node]] of this file"))?;
-        let is_acnet = nodes.get(node).is_some_and(|node| node.acnet().is_some());
-        let (ssdn, variable) = self.within(is_acnet, usual)?;
+        let named = self.within(nodes.get(node).map(|node| &node.reached), usual)?;
+        let NamedPlace { ssdn, variable, topic } = named;
         let element = self.element.as_ref().map_or(usual, |element| element.value);
         let size = self.size.as_ref().map_or(element, |size| size.value);
         let default_size = self.default_size.as_ref().map_or(element, |size| size.value);
@@ -341,67 +267,24 @@ impl PlaceRow {
             });
         }
         let event = match &self.event {
-            None if variable.is_some() => DrfEvent::OnChange { period: drf::Time::Micros(100_000), at_once: true },
+            None if variable.is_some() || topic.is_some() => {
+                DrfEvent::OnChange { period: drf::Time::Micros(100_000), at_once: true }
+            }
             None => DrfEvent::Periodic { period: drf::Time::Micros(1_000_000), at_once: true },
             Some(text) => match drf::Request::parse(&format!("M:O@{}", text.value)).map(|request| request.event) {
                 Ok(event) if event != DrfEvent::Default => event,
                 _ => return Err(text.wrong("event", "an event such as P,1000 or I")),
             },
         };
-        Ok(PropertyPlace { node, ssdn, variable, size, default_size, element, event, unframed: self.unframed })
+        Ok(PropertyPlace { node, ssdn, variable, topic, size, default_size, element, event, unframed: self.unframed })
     }
-}
-
-impl PlaceRow {
-    /// Returns where a property is within its node: by an SSDN, or by the name of a variable, of
-    /// which the bytes are a hash.
-    fn within(&self, is_acnet: bool, usual: u32) -> Result<([u8; 8], Option<Arc<str>>), Wrong> {
-        match (is_acnet, &self.ssdn, &self.variable) {
-            (true, _, Some(variable)) => Err(variable.wrong("pv", "is for nodes with protocol CA; this one has ssdn")),
-            (false, Some(ssdn), _) => Err(ssdn.wrong("ssdn", "is for nodes of ACNET; one with protocol CA has pv")),
-            (true, None, None) => Err(Wrong::new("ssdn", "is missing; ssdn = \"000042003f210000\", for example")),
-            (false, None, None) => Err(Wrong::new("pv", "is missing: the name of the process variable")),
-            (true, Some(ssdn), None) => {
-                let bytes = unhex(&ssdn.value).ok_or_else(|| ssdn.wrong("ssdn", "sixteen hexadecimal digits"))?;
-                Ok((bytes, None))
-            }
-            (false, None, Some(variable)) => {
-                let name = variable.value.as_str();
-                let is_good =
-                    (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic());
-                if !is_good {
-                    let what = format!("a name of up to {LONGEST_NAME} letters of ASCII, without blanks");
-                    return Err(variable.wrong("pv", what));
-                }
-                let element = self.element.as_ref().map_or(usual, |element| element.value);
-                match &self.element {
-                    Some(given) if usual == VARIABLE_TEXT && element < VARIABLE_TEXT => {
-                        Err(given.wrong("element", format!("from {VARIABLE_TEXT} on for a text of a process variable")))
-                    }
-                    Some(given) if usual != VARIABLE_TEXT && element != usual => {
-                        Err(given.wrong("element", format!("{usual} for a process variable; leave it out")))
-                    }
-                    _ => Ok((hash(name, element), Some(name.into()))),
-                }
-            }
-        }
-    }
-}
-
-/// Returns eight bytes that stand for the name of a variable (FNV-1a): after a reload another
-/// variable is another place.
-fn hash(name: &str, element: u32) -> [u8; 8] {
-    let bytes = name.bytes().chain(element.to_le_bytes());
-    bytes
-        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-        .to_le_bytes()
 }
 
 impl ValueRow {
     /// Returns the index of the primary transform, the bytes of an element and of its number, and
     /// whether it is a process variable.
     fn kind(&self) -> Result<(u16, u32, bool), Wrong> {
-        match (&self.primary, &self.place.variable) {
+        match (&self.primary, self.place.variable.as_ref().or(self.place.topic.as_ref())) {
             // The place says what is missing.
             (None, None) if self.place.ssdn.is_none() => Ok((primary::NONE, 2, false)),
             (None, None) => Err(Wrong::new("primary", "is missing; primary = 0, for example")),
@@ -409,7 +292,7 @@ impl ValueRow {
             (None, Some(_)) => Ok((primary::NONE, scaling::DOUBLE as u32, true)),
             (Some(primary), Some(_)) if primary.value == primary::STRING => Ok((primary::STRING, VARIABLE_TEXT, true)),
             (Some(primary), Some(_)) => {
-                Err(primary.wrong("primary", "68 for a text; a process variable that is a number has none"))
+                Err(primary.wrong("primary", "68 for a text; a process variable or topic that is a number has none"))
             }
         }
     }
@@ -418,7 +301,7 @@ impl ValueRow {
         let (index, usual, is_variable) = self.kind()?;
         let is_text = index == primary::STRING;
         if let Some(given) = self.input_length.as_ref().filter(|_| is_variable) {
-            return Err(given.wrong("input_length", "a process variable has none"));
+            return Err(given.wrong("input_length", "a process variable or topic has none"));
         }
         let place = self.place.read(nodes, usual)?;
         let input = match is_variable && !is_text {
@@ -573,15 +456,6 @@ impl AlarmRow {
     }
 }
 
-fn unhex(text: &str) -> Option<[u8; 8]> {
-    let is_hex = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_hex.then(|| u64::from_str_radix(text, 16).ok()).flatten().map(u64::to_be_bytes)
-}
-
-/// The bytes of a text of Channel Access.
-const VARIABLE_TEXT: u32 = 40;
-/// Addresses of a node at which variables are searched for.
-const PLACES: usize = 16;
 /// The low 24 bits of a front-end request.
 const LARGEST_INDEX: u32 = 0xff_ffff;
 /// In bytes; what fits one datagram both ways.

@@ -2,9 +2,9 @@
 
 use super::state::{ChannelBounds, ChannelExchange, ChannelQuestion, ChannelState, Channels, Cid, OpenChannel};
 use crate::channel_access::data::{ChannelData, Native};
-use crate::channel_access::link::LinkNumber;
 use crate::channel_access::message::{self, ChannelHeader, ChannelMessage};
 use crate::channel_access::{NORMAL, command};
+use crate::link::LinkNumber;
 use crate::pool::readers::{Deliver, PoolReaders};
 use crate::show::Sample;
 use crate::stages::{Begun, ReadingStage};

@@ -5,9 +5,9 @@ use indexmap::IndexSet;
 use super::state::{
     ChannelExchange, ChannelQuestion, ChannelState, ChannelTimer, Channels, Cid, Circuit, OpenChannel, Serial,
 };
-use crate::channel_access::link::{Goes, LinkNumber};
 use crate::channel_access::message::{self, ChannelHeader, version};
 use crate::channel_access::{MINOR, command};
+use crate::link::{Goes, LinkNumber};
 use crate::pool::readers::{Deliver, PoolReaders};
 use crate::status::Status;
 use crate::time::Moment;

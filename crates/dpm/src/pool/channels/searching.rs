@@ -9,9 +9,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::circuits::MOST_CIRCUITS;
 use super::state::{ChannelState, ChannelTimer, Channels, Cid};
-use crate::channel_access::link::Goes;
 use crate::channel_access::message::{self, ChannelHeader, ChannelMessage, version};
 use crate::channel_access::{LONGEST_NAME, MINOR, command};
+use crate::link::Goes;
 use crate::time::Moment;
 
 impl Channels {

@@ -9,8 +9,8 @@ use slab::Slab;
 
 use crate::acnet::DeviceItem;
 use crate::channel_access::data::Native;
-use crate::channel_access::link::{Goes, LinkNumber};
 use crate::database::{ChannelSearch, FrontRequest};
+use crate::link::{Goes, LinkNumber};
 use crate::pool::keys::EntryKey;
 use crate::pool::readers::PoolCounters;
 use crate::setting::{SettingOutcome, SettingTicket};

@@ -1,6 +1,7 @@
-//! The sockets of circuits and searches, as the part that decides sees them.
+//! The sockets of connections and searches, as the part that decides sees them.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// The number of a connection, given by the part that decides.
 pub type LinkNumber = usize;
@@ -25,8 +26,19 @@ pub enum Goes {
     Datagram(SocketAddr, Vec<u8>),
     /// Make a connection. Nothing is sent on it before it is up.
     Connect(LinkNumber, SocketAddr),
+    /// Make a connection with TLS; it is up when the other side has proved its name.
+    ConnectTls(LinkNumber, SocketAddr, Arc<LinkTrust>),
     /// Send bytes on a connection.
     Bytes(LinkNumber, Vec<u8>),
     /// Close a connection; its number may mean another one from then on.
     Close(LinkNumber),
+}
+
+/// The proof that the other side of a connection must give.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkTrust {
+    /// The name in its certificate.
+    pub host: String,
+    /// The authorities that may have signed it, PEM.
+    pub authorities: Vec<u8>,
 }

@@ -1,0 +1,238 @@
+//! Front-ends of MQTT: brokers, and topics of theirs.
+//!
+//! A topic is subscribed to once, however many entries want parts of its messages at whatever
+//! events. Each message goes to those that want every change, and waits for those that want one at
+//! a time. What is wanted once is the newest message: a broker can't be asked for one, but gives
+//! the one that it keeps (retains) to who subscribes.
+//!
+//! Invariants:
+//! - There is one connection to each broker, while something of it is wanted.
+//! - Readers of a topic of which nothing has come are told so after the time that something to be
+//!   read once may take, and from then on again and again.
+//! - A setting is sent once. One that the broker has not acknowledged, or whose connection was lost
+//!   meanwhile, may have been made and has the status [`UTIME`](Status::UTIME); one that was never
+//!   sent has [`NODE_DOWN`](Status::NODE_DOWN).
+//! - Nothing that a broker sends makes this keep more than the newest value of each topic that
+//!   somebody asked for, and one unfinished packet.
+//!
+//! # Layout
+//!
+//! - [`state`] is all of it as data, [`session`] looks after connections, [`giving`] gives values
+//!   to entries, [`putting`] sets.
+//! - [`payload`] is what messages mean.
+
+mod giving;
+mod payload;
+mod putting;
+mod session;
+mod state;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use slab::Slab;
+
+use super::front_end::FrontEnd;
+use super::keys::EntryKey;
+use super::readers::{Deliver, PoolCounters, PoolReaders};
+use crate::database::{DeviceNode, FrontRequest, PropertyPlace, TopicPlace};
+use crate::link::{Came, Goes};
+use crate::stages::Begun;
+use crate::status::Status;
+use crate::time::Moment;
+use crate::when::{ReaderWish, When};
+pub(crate) use session::LARGEST as LARGEST_PACKET;
+pub(super) use state::Topics;
+use state::{PoolTopic, TopicEntry, TopicKey, TopicTimer, TopicView};
+
+impl Topics {
+    /// Asks these nodes. What is asked once may take `once` milliseconds.
+    pub(super) fn new(nodes: &[DeviceNode], once: u64) -> Self {
+        Self {
+            nodes: nodes.iter().map(|node| node.broker().cloned()).collect(),
+            once,
+            asked: HashMap::default(),
+            topics: Slab::new(),
+            by_name: HashMap::default(),
+            serial: 0,
+            sessions: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            fresh: Vec::new(),
+            unsettled: Vec::new(),
+            out: Vec::new(),
+            counters: PoolCounters::default(),
+            done: Vec::new(),
+        }
+    }
+
+    /// Returns the number of topics that are read, of those of which something has come, and of
+    /// brokers that are connected.
+    pub(super) fn size(&self) -> (usize, usize, usize) {
+        let known = self.topics.iter().filter(|(_, topic)| topic.is_known()).count();
+        let brokers = self.sessions.values().filter(|session| session.is_open()).count();
+        (self.topics.len(), known, brokers)
+    }
+
+    /// Returns the topic of a place, which is made if there is none.
+    fn topic(&mut self, node: usize, place: &TopicPlace) -> TopicKey {
+        let name = (node, place.name.clone());
+        let key = match self.by_name.get(&name) {
+            Some(key) => *key,
+            None => {
+                let serial = self.serial;
+                self.serial += 1;
+                let key = self.topics.insert(PoolTopic::new(node, place.name.clone(), serial));
+                self.by_name.insert(name, key);
+                key
+            }
+        };
+        self.unsettle(key);
+        key
+    }
+
+    fn unsettle(&mut self, key: TopicKey) {
+        if let Some(topic) = self.topics.get_mut(key)
+            && !std::mem::replace(&mut topic.is_unsettled, true)
+        {
+            self.unsettled.push(key);
+        }
+    }
+
+    /// Does whatever a topic needs: subscribes to it while somebody wants it, and gives it up after
+    /// nobody has wanted it for a while.
+    fn settle(&mut self, key: TopicKey, now: Moment) {
+        let Some(topic) = self.topics.get_mut(key) else { return };
+        topic.is_unsettled = false;
+        let (node, serial) = (topic.node, topic.serial);
+        if topic.is_unused() {
+            if !std::mem::replace(&mut topic.is_idle, true) {
+                self.timers.insert((now.millis + IDLE, TopicTimer::Idle(key, serial)));
+            }
+            return;
+        }
+        if !topic.is_known() && !std::mem::replace(&mut topic.is_late, true) {
+            self.timers.insert((now.millis + self.once, TopicTimer::Late(key, serial)));
+        }
+        self.call(node, now);
+        self.want(key, node);
+    }
+
+    fn ring(&mut self, timer: TopicTimer, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
+        match timer {
+            TopicTimer::Entry(entry, serial) => self.give_timed((entry, serial), now, readers),
+            TopicTimer::Late(key, serial) => self.tell_late(key, serial, now, readers),
+            TopicTimer::Idle(key, serial) => self.give_up(key, serial),
+            TopicTimer::Puts(node) => self.give_up_puts(node, now),
+            TopicTimer::Session(node, serial) => self.look_after(node, serial, now, readers),
+        }
+    }
+}
+
+impl FrontEnd for Topics {
+    type Came<'a> = Came<'a>;
+    type Goes = Goes;
+
+    fn told(&self, wanted: &FrontRequest, wish: &ReaderWish) -> Result<When, Status> {
+        let is_known = self.nodes.get(wanted.node).is_some_and(Option::is_some);
+        match &wish.when {
+            _ if !is_known => Err(Status::NO_NODE),
+            When::Every(millis) if wish.on_change => Ok(When::Changed(*millis)),
+            when @ (When::Every(_) | When::Changed(_) | When::Once) => Ok(when.clone()),
+            When::Clock { .. } => Err(Status::NO_TCLK),
+            When::State { .. } => Err(Status::BAD_EVENT),
+        }
+    }
+
+    fn event(&self, _: usize, _: When) -> Option<usize> {
+        None
+    }
+
+    fn event_of(&self, _: EntryKey) -> Option<usize> {
+        None
+    }
+
+    /// Returns `None`: there are as many topics as the device file names at most, and entries as
+    /// requests.
+    fn events_left(&self) -> Option<usize> {
+        None
+    }
+
+    fn outstanding(&self) -> usize {
+        self.sessions.values().map(|session| session.puts.len()).sum()
+    }
+
+    fn counters(&self) -> PoolCounters {
+        self.counters
+    }
+
+    fn begin(&mut self, (entry, serial): (EntryKey, u64), wanted: FrontRequest, when: When, place: &PropertyPlace) {
+        let Some(named) = &place.topic else { return };
+        let key = self.topic(wanted.node, named);
+        let Some(topic) = self.topics.get_mut(key) else { return };
+        let view = TopicView::new(named, place);
+        let number = topic.view(view);
+        let Some((_, state)) = topic.views.get_index_mut(number) else { return };
+        let is_first = state.entries.is_empty();
+        state.entries.insert(entry);
+        if state.latest.is_some() {
+            self.fresh.push((entry, serial));
+        } else if is_first {
+            // The broker gives what it keeps to who subscribes, even if it is for another time.
+            topic.is_subscribed = false;
+        }
+        let asked = TopicEntry { topic: key, view: number, serial, when, wanted, given_at: None, timed_at: None };
+        self.asked.insert(entry, asked);
+    }
+
+    fn end(&mut self, entry: EntryKey) {
+        let Some(asked) = self.asked.remove(&entry) else { return };
+        let Some(topic) = self.topics.get_mut(asked.topic) else { return };
+        if let Some((_, view)) = topic.views.get_index_mut(asked.view) {
+            view.entries.swap_remove(&entry);
+        }
+        self.unsettle(asked.topic);
+    }
+
+    /// Returns true: a message is never older than its topic's last.
+    fn can_join(&self, entry: EntryKey) -> bool {
+        self.asked.contains_key(&entry)
+    }
+
+    fn take(&mut self, came: Came<'_>, now: Moment, begun: Begun, readers: &mut PoolReaders<'_, impl Deliver>) {
+        match came {
+            Came::Datagram(..) => {}
+            Came::Up(node) => self.greet(node, now),
+            Came::Bytes(node, bytes) => self.received(node, bytes, now, begun, readers),
+            Came::Down(node) => self.lost(node, now, readers),
+        }
+    }
+
+    fn tick(&mut self, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
+        for fresh in std::mem::take(&mut self.fresh) {
+            self.give_fresh(fresh, now, readers);
+        }
+        while let Some((_, timer)) = self.timers.first().copied().filter(|(due, _)| *due <= now.millis) {
+            self.timers.pop_first();
+            self.ring(timer, now, readers);
+        }
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        let fresh = (!self.fresh.is_empty()).then_some(0);
+        self.timers.first().map(|timer| timer.0).into_iter().chain(fresh).min()
+    }
+
+    fn flush(&mut self, now: Moment) -> std::vec::Drain<'_, Goes> {
+        for key in std::mem::take(&mut self.unsettled) {
+            self.settle(key, now);
+        }
+        self.write_sessions(now);
+        self.out.drain(..)
+    }
+
+    fn replace_nodes(&mut self, nodes: &[DeviceNode]) {
+        self.nodes = nodes.iter().map(|node| node.broker().cloned()).collect();
+    }
+}
+
+/// A topic that nobody wants is kept for so many milliseconds, for those who ask again.
+const IDLE: u64 = 10_000;

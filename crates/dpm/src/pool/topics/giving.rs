@@ -1,0 +1,172 @@
+//! Giving values to the entries that want them.
+
+use super::payload;
+use super::state::{Serial, TopicEntry, TopicKey, TopicTimer, Topics};
+use crate::pool::readers::{Deliver, PoolReaders, Turn};
+use crate::show::Sample;
+use crate::stages::Begun;
+use crate::status::Status;
+use crate::time::Moment;
+use crate::when::When;
+
+impl Topics {
+    /// Gives the newest value to an entry that came when there was one already.
+    pub(super) fn give_fresh(&mut self, fresh: Serial, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
+        let is_new = |asked: &&TopicEntry| asked.serial == fresh.1 && asked.given_at.is_none();
+        let Some(latest) = self.asked.get(&fresh.0).filter(is_new).and_then(|asked| self.latest(asked)) else { return };
+        let begun = readers.entries.stages.begin();
+        let _ = self.give(fresh.0, &latest, now, begun, readers);
+        self.time(fresh.0, now);
+    }
+
+    /// Takes a message: those that want every change get it now, or as soon as they may.
+    pub(super) fn told_of(
+        &mut self,
+        key: TopicKey,
+        message: Result<&[u8], Status>,
+        now: Moment,
+        mut begun: Begun,
+        readers: &mut PoolReaders<'_, impl Deliver>,
+    ) -> Begun {
+        let Some(topic) = self.topics.get_mut(key) else { return begun };
+        let mut due = Vec::new();
+        for (view, state) in &mut topic.views {
+            let sample = match message {
+                Ok(message) => payload::sample(view, message, now),
+                Err(status) => Sample { status, bytes: Box::default(), timestamp: now.unix_millis, cycle: 0 },
+            };
+            due.extend(state.entries.iter().map(|entry| (*entry, sample.clone())));
+            state.latest = Some(sample);
+        }
+        for (entry, sample) in due {
+            let Some(asked) = self.asked.get(&entry) else { continue };
+            let is_due = match asked.when {
+                When::Changed(pause) => asked.given_at.is_none_or(|at| at + pause <= now.millis),
+                _ => asked.given_at.is_none(),
+            };
+            if is_due {
+                begun = self.give(entry, &sample, now, begun, readers);
+            }
+            self.time_after(entry, now, is_due);
+        }
+        begun
+    }
+
+    /// Gives the newest value to an entry whose time has come.
+    pub(super) fn give_timed(
+        &mut self,
+        (entry, serial): Serial,
+        now: Moment,
+        readers: &mut PoolReaders<'_, impl Deliver>,
+    ) {
+        let Some(asked) = self.asked.get_mut(&entry).filter(|asked| asked.serial == serial) else { return };
+        let was_due = asked.timed_at.take();
+        if let Some(latest) = self.asked.get(&entry).and_then(|asked| self.latest(asked)) {
+            let begun = readers.entries.stages.begin();
+            let _ = self.give(entry, &latest, now, begun, readers);
+            if let Some(asked) = self.asked.get_mut(&entry) {
+                // Periods don't grow by what each of them is late.
+                asked.given_at = was_due.or(asked.given_at);
+            }
+        }
+        self.time(entry, now);
+    }
+
+    fn latest(&self, asked: &TopicEntry) -> Option<Sample> {
+        self.topics.get(asked.topic)?.views.get_index(asked.view)?.1.latest.clone()
+    }
+
+    fn time(&mut self, entry: usize, now: Moment) {
+        self.time_after(entry, now, true);
+    }
+
+    /// Sets the timer of an entry that is read again and again.
+    fn time_after(&mut self, entry: usize, now: Moment, is_given: bool) {
+        let Some(asked) = self.asked.get_mut(&entry).filter(|asked| asked.timed_at.is_none()) else { return };
+        if let Some(due) = asked.next(now, is_given) {
+            asked.timed_at = Some(due);
+            self.timers.insert((due, TopicTimer::Entry(entry, asked.serial)));
+        }
+    }
+
+    /// Gives an entry its part of a sample. One that is read once is forgotten then.
+    fn give(
+        &mut self,
+        entry: usize,
+        sample: &Sample,
+        now: Moment,
+        begun: Begun,
+        readers: &mut PoolReaders<'_, impl Deliver>,
+    ) -> Begun {
+        let Some(asked) = self.asked.get_mut(&entry) else { return begun };
+        asked.given_at = Some(now.millis);
+        let is_last = asked.when == When::Once;
+        let turn = Turn { fresh_for: if is_last { 0 } else { u64::MAX }, is_last, now };
+        let (serial, topic, view) = (asked.serial, asked.topic, asked.view);
+        let begun = readers.take((entry, serial), &asked.part(sample), turn, begun);
+        if is_last {
+            self.asked.remove(&entry);
+            readers.entries.forget(entry);
+            if let Some((_, view)) = self.topics.get_mut(topic).and_then(|topic| topic.views.get_index_mut(view)) {
+                view.entries.swap_remove(&entry);
+            }
+            self.unsettle(topic);
+        }
+        begun
+    }
+
+    /// Tells readers of a topic that it has no value: all, or those who have got nothing.
+    pub(super) fn tell(
+        &mut self,
+        (key, is_late): (TopicKey, bool),
+        status: Status,
+        now: Moment,
+        readers: &mut PoolReaders<'_, impl Deliver>,
+    ) {
+        let entries = self.topics.get(key).map(|topic| topic.entries(is_late)).unwrap_or_default();
+        let sample = Sample { status, bytes: Box::default(), timestamp: now.unix_millis, cycle: 0 };
+        for entry in entries {
+            let begun = readers.entries.stages.begin();
+            let _ = self.give(entry, &sample, now, begun, readers);
+            if let Some(asked) = self.asked.get_mut(&entry) {
+                // The next value is news.
+                asked.given_at = None;
+            }
+        }
+    }
+
+    /// Tells the readers of a topic of which nothing has come.
+    pub(super) fn tell_late(
+        &mut self,
+        key: TopicKey,
+        serial: u64,
+        now: Moment,
+        readers: &mut PoolReaders<'_, impl Deliver>,
+    ) {
+        let Some(topic) = self.topics.get_mut(key).filter(|topic| topic.serial == serial) else { return };
+        topic.is_late = false;
+        if topic.is_known() {
+            return;
+        }
+        topic.is_late = true;
+        self.counters.timeouts += 1;
+        self.timers.insert((now.millis + AGAIN, TopicTimer::Late(key, serial)));
+        self.tell((key, true), Status::UTIME, now, readers);
+    }
+}
+
+impl TopicEntry {
+    /// Returns the time at which it gets the newest value without being told of a change, if there
+    /// is such a time: the next of its period, or the end of its pause if something came within it.
+    fn next(&self, now: Moment, is_given: bool) -> Option<u64> {
+        let given = self.given_at.unwrap_or(now.millis);
+        match self.when {
+            When::Every(period) => Some((given + period).max(now.millis + period / 2)),
+            When::Changed(pause) if !is_given => Some(given + pause),
+            _ => None,
+        }
+    }
+}
+
+/// Readers of a topic of which nothing comes are told so again after so many milliseconds.
+const AGAIN: u64 = 8000;

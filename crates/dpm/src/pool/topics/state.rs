@@ -1,0 +1,264 @@
+//! All that brokers are asked.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use indexmap::{IndexMap, IndexSet};
+use slab::Slab;
+
+use crate::acnet::DeviceItem;
+use crate::database::{Broker, FrontRequest, PropertyPlace, TopicPlace};
+use crate::link::Goes;
+use crate::pool::keys::EntryKey;
+use crate::pool::readers::PoolCounters;
+use crate::setting::{SettingOutcome, SettingTicket};
+use crate::show::Sample;
+use crate::status::Status;
+use crate::when::When;
+
+/// The number of a topic.
+pub(super) type TopicKey = usize;
+
+/// An entry, and the serial that tells it from others that had its number before.
+pub(super) type Serial = (EntryKey, u64);
+
+/// All that is being read by MQTT. A broker's connection has the number of its node.
+#[derive(Debug)]
+pub(crate) struct Topics {
+    /// By number; `None` for nodes that are reached otherwise.
+    pub(super) nodes: Vec<Option<Broker>>,
+    /// The time that something to be read once may take, in milliseconds.
+    pub(super) once: u64,
+    pub(super) asked: HashMap<EntryKey, TopicEntry, ahash::RandomState>,
+    pub(super) topics: Slab<PoolTopic>,
+    /// By node and name.
+    pub(super) by_name: HashMap<(usize, Arc<str>), TopicKey, ahash::RandomState>,
+    /// The serial of the next topic or connection.
+    pub(super) serial: u64,
+    /// By the number of the node.
+    pub(super) sessions: BTreeMap<usize, BrokerSession>,
+    pub(super) timers: BTreeSet<(u64, TopicTimer)>,
+    /// Entries that are to get what is known already.
+    pub(super) fresh: Vec<Serial>,
+    /// Topics at which something is to be done.
+    pub(super) unsettled: Vec<TopicKey>,
+    pub(super) out: Vec<Goes>,
+    pub(super) counters: PoolCounters,
+    pub(super) done: Vec<SettingOutcome>,
+}
+
+/// An entry as it is asked for.
+#[derive(Debug)]
+pub(super) struct TopicEntry {
+    pub(super) topic: TopicKey,
+    /// The number of its view of the topic.
+    pub(super) view: usize,
+    pub(super) serial: u64,
+    pub(super) when: When,
+    pub(super) wanted: FrontRequest,
+    /// The time when it got something, in milliseconds.
+    pub(super) given_at: Option<u64>,
+    /// The time at which a timer gives it something, in milliseconds, if one is set.
+    pub(super) timed_at: Option<u64>,
+}
+
+/// A topic that is read.
+#[derive(Debug)]
+pub(super) struct PoolTopic {
+    pub(super) node: usize,
+    pub(super) name: Arc<str>,
+    /// Tells it from another one that has the same number later.
+    pub(super) serial: u64,
+    /// The ways to read its messages. A topic keeps those that it ever had.
+    pub(super) views: IndexMap<TopicView, ViewState, ahash::RandomState>,
+    /// True if the broker was asked for it on the connection that is there.
+    pub(super) is_subscribed: bool,
+    /// True while a timer of each kind is set.
+    pub(super) is_late: bool,
+    pub(super) is_idle: bool,
+    pub(super) is_unsettled: bool,
+}
+
+/// A way to read the messages of a topic.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct TopicView {
+    /// The part of a message of JSON that is meant (RFC 6901).
+    pub(super) pointer: Option<Arc<str>>,
+    /// The number of elements that anybody may want of it, and the bytes that each has here.
+    pub(super) elements: u32,
+    pub(super) element: u32,
+}
+
+/// The newest value of a view, and who gets it.
+#[derive(Debug, Default)]
+pub(super) struct ViewState {
+    pub(super) latest: Option<Sample>,
+    pub(super) entries: IndexSet<EntryKey, ahash::RandomState>,
+}
+
+/// The connection to a broker, or the attempt to have one.
+#[derive(Debug)]
+pub(super) struct BrokerSession {
+    /// Tells it from another one of the same node later.
+    pub(super) serial: u64,
+    pub(super) state: SessionState,
+    /// Bytes that make no whole packet yet.
+    pub(super) input: Vec<u8>,
+    /// Bytes of a packet that is too long which have not come yet.
+    pub(super) skipped: usize,
+    pub(super) output: Vec<u8>,
+    /// Topics that are to be subscribed to.
+    pub(super) wanted: Vec<TopicKey>,
+    /// Topics that were asked for and not granted yet, by the number of the packet.
+    pub(super) granting: HashMap<u16, Vec<(TopicKey, u64)>, ahash::RandomState>,
+    /// Settings that were not sent yet, and those that were not acknowledged, by their numbers.
+    pub(super) waiting: VecDeque<TopicPut>,
+    pub(super) puts: HashMap<u16, TopicPut, ahash::RandomState>,
+    pub(super) next_id: u16,
+    /// The number of attempts since it was last open.
+    pub(super) attempts: u32,
+    /// True if a ping has not been answered.
+    pub(super) is_pinged: bool,
+}
+
+/// The state of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SessionState {
+    /// There is none.
+    New,
+    /// There is none; it is tried again when its timer rings.
+    Resting,
+    /// It is being made.
+    Calling,
+    /// The broker was told who we are.
+    Greeting,
+    /// The broker has let us in.
+    Open,
+}
+
+/// A setting.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct TopicPut {
+    pub(super) ticket: SettingTicket,
+    pub(super) item: DeviceItem,
+    pub(super) bytes: Vec<u8>,
+    pub(super) topic: Arc<str>,
+    pub(super) payload: Vec<u8>,
+    pub(super) is_retained: bool,
+    /// The time at which it is given up, in milliseconds, once it is known.
+    pub(super) until: Option<u64>,
+}
+
+/// Something that is due at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum TopicTimer {
+    /// An entry gets what is known.
+    Entry(EntryKey, u64),
+    /// Readers of a topic of which nothing has come are told.
+    Late(TopicKey, u64),
+    /// A topic that nobody wants any more is given up.
+    Idle(TopicKey, u64),
+    /// Settings of a node are given up.
+    Puts(usize),
+    /// A connection is looked after.
+    Session(usize, u64),
+}
+
+impl PoolTopic {
+    pub(super) fn new(node: usize, name: Arc<str>, serial: u64) -> Self {
+        Self {
+            node,
+            name,
+            serial,
+            views: IndexMap::default(),
+            is_subscribed: false,
+            is_late: false,
+            is_idle: false,
+            is_unsettled: false,
+        }
+    }
+
+    /// Returns whether nobody wants anything of it.
+    pub(super) fn is_unused(&self) -> bool {
+        self.views.values().all(|view| view.entries.is_empty())
+    }
+
+    /// Returns whether everybody who wants something of it has got something.
+    pub(super) fn is_known(&self) -> bool {
+        self.views.values().all(|view| view.entries.is_empty() || view.latest.is_some())
+    }
+
+    /// Returns the number of a view, which is made if there is none.
+    pub(super) fn view(&mut self, view: TopicView) -> usize {
+        let entry = self.views.entry(view);
+        let number = entry.index();
+        entry.or_default();
+        number
+    }
+
+    /// Returns the entries of all views, or of those of which nothing has come.
+    pub(super) fn entries(&self, is_late: bool) -> Vec<EntryKey> {
+        let views = self.views.values().filter(|view| !is_late || view.latest.is_none());
+        views.flat_map(|view| view.entries.iter().copied()).collect()
+    }
+}
+
+impl TopicView {
+    pub(super) fn new(named: &TopicPlace, place: &PropertyPlace) -> Self {
+        let elements = place.size / place.element.max(1);
+        Self { pointer: named.pointer.clone(), elements, element: place.element }
+    }
+
+    /// Returns whether messages are read as texts.
+    pub(super) fn is_text(&self) -> bool {
+        self.element as usize != size_of::<f64>()
+    }
+}
+
+impl BrokerSession {
+    pub(super) fn new(serial: u64) -> Self {
+        Self {
+            serial,
+            state: SessionState::New,
+            input: Vec::new(),
+            skipped: 0,
+            output: Vec::new(),
+            wanted: Vec::new(),
+            granting: HashMap::default(),
+            waiting: VecDeque::new(),
+            puts: HashMap::default(),
+            next_id: 0,
+            attempts: 0,
+            is_pinged: false,
+        }
+    }
+
+    /// Returns whether the broker has let us in.
+    pub(super) fn is_open(&self) -> bool {
+        self.state == SessionState::Open
+    }
+
+    /// Returns a number for a packet, other than those that wait for an answer.
+    pub(super) fn id(&mut self) -> u16 {
+        loop {
+            self.next_id = self.next_id.wrapping_add(1).max(1);
+            if !self.puts.contains_key(&self.next_id) && !self.granting.contains_key(&self.next_id) {
+                return self.next_id;
+            }
+        }
+    }
+}
+
+impl TopicEntry {
+    /// Returns its part of a sample of all elements.
+    pub(super) fn part(&self, sample: &Sample) -> Sample {
+        let (from, length) = (self.wanted.offset as usize, self.wanted.length as usize);
+        let to = from.saturating_add(length).min(sample.bytes.len());
+        let Sample { status, timestamp, cycle, .. } = *sample;
+        match sample.bytes.get(from..to).filter(|bytes| !bytes.is_empty()) {
+            _ if status.is_fatal() => Sample { bytes: Box::default(), ..sample.clone() },
+            Some(bytes) => Sample { status, bytes: bytes.into(), timestamp, cycle },
+            None => Sample { status: Status::OUT_OF_BOUNDS, bytes: Box::default(), timestamp, cycle },
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Clients on other nodes: their requests to the task `DPMD` come over the network of ACNET, and
+//! what they get goes there.
+//!
+//! Such a client is a task of a node of the database. It has an outbox as clients over TCP have,
+//! whose messages leave as packets. A search for a DPM that is sent to everyone is answered after
+//! as many milliseconds as there are lists, so that of several the one with the least work is the
+//! first, as searchers take the first answer.
+//!
+//! Invariants:
+//! - Nothing is kept for a task without lists whose replies have left.
+//! - A node that is silent loses its lists, for nobody tells that a node is gone. A node whose task
+//!   has gone cancels what still comes for it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::client::{DpmClient, Speaks};
+use super::keys::ClientKey;
+use super::share::network;
+use super::{Dpm, packets};
+use crate::acnet::{ACNET, AcnetHeader, AcnetPacket, MULTICAST_NODE, PacketKind, packet};
+use crate::database::DeviceNode;
+use crate::sdd::request::Request;
+use crate::sdd::{SddMessage, reply};
+use crate::status::Status;
+use crate::time::Moment;
+
+/// The clients on other nodes.
+#[derive(Debug, Default)]
+pub(super) struct RemoteClients {
+    /// By the number of the node and that of the task.
+    by_task: BTreeMap<(usize, u16), ClientKey>,
+    /// The time when a node with clients was last heard, in milliseconds.
+    heard: HashMap<usize, u64, ahash::RandomState>,
+    /// The time when nodes are looked over next, in milliseconds.
+    review: u64,
+    /// Answers to searches, by when they leave and in which order they came.
+    delayed: BTreeMap<(u64, u64), (usize, Vec<u8>)>,
+    serial: u64,
+}
+
+/// The node and task of a client.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RemoteTask {
+    node: usize,
+    task_id: u16,
+}
+
+impl Dpm {
+    /// Takes a packet for our task that came from the node of a number.
+    pub(super) fn take_remote(&mut self, node: usize, packet: AcnetPacket<'_>, now: Moment) {
+        let header = packet.header;
+        let is_for_all = header.server == MULTICAST_NODE;
+        if header.kind == PacketKind::Cancel {
+            return self.cancel_remote(node, header.message);
+        }
+        let is_multiple = header.kind == PacketKind::MultipleRequest;
+        let header = AcnetHeader { kind: PacketKind::Reply, server: self.options.address, ..header };
+        let header = AcnetHeader { status: Status::SUCCESS, ..header };
+        match Request::decode(packet.body) {
+            Ok(Request::ServiceDiscovery(_)) => self.answer_search(node, header, is_for_all, now),
+            // What is asked of everyone is refused by nobody.
+            _ if is_for_all => {}
+            Err(_) => self.answers.push((node, AcnetHeader { status: Status::IVM, ..header }.datagram(&[]))),
+            Ok(request) => match self.remote_client(node, header.task_id, now) {
+                Ok(client) => {
+                    self.close_stream(client, header.message);
+                    self.answer(client, header, request, is_multiple, now);
+                }
+                Err(status) => self.answers.push((node, AcnetHeader { status, ..header }.datagram(&[]))),
+            },
+        }
+    }
+
+    /// Returns how loaded this DPM is: the number of its lists, up to what a searcher waits for.
+    pub(super) fn load(&self) -> i16 {
+        self.outlets.lists.len().min(LARGEST_LOAD) as i16
+    }
+
+    /// Answers who searches for a DPM; not at all if there is no room for one more list.
+    fn answer_search(&mut self, node: usize, header: AcnetHeader, is_for_all: bool, now: Moment) {
+        if self.outlets.lists.len() >= self.options.all_lists {
+            return;
+        }
+        let load = self.load();
+        let mut body = Vec::new();
+        let service_location = self.options.name.to_string();
+        reply::Reply::from(reply::ServiceDiscovery { load, service_location }).encode(&mut body);
+        let datagram = header.datagram(&body);
+        if !is_for_all || load == 0 {
+            self.answers.push((node, datagram));
+        } else if self.remotes.delayed.len() < MOST_DELAYED {
+            self.remotes.serial += 1;
+            self.remotes.delayed.insert((now.millis + load as u64, self.remotes.serial), (node, datagram));
+        }
+    }
+
+    /// Returns the client that a task of a node is, which is made if there is none.
+    fn remote_client(&mut self, node: usize, task_id: u16, now: Moment) -> Result<ClientKey, Status> {
+        if let Some(client) = self.remotes.by_task.get(&(node, task_id)) {
+            return Ok(*client);
+        }
+        let socket = self.database.nodes().get(node).and_then(DeviceNode::acnet).ok_or(Status::NO_NODE)?.socket;
+        let of_node = self.remotes.by_task.range((node, 0)..=(node, u16::MAX)).count();
+        if of_node >= MOST_TASKS || self.outlets.clients.len() >= self.options.clients {
+            return Err(Status::BUSY);
+        }
+        let mut client = DpmClient::new(None, Some(network(socket.ip())));
+        client.calls_from = Some(socket);
+        client.speaks = Speaks::Node(RemoteTask { node, task_id });
+        let client = self.outlets.clients.insert(client);
+        self.remotes.by_task.insert((node, task_id), client);
+        self.remotes.heard.insert(node, now.millis);
+        // It is looked at when its replies leave, and forgotten then if it has opened nothing.
+        self.outlets.touch(client);
+        Ok(client)
+    }
+
+    /// Takes in that a node wants no more replies to a request.
+    fn cancel_remote(&mut self, node: usize, message: u16) {
+        let clients = self.remotes.by_task.range((node, 0)..=(node, u16::MAX));
+        for client in clients.map(|(_, client)| *client).collect::<Vec<_>>() {
+            self.close_stream(client, message);
+        }
+    }
+
+    /// Closes the list whose messages are the replies to a request.
+    fn close_stream(&mut self, client: ClientKey, message: u16) {
+        let lists = self.outlets.clients.get(client).map(|client| client.lists.clone()).unwrap_or_default();
+        if let Some(list) = lists.into_iter().find(|list| self.streams_on(*list) == Some(message)) {
+            self.close_list(list);
+            self.outlets.touch(client);
+        }
+    }
+
+    /// Takes in that a node is there.
+    pub(super) fn hear_node(&mut self, node: usize, now: Moment) {
+        if let Some(heard) = self.remotes.heard.get_mut(&node) {
+            *heard = now.millis;
+        }
+    }
+
+    /// Lets messages for clients on other nodes leave, as many in one datagram as it holds.
+    pub(super) fn flush_remotes(&mut self, now: Moment) {
+        while let Some(entry) = self.remotes.delayed.first_entry().filter(|entry| entry.key().0 <= now.millis) {
+            self.answers.push(entry.remove());
+        }
+        for client in std::mem::take(&mut self.outlets.dirty_remotes) {
+            let Some(Speaks::Node(task)) = self.outlets.clients.get(client).map(|client| &client.speaks) else {
+                continue;
+            };
+            let task = *task;
+            let mut frames = Vec::new();
+            self.outlets.render(client, &mut frames, AT_ONCE);
+            self.outlets.play_on_for(client);
+            self.answers.extend(datagrams(&frames).map(|datagram| (task.node, datagram)));
+            let Some(state) = self.outlets.clients.get(client) else { continue };
+            if !state.outbox.is_empty() {
+                self.outlets.touch(client);
+            } else if state.lists.is_empty() {
+                self.forget_remote(task, client);
+            }
+        }
+    }
+
+    fn forget_remote(&mut self, task: RemoteTask, client: ClientKey) {
+        let RemoteTask { node, task_id } = task;
+        self.disconnect(client);
+        self.remotes.by_task.remove(&(node, task_id));
+        if self.remotes.by_task.range((node, 0)..=(node, u16::MAX)).next().is_none() {
+            self.remotes.heard.remove(&node);
+        }
+    }
+
+    /// Asks nodes with clients whether they are there, and ends the lists of those that are silent.
+    pub(super) fn review_remotes(&mut self, now: Moment) {
+        if self.remotes.by_task.is_empty() || self.remotes.review > now.millis {
+            return;
+        }
+        self.remotes.review = now.millis + REVIEW;
+        let silent = self.remotes.heard.iter().map(|(node, heard)| (*node, now.millis.saturating_sub(*heard)));
+        let mut silent: Vec<_> = silent.filter(|(_, silence)| *silence >= REVIEW).collect();
+        silent.sort_unstable();
+        for (node, silence) in silent {
+            if silence >= GONE {
+                let clients = self.remotes.by_task.range((node, 0)..=(node, u16::MAX));
+                for ((_, task_id), client) in clients.map(|(task, client)| (*task, *client)).collect::<Vec<_>>() {
+                    self.forget_remote(RemoteTask { node, task_id }, client);
+                }
+            } else if let Some(acnet) = self.database.nodes().get(node).and_then(DeviceNode::acnet) {
+                let ping = AcnetHeader {
+                    kind: PacketKind::Request,
+                    status: Status::SUCCESS,
+                    server: acnet.address,
+                    client: self.options.address,
+                    task: ACNET,
+                    task_id: TASK_ID,
+                    message: PING,
+                };
+                self.answers.push((node, ping.datagram(&[0, 0])));
+            }
+        }
+    }
+}
+
+impl RemoteClients {
+    /// Returns the number of tasks that are clients.
+    pub(super) fn len(&self) -> usize {
+        self.by_task.len()
+    }
+
+    /// Returns when something is due, in milliseconds.
+    pub(super) fn deadline(&self) -> Option<u64> {
+        let review = (!self.by_task.is_empty()).then_some(self.review);
+        self.delayed.first_key_value().map(|((due, _), _)| *due).into_iter().chain(review).min()
+    }
+}
+
+/// Returns the packets of frames as datagrams, as they go to the network.
+fn datagrams(mut frames: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let mut packets = std::iter::from_fn(move || {
+        let (length, rest) = frames.split_first_chunk::<4>()?;
+        let frame = rest.get(..u32::from_be_bytes(*length) as usize)?;
+        frames = &rest[frame.len()..];
+        frame.get(packets::KIND..)
+    })
+    .peekable();
+    std::iter::from_fn(move || {
+        let mut datagram = packets.next()?.to_vec();
+        while let Some(packet) = packets.next_if(|packet| datagram.len() + packet.len() <= DATAGRAM) {
+            datagram.extend_from_slice(packet);
+        }
+        packet::swap(&mut datagram);
+        Some(datagram)
+    })
+}
+
+impl Speaks {
+    /// Returns whether it is a client on another node.
+    pub(super) fn is_node(&self) -> bool {
+        matches!(self, Self::Node(_))
+    }
+}
+
+/// Our task's number on our node, for pings: other ids than those of all other requests.
+pub(super) const TASK_ID: u16 = 5;
+/// The id of each ping: nothing depends on which of them is answered.
+const PING: u16 = 1;
+/// The tasks of a node that may be clients at a time.
+pub(crate) const MOST_TASKS: usize = 256;
+/// The answers to searches that may wait.
+const MOST_DELAYED: usize = 1024;
+/// The longest time that an answer to a search waits, in milliseconds: searchers wait for 150.
+const LARGEST_LOAD: usize = 100;
+/// The bytes of a datagram with several packets: what an Ethernet carries in one piece.
+const DATAGRAM: usize = 1472;
+/// About how many bytes a client gets in a turn.
+const AT_ONCE: usize = 64 << 10;
+/// After so much silence a node is asked whether it is there, in milliseconds, and again each time.
+const REVIEW: u64 = 15_000;
+/// After so much silence its lists are closed, in milliseconds.
+pub(crate) const GONE: u64 = 60_000;
