@@ -19,6 +19,7 @@ mod readers;
 mod topics;
 
 pub(crate) use channels::{LARGEST_ANSWER, MOST_CIRCUITS};
+pub use entry::EntryGlance;
 pub use keys::{EntryKey, PoolReader};
 pub use readers::{Deliver, PoolCounters};
 pub(crate) use topics::LARGEST_PACKET;
@@ -61,6 +62,11 @@ impl DevicePool {
     /// Returns the figures of what it did.
     pub fn counters(&self) -> PoolCounters {
         self.entries.counters + self.fronts.counters()
+    }
+
+    /// Returns what people see of all that is being read.
+    pub fn glances(&self, now: Moment) -> impl Iterator<Item = EntryGlance> {
+        self.entries.entries.iter().map(move |(_, entry)| entry.glance(now))
     }
 
     /// Returns the number of things that are being read, and of requests that are outstanding.

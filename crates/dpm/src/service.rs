@@ -28,6 +28,7 @@ mod node;
 mod options;
 mod outbox;
 mod output;
+mod overview;
 mod packets;
 mod pass;
 mod passing;
@@ -70,6 +71,8 @@ pub(crate) use input::FRAME;
 use keys::FIRST_LIST;
 pub use keys::{ClientKey, CloseClient};
 pub use options::ServiceOptions;
+use overview::LastOverview;
+pub use overview::{ClientLine, DeviceLine, FrontEndLine, Overview};
 pub use pass::passable;
 pub use passing::PASSED_ON;
 use passing::Passing;
@@ -124,6 +127,7 @@ impl Dpm {
             next_list: FIRST_LIST,
             heartbeats: BinaryHeap::new(),
             watchers: Watchers::default(),
+            last_overview: LastOverview::default(),
         }
     }
 

@@ -18,6 +18,12 @@ pub trait Readings: Debug + Send + Sync {
     /// # Errors
     /// `InvalidInput`, with words, for a request that can't be read; any other if nobody reads.
     fn read(&self, requests: &[String], is_once: bool, from: IpAddr) -> io::Result<Box<dyn Feed>>;
+
+    /// Asks what is read, by whom and how late: one object, and the end.
+    ///
+    /// # Errors
+    /// Any if nobody reads.
+    fn overview(&self, from: IpAddr) -> io::Result<Box<dyn Feed>>;
 }
 
 /// Readings that come one after the other.

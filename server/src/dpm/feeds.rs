@@ -15,10 +15,23 @@ pub struct Feeds(pub driver::DeviceFeeds);
 #[derive(Debug)]
 struct Fed(driver::DeviceFeed);
 
+#[derive(Debug)]
+struct Seen(driver::OverviewFeed);
+
 impl Readings for Feeds {
     fn read(&self, requests: &[String], is_once: bool, from: IpAddr) -> io::Result<Box<dyn Feed>> {
         let feed = self.0.open(requests, is_once, from)?;
         Ok(Box::new(Fed(feed)))
+    }
+
+    fn overview(&self, from: IpAddr) -> io::Result<Box<dyn Feed>> {
+        Ok(Box::new(Seen(self.0.overview(from)?)))
+    }
+}
+
+impl Feed for Seen {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Told>>> {
+        self.0.poll(context).map(|seen| seen.map(|seen| seen.map(Told::Reading)))
     }
 }
 

@@ -161,6 +161,16 @@ pub enum Protocol {
     Gets32,
 }
 
+impl Protocol {
+    /// Returns the name of the task that is asked.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Retdat => "RETDAT",
+            Self::Gets32 => "GETS32",
+        }
+    }
+}
+
 /// A device with its properties.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceRecord {

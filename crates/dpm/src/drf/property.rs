@@ -94,6 +94,11 @@ impl Property {
         PROPERTIES.iter().find(|row| row.0 == self).map_or(0, |row| row.1)
     }
 
+    /// Returns the property of a number in front-end requests.
+    pub fn numbered(index: u8) -> Option<Self> {
+        PROPERTIES.iter().find(|row| row.1 == index).map(|row| row.0)
+    }
+
     /// Returns the field that is meant if none is named. `None` if the property has no fields.
     pub fn default_field(self) -> Option<PropertyField> {
         self.fields().first().copied()

@@ -11,6 +11,7 @@ use std::task::{Context, Poll, ready};
 use serde_json::{Map, Value, json};
 
 use super::ask::{GREETING, LARGEST, Until, meant};
+use super::overview::OverviewFeed;
 use super::reception::{Reception, Visitor, VisitorErrand};
 use crate::sdd::SddMessage;
 use crate::sdd::reply::Reply;
@@ -76,6 +77,24 @@ impl DeviceFeeds {
             unsent: GREETING.to_vec(),
             input: Vec::new(),
         })
+    }
+}
+
+impl DeviceFeeds {
+    /// Asks what is read, by whom and how late, for a host. To be called within a runtime of
+    /// `tokio`.
+    ///
+    /// # Errors
+    /// `NotConnected` if nobody serves any more; others are the system's.
+    pub fn overview(&self, from: IpAddr) -> io::Result<OverviewFeed> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        theirs.set_nonblocking(true)?;
+        let stream = tokio::net::UnixStream::from_std(ours)?;
+        if !self.0.enter(Visitor { stream: theirs, errand: VisitorErrand::Look, from: network(from) }) {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        Ok(OverviewFeed::new(stream))
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) enum VisitorErrand {
     Read(Vec<String>),
     /// To say what it wants itself, as clients over TCP do.
     Talk,
+    /// To be told what is read, by whom and how late.
+    Look,
     /// To set devices, in the name that it proves, from the address that it calls from.
     Set(Vec<SettingParts>, SetterProof, SocketAddr),
 }

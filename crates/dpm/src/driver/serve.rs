@@ -381,6 +381,10 @@ impl DpmServer {
             let taken = match visitor.errand {
                 VisitorErrand::Read(requests) => self.dpm.read(client, &requests, now),
                 VisitorErrand::Talk => Ok(()),
+                VisitorErrand::Look => {
+                    self.dpm.show_overview(client, now);
+                    Ok(())
+                }
                 VisitorErrand::Set(settings, proof, from) => self.dpm.set(client, settings, proof, from, now),
             };
             match taken {

@@ -10,6 +10,7 @@ use crate::database::{DeviceRecord, FrontRequest, ValueForm};
 use crate::sdd::SharedReply;
 use crate::show::{self, Sample};
 use crate::stages::{Begun, ReadingStage, ReadingStages};
+use crate::status::Status;
 use crate::time::Moment;
 use crate::when::When;
 
@@ -26,9 +27,29 @@ pub(super) struct PoolEntry {
     /// Tells it from another one that has the same number later.
     pub(super) serial: u64,
     channels: SmallVec<[EntryChannel; 1]>,
+    /// The readings that came, and the status of the last.
+    readings: u64,
+    status: Status,
     /// The time when it was last read, and the time for which that counts as current.
     read_at: Option<u64>,
     fresh_for: u64,
+}
+
+/// An entry, as people look at it.
+#[derive(Debug, Clone)]
+pub struct EntryGlance {
+    /// The thing that is read.
+    pub wanted: FrontRequest,
+    /// The event on which it is read.
+    pub when: When,
+    /// The number of its readers.
+    pub readers: usize,
+    /// The readings that came.
+    pub readings: u64,
+    /// The milliseconds since the last one; `None` if that was none, or none came.
+    pub age: Option<u64>,
+    /// The status of the last one.
+    pub status: Status,
 }
 
 /// The messages that a sample became.
@@ -61,7 +82,8 @@ impl EntryChannel {
 impl PoolEntry {
     pub(super) fn new(wanted: FrontRequest, when: When, serial: u64) -> Self {
         let channels = SmallVec::new();
-        Self { wanted, when, serial, channels, read_at: None, fresh_for: 0 }
+        let (readings, status) = (0, Status::SUCCESS);
+        Self { wanted, when, serial, channels, readings, status, read_at: None, fresh_for: 0 }
     }
 
     /// Adds a reader to its channel, which is made if it is the first. The channel's current
@@ -104,6 +126,18 @@ impl PoolEntry {
         self.read_at.is_some()
     }
 
+    /// Returns what people see of it.
+    pub(super) fn glance(&self, now: Moment) -> EntryGlance {
+        EntryGlance {
+            wanted: self.wanted,
+            when: self.when.clone(),
+            readers: self.channels.iter().map(|channel| channel.readers.len()).sum(),
+            readings: self.readings,
+            age: self.read_at.map(|at| now.millis.saturating_sub(at)),
+            status: self.status,
+        }
+    }
+
     pub(super) fn is_fresh(&self, now: Moment) -> bool {
         self.read_at.is_some_and(|at| now.millis.saturating_sub(at) <= self.fresh_for)
     }
@@ -121,6 +155,8 @@ impl PoolEntry {
     ) -> Made {
         self.read_at = (!sample.status.is_fatal()).then_some(now.millis);
         self.fresh_for = fresh_for;
+        self.readings += 1;
+        self.status = sample.status;
         let mut made = 0;
         for channel in &mut self.channels {
             if channel.on_change {

@@ -13,6 +13,8 @@ pub(super) enum Greeting {
     Top,
     /// Nothing: it wants the counters, once, as Prometheus reads them.
     Metrics,
+    /// Nothing: it wants to know what is read, by whom and how late, once.
+    Overview,
     /// Something that is not spoken here, and what to tell the client.
     Refused(&'static str),
 }
@@ -42,6 +44,7 @@ pub(super) fn read(input: &[u8], may_watch: bool) -> Result<Option<(Greeting, us
         }
         first if first.starts_with("GET /top ") && may_watch => Greeting::Top,
         first if first.starts_with("GET /metrics ") && may_watch => Greeting::Metrics,
+        first if first.starts_with("GET /overview ") && may_watch => Greeting::Overview,
         first if first.starts_with("GET ") => Greeting::Refused(NOT_FOUND),
         _ => return Err(CloseClient),
     };

@@ -61,6 +61,10 @@ impl Dpm {
                 self.outlets.frame(client, page.into_bytes());
                 return Err(CloseClient);
             }
+            Some((greeting::Greeting::Overview, _)) => {
+                self.look(client, super::overview::HEAD, now);
+                return Err(CloseClient);
+            }
             Some((greeting::Greeting::Refused(answer), _)) => {
                 self.outlets.frame(client, answer.as_bytes().to_vec());
                 return Err(CloseClient);

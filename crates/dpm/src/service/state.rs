@@ -10,6 +10,7 @@ use super::client::DpmClient;
 use super::keys::ClientKey;
 use super::list::ClientList;
 use super::options::ServiceOptions;
+use super::overview::LastOverview;
 use super::passing::Passing;
 use super::playlist::Questions;
 use super::recorder::Recorder;
@@ -54,6 +55,7 @@ pub struct Dpm {
     /// Connections that are over.
     pub(super) closing: Vec<ClientKey>,
     pub(super) watchers: Watchers,
+    pub(super) last_overview: LastOverview,
 }
 
 /// The outlets of readings. They are apart from the rest so that the pool can deliver while it is

@@ -40,7 +40,8 @@ impl Dpm {
             return;
         }
         self.watchers.due = now.millis + EVERY;
-        let text = format!("{}\n\n{}\n{PAGE_END}", self.statistics(), self.stages());
+        let overview = self.overview(now);
+        let text = format!("{}\n\n{overview}\n{}\n{PAGE_END}", self.statistics(), self.stages());
         for client in self.watchers.clients.clone() {
             // A client that doesn't read gets no more to read.
             if self.outlets.clients.get(client).is_some_and(|client| client.outbox.is_empty()) {

@@ -10,6 +10,7 @@ mod front_ends;
 mod history;
 mod lists;
 mod node;
+mod overview;
 mod passing;
 mod plots;
 mod pooling;

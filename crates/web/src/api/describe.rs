@@ -323,6 +323,17 @@ fn schemas() -> Value {
             ]) })),
         ]),
         "Readings": of(vec![("readings", json!({ "type": "array", "items": { "type": "object" } }))]),
+        "ReadingsOverview": of(vec![
+            ("clients", number()),
+            ("things", number()),
+            ("readings", number()),
+            ("delivered", number()),
+            ("unanswered", number()),
+            ("dropped", number()),
+            ("front_ends", json!({ "type": "array", "items": { "type": "object" } })),
+            ("devices", json!({ "type": "array", "items": { "type": "object" } })),
+            ("busiest", json!({ "type": "array", "items": { "type": "object" } })),
+        ]),
         "Affiliation": of(vec![("jid", text()), ("affiliation", text()), ("reason", perhaps(text()))]),
         "Contact": of(vec![
             ("jid", text()),

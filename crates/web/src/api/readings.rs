@@ -36,17 +36,37 @@ pub(super) async fn once(call: ApiCall) -> Result<ApiReply, Problem> {
     Ok(ApiReply::json(&json!({ "readings": readings })))
 }
 
+/// Answers with what is read, by whom and how late.
+pub(super) async fn overview(call: ApiCall) -> Result<ApiReply, Problem> {
+    call.may_all()?;
+    let readings = call.shared.readings.clone().ok_or_else(none_served)?;
+    let _place = call.shared.feeds.enter(call.caller.from).ok_or_else(crowded)?;
+    let mut feed = readings.overview(call.caller.from).map_err(|_| Refusal::Late)?;
+    let told = timeout(LOOK, poll_fn(|context| feed.poll(context))).await.map_err(|_| Refusal::Late)?;
+    match told {
+        Some(Ok(Told::Reading(overview))) => Ok(ApiReply::json(&overview)),
+        _ => Err(Refusal::Late.into()),
+    }
+}
+
 /// Answers with each reading as it comes, as an event.
 pub(super) async fn stream(call: ApiCall) -> Result<ApiReply, Problem> {
     let (feed, place) = open(&call, false)?;
     Ok(ApiReply::coming("text/event-stream", Body::coming(Events { feed, _place: place })))
 }
 
+fn none_served() -> Problem {
+    Problem::missing("no readings are served: see [dpm] in the configuration")
+}
+
+fn crowded() -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-many", "too many clients of the API read already")
+}
+
 /// Opens a feed for the requests of a call.
 fn open(call: &ApiCall, is_once: bool) -> Result<(Box<dyn Feed>, FeedPlace), Problem> {
     call.may_all()?;
-    let missing = || Problem::missing("no readings are served: see [dpm] in the configuration");
-    let readings = call.shared.readings.clone().ok_or_else(missing)?;
+    let readings = call.shared.readings.clone().ok_or_else(none_served)?;
     let requests: Vec<String> =
         call.query.text("requests").unwrap_or_default().split_whitespace().map(str::to_owned).collect();
     if !(1..=MOST_REQUESTS).contains(&requests.len()) {
@@ -54,8 +74,6 @@ fn open(call: &ApiCall, is_once: bool) -> Result<(Box<dyn Feed>, FeedPlace), Pro
             "requests: 1 to {MOST_REQUESTS} requests are expected, with blanks between them"
         )));
     }
-    let crowded =
-        || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-many", "too many clients of the API read already");
     let from = call.caller.from;
     let place = call.shared.feeds.enter(from).ok_or_else(crowded)?;
     let feed = readings.read(&requests, is_once, from).map_err(|error| match error.kind() {
@@ -97,5 +115,7 @@ pub(super) const FIELDS: &[ApiField] = &[ApiField {
 pub(crate) const MOST_REQUESTS: usize = 100;
 /// The length of all of them.
 const MOST_CHARACTERS: usize = 4000;
+/// The time for an overview.
+const LOOK: Duration = Duration::from_secs(10);
 /// The time for readings that are asked for once; a front-end that is silent is told before.
 const PATIENCE: Duration = Duration::from_secs(70);

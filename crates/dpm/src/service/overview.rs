@@ -1,0 +1,333 @@
+//! What is read, by whom and how late, at a moment: for people who look at it.
+//!
+//! Looking costs the same however many look: an overview is made once a second at most, and names
+//! so many devices and clients, those that matter most.
+
+use std::collections::HashMap;
+use std::fmt::{self, Write};
+
+use serde_json::{Value, json};
+
+use super::client::{DpmClient, Speaks};
+use super::keys::ClientKey;
+use super::share::Good;
+use super::{Dpm, Statistics};
+use crate::database::{Database, Reached};
+use crate::drf::Property;
+use crate::pool::EntryGlance;
+use crate::status::Status;
+use crate::time::Moment;
+use crate::when::When;
+
+/// An overview.
+#[derive(Debug, Clone, Default)]
+pub struct Overview {
+    /// The front-ends from which something is read.
+    pub front_ends: Vec<FrontEndLine>,
+    /// The devices with most readers, and those that are latest.
+    pub devices: Vec<DeviceLine>,
+    /// The clients with most requests.
+    pub clients: Vec<ClientLine>,
+}
+
+/// A front-end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrontEndLine {
+    /// Its name.
+    pub name: String,
+    /// The protocol by which it is asked.
+    pub protocol: &'static str,
+    /// The things that are read from it, those of which no good reading has come, and those that
+    /// are late by more than a period.
+    pub things: usize,
+    /// The silent ones among them.
+    pub silent: usize,
+    /// The late ones among them.
+    pub late: usize,
+    /// The readers of them.
+    pub readers: usize,
+    /// The milliseconds since a good reading came; `None` if none has.
+    pub heard: Option<u64>,
+}
+
+/// A device as it is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceLine {
+    /// A request that reads the same.
+    pub request: String,
+    /// Its front-end.
+    pub node: String,
+    /// The number of its readers.
+    pub readers: usize,
+    /// The readings that have come of it.
+    pub readings: u64,
+    /// The milliseconds since a good reading came; `None` if the last one was none.
+    pub age: Option<u64>,
+    /// By how many milliseconds that is more than its period.
+    pub late: u64,
+    /// The status of the last reading.
+    pub status: Status,
+}
+
+/// A client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientLine {
+    /// The address that it comes from.
+    pub from: String,
+    /// The protocol that it speaks.
+    pub speaks: &'static str,
+    /// Its lists.
+    pub lists: usize,
+    /// The requests on them.
+    pub requests: usize,
+    /// The bytes that wait for it to read.
+    pub waiting: usize,
+}
+
+/// The overview that was made last, as those get it who look.
+#[derive(Debug, Default)]
+pub(super) struct LastOverview {
+    made: Option<u64>,
+    text: String,
+}
+
+impl Dpm {
+    /// Returns an overview.
+    pub fn overview(&self, now: Moment) -> Overview {
+        let glances: Vec<EntryGlance> = self.pool.glances(now).collect();
+        let clients = self.outlets.clients.iter().map(|(_, client)| ClientLine::of(client));
+        let clients = first(clients.filter(|client| client.lists > 0).collect(), |client| client.requests);
+        Overview {
+            front_ends: front_ends(&self.database, &glances),
+            devices: devices(&self.database, &glances),
+            clients,
+        }
+    }
+
+    /// Sends a client the overview as JSON, and nothing else.
+    pub(super) fn look(&mut self, client: ClientKey, head: &str, now: Moment) {
+        if self.last_overview.made.is_none_or(|made| made + FRESH <= now.millis) {
+            self.last_overview.text = self.overview(now).json(&self.statistics()).to_string();
+            self.last_overview.made = Some(now.millis);
+        }
+        let text = &self.last_overview.text;
+        let length = if head.is_empty() { String::new() } else { format!("Content-Length: {}\r\n\r\n", text.len()) };
+        self.outlets.frame(client, format!("{head}{length}{text}").into_bytes());
+    }
+
+    /// Sends a client of another thread the overview as JSON; its connection ends behind it.
+    pub fn show_overview(&mut self, client: ClientKey, now: Moment) {
+        if let Some(state) = self.outlets.clients.get_mut(client) {
+            state.speaks = Speaks::Daq;
+        }
+        self.look(client, "", now);
+    }
+}
+
+/// The head of the answer to `GET /overview`.
+pub(super) const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n";
+
+/// Returns the first lines by a figure, the largest first.
+fn first<T, K: Ord>(mut lines: Vec<T>, figure: impl Fn(&T) -> K) -> Vec<T> {
+    lines.sort_by_key(|line| std::cmp::Reverse(figure(line)));
+    lines.truncate(MOST_LINES);
+    lines
+}
+
+fn front_ends(database: &Database, glances: &[EntryGlance]) -> Vec<FrontEndLine> {
+    let mut lines: HashMap<usize, FrontEndLine> = HashMap::new();
+    for glance in glances {
+        let Some(node) = database.nodes().get(glance.wanted.node) else { continue };
+        let line = lines.entry(glance.wanted.node).or_insert_with(|| FrontEndLine {
+            name: node.name.to_string(),
+            protocol: protocol(&node.reached),
+            things: 0,
+            silent: 0,
+            late: 0,
+            readers: 0,
+            heard: None,
+        });
+        line.things += 1;
+        line.readers += glance.readers;
+        line.silent += usize::from(glance.age.is_none());
+        line.late += usize::from(late(glance) > period(&glance.when));
+        line.heard = line.heard.into_iter().chain(glance.age).min();
+    }
+    let mut lines: Vec<FrontEndLine> = lines.into_values().collect();
+    lines.sort_by(|one, other| one.name.cmp(&other.name));
+    let mut lines = first(lines, |line| (line.silent + line.late, line.things));
+    lines.truncate(MOST_FRONT_ENDS);
+    lines
+}
+
+fn protocol(reached: &Reached) -> &'static str {
+    match reached {
+        Reached::Acnet(node) => node.protocol.name(),
+        Reached::ChannelAccess(_) => "CA",
+        Reached::Mqtt(_) => "MQTT",
+    }
+}
+
+fn devices(database: &Database, glances: &[EntryGlance]) -> Vec<DeviceLine> {
+    let lasting = glances.iter().filter(|glance| glance.when != When::Once);
+    let hottest = first(lasting.clone().collect(), |glance| glance.readers);
+    let is_bad = |glance: &&EntryGlance| glance.age.is_none() || late(glance) > period(&glance.when);
+    let latest = first(lasting.filter(is_bad).collect(), |glance| (glance.age.is_none(), late(glance), glance.readers));
+    let mut lines: Vec<DeviceLine> = Vec::new();
+    for glance in latest.into_iter().chain(hottest) {
+        if let Some(line) = DeviceLine::of(database, glance).filter(|line| !lines.contains(line)) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// Returns the period of an event in milliseconds, or 0 if it has none.
+fn period(when: &When) -> u64 {
+    if let When::Every(period) = when { *period } else { 0 }
+}
+
+/// Returns by how many milliseconds a thing is late that comes again and again.
+fn late(glance: &EntryGlance) -> u64 {
+    match (&glance.when, glance.age) {
+        (When::Every(period), Some(age)) => age.saturating_sub(*period),
+        _ => 0,
+    }
+}
+
+impl DeviceLine {
+    fn of(database: &Database, glance: &EntryGlance) -> Option<Self> {
+        let wanted = glance.wanted;
+        let device = database.numbered(wanted.device)?;
+        let property = Property::numbered(wanted.property)?;
+        let place = device.place(property)?;
+        let mut request = device.name.clone();
+        if property != Property::Reading {
+            let _ = write!(request, ".{}", property.name());
+        }
+        if (wanted.offset, wanted.length) != (0, place.default_size) {
+            let (from, count) = (wanted.offset / place.element, wanted.length / place.element);
+            let is_whole = wanted.offset % place.element == 0 && wanted.length % place.element == 0;
+            let _ = match count {
+                1 if is_whole => write!(request, "[{from}]"),
+                _ if is_whole => write!(request, "[{from}:{}]", from + count.saturating_sub(1)),
+                _ => write!(request, "{{{}:{}}}", wanted.offset, wanted.length),
+            };
+        }
+        let _ = match &glance.when {
+            When::Once => write!(request, "@I"),
+            When::Every(millis) => write!(request, "@p,{millis}"),
+            When::Changed(millis) => write!(request, "@q,{millis}"),
+            When::Clock { number, delay, .. } => write!(request, "@e,{number:X},E,{delay}"),
+            When::State { device, value, delay, .. } => write!(request, "@s,{device},{value},{delay},="),
+        };
+        Some(Self {
+            request,
+            node: database.nodes().get(wanted.node)?.name.to_string(),
+            readers: glance.readers,
+            readings: glance.readings,
+            age: glance.age,
+            late: late(glance),
+            status: glance.status,
+        })
+    }
+}
+
+impl ClientLine {
+    fn of(client: &DpmClient) -> Self {
+        let from = client.from.or(client.calls_from).map(|from| from.to_string());
+        let address = client.address.map(|address| address.to_string());
+        Self {
+            from: from.or(address).unwrap_or_else(|| "this process".to_owned()),
+            speaks: match client.speaks {
+                Speaks::Unknown => "nothing yet",
+                Speaks::Dpm => "DPM",
+                Speaks::Raw(_) => "acnetd",
+                Speaks::Daq => "gRPC",
+                Speaks::Top => "top",
+                Speaks::Node(_) => "ACNET",
+            },
+            lists: client.lists.len(),
+            requests: client.held.of(Good::Requests),
+            waiting: client.outbox.bytes(),
+        }
+    }
+}
+
+impl Overview {
+    /// Returns it as JSON, with some figures of all.
+    pub fn json(&self, statistics: &Statistics) -> Value {
+        let front_ends: Vec<Value> = self
+            .front_ends
+            .iter()
+            .map(|line| {
+                json!({
+                    "name": line.name, "protocol": line.protocol, "things": line.things, "silent": line.silent,
+                    "late": line.late, "readers": line.readers, "heard_ms": line.heard,
+                })
+            })
+            .collect();
+        let devices: Vec<Value> = self
+            .devices
+            .iter()
+            .map(|line| {
+                json!({
+                    "request": line.request, "front_end": line.node, "readers": line.readers,
+                    "readings": line.readings, "age_ms": line.age, "late_ms": line.late,
+                    "status": line.status.to_string(),
+                })
+            })
+            .collect();
+        let clients: Vec<Value> = self
+            .clients
+            .iter()
+            .map(|line| {
+                json!({
+                    "from": line.from, "speaks": line.speaks, "lists": line.lists, "requests": line.requests,
+                    "waiting_bytes": line.waiting,
+                })
+            })
+            .collect();
+        let Statistics { pool, clients: connected, entries, dropped, .. } = statistics;
+        json!({
+            "clients": connected, "things": entries, "readings": pool.readings, "delivered": pool.delivered,
+            "unanswered": pool.timeouts, "dropped": dropped, "front_ends": front_ends, "devices": devices,
+            "busiest": clients,
+        })
+    }
+}
+
+impl fmt::Display for Overview {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let age = |age: Option<u64>| age.map_or("silent".to_owned(), |age| format!("{age} ms"));
+        let bad = self.front_ends.iter().filter(|line| line.silent + line.late > 0).take(SHOWN);
+        writeln!(
+            f,
+            "{:24} {:>8} {:>8} {:>8} {:>12}",
+            "front-ends, silent or late", "things", "silent", "late", "last heard"
+        )?;
+        for line in bad {
+            let FrontEndLine { name, protocol, things, silent, late, heard, .. } = line;
+            let name = format!("{name} ({protocol})");
+            writeln!(f, "{name:26} {things:>8} {silent:>8} {late:>8} {:>12}", age(*heard))?;
+        }
+        writeln!(f, "\n{:32} {:>8} {:>10} {:>12} {:>10}", "devices", "readers", "readings", "last reading", "late")?;
+        for DeviceLine { request, readers, readings, age: last, late, .. } in self.devices.iter().take(SHOWN) {
+            writeln!(f, "{request:32} {readers:>8} {readings:>10} {:>12} {late:>7} ms", age(*last))?;
+        }
+        writeln!(f, "\n{:32} {:8} {:>8} {:>10} {:>14}", "clients", "speak", "lists", "requests", "bytes waiting")?;
+        for ClientLine { from, speaks, lists, requests, waiting } in self.clients.iter().take(SHOWN) {
+            writeln!(f, "{from:32} {speaks:8} {lists:>8} {requests:>10} {waiting:>14}")?;
+        }
+        Ok(())
+    }
+}
+
+/// An overview counts as new for so many milliseconds.
+const FRESH: u64 = 1000;
+/// The most devices by one figure, and clients.
+const MOST_LINES: usize = 100;
+/// The most front-ends.
+const MOST_FRONT_ENDS: usize = 100;
+/// The lines of each kind on a terminal.
+const SHOWN: usize = 10;
