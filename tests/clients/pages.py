@@ -19,6 +19,7 @@ from rookery import Rookery
 CONVERSE = os.environ.get("ROOKERY_CONVERSE")
 # Where to put pictures of the admin page, if they are wanted.
 PICTURES = os.environ.get("ROOKERY_PICTURES")
+DPM = '[dpm]\nenabled = true\ndemo = true\nlisten = "127.0.0.1:0"\n'
 ADMIN = '[modules.administration]\nadmins = ["admin@localhost"]\n'
 EDITOR = "textarea.chat-textarea"
 
@@ -228,6 +229,34 @@ async def axe_finds_nothing_on_the_admin_page():
             await page.open(base + path)
             await page.until(f"location.href === {json.dumps(base + path)} && document.readyState === 'complete' && document.querySelector('h1') !== null")
             await _look(page, "admin-" + (path.strip("/").split("?")[0] or "overview"))
+
+
+async def devices_are_seen_and_plotted_on_their_page():
+    async with Rookery("alice", tables=DPM) as server, Chromium(server) as chromium:
+        secret = server.command("token", "add", "plots", "--scope", "readings:read").split()[-1]
+        page = await chromium.page("devices")
+        await page.open(f"https://localhost:{server.web_tls_port}/devices")
+        await _look(page, "devices-without-token")
+        await page.type("#token", "wrong")
+        await page.click("#access button")
+        await page.sees("may not read devices", "#state")
+        await page.type("#token", secret)
+        await page.click("#access button")
+        await page.sees("Connected", "#state")
+        await page.type("#request", "G:COUNTR@p,200")
+        await page.click("#plotted button")
+        # Its own reader is among those that are told of, and the plot grows.
+        await page.sees("G:COUNTR@p,200", "#devices button")
+        await page.sees("RETDAT", "#fronts")
+        await page.until("document.querySelector('#plot polyline')?.getAttribute('points').split(' ').length >= 5")
+        await page.run("document.getElementById('stop').click()")
+        await page.run("[...document.querySelectorAll('#devices button')][0].click()")
+        await page.until("document.getElementById('stop').disabled === false")
+        await _look(page, "devices")
+        await page.run("document.getElementById('request').value = ''")
+        await page.type("#request", "X:NOBODY")
+        await page.click("#plotted button")
+        await page.sees("X:NOBODY: [16 -13]", "#plot-words")
 
 
 async def axe_finds_nothing_in_any_language():

@@ -20,8 +20,8 @@
 //! [`conduit`] is one of them with or without TLS, [`proxy`] reads what proxies say, `exchange` has
 //! requests read and waits with those that wait, `exit` is the way out of that; `client` is who is
 //! at the other end; `route` finds who answers: [`websocket`], [`bosh`], [`discovery`],
-//! [`metrics`], [`upload`], [`chat`], [`acme`], [`api`], [`admin`], [`guests`]. `address` is where
-//! browsers find pages, [`html`] escapes what they show, `language` is the reader's, `words` are
+//! [`metrics`], [`upload`], [`chat`], [`acme`], [`api`], [`admin`], [`guests`],
+//! `devices`. `address` is where browsers find pages, [`html`] escapes what they show, `language` is the reader's, `words` are
 //! the texts for administrators. [`control`] is the API for commands on this machine. `access` says
 //! who may come to what is for operators, [`site`] whose pages may send requests, `ask` puts
 //! questions to the shards, `form` reads what requests say, `coding` compresses answers.
@@ -50,6 +50,7 @@ mod coding;
 pub mod comparison;
 pub mod conduit;
 pub mod control;
+mod devices;
 pub mod discovery;
 mod doctor;
 pub mod events;

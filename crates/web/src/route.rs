@@ -16,7 +16,7 @@ use crate::places::{AddressPlace, Crowd};
 use crate::proxy::origin;
 use crate::reply::{Body, text};
 use crate::site::RequestHost;
-use crate::{WebShared, admin, api, bosh, discovery, guests, health, metrics, own_files, websocket};
+use crate::{WebShared, admin, api, bosh, devices, discovery, guests, health, metrics, own_files, websocket};
 
 /// Answers a request, and counts the answer.
 pub async fn answer(
@@ -72,6 +72,9 @@ async fn find(
     if let Some(rest) = path.strip_prefix(CHAT).filter(|rest| rest.is_empty() || rest.starts_with('/')) {
         let safety = shared.safety_of_streams(&request, origin);
         return Ok(shared.chat.answer(&request, rest, safety, &settings).await);
+    }
+    if devices::is_path(path) {
+        return Ok(devices::answer(&request, origin, &shared));
     }
     if guests::is_path(path) {
         return Ok(Box::pin(guests::answer(request, origin, shared)).await);
