@@ -163,6 +163,11 @@ impl Database {
         &self.records
     }
 
+    /// Returns the requests whose newest readings are told by `/metrics`, each with its event.
+    pub fn metrics(&self) -> &[Request] {
+        &self.metrics
+    }
+
     /// Returns the same database with all nodes of ACNET at one address, as a simulated front-end
     /// plays them.
     pub fn at(mut self, socket: SocketAddr) -> Self {

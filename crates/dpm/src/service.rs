@@ -18,6 +18,7 @@ mod caller;
 mod client;
 mod daq;
 mod daq_messages;
+mod gauges;
 mod greeting;
 mod input;
 mod keys;
@@ -67,6 +68,7 @@ use crate::setting::{self, Setter};
 use crate::status::Status;
 use crate::time::Moment;
 use client::{DpmClient, Speaks};
+use gauges::{Gauges, is_gauge};
 pub(crate) use input::FRAME;
 use keys::FIRST_LIST;
 pub use keys::{ClientKey, CloseClient};
@@ -103,6 +105,7 @@ impl Dpm {
             room: RoomSteps::new(&options),
             dropped: 0,
             recorder: Recorder::default(),
+            gauges: Gauges::default(),
             questions: Questions::new(options.questions_of_address),
             epoch: 0,
         };
@@ -314,6 +317,7 @@ impl Dpm {
     /// Does what is due.
     pub fn tick(&mut self, now: Moment) {
         self.outlets.now = now;
+        self.read_gauges(now);
         self.pool.tick(now, &mut self.outlets);
         self.plots.tick(now, &mut self.outlets);
         self.setter.tick(now);
@@ -400,6 +404,7 @@ impl Dpm {
         self.plots.replace_nodes(new);
         self.setter.replace_nodes(new);
         self.database = database;
+        self.outlets.gauges.begin_anew();
         if self.outlets.recorder.is_on {
             self.record(self.outlets.now);
         }
@@ -471,6 +476,9 @@ impl Deliver for Outlets {
     fn deliver(&mut self, reader: PoolReader, message: &Arc<SharedReply>, last: bool) {
         if is_recorder(reader) {
             return self.recorder.take(reader.ref_id, message);
+        }
+        if is_gauge(reader) {
+            return self.gauges.take(reader.ref_id, message);
         }
         if last
             && let Some(list) = self.lists.get_mut(reader.list)

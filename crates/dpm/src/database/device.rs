@@ -23,6 +23,7 @@ pub struct Database {
     pub(super) scripts: Vec<Script>,
     pub(super) faults: Vec<NodeFaults>,
     pub(super) records: Vec<Request>,
+    pub(super) metrics: Vec<Request>,
     pub(super) names_of_this: OwnNames,
 }
 

@@ -104,8 +104,15 @@ impl FileReader<'_> {
         }
         for row in file.record {
             self.row(row, "record", |database, row| {
-                let request = row.read(database)?;
+                let request = row.read(database, "recorded")?;
                 database.records.push(request);
+                Ok(())
+            });
+        }
+        for row in file.metric {
+            self.row(row, "metric", |database, row| {
+                let request = row.read(database, "told by /metrics")?;
+                database.metrics.push(request);
                 Ok(())
             });
         }

@@ -1,4 +1,5 @@
-//! `[[record]]`: what is recorded, as requests with their events.
+//! `[[record]]` and `[[metric]]`: what is recorded, and told by `/metrics`, as requests with their
+//! events.
 
 use super::file::{At, Wrong};
 use super::{Database, Stored};
@@ -11,19 +12,19 @@ pub(super) struct RecordRow {
 
 impl RecordRow {
     /// Returns the request, which must be for numbers of a reading or setting that come again and
-    /// again.
-    pub(super) fn read(self, database: &Database) -> Result<Request, Wrong> {
+    /// again. `done` says what is done with it.
+    pub(super) fn read(self, database: &Database, done: &str) -> Result<Request, Wrong> {
         let wrong = |what: &str| self.request.wrong("request", what);
         let request = Request::parse(&self.request.value)
-            .map_err(|_| wrong("a device with the event on which it is recorded, such as M:OUTTMP@P,1000"))?;
+            .map_err(|_| wrong(&format!("a device with the event on which it is {done}, such as M:OUTTMP@P,1000")))?;
         if request.model.is_some() {
-            return Err(wrong("recorded is what front-ends say: nothing may stand behind <-"));
+            return Err(wrong(&format!("what front-ends say is {done}: nothing may stand behind <-")));
         }
         let target =
             database.find(&request).map_err(|status| wrong(&format!("the device cannot be read: {status}")))?;
         let is_number = target.device.value(request.property).is_some_and(|value| value.scaling.text().is_none());
         if !is_number || request.field != PropertyField::Scaled || !matches!(target.stored, Stored::FrontEnd(_)) {
-            return Err(wrong("only numbers of READING and SETTING in engineering units can be recorded"));
+            return Err(wrong(&format!("only numbers of READING and SETTING in engineering units can be {done}")));
         }
         match target.event {
             DrfEvent::Immediate | DrfEvent::Never | DrfEvent::Default => {

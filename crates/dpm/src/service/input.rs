@@ -57,7 +57,7 @@ impl Dpm {
                 (Speaks::Top, used)
             }
             Some((greeting::Greeting::Metrics, _)) => {
-                let page = super::metrics::page(&self.statistics());
+                let page = super::metrics::page(&self.statistics(), &self.outlets.gauges);
                 self.outlets.frame(client, page.into_bytes());
                 return Err(CloseClient);
             }

@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
+use super::gauges::Gauges;
 use super::state::Statistics;
 
 /// Returns the answer to `GET /metrics`, with its head.
-pub(super) fn page(statistics: &Statistics) -> String {
+pub(super) fn page(statistics: &Statistics, gauges: &Gauges) -> String {
     let Statistics { pool, traffic, .. } = statistics;
     let mut text = String::new();
     for (name, help, value) in [
@@ -55,6 +56,7 @@ pub(super) fn page(statistics: &Statistics) -> String {
     ] {
         let _ = writeln!(text, "rookery_dpm_packets_total{{direction=\"{direction}\",kind=\"{kind}\"}} {count}");
     }
+    gauges.write(&mut text);
     format!("{HEAD}Content-Length: {}\r\n\r\n{text}", text.len())
 }
 

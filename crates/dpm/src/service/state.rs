@@ -7,6 +7,7 @@ use std::sync::Arc;
 use slab::Slab;
 
 use super::client::DpmClient;
+use super::gauges::Gauges;
 use super::keys::ClientKey;
 use super::list::ClientList;
 use super::options::ServiceOptions;
@@ -76,6 +77,8 @@ pub(crate) struct Outlets {
     /// Readings that were dropped.
     pub(super) dropped: u64,
     pub(super) recorder: Recorder,
+    /// Devices that `/metrics` tells of.
+    pub(super) gauges: Gauges,
     /// Questions that the archive was asked.
     pub(super) questions: Questions,
     /// The last epoch of a list.

@@ -7,6 +7,7 @@ mod channels;
 mod daq;
 mod events;
 mod front_ends;
+mod gauges;
 mod history;
 mod lists;
 mod node;

@@ -37,6 +37,12 @@ pub(super) const FILE: FileTable<DatabaseFile> = FileTable {
             })
         },
         TableKey {
+            inner: Some(&METRIC),
+            ..list("metric", "The readings that `/metrics` tells.", |file, given| {
+                put(&mut file.metric, rows(given, &METRIC))
+            })
+        },
+        TableKey {
             inner: Some(&SCRIPT),
             ..list("script", "The readings that simulated front-ends show.", |file, given| {
                 put(&mut file.script, rows(given, &SCRIPT))
@@ -241,6 +247,17 @@ pub(super) const RECORD: FileTable<RecordRow> = FileTable {
         "request",
         "A number of READING or SETTING, with an event that comes again.",
         "\"M:OUTTMP@P,1000\"",
+        |row: &mut RecordRow, given| put(&mut row.request, given.text()),
+    )]],
+};
+
+pub(super) const METRIC: FileTable<RecordRow> = FileTable {
+    heading: "[[metric]]",
+    about: "A reading whose newest value `/metrics` tells to Prometheus.",
+    keys: &[&[text(
+        "request",
+        "A number of READING or SETTING, with an event that comes again.",
+        "\"M:OUTTMP@P,5000\"",
         |row: &mut RecordRow, given| put(&mut row.request, given.text()),
     )]],
 };

@@ -168,6 +168,7 @@ mod tests {
         reads_its_examples(&properties::DIGITAL);
         reads_its_examples(&keys::NAMES);
         reads_its_examples(&keys::RECORD);
+        reads_its_examples(&keys::METRIC);
         reads_its_examples(&keys::SCRIPT);
         reads_its_examples(&keys::FAULT);
     }

@@ -20,6 +20,7 @@ pub(super) struct DatabaseFile {
     pub(super) device: Vec<At<DeviceRow>>,
     pub(super) names: Option<At<NamesRow>>,
     pub(super) record: Vec<At<RecordRow>>,
+    pub(super) metric: Vec<At<RecordRow>>,
     pub(super) script: Vec<At<Script>>,
     pub(super) fault: Vec<At<NodeFaults>>,
 }
