@@ -22,7 +22,10 @@ pub(super) struct Player {
 
 impl Player {
     pub(super) fn new(database: &Database) -> Self {
-        let script = |name: &str| database.scripts().iter().find(|script| script.device == name).cloned();
+        // Of several for one device the first counts.
+        let scripts: HashMap<&str, &Script> =
+            database.scripts().iter().rev().map(|script| (script.device.as_str(), script)).collect();
+        let script = |name: &str| scripts.get(name).copied().cloned();
         let devices =
             database.devices().iter().map(|device| (device.index, (Arc::clone(device), script(&device.name))));
         Self { devices: devices.collect(), settings: HashMap::default(), counts: HashMap::default(), random: SEED }

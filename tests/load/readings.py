@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""What readings cost and how late they come: a table of devices on simulated front-ends, read by many clients.
+
+    ROOKERY=target/release/rookery python3 tests/load/readings.py --devices 100000 --front-ends 200 --clients 1000 --each 500 --seconds 20
+
+Each client reads as many devices once a second (`--period` in milliseconds), another part of the table than the one before it. Told are the CPU
+time of the service for each reading that it delivered, beside that of as many bytes that are only written to as many sockets, and how late
+readings come to a few of the clients, from the clock of the front-end on, in whole milliseconds. Everything shares the machine's cores.
+"""
+
+import argparse
+import contextlib
+import os
+import re
+import resource
+import selectors
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+GREETING = b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n"
+HEAD = b"SDD\x02\x51\x03\x14\xb1\x3a\x70\x3a"
+# The field `timestamp`, in milliseconds since 1970.
+STAMP = re.compile(re.escape(b"\x12\xd5\x5b\x16") + b"(.{6})", re.DOTALL)
+# Clients that look at what they get.
+OBSERVERS = 5
+
+
+def main():
+    options = _options()
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with tempfile.TemporaryDirectory(prefix="rookery-readings-") as folder, contextlib.ExitStack() as stack:
+        begun = time.monotonic()
+        address, _ = stack.enter_context(_started("simulate", "--database", _table(folder, options, "127.0.0.1:6801"), "--listen", "127.0.0.1:0"))
+        table = _table(folder, options, address)
+        line, service = stack.enter_context(_started("--database", table, "--network", "127.0.0.1:0", "--listen", "127.0.0.1:0"))
+        host, port = line.rstrip(".").rsplit(" ", 1)[1].split(":")
+        print(f"started within {time.monotonic() - begun:.1f} s: {line}", flush=True)
+        drain = Drain((host, int(port)), options)
+        drain.connect()
+        time.sleep(options.warm_up)
+        before, cpu, start = _counters(host, port), _cpu(service), time.monotonic()
+        drain.observe(True)
+        time.sleep(options.seconds)
+        drain.observe(False)
+        after, spent, elapsed = _counters(host, port), _cpu(service) - cpu, time.monotonic() - start
+        drain.stop()
+        _tell(options, before, after, spent, elapsed, drain, _memory(service))
+
+
+def _tell(options, before, after, spent, elapsed, drain, memory):
+    of = lambda name: after[f"rookery_dpm_{name}"] - before[f"rookery_dpm_{name}"]
+    delivered, readings = of("delivered_total"), of("readings_total")
+    bytes_of_reading = drain.bytes / max(drain.readings, 1)
+    # A client is written to once for each datagram of a front-end, at most.
+    per_write = max(drain.readings / max(drain.reads, 1), 1)
+    bare = _bare(options.clients, int(bytes_of_reading * per_write)) / per_write
+    late = sorted(drain.late)
+    share = lambda part: late[min(int(len(late) * part), len(late) - 1)] if late else None
+    print(f"delivered {delivered / elapsed:.0f} readings/s of {readings / elapsed:.0f} readings/s from front-ends; dropped {of('dropped_total'):.0f}, unanswered {of('timeouts_total'):.0f}")
+    print(f"CPU {spent * 1e6 / delivered:.3f} µs/reading ({100 * spent / elapsed:.0f} % of a core, user and system); bare writes {bare:.3f} µs/reading, {bytes_of_reading:.0f} bytes each, {per_write:.0f} a write")
+    print(f"late by p50 {share(0.5)} ms, p99 {share(0.99)} ms, most {late[-1] if late else None} ms ({len(late)} readings of {OBSERVERS} clients)")
+    print(f"memory {memory} MiB; load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+
+
+class Drain:
+    """Clients that take what they get. A few of them look at the times in it."""
+
+    def __init__(self, server, options):
+        self.server, self.options = server, options
+        self.late, self.bytes, self.readings, self.reads = [], 0, 0, 0
+        self._sockets, self._observes, self._over = selectors.DefaultSelector(), False, False
+        self._thread = None
+
+    def connect(self):
+        options = self.options
+        for number in range(options.clients):
+            client = socket.socket()
+            # An address has a bound of requests.
+            client.bind((f"127.0.0.{2 + number % 50}", 0))
+            client.connect(self.server)
+            client.sendall(GREETING)
+            reply = client.recv(4096)
+            list_id = reply[reply.index(b"\x12\xe8\x20") + 3 :]
+            list_id = list_id[: 1 + (list_id[0] & 15)]
+            first = number * max(options.devices // options.clients, 1)
+            asked = b""
+            for ref in range(options.each):
+                drf = f"T:D{(first + ref) % options.devices}@p,{options.period}".encode()
+                asked += _framed(b"\x11\x61\x51\x06\x12\xe8\x20" + list_id + b"\x12\x1e\xab" + _int(ref + 1) + b"\x12\x63\x24" + _text(drf))
+            client.sendall(asked + _framed(b"\x12\xdd\xb5\x51\x02\x12\xe8\x20" + list_id))
+            client.setblocking(False)
+            self._sockets.register(client, selectors.EVENT_READ, number % (options.clients // OBSERVERS or 1) == 0)
+            if number == 0:
+                self._thread = threading.Thread(target=self._run)
+                self._thread.start()
+
+    def observe(self, observes):
+        self._observes = observes
+
+    def stop(self):
+        self._over = True
+        self._thread.join()
+        for key in list(self._sockets.get_map().values()):
+            key.fileobj.close()
+
+    def _run(self):
+        while not self._over:
+            for key, _ in self._sockets.select(0.5):
+                try:
+                    taken = key.fileobj.recv(1 << 20)
+                except BlockingIOError:
+                    continue
+                assert taken, "the service ended a connection"
+                if key.data and self._observes:
+                    now = time.time() * 1000
+                    stamps = [int.from_bytes(stamp, "big") for stamp in STAMP.findall(taken)]
+                    self.late.extend(int(now) - stamp for stamp in stamps)
+                    self.bytes, self.readings, self.reads = self.bytes + len(taken), self.readings + len(stamps), self.reads + 1
+
+
+def _bare(sockets, size):
+    """The CPU time in µs of a write of so many bytes, with as many sockets of TCP that somebody reads."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=sockets)
+    pairs = []
+    for _ in range(sockets):
+        writer = socket.create_connection(listener.getsockname())
+        pairs.append((writer, listener.accept()[0]))
+    payload, spent, writes = b"x" * size, 0.0, 0
+    for _ in range(max(20_000 // sockets, 3)):
+        cpu = time.thread_time()
+        for writer, _ in pairs:
+            writer.send(payload)
+        spent, writes = spent + time.thread_time() - cpu, writes + sockets
+        for _, reader in pairs:
+            left = size
+            while left > 0:
+                left -= len(reader.recv(left))
+    for pair in pairs:
+        for end in pair:
+            end.close()
+    listener.close()
+    return spent * 1e6 / writes
+
+
+def _framed(message):
+    message = HEAD + message
+    return struct.pack(">I", len(message)) + message
+
+
+def _int(number):
+    length = (number.bit_length() + 8) // 8
+    return bytes([0x10 | length]) + number.to_bytes(length, "big", signed=True)
+
+
+def _text(text):
+    length = _int(len(text))
+    return bytes([0x40 | length[0] & 15]) + length[1:] + text
+
+
+def _table(folder, options, socket_of_front_ends):
+    path = Path(folder) / f"{socket_of_front_ends.rsplit(':', 1)[1]}.toml"
+    with path.open("w") as table:
+        for front_end in range(options.front_ends):
+            table.write(f"[[node]]\nname = 'F{front_end}'\naddress = '{0x0c00 + front_end:04x}'\nsocket = '{socket_of_front_ends}'\nprotocol = 'GETS32'\n")
+        for device in range(options.devices):
+            table.write(f"[[device]]\nindex = {device + 1}\nname = 'T:D{device}'\n[device.reading]\nnode = 'F{device % options.front_ends}'\n")
+            table.write(f"ssdn = '{device:016x}'\nprimary = 10\nelement = 4\n")
+    return str(path)
+
+
+@contextlib.contextmanager
+def _started(*arguments):
+    """A process of `rookery dpm`, by the first line that it says and its number."""
+    process = subprocess.Popen([os.environ["ROOKERY"], "dpm", *arguments], stdout=subprocess.PIPE, text=True)
+    try:
+        line = process.stdout.readline().strip()
+        assert line, "it did not start"
+        yield line, process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _counters(host, port):
+    with urllib.request.urlopen(f"http://{host}:{port}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines if not line.startswith("#")}
+
+
+def _cpu(process):
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _memory(process):
+    [line] = [line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("VmRSS")]
+    return int(line.split()[1]) // 1024
+
+
+def _options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, usual in [("devices", 100_000), ("front-ends", 200), ("clients", 1000), ("each", 500), ("period", 1000), ("seconds", 20), ("warm-up", 10)]:
+        parser.add_argument(f"--{name}", type=int, default=usual)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
