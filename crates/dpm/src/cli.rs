@@ -154,8 +154,8 @@ struct Serve {
     /// machine with --demo]
     #[arg(long, value_name = "ADDRESS")]
     network: Option<SocketAddr>,
-    /// Group on which requests to all nodes come, 239.128.4.1 at Fermilab, so that clients find this
-    /// DPM; @ADDRESS behind it is this machine's on that network
+    /// Group on which requests to all nodes come, 239.128.4.1 at Fermilab, so that clients find
+    /// this DPM; @ADDRESS behind it is this machine's on that network
     #[arg(long, value_name = "GROUP")]
     multicast: Option<MulticastGroup>,
     /// The name of this node

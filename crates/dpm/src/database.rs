@@ -12,8 +12,8 @@ mod limits;
 mod record;
 
 pub use device::{
-    AcnetNode, AlarmProperty, Broker, ChannelSearch, ControlProperty, Database, DeviceNode, DeviceRecord, DeviceValue,
-    OwnNames, PropertyPlace, Protocol, Reached, Secret, StatusProperty, TopicPlace,
+    AcnetNode, AlarmProperty, Broker, BrokerPassword, ChannelSearch, ControlProperty, Database, DeviceNode,
+    DeviceRecord, DeviceValue, OwnNames, PropertyPlace, Protocol, Reached, StatusProperty, TopicPlace,
 };
 pub(crate) use file::line;
 pub use file::{Imported, Mistake, NodeFaults, Script, example, import, reference};

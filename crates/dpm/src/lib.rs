@@ -12,9 +12,10 @@
 //! - [`database`] knows the devices, [`scaling`] and [`blocks`] what their bytes mean, [`show`]
 //!   which reply they make.
 //! - [`acnet`] is the network of front-ends, [`channel_access`] that of EPICS, [`mqtt`] the
-//!   packets of brokers; [`link`](mod@link) is what sockets are told, [`pool`] and [`plot`] ask them on behalf of all readers, [`setting`] sets what [`authority`] says that a
-//!   client may set, [`service`] talks to clients, [`simulator`] plays front-ends that are not
-//!   there. None of them opens a socket or asks for the time.
+//!   packets of brokers; [`link`](mod@link) is what sockets are told.
+//! - [`pool`] and [`plot`] ask front-ends on behalf of all readers, [`setting`] sets what
+//!   [`authority`] says that a client may set, [`service`] talks to clients, [`simulator`] plays
+//!   front-ends that are not there. None of them opens a socket or asks for the time.
 //! - [`history`] is what was recorded, [`grpc`] the protocol of newer clients, [`gateway`] that of
 //!   clients of EPICS.
 //! - [`stages`] tells where the time goes, [`bounds`] what clients can make it keep; [`inside`] is

@@ -122,8 +122,7 @@ fn number(bytes: &[u8; 2]) -> Result<u16, NoPacket> {
     }
 }
 
-/// Appends `CONNECT` (§3.1) for a session that begins anew and has no name: the broker gives it
-/// one.
+/// Appends `CONNECT` (§3.1) for a new session that has no name: the broker gives it one.
 pub fn connect(user: Option<&str>, password: Option<&[u8]>, keep_alive_seconds: u16, out: &mut Vec<u8>) {
     let mut body = Vec::new();
     put_bytes(b"MQTT", &mut body);

@@ -16,7 +16,7 @@ pub struct Feeds(pub driver::DeviceFeeds);
 struct Fed(driver::DeviceFeed);
 
 #[derive(Debug)]
-struct Seen(driver::OverviewFeed);
+struct OverviewFed(driver::OverviewFeed);
 
 impl Readings for Feeds {
     fn read(&self, requests: &[String], is_once: bool, from: IpAddr) -> io::Result<Box<dyn Feed>> {
@@ -25,11 +25,11 @@ impl Readings for Feeds {
     }
 
     fn overview(&self, from: IpAddr) -> io::Result<Box<dyn Feed>> {
-        Ok(Box::new(Seen(self.0.overview(from)?)))
+        Ok(Box::new(OverviewFed(self.0.overview(from)?)))
     }
 }
 
-impl Feed for Seen {
+impl Feed for OverviewFed {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Told>>> {
         self.0.poll(context).map(|seen| seen.map(|seen| seen.map(Told::Reading)))
     }

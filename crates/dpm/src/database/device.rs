@@ -88,7 +88,7 @@ pub struct Broker {
     /// The file with the password, and what is in it once the files of the database are read.
     pub password_file: Option<PathBuf>,
     /// The password.
-    pub password: Option<Secret>,
+    pub password: Option<BrokerPassword>,
     /// The name in the broker's certificate and the file with its authorities, if it is reached by
     /// TLS.
     pub certificate: Option<(String, PathBuf)>,
@@ -98,11 +98,11 @@ pub struct Broker {
 
 /// Bytes that are not shown.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub Vec<u8>);
+pub struct BrokerPassword(pub Vec<u8>);
 
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for BrokerPassword {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Secret")
+        formatter.write_str("BrokerPassword")
     }
 }
 
@@ -118,7 +118,7 @@ impl Broker {
         };
         if let Some(file) = &self.password_file {
             let password = read(file)?;
-            self.password = Some(Secret(password.trim_ascii_end().to_vec()));
+            self.password = Some(BrokerPassword(password.trim_ascii_end().to_vec()));
         }
         if let Some((host, file)) = &self.certificate {
             self.trust = Some(Arc::new(LinkTrust { host: host.clone(), authorities: read(file)? }));

@@ -1,4 +1,4 @@
-//! What is read, by whom and how late, as JSON for another thread of this process.
+//! The overview of what is read, by whom and how late, as JSON for another thread of this process.
 
 use std::io;
 use std::task::{Context, Poll, ready};

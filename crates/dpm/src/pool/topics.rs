@@ -3,7 +3,7 @@
 //! A topic is subscribed to once, however many entries want parts of its messages at whatever
 //! events. Each message goes to those that want every change, and waits for those that want one at
 //! a time. What is wanted once is the newest message: a broker can't be asked for one, but gives
-//! the one that it keeps (retains) to who subscribes.
+//! the one that it keeps (retains) to each that subscribes.
 //!
 //! Invariants:
 //! - There is one connection to each broker, while something of it is wanted.
@@ -176,7 +176,7 @@ impl FrontEnd for Topics {
         if state.latest.is_some() {
             self.fresh.push((entry, serial));
         } else if is_first {
-            // The broker gives what it keeps to who subscribes, even if it is for another time.
+            // The broker gives what it keeps to a subscriber, even if it is one already.
             topic.is_subscribed = false;
         }
         let asked = TopicEntry { topic: key, view: number, serial, when, wanted, given_at: None, timed_at: None };

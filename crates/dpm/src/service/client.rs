@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use super::caller::RawState;
 use super::outbox::Outbox;
-use super::remote::RemoteTask;
+use super::remotes::RemoteTask;
 use super::share::{ClientAddress, Holdings};
 
 /// A client.
@@ -62,5 +62,12 @@ impl DpmClient {
     /// Returns a client of an address, or of this process.
     pub(super) fn new(from: Option<SocketAddr>, address: ClientAddress) -> Self {
         Self { from, address, ..Self::default() }
+    }
+}
+
+impl Speaks {
+    /// Returns whether it is a client on another node.
+    pub(super) fn is_node(&self) -> bool {
+        matches!(self, Self::Node(_))
     }
 }

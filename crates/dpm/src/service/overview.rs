@@ -1,4 +1,4 @@
-//! What is read, by whom and how late, at a moment: for people who look at it.
+//! The overview: what is read, by whom and how late, at a moment, for people who look at it.
 //!
 //! Looking costs the same however many look: an overview is made once a second at most, and names
 //! so many devices and clients, those that matter most.
@@ -82,13 +82,6 @@ pub struct ClientLine {
     pub requests: usize,
     /// The bytes that wait for it to read.
     pub waiting: usize,
-}
-
-/// The overview that was made last, as those get it who look.
-#[derive(Debug, Default)]
-pub(super) struct LastOverview {
-    made: Option<u64>,
-    text: String,
 }
 
 impl Dpm {

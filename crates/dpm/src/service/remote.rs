@@ -11,10 +11,9 @@
 //! - A node that is silent loses its lists, for nobody tells that a node is gone. A node whose task
 //!   has gone cancels what still comes for it.
 
-use std::collections::{BTreeMap, HashMap};
-
 use super::client::{DpmClient, Speaks};
 use super::keys::ClientKey;
+use super::remotes::RemoteTask;
 use super::share::network;
 use super::{Dpm, packets};
 use crate::acnet::{ACNET, AcnetHeader, AcnetPacket, MULTICAST_NODE, PacketKind, packet};
@@ -23,27 +22,6 @@ use crate::sdd::request::Request;
 use crate::sdd::{SddMessage, reply};
 use crate::status::Status;
 use crate::time::Moment;
-
-/// The clients on other nodes.
-#[derive(Debug, Default)]
-pub(super) struct RemoteClients {
-    /// By the number of the node and that of the task.
-    by_task: BTreeMap<(usize, u16), ClientKey>,
-    /// The time when a node with clients was last heard, in milliseconds.
-    heard: HashMap<usize, u64, ahash::RandomState>,
-    /// The time when nodes are looked over next, in milliseconds.
-    review: u64,
-    /// Answers to searches, by when they leave and in which order they came.
-    delayed: BTreeMap<(u64, u64), (usize, Vec<u8>)>,
-    serial: u64,
-}
-
-/// The node and task of a client.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RemoteTask {
-    node: usize,
-    task_id: u16,
-}
 
 impl Dpm {
     /// Takes a packet for our task that came from the node of a number.
@@ -202,19 +180,6 @@ impl Dpm {
     }
 }
 
-impl RemoteClients {
-    /// Returns the number of tasks that are clients.
-    pub(super) fn len(&self) -> usize {
-        self.by_task.len()
-    }
-
-    /// Returns when something is due, in milliseconds.
-    pub(super) fn deadline(&self) -> Option<u64> {
-        let review = (!self.by_task.is_empty()).then_some(self.review);
-        self.delayed.first_key_value().map(|((due, _), _)| *due).into_iter().chain(review).min()
-    }
-}
-
 /// Returns the packets of frames as datagrams, as they go to the network.
 fn datagrams(mut frames: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let mut packets = std::iter::from_fn(move || {
@@ -232,13 +197,6 @@ fn datagrams(mut frames: &[u8]) -> impl Iterator<Item = Vec<u8>> {
         packet::swap(&mut datagram);
         Some(datagram)
     })
-}
-
-impl Speaks {
-    /// Returns whether it is a client on another node.
-    pub(super) fn is_node(&self) -> bool {
-        matches!(self, Self::Node(_))
-    }
 }
 
 /// Our task's number on our node, for pings: other ids than those of all other requests.

@@ -16,3 +16,10 @@ impl Watchers {
         (!self.clients.is_empty()).then_some(self.due)
     }
 }
+
+/// The overview that was made last, as those get it who look.
+#[derive(Debug, Default)]
+pub(super) struct LastOverview {
+    pub(super) made: Option<u64>,
+    pub(super) text: String,
+}

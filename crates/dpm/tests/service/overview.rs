@@ -1,4 +1,4 @@
-//! What is read, by whom and how late, as people see it.
+//! The overview of what is read, by whom and how late.
 
 use rookery_dpm::service::{CloseClient, Overview};
 use rookery_dpm::status::Status;

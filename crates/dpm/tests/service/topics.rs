@@ -374,3 +374,45 @@ fn settled(world: &mut ServiceWorld, client: &TcpClient) -> Vec<Status> {
     let replies = world.replies(client);
     settings::settled(&replies).into_iter().map(|(_, status)| status).collect()
 }
+
+mod any_bytes {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn whatever_a_broker_sends_harms_nobody(
+            pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..12),
+            payload in prop::collection::vec(any::<u8>(), 0..60),
+            is_in in any::<bool>(),
+        ) {
+            let mut world = ServiceWorld::new(DEVICES);
+            let client = reads(&mut world, &["E:TEMP@q,100", "E:HUMID@p,500", "E:DOOR@I"]);
+            if is_in {
+                let_in(&mut world);
+                grant(&mut world);
+                tell(&mut world, "hall/temp", &payload);
+            } else {
+                came(&mut world, Came::Up(HALL));
+            }
+            for piece in &pieces {
+                came(&mut world, Came::Bytes(HALL, piece));
+                world.pass(700);
+            }
+            // However it ended, a broker that says what it should is heard again.
+            came(&mut world, Came::Down(HALL));
+            world.to_brokers.clear();
+            while !world.to_brokers.iter().any(|goes| matches!(goes, Goes::Connect(..))) {
+                world.pass(100);
+            }
+            world.replies(&client);
+            let_in(&mut world);
+            grant(&mut world);
+            tell(&mut world, "hall/temp", b"20");
+            prop_assert!(numbers(&world.replies(&client), 1).contains(&20.0));
+        }
+    }
+}

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::mistake::{At, Wrong};
-use super::rows::rad50;
 use crate::database::{AcnetNode, Broker, ChannelSearch, DeviceNode, Protocol, Reached};
+use crate::rad50::Rad50;
 
 /// A node, as the file gives it.
 #[derive(Debug, Default)]
@@ -141,6 +141,12 @@ impl NodeRow {
         }
         Ok(())
     }
+}
+
+/// Returns a name of six letters.
+pub(super) fn rad50(name: &At<String>, field: &str) -> Result<Rad50, Wrong> {
+    let packed = Rad50::parse(&name.value).ok().filter(|packed| *packed != Rad50::default());
+    packed.ok_or_else(|| name.wrong(field, "a name of up to six of A-Z, 0-9, $, . and %"))
 }
 
 /// Returns the address of a text, with its port.

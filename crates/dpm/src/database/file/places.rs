@@ -3,10 +3,25 @@
 use std::sync::Arc;
 
 use super::mistake::{At, Wrong};
-use super::rows::PlaceRow;
 use crate::channel_access::LONGEST_NAME;
 use crate::database::{Reached, TopicPlace};
 use crate::mqtt;
+
+/// The place of a property, as the file gives it.
+#[derive(Debug, Default)]
+pub(super) struct PlaceRow {
+    pub(super) node: At<String>,
+    pub(super) ssdn: Option<At<String>>,
+    pub(super) variable: Option<At<String>>,
+    pub(super) topic: Option<At<String>>,
+    pub(super) pointer: Option<At<String>>,
+    pub(super) retain: Option<At<bool>>,
+    pub(super) element: Option<At<u32>>,
+    pub(super) size: Option<At<u32>>,
+    pub(super) default_size: Option<At<u32>>,
+    pub(super) event: Option<At<String>>,
+    pub(super) unframed: bool,
+}
 
 /// The place of a property within its node.
 pub(super) struct NamedPlace {

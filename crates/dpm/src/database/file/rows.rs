@@ -1,8 +1,8 @@
 //! Rows: tables as they were read, and what is made of them when they go together.
 
 use super::mistake::{At, Wrong};
-use super::nodes::NodeRow;
-use super::places::{NamedPlace, VARIABLE_TEXT};
+use super::nodes::{NodeRow, rad50};
+use super::places::{NamedPlace, PlaceRow, VARIABLE_TEXT};
 use crate::blocks::{ALARM_SIZE, Attribute, Bit, ControlCommand, StatusBits, order};
 use crate::database::record::RecordRow;
 use crate::database::{
@@ -45,22 +45,6 @@ pub(super) struct DeviceRow {
     pub(super) control: Option<At<ControlRow>>,
     pub(super) analog: Option<At<AlarmRow>>,
     pub(super) digital: Option<At<AlarmRow>>,
-}
-
-/// The place of a property, as the file gives it.
-#[derive(Debug, Default)]
-pub(super) struct PlaceRow {
-    pub(super) node: At<String>,
-    pub(super) ssdn: Option<At<String>>,
-    pub(super) variable: Option<At<String>>,
-    pub(super) topic: Option<At<String>>,
-    pub(super) pointer: Option<At<String>>,
-    pub(super) retain: Option<At<bool>>,
-    pub(super) element: Option<At<u32>>,
-    pub(super) size: Option<At<u32>>,
-    pub(super) default_size: Option<At<u32>>,
-    pub(super) event: Option<At<String>>,
-    pub(super) unframed: bool,
 }
 
 /// A row that lives somewhere.
@@ -188,11 +172,6 @@ impl NamesRow {
         let loggers = self.loggers.iter().map(logger).collect::<Result<_, _>>()?;
         Ok(OwnNames { aliases, loggers })
     }
-}
-
-pub(super) fn rad50(name: &At<String>, field: &str) -> Result<Rad50, Wrong> {
-    let packed = Rad50::parse(&name.value).ok().filter(|packed| *packed != Rad50::default());
-    packed.ok_or_else(|| name.wrong(field, "a name of up to six of A-Z, 0-9, $, . and %"))
 }
 
 impl DeviceRow {

@@ -1,7 +1,7 @@
 //! Giving values to the entries that want them.
 
 use super::payload;
-use super::state::{Serial, TopicEntry, TopicKey, TopicTimer, Topics};
+use super::state::{TopicEntry, TopicKey, TopicSerial, TopicTimer, Topics};
 use crate::pool::readers::{Deliver, PoolReaders, Turn};
 use crate::show::Sample;
 use crate::stages::Begun;
@@ -11,7 +11,7 @@ use crate::when::When;
 
 impl Topics {
     /// Gives the newest value to an entry that came when there was one already.
-    pub(super) fn give_fresh(&mut self, fresh: Serial, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
+    pub(super) fn give_fresh(&mut self, fresh: TopicSerial, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         let is_new = |asked: &&TopicEntry| asked.serial == fresh.1 && asked.given_at.is_none();
         let Some(latest) = self.asked.get(&fresh.0).filter(is_new).and_then(|asked| self.latest(asked)) else { return };
         let begun = readers.entries.stages.begin();
@@ -55,7 +55,7 @@ impl Topics {
     /// Gives the newest value to an entry whose time has come.
     pub(super) fn give_timed(
         &mut self,
-        (entry, serial): Serial,
+        (entry, serial): TopicSerial,
         now: Moment,
         readers: &mut PoolReaders<'_, impl Deliver>,
     ) {

@@ -20,7 +20,7 @@ use crate::when::When;
 pub(super) type TopicKey = usize;
 
 /// An entry, and the serial that tells it from others that had its number before.
-pub(super) type Serial = (EntryKey, u64);
+pub(super) type TopicSerial = (EntryKey, u64);
 
 /// All that is being read by MQTT. A broker's connection has the number of its node.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(crate) struct Topics {
     pub(super) sessions: BTreeMap<usize, BrokerSession>,
     pub(super) timers: BTreeSet<(u64, TopicTimer)>,
     /// Entries that are to get what is known already.
-    pub(super) fresh: Vec<Serial>,
+    pub(super) fresh: Vec<TopicSerial>,
     /// Topics at which something is to be done.
     pub(super) unsettled: Vec<TopicKey>,
     pub(super) out: Vec<Goes>,
