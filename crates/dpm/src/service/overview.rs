@@ -200,7 +200,7 @@ impl DeviceLine {
         }
         if (wanted.offset, wanted.length) != (0, place.default_size) {
             let (from, count) = (wanted.offset / place.element, wanted.length / place.element);
-            let is_whole = wanted.offset % place.element == 0 && wanted.length % place.element == 0;
+            let is_whole = wanted.offset.is_multiple_of(place.element) && wanted.length.is_multiple_of(place.element);
             let _ = match count {
                 1 if is_whole => write!(request, "[{from}]"),
                 _ if is_whole => write!(request, "[{from}:{}]", from + count.saturating_sub(1)),
