@@ -24,8 +24,8 @@
 //! `devices`. `address` is where browsers find pages, [`html`] escapes what they show, `language`
 //! is the reader's, `words` are the texts for administrators. [`control`] is the API for commands
 //! on this machine. `access` says who may come to what is for operators, [`site`] whose pages may
-//! send requests, `ask` puts
-//! questions to the shards, `form` reads what requests say, `coding` compresses answers.
+//! send requests, `ask` puts questions to the shards, `form` reads what requests say, `coding`
+//! compresses answers.
 //! `own_files` are the operator's. `reply` and `body` are answers, [`range`] the part of a file
 //! that is asked for; `storage` keeps uploaded files, [`bucket`] is one elsewhere. [`health`] is
 //! how much room the disk has, `machine` what the process takes. [`samples`] are what the graphs of
