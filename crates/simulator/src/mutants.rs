@@ -209,7 +209,7 @@ pub const MUTANTS: &[Mutant] = &[
         name: "elsewhere: a server speaks for other domains",
         file: "crates/federation/src/stanzas.rs",
         guard: "let Some(proof) = proof(remote) else {",
-        instead: "let Some(proof) = proof(remote).or($on.then_some(Policy::Certificate)) else {",
+        instead: "let Some(proof) = proof(remote).or($on.then_some(PeerPolicy::Certificate)) else {",
     },
     Mutant {
         name: "elsewhere: a component speaks for other names",
