@@ -67,7 +67,9 @@ impl Topics {
         mut begun: Begun,
         readers: &mut PoolReaders<'_, impl Deliver>,
     ) {
-        let Some(session) = self.sessions.get_mut(&node) else { return };
+        // What comes when nobody was greeted is of a connection that is over.
+        let is_up = |session: &&mut BrokerSession| matches!(session.state, SessionState::Greeting | SessionState::Open);
+        let Some(session) = self.sessions.get_mut(&node).filter(is_up) else { return };
         let serial = session.serial;
         session.is_pinged = false;
         let skipped = session.skipped.min(bytes.len());
