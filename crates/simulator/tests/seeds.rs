@@ -153,8 +153,8 @@ const EVENTS: usize = 400;
 /// they had sent, or were not found where they went, since what answered them waited for them.
 ///
 /// What a seed does changes with the simulator: each fault has a test of its own, too.
-const FOUND_FAULTS: [u64; 32] = [
+const FOUND_FAULTS: [u64; 31] = [
     31_506, 31_843, 1_002_108, 1_007_539, 1_006_586, 1_006_264, 2_003_850, 2_000_952, 2_002_724, 2_000_724, 2_006_419,
     2_009_180, 3_037_785, 3_029_185, 3_011_300, 3_033_203, 3_034_242, 3_021_087, 43, 79, 3_759, 8_019_599, 943, 41_355,
-    65_275, 13_002_011, 65_515, 64_955, 13_000_171, 40_731, 73_995, 75_471,
+    65_275, 65_515, 64_955, 13_000_171, 40_731, 73_995, 75_471,
 ];
