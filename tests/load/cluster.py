@@ -39,6 +39,8 @@ from ejabberd_cluster import EjabberdCluster
 from loads import table
 
 BINARY = os.path.abspath(os.environ.get("ROOKERY", "target/release/rookery"))
+# Another build may make the load, such as that of an older server.
+BENCH = os.path.abspath(os.environ.get("ROOKERY_BENCH", BINARY))
 CONFIG = """
 domains = ["localhost"]
 shards = 1
@@ -247,7 +249,7 @@ def run(database, server, scenario, options):
         print(f"== {server}, {scenario}", flush=True)
         for thread in threads:
             thread.start()
-        words = [BINARY, "bench", "cluster", "--hosts", hosts, "--users", options.users, "--rate", options.rate]
+        words = [BENCH, "bench", "cluster", "--hosts", hosts, "--users", options.users, "--rate", options.rate]
         out = Path(cluster.folder, "result.json")
         words += ["--seconds", options.seconds, "--out", out, *(["--room", ROOM] if scenario == "room" else [])]
         subprocess.run([str(word) for word in words])

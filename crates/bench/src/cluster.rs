@@ -289,7 +289,8 @@ impl ClusterCrowd {
             self.present = (1.0 + begun.elapsed().as_secs_f64() * rate) as usize;
             if begun.elapsed() > time {
                 let why = self.cuts.last.as_deref().unwrap_or("nobody says why");
-                return Err(format!("not all people could log in: {why}").into());
+                let outside = self.people.iter().filter(|person| !person.is_ready()).count();
+                return Err(format!("{outside} people could not log in, or enter the room: {why}").into());
             }
             self.turn(STEP)?;
         }

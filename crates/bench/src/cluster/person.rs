@@ -63,6 +63,8 @@ pub struct ClusterPerson {
     /// The room, and whether it has let the person in.
     room: Option<String>,
     is_inside: bool,
+    /// The time when it is asked again, if it has not.
+    enters_at: Option<Instant>,
     /// True once it has entered again to hear the history.
     looks_back: bool,
     /// The next host to try, and how many are left out when a connection is lost: those who were
@@ -109,6 +111,7 @@ impl ClusterPerson {
             domain,
             room: terms.room.clone(),
             is_inside: false,
+            enters_at: None,
             looks_back: false,
             next_host: number,
             left_out: number / hosts % (hosts - 1),
@@ -154,6 +157,9 @@ impl ClusterPerson {
             if since.is_some_and(|since| now.duration_since(since) > patience) {
                 self.lose(format!("{} said nothing for {patience:?}", self.name), now, cuts);
             }
+        }
+        if self.is_live() && self.enters_at.take_if(|at| now >= *at).is_some() {
+            self.enter(0, now);
         }
         if self.line.is_some() || now < self.tries_at {
             return false;
@@ -277,9 +283,7 @@ impl ClusterPerson {
                 (self.id, self.is_managed, self.handled, self.acknowledged) = (None, false, 0, 0);
                 self.unacknowledged.retain(|(number, _)| number.is_some());
                 self.is_inside = false;
-                if let Some(enters) = self.enters(0) {
-                    self.unacknowledged.push_front((None, enters));
-                }
+                self.enters(0).into_iter().for_each(|text| self.unacknowledged.push_front((None, text)));
                 self.unacknowledged.push_front((None, "<presence/>".to_owned()));
                 let all = self.unacknowledged.iter().map(|(_, text)| text.as_str()).collect::<String>();
                 format!("<enable xmlns='{}' resume='true'/>{all}", ns::SM)
@@ -288,33 +292,32 @@ impl ClusterPerson {
         self.write(&format!("{again}<r xmlns='{}'/>", ns::SM), now);
     }
 
-    /// Returns what enters the room, if there is one: with so much of its history. The first person
-    /// opens it.
+    /// Returns what enters the room, if there is one: with so much of its history.
     fn enters(&self, history: usize) -> Option<String> {
         let (room, name) = (self.room.as_ref()?, &self.name);
-        let mut text = format!(
-            "<presence to='{room}/{name}'><x xmlns='{}'><history maxstanzas='{history}'/></x></presence>",
-            ns::MUC
-        );
-        if self.number == 0 && history == 0 {
-            text += &format!(
-                "<iq type='set' to='{room}' id='open'><query xmlns='{}'><x xmlns='{}' type='submit'/></query></iq>",
-                ns::MUC_OWNER,
-                ns::DATA_FORMS
-            );
+        let x = format!("<x xmlns='{}'><history maxstanzas='{history}'/></x>", ns::MUC);
+        Some(format!("<presence to='{room}/{name}'>{x}</presence>"))
+    }
+
+    fn enter(&mut self, history: usize, now: Instant) {
+        if let Some(enters) = self.enters(history) {
+            self.send(enters, now);
         }
-        Some(text)
+    }
+
+    /// Sends something that is no message of the load.
+    fn send(&mut self, text: String, now: Instant) {
+        self.write(&text, now);
+        self.unacknowledged.push_back((None, text));
     }
 
     /// Leaves the room, and enters it again with so much of its history.
     pub fn look_back(&mut self, history: usize, now: Instant) {
-        let Some((room, enters)) = self.room.clone().zip(self.enters(history)) else { return };
+        let Some(room) = &self.room else { return };
         let leaves = format!("<presence type='unavailable' to='{room}/{}'/>", self.name);
         (self.is_inside, self.looks_back) = (false, true);
-        for text in [leaves, enters] {
-            self.write(&text, now);
-            self.unacknowledged.push_back((None, text));
-        }
+        self.send(leaves, now);
+        self.enter(history, now);
     }
 
     fn acknowledge(&mut self, h: u32, books: &mut MessageBooks) {
@@ -383,7 +386,7 @@ impl ClusterPerson {
 
     /// Sees who comes and goes.
     fn take_presence(&mut self, presence: &Element, books: &mut MessageBooks, now: Instant) {
-        let Some(room) = &self.room else { return };
+        let Some(room) = self.room.clone() else { return };
         let Some(nick) = presence.attr("from").and_then(|from| from.strip_prefix(room.as_str())?.strip_prefix('/'))
         else {
             return;
@@ -391,15 +394,19 @@ impl ClusterPerson {
         let is_own = nick == self.name;
         match presence.attr("type") {
             // It isn't open yet.
-            Some("error") if is_own => {
-                if let Some(enters) = self.enters(0) {
-                    self.write(&enters, now);
-                    self.unacknowledged.push_back((None, enters));
-                }
-            }
+            Some("error") if is_own => self.enters_at = Some(now + BETWEEN),
             Some("unavailable") if is_own && !self.is_inside => {}
             Some("unavailable") => books.room.seen(false),
-            None if is_own => self.is_inside = true,
+            None if is_own => {
+                self.is_inside = true;
+                let x = presence.child("x", ns::MUC_USER);
+                if x.is_some_and(|x| x.children().any(|status| status.attr("code") == Some("201"))) {
+                    // The first one opens it.
+                    let x = format!("<x xmlns='{}' type='submit'/>", ns::DATA_FORMS);
+                    let query = format!("<query xmlns='{}'>{x}</query>", ns::MUC_OWNER);
+                    self.send(format!("<iq type='set' to='{room}' id='open'>{query}</iq>"), now);
+                }
+            }
             None => books.room.seen(true),
             Some(_) => {}
         }
