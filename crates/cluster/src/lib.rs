@@ -11,9 +11,10 @@
 //!   without I/O. [`engine`]: Redis, as it is used; `source`: how it is found.
 //! * [`placement`]: which node has which slot. [`members`]: the rows of the database; [`table`]:
 //!   what follows from them for a process.
-//! * [`service`]: joining, and the handle on the thread; `carrying`: its loop; `leases`: the signs of
-//!   life; [`death`]: processes that are gone, and their homes; `journal`: what is written down for the others. For an
-//!   operator, `check` looks at the Redis, and `home` finds where an address is at home.
+//! * [`service`]: joining, and the handle on the thread; `carrying`: its loop; `leases`: the signs
+//!   of life; [`death`]: processes that are gone, and their homes; `journal`: what is written down
+//!   for the others. For an operator, `check` looks at the Redis, and `home` finds where an address
+//!   is at home.
 
 mod carrying;
 mod check;

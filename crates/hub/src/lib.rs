@@ -44,8 +44,9 @@
 //! * `driver`: questions to the drivers of shards of other nodes, `driver_news`: what these tell
 //!   each other.
 //! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves
-//!   on other shards, `letter_versions`: which of it older nodes understand, `reply`: the right to answer; [`errand`]: work from other threads. [`mail`]:
-//!   all that shards tell each other; `post`: how it goes out and comes in.
+//!   on other shards, `letter_versions`: which of it older nodes understand, `reply`: the right to
+//!   answer; [`errand`]: work from other threads. [`mail`]: all that shards tell each other;
+//!   `post`: how it goes out and comes in.
 //! * [`rate`]: how fast a session may send, `throttle`: what happens to one that is faster. `pace`:
 //!   how fast it gets what the server sends of its own accord. [`share`]: how much of a line one
 //!   sender may fill.

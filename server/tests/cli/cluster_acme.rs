@@ -1,5 +1,5 @@
-//! Certificates that an authority gives out by ACME to the nodes of a cluster: Pebble, which is made
-//! for such tests, asks whichever node a balancer gives it.
+//! Certificates that an authority gives out by ACME to the nodes of a cluster: Pebble, which is
+//! made for such tests, asks whichever node a balancer gives it.
 
 use std::fs::File;
 use std::io::copy;

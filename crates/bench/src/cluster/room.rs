@@ -89,7 +89,8 @@ impl RoomBooks {
         self.pause = self.pause.max(last.map_or(Duration::ZERO, |last| now.duration_since(last)));
     }
 
-    /// Takes note of a message of the room's history, as it is told to an occupant who enters at the end.
+    /// Takes note of a message of the room's history, as it is told to an occupant who enters at
+    /// the end.
     pub fn recall(&mut self, number: usize) {
         self.history.push(number);
     }
