@@ -118,7 +118,7 @@ fn home(
     }
     let bare = |text: &String| match Jid::parse(text.trim()) {
         Ok(jid) => Ok(jid.bare_str().to_owned()),
-        Err(error) => Err(CommandFailure::Failed(format!("\"{text}\" is no address: {error}"))),
+        Err(error) => Err(CommandFailure::Failed(format!("\"{text}\" isn't an address: {error}"))),
     };
     let addresses = addresses.iter().map(bare).collect::<Result<Vec<_>, _>>()?;
     let homes = rookery_cluster::homes(&*database.stores.meta, &addresses)

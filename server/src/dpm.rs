@@ -254,7 +254,7 @@ fn take_on(dpm: &mut Service, database: Arc<Database>, bridge: &Bridge) {
     match dpm.reload(database.clone()) {
         Ok(()) => {
             bridge.know(database);
-            info!(devices, "the device database was read again");
+            info!(devices, "reloaded the device database");
             tell_unrecorded(dpm);
         }
         Err(reason) => error!("the devices stay as they were: {reason}"),

@@ -30,7 +30,7 @@ pub fn run(source: &ConfigSource, wishes: &LogWishes, command: Option<&LogComman
     let mut path = format!("{LOG}?level={}", encoded(wishes.level.as_deref().unwrap_or("trace")));
     if let Some(account) = &wishes.account {
         let jid = Jid::parse(account)
-            .map_err(|error| CommandFailure::Failed(format!("{account:?} is no address: {error}")))?;
+            .map_err(|error| CommandFailure::Failed(format!("{account:?} isn't an address: {error}")))?;
         path += &format!("&account={}", encoded(jid.bare_str()));
     }
     if wishes.follow {
@@ -66,7 +66,7 @@ fn text(line: &Value) -> String {
 ///
 /// It is no such time, or longer than a level may be raised.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("a time such as 90s, 10m or 2h is expected, {} hours at most", MOST_SECONDS / 3600);
+    let wrong = || format!("expected a time such as 90s, 10m or 2h, at most {} hours", MOST_SECONDS / 3600);
     let unit = match text.chars().last() {
         Some('s') => 1,
         Some('m') => 60,

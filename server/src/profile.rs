@@ -236,7 +236,7 @@ fn read(file: &Path) -> Result<Profile, CommandFailure> {
     let bytes = fs::read(file).map_err(|error| CommandFailure::file(file, &error))?;
     let wrong = |words: String| {
         CommandFailure::Failed(format!(
-            "{}: {words}; a profile is expected that was written with --format folded or pprof",
+            "{}: {words}; expected a profile written with --format folded or pprof",
             file.display()
         ))
     };

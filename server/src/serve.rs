@@ -456,7 +456,7 @@ fn load_all_again(start: &mut ServerStart, running: &Threads) -> Reloaded {
             running.reload(&start.loaded);
             logging::reload(&start.loaded.config.log);
             rookery_observe::slow().set_limit_ms(start.loaded.config.instruments.slow_ms);
-            info!("configuration and certificates were read again");
+            info!("reloaded configuration and certificates");
             Ok(reloaded.restart.iter().map(ToString::to_string).collect())
         }
         Err(failure) => {
@@ -471,7 +471,7 @@ fn take_certificates(start: &mut ServerStart, running: &Threads) {
         Ok(loaded) => {
             start.loaded = loaded;
             running.take(&start.loaded);
-            info!("certificates were read again");
+            info!("reloaded certificates");
         }
         Err(failure) => error!("the certificates stay as they were: {failure}"),
     }

@@ -25,14 +25,14 @@ pub fn run(source: &ConfigSource, command: SessionCommand) -> Result<(), Command
                 None => paths(&source.read()?, |domain| format!("/domains/{domain}/sessions?")),
                 Some(Ok(jid)) if jid.is_domain() => vec![format!("/domains/{}/sessions?", encoded(jid.domain()))],
                 Some(Ok(jid)) => vec![format!("/users/{}/sessions", encoded(jid.bare_str()))],
-                Some(Err(error)) => return Err(CommandFailure::Failed(format!("that is no address: {error}"))),
+                Some(Err(error)) => return Err(CommandFailure::Failed(format!("that isn't an address: {error}"))),
             };
             let row = |item: &Value| values(item, "jid");
             list(server, &lists, &SESSION, row, shown)
         }
         SessionCommand::End { jid } => {
-            let jid =
-                Jid::parse(&jid).map_err(|error| CommandFailure::Failed(format!("{jid:?} is no address: {error}")))?;
+            let jid = Jid::parse(&jid)
+                .map_err(|error| CommandFailure::Failed(format!("{jid:?} isn't an address: {error}")))?;
             let account = format!("/users/{}/sessions", encoded(jid.bare_str()));
             match jid.resource() {
                 Some(resource) => {

@@ -241,7 +241,7 @@ fn indented(text: &str) -> String {
 
 pub fn name_server(text: &str) -> Result<SocketAddr, String> {
     let with_port = text.parse().or_else(|_| text.parse().map(|ip: IpAddr| SocketAddr::new(ip, 53)));
-    with_port.map_err(|_| "an address such as 9.9.9.9 or 127.0.0.1:5353 is expected".to_owned())
+    with_port.map_err(|_| "expected an address such as 9.9.9.9 or 127.0.0.1:5353".to_owned())
 }
 
 /// Days for which the links are good.

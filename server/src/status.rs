@@ -33,7 +33,7 @@ pub fn status(source: &ConfigSource, shown: ShownAs) -> Result<(), CommandFailur
 /// runs.
 pub fn reload(source: &ConfigSource) -> Result<(), CommandFailure> {
     let reloaded = RunningServer::in_folder(&source.folder)?.ask("POST", "/reload", None)?;
-    say("configuration and certificates were read again\n");
+    say("reloaded configuration and certificates\n");
     for words in texts(&reloaded["restart"]) {
         say(&format!("{words}\n"));
     }

@@ -92,7 +92,7 @@ fn what_is_too_large_or_too_much_is_refused() {
     romeo.expect(
         "<iq type='error' id='u' from='upload.example.org'><error type='modify'>\
          <not-acceptable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/>\
-         <text xmlns='urn:ietf:params:xml:ns:xmpp-stanzas' xml:lang='en'>The file is too large: 100 bytes is the most.</text>\
+         <text xmlns='urn:ietf:params:xml:ns:xmpp-stanzas' xml:lang='en'>The file is too large; the limit is 100 bytes.</text>\
          <file-too-large xmlns='urn:xmpp:http:upload:0'><max-file-size>100</max-file-size></file-too-large></error></iq>",
     );
     romeo.send(&request("filename='a.jpg' size='100'"));

@@ -43,10 +43,10 @@ async def a_certificate_that_is_renewed_is_taken_over_unasked():
         new.write_text("half")
         await server.says("the certificates stay as they were", at)
         new.write_text(before)
-        await server.says("certificates were read again", at)
+        await server.says("reloaded certificates", at)
         at = server.log.stat().st_size
         _make_certificate(server.folder)
-        await server.says("certificates were read again", at)
+        await server.says("reloaded certificates", at)
         async with Person(server, "alice@localhost", trust=new) as alice:
             assert alice.certificate() == new.read_text() != before
 

@@ -1,9 +1,9 @@
 //! Answers queries of an archive (XEP-0313 §4, §5): pages, the fields of a query, and the archive's
 //! extent.
 //!
-//! The messages of a page go to the asker, in order and before the result of the IQ: all of them
+//! The messages of a page go to the asker in order and before the result of the IQ: all of them
 //! are routed like any other stanza. A page is bounded in messages and in bytes, so that it fits
-//! into the outbox of a session besides what else there is.
+//! into the outbox of a session together with other stanzas.
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
@@ -17,8 +17,8 @@ use super::query::{ArchiveView, PageLimits, Query, form};
 use super::recorder::write;
 use super::search::Search;
 
-/// Answers a request to the archive of `iq.to`, an account or room whose home this shard is. That
-/// the asker may see it is the caller's business: an account's owner may, a room decides by its
+/// Answers a request to the archive of `iq.to`, an account or room whose home this shard is. The
+/// caller checks whether the asker may see it: an account's owner may, a room decides by its
 /// configuration.
 pub fn answer(world: &mut World, iq: Iq, view: ArchiveView) {
     match (iq.payload.name(), iq.set) {
@@ -50,7 +50,7 @@ fn query(world: &mut World, iq: Iq, view: ArchiveView) {
     });
 }
 
-/// Tells the first and the last message (§5).
+/// Reports the first and the last message (§5).
 fn metadata(world: &mut World, iq: Iq) {
     write(world);
     let ends = world.stores.archive.ends(iq.to.as_ref());

@@ -1,4 +1,4 @@
-//! Ids of archived messages: numbers that grow, written as text that tells nobody anything.
+//! Ids of archived messages: increasing numbers, written as text that reveals nothing.
 //!
 //! The upper bits are the time in milliseconds, so that an archive is in the order of time and
 //! needs no other key for it. The lower bits are random: an id can't be guessed, nor does it tell
@@ -7,7 +7,7 @@
 use rookery_base::Keyed;
 use std::hash::BuildHasher;
 
-/// Gives out ids, each above all before it.
+/// Assigns ids, each above all previous ones.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     last: u64,
@@ -16,7 +16,7 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    /// Returns an id for a message of this moment. Where the clock was set back, or two messages
+    /// Returns an id for a message that arrives now. If the clock was set back, or two messages
     /// share a millisecond, it is a little above the last one.
     pub(super) fn next(&mut self, unix_ms: u64) -> u64 {
         self.drawn = self.drawn.wrapping_add(1);
@@ -33,7 +33,7 @@ pub fn at(unix_ms: u64) -> u64 {
     unix_ms.min(u64::MAX >> (BITS + 1)) << BITS
 }
 
-/// Returns when the message with an id came, in milliseconds since 1970.
+/// Returns when the message with an id arrived, in milliseconds since 1970.
 pub fn time(id: u64) -> u64 {
     id >> BITS
 }

@@ -5,8 +5,8 @@
 //! # Invariants
 //!
 //! * Only a message with an id of its own (RFC 6120 §8.1.3) can be the same as another one.
-//! * What comes for the account meanwhile waits behind it.
-//! * An archive that can't be asked has not got it.
+//! * Later stanzas for the account wait until the message has been looked up.
+//! * An archive that can't be asked counts as not having it.
 
 use rookery_fanout::Packet;
 use rookery_hub::{Notes, World};
@@ -20,12 +20,12 @@ use super::{id, recorder};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FoundMessage {
     pub id: u64,
-    /// True if the archive has it; otherwise it is to have it under this id.
+    /// True if the archive has it; otherwise it is to be recorded under this id.
     pub is_archived: bool,
 }
 
-/// Asks the archive of an account for a message, and delivers it then. `keep` records one under an
-/// id that it had.
+/// Asks the archive of an account for a message, and then delivers it. `keep` records a message
+/// under the id that it had before.
 pub(super) fn deliver_known(
     world: &mut World,
     packet: &Packet,
@@ -44,7 +44,7 @@ pub(super) fn deliver_known(
     });
 }
 
-/// Asks an archive for a message of a conversation, and runs `then` with what it knows.
+/// Asks an archive for a message of a conversation, and runs `then` with the result.
 pub(super) fn find(
     world: &mut World,
     owner: &Jid,
@@ -54,7 +54,7 @@ pub(super) fn find(
 ) {
     let Some(wanted) = packet.id().map(|_| essence(packet)) else { return then(world, None) };
     let key = mark(world, packet).map(|mark| (owner.clone(), mark));
-    // What waits here is in the archive then.
+    // After that, waiting messages are in the archive.
     recorder::write(world);
     let after = id::at(world.time().saturating_sub(MOST_AGE_MS));
     let query = ArchiveQuery { with, after, last: true, limit: MOST, max_bytes: MOST_BYTES, ..ArchiveQuery::default() };
@@ -73,8 +73,8 @@ pub(super) fn find(
     });
 }
 
-/// The age of a message that may come again, in milliseconds.
+/// The age of a message that may be sent again, in milliseconds.
 const MOST_AGE_MS: u64 = 10 * 60_000;
-/// Messages of the conversation that are looked at, and their bytes.
+/// Messages of the conversation that are searched, and their bytes.
 const MOST: usize = 200;
 const MOST_BYTES: usize = 1 << 20;

@@ -1,42 +1,43 @@
-//! XEP-0313: Message Archive Management, of accounts; and what rooms need to have theirs
-//! ([`record`], [`answer`]).
+//! XEP-0313: Message Archive Management, for accounts; and the functions with which rooms keep
+//! theirs ([`record`], [`answer`]).
 //!
 //! # What is archived
 //!
-//! Of an account: messages of type `normal` and `chat`, in both directions, that have a body or
-//! else are part of a conversation (`payload`); what a hint says is not to be stored is not, and
-//! what it says is to be stored is (XEP-0334). Not: chat states and other things of the moment,
-//! errors, headlines, results of archives, carbons, and messages that this server refuses. What is
-//! said in rooms is in the rooms' archives. The user's preferences decide last (XEP-0441).
+//! For an account: messages of type `normal` and `chat`, in both directions, that have a body or
+//! are otherwise part of a conversation (`payload`), except those with a hint against storing;
+//! messages with a hint for storing are included (XEP-0334). Not: chat states and other transient
+//! messages, errors, headlines, results of archives, carbons, and messages that this server
+//! refuses. Messages in rooms are in the rooms' archives. The user's preferences decide last
+//! (XEP-0441).
 //!
 //! # Invariants
 //!
-//! * An archive is seen by its owner only. To everybody else it is `forbidden`, whether the account
+//! * Only its owner sees an archive. For everybody else it is `forbidden`, whether the account
 //!   exists or not.
-//! * A message that comes in carries `<stanza-id by='account'/>` with its place in the archive if
-//!   it is there, and no other such id (XEP-0359). It goes to the recipient only: what an account
-//!   sends is recorded under an id that its own copies show (XEP-0280), and nobody else.
+//! * An incoming message carries `<stanza-id by='account'/>` with its id in the archive if it is
+//!   archived, and no other such id (XEP-0359). Only the recipient gets it: a message that an
+//!   account sends is recorded under an id that the account's own copies show (XEP-0280), and
+//!   nobody else.
 //! * A message that waits in the offline store carries that id too. So the two stores are
-//!   independent: a client that has read the archive knows what it gets twice, and one that doesn't
-//!   know archives gets all of it.
+//!   independent: a client that has read the archive recognises duplicates, and one that doesn't
+//!   know archives gets everything.
 //! * Delivery never waits for the archive, see `recorder`.
 //!
-//! With preferences that archive only contacts, a message of a stranger carries an id that the
+//! With preferences that archive only contacts, a message from a stranger carries an id that the
 //! archive doesn't have.
 //!
 //! # Left out
 //!
-//! Groupchat in the archives of users: `include-groupchat` is understood and changes nothing; pages
-//! by index. A clock that was set back while the server was down puts new messages before those of
-//! the time that was taken back.
+//! Groupchat in the archives of users: `include-groupchat` is understood and has no effect; pages
+//! by index. If the clock was set back while the server was down, new messages sort before those
+//! from the repeated period.
 //!
 //! # Layout
 //!
-//! `recorder`: the way into the archives. `query`: what is asked for; `answer`, `search`, with
-//! `terms`: the way out, in a `page`; `newest`: the way for rooms. `id`: ids; `own`: forged ones.
-//! `known`: what may have come before, `noted`: how that is known. `prefs`: preferences. `sweep`:
-//! expiry. `purge`: archives that are emptied. `retract`: what was taken back. `options`: what the
-//! operator decides.
+//! `recorder`: the way into the archives. `query`: requests; `answer`, `search`, with `terms`: the
+//! way out, in a `page`; `newest`: the way for rooms. `id`: ids; `own`: forged ones. `known`:
+//! possible duplicates, `noted`: how they are recognised. `prefs`: preferences. `sweep`: expiry.
+//! `purge`: emptied archives. `retract`: retracted messages. `options`: the operator's settings.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -82,7 +83,7 @@ use options::{ArchivePolicy, BYTES, DAY_BYTES, DEFAULT, EXPIRE_DAYS, PAGE, ROOM_
 pub use own::stanza_id;
 use prefs::Preferences;
 
-/// Keeps what users say and are told, for their other devices and for later.
+/// Archives users' messages, for their other devices and for later.
 #[derive(Debug)]
 pub struct ArchiveModule;
 
@@ -168,34 +169,34 @@ const BOUNDS: [Bound; 11] = [
         Most::Option(ROOM_EXPIRE_DAYS.key),
         Unit::Days,
     )
-    .or("older ones go; 0: as those of users. Owners of persistent rooms can say less"),
+    .or("older ones are removed; 0: as those of users. Owners of persistent rooms can set less"),
     Bound::on(
         "bytes added to all archives of a shard in a day",
         Per::Other("sender"),
         Most::Option(DAY_BYTES.key),
         Unit::Bytes,
     )
-    .or("what it sends is delivered, but not archived; the log names the sender")
+    .or("its messages are delivered, but not archived; the log names the sender")
     .kept_in(&["archive_messages"]),
     Bound::on("bytes of archived messages, 128 more for each", Per::Account, Most::Option(BYTES.key), Unit::Bytes)
-        .or("the oldest go: of the conversation that has an eighth and goes on, else of the largest one")
+        .or("the oldest are removed: of the current conversation if it takes an eighth of all, else of the largest one")
         .kept_in(&["archives", "archive_messages", "archive_conversations", "archive_shares"]),
     Bound::on("bytes of archived messages, 128 more for each", Per::Room, Most::Option(ROOM_BYTES.key), Unit::Bytes)
         .or("the oldest go")
         .kept_in(&["archives", "archive_messages", "archive_conversations", "archive_shares"]),
-    Bound::on("messages of a page", Per::Stanza, Most::Option(PAGE.key), Unit::Number)
+    Bound::on("messages in a page", Per::Stanza, Most::Option(PAGE.key), Unit::Number)
         .or("the client asks for the next page"),
-    Bound::on("messages that a search looks into", Per::Stanza, Most::Option(SEARCH.key), Unit::Number)
-        .or("it answers with what it has found, and goes on when it is asked again"),
-    Bound::on("different words of a search", Per::Stanza, Most::Fixed(query::MAX_WORDS as u64), Unit::Number)
+    Bound::on("messages that a search reads", Per::Stanza, Most::Option(SEARCH.key), Unit::Number)
+        .or("it answers with the results so far, and continues when it is asked again"),
+    Bound::on("different words in a search", Per::Stanza, Most::Fixed(query::MAX_WORDS as u64), Unit::Number)
         .or("the search gets <policy-violation/>"),
     Bound::on(
-        "ids of messages that nodes which have died had not written into archives",
+        "ids of messages that died nodes hadn't written into archives",
         Per::Shard,
         Most::Fixed(noted::MOST_KNOWN as u64),
         Unit::Number,
     )
-    .or("the oldest go: what comes again may have another id"),
+    .or("the oldest are forgotten: a message that is sent again may get another id"),
     Bound::on("searches at a time", Per::Account, Most::Fixed(search::MOST_SEARCHES_OF_ONE as u64), Unit::Number)
         .or("one more gets <resource-constraint/>"),
     Bound::on("searches at a time", Per::Shard, Most::Fixed(search::MOST_SEARCHES as u64), Unit::Number)
@@ -210,16 +211,15 @@ fn asked(world: &mut World, iq: Iq) {
     match iq.payload.name() {
         "prefs" => prefs::answer(world, iq),
         _ => match iq.origin {
-            // Pages are large, others fill them, and clients ask for several ahead: each comes when
-            // the last was read.
+            // Pages are large, rooms fill them as well, and clients ask for several ahead: each is
+            // sent when the last was read.
             Some(session) => world.when_room_in_lane(session, move |world| answer(world, iq, ArchiveView::Account)),
             None => answer(world, iq, ArchiveView::Account),
         },
     }
 }
 
-/// Records a message that a session sends. One to the sender's own account is recorded where it
-/// arrives.
+/// Records a message from a session. One to the sender's own account is recorded on arrival.
 fn sent(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delivery {
     let Some(from) = packet.sender() else { return Delivery::Pass };
     let stripped = own::without(world, packet, from.as_ref());
@@ -244,8 +244,7 @@ fn sent(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delive
     stripped.map_or(Delivery::Pass, Delivery::As)
 }
 
-/// Records a message that a session sends, perhaps not for the first time, unless the archive has
-/// it.
+/// Records a message from a session, possibly a repeated one, unless the archive has it.
 fn keep_once(world: &mut World, from: &Jid, packet: &Packet, to: JidRef<'_>) {
     let (own, packet, to) = (from.clone(), packet.clone(), to.to_jid());
     known::find(world, &from.to_bare(), Some(to.clone()), &packet.clone(), move |world, found| {
@@ -259,7 +258,7 @@ fn keep_once(world: &mut World, from: &Jid, packet: &Packet, to: JidRef<'_>) {
     });
 }
 
-/// Records a message for an account under the id that it had.
+/// Records a message for an account under the id that it had before.
 fn keep_as(world: &mut World, packet: &Packet, to: JidRef<'_>, id: u64) {
     let Some(from) = packet.sender() else { return };
     if keep(world, to, from.as_ref(), from.clone(), (packet, to), Some(id)).is_some() {
@@ -304,10 +303,11 @@ fn received(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> De
     }
 }
 
-/// Refuses a message that its sender would take for archived once it is acknowledged, and that the
-/// archive of `owner` can't take.
+/// Refuses a message whose sender would believe it archived once it is acknowledged, if the
+/// archive of `owner` can't accept it.
 fn is_refused(world: &mut World, owner: JidRef<'_>, from: JidRef<'_>, to: JidRef<'_>, packet: &Packet) -> bool {
-    // Nearly always there is room, which is found out sooner than what the owner wants.
+    // There is nearly always room, and checking that is quicker than reading the owner's
+    // preferences.
     let Some(error) = recorder::refusal(world, from, packet.bytes().len()) else { return false };
     let with = if owner.bare() == from.bare() { to } else { from };
     if prefs::wanted(world, owner, with) == ArchivePolicy::Never {
@@ -317,7 +317,7 @@ fn is_refused(world: &mut World, owner: JidRef<'_>, from: JidRef<'_>, to: JidRef
     true
 }
 
-/// Returns whether a message goes to somebody, now or later.
+/// Returns whether a message reaches somebody, now or later.
 fn is_accepted(world: &World, packet: &Packet, to: JidRef<'_>) -> bool {
     matches!(world.destination(packet, to), Destination::Session(_) | Destination::Account)
 }
@@ -340,7 +340,7 @@ fn keep(
     record(world, ArchiveRecord { owner, of: ArchiveOf::Account, by, with, contacts_only, stanza, mark, id })
 }
 
-/// Tells traces whether the archive of an account, the first of the two, has a message of its
+/// Reports to traces whether the archive of an account, the first of the two, has a message of its
 /// conversation with the other one.
 #[cold]
 fn explain(
@@ -355,18 +355,18 @@ fn explain(
             (Step::Kept, format!("in the archive of {owner} as {id}, if {with} is in its roster"))
         }
         (Some(id), _) => (Step::Kept, format!("in the archive of {owner} as {id} (XEP-0313)")),
-        (None, ArchivePolicy::Never) => {
-            (Step::Noted, format!("{owner} wants nothing of {with} in its archive (XEP-0441)"))
-        }
+        (None, ArchivePolicy::Never) => (Step::Noted, format!("{owner} archives nothing from {with} (XEP-0441)")),
         (None, _) => (
             Step::Noted,
-            format!("the archive of {owner} lacks it: the store is too far behind, or the sender has spent its day"),
+            format!(
+                "the archive of {owner} lacks it: the store is too far behind, or the sender has reached the daily limit"
+            ),
         ),
     };
     world.sight(packet, to, step, || why);
 }
 
-/// Returns whether a message of a conversation means something later.
+/// Returns whether a message of a conversation is still meaningful later.
 fn is_worth_keeping(packet: &Packet) -> bool {
     if packet.has_body() && !packet.namespaces().may_have(SPECIAL) {
         return true;
@@ -380,8 +380,8 @@ fn is_worth_keeping(packet: &Packet) -> bool {
     is_kept && !is_excluded
 }
 
-/// Returns whether an element keeps a message out of archives: hints (XEP-0334 §4), and that it is
-/// a copy itself.
+/// Returns whether an element keeps a message out of archives: a hint (XEP-0334 §4), or a sign
+/// that it is a copy itself.
 fn is_excluding(child: &Child<'_>) -> bool {
     match &*child.ns() {
         ns::HINTS => matches!(child.name(), "no-store" | "no-permanent-store" | "no-storage" | "no-permanent-storage"),
@@ -391,7 +391,7 @@ fn is_excluding(child: &Child<'_>) -> bool {
     }
 }
 
-/// XEP-0313 §8: a query may say whether it wants groupchat, of which there is none.
+/// XEP-0313 §8: a query may say whether it wants groupchat; there is none.
 const GROUPCHAT_FIELD: &str = "urn:xmpp:mam:2#groupchat-field";
 const CONVERSATION: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat]);
 /// The stanzas that carbons are made of.

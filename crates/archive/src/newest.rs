@@ -1,5 +1,5 @@
-//! The newest messages of an archive, for a room that is loaded again: it begins with them the
-//! history for those who enter (XEP-0045 §7.2.13).
+//! Loads the newest messages of an archive, with which a room that is loaded again begins its
+//! history for entering users (XEP-0045 §7.2.13).
 
 use rookery_fanout::Packet;
 use rookery_hub::World;
@@ -14,22 +14,22 @@ use super::recorder::write;
 pub struct NewestMessage {
     /// Its id, as clients see it.
     pub id: String,
-    /// The time when it came, in milliseconds since 1970.
+    /// The time when it arrived, in milliseconds since 1970.
     pub unix_ms: u64,
     /// The stanza.
     pub packet: Packet,
 }
 
-/// Gives the newest messages of the archive of an account or room whose home this shard is, oldest
-/// first, to `then`: so many at most, with so many bytes. There are none if the store fails, which
-/// the log tells.
+/// Passes the newest messages of the archive of an account or room whose home this shard is to
+/// `then`, oldest first, limited in number and bytes. There are none if the store fails, which is
+/// logged.
 pub fn newest(
     world: &mut World,
     owner: &Jid,
     (limit, max_bytes): (usize, usize),
     then: impl FnOnce(&mut World, Vec<NewestMessage>) + 'static,
 ) {
-    // What was said a moment ago may wait to be written.
+    // Very recent messages may still wait to be written.
     write(world);
     let query = ArchiveQuery { last: true, limit, max_bytes, ..ArchiveQuery::default() };
     let page = world.stores.archive.page(owner.as_ref(), query);

@@ -10,7 +10,7 @@ use rookery_jid::Jid;
 use rookery_xml::ns;
 use serde::{Deserialize, Serialize};
 
-/// The ids that nodes which have died had given to messages, and that the store may lack.
+/// The ids that died nodes had given to messages, and that the store may lack.
 #[derive(Debug, Default)]
 pub(super) struct KnownIds {
     /// By the archive's owner, and the mark of the message.
@@ -38,7 +38,7 @@ impl Letter for NotedId {
     const NAME: &'static str = "archive id";
 
     fn open(self, world: &mut World) {
-        // This node may die as well before the message comes again.
+        // This node may die as well before the message is sent again.
         world.note_letter(self.owner.as_str(), self.mark, Some(&self));
         let known = world.state_mut::<KnownIds>();
         let key = (self.owner, self.mark);
@@ -54,7 +54,7 @@ impl Letter for NotedId {
     }
 }
 
-/// Hands on what is known of messages to accounts that the shard parts with.
+/// Hands on the notes about messages to accounts that the shard gives away.
 pub(super) fn hand_on(world: &mut World) {
     let all = std::mem::take(&mut world.state_mut::<KnownIds>().order);
     for (owner, mark) in all {
@@ -67,7 +67,7 @@ pub(super) fn hand_on(world: &mut World) {
     }
 }
 
-/// Returns the mark by which a message is known again; `None` if nobody would look for it.
+/// Returns the mark by which a message can be recognised; `None` if nobody would look for it.
 pub(super) fn mark(world: &World, packet: &Packet) -> Option<u64> {
     if !world.has_journal() || packet.id().is_none() {
         return None;
@@ -75,11 +75,11 @@ pub(super) fn mark(world: &World, packet: &Packet) -> Option<u64> {
     std::str::from_utf8(&essence(packet)).ok().map(|text| world.common_hash(text))
 }
 
-/// Returns what two copies of a message have in common: a client that sends one again may say when
+/// Returns the part that two copies of a message share: a client that sends one again may add when
 /// it was written (XEP-0203 §4).
 pub(super) fn essence(packet: &Packet) -> Vec<u8> {
     packet.without_children(|child| child.is("delay", ns::DELAY)).bytes().to_vec()
 }
 
-/// Ids that are remembered of nodes which have died.
+/// Ids of died nodes that are remembered.
 pub(super) const MOST_KNOWN: usize = 1 << 16;

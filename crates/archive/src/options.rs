@@ -8,7 +8,7 @@ use rookery_modkit::option;
 /// The key below `[modules]`.
 pub const NAME: &str = "archive";
 
-/// The choice of what is archived where no address says otherwise (XEP-0441 §2.1.1).
+/// The default policy for addresses without a rule (XEP-0441 §2.1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum ArchivePolicy {
     /// Everything.
@@ -30,11 +30,11 @@ impl ArchivePolicy {
     }
 }
 
-/// The option for what is archived for users without preferences of their own.
+/// The option for the policy of users without preferences.
 pub(super) const DEFAULT: OptionSpec = OptionSpec {
     key: "default",
     default: || Value::Text("always".into()),
-    doc: "what is archived for users who set nothing: \"always\", \"roster\" (of contacts only) or \"never\"",
+    doc: "what is archived for users without a preference: \"always\", \"roster\" (contacts only) or \"never\"",
     check: |value| match value {
         Value::Text(word) if ArchivePolicy::read(word).is_none() => {
             Err("must be \"always\", \"roster\" or \"never\"".to_owned())
@@ -56,64 +56,64 @@ pub(super) const EXPIRE_DAYS: OptionSpec = OptionSpec {
 pub(super) const ROOM_EXPIRE_DAYS: OptionSpec = OptionSpec {
     key: "room_expire_days",
     default: || Value::Number(0),
-    doc: "the same for rooms; 0: as many as `expire_days`. Owners of persistent rooms can say less",
+    doc: "the same for rooms; 0: as many as `expire_days`. Owners of persistent rooms can set less",
     check: option::any,
 };
 
 pub(super) const PAGE: OptionSpec = OptionSpec {
     key: "page",
     default: || Value::Number(250),
-    doc: "messages that one request for archived messages can get",
+    doc: "messages that one request for archived messages can return",
     check: option::at_least_one,
 };
 
 pub(super) const SEARCH: OptionSpec = OptionSpec {
     key: "search",
     default: || Value::Number(100_000),
-    doc: "messages that one search for words looks into before it replies; the next request goes on from there",
+    doc: "messages that one search for words reads before it replies; the next request continues from there",
     check: option::at_least_one,
 };
 
 pub(super) const BYTES: OptionSpec = OptionSpec {
     key: "account_bytes",
     default: || Value::Number(256 << 20),
-    doc: "bytes that the archive of one user may take; above that the oldest messages of the largest conversations go; 0: any number",
+    doc: "bytes that the archive of one user may take; above that the oldest messages of the largest conversations are removed; 0: no limit",
     check: option::any,
 };
 
 pub(super) const ROOM_BYTES: OptionSpec = OptionSpec {
     key: "room_bytes",
     default: || Value::Number(1 << 30),
-    doc: "bytes that the archive of one room may take; then the oldest messages go; 0: any number",
+    doc: "bytes that the archive of one room may take; above that the oldest messages are removed; 0: no limit",
     check: option::any,
 };
 
 pub(super) const DAY_BYTES: OptionSpec = OptionSpec {
     key: "day_bytes",
     default: || Value::Number(1 << 30),
-    doc: "bytes that one user, or one room, may add to the archives of a shard in a day; more is delivered, but not archived; 0: any number",
+    doc: "bytes that one user, or one room, may add to the archives of a shard in a day; beyond that, messages are delivered, but not archived; 0: no limit",
     check: option::any,
 };
 
-/// The options that each message is recorded by.
+/// The options that apply to recording a message.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RecordOptions {
-    /// The policy for users who have set nothing.
+    /// The policy for users without preferences.
     pub default: ArchivePolicy,
-    /// Bytes of one user's archive, and of one room's; 0: any number.
+    /// Bytes of one user's archive, and of one room's; 0: no limit.
     pub account_bytes: u64,
     pub room_bytes: u64,
-    /// Bytes that a sender may add in a day; 0: any number.
+    /// Bytes that a sender may add in a day; 0: no limit.
     pub day_bytes: u64,
 }
 
 /// Remembers the options of the last host: the next message is nearly always for the same one, and
-/// they stand in tables of texts.
+/// options are kept in tables of texts.
 #[derive(Debug, Default)]
 pub(super) struct LastOptions(Option<(Arc<Settings>, Box<str>, RecordOptions)>);
 
 impl RecordOptions {
-    /// Returns those of a domain, or of the domain that a service belongs to.
+    /// Returns the options of a domain, or of the domain that a service belongs to.
     pub(super) fn of(world: &mut World, host: &str) -> Self {
         let LastOptions(last) = world.state();
         if let Some((settings, known, options)) = last

@@ -1,8 +1,8 @@
-//! Removes the claims that others have put into a message in the name of the account that gets it:
-//! stanza ids (XEP-0359 §3, rule 2), which go whether the archive adds one or not, and stamps of a
-//! delay by the account or its server (XEP-0203 §5), which only these may add.
+//! Removes claims that others have put into a message on behalf of the account that gets it:
+//! stanza ids (XEP-0359 §3, rule 2), which are removed whether the archive adds one or not, and
+//! delay stamps by the account or its server (XEP-0203 §5), which only these may add.
 //!
-//! A room's message comes here once for each of its occupants. So what was found in the last packet
+//! A room's message is checked once for each of its occupants. So the result for the last packet
 //! is kept: the next recipient is compared with that, and nothing is read again.
 
 use rookery_fanout::Packet;
@@ -11,7 +11,7 @@ use rookery_jid::{Jid, JidRef};
 use rookery_modkit::payload::has;
 use rookery_xml::{Built, Child, Namespaces, ns};
 
-/// Remembers the last packet, and what it says in somebody's name.
+/// Remembers the last packet, and the claims in it.
 #[derive(Debug, Default)]
 pub(super) struct LastClaims(Option<(Packet, Vec<Claim>)>);
 
@@ -20,7 +20,7 @@ pub(super) struct LastClaims(Option<(Packet, Vec<Claim>)>);
 enum Claim {
     /// A stanza id.
     Id(Jid),
-    /// A stamp of a delay.
+    /// A delay stamp.
     Delay(Jid),
 }
 
@@ -41,8 +41,7 @@ impl Claim {
     }
 }
 
-/// Returns the packet without what it says in the name of that account; `None` if it has nothing of
-/// it.
+/// Returns the packet without the claims on behalf of that account; `None` if it has none.
 pub(super) fn without(world: &mut World, packet: &Packet, account: JidRef<'_>) -> Option<Packet> {
     if !packet.namespaces().may_have(NAMESPACES) {
         return None;
@@ -52,7 +51,7 @@ pub(super) fn without(world: &mut World, packet: &Packet, account: JidRef<'_>) -
     if !is_known {
         *last = Some((packet.clone(), claims(packet)));
     }
-    // The account's own resources and its server speak for it.
+    // The account's own resources and its server may make them.
     let is_trusted = packet.sender().is_some_and(|sender| {
         sender.bare() == account.bare() || (sender.local().is_none() && sender.domain() == account.domain())
     });
@@ -66,7 +65,7 @@ pub fn stanza_id(by: JidRef<'_>, id: &str) -> Built {
     Built::leaf("stanza-id", ns::STANZA_ID, &[("by", by.bare_str()), ("id", id)])
 }
 
-/// Returns the claims that a packet makes in somebody's name.
+/// Returns the claims that a packet makes on behalf of others.
 fn claims(packet: &Packet) -> Vec<Claim> {
     let mut claims = Vec::new();
     has(packet, |child| {

@@ -15,8 +15,8 @@ use super::id;
 use super::options::NAME;
 use super::query::{ArchiveView, Query};
 
-/// Waits for the store, in the lane of the session that asked: who asks for the next page meanwhile
-/// gets it next.
+/// Waits for the store, in the lane of the session that asked: if it asks for the next page
+/// meanwhile, that is answered next.
 pub(super) fn wait<P: Future + Unpin + 'static>(
     world: &mut World,
     iq: Iq,
@@ -29,10 +29,10 @@ pub(super) fn wait<P: Future + Unpin + 'static>(
     }
 }
 
-/// Holds a page that is sent.
+/// A page that has been found.
 pub(super) struct FoundPage {
     pub(super) page: ArchivePage,
-    /// The id of the message up to which a search came that ended before the page was full.
+    /// The id of the message that an incomplete search has reached.
     pub(super) reached: Option<u64>,
 }
 
@@ -47,8 +47,8 @@ pub(super) fn send_page(world: &mut World, iq: &Iq, query: &Query, view: Archive
     finish(world, iq, query, &found);
 }
 
-/// Sends one message of a page (§4.2). A message that its wrapping makes too deep for the scanner
-/// is left out, as §3.2 allows for messages that are gone.
+/// Sends one message of a page (§4.2). A message that would be nested too deeply for the scanner
+/// once it is wrapped is left out, as §3.2 allows for messages that are gone.
 fn send_message(world: &mut World, iq: &Iq, query: &Query, view: ArchiveView, id: u64, stanza: &[u8]) {
     let whole = result(iq, query, id, |writer| match (scanned(stanza), view) {
         (Some(stanza), ArchiveView::Account | ArchiveView::Room) => {
@@ -72,8 +72,8 @@ fn send_message(world: &mut World, iq: &Iq, query: &Query, view: ArchiveView, id
     }
 }
 
-/// Returns whether everybody in the room could see who had sent this message: the room has noted
-/// code 100 with it.
+/// Returns whether everybody in the room could see who sent this message: the room has noted code
+/// 100 with it.
 pub(super) fn was_open(stanza: &Stanza<'_>) -> bool {
     let noted = stanza.child("x", ns::MUC_USER).map(|x| x.element());
     noted.is_some_and(|x| x.children().any(|child| child.name() == "status" && child.attr("code") == Some("100")))
@@ -88,7 +88,7 @@ fn result(iq: &Iq, query: &Query, id: u64, stanza: impl FnOnce(&mut Writer)) -> 
     message.finish()
 }
 
-/// Sends the result of the query, behind its messages (§4.3).
+/// Sends the result of the query, after its messages (§4.3).
 fn finish(world: &mut World, iq: &Iq, query: &Query, FoundPage { page, reached }: &FoundPage) {
     let mut reply = iq.result();
     reply.start_ns("fin", ns::MAM);
@@ -97,12 +97,12 @@ fn finish(world: &mut World, iq: &Iq, query: &Query, FoundPage { page, reached }
     }
     let first = page.messages.first().map(|(id, _)| *id);
     let last = page.messages.last().map(|(id, _)| *id);
-    // The next page begins at the end that says how far the search came.
+    // The next page begins at the point that the search has reached.
     let (first, last) = match query.wanted.last {
         true => (reached.or(first), last.or(*reached)),
         false => (first.or(*reached), reached.or(last)),
     };
-    // Not for the last page: clients that count on from there take it for the only one.
+    // Not for the last page: clients that continue from there would take it for the only one.
     let index = page.count.filter(|_| !query.wanted.last).map(|_| 0);
     let ends = first.zip(last).map(|(first, last)| (id::text(first), id::text(last)));
     RsmAnswer { ends, index, count: page.count }.write(&mut reply);
@@ -115,7 +115,7 @@ pub(super) fn failed(world: &mut World, iq: &Iq, error: &StoreError) {
     world.reply_error(iq, condition(error));
 }
 
-/// Reads a stanza out of the store.
+/// Scans a stanza from the store.
 pub(super) fn scanned(stanza: &[u8]) -> Option<Stanza<'_>> {
     Stanza::parse(stanza, &Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN }).ok()
 }

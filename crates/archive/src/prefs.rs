@@ -1,4 +1,5 @@
-//! XEP-0441: Message Archive Management Preferences. What a user wants to have archived.
+//! XEP-0441: Message Archive Management Preferences: which conversations a user wants to have
+//! archived.
 //!
 //! The preferences are a document that is in memory whenever a stanza for the account is handled: a
 //! line `default` with the word, then a line with `+` or `-` and an address for each that is always
@@ -43,7 +44,7 @@ impl Document for Preferences {
 impl Preferences {
     /// Returns the policy for a conversation (§2.2).
     fn of(&self, with: JidRef<'_>) -> ArchivePolicy {
-        // An entry with a resource means that one alone.
+        // An entry with a resource applies to that resource only.
         let has = |list: &BTreeSet<Jid>| list.contains(with.as_str()) || list.contains(with.bare_str());
         match (has(&self.never), has(&self.always)) {
             (true, _) => ArchivePolicy::Never,
@@ -59,7 +60,7 @@ impl Preferences {
         format!("{}{lists}", self.default.word()).into_bytes()
     }
 
-    /// Reads the payload of a request to set them.
+    /// Reads the payload of a request to set preferences.
     fn of_request(prefs: &Element) -> Result<Self, Condition> {
         let default = prefs.attr("default").and_then(ArchivePolicy::read).ok_or(Condition::BadRequest)?;
         let list = |name| -> Result<BTreeSet<Jid>, Condition> {
@@ -87,7 +88,7 @@ impl Preferences {
     }
 }
 
-/// Answers a user who asks for the preferences, or sets them.
+/// Answers a user's request to read or set the preferences.
 pub(super) fn answer(world: &mut World, iq: Iq) {
     if !iq.set {
         let preferences = preferences(world, iq.to.as_ref());

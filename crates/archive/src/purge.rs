@@ -1,5 +1,5 @@
-//! An archive that is emptied because an operator wants it. The home of its owner is asked to,
-//! since messages may wait there to be written: they go too.
+//! Empties an archive for an operator. The home of its owner does it, since messages may be
+//! waiting there to be written: they are dropped, too.
 
 use rookery_hub::{Question, QuestionReply, World};
 use rookery_jid::Jid;

@@ -1,5 +1,5 @@
-//! Queries (XEP-0313 §4), read into the terms of the store. Nothing of them reaches the store as
-//! text but addresses, which are prepared.
+//! Reads queries (XEP-0313 §4) into the terms of the store. No part of them reaches the store as
+//! text except addresses, which are prepared.
 
 use rookery_base::date;
 use rookery_jid::Jid;
@@ -11,29 +11,30 @@ use rookery_xml::{Element, ns};
 
 use super::id;
 
-/// The form in which an archive is shown to a reader.
+/// The view of an archive that a reader gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArchiveView {
-    /// That of an account, as it is.
+    /// An account's archive, unchanged.
     Account,
-    /// That of a room, by somebody who may know who the occupants are: they can be asked for by
-    /// their real JIDs (XEP-0313 §4.1.1).
+    /// A room's archive, for a reader who may know who the occupants are: messages can be filtered
+    /// by real JIDs (XEP-0313 §4.1.1).
     Room,
-    /// The archive of a room, for somebody who may know real JIDs as far as everybody could see
-    /// them when the occupant spoke: elsewhere as [`ArchiveView::WithoutJids`].
+    /// A room's archive, for a reader who may know real JIDs only if everybody could see them when
+    /// the occupant spoke: other messages are shown as in [`ArchiveView::WithoutJids`].
     OpenRoom,
-    /// The same without what tells the real JIDs of occupants: the `<x/>` of `muc#user` (§5.1.2).
+    /// A room's archive without the real JIDs of occupants: without the `<x/>` of `muc#user`
+    /// (§5.1.2).
     WithoutJids,
 }
 
-/// A request for messages of an archive, as it was read (§4.1).
+/// A parsed request for messages of an archive (§4.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Query {
-    /// The messages that are asked for.
+    /// The requested messages.
     pub(super) wanted: ArchiveQuery,
-    /// Words that the bodies must have, in small letters (XEP-0431).
+    /// Words that the bodies must contain, in lower case (XEP-0431).
     pub(super) words: Vec<String>,
-    /// The real JID of the occupant who said it, bare or full (§4.1.1).
+    /// The real JID of the occupant who wrote it, bare or full (§4.1.1).
     pub(super) by: Option<Jid>,
     /// The name that the client gave the query.
     pub(super) query_id: Option<String>,
@@ -87,7 +88,7 @@ impl Query {
         }
         for field in form.fields() {
             match field.var() {
-                // There is no groupchat in the archives of accounts, whatever is asked for.
+                // There is no groupchat in the archives of accounts, whatever the request says.
                 GROUPCHAT if view == ArchiveView::Account => {
                     form.boolean(GROUPCHAT).transpose().map_err(|_| Condition::BadRequest)?;
                 }
@@ -143,7 +144,7 @@ impl Query {
             }
             Part::Index(_) => return Err(Condition::FeatureNotImplemented),
         }
-        // What is counted must not depend on the page (XEP-0059 §2.7): a page in the middle has no
+        // The count must not depend on the page (XEP-0059 §2.7): a page in the middle has no
         // count.
         if is_count || matches!(page.part, Part::First | Part::Last) {
             self.wanted.count_to = COUNT_TO;
@@ -192,7 +193,7 @@ fn ids(values: &[String]) -> Result<Vec<u64>, Condition> {
     if ids.len() <= MAX_IDS { Ok(ids) } else { Err(Condition::ResourceConstraint) }
 }
 
-/// Returns the words of a search, each once: every message is searched for every one of them.
+/// Returns the words of a search without duplicates: every message is searched for each of them.
 fn words(text: &str) -> Result<Vec<String>, Condition> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -223,7 +224,7 @@ const MAX_IDS: usize = 1000;
 pub(super) const MAX_WORDS: usize = 16;
 /// The most bytes of each of them.
 const MAX_WORD_BYTES: usize = 256;
-/// The most bytes of the id of a query, which stands in each message of the answer.
+/// The most bytes of the id of a query, which is repeated in each message of the answer.
 const MAX_QUERY_ID: usize = 1024;
 /// Messages are counted up to this many: beyond, the answer has no count.
 const COUNT_TO: usize = 10_000;

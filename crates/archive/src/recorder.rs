@@ -7,21 +7,21 @@
 //!
 //! # Invariants
 //!
-//! * Nobody waits for the archive; a message that is not recorded has no id.
-//! * While the store is away, what was recorded waits and is written once it is back, and its
-//!   custody is kept as long. What the store refuses for good, such as when the disk is full, is
-//!   missing in the archive, counted and logged; a sender that would take the acknowledgement for
-//!   more is told by an error.
-//! * Messages that wait and those that the store has not confirmed are bounded together. From the
-//!   half of it on nobody has more than a quarter: a sender of more than the disk takes loses its
-//!   own messages, and not those of others. Beyond that, senders who get acknowledgements are
-//!   refused, and what others send is delivered only.
-//! * Nobody adds more to all archives of a shard in a day than an option says: a bound for each
-//!   archive lets one who writes to everybody fill them all.
-//! * A server that stops has written everything. When it is killed, archives lack what came in the
-//!   last second and was not acknowledged (XEP-0198); what was for users who were away is in the
-//!   offline store.
-//! * What is in custody is acknowledged when it is written, so it gathers for a shorter time.
+//! * Nothing waits for the archive; a message that is not recorded has no id.
+//! * While the store is unreachable, recorded messages wait and are written once it is back, and
+//!   their custody is kept until then. Messages that the store refuses for good, for example
+//!   because the disk is full, are missing from the archive, counted and logged; a sender that
+//!   could misunderstand the acknowledgement gets an error.
+//! * Waiting messages and those that the store hasn't confirmed are bounded together. When half of
+//!   that is used, nobody gets more than a quarter: a sender of more than the disk can take loses
+//!   its own messages, and not those of others. Beyond the bound, senders who get acknowledgements
+//!   are refused, and messages of others are only delivered.
+//! * Nobody adds more to all archives of a shard in a day than an option allows: a bound for each
+//!   archive alone would let one sender who writes to everybody fill them all.
+//! * A server that stops has written everything. When it is killed, archives lack unacknowledged
+//!   messages of the last second (XEP-0198); messages for absent users are in the offline store.
+//! * Messages in custody are acknowledged when they are written, so they are collected for a
+//!   shorter time.
 
 use rookery_base::Keyed;
 use std::hash::BuildHasher;
@@ -52,16 +52,16 @@ pub struct ArchiveRecorder {
     /// Bytes that wait or are not confirmed, by cause: see [`cause`].
     caused: Caused,
     today: Day,
-    /// Accounts that were removed, and when: what is recorded in their names doesn't wait for a
-    /// while, and what is older and still waits is dropped.
+    /// Accounts that were removed, and when: for a while, messages recorded in their names don't
+    /// wait, and older ones that still wait are dropped.
     removed: Vec<(Jid, u64)>,
-    /// Groups that a store which is away has not taken.
+    /// Groups that an unreachable store has not taken.
     again: Vec<RecordGroup>,
     /// The last wait before the store was asked again, in milliseconds; 0 while it is not away.
     away_ms: u64,
 }
 
-/// A message with what belongs to it here.
+/// A message with the data that belongs to it here.
 struct RecordedMessage {
     /// The cause of the message: see [`cause`].
     cause: u8,
@@ -77,13 +77,13 @@ struct RecordGroup {
     messages: Arc<[ArchivedMessage]>,
     /// Cause, whether it is in custody, and its mark, of each.
     notes: Vec<(u8, bool, Option<u64>)>,
-    /// The shares of all that wait for it.
+    /// The shares of everything that waits for it.
     custody: Rc<[Custody]>,
     /// The time of the first attempt to write it, in milliseconds.
     since_ms: u64,
 }
 
-/// A group in the making. The messages of one owner are in one heap.
+/// A group that is being collected. The messages of one owner are in one heap.
 #[derive(Default)]
 struct WaitingGroup {
     heaps: [Vec<RecordedMessage>; HEAPS],
@@ -91,7 +91,7 @@ struct WaitingGroup {
     bytes: usize,
     /// The latest moment at which it is written.
     timer: Option<Timer>,
-    /// The shares of those who wait for it.
+    /// The shares of everything that waits for it.
     custody: Vec<Custody>,
 }
 
@@ -110,17 +110,17 @@ impl Caused {
     }
 }
 
-/// Counts what was recorded in a day, by sender.
+/// Counts the bytes recorded in a day, by sender.
 #[derive(Default)]
 struct Day {
     /// Days since 1970.
     number: u64,
-    /// In units of [`DAY_UNIT`]; [`u32::MAX`]: no more today. Places are given by keyed hashes: few
-    /// share one, nobody can choose it, and there is no table that grows.
+    /// In units of [`DAY_UNIT`]; [`u32::MAX`]: no more today. Places are assigned by keyed hashes:
+    /// few senders share one, nobody can choose it, and there is no table that grows.
     spent: Vec<u32>,
 }
 
-/// Tells what a day has left for a sender.
+/// Says whether a sender has bytes left today.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LeftToday {
     Enough,
@@ -130,7 +130,7 @@ enum LeftToday {
 }
 
 impl Day {
-    /// Counts bytes for the sender with this hash; `most`: the bytes that a day may have.
+    /// Counts bytes for the sender with this hash; `most`: the bytes allowed per day.
     fn spend(&mut self, hash: u64, bytes: usize, most: u64, now_ms: u64) -> LeftToday {
         let today = now_ms / DAY_MS;
         if self.number != today || self.spent.is_empty() {
@@ -150,15 +150,15 @@ impl Day {
 }
 
 impl ArchiveRecorder {
-    /// Returns whether so many bytes more of this cause may wait.
+    /// Returns whether so many more bytes of this cause may wait.
     fn has_room(&mut self, cause: u8, bytes: usize) -> bool {
         let all = self.unconfirmed + self.waiting.bytes + bytes;
         let own = *self.caused.of(cause) + bytes;
         all <= MAX_BYTES && (all <= MAX_BYTES / 2 || own <= MAX_BYTES / 4)
     }
 
-    /// Counts bytes for their sender; `a_day`: the bytes that it may have in a day, 0 for any
-    /// number.
+    /// Counts bytes for their sender; `a_day`: the bytes that it may have in a day, 0 for no
+    /// limit.
     fn may_spend(&mut self, by: JidRef<'_>, hash: u64, bytes: usize, a_day: u64, now_ms: u64) -> bool {
         if a_day == 0 {
             return true;
@@ -169,7 +169,7 @@ impl ArchiveRecorder {
             warn!(
                 account,
                 bytes = a_day,
-                "this sender has reached its daily limit in archives; what it sends from now on is delivered, but not archived"
+                "this sender has reached its daily limit in archives; further messages are delivered, but not archived"
             );
         }
         left == LeftToday::Enough
@@ -185,8 +185,8 @@ impl ArchiveRecorder {
     }
 }
 
-/// Returns a number for the sender with this hash. Few others have the same one, and nobody can
-/// choose which: there is no table to fill.
+/// Returns a number for the sender with this hash. Few others share it, and nobody can choose it:
+/// there is no table to fill.
 fn cause(hash: u64) -> u8 {
     hash as u8
 }
@@ -198,15 +198,15 @@ pub struct ArchiveRecord<'a> {
     pub owner: JidRef<'a>,
     /// The kind of owner.
     pub of: ArchiveOf,
-    /// The sender; in a room, the room.
+    /// The sender; for a room, the room itself.
     pub by: JidRef<'a>,
-    /// The other party of the conversation; in a room the occupant JID.
+    /// The other party of the conversation; for a room the occupant JID.
     pub with: Jid,
     /// Record it only if the other party is in the account's roster.
     pub contacts_only: bool,
     /// The stanza: with `from` and `to` for an account, without `to` for a room (XEP-0313 §5.1.2).
     pub stanza: Vec<u8>,
-    /// The mark by which others know it again should this node die, if they would look for it.
+    /// The mark by which others recognise it should this node die, if they would look for it.
     pub mark: Option<u64>,
     /// The id that it had before, if it had one.
     pub id: Option<u64>,
@@ -260,7 +260,7 @@ pub(super) fn forget(world: &mut World, owner: JidRef<'_>) {
     archives.removed.push((owner.bare().to_jid(), now_ms));
 }
 
-/// Sets the time when what waits is written.
+/// Sets the time at which waiting messages are written.
 fn write_in(world: &mut World, delay_ms: u64) {
     let timer = world.after(delay_ms, write);
     if let Some(later) = world.state_mut::<ArchiveRecorder>().waiting.timer.replace(timer) {
@@ -268,8 +268,8 @@ fn write_in(world: &mut World, delay_ms: u64) {
     }
 }
 
-/// Writes what waits: what is of one owner together, since it lies side by side in the store, and
-/// in portions, so that others get their turn at the store in between.
+/// Writes the waiting messages: those of one owner together, since they are adjacent in the store,
+/// and in portions, so that others get their turn at the store in between.
 pub fn write(world: &mut World) {
     let WaitingGroup { heaps, timer, custody, .. } = std::mem::take(&mut world.state_mut::<ArchiveRecorder>().waiting);
     if let Some(timer) = timer {
@@ -342,7 +342,7 @@ fn wait_for_store(world: &mut World, group: RecordGroup, error: &StoreError) {
     world.in_custody(None, |world| world.after(delay_ms, ask_again));
 }
 
-/// Asks the store again for what it has not taken, without what was of accounts that are removed.
+/// Asks the store again for the groups that it hasn't taken, without messages of removed accounts.
 fn ask_again(world: &mut World) {
     let again = std::mem::take(&mut world.state_mut::<ArchiveRecorder>().again);
     for group in again {
@@ -365,15 +365,15 @@ fn ask_again(world: &mut World) {
     }
 }
 
-/// Notes that the store has taken something, so that it is not away any more.
+/// Notes that the store has accepted something, so that it is reachable again.
 fn back(world: &mut World) {
     if std::mem::take(&mut world.state_mut::<ArchiveRecorder>().away_ms) > 0 {
         info!("the store can be reached again: waiting messages go into archives");
     }
 }
 
-/// Tells of a group that the archives will lack. Those whose stanzas are acknowledged now hear of
-/// it before.
+/// Handles a group that the archives will lack. First, the senders that would get acknowledgements
+/// are notified.
 fn refused(world: &mut World, group: &RecordGroup, error: &StoreError) {
     done(world, group);
     let count = group.messages.len();
@@ -381,8 +381,8 @@ fn refused(world: &mut World, group: &RecordGroup, error: &StoreError) {
     world.counters.archive_lost += count as u64;
     warn!(%error, messages = count, "archives lack messages that the store did not take");
     let told = group.messages.iter().zip(&group.notes).filter(|(_, (_, is_in_custody, _))| *is_in_custody);
-    // The group doesn't know which share is whose: a sender that is told nothing sends again what
-    // the archives have, rather than not what they lack.
+    // The group doesn't know which share is whose: a sender that isn't told sends again messages
+    // that the archives have, rather than missing some that they lack.
     group.custody.iter().for_each(Custody::refuse);
     let (telling, told_all) = Custody::apart();
     world.in_custody(Some(telling), |world| {
@@ -395,7 +395,7 @@ fn refused(world: &mut World, group: &RecordGroup, error: &StoreError) {
     world.in_custody(None, |world| world.wait(told_all, move |_, _| drop(custody)));
 }
 
-/// Tells the sender of a message that it was delivered, but is missing in an archive.
+/// Tells the sender of a message that it was delivered, but is missing from an archive.
 fn tell_sender(world: &mut World, message: &ArchivedMessage, condition: Condition) {
     let Ok(packet) = Packet::scanned(&message.stanza) else { return };
     let error = StanzaError::new(condition).with_text("the message was delivered, but could not be archived");
@@ -409,7 +409,7 @@ fn tell_sender(world: &mut World, message: &ArchivedMessage, condition: Conditio
             world.bounce(&packet, to.as_ref(), error);
         }
         ArchiveOf::Room => {
-            // The room's copy names the occupant's own address.
+            // The room's copy has the occupant's own address.
             let stanza = packet.stanza();
             let who = stanza.child("x", ns::MUC_USER).and_then(|x| {
                 let item = x.children().find(|child| child.is("item", ns::MUC_USER))?;
@@ -424,18 +424,18 @@ fn tell_sender(world: &mut World, message: &ArchivedMessage, condition: Conditio
     }
 }
 
-/// Returns how a message must be refused that would be acknowledged although the store is too far
-/// behind to keep it in an archive.
+/// Returns the error for a message that would be acknowledged although the store is too far behind
+/// to archive it.
 pub fn refusal(world: &mut World, by: JidRef<'_>, bytes: usize) -> Option<StanzaError> {
     world.custody()?;
     let archives = world.state_mut::<ArchiveRecorder>();
     let cause = cause(archives.keys.hash_one(by.bare_str()));
     let is_full = !archives.has_room(cause, bytes + BYTES_PER_MESSAGE);
-    is_full.then(|| StanzaError::new(Condition::ResourceConstraint).with_text("archives can't take it at present"))
+    is_full.then(|| StanzaError::new(Condition::ResourceConstraint).with_text("archives can't accept it at present"))
 }
 
 impl WaitingGroup {
-    /// Adds a message; how many wait now, and how many bytes.
+    /// Adds a message; returns how many wait now, and how many bytes.
     fn put(&mut self, heap: usize, message: RecordedMessage, bytes: usize) -> (usize, usize) {
         if let Some(heap) = self.heaps.get_mut(heap) {
             heap.push(message);
@@ -462,7 +462,7 @@ impl WaitingGroup {
         }
     }
 
-    /// Adds somebody who waits for it; whether that is the first one.
+    /// Adds a share that waits for it; returns whether it is the first one.
     fn keep(&mut self, custody: Custody) -> bool {
         self.custody.push(custody);
         self.custody.len() == 1
@@ -481,24 +481,24 @@ const DAY_UNIT: u64 = 64;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// Numbers of causes.
 const CAUSES: usize = 256;
-/// The time for which a group gathers, in milliseconds.
+/// The time for which a group is collected, in milliseconds.
 const GATHER_MS: u64 = 1000;
-/// After what time a store that is away is asked again, milliseconds; then after twice as long each
+/// The time after which an unreachable store is asked again, in milliseconds; it doubles each
 /// time.
 const AGAIN_MS: u64 = 1000;
 /// The longest time between two such questions.
 const MOST_AGAIN_MS: u64 = 30_000;
-/// The same from the first message on whose sender waits for an acknowledgement.
+/// The same, from the first message on whose sender waits for an acknowledgement.
 const GATHER_IN_CUSTODY_MS: u64 = 100;
 /// Messages of a group.
 const GROUP: usize = 20_000;
 /// The most that is written in one go.
 const GROUP_BYTES: usize = 8 << 20;
-/// Into how many heaps its messages go.
+/// Heaps into which the messages are divided.
 const HEAPS: usize = 32;
 /// Messages that are written at once, or a few more.
 const PORTION: usize = 500;
-/// Bytes that wait in one shard, or are not confirmed by the store.
+/// Bytes that wait in one shard, or that the store hasn't confirmed.
 const MAX_BYTES: usize = 32 << 20;
 /// The bytes that a message takes in addition to its stanza.
 const BYTES_PER_MESSAGE: usize = 256;

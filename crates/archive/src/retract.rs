@@ -1,16 +1,16 @@
-//! Messages that were taken back: archives keep a tombstone of them (XEP-0424 §5, XEP-0425 §4) and
-//! the message that took them back.
+//! Retracted messages: archives keep a tombstone of them (XEP-0424 §5, XEP-0425 §4) and the
+//! message that retracted them.
 //!
 //! In a conversation a message is named by the `id` that its sender gave it, which is no key of an
-//! archive: it is looked for among the newest of that conversation, and what is older keeps its
-//! text. In a room the id is the archive's.
+//! archive: it is searched for among the newest messages of that conversation, and older ones keep
+//! their text. In a room the id is the archive's.
 //!
 //! # Invariants
 //!
-//! * Only its author takes a message back (XEP-0424 §6): the same bare JID, in a room the same
-//!   pseudonym (XEP-0421), else a moderator.
-//! * Nothing waits for it. Few are under way at a time for one who sends many; messages above that
-//!   number keep their text.
+//! * Only its author can retract a message (XEP-0424 §6): the same bare JID, in a room the same
+//!   pseudonym (XEP-0421), or a moderator.
+//! * Nothing waits for it. Few retractions of a sender are under way at a time; messages beyond
+//!   that keep their text.
 
 use rookery_base::date;
 use rookery_fanout::Packet;
@@ -23,7 +23,7 @@ use super::id;
 use super::page::scanned;
 use super::recorder::write;
 
-/// The message that is taken back, and the proof that it may be.
+/// The retracted message, and the proof that the sender may retract it.
 #[derive(Debug, Clone)]
 pub enum Retracted {
     /// A message in a room.
@@ -49,8 +49,8 @@ pub enum Retracted {
 pub(super) struct UnderWay(Vec<Jid>);
 
 impl UnderWay {
-    /// Counts one more message of somebody. Returns `false` if too many are being taken back, for
-    /// this one or in all.
+    /// Counts one more retraction. Returns `false` if too many are under way, for this account or
+    /// in all.
     fn begin(&mut self, whose: &Jid) -> bool {
         let own = self.0.iter().filter(|other| *other == whose).count();
         let has_room = self.0.len() < MOST_UNDER_WAY && own < MOST_UNDER_WAY_OF_ONE;
@@ -60,7 +60,7 @@ impl UnderWay {
         has_room
     }
 
-    /// Counts one less.
+    /// Counts one retraction less.
     fn end(&mut self, whose: &Jid) {
         if let Some(at) = self.0.iter().position(|other| other == whose) {
             self.0.swap_remove(at);
@@ -68,8 +68,8 @@ impl UnderWay {
     }
 }
 
-/// Puts a tombstone into the place of a message in an archive whose home this shard is.
-/// `retracted`: what [`tombstone_mark`] makes.
+/// Replaces a message with a tombstone in an archive whose home this shard is. `retracted`: the
+/// result of [`tombstone_mark`].
 pub fn retract(world: &mut World, owner: JidRef<'_>, message: Retracted, retracted: Element) {
     let query = match &message {
         Retracted::InRoom { id: text, .. } => {
@@ -89,7 +89,7 @@ pub fn retract(world: &mut World, owner: JidRef<'_>, message: Retracted, retract
     if !world.state_mut::<UnderWay>().begin(&whose) {
         return;
     }
-    // What is to be found may wait to be written.
+    // The message may still wait to be written.
     write(world);
     let page = world.stores.archive.page(owner.as_ref(), query);
     world.wait(page, move |world, page| {
@@ -122,7 +122,7 @@ fn replace(world: &mut World, owner: Jid, whose: Jid, found: Result<Option<(u64,
     });
 }
 
-/// Takes back what a message of `from` takes back, in the archive of one of the two.
+/// Carries out the retraction in a message of `from`, in the archive of one of the two.
 pub(super) fn heed(world: &mut World, owner: JidRef<'_>, with: &Jid, packet: &Packet) {
     if !packet.namespaces().may_have(RETRACTION) {
         return;
@@ -140,7 +140,7 @@ pub fn tombstone_mark(id: &str, unix_ms: u64) -> Element {
     Element::new("retracted", ns::RETRACT).with_attr("stamp", date::timestamp_ms(unix_ms)).with_attr("id", id)
 }
 
-/// Returns the newest message of a page that was taken back, with what stays of it.
+/// Returns the newest message of a page that is being retracted, with the parts of it that stay.
 fn bury(page: &ArchivePage, message: &Retracted, retracted: &Element) -> Option<(u64, Vec<u8>)> {
     page.messages.iter().rev().find_map(|(id, bytes)| {
         let stanza = scanned(bytes).filter(|stanza| is_it(stanza, message))?;
@@ -149,7 +149,7 @@ fn bury(page: &ArchivePage, message: &Retracted, retracted: &Element) -> Option<
 }
 
 fn is_it(stanza: &Stanza<'_>, message: &Retracted) -> bool {
-    // Neither what is a tombstone already nor what took something back itself.
+    // Neither tombstones nor retractions can be retracted.
     if stanza.children().any(|child| child.ns() == ns::RETRACT) {
         return false;
     }
@@ -167,7 +167,7 @@ fn is_it(stanza: &Stanza<'_>, message: &Retracted) -> bool {
     }
 }
 
-/// Returns what stays in the archive: who said something to whom, without its content.
+/// Returns the part that stays in the archive: sender and recipient, without content.
 fn tombstone(stanza: &Stanza<'_>, retracted: &Element) -> Vec<u8> {
     let mut tombstone = Writer::new("message");
     tombstone.opt_attr("type", stanza.type_().as_deref()).opt_attr("from", stanza.from().as_deref());
@@ -179,16 +179,16 @@ fn tombstone(stanza: &Stanza<'_>, retracted: &Element) -> Vec<u8> {
     tombstone.finish().bytes().to_vec()
 }
 
-/// Returns whether an element is the pseudonym of an occupant, or what a room notes with it for
-/// those who may know more.
+/// Returns whether an element is the pseudonym of an occupant, or data that the room adds for
+/// privileged readers.
 fn tells_who(child: &Child<'_>) -> bool {
     child.is("occupant-id", ns::OCCUPANT_ID) || child.is("x", ns::MUC_USER)
 }
 
 const RETRACTION: Namespaces = Namespaces::of(&[ns::RETRACT]);
-/// Messages that are being taken back at a time, in one shard.
+/// Retractions under way at a time, in one shard.
 const MOST_UNDER_WAY: usize = 64;
-/// Messages that one account is taking back at a time, in one shard.
+/// Retractions of one account under way at a time, in one shard.
 const MOST_UNDER_WAY_OF_ONE: usize = 16;
 /// The number of newest messages of a conversation among which a retracted one is looked for.
 const MOST_SEARCHED: usize = 500;

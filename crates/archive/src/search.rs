@@ -1,20 +1,20 @@
-//! XEP-0431: Full Text Search in MAM. A message matches if its body has all words that are searched
-//! for, in whatever case and place. What somebody said in a room under whatever nick is found the
-//! same way, by the real JID (XEP-0313 §4.1.1).
+//! XEP-0431: Full Text Search in MAM. A message matches if its body contains all words of the
+//! search, in any case and position. Messages of a room are found in the same way by the real JID
+//! of their author, under any nickname (XEP-0313 §4.1.1).
 //!
-//! An archive is read in portions from the end that is asked for, and the background threads look
-//! into them. A store with an index (see `terms`) leaves out what can't have the words; what
-//! somebody said has none.
+//! An archive is read in portions from the requested end, and the background threads search them.
+//! A store with an index (see `terms`) leaves out messages that can't contain the words; searches
+//! by author don't use it.
 //!
 //! # Invariants
 //!
-//! * The searches of a shard have their turns, a portion each: the store never has more than one
+//! * The searches of a shard take turns, one portion each: the store never has more than one
 //!   portion of a shard's searches to load at a time.
-//! * A session has one search at a time, since it holds its lane; an account has few, whatever its
-//!   sessions.
-//! * A search ends when it has looked into so much, with what it has found; its `<set/>` says how
-//!   far it came, so that the next page goes on from there (XEP-0059 §2.2). Nothing is left out or
-//!   looked into twice.
+//! * A session has one search at a time, since it holds its lane; an account has few, however many
+//!   sessions it has.
+//! * A search ends after a number of messages, with the results so far; its `<set/>` says how far
+//!   it came, so that the next page continues from there (XEP-0059 §2.2). Nothing is left out or
+//!   searched twice.
 
 use std::collections::VecDeque;
 
@@ -31,14 +31,14 @@ use super::page::{FoundPage, failed, option, scanned, send_page, wait, was_open}
 use super::query::{ArchiveView, Query};
 use super::terms;
 
-/// Counts the searches of a shard, and gives them their turns.
+/// Counts the searches of a shard, and lets them take turns.
 #[derive(Default)]
 pub(super) struct ArchiveSearches {
     /// The number of searches of each account.
     of: Map<Jid, usize>,
     /// Set while one of them has its turn.
     is_busy: bool,
-    /// The searches that wait for theirs.
+    /// The searches that wait for their turns.
     waiting: VecDeque<Completer<()>>,
 }
 
@@ -70,7 +70,7 @@ impl ArchiveSearches {
         turn
     }
 
-    /// Ends a turn: the search that has waited longest has the next one.
+    /// Ends a turn: the search that has waited longest goes next.
     fn pass(&mut self) {
         self.is_busy = false;
         self.give();
@@ -86,16 +86,16 @@ impl ArchiveSearches {
     }
 }
 
-/// A search on its way through an archive, which counts as one of its asker's until it ends.
+/// A search in progress, which counts against its asker until it ends.
 pub(super) struct Search {
     query: Query,
     view: ArchiveView,
     /// The messages found so far.
     page: ArchivePage,
     bytes: usize,
-    /// Messages that it has looked into, and their bytes.
+    /// Messages searched so far, and their bytes.
     examined: (usize, usize),
-    /// Messages that it looks into.
+    /// Messages that it may search.
     most: usize,
 }
 
@@ -103,7 +103,7 @@ impl Search {
     pub(super) fn begin(world: &mut World, iq: Iq, mut query: Query, view: ArchiveView) {
         if !world.state_mut::<ArchiveSearches>().enter(iq.from.as_ref()) {
             let error = StanzaError::new(Condition::ResourceConstraint);
-            return world.reply_error(&iq, error.with_text("too many searches at a time"));
+            return world.reply_error(&iq, error.with_text("too many searches at the same time"));
         }
         query.wanted.terms = terms::of_words(&query.words);
         let most = option(world, &iq.to, SEARCH.key);
@@ -135,7 +135,7 @@ impl Search {
         });
     }
 
-    /// Gives a portion to the background, which finds the words. Its turn ends with that.
+    /// Passes a portion to the background, which searches it. That ends its turn.
     fn look_into(mut self, world: &mut World, iq: Iq, portion: ArchivePage) {
         let more = portion.more;
         self.examined.0 += portion.messages.len();
@@ -146,7 +146,7 @@ impl Search {
         } else {
             self.query.wanted.after = last.unwrap_or(self.query.wanted.after);
         }
-        // It has been found to be there.
+        // Its presence has been checked.
         self.query.wanted.known.clear();
         let (words, by, view) = (self.query.words.clone(), self.query.by.clone(), self.view);
         let found = world.background.run(iq.from.bare_str(), move || {
@@ -189,7 +189,8 @@ impl Search {
         }
         self.page.more = is_full || more;
         world.state_mut::<ArchiveSearches>().leave(iq.from.as_ref());
-        // A full page ends with its last message; the messages behind that are looked into again.
+        // A full page ends with its last message; later messages of the portion are searched
+        // again.
         let reached = if last { self.query.wanted.before } else { self.query.wanted.after };
         let found = FoundPage { page: self.page, reached: (!is_full && more).then_some(reached) };
         send_page(world, iq, &self.query, self.view, found);
@@ -217,15 +218,15 @@ fn is_by(stanza: &Stanza<'_>, by: &Jid) -> bool {
     jid.and_then(|jid| Jid::parse(jid).ok()).is_some_and(|jid| jid == *by || jid.bare() == by.as_ref())
 }
 
-/// Messages that are looked into at a time.
+/// Messages that are searched at a time.
 const PORTION: usize = 500;
-/// Bytes of stanzas that are looked into at a time.
+/// Bytes of stanzas that are searched at a time.
 const PORTION_BYTES: usize = 1 << 20;
-/// Bytes of stanzas that one search looks into, or a portion more.
+/// Bytes of stanzas that one search reads, or a portion more.
 const MAX_EXAMINED_BYTES: usize = 64 << 20;
 /// Searches of an account, whose sessions may have one each, in a shard.
 pub(super) const MOST_SEARCHES_OF_ONE: usize = 2;
-/// Searches in a shard. Each may hold a page of what it has found.
+/// Searches in a shard. Each may hold a page of results.
 pub(super) const MOST_SEARCHES: usize = 200;
 
 #[cfg(test)]

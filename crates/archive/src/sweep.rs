@@ -1,5 +1,5 @@
-//! Removal of what is too old, now and again, and of archives that nobody has any more, at once: in
-//! small steps, with pauses for everybody else.
+//! Removes old messages periodically, and archives without an owner at once: in small steps, with
+//! pauses for everybody else.
 
 use rookery_hub::World;
 use rookery_jid::Jid;
@@ -9,14 +9,14 @@ use tracing::warn;
 use super::id;
 use super::options::{EXPIRE_DAYS, NAME, ROOM_EXPIRE_DAYS};
 
-/// Tells which sweeps go on in a shard.
+/// Says which sweeps are under way in a shard.
 #[derive(Debug, Default)]
 pub(super) struct Sweeps {
     is_running: bool,
     is_clearing: bool,
 }
 
-/// Begins a round through all archives, unless one goes on. One shard does it for all.
+/// Begins a round through all archives, unless one is under way. One shard does it for all.
 pub(super) fn begin(world: &mut World) {
     if world.shard() == 0 && !std::mem::replace(&mut world.state_mut::<Sweeps>().is_running, true) {
         clear(world);
@@ -24,7 +24,7 @@ pub(super) fn begin(world: &mut World) {
     }
 }
 
-/// Lets whole months go, where archives are divided into some, and looks for single messages then.
+/// Removes whole months, where archives are partitioned, and looks for single messages then.
 fn months(world: &mut World) {
     let kept = world.stores.archive.months(retention(world));
     world.wait(kept, |world, kept| {
@@ -35,7 +35,7 @@ fn months(world: &mut World) {
     });
 }
 
-/// Begins to remove what is left of archives whose owners are gone, unless that goes on.
+/// Begins to remove the rest of archives whose owners are gone, unless that is under way.
 pub(super) fn clear(world: &mut World) {
     if !std::mem::replace(&mut world.state_mut::<Sweeps>().is_clearing, true) {
         clear_step(world);
@@ -66,8 +66,8 @@ fn step(world: &mut World, after: u64) {
     });
 }
 
-/// Removes what is older than some days from the archive of an owner of whom the store doesn't know
-/// how long that is to stay, a little at a time.
+/// Removes messages older than some days from the archive of an owner whose retention the store
+/// doesn't know, a few at a time.
 pub fn expire(world: &mut World, owner: Jid, days: u64) {
     let before = id::at(world.time().saturating_sub(days.saturating_mul(DAY_MS)));
     let removed = world.stores.archive.expire(owner.as_ref(), before, STEP);
@@ -80,7 +80,8 @@ pub fn expire(world: &mut World, owner: Jid, days: u64) {
     });
 }
 
-/// Returns what may go. A service's archives go by what its domain says of rooms.
+/// Returns the messages that may be removed. The archives of a service follow its domain's setting
+/// for rooms.
 fn retention(world: &World) -> Retention {
     let now = world.time();
     let before = |days: u64| (days > 0).then(|| id::at(now.saturating_sub(days.saturating_mul(DAY_MS))));
@@ -98,11 +99,10 @@ fn retention(world: &World) -> Retention {
 
 /// The time between two rounds, in milliseconds.
 pub const PERIOD_MS: u64 = 60 * 60 * 1000;
-/// Messages that go in one step.
+/// Messages removed in one step.
 const STEP: usize = 500;
-/// Between two steps, milliseconds.
+/// The pause between two steps, in milliseconds.
 const PAUSE_MS: u64 = 200;
-/// The same while an archive is removed that nobody has any more: up to 10 000 messages a second
-/// go.
+/// The same while an archive without an owner is removed: up to 10 000 messages a second.
 const SHORT_PAUSE_MS: u64 = 50;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;

@@ -1,10 +1,10 @@
-//! The terms that messages are found by where a store has an index of them (XEP-0431): every three
-//! characters in a row of a body, in small letters, as a number.
+//! The terms by which messages are found in a store with an index (XEP-0431): every three
+//! consecutive characters of a body, in lower case, as a number.
 //!
-//! A word that is a part of a body has all of its terms among those of the body, whatever the
-//! script. The other way round it may be chance: a search looks into what an index has found. So
-//! numbers may meet, and words of one or two characters, which have no terms, are looked for in all
-//! messages.
+//! A word that is part of a body has all of its terms among those of the body, whatever the
+//! script. The reverse may be coincidence: a search reads the messages that the index has found.
+//! So numbers may collide, and words of one or two characters, which have no terms, are searched
+//! for in all messages.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use rookery_xml::ns;
 
 use super::page::scanned;
 
-/// Returns the terms of a stanza's bodies, each once.
+/// Returns the terms of a stanza's bodies, without duplicates.
 pub fn terms(stanza: &[u8]) -> Vec<u32> {
     let mut found = BTreeSet::new();
     if let Some(stanza) = scanned(stanza) {
@@ -23,8 +23,8 @@ pub fn terms(stanza: &[u8]) -> Vec<u32> {
     found.into_iter().collect()
 }
 
-/// Returns the terms that a body with all of these words has, each once. Words are in small
-/// letters.
+/// Returns the terms that a body with all of these words has, without duplicates. Words are in
+/// lower case.
 pub(super) fn of_words(words: &[String]) -> Vec<u32> {
     let mut found = BTreeSet::new();
     words.iter().for_each(|word| collect(word, &mut found));

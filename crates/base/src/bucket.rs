@@ -1,29 +1,29 @@
 //! Bounds how fast something may happen.
 
-/// A bucket that empties with time, kept as one number: the time until which all that was put in is
-/// paid for.
+/// A bucket that empties with time, kept as one number: the time until which everything that was
+/// put in is paid for.
 ///
-/// The unit of time is the caller's, and so is the price: what costs 10 in it fills the bucket by
-/// 10, which is gone 10 later. The clock must not go back: until it is where it was, nothing would
-/// empty.
+/// The unit of time is the caller's, and so is the price: an item with price 10 fills the bucket
+/// by 10, which has drained 10 units later. The clock must not go back: nothing would drain until
+/// it has caught up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Bucket(u64);
 
 impl Bucket {
-    /// Returns how full the bucket is: the time that it takes to be empty.
+    /// Returns how full the bucket is: the time until it is empty.
     #[inline]
     pub fn level(&self, now: u64) -> u64 {
         self.0.saturating_sub(now)
     }
 
-    /// Puts something in, and returns how full the bucket is then.
+    /// Puts something in, and returns how full the bucket is afterwards.
     #[inline]
     pub fn put(&mut self, cost: u64, now: u64) -> u64 {
         self.0 = self.0.max(now).saturating_add(cost);
         self.0 - now
     }
 
-    /// Takes out some of what was put in, after all; none of it if the bucket has been empty since.
+    /// Takes some of it out again; none if the bucket has been empty since.
     #[inline]
     pub fn give_back(&mut self, cost: u64) {
         self.0 = self.0.saturating_sub(cost);

@@ -1,9 +1,9 @@
-//! Each thread's source of chance: random bytes, and the keys of hash tables.
+//! Each thread's source of randomness: random bytes, and the keys of hash tables.
 //!
 //! Both come from the operating system, unless the thread was given a seed. Then everything drawn
-//! on it follows from the seed, so that a simulation, which runs a whole server on one thread, does
-//! the same again for the same seed. Chance comes in here and nowhere else: crates below `shard`
-//! draw nothing by themselves (`clippy.toml` forbids it).
+//! on it follows from the seed, so that a simulation, which runs a whole server on one thread,
+//! repeats itself for the same seed. All randomness comes from here: crates below `shard` draw
+//! nothing by themselves (`clippy.toml` forbids it).
 
 use std::cell::Cell;
 use std::fmt;
@@ -14,7 +14,7 @@ thread_local! {
 }
 
 /// Makes everything that this thread draws from now on follow from a seed. For tests and
-/// simulations: who knows the seed knows every token and nonce.
+/// simulations only: anyone who knows the seed knows every token and nonce.
 pub fn seed(seed: u64) {
     SEED.set(Some(seed));
 }
@@ -68,7 +68,7 @@ pub fn fill(bytes: &mut [u8]) -> Result<(), NoChance> {
     Ok(())
 }
 
-/// Returns so many letters and digits that nobody can guess, of 5 bits each.
+/// Returns a number of letters and digits that nobody can guess, of 5 bits each.
 ///
 /// # Errors
 /// [`NoChance`] if the operating system gives no random bytes.
@@ -78,8 +78,8 @@ pub fn text(length: usize) -> Result<String, NoChance> {
     Ok(bytes.into_iter().map(letter).collect())
 }
 
-/// Returns the letter or digit for the lowest five bits. None is taken for another by people who
-/// read it.
+/// Returns the letter or digit for the lowest five bits. The alphabet has no characters that
+/// people confuse.
 #[inline]
 pub fn letter(bits: u8) -> char {
     LETTERS.get(usize::from(bits & 31)).copied().map_or('x', char::from)

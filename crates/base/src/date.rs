@@ -11,7 +11,7 @@ pub fn timestamp(unix_ms: u64) -> String {
     time.format(&Rfc3339).unwrap_or_default()
 }
 
-/// Returns the same with milliseconds, where times are compared.
+/// Returns the same with milliseconds, for times that are compared.
 pub fn timestamp_ms(unix_ms: u64) -> String {
     let mut text = timestamp(unix_ms);
     if text.pop().is_some() {

@@ -1,16 +1,15 @@
-//! The ground that all other crates stand on: words that several layers share and none of them
-//! owns.
+//! The base of all other crates: code that several layers share and none of them owns.
 //!
 //! # Layout
 //!
-//! * [`date`]: dates as text. [`mod@one_shot`]: one answer for one who waits. [`transport`]: what
-//!   carries a client's stream.
+//! * [`date`]: dates as text. [`mod@one_shot`]: one answer for one waiter. [`transport`]: carriers
+//!   of a client's stream.
 //! * [`chance`]: random bytes and texts. [`map`]: hash tables. [`address`]: hashes of addresses.
-//!   [`mod@lock`]: locks. [`hex`]: bytes as digits. [`bucket`]: how fast something may happen.
+//!   [`mod@lock`]: locks. [`hex`]: bytes as digits. [`bucket`]: rate limits.
 //!
 //! # Invariants
 //!
-//! * Nothing here depends on another crate of the server or touches the outside, but for
+//! * Nothing here depends on another crate of the server or touches the outside world, except for
 //!   [`chance`], which asks the operating system for random bytes.
 
 pub mod address;

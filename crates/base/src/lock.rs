@@ -1,8 +1,8 @@
-//! Locks that a panic doesn't spoil.
+//! Locks that survive a panic.
 //!
-//! A thread that panics while it holds a lock of the standard library poisons it. What our locks
-//! guard is changed in steps that leave it whole, and a panic ends one request or one task, not the
-//! server: so the next thread goes on with what is there.
+//! A thread that panics while it holds a lock of the standard library poisons it. The data behind
+//! our locks is changed in steps that leave it consistent, and a panic ends one request or one
+//! task, not the server: so the next thread continues with the data as it is.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -11,7 +11,7 @@ pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Locks for reading, beside others that read.
+/// Locks for reading, shared with other readers.
 pub fn read<T: ?Sized>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }

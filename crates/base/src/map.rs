@@ -1,5 +1,5 @@
-//! Hash tables whose order is a matter of [`chance`], as it must be where strangers
-//! choose the keys, and which a seed can decide.
+//! Hash tables whose order is random ([`chance`]), as it must be where strangers choose the keys,
+//! and which a seed can fix.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
@@ -18,7 +18,7 @@ pub type Set<T> = HashSet<T, Keyed>;
 pub struct Keyed(RandomState);
 
 impl Keyed {
-    /// Takes keys that others know, too.
+    /// Uses keys that others also know.
     pub fn with([a, b, c, d]: [u64; 4]) -> Self {
         Self(RandomState::with_seeds(a, b, c, d))
     }

@@ -1,13 +1,13 @@
-//! One answer from the code that works it out to the code that waits for it: a cell without a
-//! runtime.
+//! Passes one answer from the code that computes it to the code that waits for it: a cell without
+//! a runtime.
 //!
-//! Libraries have such a thing, but none that is in the server anyway: this is less code than the
-//! least of them, and only what a shard needs, whose tasks are polled by hand.
+//! Libraries offer this, but none that the server uses anyway: this is less code than the smallest
+//! of them, and only as much as a shard needs, whose tasks are polled by hand.
 //!
 //! # Invariants
 //!
-//! * The answer is given once; the last waker given is woken exactly then, on the thread that gave
-//!   it.
+//! * The answer is given once; the last registered waker is woken exactly then, on the thread that
+//!   gives it.
 //! * A completer that is dropped unused wakes as well, with [`Abandoned`]: no future waits forever.
 
 use std::fmt;
@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::lock::lock;
 
-/// Makes an answer to wait for, and what gives it.
+/// Returns a future for an answer, and the completer that gives it.
 pub fn one_shot<T>() -> (Completer<T>, Awaited<T>) {
     let cell = Arc::new(Mutex::new(OneShotCell::Empty(None)));
     (Completer { cell: Some(cell.clone()) }, Awaited { cell })
@@ -36,7 +36,7 @@ pub fn wait<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// The answer was never given: who should have given it is gone.
+/// The answer was never given: the completer is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Abandoned;
 
@@ -54,7 +54,7 @@ pub struct Completer<T> {
 }
 
 impl<T> Completer<T> {
-    /// Gives the answer and wakes the one who waits.
+    /// Gives the answer and wakes the waiter.
     pub fn complete(mut self, answer: T) {
         self.set(Ok(answer));
     }
@@ -98,7 +98,7 @@ impl<T> Future for Awaited<T> {
                 *cell = OneShotCell::Empty(Some(waker.unwrap_or_else(|| context.waker().clone())));
                 Poll::Pending
             }
-            // Polled again after it was done, which futures allow to answer anything.
+            // Polled again after completion, when a future may return anything.
             OneShotCell::Taken => Poll::Ready(Err(Abandoned)),
         }
     }

@@ -1,7 +1,7 @@
 //! Transports: carriers of the stream of a client.
 
-/// The carrier of a client's stream: all that writes to a session, counts it or tells of it means
-/// one of these.
+/// The carrier of a client's stream: all code that writes to a session, counts it or reports it
+/// refers to one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Transport {
     /// A TCP connection, whose bytes are the stream (RFC 6120). A session without a connection
@@ -10,7 +10,7 @@ pub enum Transport {
     Tcp,
     /// The messages of a WebSocket, each a document of its own (RFC 7395).
     WebSocket,
-    /// Requests of HTTP and the answers to them (XEP-0124, XEP-0206).
+    /// HTTP requests and their responses (XEP-0124, XEP-0206).
     Bosh,
 }
 
@@ -24,18 +24,18 @@ impl Transport {
         }
     }
 
-    /// Returns the transport of a name.
+    /// Returns the transport with a label.
     pub fn from_label(label: &str) -> Option<Self> {
         [Self::Tcp, Self::WebSocket, Self::Bosh].into_iter().find(|transport| transport.label() == label)
     }
 
-    /// Returns whether stream management (XEP-0198) acknowledges and resumes what it carries. BOSH
+    /// Returns whether stream management (XEP-0198) acknowledges and resumes its stanzas. BOSH
     /// does both by itself: its sessions outlive connections, and requests acknowledge answers.
     pub const fn is_managed(self) -> bool {
         !matches!(self, Self::Bosh)
     }
 
-    /// Returns whether each stanza declares its namespace: there is no header of a stream that
+    /// Returns whether each stanza declares its namespace, because there is no stream header that
     /// would (RFC 7395 §3.3, XEP-0206 §2).
     pub const fn declares(self) -> bool {
         !matches!(self, Self::Tcp)

@@ -1,5 +1,5 @@
-//! A component's stream (XEP-0114): a service with a name of its own, which shows a secret in place
-//! of a login and then speaks for all addresses of that name.
+//! A component's stream (XEP-0114): a service with its own name, which proves that it knows a
+//! secret instead of logging in, and then speaks for all addresses of that name.
 
 use rookery_xml::{Element, Limits};
 
@@ -12,12 +12,12 @@ pub struct ComponentSession {
     reader: StreamReader,
     /// True if the server has accepted the secret.
     is_accepted: bool,
-    /// The bytes that have come and are not whole yet.
+    /// The bytes of an incomplete element.
     carry: Vec<u8>,
 }
 
 impl ComponentSession {
-    /// Begins the stream of a component; what has to be sent first is appended to `out`.
+    /// Starts the stream of a component; the first output is appended to `out`.
     pub fn start(name: &str, secret: &str, out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(words::component_header(name).as_bytes());
         let reader = StreamReader::new(Limits::AFTER_LOGIN);
@@ -29,8 +29,8 @@ impl ComponentSession {
         self.is_accepted
     }
 
-    /// Takes bytes from the wire; calls `each` with every stanza, and appends what the handshake
-    /// has to send to `out`.
+    /// Processes bytes from the wire; calls `each` with every stanza, and appends the output of
+    /// the handshake to `out`.
     ///
     /// # Errors
     /// The error that ends the stream.

@@ -1,7 +1,7 @@
-//! From the first byte to a bound resource, the client's side (RFC 6120 §4 to §7).
+//! The client's side from the first byte to a bound resource (RFC 6120 §4 to §7).
 //!
-//! STARTTLS, SASL and binding are done as the server's features say, and the session request of RFC
-//! 3921 where a server still requires it. TLS itself is the caller's: see [`ClientSession`].
+//! STARTTLS, SASL and binding follow the server's features, with the session request of RFC 3921
+//! if a server still requires it. TLS itself is the caller's: see [`ClientSession`].
 //!
 //! [`ClientSession`]: crate::ClientSession
 
@@ -17,22 +17,22 @@ use rookery_xml::{Element, Limits, escape_attr, ns};
 
 use crate::{OfferedMechanisms, SessionError, StreamItem, StreamReader, words};
 
-/// The terms of a session; those of many clients can be the same.
+/// The terms of a session, which many clients can share.
 pub struct SessionTerms {
     /// The domain of the account.
     pub domain: String,
     /// The settings for TLS; `None` for none.
     pub tls: Option<ClientSettings>,
-    /// The mechanism to log in by; `None`: the strongest that both sides know.
+    /// The mechanism to log in with; `None`: the strongest that both sides support.
     pub mechanism: Option<Mechanism>,
     /// The password.
     pub password: String,
     /// The resource to bind; `None` lets the server choose.
     pub resource: Option<String>,
-    /// True if the account is made in place of logging in to it (XEP-0077 §3.1). One that exists
-    /// already is as good.
+    /// True if the account is created instead of logging in to it (XEP-0077 §3.1). An existing one
+    /// is as good.
     pub register: bool,
-    /// The keys that passwords derive to, so that many logins don't each take the time of PBKDF2.
+    /// The keys derived from passwords, so that many logins don't each take the time of PBKDF2.
     pub cache: SaltedPasswords,
 }
 
@@ -50,16 +50,18 @@ impl fmt::Debug for SessionTerms {
 pub enum LoginStep {
     /// Wait for more bytes.
     More,
-    /// Begin TLS: then call [`StreamLogin::open`]. What came behind is not to be believed.
+    /// Start TLS: then call [`StreamLogin::open`]. Bytes received after this point in the clear
+    /// must not be trusted.
     StartTls,
-    /// The resource is bound, to this address unless an account was made; what comes from now on
-    /// are stanzas.
+    /// The resource is bound, to this address unless an account was created; from now on the
+    /// server sends stanzas.
     Bound(Option<Jid>),
-    /// An earlier session goes on (XEP-0198 §5), of whose stanzas the server has handled so many.
+    /// An earlier session continues (XEP-0198 §5); the server has handled this number of its
+    /// stanzas.
     Resumed(u32),
 }
 
-/// An earlier session that a login goes on with, if the server still has it (XEP-0198 §5).
+/// An earlier session that a login continues, if the server still has it (XEP-0198 §5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EarlierSession {
     /// The id that the server gave it.
@@ -76,7 +78,7 @@ pub struct StreamLogin {
     secure: bool,
     reader: StreamReader,
     earlier: Option<EarlierSession>,
-    /// That which the server says it has handled of an earlier session that is over.
+    /// The count that the server reports for an earlier session that has ended.
     handled: Option<u32>,
 }
 
@@ -89,7 +91,7 @@ enum LoginPhase {
     },
     Proceed,
     Sasl(Box<Exchange>),
-    /// Binding is asked for as these features say, if the earlier session is over.
+    /// Binding is requested according to these features, if the earlier session has ended.
     Resume(Box<Element>),
     Bind {
         session: bool,
@@ -107,13 +109,13 @@ impl StreamLogin {
         StreamLogin { terms, username, phase, secure: false, reader, earlier: None, handled: None }
     }
 
-    /// Goes on with an earlier session, if the server still has it and can do that.
+    /// Continues an earlier session, if the server still has it and supports that.
     pub fn go_on_with(&mut self, earlier: EarlierSession) {
         self.earlier = Some(earlier);
     }
 
     /// Returns the number of stanzas that the server says it has handled in the earlier session,
-    /// when that can't go on.
+    /// if that can't continue.
     pub fn handled_before(&self) -> Option<u32> {
         self.handled
     }
@@ -129,8 +131,7 @@ impl StreamLogin {
         self.open_stream(false, out);
     }
 
-    /// Returns the thing that the server has not said yet, for people who wonder why this takes so
-    /// long.
+    /// Returns what the login is waiting for, for people who wonder why it takes so long.
     pub fn waits_for(&self) -> &'static str {
         match &self.phase {
             LoginPhase::Header { authenticated: false } => "the header of the stream",
@@ -151,8 +152,8 @@ impl StreamLogin {
         push(out, &words::stream_header(&self.terms.domain));
     }
 
-    /// Works off what has come. Returns the number of bytes that are done with; output is appended
-    /// to `out`.
+    /// Processes the input. Returns the number of bytes that are done with; output is appended to
+    /// `out`.
     ///
     /// # Errors
     /// A fault of the server that a login can't come through, or its refusal.
@@ -233,15 +234,16 @@ impl StreamLogin {
                 Ok(LoginStep::More)
             }
             LoginPhase::Session(jid) if is_result(element) => Ok(LoginStep::Bound(jid.take())),
-            // XEP-0077 §3.1: a conflict says that there is such an account.
+            // XEP-0077 §3.1: a conflict says that the account exists.
             LoginPhase::Register if is_result(element) || is_conflict(element) => Ok(LoginStep::Bound(None)),
-            // Servers may push what they like once a resource is bound.
+            // Servers may push anything once a resource is bound.
             LoginPhase::Session(_) if element.name() != "iq" => Ok(LoginStep::More),
             _ => Err(unexpected("this step of a login", element)),
         }
     }
 
-    /// Goes on from features before the login: with STARTTLS if it is wanted, else with SASL.
+    /// Continues from features before the login: with STARTTLS if it is wanted, otherwise with
+    /// SASL.
     fn begin(
         &mut self,
         features: &Element,
@@ -275,7 +277,7 @@ impl StreamLogin {
         Ok(LoginStep::More)
     }
 
-    /// Goes on from features after the login: binds a resource.
+    /// Continues from features after the login: binds a resource.
     fn bind(&mut self, features: &Element, out: &mut Vec<u8>) -> Result<LoginStep, SessionError> {
         if let Some(earlier) = self.earlier.take().filter(|_| features.child("sm", ns::SM).is_some()) {
             let EarlierSession { id, handled } = &earlier;
@@ -286,8 +288,8 @@ impl StreamLogin {
         if features.child("bind", ns::BIND).is_none() {
             return Err(unexpected("resource binding", features));
         }
-        // RFC 6121 left the session request out; draft-cridland-xmpp-session says how servers tell
-        // that it may be.
+        // RFC 6121 dropped the session request; draft-cridland-xmpp-session says how servers
+        // declare it optional.
         let session = features.child("session", ns::SESSION);
         let session = session.is_some_and(|session| session.child("optional", ns::SESSION).is_none());
         self.phase = LoginPhase::Bind { session };
@@ -311,7 +313,7 @@ fn is_conflict(element: &Element) -> bool {
     element.name() == "iq" && error.is_some_and(|error| error.child("conflict", ns::STANZA_ERRORS).is_some())
 }
 
-/// Returns the number of stanzas that an element of stream management names.
+/// Returns the number of stanzas in an element of stream management.
 fn number(element: &Element) -> Option<u32> {
     element.attr("h")?.parse().ok()
 }
@@ -343,5 +345,5 @@ fn unexpected(wanted: &str, got: &Element) -> SessionError {
     }
 }
 
-/// A server may say more in its features than a client may before login.
+/// A server's features may be larger than anything a client may send before login.
 const LIMITS: Limits = Limits::AFTER_LOGIN;

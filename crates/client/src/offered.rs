@@ -7,14 +7,14 @@ use rookery_xml::{Element, ns};
 /// §2).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OfferedMechanisms {
-    /// The names of the mechanisms, as the server has ordered them.
+    /// The names of the mechanisms, in the server's order.
     pub names: Vec<String>,
     /// The names of the channel-binding types; `None` if there is no such list.
     pub binding_types: Option<Vec<String>>,
 }
 
 impl OfferedMechanisms {
-    /// Reads them from the features of a stream; `None` if nobody may log in on it.
+    /// Reads them from the features of a stream; `None` if there is no login on it.
     pub fn read(features: &Element) -> Option<Self> {
         let names = features.child("mechanisms", ns::SASL)?.children().map(Element::text).collect();
         let types = features.child("sasl-channel-binding", ns::CHANNEL_BINDING);
@@ -23,7 +23,7 @@ impl OfferedMechanisms {
         Some(Self { names, binding_types: types })
     }
 
-    /// Calls `with` with the offer as an exchange wants it.
+    /// Calls `with` with the offer in the form that an exchange needs.
     pub fn announced<T>(&self, with: impl FnOnce(&Announced<'_>) -> T) -> T {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         let types: Option<Vec<&str>> =

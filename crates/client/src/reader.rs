@@ -3,7 +3,7 @@
 use rookery_xml::header::{self, Header};
 use rookery_xml::{Element, Fault, Limits, Scan, Scanner, Stanza, ns, slow};
 
-/// Something that a server says on a stream.
+/// An item that a server sends on a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamItem {
     /// The header of a stream.
@@ -38,11 +38,11 @@ impl StreamReader {
         self.scanner.reset();
     }
 
-    /// Returns the length of the item at the start of `input`, and the item; white space is none.
-    /// `None` if it isn't whole: call again with the same bytes and more.
+    /// Returns the length of the item at the start of `input`, and the item; whitespace yields
+    /// none. `None` if it is incomplete: call again with the same bytes and more.
     ///
     /// # Errors
-    /// The fault of the stream; nothing can be read any more.
+    /// The fault of the stream; reading can't continue.
     pub fn next(&mut self, input: &[u8]) -> Result<Option<(usize, Option<StreamItem>)>, Fault> {
         if !self.in_stream {
             let Some((len, header)) = header::parse(input, &self.limits)? else { return Ok(None) };
@@ -60,7 +60,8 @@ impl StreamReader {
             Scan::Rare(len) => {
                 let bytes = input.get(..len).unwrap_or_default();
                 let canonical = slow::canonical(bytes, ns::CLIENT, &self.prefixes)?;
-                // The writer declares what the stream's header did, which takes more room.
+                // The writer repeats the declarations of the stream's header, which takes more
+                // space.
                 let limits = Limits { bytes: usize::MAX, ..self.limits };
                 (len, Some(StreamItem::Element(Element::read(&Stanza::parse(&canonical, &limits)?))))
             }

@@ -11,12 +11,12 @@ use rookery_xml::{Limits, Scan, Scanner, Stanza};
 use crate::login::{EarlierSession, LoginStep, SessionTerms, StreamLogin};
 use crate::{SessionError, words};
 
-/// The outcome of a wish to go on with an earlier session (XEP-0198 §5).
+/// The outcome of an attempt to continue an earlier session (XEP-0198 §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionResumption {
-    /// It goes on; the server has handled so many stanzas of the client.
+    /// It continues; the server has handled so many stanzas of the client.
     GoesOn(u32),
-    /// It is over; the server had handled so many.
+    /// It has ended; the server had handled so many.
     Over(u32),
 }
 
@@ -42,15 +42,15 @@ pub struct ClientSession {
     /// The login, until a resource is bound.
     login: Option<Box<StreamLogin>>,
     jid: Option<Jid>,
-    /// The outcome of going on with an earlier session.
+    /// The outcome of continuing an earlier session.
     resumption: Option<SessionResumption>,
-    /// The bytes that have come and are not whole yet, decrypted.
+    /// The bytes of an incomplete element, decrypted.
     carry: Vec<u8>,
 }
 
 impl ClientSession {
-    /// Begins a session of the account with this localpart; what has to be sent first is appended
-    /// to `out`. With `direct_tls` that is a TLS handshake (XEP-0368).
+    /// Starts a session of the account with this localpart; the first output is appended to `out`.
+    /// With `direct_tls` that is a TLS handshake (XEP-0368).
     ///
     /// # Errors
     /// When TLS can't begin.
@@ -70,23 +70,23 @@ impl ClientSession {
         Ok(session)
     }
 
-    /// Returns a session that has said nothing yet, for transports that have to be opened first and
-    /// put the stream into frames: they give what came to [`ClientSession::take`].
+    /// Returns a session that has sent nothing yet, for transports that have to be opened first
+    /// and that frame the stream: they pass their input to [`ClientSession::take`].
     pub fn unopened(terms: &Arc<SessionTerms>, username: String) -> Self {
         let login = Box::new(StreamLogin::new(terms.clone(), username));
         Self { tls: None, login: Some(login), jid: None, resumption: None, carry: Vec::new() }
     }
 
-    /// Goes on with an earlier session when the login has come so far, if the server still has it;
-    /// otherwise a resource is bound. To be called before anything has come.
+    /// Continues an earlier session when the login has reached that point, if the server still has
+    /// it; otherwise a resource is bound. Call it before any input.
     pub fn go_on_with(&mut self, earlier: EarlierSession) {
         if let Some(login) = &mut self.login {
             login.go_on_with(earlier);
         }
     }
 
-    /// Returns the outcome of [`ClientSession::go_on_with`], once the login is over; `None` if the
-    /// server said nothing about the earlier session.
+    /// Returns the outcome of [`ClientSession::go_on_with`], once the login has ended; `None` if
+    /// the server said nothing about the earlier session.
     pub fn resumption(&self) -> Option<SessionResumption> {
         self.resumption
     }
@@ -103,28 +103,28 @@ impl ClientSession {
         self.login.is_none()
     }
 
-    /// Returns the full JID, once it is bound.
+    /// Returns the full JID, once the resource is bound.
     pub fn jid(&self) -> Option<&Jid> {
         self.jid.as_ref()
     }
 
-    /// Returns whether what is sent goes over the wire as it is.
+    /// Returns whether output goes over the wire unchanged.
     pub fn is_plain(&self) -> bool {
         self.tls.is_none()
     }
 
-    /// Returns the thing that a login waits for, for people who wonder why it takes so long.
+    /// Returns what a login is waiting for, for people who wonder why it takes so long.
     pub fn waits_for(&self) -> &'static str {
         self.login.as_ref().map_or("nothing", |login| login.waits_for())
     }
 
-    /// Returns the number of bytes that have come and are not whole yet.
+    /// Returns the number of bytes of an incomplete element.
     pub fn unread(&self) -> usize {
         self.carry.len()
     }
 
-    /// Takes bytes from the wire; calls `each` with every stanza, and appends what the login has to
-    /// send to `out`. `wire` is used as scratch.
+    /// Processes bytes from the wire; calls `each` with every stanza, and appends the output of
+    /// the login to `out`. `wire` is used as scratch space.
     ///
     /// # Errors
     /// The error that ends the stream.
@@ -147,7 +147,7 @@ impl ClientSession {
         self.work_off(out, each)
     }
 
-    /// Takes bytes of the stream itself, without TLS or frames. Otherwise like
+    /// Processes bytes of the stream itself, without TLS or frames. Otherwise like
     /// [`ClientSession::read`].
     ///
     /// # Errors
@@ -158,7 +158,7 @@ impl ClientSession {
         out: &mut Vec<u8>,
         each: &mut dyn FnMut(Stanza<'_>),
     ) -> Result<(), SessionError> {
-        // The usual case of a load: whole stanzas in the clear, which need no copy.
+        // The usual case under load: whole stanzas in the clear, which need no copy.
         if self.is_bound() && self.carry.is_empty() {
             let used = stanzas(plain, each)?;
             self.carry.extend_from_slice(plain.get(used..).unwrap_or_default());
@@ -168,7 +168,7 @@ impl ClientSession {
         self.work_off(out, each)
     }
 
-    /// Works off what has come, decrypted and without frames.
+    /// Processes decrypted input without frames.
     fn work_off(&mut self, out: &mut Vec<u8>, each: &mut dyn FnMut(Stanza<'_>)) -> Result<(), SessionError> {
         self.log_in(out)?;
         if self.is_bound() {
@@ -207,7 +207,7 @@ impl ClientSession {
         self.write(&plain, out)
     }
 
-    /// Appends plain bytes as they go over the wire at `out`.
+    /// Appends plain bytes, in the form for the wire, to `out`.
     ///
     /// # Errors
     /// When TLS isn't up.
@@ -220,8 +220,8 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Ends the stream in good order (RFC 6120 §4.4): nothing may be written any more, and what
-    /// still comes may be read.
+    /// Closes the stream gracefully (RFC 6120 §4.4): nothing may be written any more, but
+    /// remaining input may be read.
     ///
     /// # Errors
     /// When TLS isn't up.
@@ -236,7 +236,7 @@ impl fmt::Debug for ClientSession {
     }
 }
 
-/// Calls `each` with the whole stanzas; returns the number of their bytes.
+/// Calls `each` with the complete stanzas; returns the number of their bytes.
 fn stanzas(input: &[u8], each: &mut dyn FnMut(Stanza<'_>)) -> Result<usize, SessionError> {
     let mut scanner = Scanner::new();
     let mut at = 0;

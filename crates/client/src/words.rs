@@ -1,4 +1,4 @@
-//! The words of every client, as text.
+//! The protocol elements of every client, as text.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rookery_base::hex;
@@ -24,8 +24,8 @@ fn header(to: &str, version: &str, content: &str) -> String {
     format!("<?xml version='1.0'?><stream:stream to='{to}'{version} xmlns='{content}' xmlns:stream='{streams}'>")
 }
 
-/// Returns the digest with which a component shows that it knows its secret on a stream of this id
-/// (XEP-0114 §3).
+/// Returns the digest by which a component proves that it knows its secret on a stream with this
+/// id (XEP-0114 §3).
 pub fn handshake(id: &str, secret: &str) -> String {
     hex::encode(Sha1::digest(format!("{id}{secret}")))
 }
@@ -49,14 +49,14 @@ pub fn bind_request(resource: Option<&str>) -> String {
     text(iq)
 }
 
-/// Returns the request for a session that servers of RFC 3921 §3 need, with the id `session`.
+/// Returns the session request that servers of RFC 3921 §3 require, with the id `session`.
 pub fn session_request() -> String {
     let mut iq = Writer::new("iq");
     iq.attr("type", "set").attr("id", "session").start_ns("session", ns::SESSION).end();
     text(iq)
 }
 
-/// Returns a request to make an account, with the id `register` (XEP-0077 §3.1).
+/// Returns a request to create an account, with the id `register` (XEP-0077 §3.1).
 pub fn register_request(username: &str, password: &str) -> String {
     let mut iq = Writer::new("iq");
     iq.attr("type", "set").attr("id", "register").start_ns("query", ns::REGISTER);

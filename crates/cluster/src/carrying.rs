@@ -2,15 +2,15 @@
 //!
 //! # Invariants
 //!
-//! * While Redis is away nothing is lost and nobody is declared gone: a lease counts as over only
-//!   if Redis could be asked for a whole lease before.
+//! * While Redis is unreachable, nothing is lost and no node is declared dead: a lease counts as
+//!   expired only if Redis could be asked for a whole lease before.
 //! * Every new connection is treated as if Redis had forgotten everything: the inbox is read from
-//!   its beginning, and what others have not read is sent again.
+//!   its beginning, and entries that others haven't read are sent again.
 //! * A process that finds another one in its lease ends, and leaves that lease alone.
-//! * A process that others have taken over from neither reads nor says anything more: what it would
-//!   refuse, the new homes take.
-//! * A letter that waits for its handling is confirmed when the last share in it is given up, and
-//!   none that a shard has not seen.
+//! * A process that others have taken over from neither reads nor sends anything more: whatever it
+//!   would refuse, the new homes accept.
+//! * A letter whose handling is awaited is confirmed when the last share in it is given up, and
+//!   never if no shard has seen it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,7 @@ use crate::source::is_demoted;
 use crate::table::{NodeTable, Update};
 use crate::wire::NodeProcess;
 
-/// That which the loop reaches.
+/// The parts outside that the loop uses.
 pub(crate) struct Outer {
     pub engine: RedisEngine,
     pub members: Members,
@@ -59,15 +59,15 @@ pub(crate) struct CarryingLoop {
     turn: u64,
     /// Tasks of the connection.
     tasks: Vec<JoinHandle<()>>,
-    /// Since when Redis can be asked.
+    /// The time since which Redis can be asked.
     pub(crate) reachable_since: Instant,
-    /// Told when something leaves for Redis.
+    /// Notified when something leaves for Redis.
     leaving: Arc<Notify>,
-    /// The leases to be kept and looked at.
+    /// The leases to renew and to watch.
     leases: Arc<Mutex<Leases>>,
-    /// That which is known of processes without a lease.
+    /// Knowledge of processes without a lease.
     pub(crate) deaths: Deaths,
-    /// That which others need of this process if it dies.
+    /// The data that others need of this process if it dies.
     pub(crate) journal: JournalState,
     /// True once the shards end.
     is_deaf: bool,
@@ -77,11 +77,12 @@ pub(crate) struct CarryingLoop {
     joining: Option<JoinHandle<()>>,
     /// The processes of other nodes that were found gone.
     pub(crate) gone: u64,
-    /// The time when others could last read what is known of the cluster, and the slots of each
-    /// node.
+    /// The time when others could last read this node's knowledge of the cluster, and the slots of
+    /// each node.
     shown: Option<Instant>,
     slots: BTreeMap<u16, u64>,
-    /// The time when the log had an error of Redis, of the database, a full queue last.
+    /// The times when an error of Redis, an error of the database and a full queue were last
+    /// logged.
     told: BTreeMap<&'static str, Instant>,
 }
 
@@ -131,7 +132,7 @@ impl CarryingLoop {
                 Ok(None) => return,
                 Err(_) => {}
             }
-            // What else there is comes into the same entries.
+            // Everything else is added to the same entries.
             while let Ok(event) = events.try_recv() {
                 match event {
                     ServiceEvent::Stop => stops_at = Some(Instant::now() + LAST_WORDS),
@@ -166,7 +167,7 @@ impl CarryingLoop {
                     Err(error) if turn == self.turn && is_broken(&error) => self.lost(&error),
                     Err(error) => {
                         self.tell("append", || warn!(%error, "Redis doesn't accept letters for other nodes; they wait"));
-                        // Not at once: it may have no memory left.
+                        // Not at once: Redis may be out of memory.
                         let events = self.posted.events.clone();
                         tokio::spawn(async move {
                             tokio::time::sleep(RETRY).await;
@@ -205,7 +206,7 @@ impl CarryingLoop {
         }
     }
 
-    /// Writes to the log at most once a minute for a cause.
+    /// Logs each cause at most once a minute.
     pub(crate) fn tell(&mut self, cause: &'static str, write: impl FnOnce()) {
         let now = Instant::now();
         if self.told.get(cause).is_none_or(|last| now.duration_since(*last) >= MINUTE) {
@@ -214,7 +215,7 @@ impl CarryingLoop {
         }
     }
 
-    /// Lets others read what is known of the cluster, once a second.
+    /// Publishes this node's knowledge of the cluster, once a second.
     fn show(&mut self) {
         if self.shown.is_some_and(|shown| shown.elapsed() < SECOND) {
             return;
@@ -254,7 +255,8 @@ impl CarryingLoop {
                 Err(Unposted::Full(letter)) => {
                     self.refuse(vec![letter], "letters for another node are refused: too many wait for it");
                 }
-                // Its shard did not go by the new homes yet; a line has ended with its other side.
+                // Its shard hasn't adopted the new homes yet; a line has ended with its other
+                // side.
                 Err(Unposted::Gone(letter)) => self.send_again(vec![letter]),
             }
         }
@@ -266,12 +268,13 @@ impl CarryingLoop {
             return;
         }
         let (processes, letters): (BTreeSet<NodeProcess>, Vec<_>) = expired.into_iter().unzip();
-        // Clients whose lines have a hole would wait for ever: they come again.
+        // Clients whose lines have a gap would wait for ever: they are disconnected and connect
+        // again.
         processes.iter().for_each(|process| self.outer.door.departed(process.node, process.incarnation));
         self.refuse(letters, "letters for another node are refused: it is away");
     }
 
-    /// Hands letters back to the shards that have written them, for their senders to hear of it.
+    /// Hands letters back to the shards that wrote them, so that their senders are told.
     pub(crate) fn refuse(&mut self, letters: Vec<CourierLetter<Custody>>, why: &'static str) {
         let count = letters.len();
         self.tell(why, || warn!(count, "{why}"));
@@ -295,7 +298,7 @@ impl CarryingLoop {
 
     fn read(&mut self, entry: &[u8]) {
         if self.is_deaf {
-            // What is none was told before.
+            // Invalid entries have been logged before.
             _ = self.courier.only_confirmed(entry);
             return;
         }
@@ -380,7 +383,7 @@ impl CarryingLoop {
         }
     }
 
-    /// Lets other nodes look at the rows of the database at once, which they do each second in any
+    /// Makes other nodes read the rows of the database at once, which they do each second in any
     /// case.
     fn spread(&mut self, others: &[(String, NodeProcess)]) {
         for (_, process) in others {
@@ -393,7 +396,7 @@ impl CarryingLoop {
                 until_read: false,
                 share: None,
             };
-            // A node that is away, or has too much to read, looks by itself.
+            // A node that is unreachable, or has too much to read, reads them by itself.
             _ = self.courier.post(*process, news);
         }
     }
@@ -402,14 +405,14 @@ impl CarryingLoop {
     fn look_at_rows(&self) {
         let (meta, events) = (self.outer.members.meta.clone(), self.posted.events.clone());
         tokio::spawn(async move {
-            // Otherwise the next look finds them.
+            // Otherwise the next reading finds them.
             if let Ok(rows) = members::all(&*meta).await {
                 _ = events.send(ServiceEvent::Rows(rows));
             }
         });
     }
 
-    /// Lets others have the homes of this node, if one is there that could.
+    /// Lets others have the homes of this node, if one is up that can take them.
     fn begin_leaving(&mut self, answer: &std::sync::mpsc::SyncSender<bool>) {
         let can_take_over = |(_, process): &(String, NodeProcess)| {
             !self.table.has_leaving(*process) && !self.deaths.is_silent(*process)
@@ -431,7 +434,7 @@ impl CarryingLoop {
         });
     }
 
-    /// Connects to Redis, as often as it takes.
+    /// Connects to Redis, retrying for as long as it takes.
     fn connect(&mut self) {
         let (engine, events, turn) = (self.outer.engine.clone(), self.posted.events.clone(), self.turn);
         tokio::spawn(async move {
@@ -498,9 +501,9 @@ impl CarryingLoop {
         }
     }
 
-    /// Reads the inbox: what comes after a pause at once. Where entries follow each other closely,
-    /// the next ones are read together, and asked for when something leaves for Redis in any case:
-    /// it is woken once for both.
+    /// Reads the inbox: entries after a pause at once. When entries follow each other closely, the
+    /// next ones are read together, and requested when something leaves for Redis anyway: then it
+    /// is woken once for both.
     fn read_inbox(&self, mut shared: RedisConnection) -> JoinHandle<()> {
         let (engine, events, turn, me) =
             (self.outer.engine.clone(), self.posted.events.clone(), self.turn, self.table.me());
@@ -509,7 +512,8 @@ impl CarryingLoop {
             let read = async {
                 let mut connection = engine.connect().await?;
                 let (mut position, mut trimmed) = (START.to_owned(), Instant::now());
-                // Reads in a row that have brought nothing; `None` where nothing follows closely.
+                // Consecutive reads that have returned nothing; `None` if entries don't follow
+                // closely.
                 let mut in_vain = None;
                 loop {
                     let asked = Instant::now();
@@ -545,7 +549,7 @@ impl CarryingLoop {
         })
     }
 
-    /// Looks at the rows of the database each second.
+    /// Reads the rows of the database each second.
     fn watch_rows(&self) {
         let (meta, events) = (self.outer.members.meta.clone(), self.posted.events.clone());
         tokio::spawn(async move {
@@ -562,7 +566,7 @@ impl CarryingLoop {
         });
     }
 
-    /// Ends the node's part: others hear of it at once.
+    /// Ends the node's part, so that others notice at once.
     async fn leave(mut self) {
         self.tasks.drain(..).for_each(|task| task.abort());
         let me = self.table.me();
@@ -571,11 +575,11 @@ impl CarryingLoop {
             journal::end(self.connection.as_mut(), &*self.outer.members.meta, me, journal).await;
         }
         if self.table.leaves() && !self.is_over {
-            // Otherwise others take over when its lease is over.
+            // Otherwise others take over when its lease expires.
             _ = members::withdraw(&*self.outer.members.meta, me).await;
         }
         if let Some(mut connection) = self.connection.take() {
-            // What can't be said is found out by the end of the lease.
+            // Anything that can't be sent is noticed when the lease expires.
             _ = connection.remove_inbox(me).await;
             _ = connection.end_lease(me).await;
         }
@@ -587,7 +591,7 @@ pub(crate) fn is_broken(error: &RedisError) -> bool {
     error.is_io_error() || error.is_connection_dropped() || error.is_timeout() || is_demoted(error)
 }
 
-/// Returns the number of a kind of letter. Others follow; none is ever used again.
+/// Returns the number of a kind of letter. New kinds get further numbers; none is ever reused.
 pub(crate) fn number(kind: MailboxKind) -> u8 {
     match kind {
         MailboxKind::Mail => 1,
@@ -604,19 +608,19 @@ fn kind_of(number: u8) -> Option<MailboxKind> {
     }
 }
 
-/// The kind of a letter between the loops: the rows of the database have changed. Versions that
-/// don't know it skip it.
+/// The kind of a letter between the loops which says that the rows of the database have changed.
+/// Versions that don't know it skip it.
 const NEWS: u8 = 3;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
-/// The longest time that a busy inbox waits for something to leave with which it could be read.
+/// The longest time that a busy inbox waits for outgoing data with which it could be read.
 const LONGEST_GATHER: Duration = Duration::from_millis(5);
-/// Reads in a row that bring nothing, before the next one waits for an entry.
+/// Consecutive empty reads before the next one waits for an entry.
 const IN_VAIN: u32 = 2;
 /// The longest wait of the loop.
 const IDLE: Duration = Duration::from_millis(500);
 /// The time between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(300);
-/// The time that the last letters of a process may take to be read.
+/// The time for the last letters of a process to be read.
 const LAST_WORDS: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! Checks of the Redis that carries what nodes tell each other, for the operator: `rookery check`.
+//! Checks the Redis that carries the messages between nodes, for the operator: `rookery check`.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::service::JoinFailure;
 use crate::source::RedisAddresses;
 
 impl JoinFailure {
-    /// Returns whether another start may do better although nobody changes anything.
+    /// Returns whether another start may succeed although nothing is changed.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Redis(error) => may_pass(error),
@@ -22,8 +22,8 @@ impl JoinFailure {
     }
 }
 
-/// Checks the Redis at some addresses, which may be in use: whether it can be reached and lets us
-/// in, its version and its settings, and how far away it is. Changes nothing in it.
+/// Checks the Redis at some addresses, which may be in use: whether it can be reached and accepts
+/// the login, its version and its settings, and its latency. Changes nothing in it.
 pub fn check(addresses: &RedisAddresses) -> Vec<Finding> {
     let mut findings = Vec::new();
     let looked = match Builder::new_current_thread().enable_all().build() {
@@ -78,20 +78,20 @@ pub(crate) async fn is_new_enough(connection: &mut RedisConnection) -> Result<Op
     let Some(information) = connection.information("server").await? else { return Ok(None) };
     let version = member(&information, "redis_version").unwrap_or("unknown").to_owned();
     let numbers: Vec<u32> = version.split('.').map_while(|number| number.parse().ok()).collect();
-    // One that doesn't tell is tried.
+    // A Redis that doesn't tell its version is tried.
     match numbers.as_slice() {
         [major, minor, ..] if (*major, *minor) < OLDEST => Err(JoinFailure::TooOld(version)),
         _ => Ok(Some(version)),
     }
 }
 
-/// Returns whether another start may do better than one that Redis has answered so.
+/// Returns whether another start may succeed after Redis has answered so.
 fn may_pass(error: &RedisError) -> bool {
     let is_refused = matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig);
     !is_refused && !matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM"))
 }
 
-/// Finds a member of what Redis tells of itself: lines of `name:value`.
+/// Finds a field in the output of INFO: lines of `name:value`.
 fn member<'a>(information: &'a str, name: &str) -> Option<&'a str> {
     information.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))
 }
@@ -100,8 +100,8 @@ fn is_replica(replication: &str) -> bool {
     member(replication, "role").is_some_and(|role| role == "slave" || role == "replica")
 }
 
-/// Says what is kept on its disk: nothing has to be, but a disk that fails may keep it from taking
-/// anything (`stop-writes-on-bgsave-error`).
+/// Describes its persistence: it needs none, but a failing disk may keep it from accepting writes
+/// (`stop-writes-on-bgsave-error`).
 fn persisted(persistence: &str) -> Vec<(Severity, String)> {
     let failed = |name: &str| member(persistence, name) == Some("err");
     if failed("rdb_last_bgsave_status") || failed("aof_last_write_status") {
@@ -113,7 +113,7 @@ fn persisted(persistence: &str) -> Vec<(Severity, String)> {
     vec![(Severity::Note, format!("persistence: its log (AOF) is {log}; none is needed"))]
 }
 
-/// Says what happens when its memory is full.
+/// Describes its eviction policy.
 fn evicted(policy: Option<&str>) -> (Severity, String) {
     match policy {
         Some("noeviction") => (Severity::Note, "maxmemory-policy noeviction".to_owned()),
@@ -125,7 +125,7 @@ fn evicted(policy: Option<&str>) -> (Severity, String) {
     }
 }
 
-/// Tells the times of round trips in their order.
+/// Reports sorted round-trip times.
 fn distance(trips: &[Duration]) -> (Severity, String) {
     let at = |percent: usize| trips.get(trips.len() * percent / 100).copied().unwrap_or_default();
     let ms = |trip: Duration| trip.as_secs_f64() * 1000.0;
@@ -137,14 +137,14 @@ fn distance(trips: &[Duration]) -> (Severity, String) {
     }
 }
 
-/// Said where INFO is not allowed, which is one of the commands `@dangerous`.
+/// Reported if INFO is not allowed, which is one of the commands in `@dangerous`.
 const UNSEEN: &str = "its version and its state can't be seen by this user, who may not use INFO (`ACL SETUSER … +info` \
                       allows it); it has to be 6.2 or later, or Valkey, and no replica";
 /// Redis 6.2 has what inboxes need: `XADD … NOMKSTREAM` and `XTRIM … MINID`.
 const OLDEST: (u32, u32) = (6, 2);
 /// Round trips that are timed.
 const TRIPS: usize = 50;
-/// The time of a round trip above which people notice.
+/// The round-trip time above which people notice.
 const FAR: Duration = Duration::from_millis(20);
 
 #[cfg(test)]

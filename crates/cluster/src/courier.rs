@@ -1,28 +1,29 @@
-//! The courier of a process, without I/O: it tracks what waits for other nodes, what is on its way,
-//! and what they have read.
+//! The courier of a process, without I/O: it tracks the letters that wait for other nodes, those
+//! on their way, and those that have been read.
 //!
-//! It is given letters, entries that have arrived, what was handled of them, answers of the engine
-//! and the time, and says what is to be appended to whose inbox. One append per node is under way
-//! at a time; what comes meanwhile is the next entry, so that batches grow with the load.
+//! It is given letters, arriving entries, the handling of their letters, answers of the engine and
+//! the time, and decides what to append to whose inbox. One append per node is under way at a
+//! time; letters that arrive meanwhile are the next entry, so that batches grow with the load.
 //!
 //! # Invariants
 //!
 //! * Letters of one shard to another arrive in the order in which they were posted, and each once,
-//!   as long as both processes live: entries are numbered, a reader takes the next number and no
-//!   other, and a writer sends again what it is not known to have read.
-//! * A reader learns of what was given up, so that neither side waits for it.
-//! * A share is kept until the other side has handled the letter, or until it was refused: what is
-//!   confirmed is what was handled, together with all that is before it, and behind that all but
-//!   what is named as being at work. So a process that dies has lost nothing that its writers don't
-//!   still have, and one letter that takes long keeps nobody else waiting.
-//! * What has been read is kept no longer than somebody waits for it: a letter without a share, and
-//!   one that doesn't outlive the process, goes as soon as it is known to be read.
-//! * What waits for a node is bounded in bytes and in time; what is refused is handed back. Frames
-//!   of lines have no bound here: their windows open when the other side has read, and so does it
-//!   let them go.
-//! * Numbers of shards mean nothing to a process with another number of them: what was for one of
-//!   the node's earlier processes is handed back then.
-//! * Positions in a stream mean nothing here: an engine may lose what it has taken.
+//!   as long as both processes live: entries are numbered, a reader accepts only the next number,
+//!   and a writer sends again any entry that isn't known to have been read.
+//! * A reader is told which entries were given up, so that neither side waits for them.
+//! * A share is kept until the other side has handled the letter, or until it was refused. A
+//!   confirmation covers the named entry and all before it, and after it all except those named as
+//!   still being worked on. So a process that dies has lost nothing that its writers don't still
+//!   have, and one slow letter delays nobody else.
+//! * Entries that have been read are kept only while somebody waits for them: a letter without a
+//!   share, and one that doesn't outlive the process, is dropped as soon as it is known to be
+//!   read.
+//! * Letters waiting for a node are bounded in bytes and in time; refused ones are handed back.
+//!   Frames of lines have no bound here: their windows open when the other side has read, and the
+//!   same event lets frames be dropped.
+//! * Shard numbers mean nothing to a process with a different number of shards: letters for one of
+//!   the node's earlier processes are handed back then.
+//! * Positions in a stream mean nothing here: an engine may lose entries that it has accepted.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -33,15 +34,15 @@ use crate::wire::{self, CarriedMail, EntryHeader, Malformed, NodeProcess};
 /// A letter for a shard of another node. `S` is what is kept until it has been handled.
 #[derive(Debug)]
 pub struct CourierLetter<S> {
-    /// The kind of what it says.
+    /// The kind of its content.
     pub kind: u8,
     /// The writer's shard.
     pub from: u16,
     /// The reader's shard.
     pub to: u16,
-    /// That which it says.
+    /// Its content.
     pub body: Vec<u8>,
-    /// True if the node's next process may read it as well, when this one has gone.
+    /// True if the node's next process may read it as well, after this one has ended.
     pub outlives: bool,
     /// True if its share is given up when the reader's process has read it: what comes of it waits
     /// for letters that are written when the share is gone.
@@ -62,10 +63,10 @@ pub struct Append {
 /// A letter that can't be taken.
 #[derive(Debug)]
 pub enum Unposted<S> {
-    /// Too many wait for the node.
+    /// Too many letters wait for the node.
     Full(CourierLetter<S>),
-    /// The shard is gone: the node is not known, or has a process that numbers its shards
-    /// otherwise. For a letter that doesn't outlive a process, that one is gone.
+    /// The shard is gone: the node is unknown, or has a process with a different number of shards.
+    /// For a letter that doesn't outlive a process, that process is gone.
     Gone(CourierLetter<S>),
 }
 
@@ -76,21 +77,20 @@ pub enum AppendOutcome {
     Taken,
     /// There is no such inbox.
     NoInbox,
-    /// It may or may not have it.
+    /// The outcome is unknown.
     Unsure,
 }
 
-/// The part of an entry that was not read before.
+/// The new part of an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ArrivedPart {
-    /// The process that has written it.
+    /// The process that wrote it.
     pub from: NodeProcess,
-    /// The letters in their order: for each its kind, the writer's shard, the reader's, and what it
-    /// says.
+    /// The letters in order: for each its kind, the writer's shard, the reader's, and its content.
     pub letters: Vec<(u8, u16, u16, Vec<u8>)>,
     /// True if the writer has given up letters between the last ones and these.
     pub is_torn: bool,
-    /// The number to be given to [`Courier::handled`] when the letters have been handled, if the
+    /// The number to pass to [`Courier::handled`] when the letters have been handled, if the
     /// writer waits for that; otherwise they count as handled.
     pub waits: Option<u64>,
 }
@@ -102,7 +102,7 @@ pub struct Courier<S> {
     /// True once others have taken over from this process.
     is_over: bool,
     peers: BTreeMap<u16, CourierPeer<S>>,
-    /// The newest time that it was told.
+    /// The latest time that it was given.
     now_ms: u64,
 }
 
@@ -112,13 +112,14 @@ struct CourierPeer<S> {
     process: NodeProcess,
     /// The number of its shards.
     shards: u16,
-    /// Since when nothing can be appended, or the last word of it meanwhile, in milliseconds.
+    /// The time since which nothing can be appended, or of the last sign of life meanwhile, in
+    /// milliseconds.
     away_since: Option<u64>,
     queue: VecDeque<CourierLetter<S>>,
     /// Entries that the other side is not known to have read, oldest first and without a gap.
     unread: VecDeque<CourierSent<S>>,
-    /// That which is left of those that it has read and not handled, oldest first: letters that go
-    /// to a new home if it dies.
+    /// Entries that it has read but not handled, oldest first: their letters go to a new home if
+    /// it dies.
     unhandled: VecDeque<CourierSent<S>>,
     /// The number of the next entry to be appended.
     cursor: u64,
@@ -130,14 +131,14 @@ struct CourierPeer<S> {
     is_appending: Option<Appending>,
     /// The last of its entries that was read here.
     read: u64,
-    /// Those of them that are not handled yet; the other side has no more of them unconfirmed than
-    /// it may.
+    /// Those of them that are not handled yet; the other side never has more unconfirmed entries
+    /// than allowed.
     at_work: BTreeSet<u64>,
-    /// The last one of which it was told that it was handled, and that it was read.
+    /// The last entries that were reported as handled, and as read.
     told: (u64, u64),
     told_at: u64,
     is_urgent: bool,
-    /// That which has come and gone since this process knows the node, but for what waits.
+    /// Total traffic since this process has known the node, except for waiting letters.
     traffic: NodeTraffic,
 }
 
@@ -162,9 +163,9 @@ impl<S> Courier<S> {
         Self { me, is_over: false, peers: BTreeMap::new(), now_ms: 0 }
     }
 
-    /// Takes note of the process that a node has now, and of the number of its shards. Returns what
-    /// its last one had not handled: that may have read it, and the shards that have written it
-    /// send it again as such.
+    /// Notes the process that a node has now, and its number of shards. Returns the letters that
+    /// its last process had not handled: that may have read them, and the shards that wrote them
+    /// send them again, marked so.
     pub fn meet(&mut self, process: NodeProcess, shards: u16) -> Vec<CourierLetter<S>> {
         let peer = self.peers.entry(process.node).or_insert_with(|| CourierPeer::new(process, shards));
         if peer.process == process {
@@ -175,7 +176,7 @@ impl<S> Courier<S> {
         last.into_letters()
     }
 
-    /// Forgets a node. Returns what waited for it.
+    /// Forgets a node. Returns the letters that waited for it.
     pub fn forget(&mut self, node: u16) -> Vec<CourierLetter<S>> {
         self.peers.remove(&node).map(CourierPeer::into_letters).unwrap_or_default()
     }
@@ -185,7 +186,7 @@ impl<S> Courier<S> {
         self.peers.keys().copied().collect()
     }
 
-    /// Takes note of whether a process is known to live.
+    /// Notes whether a process is known to be alive.
     pub fn set_present(&mut self, process: NodeProcess, is_present: bool, now_ms: u64) {
         if let Some(peer) = self.peers.get_mut(&process.node).filter(|peer| peer.process == process) {
             match is_present {
@@ -195,7 +196,7 @@ impl<S> Courier<S> {
         }
     }
 
-    /// Takes a letter for a shard of this process, or of one that has come in its place.
+    /// Accepts a letter for a shard of this process, or of its successor.
     ///
     /// # Errors
     /// The letter, if there is no room or no such shard.
@@ -206,7 +207,7 @@ impl<S> Courier<S> {
         };
         let Some(peer) = self.peers.get_mut(&to.node).filter(is_there) else { return Err(Unposted::Gone(letter)) };
         let size = letter.size();
-        // A frame that is left out of a line would break it.
+        // Leaving out a frame of a line would break the line.
         if letter.outlives && peer.bytes + size > MOST_WAITING {
             peer.traffic.refused += 1;
             return Err(Unposted::Full(letter));
@@ -216,8 +217,8 @@ impl<S> Courier<S> {
         Ok(())
     }
 
-    /// Returns what has waited for too long for nodes that are away, each with the process that it
-    /// was for: lines to that one have a hole.
+    /// Returns letters that have waited too long for unreachable nodes, each with the process that
+    /// it was for: lines to that process have a gap.
     pub fn expired(&mut self, now_ms: u64) -> Vec<(NodeProcess, CourierLetter<S>)> {
         self.now_ms = now_ms;
         if self.is_over {
@@ -227,8 +228,8 @@ impl<S> Courier<S> {
         let over = self.peers.values_mut().filter(is_late);
         over.flat_map(|peer| {
             let away_since = peer.away_since;
-            // Its numbers go on: the same process may come back. It has to hear that something is
-            // missing, also where no entry had been made of that.
+            // Its numbers continue: the same process may come back. It has to be told that
+            // something is missing, even if no entry had been made of it.
             let last_seq = peer.last_seq + u64::from(!peer.queue.is_empty());
             let next = CourierPeer {
                 away_since,
@@ -249,14 +250,14 @@ impl<S> Courier<S> {
         .collect()
     }
 
-    /// Takes note that others have taken over from this process: it says nothing more, not even
-    /// that it has handled something, and takes no letters. Those who have written them send them
-    /// to the new homes; its own ones are kept, so that nobody takes them for handled.
+    /// Notes that others have taken over from this process: it sends nothing more, not even
+    /// confirmations, and accepts no letters. Their writers send them to the new homes; its own
+    /// letters are kept, so that nobody takes them for handled.
     pub fn end(&mut self) {
         self.is_over = true;
     }
 
-    /// Returns what is to be appended now.
+    /// Returns the appends to carry out now.
     pub fn appends(&mut self, now_ms: u64, unix_ms: u64) -> Vec<Append> {
         if self.is_over {
             return Vec::new();
@@ -265,7 +266,7 @@ impl<S> Courier<S> {
         self.peers.values_mut().filter_map(|peer| peer.append(me, now_ms, unix_ms)).collect()
     }
 
-    /// Returns when [`Courier::appends`] may have something to say of itself, in milliseconds.
+    /// Returns when [`Courier::appends`] may have something to report on its own, in milliseconds.
     pub fn next_ms(&self) -> Option<u64> {
         if self.is_over {
             return None;
@@ -286,15 +287,15 @@ impl<S> Courier<S> {
         }
     }
 
-    /// Sends all again that was not read: the engine was away, and may have lost anything.
+    /// Sends all unread entries again: the engine was unreachable, and may have lost anything.
     pub fn reconnected(&mut self) {
         for peer in self.peers.values_mut() {
             (peer.cursor, peer.is_appending, peer.is_urgent) = (0, None, true);
         }
     }
 
-    /// Takes an entry out of its own inbox. Returns what was not read before, if there is any;
-    /// shares of what its writer has handled are dropped.
+    /// Takes an entry from the process's own inbox. Returns its new part, if there is any; shares
+    /// in letters that its writer has handled are dropped.
     ///
     /// # Errors
     /// It is none.
@@ -302,7 +303,8 @@ impl<S> Courier<S> {
         let (header, letters) = wire::read(entry)?;
         let peer = self.peers.get_mut(&header.from.node).filter(|peer| peer.process == header.from);
         let Some(peer) = peer.filter(|_| !self.is_over) else { return Ok(None) };
-        // Who speaks again after a long silence isn't given up at once: its lease is seen soon.
+        // A node that speaks again after a long silence isn't given up at once: its lease will be
+        // seen soon.
         peer.away_since = peer.away_since.map(|_| self.now_ms);
         peer.heard(&header, &letters);
         let is_torn = header.first > peer.read.saturating_add(1);
@@ -312,7 +314,7 @@ impl<S> Courier<S> {
             peer.at_work = peer.at_work.split_off(&header.first);
         }
         if header.seq != peer.read.saturating_add(1) {
-            // It was read before, or comes again in its order.
+            // It was read before, or arrives again in order.
             peer.is_urgent |= header.seq != 0;
             return Ok(is_torn.then(|| ArrivedPart { from: header.from, letters: Vec::new(), is_torn, waits: None }));
         }
@@ -328,7 +330,8 @@ impl<S> Courier<S> {
         Ok(Some(ArrivedPart { from: header.from, letters, is_torn, waits }))
     }
 
-    /// Takes what an entry says of our own ones, and none of its letters: nobody is there for them.
+    /// Processes only the confirmations in an entry, and none of its letters: nobody is there for
+    /// them.
     ///
     /// # Errors
     /// It is none.
@@ -340,10 +343,10 @@ impl<S> Courier<S> {
         Ok(())
     }
 
-    /// Takes note that the letters of an entry have been handled, for which its writer waits.
+    /// Notes that the letters of an entry have been handled, for which its writer waits.
     pub fn handled(&mut self, from: NodeProcess, seq: u64) {
         if let Some(peer) = self.peers.get_mut(&from.node).filter(|peer| peer.process == from) {
-            // So far as it can be told.
+            // As far as it can be reported.
             peer.is_urgent |= peer.at_work.iter().take(MOST_NAMED).any(|at_work| *at_work == seq);
             peer.at_work.remove(&seq);
         }
@@ -354,7 +357,7 @@ impl<S> Courier<S> {
         self.peers.values().map(|peer| peer.bytes).sum()
     }
 
-    /// Returns whether a process lives as far as is known, and the traffic with it.
+    /// Returns whether a process is known to be alive, and the traffic with it.
     pub fn traffic(&self, process: NodeProcess) -> Option<(bool, NodeTraffic)> {
         let peer = self.peers.get(&process.node).filter(|peer| peer.process == process)?;
         Some((peer.away_since.is_none(), NodeTraffic { waiting_bytes: peer.bytes as u64, ..peer.traffic }))
@@ -394,12 +397,12 @@ impl<S> CourierPeer<S> {
         sent.flat_map(|sent| sent.letters).chain(self.queue).collect()
     }
 
-    /// Returns the last entry that was handled together with all that are before it.
+    /// Returns the last entry up to which all have been handled.
     fn confirmed(&self) -> u64 {
         self.at_work.first().map_or(self.read, |first| first.saturating_sub(1))
     }
 
-    /// Takes what the other side says of our own entries.
+    /// Processes what the other side says about our entries.
     fn heard(&mut self, header: &EntryHeader, letters: &[CarriedMail<'_>]) {
         let received = letters.iter().filter(|letter| letter.kind == RECEIVED);
         let received = received.filter_map(|letter| Some(u64::from_le_bytes(letter.body.try_into().ok()?))).max();
@@ -427,7 +430,7 @@ impl<S> CourierPeer<S> {
         }
     }
 
-    /// Says how far the other side's entries were read and handled, besides what the header does.
+    /// Reports how far the other side's entries were read and handled, in addition to the header.
     fn note(&self, entry: &mut Vec<u8>) {
         if self.at_work.is_empty() {
             return;
@@ -436,7 +439,7 @@ impl<S> CourierPeer<S> {
             wire::push(&CarriedMail { kind, from: 0, to: 0, body }, entry);
         };
         note(RECEIVED, &self.read.to_le_bytes(), entry);
-        // The first of them is the one behind what is confirmed.
+        // The first of them is the one after the confirmed ones.
         let from_here = |seq: u64| seq - self.confirmed() - 1;
         let named: Vec<u64> = self.at_work.iter().take(MOST_NAMED).copied().map(from_here).collect();
         let is_all = named.len() == self.at_work.len();
@@ -488,7 +491,7 @@ impl<S> CourierPeer<S> {
         Some(Append { to: self.process, entry })
     }
 
-    /// Makes an entry of what waits.
+    /// Makes an entry of waiting letters.
     fn pack(&mut self, at_ms: u64) {
         let (mut letters, mut size) = (Vec::new(), 0);
         while let Some(letter) = self.queue.pop_front_if(|letter| size == 0 || size + letter.size() <= LARGE) {
@@ -521,7 +524,7 @@ impl<S> CourierLetter<S> {
         self.body.len() + OVERHEAD
     }
 
-    /// Returns whether it is to be handled by somebody, if not by its reader.
+    /// Returns whether somebody has to handle it, if not its reader.
     fn is_awaited(&self) -> bool {
         self.outlives && !self.until_read && self.share.is_some()
     }
@@ -540,29 +543,30 @@ fn size<'a, S: 'a>(letters: impl IntoIterator<Item = &'a CourierLetter<S>>) -> u
 const LARGE: usize = 256 * 1024;
 /// Entries to one node that it may not be known to have read.
 const MOST_UNREAD: u64 = 4096;
-/// The kind of a letter between couriers: the last entry that was read, where that is more than
-/// what was handled. Versions that don't know it skip it.
+/// The kind of a letter between couriers: the last entry that was read, if that is later than the
+/// last one handled. Versions that don't know it skip it.
 const RECEIVED: u8 = 255;
 /// The kind of a letter between couriers: [`NamedEntries`]. Versions that don't know it skip it;
-/// what shards tell each other has lower numbers.
+/// letters between shards have lower numbers.
 const AT_WORK: u8 = 254;
-/// Up to which entry all were handled but those that follow: numbers from the first one on that
-/// the header doesn't confirm.
+/// The entry up to which all were handled except those that follow: numbers from the first one on
+/// that the header doesn't confirm.
 type NamedEntries = (u64, Vec<u64>);
-/// Entries that are named so: most are done in their order, and few stay behind.
+/// Entries that are named in this way: most are done in order, and few remain.
 const MOST_NAMED: usize = 32;
 /// Bytes that may wait for one node, or be on their way to it.
 pub const MOST_WAITING: usize = 32 << 20;
-/// The time for which letters wait for a node that is away, in milliseconds.
+/// The time for which letters wait for an unreachable node, in milliseconds.
 pub const PATIENCE_MS: u64 = 30_000;
-/// The time after which what was not read is sent again, in milliseconds.
+/// The time after which unread entries are sent again, in milliseconds.
 const AGAIN_MS: u64 = 5_000;
-/// The time within which a writer hears that it was handled, in milliseconds, if there is no hurry.
+/// The time within which a writer is told that an entry was handled, in milliseconds, if there is
+/// no hurry.
 const TELL_MS: u64 = 200;
-/// The time between two entries without letters to a node, in milliseconds: who waits for what they
-/// say hears of several things at once.
+/// The time between two entries without letters to a node, in milliseconds: waiting writers are
+/// told of several entries at once.
 const HURRY_MS: u64 = 3;
-/// Bytes that a letter takes besides what it says.
+/// Bytes that a letter takes besides its content.
 const OVERHEAD: usize = 64;
 
 #[cfg(test)]

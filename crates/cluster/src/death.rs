@@ -1,17 +1,17 @@
-//! The deaths of other processes: these are fenced off, their homes go to others, and what they had
-//! not handled goes there.
+//! The deaths of other processes: they are fenced off, their homes go to others, and so do the
+//! letters that they had not handled.
 //!
-//! A process without a lease is suspected; one that has had none for a while more is fenced off in
-//! the database and its row removed, by whichever nodes see it. The row decides: all nodes find it
-//! gone, and go by the homes that follow. Each of them fences it off first, also where another one
-//! removed the row.
+//! A process without a lease is suspected; if it remains without one for a while, any node that
+//! sees it fences it off in the database and removes its row. The row decides: all nodes notice
+//! that it is gone, and adopt the homes that follow. Each of them fences the process off first,
+//! even if another one removed the row.
 //!
 //! # Invariants
 //!
-//! * A home is taken over only from a process that writes nothing any more.
+//! * A home is only taken over from a process that can't write any more.
 //! * Nobody is suspected while Redis can't be asked, nor for a lease after that.
 //! * Letters that a process had not handled are with their writers, who send them to the new homes
-//!   once they go by them.
+//!   once they have adopted them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -33,24 +33,24 @@ pub struct Deaths {
     silent: BTreeMap<NodeProcess, Instant>,
     /// Those that are being taken over from.
     under_way: BTreeSet<NodeProcess>,
-    /// True while processes are fenced off that have no row any more.
+    /// True while processes without a row are being fenced off.
     is_fencing: bool,
 }
 
-/// The consequence of a look at leases for a process.
+/// What a look at the leases means for a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseVerdict {
     /// It has one.
     Lives(NodeProcess),
     /// It has none, since now.
     Silent(NodeProcess),
-    /// It has had none for too long: its homes are to be taken over.
+    /// It has had none for too long: its homes have to be taken over.
     Dead(NodeProcess),
 }
 
 impl Deaths {
-    /// Takes note of who has a lease, as Redis says now. Returns what follows from that, as far as
-    /// it is not under way. `reachable_since`: since when Redis can be asked.
+    /// Notes who has a lease, as Redis says now. Returns the consequences, except those under way.
+    /// `reachable_since`: the time since which Redis can be asked.
     pub fn look(
         &mut self,
         found: &[(NodeProcess, bool)],
@@ -84,13 +84,12 @@ impl Deaths {
         verdicts
     }
 
-    /// Takes note that a process has been taken over from, or that this failed: then it is tried
-    /// again.
+    /// Notes that a process has been taken over from, or that this failed: then it is tried again.
     pub fn ended(&mut self, process: NodeProcess) {
         self.under_way.remove(&process);
     }
 
-    /// Forgets who was silent: Redis can't be asked.
+    /// Forgets who was silent, because Redis can't be asked.
     pub fn forget_silence(&mut self) {
         self.silent.clear();
     }
@@ -158,18 +157,19 @@ impl CarryingLoop {
         }
     }
 
-    /// Removes what a process has left in Redis.
+    /// Removes the data that a process has left in Redis.
     fn clear_away(&self, process: NodeProcess) {
         if let Some(mut connection) = self.connection.clone() {
             tokio::spawn(async move {
-                // What stays is removed when the node comes back.
+                // Remaining data is removed when the node comes back.
                 _ = connection.remove_inbox(process).await;
                 _ = connection.end_lease(process).await;
             });
         }
     }
 
-    /// Takes the rows of the database, once those are fenced off that are gone by them.
+    /// Adopts the rows of the database, once the processes that have no row any more are fenced
+    /// off.
     pub(crate) fn rows(&mut self, rows: Vec<(String, MemberRow)>) {
         if let Some((name, row)) = rows.iter().find(|(_, row)| !row.letters.fits(LetterVersions::OWN)) {
             let (node, theirs, own) = (name.clone(), row.letters, LetterVersions::OWN);
@@ -195,7 +195,7 @@ impl CarryingLoop {
                 Ok(()) => ServiceEvent::FencedOff(gone, rows),
                 Err(error) => {
                     _ = events.send(ServiceEvent::NotFenced(error));
-                    // They come again.
+                    // They are read again.
                     ServiceEvent::FencedOff(Vec::new(), Vec::new())
                 }
             };
@@ -229,8 +229,7 @@ impl CarryingLoop {
         self.outer.door.departed(process.node, process.incarnation);
     }
 
-    /// Hands letters back to the shards that have written them, for them to go to the homes that
-    /// there are now.
+    /// Hands letters back to the shards that wrote them, which send them to the current homes.
     pub(crate) fn send_again(&mut self, letters: Vec<CourierLetter<Custody>>) {
         for letter in letters.into_iter().filter(|letter| letter.kind == number(MailboxKind::Mail)) {
             self.outer.door.again(usize::from(letter.from), letter.body, letter.share);
@@ -238,6 +237,6 @@ impl CarryingLoop {
     }
 }
 
-/// The time for which a process has to be silent beyond its lease, at least: it renews that each
+/// The minimum time for which a process has to be silent beyond its lease: it renews that each
 /// second, and Redis may have forgotten it.
 const DOUBT: Duration = Duration::from_secs(2);

@@ -2,11 +2,11 @@
 //!
 //! # Invariants
 //!
-//! * A process makes its own inbox, and nobody else does: an append to one that isn't there fails
+//! * A process creates its own inbox, and nobody else does: an append to a missing one fails
 //!   (`NOMKSTREAM`).
-//! * A process changes no lease that another one has: a node that stood still finds out that it was
+//! * A process changes no lease that another one holds: a frozen node finds out that it was
 //!   replaced.
-//! * A process that has had its journal closed by others writes nothing to it that is confirmed.
+//! * A process whose journal was closed by others gets no confirmation for further writes to it.
 //! * Keys of a cluster begin with its id, so that two clusters may share a Redis.
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub(crate) fn renewed_every(lease: Duration) -> Duration {
     (lease / 4).min(Duration::from_secs(1))
 }
 
-/// A connection. Clones mean the same one, and what is asked of it goes out at once.
+/// A connection. Clones refer to the same one, and commands are sent at once.
 #[derive(Clone)]
 pub struct RedisConnection {
     connection: RedisWay,
@@ -70,7 +70,7 @@ impl RedisEngine {
         Ok(RedisConnection { connection: self.source.connect().await?, prefix: self.prefix.clone() })
     }
 
-    /// Returns whether a connection still leads to the primary, as far as anybody says.
+    /// Returns whether a connection still leads to the primary, as far as anyone can tell.
     ///
     /// # Errors
     /// The words of the system or of Redis.
@@ -91,7 +91,7 @@ impl RedisConnection {
         Ok(if answer == Value::Nil { AppendOutcome::NoInbox } else { AppendOutcome::Taken })
     }
 
-    /// Makes the inbox of this process, if it isn't there, and removes that of the one before it.
+    /// Creates the inbox of this process, if it is missing, and removes its predecessor's.
     ///
     /// # Errors
     /// The words of the system or of Redis.
@@ -120,7 +120,7 @@ impl RedisConnection {
         cmd("UNLINK").arg(self.inbox(own)).query_async::<()>(&mut self.connection).await
     }
 
-    /// Returns the entries behind a position, when there are any or a while has passed.
+    /// Returns the entries after a position, as soon as there are any or a while has passed.
     ///
     /// # Errors
     /// The words of the system or of Redis.
@@ -131,7 +131,7 @@ impl RedisConnection {
         Ok(entries(answer).unwrap_or_default())
     }
 
-    /// Returns the entries behind a position that are there.
+    /// Returns the existing entries after a position.
     ///
     /// # Errors
     /// The words of the system or of Redis.
@@ -147,13 +147,13 @@ impl RedisConnection {
     /// # Errors
     /// The words of the system or of Redis.
     pub async fn trim(&mut self, own: NodeProcess, upto: &str) -> Result<(), RedisError> {
-        // What is at the position itself stays until the next time.
+        // The entry at the position itself stays until the next time.
         let mut trim = cmd("XTRIM");
         trim.arg(self.inbox(own)).arg("MINID").arg(upto);
         trim.query_async::<()>(&mut self.connection).await
     }
 
-    /// Takes the lease of a node, if nobody has it.
+    /// Takes the lease of a node, if it is free.
     ///
     /// # Errors
     /// The words of the system or of Redis.
@@ -165,7 +165,7 @@ impl RedisConnection {
     }
 
     /// Renews the lease of a process's node, or takes it again if Redis has forgotten it. Returns
-    /// `false` and leaves it alone if another process has it.
+    /// `false` and leaves it alone if another process holds it.
     ///
     /// # Errors
     /// The words of the system or of Redis.
@@ -175,7 +175,7 @@ impl RedisConnection {
         renew.arg(text).arg(lasts.as_millis() as u64).query_async(&mut self.connection).await
     }
 
-    /// Ends the lease of a process's node, unless another process has it.
+    /// Ends the lease of a process's node, unless another process holds it.
     ///
     /// # Errors
     /// The words of the system or of Redis.
@@ -203,11 +203,11 @@ impl RedisConnection {
         begin.query_async(&mut self.connection).await
     }
 
-    /// Carries out writes to a process's journal, all of them or none. Returns whether they count:
-    /// not if another era has begun, or others have closed the journal.
+    /// Applies writes to a process's journal atomically. Returns whether they count: not if
+    /// another era has begun, or others have closed the journal.
     ///
     /// # Errors
-    /// The words of the system or of Redis; the writes may have been carried out.
+    /// The words of the system or of Redis; the writes may have been applied.
     pub async fn journal(&mut self, own: NodeProcess, era: u64, writes: Vec<JournalWrite>) -> Result<bool, RedisError> {
         let mut all = pipe();
         all.atomic().cmd("GET").arg(self.journal_of(own));
@@ -236,7 +236,7 @@ impl RedisConnection {
         Ok(era.and_then(|era| era.parse().ok()))
     }
 
-    /// Ends the journal of this process: nobody reads what it has had.
+    /// Ends the journal of this process: nobody will read it.
     ///
     /// # Errors
     /// The words of the system or of Redis.
@@ -246,7 +246,7 @@ impl RedisConnection {
         end.query_async::<()>(&mut self.connection).await
     }
 
-    /// Takes what an era of a process's journal has of some slots.
+    /// Takes the data of some slots from an era of a process's journal.
     ///
     /// # Errors
     /// The words of the system or of Redis.
@@ -275,11 +275,11 @@ impl RedisConnection {
         for slot in slots {
             forget.arg(self.journal_slot(own, era, slot));
         }
-        // Otherwise it takes memory for nothing.
+        // Otherwise it would waste memory.
         _ = forget.query_async::<()>(&mut self.connection).await;
     }
 
-    /// Returns a section of what Redis tells of itself; `None` if it tells this user nothing.
+    /// Returns a section of the output of INFO; `None` if this user may not see it.
     ///
     /// # Errors
     /// The words of the system or of Redis.
@@ -290,7 +290,7 @@ impl RedisConnection {
         }
     }
 
-    /// Asks for a sign of life.
+    /// Pings Redis.
     ///
     /// # Errors
     /// The words of the system or of Redis.
@@ -298,8 +298,7 @@ impl RedisConnection {
         self.connection.ask_any::<()>(&cmd("PING")).await
     }
 
-    /// Returns the policy by which Redis makes room when its memory is full; `None` if it doesn't
-    /// say.
+    /// Returns the eviction policy; `None` if Redis doesn't say.
     pub async fn eviction(&mut self) -> Option<String> {
         let answer: Vec<String> =
             self.connection.ask_any(cmd("CONFIG").arg("GET").arg("maxmemory-policy")).await.ok()?;
@@ -323,12 +322,12 @@ impl RedisConnection {
     }
 }
 
-/// Returns how the text of a lease begins that a process has.
+/// Returns the beginning of the text of a process's lease.
 pub(crate) fn lease_prefix(own: NodeProcess) -> String {
     format!("{}:", own.incarnation)
 }
 
-/// Reads the answer to XREAD of one stream; `None` if it has nothing.
+/// Reads the answer to XREAD of one stream; `None` if it is empty.
 fn entries(answer: Value) -> Option<InboxEntries> {
     let stream = match answer {
         Value::Array(streams) => match streams.into_iter().next()? {
@@ -376,7 +375,7 @@ const BEGIN_JOURNAL: &str = "\
     redis.call('SET', KEYS[1], ARGV[1]) \
     return 1";
 
-/// Closes a journal for an hour, in which its process ends. The key.
+/// Closes a journal for an hour, within which its process ends. The key.
 const CLOSE_JOURNAL: &str = "\
     local found = redis.call('GET', KEYS[1]) \
     if not found then return false end \
@@ -384,13 +383,13 @@ const CLOSE_JOURNAL: &str = "\
     redis.call('SET', KEYS[1], 'x' .. found, 'EX', 3600) \
     return found";
 
-/// The state of a journal that has ended; that of a closed one has its era behind this.
+/// The state of a journal that has ended; that of a closed one is followed by its era.
 const CLOSED: &str = "x";
-/// The time for which that is kept, in which its process ends.
+/// The time for which that is kept; its process ends within it.
 const CLOSED_SECONDS: u64 = 3600;
-/// The time for which an empty inbox is waited for at once, in milliseconds.
+/// The time to wait for an empty inbox in one call, in milliseconds.
 const BLOCK_MS: u64 = 1_000;
-/// Entries that are read at once, of at most [`crate::courier`]'s size each.
+/// Entries that are read at once, each of at most [`crate::courier`]'s size.
 pub(crate) const AT_ONCE: usize = 64;
 /// The position before all entries.
 pub const START: &str = "0";

@@ -1,5 +1,5 @@
-//! The homes of addresses, for an operator who looks for one: by the rows of the database, as a
-//! node would find them that had just read these.
+//! Finds the homes of addresses for an operator: by the rows of the database, as a node that has
+//! just read them would.
 
 use rookery_base::{AddressHash, wait};
 use rookery_store::Meta;
@@ -33,7 +33,7 @@ mod tests {
 
     use super::*;
 
-    /// Keeps nobody from writing.
+    /// Fences nobody off.
     struct OpenFencing;
 
     impl Fencing for OpenFencing {

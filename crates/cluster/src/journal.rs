@@ -3,16 +3,16 @@
 //!
 //! # Invariants
 //!
-//! * What a shard has given to be written is in its senders' custody until Redis has it.
-//! * A connection that is new, or a write that has failed, begins an era: all shards write all they
-//!   have, and nobody reads what an older era had.
-//! * Where Redis takes nothing for two seconds, the custody ends without it: but not before the
-//!   database says that the era doesn't count, so that nobody goes on with a session that lacks
-//!   what was acknowledged.
-//! * Writes go out over the connection that letters go over, before those that their shard has
-//!   posted behind them: no other node has read what the journal lacks.
-//! * Who reads a journal closes it first: whatever its process writes from then on is not confirmed
-//!   to it. Of a process that has ended in order nobody reads anything.
+//! * Data that a shard has passed on for writing is in its senders' custody until Redis has it.
+//! * A new connection, or a failed write, begins an era: all shards write everything they have,
+//!   and nobody reads an older era.
+//! * If Redis accepts nothing for two seconds, the custody ends without it: but not before the
+//!   database says that the era doesn't count, so that nobody continues a session that lacks
+//!   acknowledged data.
+//! * Writes use the same connection as letters, and go before the letters that their shard posted
+//!   after them: no other node has read anything that the journal lacks.
+//! * A reader closes a journal first: its process gets no confirmation for further writes. Nobody
+//!   reads the journal of a process that ended in order.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -33,32 +33,32 @@ use crate::wire::NodeProcess;
 pub(crate) struct JournalState {
     /// The era that is written.
     era: u64,
-    /// Since when nothing can be written; `None` while something can.
+    /// The time since which nothing can be written; `None` while something can.
     broken_since: Option<Instant>,
     /// True once the database says that the era doesn't count.
     is_void: bool,
-    /// True while it is told that.
+    /// True while the database is being told so.
     is_voiding: bool,
-    /// Shares in the custody of what has still to be written in the next era, by shards.
+    /// Shares in the custody of data that still has to be written in the next era, by shard.
     held: Vec<(usize, Vec<Custody>)>,
     /// The slots that the era has.
     slots: BTreeSet<u16>,
-    /// That which was given to Redis.
+    /// Data that was sent to Redis.
     given: JournalSeen,
 }
 
 impl JournalState {
-    /// Returns a journal that nothing was written to.
+    /// Returns an empty journal.
     pub(crate) fn new() -> Self {
         Self { broken_since: Some(Instant::now()), ..Self::default() }
     }
 
-    /// Takes note that nothing can be written.
+    /// Notes that nothing can be written.
     pub(crate) fn lost(&mut self) {
         self.broken_since.get_or_insert_with(Instant::now);
     }
 
-    /// Returns the counts of what was written, and whether anything is taken.
+    /// Returns the counts of written data, and whether anything is accepted.
     pub(crate) fn seen(&self) -> JournalSeen {
         JournalSeen { is_kept: self.broken_since.is_none(), ..self.given }
     }
@@ -88,7 +88,7 @@ impl CarryingLoop {
         Ok(())
     }
 
-    /// Writes what shards have given.
+    /// Writes the data that shards have passed on.
     pub(crate) fn write_journal(&mut self, batches: Vec<(usize, JournalBatch)>) {
         for (shard, batch) in batches {
             let JournalBatch { era, writes, is_whole, shares } = batch;
@@ -110,7 +110,7 @@ impl CarryingLoop {
         }
     }
 
-    /// Takes the outcome of a write.
+    /// Processes the outcome of a write.
     pub(crate) fn journaled(
         &mut self,
         (shard, era, is_whole): (usize, u64, bool),
@@ -135,7 +135,7 @@ impl CarryingLoop {
                 });
                 self.begin_era_later();
             }
-            // Written before another era began, or closed by those who read it.
+            // Written before another era began, or closed by its readers.
             _ => self.journal.hold(shard, shares),
         }
     }
@@ -162,7 +162,7 @@ impl CarryingLoop {
         }
     }
 
-    /// Lets senders go on without the journal, when nothing could be written for a while.
+    /// Lets senders continue without the journal after nothing could be written for a while.
     pub(crate) fn void_journal(&mut self) {
         let journal = &mut self.journal;
         let is_late = journal.broken_since.is_some_and(|since| since.elapsed() >= PATIENCE);
@@ -192,7 +192,7 @@ impl CarryingLoop {
         }
     }
 
-    /// Looks into the journal of a process that has died, for a shard.
+    /// Reads the journal of a dead process, for a shard.
     pub(crate) fn look_up(&self, shard: usize, lookup: JournalLookup) {
         let (engine, meta, door) =
             (self.outer.engine.clone(), self.outer.members.meta.clone(), self.outer.door.clone());
@@ -219,8 +219,8 @@ impl CarryingLoop {
     }
 }
 
-/// Ends the journal of this process, whose sessions and rooms have gone elsewhere, or wait in a
-/// file: who read it now would have them as they were before.
+/// Ends the journal of this process, whose sessions and rooms have moved elsewhere, or wait in a
+/// file: reading it now would restore an old state.
 pub(crate) async fn end(
     connection: Option<&mut RedisConnection>,
     meta: &dyn Meta,
@@ -237,7 +237,7 @@ pub(crate) async fn end(
     }
 }
 
-/// Returns what the journal of a process has of some slots; its fields go.
+/// Returns the journal of a process for some slots, and removes it.
 async fn look_into(
     engine: &RedisEngine,
     meta: &dyn Meta,
@@ -265,8 +265,8 @@ async fn say_void(meta: &dyn Meta, process: NodeProcess, era: u64) -> bool {
     meta.put_entry(VOID, &process.to_string(), era.to_be_bytes().to_vec()).await.is_ok()
 }
 
-/// Forgets what the database says of the journals of a node's earlier processes, but for the last
-/// ones.
+/// Forgets what the database says about the journals of a node's earlier processes, except the
+/// last ones.
 pub(crate) async fn forget_void(meta: &dyn Meta, me: NodeProcess) {
     let Ok(entries) = meta.entries(VOID).await else { return };
     let is_old = |name: &str| {
@@ -279,13 +279,13 @@ pub(crate) async fn forget_void(meta: &dyn Meta, me: NodeProcess) {
     }
 }
 
-/// The list of journals that don't count, or no longer.
+/// The list of invalid journals.
 const VOID: &str = "cluster journals void";
-/// Lives of a node whose journals may still be asked for.
+/// Incarnations of a node whose journals may still be read.
 const LIVES: u32 = 8;
 /// The time for which senders wait for Redis.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The time that a look into a journal may take.
+/// The time limit for reading a journal.
 const LOOKUP: Duration = Duration::from_secs(8);
 /// Slots that are read at once.
 const AT_ONCE: usize = 256;

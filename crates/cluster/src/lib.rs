@@ -1,20 +1,21 @@
-//! Many processes, one server: letters between nodes over Redis or Valkey, and who is a node.
+//! Many processes form one server: letters between nodes over Redis or Valkey, and the membership
+//! of nodes.
 //!
 //! Each account and each room has its home on one node ([`placement`]). Shards of different nodes
-//! tell each other the same things as shards of one, and what they say goes through an inbox of the
-//! receiving process in Redis. The database that all share decides who is a member ([`members`]);
-//! Redis carries, and tells who lives.
+//! exchange the same mail as shards of one, but through an inbox of the receiving process in
+//! Redis. The shared database decides who is a member ([`members`]); Redis carries the mail, and
+//! shows which nodes are alive.
 //!
 //! # Layout
 //!
-//! * [`wire`]: what one append to an inbox carries. [`courier`]: order, confirmation, bounds,
-//!   without I/O. [`engine`]: Redis, as it is used; `source`: how it is found.
-//! * [`placement`]: which node has which slot. [`members`]: the rows of the database; [`table`]:
-//!   what follows from them for a process.
+//! * [`wire`]: the content of one append to an inbox. [`courier`]: order, confirmation, bounds,
+//!   without I/O. [`engine`]: the commands of Redis; `source`: how it is found.
+//! * [`placement`]: the slots of each node. [`members`]: the rows of the database; [`table`]:
+//!   their meaning for a process.
 //! * [`service`]: joining, and the handle on the thread; `carrying`: its loop; `leases`: the signs
-//!   of life; [`death`]: processes that are gone, and their homes; `journal`: what is written down
-//!   for the others. For an operator, `check` looks at the Redis, and `home` finds where an address
-//!   is at home.
+//!   of life; [`death`]: processes that are gone, and their homes; `journal`: the data recorded for
+//!   the other nodes. For an operator, `check` checks the Redis, and `home` finds the home of an
+//!   address.
 
 mod carrying;
 mod check;

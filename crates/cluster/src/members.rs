@@ -1,15 +1,15 @@
 //! The members of a cluster: rows in the database that all nodes share.
 //!
-//! The database decides who is a member and under which number; Redis only tells who lives. What is
-//! here are entries of lists ([`Meta`]), each a row of its own.
+//! The database decides who is a member and under which number; Redis only shows who is alive.
+//! Everything here is an entry of a list ([`Meta`]), each in its own row.
 //!
 //! # Invariants
 //!
 //! * No two processes ever have the same numbers.
-//! * A row is changed or removed only as it was read: a process that is slow undoes nothing of a
-//!   later one of the same name.
-//! * A process that has no row here any more is fenced off ([`Fencing`]): before it is removed, and
-//!   again by each process that finds it gone, before that one takes a home of it over.
+//! * A row is changed or removed only if it is unchanged since it was read: a slow process undoes
+//!   nothing of a later one with the same name.
+//! * A process without a row is fenced off ([`Fencing`]): before the row is removed, and again by
+//!   each process that notices, before it takes over a home.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,19 +22,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::wire::NodeProcess;
 
-/// That which the cluster knows of a node.
+/// The cluster's knowledge of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberRow {
-    /// Its number: in this cluster no node of another name ever has it.
+    /// Its number, which no node with another name ever gets in this cluster.
     pub number: u16,
     /// The number of its processes so far.
     pub incarnation: u32,
-    /// The shards of the last of them.
+    /// The number of shards of the last of them.
     pub shards: u16,
     /// The name under which clients reach it, if it has one of its own.
     pub public_host: Option<String>,
-    /// True if it leaves: others are to have its homes, and what lives there. In the bytes it
-    /// stands behind what earlier versions read.
+    /// True if it is leaving: others are to take over its homes, with everything that lives there.
+    /// In the bytes, it comes after the fields that earlier versions read.
     #[serde(skip)]
     pub leaves: bool,
     /// The versions of letters that its process understands. In the bytes they stand behind that.
@@ -93,14 +93,14 @@ impl MemberRow {
     }
 }
 
-/// Says why a process can't be a member.
+/// The reason why a process can't be a member.
 #[derive(Debug)]
 pub enum NotJoined {
     /// The database says no.
     Store(StoreError),
-    /// Another process has taken the node's next number in the same moment.
+    /// Another process took the node's next number at the same moment.
     Taken,
-    /// A row can't be read: it is of another version.
+    /// A row can't be read: it has another version.
     Unreadable(String),
     /// The operating system has no random bytes.
     Chance,
@@ -112,14 +112,14 @@ impl From<StoreError> for NotJoined {
     }
 }
 
-/// Returns the key of the cluster's address hash: made once, by the first node.
+/// Returns the key of the cluster's address hash, which the first node creates.
 ///
 /// # Errors
 /// The error of the database.
 pub async fn key(meta: &dyn Meta) -> Result<[u8; 16], NotJoined> {
     let mut key = [0; 16];
     chance::fill(&mut key).map_err(|_| NotJoined::Chance)?;
-    // Whichever node comes first: the others get its key.
+    // The first node to write wins: the others get its key.
     _ = meta.add_entry(SECRETS, KEY, key.to_vec(), 1).await?;
     let found = meta.entries(SECRETS).await?.into_iter().find(|(name, _)| name == KEY);
     let found = found.and_then(|(_, bytes)| bytes.try_into().ok());
@@ -145,7 +145,7 @@ async fn found(meta: &dyn Meta) -> Result<Vec<(String, MemberRow, Vec<u8>)>, Not
     Ok(rows)
 }
 
-/// Makes this process the node of a name, in place of the process before it, which writes nothing
+/// Makes this process the node with a name, in place of the previous process, which can't write
 /// any more from then on.
 ///
 /// # Errors
@@ -172,7 +172,7 @@ pub async fn join(
     if meta.add_entry(PROCESSES, &claim, name.as_bytes().to_vec(), MOST).await? != Added::Done {
         return Err(NotJoined::Taken);
     }
-    // Before others know of it: they fence off what has rows.
+    // Before others know of it: they fence off processes with rows.
     fencing.enlist(ProcessWriter { node: number, incarnation }).await?;
     let row = MemberRow { number, incarnation, shards, public_host, leaves: false, letters: LetterVersions::OWN };
     write(meta, name, &row).await?;
@@ -182,7 +182,7 @@ pub async fn join(
     Ok(row)
 }
 
-/// Writes the row of a process in place of the one before it, which others may be removing.
+/// Writes the row of a process in place of its predecessor's, which others may be removing.
 ///
 /// # Errors
 /// The error of the database; a later process has its row there.
@@ -202,8 +202,8 @@ async fn write(meta: &dyn Meta, name: &str, row: &MemberRow) -> Result<(), NotJo
     Err(NotJoined::Taken)
 }
 
-/// Returns the numbers of the processes that a node has had and that are not cleared away, in their
-/// order: those of its last one, and of those that ended while they joined.
+/// Returns the numbers of a node's processes that are not cleared away, in order: those of its
+/// last one, and of those that ended while they joined.
 async fn processes(meta: &dyn Meta, number: u16) -> Result<BTreeSet<u32>, NotJoined> {
     let of_node = |claim: &str| {
         let (node, incarnation) = claim.split_once('.')?;
@@ -217,8 +217,8 @@ fn claim(number: u16, incarnation: u32) -> String {
     format!("{number}.{incarnation}")
 }
 
-/// Lets a node leave that is up: others are to have its homes, and it hands on what lives there.
-/// `false` if there is none of that name.
+/// Makes a running node leave: others are to take over its homes, and it hands on everything that
+/// lives there. `false` if there is no node with that name.
 ///
 /// # Errors
 /// The error of the database.
@@ -236,7 +236,7 @@ pub async fn leave(meta: &dyn Meta, name: &str) -> Result<bool, NotJoined> {
     Err(NotJoined::Taken)
 }
 
-/// Removes the row of this process, which has left: it writes nothing any more.
+/// Removes the row of this process, which has left: it can't write any more.
 ///
 /// # Errors
 /// The error of the database.
@@ -248,8 +248,8 @@ pub async fn withdraw(meta: &dyn Meta, process: NodeProcess) -> Result<bool, Not
     }
 }
 
-/// Takes the homes of a process away: the others have its accounts from then on. Returns `false` if
-/// the node has another process by now, or was removed before.
+/// Takes the homes of a process away: from then on, the others have its accounts. Returns `false`
+/// if the node has another process by now, or was removed before.
 ///
 /// # Errors
 /// The error of the database; this process was fenced off itself.
@@ -264,8 +264,8 @@ pub async fn take_over(meta: &dyn Meta, fencing: &dyn Fencing, process: NodeProc
     }
 }
 
-/// Removes a node, which must have ended: others have its accounts from then on. `false` if there
-/// is none of that name.
+/// Removes a node, which must have ended: from then on, others have its accounts. `false` if there
+/// is no node with that name.
 ///
 /// # Errors
 /// The error of the database.
@@ -274,7 +274,7 @@ pub async fn remove(meta: &dyn Meta, fencing: &dyn Fencing, name: &str) -> Resul
     take_over(meta, fencing, NodeProcess { node: row.number, incarnation: row.incarnation }).await
 }
 
-/// Returns the number that a node of this name has had, or takes one that none has had.
+/// Returns the number of the node with this name, or assigns one that none has had.
 async fn number(meta: &dyn Meta, name: &str) -> Result<u16, NotJoined> {
     let taken = meta.entries(NUMBERS).await?;
     let own = taken.iter().find(|(_, of)| of == name.as_bytes());
@@ -302,7 +302,7 @@ const NUMBERS: &str = "cluster numbers";
 const PROCESSES: &str = "cluster processes";
 /// Entries that a list may have.
 const MOST: usize = 10_000;
-/// Attempts to write a row that others change meanwhile: it can be removed once.
+/// Attempts to write a row that others may change meanwhile: it can be removed once.
 const ATTEMPTS: usize = 3;
 
 #[cfg(test)]
@@ -315,7 +315,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes down what is asked of it.
+    /// Records the calls.
     #[derive(Default)]
     struct NotedMembers(Mutex<Vec<String>>);
 
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(names(meta), [""; 0]);
     }
 
-    /// The last version wrote rows without the mark, and reads them without.
+    /// The previous version wrote rows without the mark, and reads them without it.
     #[test]
     fn a_row_of_an_earlier_version_is_one_that_stays() {
         let row = MemberRow {
@@ -428,7 +428,7 @@ mod tests {
         assert_eq!(wait(processes(meta, 1)).unwrap(), [3].into());
     }
 
-    /// Runs an action once, between the look at the rows and what follows from it.
+    /// Runs an action once, between reading the rows and acting on them.
     struct Between<F>(Arc<dyn Meta>, Mutex<Option<F>>);
 
     impl<F: FnOnce(&dyn Meta) + Send> Meta for Between<F> {

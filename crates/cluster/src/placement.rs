@@ -1,4 +1,4 @@
-//! The choice of which node has which slot: the one whose name and the slot's number hash highest
+//! Chooses the node of each slot: the one whose name and the slot's number have the highest hash
 //! together, so that a node that joins or leaves moves its own share of the slots and no other.
 
 use std::hash::Hasher;
@@ -9,7 +9,7 @@ use siphasher::sip::SipHasher13;
 /// none.
 pub fn owner<'a>(slot: usize, names: impl Iterator<Item = &'a str>) -> usize {
     let weigh = |name: &str| {
-        // No secret: all versions have to agree on it, and nobody chooses the number of a slot.
+        // Not a secret: all versions have to agree on it, and nobody chooses the number of a slot.
         let mut hasher = SipHasher13::new_with_keys(0, slot as u64);
         hasher.write(name.as_bytes());
         hasher.finish()

@@ -2,10 +2,10 @@
 //!
 //! # Invariants
 //!
-//! * Nobody is served before the database says that this process is the node, and before the nodes
-//!   that live go by the homes that follow from it.
-//! * No home is taken over from a process before that one is fenced off.
-//! * Shards never wait for letters to leave: they hand them over and go on.
+//! * No client is served before the database says that this process is the node, and before the
+//!   live nodes have adopted the homes that follow from it.
+//! * No home is taken over from a process before that is fenced off.
+//! * Shards never wait for letters to leave: they hand them over and continue.
 
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -35,7 +35,7 @@ use crate::source::RedisAddresses;
 use crate::table::{NodeTable, Update};
 use crate::wire::NodeProcess;
 
-/// A process's part in a cluster, as its operator wants it.
+/// The operator's settings for a process in a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSettings {
     /// The name of the node: no other process of the cluster has it at the same time.
@@ -44,26 +44,26 @@ pub struct ClusterSettings {
     pub redis: RedisAddresses,
     /// The name under which clients reach the node, if it has one of its own.
     pub public_host: Option<String>,
-    /// The time after which a silent node is taken to be gone.
+    /// The time after which a silent node is considered gone.
     pub lease: Duration,
 }
 
-/// Says why a process can't join.
+/// The reason why a process can't join.
 #[derive(Debug)]
 pub enum JoinFailure {
-    /// That which the database says, or what is in it.
+    /// An error of the database, or of its content.
     Members(NotJoined),
     /// Redis can't be asked.
     Redis(RedisError),
     /// Redis is too old: its version.
     TooOld(String),
-    /// A process has this name already.
+    /// A process already has this name.
     NameTaken(String),
-    /// Others have taken over from this process while it joined.
+    /// Others took over from this process while it joined.
     TakenOver(String),
-    /// A node understands no letters that this process writes: its name, and which it does.
+    /// A node can't read the letters of this process: its name, and the versions it can read.
     NoCommonLetters(String, LetterVersions),
-    /// No thread or no runtime.
+    /// A thread or a runtime can't be started.
     System(std::io::Error),
 }
 
@@ -120,17 +120,17 @@ impl From<RedisError> for JoinFailure {
     }
 }
 
-/// A process that has joined and serves nobody yet. Its thread renews its lease.
+/// A process that has joined and serves no client yet. Its thread renews its lease.
 pub struct Joined {
-    /// The homes of all addresses, as of now.
+    /// The current homes of all addresses.
     pub view: Arc<View>,
     /// The hash that names them.
     pub addresses: AddressHash,
-    /// Processes of other nodes that have no lease: nobody waits for what they might have.
+    /// Processes of other nodes without a lease: nobody waits for what they might have.
     away: Vec<NodeProcess>,
     fencing: Arc<dyn Fencing>,
     posted: Arc<PostedLetters>,
-    /// Lets the thread go on.
+    /// Lets the thread continue.
     begins: oneshot::Sender<(Door, ServiceEnds)>,
     thread: JoinHandle<()>,
 }
@@ -138,7 +138,7 @@ pub struct Joined {
 /// Ends the process.
 pub(crate) type ServiceEnds = Box<dyn Fn(ClusterEnding) + Send>;
 
-/// The reason for which a process of a cluster has to end.
+/// The reason why a process of a cluster has to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClusterEnding {
     /// Others have taken over from it.
@@ -169,7 +169,7 @@ impl Outlet for PostedLetters {
         waiting.extend(letters.into_iter().map(|letter| (from, letter)));
         drop(waiting);
         if is_first {
-            // Nobody hears it when the thread has ended: then the process ends, too.
+            // If the thread has ended, nobody receives it: then the process ends, too.
             _ = self.events.send(ServiceEvent::Posted);
         }
     }
@@ -201,22 +201,22 @@ impl std::fmt::Debug for RunningCluster {
 }
 
 impl RunningCluster {
-    /// Takes no more letters of others, before the shards end: who writes them keeps them for those
-    /// who have the homes then.
+    /// Stops accepting letters from others, before the shards end: their writers keep them for the
+    /// next homes.
     pub fn stop_reading(&self) {
         _ = self.posted.events.send(ServiceEvent::Deaf);
     }
 
-    /// Lets other nodes have the homes of this one, which hands on what lives there. Returns
-    /// `false` if none is up that could.
+    /// Lets other nodes have the homes of this one, which hands on everything that lives there.
+    /// Returns `false` if no other node is up that could take them.
     pub fn leave(&self) -> bool {
         let (told, answer) = std::sync::mpsc::sync_channel(1);
         _ = self.posted.events.send(ServiceEvent::Leave(told));
         answer.recv_timeout(DECISION).unwrap_or(false)
     }
 
-    /// Ends the node's part, when the shards have ended: what they have said last still leaves, if
-    /// that is possible within two seconds.
+    /// Ends the node's part after the shards have ended: their last letters still leave, if that
+    /// is possible within two seconds.
     pub fn stop(self) {
         _ = self.posted.events.send(ServiceEvent::Stop);
         _ = self.thread.join();
@@ -238,8 +238,8 @@ impl std::fmt::Debug for Members {
     }
 }
 
-/// Joins the cluster of a database, with so many shards. The thread that carries letters begins
-/// here, so that the lease is renewed from the moment on at which it is taken.
+/// Joins the cluster of a database, with a number of shards. The thread that carries letters
+/// starts here, so that the lease is renewed from the moment when it is taken.
 ///
 /// # Errors
 /// See [`JoinFailure`].
@@ -258,7 +258,7 @@ pub fn join(settings: &ClusterSettings, shards: usize, members: Members) -> Resu
             Err(failed) => return drop(tell.send(Err(failed))),
         };
         _ = tell.send(Ok((table.view(), addresses, away)));
-        // If nothing comes, the process doesn't start after all.
+        // If nothing arrives, the process doesn't start after all.
         let Ok((door, ends)) = begun.await else { return };
         let outer = Outer { engine, members, lease: settings.lease, door, ends: Some(ends) };
         CarryingLoop::new(outer, table, of_thread, joining).run(events).await;
@@ -270,7 +270,7 @@ pub fn join(settings: &ClusterSettings, shards: usize, members: Members) -> Resu
     Ok(Joined { view, addresses, away, fencing, posted, begins, thread })
 }
 
-/// That which a process has when it has joined.
+/// The result of joining.
 struct Entered {
     engine: RedisEngine,
     table: NodeTable,
@@ -321,7 +321,7 @@ async fn enter(settings: &ClusterSettings, shards: u16, members: &Members) -> Re
     }
 }
 
-/// Looks whether this process and all nodes can understand each other.
+/// Checks that this process and all nodes can understand each other.
 ///
 /// # Errors
 /// [`JoinFailure::NoCommonLetters`].
@@ -333,11 +333,11 @@ fn fits(rows: &[(String, MemberRow)], own: &str) -> Result<(), JoinFailure> {
     }
 }
 
-/// Renews the lease of a process that joins, whatever that waits for meanwhile. Ends when another
-/// process has it.
+/// Renews the lease of a joining process, however long it waits for other things. Ends when
+/// another process holds it.
 async fn renew(engine: RedisEngine, me: NodeProcess, text: Arc<Mutex<String>>, lease: Duration) {
     loop {
-        // Redis may be away for a moment.
+        // Redis may be unreachable for a moment.
         if let Ok(mut connection) = engine.connect().await {
             loop {
                 let now = lock(&text).clone();
@@ -352,7 +352,7 @@ async fn renew(engine: RedisEngine, me: NodeProcess, text: Arc<Mutex<String>>, l
     }
 }
 
-/// Waits until the lease of a node's last process is over.
+/// Waits until the lease of a node's last process has expired.
 async fn wait_for_lease(
     connection: &mut RedisConnection,
     node: u16,
@@ -368,9 +368,9 @@ async fn wait_for_lease(
     Ok(())
 }
 
-/// Waits until the nodes that live go by the same table as this one, so that no account has two
-/// homes; for a node that doesn't answer not longer than until its lease is over. Those that join
-/// at the same time are in the table as soon as the database has them.
+/// Waits until the live nodes use the same table as this one, so that no account has two homes;
+/// for a node that doesn't answer, no longer than its lease. Nodes that join at the same time are
+/// in the table as soon as the database has them.
 async fn wait_for_others(
     connection: &mut RedisConnection,
     members: &Members,
@@ -387,7 +387,7 @@ async fn wait_for_others(
             return Err(superseded(&settings.node, has_successor));
         }
         lock(text).clone_from(&table.lease());
-        // Renewed at once, so that they see this one and by what it goes.
+        // Renewed at once, so that they see this node and its table.
         if !connection.renew_lease(table.me(), &table.lease(), settings.lease).await? {
             return Err(JoinFailure::NameTaken(settings.node.clone()));
         }
@@ -400,7 +400,7 @@ async fn wait_for_others(
     }
 }
 
-/// Says why a process can't go on whose row is gone: another one may have its own there.
+/// Says why a process whose row is gone can't continue: another one may have its own there.
 fn superseded(node: &str, has_successor: bool) -> JoinFailure {
     match has_successor {
         true => JoinFailure::NameTaken(node.to_owned()),
@@ -408,8 +408,8 @@ fn superseded(node: &str, has_successor: bool) -> JoinFailure {
     }
 }
 
-/// Fences processes off that are gone by the rows of the database. Most were when they were
-/// removed.
+/// Fences off processes that are gone according to the database. Most were fenced off when they
+/// were removed.
 ///
 /// # Errors
 /// The error of the database; this process was fenced off itself.
@@ -420,7 +420,7 @@ pub async fn fence_off(fencing: &dyn Fencing, gone: &[NodeProcess]) -> Result<()
     Ok(())
 }
 
-/// Returns the name of a node that lives and goes by another table.
+/// Returns the name of a live node that uses another table.
 async fn behind(connection: &mut RedisConnection, table: &NodeTable) -> Result<Option<String>, RedisError> {
     let digest = table.digest();
     for (name, process) in table.others() {
@@ -448,7 +448,7 @@ async fn away(connection: &mut RedisConnection, table: &NodeTable) -> Result<Vec
 pub struct ListedNode {
     /// Its name.
     pub name: String,
-    /// That which the database has of it.
+    /// Its row in the database.
     pub row: MemberRow,
     /// True if its process has a lease.
     pub is_up: bool,
@@ -471,8 +471,8 @@ pub fn nodes(settings: &ClusterSettings, meta: &dyn Meta) -> Result<Vec<ListedNo
     })
 }
 
-/// Lets a node leave that is up: it hands on what lives there to the others, and ends. `false` if
-/// there is none of that name.
+/// Makes a running node leave: it hands on everything that lives there to the others, and ends.
+/// `false` if there is no node with that name.
 ///
 /// # Errors
 /// See [`JoinFailure`].
@@ -480,8 +480,8 @@ pub fn drain(of: &Members, name: &str) -> Result<bool, JoinFailure> {
     Ok(wait(members::leave(&*of.meta, name))?)
 }
 
-/// Removes a node that is away, and keeps it from writing: the others have its accounts from then
-/// on. `false` if there is none of that name.
+/// Removes a node that is down, and keeps it from writing: the others have its accounts from then
+/// on. `false` if there is no node with that name.
 ///
 /// # Errors
 /// See [`JoinFailure`].
@@ -492,18 +492,18 @@ pub fn remove(of: &Members, name: &str) -> Result<bool, JoinFailure> {
 /// Returns the engine of the cluster of a database, and its address hash.
 async fn engine(settings: &ClusterSettings, meta: &dyn Meta) -> Result<(RedisEngine, AddressHash), JoinFailure> {
     let addresses = AddressHash::of_cluster(members::key(meta).await?);
-    // Nothing of the key can be told from it.
+    // The key can't be derived from it.
     let engine = RedisEngine::new(&settings.redis, &format!("{:016x}", addresses.of("the cluster's id")))?;
     Ok((engine, addresses))
 }
 
 impl Joined {
-    /// Returns who takes letters of shards, for them to start with.
+    /// Returns the outlet for shards' letters, with which they start.
     pub fn outlet(&self) -> Arc<dyn Outlet> {
         self.posted.clone()
     }
 
-    /// Carries letters from now on, for shards that run. `ends` is called when the process has to
+    /// Carries letters from now on, for running shards. `ends` is called when the process has to
     /// end.
     ///
     /// # Errors
@@ -519,44 +519,44 @@ impl Joined {
     }
 }
 
-/// The news that the loop lives on.
+/// The events that the loop handles.
 pub(crate) enum ServiceEvent {
-    /// Shards have handed letters over.
+    /// Shards have handed over letters.
     Posted,
-    /// An append to the inbox of a process has come to its end, over a connection of this number.
+    /// An append to the inbox of a process has finished, over the connection with this number.
     Appended(u64, NodeProcess, Result<AppendOutcome, RedisError>),
-    /// Entries of our own inbox.
+    /// Entries from our own inbox.
     Read(Vec<Vec<u8>>),
-    /// A connection of this number can't be used.
+    /// The connection with this number can't be used any more.
     Lost(u64, RedisError),
-    /// There is a connection.
+    /// A connection has been made.
     Connected(RedisConnection),
-    /// Of these processes it is known whether they have leases.
+    /// It is known whether these processes have leases.
     Leases(Vec<(NodeProcess, bool)>),
-    /// The letters of an entry of this process and number were handled.
+    /// The letters in the entry with this process and number were handled.
     Handled(NodeProcess, u64),
-    /// Others have taken over: another process has the lease of this node, or the database takes
-    /// nothing more of this one.
+    /// Others have taken over: another process holds the lease of this node, or the database
+    /// refuses its writes.
     Superseded,
     /// The rows of the database.
     Rows(Vec<(String, MemberRow)>),
-    /// These processes write nothing any more, and are not in these rows of the database.
+    /// These processes can't write any more, and are not in these rows of the database.
     FencedOff(Vec<NodeProcess>, Vec<(String, MemberRow)>),
-    /// A process that was silent has no homes any more: this node has taken them away, or found
-    /// that another one has.
+    /// A silent process has no homes any more: this node has taken them away, or found that
+    /// another one has.
     TakenOver(NodeProcess, Result<bool, NotJoined>),
     /// The rows can't be read.
     NoRows(NotJoined),
     /// Processes that are gone can't be fenced off.
     NotFenced(NotJoined),
-    /// Writes of a shard to the journal, of this era and in this custody, have come to their end;
-    /// true if all is written that the shard has.
+    /// A shard's writes to the journal, in this era and custody, have finished; true if everything
+    /// that the shard has is written.
     Journaled(usize, u64, bool, Vec<Custody>, Result<bool, RedisError>),
     /// The journal may be written again.
     NextEra,
-    /// The database says that this era of the journal doesn't count, or it does not say it.
+    /// The database has recorded that this era of the journal doesn't count, or failed to.
     Void(u64, bool),
-    /// A shard asks for what a process that has died had written down.
+    /// A shard asks for the journal of a dead process.
     LookUp(usize, JournalLookup),
     /// The node is to leave, if another one can take over: the answer.
     Leave(std::sync::mpsc::SyncSender<bool>),
@@ -567,11 +567,11 @@ pub(crate) enum ServiceEvent {
 }
 
 /// The time for which letters wait for others that could go with them, at each end of their way: a
-/// message passes three nodes at most, and is to be there within 20 ms.
+/// message passes three nodes at most, and should arrive within 20 ms.
 pub(crate) const GATHER: Duration = Duration::from_millis(3);
 /// The time beyond a lease for which a process waits for others.
 const GRACE: Duration = Duration::from_secs(2);
-/// The time in which it is known whether other nodes are up.
+/// The time limit for finding out whether other nodes are up.
 const DECISION: Duration = Duration::from_secs(5);
 /// The time between two looks at a lease.
 const LOOK: Duration = Duration::from_millis(100);

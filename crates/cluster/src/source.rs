@@ -1,12 +1,12 @@
-//! The Redis of a cluster, and how it is found: at one address, by Sentinels that know the primary,
-//! or as a Redis Cluster, where each key has its own primary.
+//! Finds the Redis of a cluster: at one address, through Sentinels that know the primary, or as a
+//! Redis Cluster, where each key has its own primary.
 //!
 //! # Invariants
 //!
-//! * A connection is used only while it leads to what is the primary now, as far as anybody says:
-//!   after a failover all is begun again, as if Redis had forgotten everything, since it may have
-//!   lost what came last.
-//! * A primary that Sentinels name on another machine is spoken to over TLS alone.
+//! * A connection is used only while it leads to the current primary, as far as anyone can tell:
+//!   after a failover everything starts again as if Redis had forgotten everything, since it may
+//!   have lost the latest writes.
+//! * A primary on another machine that Sentinels name is only contacted over TLS.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use redis::{
     Pipeline, RedisError, RedisFuture, Value, cmd,
 };
 
-/// The addresses that an operator has given.
+/// The addresses that the operator has configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedisAddresses {
     /// Those of Redis, `redis://…` or `rediss://…`: one, or several of a Redis Cluster. With
@@ -38,13 +38,13 @@ pub(crate) enum RedisSource {
     Cluster(ClusterClient),
 }
 
-/// A connection by one of these ways. Clones mean the same one.
+/// A connection made in one of these ways. Clones refer to the same one.
 #[derive(Clone)]
 pub(crate) enum RedisWay {
     One(MultiplexedConnection),
     /// To the primary at this place.
     Primary(MultiplexedConnection, (String, u16)),
-    /// To a Redis Cluster; with the epoch in which that was when it was made.
+    /// To a Redis Cluster, with its epoch when the connection was made.
     Cluster(ClusterConnection, Option<u64>),
 }
 
@@ -68,7 +68,7 @@ impl RedisSource {
         }
     }
 
-    /// Connects, to the primary of this moment.
+    /// Connects to the current primary.
     ///
     /// # Errors
     /// The words of the system, of Redis or of the Sentinels.
@@ -79,7 +79,7 @@ impl RedisSource {
                 let at = named_by(sentinels, name).await?;
                 let mut connection =
                     open(&Client::open(primary.clone().set_addr(addressed(primary.addr(), &at)?))?).await?;
-                // What was the primary a moment ago may not know yet that it isn't any more.
+                // A former primary may not know yet that it isn't one any more.
                 let role: Vec<Value> = cmd("ROLE").query_async(&mut connection).await?;
                 match role.first().and_then(|role| String::from_redis_value_ref(role).ok()).as_deref() {
                     Some("master") => Ok(RedisWay::Primary(connection, at)),
@@ -95,7 +95,7 @@ impl RedisSource {
         }
     }
 
-    /// Returns whether a connection still leads to the primary. Where nobody can be asked, it does.
+    /// Returns whether a connection still leads to the primary. If nobody can be asked, it does.
     ///
     /// # Errors
     /// The words of the system or of Redis.
@@ -111,7 +111,7 @@ impl RedisSource {
 }
 
 impl RedisWay {
-    /// Sends a command that is about no key: to any node of a Redis Cluster.
+    /// Sends a command that concerns no key: to any node of a Redis Cluster.
     pub async fn ask_any<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, RedisError> {
         match self {
             Self::One(connection) | Self::Primary(connection, _) => command.query_async(connection).await,
@@ -153,7 +153,7 @@ impl ConnectionLike for RedisWay {
     }
 }
 
-/// Returns whether an error says that what was asked is no primary, or can't be one now.
+/// Returns whether an error says that the server is not a primary, or can't act as one now.
 pub(crate) fn is_demoted(error: &RedisError) -> bool {
     matches!(error.code(), Some("READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "LOADING" | "UNBLOCKED"))
 }
@@ -164,7 +164,7 @@ async fn open(client: &Client) -> Result<MultiplexedConnection, RedisError> {
     client.get_multiplexed_async_connection_with_config(&config).await
 }
 
-/// Returns the place of the primary, by the first Sentinel that knows it.
+/// Returns the place of the primary, from the first Sentinel that knows it.
 async fn named_by(sentinels: &[Client], name: &str) -> Result<(String, u16), RedisError> {
     let mut failed = other(format!("the Sentinels know no primary \"{name}\""));
     for sentinel in sentinels {
@@ -186,7 +186,7 @@ async fn named_by(sentinels: &[Client], name: &str) -> Result<(String, u16), Red
     Err(failed)
 }
 
-/// Returns the address of a primary at a place, reached as the operator has said.
+/// Returns the address of a primary at a place, in the form that the operator configured.
 fn addressed(given: &ConnectionAddr, (host, port): &(String, u16)) -> Result<ConnectionAddr, RedisError> {
     match given {
         ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
@@ -233,7 +233,7 @@ fn other(text: String) -> RedisError {
     std::io::Error::other(text).into()
 }
 
-/// The time within which Redis answers, or is taken to be away.
+/// The time within which Redis has to answer before it counts as unreachable.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The same for one Sentinel, of which there are others.
 const SENTINEL_PATIENCE: Duration = Duration::from_millis(500);

@@ -1,4 +1,4 @@
-//! The nodes as one process sees them, and the view that follows for its shards.
+//! The nodes as one process sees them, and the resulting view for its shards.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -12,8 +12,7 @@ use crate::members::MemberRow;
 use crate::placement;
 use crate::wire::NodeProcess;
 
-/// The nodes, this one first. A node that was there keeps its place, so that hops stay what they
-/// are ([`View`]).
+/// The nodes, this one first. A known node keeps its place, so that hops stay the same ([`View`]).
 #[derive(Debug)]
 pub struct NodeTable {
     places: Vec<NodePlace>,
@@ -23,18 +22,18 @@ pub struct NodeTable {
 struct NodePlace {
     name: String,
     row: MemberRow,
-    /// False once the node is removed, or has come back with other shards.
+    /// False once the node has been removed, or has come back with a different number of shards.
     is_member: bool,
 }
 
-/// That which an update has changed.
+/// The effect of an update.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Update {
     /// Nothing.
     Same,
     /// Nodes or their processes. These processes are gone.
     Changed(Vec<NodeProcess>),
-    /// Another process is this node, or nobody is.
+    /// Another process is this node now, or none.
     Superseded,
 }
 
@@ -45,7 +44,7 @@ impl NodePlace {
 }
 
 impl NodeTable {
-    /// Returns the table of a node that knows of no other.
+    /// Returns the table of a node that knows no other.
     pub fn new(name: String, row: MemberRow) -> Self {
         Self { places: vec![NodePlace { name, row, is_member: true }] }
     }
@@ -92,7 +91,7 @@ impl NodeTable {
         place.map_or(0, |place| place.row.shards)
     }
 
-    /// Returns the processes of other nodes that are gone by the rows of the database.
+    /// Returns the processes of other nodes that are gone according to the database.
     pub fn gone(&self, rows: &[(String, MemberRow)]) -> Vec<NodeProcess> {
         let is_there = |process: NodeProcess| {
             rows.iter().any(|(_, row)| (row.number, row.incarnation) == (process.node, process.incarnation))
@@ -110,7 +109,7 @@ impl NodeTable {
         (is_any_gone && known.len() < rows.len()).then_some(known)
     }
 
-    /// Takes the rows of the database.
+    /// Adopts the rows of the database.
     pub fn update(&mut self, rows: Vec<(String, MemberRow)>) -> Update {
         let own = self.places.first().map(|own| (own.name.clone(), own.row.clone()));
         if !rows
@@ -167,12 +166,12 @@ impl NodeTable {
         if is_same { Update::Same } else { Update::Changed(gone) }
     }
 
-    /// Returns whether this node leaves.
+    /// Returns whether this node is leaving.
     pub fn leaves(&self) -> bool {
         self.places.first().is_some_and(|place| place.row.leaves)
     }
 
-    /// Returns whether a process of another node leaves.
+    /// Returns whether a process of another node is leaving.
     pub fn has_leaving(&self, process: NodeProcess) -> bool {
         self.places.iter().any(|place| place.process() == process && place.row.leaves)
     }
@@ -197,7 +196,7 @@ impl NodeTable {
         view.named(self.name_of_homes(), absent)
     }
 
-    /// Returns a text that is the same on all nodes that go by the same homes, in the same
+    /// Returns a text that is the same on all nodes that use the same homes, in the same
     /// processes.
     pub fn digest(&self) -> String {
         format!("{:016x}", self.name_of_homes())
@@ -218,12 +217,13 @@ impl NodeTable {
         hasher.finish()
     }
 
-    /// Returns what the lease of this node says: which process has it, and by which homes it goes.
+    /// Returns the content of this node's lease: the process that holds it, and the homes that it
+    /// uses.
     pub fn lease(&self) -> String {
         format!("{}:{}", self.me().incarnation, self.digest())
     }
 
-    /// Returns the nodes that have homes: those that stay; if none does, all.
+    /// Returns the nodes that have homes: those that stay or, if none does, all.
     fn members(&self) -> impl Iterator<Item = (usize, &str)> {
         let any_stays = self.places.iter().any(|place| place.is_member && !place.row.leaves);
         let has_homes = move |place: &NodePlace| place.is_member && !(any_stays && place.row.leaves);

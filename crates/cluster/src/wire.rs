@@ -1,8 +1,8 @@
-//! The wire form of an entry: what one append to a node's inbox carries.
+//! The wire format of an entry: the content of one append to a node's inbox.
 //!
-//! A header, then letters, each with its length, so that kinds that a version doesn't know are
-//! skipped. Numbers are little-endian; lengths are LEB128, as in every format of this size. The
-//! letters themselves are read on the shard that they are for: here they are bytes.
+//! A header, then letters, each with its length, so that a version can skip kinds that it doesn't
+//! know. Numbers are little-endian; lengths are LEB128, as in every format of this size. The
+//! letters themselves are decoded on the shard that they are for: here they are bytes.
 //!
 //! # Invariants
 //!

@@ -171,7 +171,7 @@ impl ServerStreams {
             sent.is_final();
         }
         self.close_stream(key, &error);
-        self.broken(at, "it acknowledges more than it was sent");
+        self.broken(at, "it acknowledges more than was sent to it");
     }
 
     /// Looks whether a server has taken and acknowledged what it was sent, and asks it. Gives it up

@@ -42,7 +42,7 @@ impl ServerStreams {
     pub(crate) fn admit_stranger(&mut self, peer: SocketAddr) -> Option<IpAddr> {
         let peer = block(peer);
         if self.is_stopping || !self.strangers.connect(peer, self.now_ms) {
-            debug!(%peer, "an address has too many connections that prove nothing; one more is closed");
+            debug!(%peer, "an address has too many connections that have proven nothing; one more is closed");
             return None;
         }
         Some(peer)
@@ -69,7 +69,7 @@ impl ServerStreams {
         let counts = !machine.has_proven();
         let fault = machine.objection(home).map(|(error, text)| (error, text.map(str::to_owned)));
         let fault = fault.or_else(|| {
-            let text = || Some("Too many connections prove nothing.".to_owned());
+            let text = || Some("Too many connections have proven nothing.".to_owned());
             (counts && !self.strangers.enter(peer)).then(|| (StreamError::ResourceConstraint, text()))
         });
         if let Some((error, text)) = fault {

@@ -20,10 +20,15 @@ use crate::writing::{MOST_WAITING, TAKEN_MS};
 
 /// All of them. "Per shard" is where streams come in, or the home of the remote domain.
 pub const BOUNDS: &[Bound] = &[
-    Bound::on("a stanza of another server", Per::Stanza, Most::Fixed(STANZA_BYTES as u64), Unit::Bytes)
+    Bound::on("a stanza from another server", Per::Stanza, Most::Fixed(STANZA_BYTES as u64), Unit::Bytes)
         .or("the stream ends with <policy-violation/>"),
-    Bound::on("the time of a server to prove its domain", Per::Connection, Most::Fixed(LOGIN_MS / 1000), Unit::Seconds)
-        .or("the connection is closed"),
+    Bound::on(
+        "the time for a server to prove its domain",
+        Per::Connection,
+        Most::Fixed(LOGIN_MS / 1000),
+        Unit::Seconds,
+    )
+    .or("the connection is closed"),
     Bound::on(
         "connections of servers that have proven nothing",
         Per::Address,
@@ -40,10 +45,10 @@ pub const BOUNDS: &[Bound] = &[
     .or("the new one is closed"),
     Bound::on("connections of servers in a burst", Per::Address, Most::Fixed(MOST_CALLS), Unit::Number)
         .or("the new one is closed"),
-    Bound::on("connections of servers behind a burst", Per::Address, Most::Fixed(1000 / CALL_MS), Unit::PerSecond)
+    Bound::on("connections of servers after a burst", Per::Address, Most::Fixed(1000 / CALL_MS), Unit::PerSecond)
         .or("the new one is closed"),
     Bound::on(
-        "keys of servers that have proven nothing that are verified at a time",
+        "keys of unproven servers that are verified at a time",
         Per::Address,
         Most::Fixed(MOST_ASKED_BY_ADDRESS as u64),
         Unit::Number,
@@ -63,14 +68,14 @@ pub const BOUNDS: &[Bound] = &[
     )
     .or("one more gets <resource-constraint/>"),
     Bound::on(
-        "stanzas that wait for a connection, of which one sender has a quarter",
+        "stanzas that wait for a connection; one sender may have a quarter",
         Per::Other("pair of domains"),
         Most::Fixed(QUEUE_STANZAS as u64),
         Unit::Number,
     )
     .or("one more gets <resource-constraint/>"),
     Bound::on(
-        "stanzas that wait for a connection, of which one sender has a quarter",
+        "stanzas that wait for a connection; one sender may have a quarter",
         Per::Other("pair of domains"),
         Most::Fixed(QUEUE_BYTES as u64),
         Unit::Bytes,
@@ -84,7 +89,7 @@ pub const BOUNDS: &[Bound] = &[
     )
     .or("one more gets <resource-constraint/>"),
     Bound::on(
-        "stanzas that another server has not read",
+        "stanzas that another server hasn't read",
         Per::Other("pair of domains"),
         Most::Fixed((QUEUE_BYTES * WHILE_CONNECTED) as u64),
         Unit::Bytes,
@@ -92,31 +97,31 @@ pub const BOUNDS: &[Bound] = &[
     .or("one more gets <resource-constraint/>"),
     Bound::on("stanzas that wait for other servers", Per::Shard, Most::Fixed(MOST_WAITING as u64), Unit::Bytes)
         .or("one more gets <resource-constraint/>"),
-    Bound::on("the time of a server to read 64 KiB", Per::Connection, Most::Fixed(TAKEN_MS / 1000), Unit::Seconds)
+    Bound::on("the time for a server to read 64 KiB", Per::Connection, Most::Fixed(TAKEN_MS / 1000), Unit::Seconds)
         .or("the stream ends, and what waits gets <remote-server-timeout/>"),
     Bound::on(
-        "the time of a server to acknowledge stanzas",
+        "the time for a server to acknowledge stanzas",
         Per::Connection,
         Most::Fixed(ACKNOWLEDGED_MS / 1000),
         Unit::Seconds,
     )
     .or("the stream is resumed over another connection"),
     Bound::on(
-        "stanzas that another server has not acknowledged",
+        "stanzas that another server hasn't acknowledged",
         Per::Other("pair of domains"),
         Most::Fixed(MOST_UNACKNOWLEDGED as u64),
         Unit::Number,
     )
     .or("the next ones wait"),
     Bound::on(
-        "stanzas that another server has not acknowledged",
+        "stanzas that another server hasn't acknowledged",
         Per::Other("pair of domains"),
         Most::Fixed(QUEUE_BYTES as u64),
         Unit::Bytes,
     )
     .or("the next ones wait"),
     Bound::on("the time to resume a stream of a server", Per::Connection, Most::Fixed(KEPT_MS / 1000), Unit::Seconds)
-        .or("it is forgotten, and its server told so"),
+        .or("it is forgotten, and its server is told"),
     Bound::on(
         "broken streams that may be resumed",
         Per::Other("remote domain"),
@@ -125,7 +130,7 @@ pub const BOUNDS: &[Bound] = &[
     )
     .or("the oldest is forgotten"),
     Bound::on("broken streams that may be resumed", Per::Shard, Most::Fixed(MOST_KEPT as u64), Unit::Number)
-        .or("one more can't be"),
+        .or("further ones can't be"),
     Bound::on(
         "the time that a stanza waits for a connection",
         Per::Stanza,
@@ -141,7 +146,7 @@ pub const BOUNDS: &[Bound] = &[
     )
     .or("a stanza for one more gets <resource-constraint/>"),
     Bound::on(
-        "connections to other servers that are made at a time",
+        "connections to other servers that are being made",
         Per::Address,
         Most::Fixed(MOST_AT_ONCE as u64),
         Unit::Number,
@@ -150,7 +155,7 @@ pub const BOUNDS: &[Bound] = &[
     Bound::on("connections", Per::Other("component"), Most::Fixed(MOST_CONNECTIONS as u64), Unit::Number)
         .or("one more ends with <resource-constraint/>"),
     Bound::on(
-        "stanzas that a component has not read",
+        "stanzas that a component hasn't read",
         Per::Connection,
         Most::Fixed((QUEUE_BYTES * WHILE_CONNECTED) as u64),
         Unit::Bytes,
@@ -175,14 +180,14 @@ pub const BOUNDS: &[Bound] = &[
     Bound::on("stanzas", Per::Other("remote domain"), Most::Key("federation.stanzas_per_second"), Unit::PerSecond)
         .or("its streams are read later"),
     Bound::on(
-        "stanzas of a domain to which nobody has written",
+        "stanzas from a domain that nobody here has written to",
         Per::Other("remote domain"),
         Most::Key("federation.newcomer_stanzas_per_second"),
         Unit::PerSecond,
     )
     .or("its streams are read later"),
-    Bound::on("remote domains whose speed is remembered", Per::Shard, Most::Fixed(MOST_KNOWN as u64), Unit::Number)
-        .or("those that are not too fast are forgotten"),
+    Bound::on("remote domains whose rate is remembered", Per::Shard, Most::Fixed(MOST_KNOWN as u64), Unit::Number)
+        .or("those within their rate are forgotten"),
     Bound::on(
         "remote domains that are not asked for both directions",
         Per::Shard,
@@ -196,9 +201,9 @@ pub const BOUNDS: &[Bound] = &[
         Most::Fixed(MOST_WATCHED as u64),
         Unit::Bytes,
     )
-    .or("the first count as arrived"),
-    Bound::on("the time of a server to answer a ping", Per::Connection, Most::Fixed(PING_MS / 1000), Unit::Seconds)
-        .or("it is not pinged for a day"),
+    .or("the first ones count as arrived"),
+    Bound::on("the time for a server to answer a ping", Per::Connection, Most::Fixed(PING_MS / 1000), Unit::Seconds)
+        .or("it isn't pinged for a day"),
     Bound::on("remote domains that are not pinged", Per::Shard, Most::Fixed(MOST_REMEMBERED as u64), Unit::Number)
         .or("all are pinged again"),
     Bound::on("pairs of domains that are remembered", Per::Shard, Most::Fixed(MOST_ROUTES as u64), Unit::Number)

@@ -172,7 +172,9 @@ impl ComponentStream {
             }
             None | Some(Err(())) => Err((StreamError::ImproperAddressing, "The 'to' has to be a component's name.")),
             Some(Ok(name)) if self.settings.component(&name).is_some() => Ok(()),
-            Some(Ok(name)) if ours.is_ours(&name) => Err((StreamError::Conflict, "That name is of the server itself.")),
+            Some(Ok(name)) if ours.is_ours(&name) => {
+                Err((StreamError::Conflict, "That name belongs to the server itself."))
+            }
             Some(Ok(_)) => Err((StreamError::HostUnknown, "No component of that name is configured.")),
         };
         self.write_header(out);
@@ -226,7 +228,7 @@ impl ComponentStream {
             self.phase = ComponentPhase::Proven;
             return ComponentEvent::Proven;
         }
-        self.fail(&StreamError::NotAuthorized, Some("The handshake is not that of the component's secret."), out);
+        self.fail(&StreamError::NotAuthorized, Some("The handshake doesn't match the component's secret."), out);
         ComponentEvent::Wrong
     }
 

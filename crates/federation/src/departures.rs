@@ -44,7 +44,7 @@ impl ServerStreams {
                 let text = if addresses.is_empty() {
                     "its server has no address"
                 } else {
-                    "its addresses are of private networks, which `allow_private_addresses` would let us connect to"
+                    "its addresses are in private networks, which `allow_private_addresses` would permit"
                 };
                 self.fail(at, Cause::NotFound, text);
                 continue;
@@ -292,10 +292,10 @@ impl ServerStreams {
         let Some(route) = self.routes.get_mut(at) else { return };
         let is_meant = |question: &KeyQuestion| &*question.from == from && &*question.to == to && &*question.id == id;
         if *route.remote != *from || *route.local != *to {
-            return debug!(domain = &*route.remote, "an answer of dialback is about other domains");
+            return debug!(domain = &*route.remote, "a dialback answer is about other domains");
         }
         let Some(found) = route.questions.iter().position(|(question, _)| is_meant(question)) else {
-            return debug!(domain = &*route.remote, "an answer of dialback that nobody has asked for");
+            return debug!(domain = &*route.remote, "an unrequested dialback answer");
         };
         let (question, arrived) = route.questions.swap_remove(found);
         let is_done = route.questions.is_empty();

@@ -423,7 +423,7 @@ impl Outbound {
         }
         let from = header.from.as_deref().filter(|from| !from.is_empty());
         if from.is_some_and(|from| domain(from).as_ref() != Ok(&self.remote)) {
-            return Some(self.fail(&StreamError::InvalidFrom, "its header is from another domain", out));
+            return Some(self.fail(&StreamError::InvalidFrom, "its header comes from another domain", out));
         }
         self.id = header.id.clone().unwrap_or_default();
         if self.id.is_empty() || self.id.len() > MAX_ID {
@@ -435,11 +435,7 @@ impl Outbound {
             return None;
         }
         if self.needs_tls() || is_logged_in {
-            return Some(self.fail(
-                &StreamError::UnsupportedVersion,
-                "it knows no features of streams, and so no TLS",
-                out,
-            ));
+            return Some(self.fail(&StreamError::UnsupportedVersion, "it has no stream features, and so no TLS", out));
         }
         self.log_in_by_dialback(out)
     }
@@ -498,10 +494,14 @@ impl Outbound {
             return None;
         }
         if self.is_deaf {
-            return Some(self.fail(&StreamError::Conflict, "it goes on over another connection", out));
+            return Some(self.fail(&StreamError::Conflict, "it continues over another connection", out));
         }
         if !self.is_logged_in() {
-            return Some(self.fail(&StreamError::NotAuthorized, "it sent a stanza before it had let us in", out));
+            return Some(self.fail(
+                &StreamError::NotAuthorized,
+                "it sent a stanza before it had accepted our login",
+                out,
+            ));
         }
         let (settings, lang) = (&*self.settings, self.lang.as_deref());
         let spoken = Spoken { settings, local: &self.local, lang, ours };

@@ -224,7 +224,7 @@ impl ServerStreams {
         if self.inbound(key).is_some() {
             let mut out = Vec::new();
             if let Some(machine) = self.inbound_mut(key) {
-                let text = "The stream goes on over another connection.";
+                let text = "The stream continues over another connection.";
                 machine.close(&StreamError::Conflict, Some(text), &mut out);
             }
             self.write(key, out);

@@ -82,7 +82,7 @@ impl<'a> Objection<'a> {
             Self::Closed => "This domain does not communicate with other servers.",
             Self::Denied(Some(reason)) => reason,
             Self::Denied(None) => "The operator has excluded that server.",
-            Self::NotAllowed => "Only some servers are communicated with.",
+            Self::NotAllowed => "Communication is limited to some servers.",
         }
     }
 }

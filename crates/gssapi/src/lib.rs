@@ -55,7 +55,7 @@ impl Acceptor {
     /// Fails without the library, without the file and without the principal's key in it.
     pub fn open(keytab: &Path, principal: &str) -> Result<Self, GssapiError> {
         let library = Library::get()?;
-        let keytab = keytab.to_str().ok_or_else(|| GssapiError("the keytab's path is no UTF-8".into()))?;
+        let keytab = keytab.to_str().ok_or_else(|| GssapiError("the keytab's path isn't UTF-8".into()))?;
         let credential = library.acquire(principal, keytab)?;
         Ok(Self { library, credential: Arc::new(credential) })
     }
@@ -94,7 +94,7 @@ impl Context {
     /// out of order is refused, too.
     pub fn verify_mic(&mut self, message: &[u8], mic: &[u8]) -> Result<(), GssapiError> {
         if !self.is_complete() {
-            return Err(GssapiError("the client did not prove who it is".into()));
+            return Err(GssapiError("the client did not prove its identity".into()));
         }
         let verified = self.acceptor.library.verify(&mut self.handle, message, mic);
         self.is_over = verified.is_err();

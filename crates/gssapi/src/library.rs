@@ -177,7 +177,7 @@ impl Library {
         let major =
             unsafe { (self.functions.display_name)(&mut minor, name.handle, &mut text.buffer, ptr::null_mut()) };
         self.check(major, minor)?;
-        String::from_utf8(text.bytes()).map_err(|_| GssapiError("the client's name is no UTF-8".into()))
+        String::from_utf8(text.bytes()).map_err(|_| GssapiError("the client's name isn't UTF-8".into()))
     }
 
     fn check(&'static self, major: u32, minor: u32) -> Result<(), GssapiError> {

@@ -81,7 +81,7 @@ impl World {
                 self.tallied(module, |world| handler(world, iq));
             }
             None => {
-                self.sight_iq(&iq, Step::Noted, || "no module that is on here knows such requests".into());
+                self.sight_iq(&iq, Step::Noted, || "no active module handles such requests".into());
                 self.reply_error(&iq, Condition::ServiceUnavailable);
             }
         }

@@ -99,7 +99,7 @@ impl World {
             }
             Some(older) => self.close(older, StreamError::Conflict, "the resource was bound by a newer session"),
             None if links.len() >= self.catalogue.settings.max_resources => match self.oldest_detached(&links) {
-                Some(oldest) => self.close(oldest, StreamError::Conflict, "newer sessions need the place"),
+                Some(oldest) => self.close(oldest, StreamError::Conflict, "newer sessions need its place"),
                 None => return Err(BindError::TooMany),
             },
             None => {}

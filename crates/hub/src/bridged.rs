@@ -83,4 +83,4 @@ pub const BOUNDS: &[Bound] = &[Bound::on(
     Most::Fixed(MOST_SHOWN as u64),
     Unit::Number,
 )
-.or("who sees one more isn't told when the component goes")];
+.or("the user who sees one more isn't told when the component disconnects")];

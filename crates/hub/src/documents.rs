@@ -251,7 +251,7 @@ impl World {
         if self.people.absent.waiting.take(packet) {
             queue.push_back((packet.clone(), to.to_jid(), notes.clone(), custody));
             self.sight(packet, to, Step::Waits, || {
-                "behind others, until the store has told what the account keeps for modules".into()
+                "after others, until the store has returned the account's documents for modules".into()
             });
         } else {
             self.bounce(packet, to, Condition::ResourceConstraint.into());
@@ -278,7 +278,7 @@ impl World {
         }
         if self.people.absent.waiting.take(packet) {
             self.sight(packet, to, Step::Waits, || {
-                "until the store has told what the account keeps for modules, such as whom it blocks".into()
+                "until the store has returned the account's documents for modules, such as its block list".into()
             });
             self.load_absent(packet, to, notes);
         } else {
@@ -386,5 +386,5 @@ pub const BOUNDS: &[Bound] = &[
     )
     .or("the sender gets <resource-constraint/>; one sender has a quarter at most"),
     Bound::on("documents of absent users in memory", Per::Shard, Most::Fixed(MAX_ABSENT_BYTES as u64), Unit::Bytes)
-        .or("the oldest are read from the store again"),
+        .or("the oldest are read from the store again when needed"),
 ];

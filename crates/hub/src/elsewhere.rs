@@ -145,18 +145,18 @@ pub const BOUNDS: &[Bound] = &[
         Most::Fixed(MOST_CONTACTS as u64),
         Unit::Number,
     )
-    .or("that of one more is shown as often as it comes, and not to a component that connects later"),
+    .or("further presence is shown whenever it arrives, and not to a component that connects later"),
     Bound::on("such a presence", Per::Other("contact"), Most::Fixed(MOST_BYTES as u64), Unit::Bytes)
-        .or("a longer one is shown as often as it comes, and not to a component that connects later"),
+        .or("longer presence is shown whenever it arrives, and not to a component that connects later"),
     Bound::on("all such presence", Per::Shard, Most::Fixed(MOST_BYTES_OF_ALL as u64), Unit::Bytes)
-        .or("what is more is shown as often as it comes, and not to a component that connects later"),
+        .or("further presence is shown whenever it arrives, and not to a component that connects later"),
     Bound::on(
-        "the time for which such a contact may say nothing",
+        "the time for which such a contact may be silent",
         Per::Other("contact"),
         Most::Fixed((QUIET_MS + ANSWER_MS) / 1000),
         Unit::Seconds,
     )
-    .or("it is asked for after a day, and forgotten if its server doesn't answer"),
+    .or("it is probed after a day, and forgotten if its server doesn't answer"),
 ];
 
 #[cfg(test)]

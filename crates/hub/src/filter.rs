@@ -78,12 +78,12 @@ impl World {
             match self.tallied(module, |world| call(world, Passage { packet: &passing, to, notes })) {
                 Delivery::Pass => {}
                 Delivery::Taken => {
-                    let why = || format!("by the module {module}: it has refused it, or deals with it itself");
+                    let why = || format!("by the module {module}: it refused it, or handles it itself");
                     self.sight(&passing, to, Step::Stopped, why);
                     return None;
                 }
                 Delivery::As(packet) => {
-                    self.sight(&passing, to, Step::Noted, || format!("the module {module} gives it another form"));
+                    self.sight(&passing, to, Step::Noted, || format!("the module {module} changes its form"));
                     passing = Cow::Owned(packet);
                 }
             }

@@ -95,14 +95,14 @@ impl World {
 /// The same for the page of limits.
 pub const BOUNDS: &[Bound] = &[
     Bound::on(
-        "stanzas that wait behind earlier ones of the store",
+        "stanzas that wait for the store after earlier ones",
         Per::Account,
         Most::Fixed(HELD.number as u64),
         Unit::Number,
     )
     .or("the sender gets <resource-constraint/>; one sender has a quarter at most"),
     Bound::on(
-        "stanzas that wait behind earlier ones of the store",
+        "stanzas that wait for the store after earlier ones",
         Per::Account,
         Most::Fixed(HELD.bytes as u64),
         Unit::Bytes,

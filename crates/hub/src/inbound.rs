@@ -69,7 +69,7 @@ impl World {
         lane.paused |= is_full;
         if self.is_tracing() {
             self.sight_sent(link, stanza, Step::Waits, || {
-                format!("an earlier stanza of this session waits for the store, and {before} others behind it")
+                format!("an earlier stanza of this session waits for the store, and so do {before} others after it")
             });
         }
         if !is_full {

@@ -77,10 +77,10 @@ impl World {
                 match attribute(element, "h").and_then(|h| h.parse().ok()) {
                     Some(h) => {
                         if let Err(error) = self.acknowledge(link, h) {
-                            self.end_stream(link, error, "more was acknowledged than was ever sent");
+                            self.end_stream(link, error, "more stanzas were acknowledged than were sent");
                         }
                     }
-                    None => self.close(link, StreamError::BadFormat, "an acknowledgement has to say how many"),
+                    None => self.close(link, StreamError::BadFormat, "an acknowledgement needs a count"),
                 }
             }
             (ns::SM, "enable") if self.managed(link).is_none() => {
@@ -260,7 +260,7 @@ impl World {
         let acknowledged = self.outboxes.acknowledge(link, h);
         self.sight_session(link, || {
             let left = self.outboxes.sent_and_unacknowledged(link).map_or(0, |(_, left)| left);
-            format!("its client has acknowledged {h} stanzas in all; {left} are not acknowledged (XEP-0198)")
+            format!("its client has acknowledged {h} stanzas in all; {left} are unacknowledged (XEP-0198)")
         });
         self.resolve_doubt(link);
         acknowledged.map_err(|TooHigh { sent }| StreamError::HandledCountTooHigh { h, sent })
@@ -318,7 +318,10 @@ impl World {
         let left_ms = u64::from(managed.seconds) * 1000;
         self.sight_session(link, || {
             let left = self.outboxes.sent_and_unacknowledged(link).map_or(0, |(_, left)| left);
-            format!("its connection is gone; it waits for its client for {} s, with {left} stanzas that are not acknowledged (XEP-0198)", left_ms / 1000)
+            format!(
+                "its connection was lost; it waits {} s for its client, with {left} unacknowledged stanzas (XEP-0198)",
+                left_ms / 1000
+            )
         });
         self.outboxes.detach(link);
         if let Some(packet) = self.outboxes.newest_urgent(link) {

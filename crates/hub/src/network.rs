@@ -24,7 +24,7 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || format!("'{text}' is no address range; write one as 10.0.0.0/8 or fd00::/8");
+        let expected = || format!("'{text}' isn't an address range; write one as 10.0.0.0/8 or fd00::/8");
         let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.trim().parse().map_err(|_| expected())?;
         let width = if address.is_ipv4() { 32 } else { 128 };

@@ -160,7 +160,7 @@ impl World {
         {
             let concealed = left_out.len();
             self.sight(packet, address.bare(), Step::Goes, || {
-                format!("to the contacts who are subscribed, but {concealed} from whom it is concealed, and to the account's own resources")
+                format!("to the subscribed contacts, except {concealed} from whom it is concealed, and to the account's own resources")
             });
         }
         self.fan_out_sorted(packet, audience);
@@ -325,7 +325,7 @@ impl World {
     /// Tells somebody who probes that there is no subscription. The bare JID says so: a full one
     /// would show who is there (§4.3.2).
     fn refuse_probe(&mut self, from: &Jid, bare: &str) {
-        self.sight_probe(from, bare, Step::Stopped, "the asker is not subscribed to the presence of the account");
+        self.sight_probe(from, bare, Step::Stopped, "the asker has no subscription to the account's presence");
         let mut refusal = Writer::new("presence");
         refusal.attr("type", "unsubscribed").attr("from", bare);
         self.route_built(&refusal.finish(), &from.to_bare());

@@ -92,10 +92,10 @@ impl World {
         self.wait_in_lane(session, changes, move |world, changes| match changes {
             Ok(Some(changes)) => world.push_changes(session, changes, &owner),
             // It would have to ask again, and nobody can tell it so but by a new session.
-            Ok(None) => world.close(session.link, StreamError::Reset, "the roster has changed too much meanwhile"),
+            Ok(None) => world.close(session.link, StreamError::Reset, "the roster has changed too often meanwhile"),
             Err(error) => {
                 world.store_failed("reading a roster", &owner, &error);
-                world.close(session.link, StreamError::Reset, "the roster can't be told to its end");
+                world.close(session.link, StreamError::Reset, "the roster can't be sent to the end");
             }
         });
     }
@@ -440,7 +440,7 @@ impl RosterSet {
         for group in item.children().filter(|child| child.name() == "group" && child.ns() == ns::ROSTER) {
             let group = group.text();
             if group.is_empty() || group.len() > limits.group_bytes || groups.len() >= limits.groups {
-                let text = "a group without a name, with too long a name, or too many groups";
+                let text = "a group has no name or too long a name, or there are too many groups";
                 return Err(StanzaError::new(Condition::NotAcceptable).with_text(text));
             }
             if groups.contains(&group) {

@@ -152,7 +152,7 @@ impl World {
     pub(crate) fn sight_bounce(&self, packet: &Packet, to: JidRef<'_>, error: &StanzaError, is_told: bool) {
         let (step, fate) = match is_told {
             true => (Step::Refused, "its sender gets"),
-            false => (Step::Stopped, "nobody is told, since such a stanza is never answered:"),
+            false => (Step::Stopped, "nobody is notified, because such a stanza is never answered:"),
         };
         self.sight(packet, to, step, || format!("{fate} {}", error_text(error)));
     }
@@ -199,7 +199,7 @@ impl World {
                 return self.sight(packet, to, Step::Stopped, || why.into());
             }
             Destination::Refused | Destination::Session(_) => {
-                let why = "a message of this type is for nobody else (RFC 6121 §8.5.2.1.1, §8.5.3.2.1)";
+                let why = "a message of this type is not for other resources (RFC 6121 §8.5.2.1.1, §8.5.3.2.1)";
                 return self.sight(packet, to, Step::Noted, || why.into());
             }
         }
@@ -227,7 +227,7 @@ impl World {
             let count = links.len();
             self.sight(packet, to, Step::Noted, || match count {
                 0 => "the account has no session here, if there is such an account (RFC 6121 §8.5.2.2.1)".into(),
-                _ => "no resource takes it (RFC 6121 §8.5.2.2.1)".into(),
+                _ => "no resource accepts it (RFC 6121 §8.5.2.2.1)".into(),
             });
         }
     }
@@ -236,7 +236,7 @@ impl World {
         match packet.type_() {
             StanzaType::Available | StanzaType::Unavailable | StanzaType::Error => {}
             StanzaType::Probe => {
-                return self.sight(packet, to, Step::Goes, || "presence is given to those who are subscribed".into());
+                return self.sight(packet, to, Step::Goes, || "presence goes to subscribers".into());
             }
             _ => return self.sight(packet, to, Step::Waits, || "until the store has changed the subscription".into()),
         }
@@ -261,11 +261,11 @@ impl World {
         let Some(address) = self.outboxes.address(link) else { return };
         let state = match self.outboxes.attention(link) {
             Attention::Active => "connected",
-            Attention::Inactive => "connected, its client says that nobody looks (XEP-0352)",
+            Attention::Inactive => "connected, its client says that the user isn't looking (XEP-0352)",
             Attention::Detached => "without a connection, it waits for its client (XEP-0198)",
         };
         let managed = match self.outboxes.sent_and_unacknowledged(link) {
-            Some((_, waiting)) => format!("; kept until it is acknowledged, as {waiting} before it (XEP-0198)"),
+            Some((_, waiting)) => format!("; kept until it is acknowledged, like {waiting} before it (XEP-0198)"),
             None => String::new(),
         };
         let bytes = self.outboxes.waiting_bytes(link);

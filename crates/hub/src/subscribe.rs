@@ -55,7 +55,7 @@ impl World {
             _ => false,
         };
         if has_no_place {
-            self.sight(packet, contact.as_ref(), Step::Noted, || "the roster of its sender has no place for it".into());
+            self.sight(packet, contact.as_ref(), Step::Noted, || "the sender's roster has no room for it".into());
             return self.bounce(packet, contact.as_ref(), Condition::ResourceConstraint.into());
         }
         self.roster_changed(owner, contact, changed);
@@ -64,7 +64,7 @@ impl World {
             self.route(packet, contact.as_ref());
         } else {
             self.sight(packet, contact.as_ref(), Step::Stopped, || {
-                "it changes nothing of the sender's subscription (RFC 6121, Appendix A.2)".into()
+                "it doesn't change the sender's subscription (RFC 6121, Appendix A.2)".into()
             });
         }
         self.carry_out(effects, owner, contact);
@@ -111,11 +111,11 @@ impl World {
                 }
             }
             self.sight(packet, owner.as_ref(), Step::Noted, || {
-                "the roster has it now, and the resources that are there hear of it".into()
+                "the roster has it now, and the connected resources are notified".into()
             });
         } else {
             self.sight(packet, owner.as_ref(), Step::Stopped, || {
-                "it changes nothing of the recipient's subscription (RFC 6121, Appendix A.3)".into()
+                "it doesn't change the recipient's subscription (RFC 6121, Appendix A.3)".into()
             });
         }
         self.roster_changed(owner, contact, changed);

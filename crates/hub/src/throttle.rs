@@ -28,7 +28,7 @@ impl World {
         lane.throttled = true;
         lane.paused = true;
         self.counters.throttled += 1;
-        self.sight_session(link, || format!("it sends faster than it may: nothing is read for {wait_ms} ms"));
+        self.sight_session(link, || format!("it sends faster than allowed: nothing is read for {wait_ms} ms"));
         self.after(wait_ms, move |world| world.read_again(session));
         Intake::Full
     }

@@ -39,7 +39,7 @@ impl Subject {
     /// # Errors
     /// It is no address; in words.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let jid = Jid::parse(text).map_err(|error| format!("{text:?} is no address: {error}"))?;
+        let jid = Jid::parse(text).map_err(|error| format!("{text:?} isn't an address: {error}"))?;
         Ok(match jid.local() {
             Some(_) => Self::Address(jid),
             None => Self::Domain(jid.domain().to_owned()),
@@ -261,7 +261,7 @@ pub(crate) const MOST_CONTENT: usize = 4096;
 /// The same for the page of limits.
 pub const BOUNDS: &[Bound] = &[
     Bound::on("traces at a time", Per::Server, Most::Fixed(MOST_TRACES as u64), Unit::Number)
-        .or("the command is refused"),
+        .or("a further command is refused"),
     Bound::on("stanzas of a trace", Per::Server, Most::Fixed(MOST_STANZAS as u64), Unit::Number).or("the trace ends"),
     Bound::on(
         "sightings that wait for the reader of a trace",
@@ -269,7 +269,7 @@ pub const BOUNDS: &[Bound] = &[
         Most::Fixed(MOST_SIGHTINGS as u64),
         Unit::Number,
     )
-    .or("more are counted, and left out"),
+    .or("further ones are counted, but left out"),
 ];
 
 #[cfg(test)]

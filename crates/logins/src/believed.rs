@@ -36,14 +36,14 @@ impl Believed {
             return Err(format!("it has no claim {claim:?}"));
         };
         if claim == EMAIL && claims.get("email_verified") != Some(&Value::Bool(true)) {
-            return Err("nobody has seen whether its address is the user's (`email_verified`)".to_owned());
+            return Err("it isn't verified that the address is the user's (`email_verified`)".to_owned());
         }
         match named.split_once('@') {
             None => Ok(named.to_owned()),
             Some((name, domain)) if domain.eq_ignore_ascii_case(&self.domain) && !name.is_empty() => {
                 Ok(name.to_owned())
             }
-            Some(_) => Err(format!("its user {named:?} is of another domain")),
+            Some(_) => Err(format!("its user {named:?} belongs to another domain")),
         }
     }
 }

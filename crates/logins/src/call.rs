@@ -40,7 +40,7 @@ impl PasswordCall {
         match answer.status {
             StatusCode::OK => Ok(Judgement::Good { username: None, until_s: None }),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Ok(Judgement::Bad { why: String::new() }),
-            status => Err(format!("{}: the status {status} says neither yes nor no", self.address)),
+            status => Err(format!("{}: the status {status} means neither yes nor no", self.address)),
         }
     }
 
@@ -52,7 +52,7 @@ impl PasswordCall {
         let question = json!({ "user": "", "domain": domain, "password": "" });
         let answer = self.web.post(&self.address, question.to_string()).await?;
         match answer.status {
-            StatusCode::OK => Err(format!("{}: it says yes to an empty name and password", self.address)),
+            StatusCode::OK => Err(format!("{}: it accepts an empty name and password", self.address)),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Ok(()),
             // It may well find fault with the question.
             status if status.is_client_error() && status != StatusCode::NOT_FOUND => Ok(()),

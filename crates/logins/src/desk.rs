@@ -198,7 +198,7 @@ impl QuestionPlace {
             Some(why) => {
                 state.failed = state.failed.saturating_add(1);
                 if state.again.is_none() && state.failed >= PATIENT {
-                    warn!(source = name, error = %why, "a login source can't be reached: users who log in there are told to try later");
+                    warn!(source = name, error = %why, "a login source can't be reached; users who log in there are told to try again later");
                 } else if state.again.is_none() {
                     warn!(source = name, error = %why, "a login source gave no answer");
                 }

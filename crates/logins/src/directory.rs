@@ -154,7 +154,7 @@ impl LdapDirectory {
         let bound = ldap.simple_bind(dn, password).await.map_err(|error| self.failed(&error))?;
         match bound.rc {
             SUCCESS => Ok(()),
-            _ => Err(format!("{}: it doesn't take our own entry {dn}: {bound}", self.place)),
+            _ => Err(format!("{}: it doesn't accept our own entry {dn}: {bound}", self.place)),
         }
     }
 
@@ -188,7 +188,7 @@ impl LdapDirectory {
     pub(crate) fn refused(&self, outcome: &LdapResult) -> Away {
         match outcome.rc {
             SIZE_LIMIT | ADMIN_LIMIT => format!(
-                "{}: it gives our entry fewer entries than there are: raise its limit for us, or narrow the filter ({outcome})",
+                "{}: it returns fewer entries to our own entry than there are: raise its limit for us, or narrow the filter ({outcome})",
                 self.place
             ),
             _ => self.failed(outcome),

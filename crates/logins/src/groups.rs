@@ -50,7 +50,7 @@ impl KnownGroups {
         let (mut is_away, directory) = (false, directory.as_ref());
         loop {
             let read = timeout(LONGEST, directory.groups(&wanted)).await;
-            let read = read.unwrap_or_else(|_| Err(format!("{directory}: the groups take too long to read")));
+            let read = read.unwrap_or_else(|_| Err(format!("{directory}: reading the groups takes too long")));
             match read {
                 Ok(groups) => {
                     if is_away {
@@ -112,7 +112,7 @@ impl LdapDirectory {
         let (mut members, mut last) = part(entry, attribute);
         while let Some(more) = last {
             let Some(from) = more.checked_add(1).filter(|from| *from == members.len()) else {
-                return Err(format!("{self}: the members of {} come in no order", entry.dn));
+                return Err(format!("{self}: the members of {} arrive unsorted", entry.dn));
             };
             if members.len() > most {
                 break;
@@ -126,7 +126,9 @@ impl LdapDirectory {
             members.extend(found);
         }
         if members.len() > most {
-            return Err(format!("{self}: the groups have more than {MOST_MEMBERS} members together; see the filter"));
+            return Err(format!(
+                "{self}: the groups have more than {MOST_MEMBERS} members together; narrow the filter"
+            ));
         }
         Ok(members)
     }
@@ -149,7 +151,7 @@ impl LdapDirectory {
         let mut entries = Vec::new();
         while let Some(entry) = stream.next().await.map_err(|error| self.failed(&error))? {
             if entries.len() >= most {
-                return Err(format!("{self}: there are more than {most} groups; see the filter"));
+                return Err(format!("{self}: there are more than {most} groups; narrow the filter"));
             }
             entries.push(SearchEntry::construct(entry));
         }

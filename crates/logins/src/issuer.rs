@@ -117,7 +117,7 @@ impl Issuer {
     /// # Errors
     /// The issuer doesn't say where that is.
     pub async fn entrance(self: Arc<Self>, visit: &SignIn) -> Result<String, Away> {
-        let client = self.client.as_ref().ok_or("browsers don't sign in here")?;
+        let client = self.client.as_ref().ok_or("browsers can't sign in here")?;
         let places = self.places().await?;
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(&visit.verifier));
         let query = form_urlencoded::Serializer::new(String::new())
@@ -141,7 +141,7 @@ impl Issuer {
     /// # Errors
     /// The issuer has no answer, or nobody can check it.
     pub async fn redeem(self: Arc<Self>, code: &str, visit: &SignIn) -> Result<Judgement, Away> {
-        let client = self.client.as_ref().ok_or("browsers don't sign in here")?;
+        let client = self.client.as_ref().ok_or("browsers can't sign in here")?;
         let places = self.places().await?;
         let form = form_urlencoded::Serializer::new(String::new())
             .append_pair("grant_type", "authorization_code")
@@ -153,7 +153,7 @@ impl Issuer {
         let secret = client.secret.as_deref().map(|secret| (client.id.as_str(), secret));
         let answer = self.web.post_form(&places.token, form, secret).await?;
         if answer.status.is_client_error() {
-            return Ok(self.refuse(&format!("the issuer doesn't take the code: {}", answer.status)));
+            return Ok(self.refuse(&format!("the issuer doesn't accept the code: {}", answer.status)));
         }
         if !answer.status.is_success() {
             return Err(format!("{}: the status {}", places.token, answer.status));
@@ -161,13 +161,13 @@ impl Issuer {
         let said: Value = serde_json::from_slice(&answer.body).map_err(|error| format!("{}: {error}", places.token))?;
         let token = said.get("id_token").and_then(Value::as_str).unwrap_or_default();
         let Ok(token) = ShownToken::read(token) else {
-            return Ok(self.refuse("there is no ID token that can be read"));
+            return Ok(self.refuse("there is no readable ID token"));
         };
         let keys = self.keys_for(&token).await?;
         let believed = Believed { audience: vec![client.id.clone()], ..self.believed.clone() };
         let claims = believed.claims(&keys, &token).and_then(|claims| match claims.get("nonce") {
             Some(Value::String(nonce)) if *nonce == visit.nonce => Ok(claims),
-            _ => Err("it was made for another visit".to_owned()),
+            _ => Err("it was issued for another visit".to_owned()),
         });
         match claims.and_then(|claims| believed.user(&claims)) {
             // A visit of the admin page has an end of its own.
@@ -194,7 +194,9 @@ impl Issuer {
     /// # Errors
     /// The issuer's keys are not known, and it doesn't tell them.
     pub async fn judge(self: Arc<Self>, token: &str) -> Result<Judgement, Away> {
-        let Ok(token) = ShownToken::read(token) else { return Ok(self.refuse("it is no JWT of a known algorithm")) };
+        let Ok(token) = ShownToken::read(token) else {
+            return Ok(self.refuse("it isn't a JWT with a known algorithm"));
+        };
         let keys = self.keys_for(&token).await?;
         let judged = self.believed.claims(&keys, &token);
         match judged.and_then(|claims| Ok((self.believed.user(&claims)?, end(&claims)))) {
@@ -291,7 +293,7 @@ impl Issuer {
         if text("issuer") != self.believed.issuer {
             return Err(format!("{usual}: it names the issuer {:?}, not {:?}", text("issuer"), self.believed.issuer));
         }
-        let place = WebAddress::read(text("jwks_uri")).ok_or(format!("{usual}: `jwks_uri` is no address of https"))?;
+        let place = WebAddress::read(text("jwks_uri")).ok_or(format!("{usual}: `jwks_uri` isn't an https address"))?;
         let browsers = WebAddress::read(text("authorization_endpoint")).zip(WebAddress::read(text("token_endpoint")));
         let browsers = browsers.map(|(authorization, token)| Places { authorization, token });
         let answer = self.web.get(&place).await?;

@@ -305,7 +305,7 @@ mod tests {
             within(Duration::from_secs(20), call.probe("example.org"))
         };
         assert_eq!((probe(401), probe(403), probe(400)), (Ok(()), Ok(()), Ok(())));
-        assert!(probe(200).unwrap_err().contains("says yes to an empty name"));
+        assert!(probe(200).unwrap_err().contains("accepts an empty name"));
         assert!(probe(404).is_err() && probe(500).is_err());
     }
 }

@@ -84,13 +84,9 @@ impl fmt::Debug for Remembered {
 const MOST: usize = 10_000;
 
 /// The bounds of what is remembered, for the page of limits.
-pub const BOUNDS: &[Bound] = &[Bound::on(
-    "passwords that a source outside has said yes to",
-    Per::Domain,
-    Most::Fixed(MOST as u64),
-    Unit::Number,
-)
-.or("the source is asked again")];
+pub const BOUNDS: &[Bound] =
+    &[Bound::on("passwords that a source outside has accepted", Per::Domain, Most::Fixed(MOST as u64), Unit::Number)
+        .or("the source is asked again")];
 
 #[cfg(test)]
 mod tests {

@@ -23,7 +23,9 @@ pub fn host(value: &Value) -> Result<(), String> {
     let example = text.replace('@', "example.org");
     match prepare(&example) {
         Ok(jid) if jid.as_ref().is_domain() && jid.as_ref().as_str() == example && example != "example.org" => Ok(()),
-        _ => Err(format!("{text:?} is no host for a service; write e.g. \"service.@\", where @ stands for the domain")),
+        _ => {
+            Err(format!("{text:?} isn't a host for a service; write e.g. \"service.@\", where @ stands for the domain"))
+        }
     }
 }
 
@@ -31,7 +33,7 @@ pub fn host(value: &Value) -> Result<(), String> {
 pub fn addresses(value: &Value) -> Result<(), String> {
     each(value, |address| match prepare(address) {
         Ok(_) => Ok(()),
-        Err(error) => Err(format!("{address:?} is no address: {error}")),
+        Err(error) => Err(format!("{address:?} isn't an address: {error}")),
     })
 }
 
@@ -69,6 +71,6 @@ pub fn may_use(world: &World, list: &[String], who: &Jid) -> bool {
 pub fn bare_addresses(value: &Value) -> Result<(), String> {
     each(value, |text| match prepare(text) {
         Ok(jid) if jid.as_ref().as_str() == text && jid.as_ref().is_bare() && jid.as_ref().local().is_some() => Ok(()),
-        _ => Err(format!("{text:?} is no address of an account, such as \"crone@example.org\"")),
+        _ => Err(format!("{text:?} isn't the address of an account, such as \"crone@example.org\"")),
     })
 }

@@ -113,7 +113,7 @@ fn accounts_of(order: &CommandOrder) -> Result<Vec<Jid>, String> {
     for text in order.values("accountjids").into_iter().chain(order.value("accountjid").map(str::to_owned)) {
         let account = Jid::parse(&text).map_err(|error| format!("{text}: {error}"))?;
         if account.local().is_none() || account.domain() != order.domain() {
-            return Err(format!("{text} is no account of {}", order.domain()));
+            return Err(format!("{text} is not an account of {}", order.domain()));
         }
         if accounts.len() == MAX_ACCOUNTS && !seen.contains(&account) {
             return Err(format!("at most {MAX_ACCOUNTS} accounts can be given at once"));

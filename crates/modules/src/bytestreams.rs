@@ -195,7 +195,7 @@ const OPTIONS: [OptionSpec; 9] = [
     OptionSpec {
         key: "port",
         default: || Value::Number(0),
-        doc: "the port that clients get, if it isn't that of [listen] bytestreams; 0: that one",
+        doc: "the port that clients are told, if it isn't that of [listen] bytestreams; 0: that one",
         check: port,
     },
     OptionSpec {
@@ -207,13 +207,13 @@ const OPTIONS: [OptionSpec; 9] = [
     OptionSpec {
         key: "streams_per_user",
         default: || Value::Number(10),
-        doc: "the same of one user",
+        doc: "the same for one user",
         check: option::at_least_one,
     },
     OptionSpec {
         key: "rate_bytes",
         default: || Value::Number(0),
-        doc: "bytes a second that one stream may send in each direction; 0: as many as it can",
+        doc: "bytes per second that one stream may send in each direction; 0: no limit",
         check: option::any,
     },
     OptionSpec {
@@ -232,7 +232,7 @@ fn address(value: &Value) -> Result<(), String> {
     if is_name(&host) || host.parse::<std::net::Ipv6Addr>().is_ok() {
         return Ok(());
     }
-    Err(format!("{text:?} is neither a host's name, such as \"proxy.example.org\", nor an IP address"))
+    Err(format!("{text:?} is neither a host name, such as \"proxy.example.org\", nor an IP address"))
 }
 
 fn port(value: &Value) -> Result<(), String> {

@@ -41,7 +41,7 @@ const OPTIONS: [OptionSpec; 7] = [
     addresses("feedback", "addresses for feedback"),
     addresses("sales", "addresses for sales and marketing"),
     addresses("security", "addresses for security concerns"),
-    addresses("status", "addresses that tell whether the service works, e.g. [\"https://status.example.org\"]"),
+    addresses("status", "addresses that show whether the service works, e.g. [\"https://status.example.org\"]"),
     addresses("support", "addresses for users who need help"),
 ];
 
@@ -53,7 +53,7 @@ const fn addresses(key: &'static str, doc: &'static str) -> OptionSpec {
 fn are_uris(value: &Value) -> Result<(), String> {
     option::each(value, |address| match is_uri(address) {
         true => Ok(()),
-        false => Err(format!("{address:?} is no URI; write e.g. \"mailto:…\", \"xmpp:…\" or \"https://…\"")),
+        false => Err(format!("{address:?} isn't a URI; write e.g. \"mailto:…\", \"xmpp:…\" or \"https://…\"")),
     })
 }
 

@@ -135,11 +135,11 @@ fn begin(world: &mut World, iq: Iq, options: &Options, domain: &Domain) {
         texts.iter().flat_map(|text| text.split_whitespace()).map(str::to_lowercase).take(MOST_WORDS).collect();
     let letters = words.iter().map(|word| word.chars().count()).max().unwrap_or_default();
     if letters < FEW_LETTERS {
-        let error = StanzaError::new(Condition::NotAcceptable).with_text("two letters at least are needed");
+        let error = StanzaError::new(Condition::NotAcceptable).with_text("at least two letters are needed");
         return world.reply_error(&iq, error);
     }
     if !world.state_mut::<Searching>().0.insert(iq.from.to_bare()) {
-        let error = StanzaError::new(Condition::ResourceConstraint).with_text("you are searching already");
+        let error = StanzaError::new(Condition::ResourceConstraint).with_text("a search of yours is already running");
         return world.reply_error(&iq, error);
     }
     let number = |key: &str| usize::try_from(options.number(key)).unwrap_or(usize::MAX);
@@ -285,20 +285,20 @@ const OPTIONS: [OptionSpec; 5] = [
     OptionSpec {
         key: MOST_ACCOUNTS,
         default: || Value::Number(5000),
-        doc: "accounts that a search looks at, in the order of their names; what is behind them isn't found",
+        doc: "accounts that a search looks at, in the order of their names; later ones aren't found",
         check: option::at_least_one,
     },
     OptionSpec {
         key: MOST_RESULTS,
         default: || Value::Number(50),
-        doc: "users whom a search finds at most",
+        doc: "the most users that a search finds",
         check: option::at_least_one,
     },
 ];
 
 const BOUNDS: [Bound; 3] = [
     Bound::on("accounts that a search for users looks at", Per::Stanza, Most::Option(MOST_ACCOUNTS), Unit::Number)
-        .or("those behind them aren't found"),
+        .or("later ones aren't found"),
     Bound::on("users whom a search finds", Per::Stanza, Most::Option(MOST_RESULTS), Unit::Number)
         .or("further ones are left out"),
     Bound::on("searches for users at a time", Per::Account, Most::Fixed(1), Unit::Number)

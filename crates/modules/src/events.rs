@@ -113,13 +113,13 @@ const OPTIONS: [OptionSpec; 2] = [
     OptionSpec {
         key: KINDS,
         default: || Value::List(["accounts", "logins", "sessions", "reports"].map(str::to_owned).to_vec()),
-        doc: "the events that are told: \"accounts\" (made and removed), \"logins\" (failed ones too), \"sessions\" (that have ended), \"reports\" (of abuse), \"messages\" (of users, and from other servers)",
+        doc: "the events to report: \"accounts\" (created and removed), \"logins\" (failed ones too), \"sessions\" (that have ended), \"reports\" (of abuse), \"messages\" (of users, and from other servers)",
         check: is_kinds,
     },
     OptionSpec {
         key: CONTENTS,
         default: || Value::Switch(false),
-        doc: "whether the texts of messages are told; end-to-end encrypted ones stay so",
+        doc: "whether the texts of messages are included; end-to-end encrypted ones stay encrypted",
         check: option::any,
     },
 ];
@@ -137,10 +137,6 @@ const CONTENTS: &str = "contents";
 /// Letters of a text that are told.
 const MOST_LETTERS: usize = 10_000;
 
-const BOUNDS: [Bound; 1] = [Bound::on(
-    "events in memory for those who read them",
-    Per::Server,
-    Most::Fixed(events::MOST as u64),
-    Unit::Number,
-)
-.or("the oldest are forgotten, also at 8 MiB; readers hear how many they have missed")];
+const BOUNDS: [Bound; 1] =
+    [Bound::on("events in memory for readers", Per::Server, Most::Fixed(events::MOST as u64), Unit::Number)
+        .or("the oldest are forgotten, also at 8 MiB; readers are told how many they have missed")];

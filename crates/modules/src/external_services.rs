@@ -62,7 +62,7 @@ const SERVICES: OptionSpec = OptionSpec {
 const SECRET: OptionSpec = OptionSpec {
     key: "secret",
     default: || Value::Text(String::new()),
-    doc: "what the TURN servers share with this server to make credentials (coturn: static-auth-secret); empty: none are made",
+    doc: "the secret that the TURN servers share with this server for creating credentials (coturn: static-auth-secret); empty: none are created",
     check: option::any,
 };
 
@@ -86,7 +86,7 @@ struct ExternalService {
 impl ExternalService {
     /// Reads `type:host[:port][?transport=udp]`; an IPv6 address stands in brackets.
     fn read(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no service; write e.g. \"turn:turn.example.org:3478?transport=udp\"");
+        let wrong = || format!("{text:?} isn't a service; write e.g. \"turn:turn.example.org:3478?transport=udp\"");
         let (type_, rest) = text.split_once(':').ok_or_else(wrong)?;
         let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
         let (host, port) = match place.strip_prefix('[') {

@@ -77,8 +77,8 @@ fn days(value: &Value) -> Result<(), String> {
 
 const BOUNDS: [Bound; 2] = [
     Bound::on("clients that have tokens", Per::Account, Most::Option(CLIENTS), Unit::Number)
-        .or("the token that was made longest ago is good no more")
+        .or("the oldest token becomes invalid")
         .kept_in(&["documents"]),
-    Bound::on("the time for which a token is good", Per::Other("token"), Most::Option(DAYS), Unit::Days)
+    Bound::on("the time for which a token is valid", Per::Other("token"), Most::Option(DAYS), Unit::Days)
         .or("the client needs its password again"),
 ];

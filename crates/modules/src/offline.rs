@@ -73,12 +73,12 @@ const LIMIT: OptionSpec = OptionSpec {
 const BYTES: OptionSpec = OptionSpec {
     key: "most_bytes",
     default: || Value::Number(16 << 20),
-    doc: "bytes of messages that may wait for one user, of one sender as many as are still free",
+    doc: "bytes of messages that may wait for one user; one sender may have at most as many as are still free",
     check: option::at_least_one,
 };
 
 const BOUNDS: [Bound; 2] = [
-    Bound::on("messages that wait for a user who is away", Per::Account, Most::Option(LIMIT.key), Unit::Number)
+    Bound::on("messages that wait for an absent user", Per::Account, Most::Option(LIMIT.key), Unit::Number)
         .or("its sender gets <service-unavailable/>, as soon as it has more than is still free")
         .kept_in(&["offline_messages"]),
     Bound::on("bytes of these messages", Per::Account, Most::Option(BYTES.key), Unit::Bytes)
@@ -147,7 +147,7 @@ fn keep(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Verdic
         }
         OfflineFate::Dropped => {
             world.sight(packet, to, Step::Stopped, || {
-                "it means nothing later, such as that somebody is typing (XEP-0160 §3)".into()
+                "it is only meaningful now, such as a typing notification (XEP-0160 §3)".into()
             });
             return Verdict::Taken;
         }
@@ -182,7 +182,7 @@ fn keep(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Verdic
             Ok(outcome @ (Pushed::Full | Pushed::NoAccount)) => {
                 world.sight(&packet, to.as_ref(), Step::Noted, || match outcome {
                     Pushed::NoAccount => "there is no such account".into(),
-                    _ => "the offline messages of the account are full, or this sender has its share of them".into(),
+                    _ => "the offline messages of the account are full, or this sender's share of them".into(),
                 });
                 world.bounce(&packet, to.as_ref(), Condition::ServiceUnavailable.into())
             }

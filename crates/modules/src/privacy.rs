@@ -54,7 +54,7 @@ impl Module for Privacy {
     }
 
     fn summary(&self) -> &'static str {
-        "users can block others, and filter what comes and goes"
+        "users can block others, and filter incoming and outgoing stanzas"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -101,7 +101,7 @@ const BOUNDS: [Bound; 6] = [
     )
     .or("the change gets <resource-constraint/>")
     .kept_in(&["documents"]),
-    Bound::on("rules that name no address", Per::Account, Most::Option(MAX_RULES), Unit::Number)
+    Bound::on("rules without an address", Per::Account, Most::Option(MAX_RULES), Unit::Number)
         .or("the change gets <resource-constraint/>"),
     Bound::on("privacy lists", Per::Account, Most::Fixed(lists::MAX_LISTS as u64), Unit::Number)
         .or("the change gets <resource-constraint/>"),
@@ -109,14 +109,14 @@ const BOUNDS: [Bound; 6] = [
         .or("the change gets <resource-constraint/>")
         .kept_in(&["documents"]),
     Bound::on("reports of abuse in an hour", Per::Account, Most::Option(report::REPORTS_PER_HOUR), Unit::Number)
-        .or("those who are reported are blocked; operators don't hear of one more"),
+        .or("the reported users are blocked; operators aren't told"),
     Bound::on(
-        "reports of abuse that operators haven't dealt with",
+        "abuse reports that operators haven't dealt with",
         Per::Domain,
         Most::Fixed(rookery_operations::reports::MOST as u64),
         Unit::Number,
     )
-    .or("the oldest of the account that has made most of them goes")
+    .or("the oldest one of the account with the most reports is dropped")
     .kept_in(&["lists"]),
 ];
 
@@ -136,7 +136,7 @@ const OPTIONS: [OptionSpec; 5] = [
     OptionSpec {
         key: report::REPORT_TO,
         default: || Value::List(Vec::new()),
-        doc: "who receives users' reports of those whom they block, e.g. [\"admin@example.org\"]; it is logged too",
+        doc: "who receives users' reports when they block somebody, e.g. [\"admin@example.org\"]; they are logged, too",
         check: option::addresses,
     },
     OptionSpec {

@@ -78,7 +78,7 @@ impl Module for Push {
 const CONTENT: OptionSpec = OptionSpec {
     key: "content",
     default: || Value::Text("none".to_owned()),
-    doc: "what a notification says of the last message: \"none\", \"sender\", or \"body\", which is sender and text",
+    doc: "what a notification says about the last message: \"none\", \"sender\", or \"body\", which is sender and text",
     check: content,
 };
 
@@ -200,7 +200,7 @@ fn notify(world: &mut World, packet: &Packet, account: JidRef<'_>) {
     };
     world.sight(packet, account, Step::Noted, || {
         let services: Vec<_> = all.0.iter().map(|registration| registration.service.as_str()).collect();
-        format!("push services are told, each once in a while: {} (XEP-0357)", services.join(", "))
+        format!("push services are notified, each at most once in a while: {} (XEP-0357)", services.join(", "))
     });
     let account = account.bare().to_jid();
     for registration in &all.0 {
@@ -329,7 +329,7 @@ const MAX_BODY: usize = 500;
 
 const BOUNDS: [Bound; 3] = [
     Bound::on("push services", Per::Account, Most::Option(REGISTRATIONS.key), Unit::Number)
-        .or("one more takes the place of the oldest")
+        .or("one more replaces the oldest")
         .kept_in(&["documents"]),
     Bound::on("the form of a push service", Per::Stanza, Most::Fixed(MAX_FORM as u64), Unit::Bytes)
         .or("the request gets <not-acceptable/>"),
@@ -339,7 +339,7 @@ const BOUNDS: [Bound; 3] = [
         Most::Fixed(INTERVAL_MS),
         Unit::Milliseconds,
     )
-    .or("what comes meanwhile is told together"),
+    .or("messages in between are reported together"),
 ];
 
 #[cfg(test)]

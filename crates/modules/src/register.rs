@@ -105,14 +105,14 @@ const OPTIONS: [OptionSpec; 9] = [
 const ALLOW_CREATION: OptionSpec = OptionSpec {
     key: "allow_creation",
     default: || Value::Switch(true),
-    doc: "anybody can create an account; if false, only people with an invitation can, and users can still change and remove their own",
+    doc: "anyone can create an account; if false, only people with an invitation can, and users can still change and remove their own",
     check: option::any,
 };
 
 const APPROVE: OptionSpec = OptionSpec {
     key: "approve",
     default: || Value::Switch(false),
-    doc: "an account that somebody creates without an invitation can't be used before an operator has let it in; say so in `instructions`",
+    doc: "an account that somebody creates without an invitation can't be used until an operator approves it; say so in `instructions`",
     check: option::any,
 };
 
@@ -271,10 +271,10 @@ const BOUNDS: [Bound; 3] = [
     .or("the command ends with a note that says so")
     .kept_in(&["invitations"]),
     Bound::on(
-        "the time for which an invitation is good",
+        "the time for which an invitation is valid",
         Per::Other("invitation"),
         Most::Option("invitation_days"),
         Unit::Days,
     )
-    .or("the link leads nowhere"),
+    .or("the link stops working"),
 ];

@@ -68,7 +68,7 @@ impl Module for Rtbl {
     }
 
     fn summary(&self) -> &'static str {
-        "rooms keep out abusers whom other operators have listed"
+        "rooms keep out abusers listed by other operators"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -268,20 +268,20 @@ const OPTIONS: [OptionSpec; 3] = [
         check: |value| {
             option::each(value, |text| match list(text) {
                 Some(_) => Ok(()),
-                None => Err(format!("{text:?} is no list; write a service, a space and a node")),
+                None => Err(format!("{text:?} isn't a list; write a service, a space and a node")),
             })
         },
     },
     OptionSpec {
         key: LOCAL,
         default: || Value::Switch(false),
-        doc: "whether accounts of this server are kept out too, as where anybody can register",
+        doc: "whether accounts of this server are kept out too, which makes sense if anyone can register",
         check: option::any,
     },
     OptionSpec {
         key: SERVERS,
         default: || Value::Switch(false),
-        doc: "whether listed servers and addresses are kept out altogether, not of rooms alone",
+        doc: "whether listed servers and addresses are excluded altogether, not just from rooms",
         check: option::any,
     },
 ];

@@ -33,7 +33,7 @@ impl Module for Sasl2Module {
     }
 
     fn left_out(&self) -> &'static [(&'static str, &'static str)] {
-        &[("XEP-0388", "tasks behind the authentication (§2.6.3), which nothing asks for yet")]
+        &[("XEP-0388", "tasks after authentication (§2.6.3), which nothing requires yet")]
     }
 
     fn install(&self, _: &mut Hooks<'_>) {}

@@ -58,7 +58,7 @@ impl Module for StrangersModule {
     }
 
     fn summary(&self) -> &'static str {
-        "strangers can send only so much, against spam"
+        "how much strangers can send is limited, against spam"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -123,7 +123,7 @@ fn going_abroad(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> D
     if is_free || world.is_component(to.domain()) || may_go_abroad(world, sender.bare(), to, limit) {
         return Delivery::Pass;
     }
-    refuse(world, packet, to, "too many users of other servers who are not among your contacts")
+    refuse(world, packet, to, "too many users of other servers who aren't among your contacts")
 }
 
 /// Counts a stranger elsewhere whom an account writes to.
@@ -138,7 +138,7 @@ fn may_go_abroad(world: &mut World, account: JidRef<'_>, to: JidRef<'_>, per_hou
 
 fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>, text: &'static str) -> Delivery {
     world.sight(packet, to, Step::Noted, || {
-        "its recipient is no contact of the sender, who has sent to as many such as it may".into()
+        "its recipient isn't a contact of the sender, who has already written to as many such people as allowed".into()
     });
     world.counters.outgoing_refused += 1;
     let error = StanzaError::new(Condition::PolicyViolation).with_type(ErrorType::Wait);
@@ -168,7 +168,7 @@ fn coming(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Deli
         (false, true, _) => Condition::ResourceConstraint.into(),
         (false, false, true) => StanzaError::new(Condition::PolicyViolation)
             .with_type(ErrorType::Wait)
-            .with_text("users of your server send too much to those who are not among their contacts"),
+            .with_text("users of your server send too much to people who aren't among their contacts"),
         (false, false, false) => return Delivery::Pass,
     };
     world.sight(packet, to, Step::Noted, || match (refuses, is_too_much) {
@@ -254,7 +254,7 @@ const OPTIONS: [OptionSpec; 9] = [
     OptionSpec {
         key: NEWCOMER_DAYS,
         default: || Value::Number(3),
-        doc: "days for which an account counts as new that somebody has made without an invitation; 0: no account does",
+        doc: "days for which an account counts as new if it was created without an invitation; 0: none does",
         check: option::any,
     },
     OptionSpec {
@@ -310,7 +310,7 @@ const BOUNDS: [Bound; 7] = [
     )
     .or("one more gets <policy-violation/>"),
     Bound::on(
-        "strangers to whom an account writes that is new, at once and then in an hour",
+        "strangers that a new account writes to, at once and then in an hour",
         Per::Account,
         Most::Option(NEWCOMER_PER_HOUR),
         Unit::Number,

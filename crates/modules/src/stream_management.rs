@@ -54,7 +54,7 @@ const SECONDS: OptionSpec = OptionSpec {
 const STANZAS: OptionSpec = OptionSpec {
     key: MAX_STANZAS,
     default: || Value::Number(5000),
-    doc: "stanzas that may wait for one client or for its acknowledgement; one more ends its session, and what waited is delivered elsewhere",
+    doc: "stanzas that may wait for one client or for its acknowledgement; one more ends its session, and the waiting ones are delivered elsewhere",
     check: option::at_least_one,
 };
 
@@ -73,8 +73,8 @@ const BOUNDS: [Bound; 3] = [
         Unit::Seconds,
     )
     .or("the session ends; its messages go elsewhere"),
-    Bound::on("stanzas that are not acknowledged", Per::Session, Most::Option(MAX_STANZAS), Unit::Number)
+    Bound::on("unacknowledged stanzas", Per::Session, Most::Option(MAX_STANZAS), Unit::Number)
         .or("the session ends; its messages go elsewhere"),
-    Bound::on("stanzas that are not acknowledged", Per::Session, Most::Option(MAX_BYTES), Unit::Bytes)
+    Bound::on("unacknowledged stanzas", Per::Session, Most::Option(MAX_BYTES), Unit::Bytes)
         .or("the session ends; its messages go elsewhere"),
 ];

@@ -74,7 +74,7 @@ const BOUNDS: [Bound; 5] = [
     Bound::on("files that a user shares", Per::Account, Most::Option("quota_files"), Unit::Number)
         .or("one more gets the same")
         .kept_in(&["slots"]),
-    Bound::on("uploads that were asked for and haven't begun", Per::Account, Most::Fixed(MOST_WAITING), Unit::Number)
+    Bound::on("uploads that were requested and haven't begun", Per::Account, Most::Fixed(MOST_WAITING), Unit::Number)
         .or("one more gets the same; they expire after five minutes"),
     Bound::on("the time for which a file is kept", Per::Other("file"), Most::Option("keep_days"), Unit::Days)
         .or("it is removed"),
@@ -146,7 +146,7 @@ fn address(value: &Value) -> Result<(), String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
     let plain = |byte: u8| byte.is_ascii_graphic() && !b"?#'\"<>&\\".contains(&byte);
     if rest.is_empty() || !rest.bytes().all(plain) || rest.ends_with('/') {
-        return Err(format!("{text:?} is no address such as \"https://@:5443/upload\""));
+        return Err(format!("{text:?} isn't an address such as \"https://@:5443/upload\""));
     }
     Ok(())
 }
@@ -229,14 +229,15 @@ fn request(world: &mut World, iq: Iq, options: &Options, domain: &Domain) {
 fn too_large(most: u64) -> StanzaError {
     let size = Element::new("max-file-size", ns::HTTP_UPLOAD).with_text(most.to_string());
     StanzaError::new(Condition::NotAcceptable)
-        .with_text(format!("The file is too large: {most} bytes is the most."))
+        .with_text(format!("The file is too large; the limit is {most} bytes."))
         .with_application(Element::new("file-too-large", ns::HTTP_UPLOAD).with_child(size))
 }
 
 /// Returns the error for a full quota (§5): there will be room when files have expired, unless this
 /// one is larger than all the room that there is.
 fn full(again_ms: Option<u64>) -> StanzaError {
-    let full = StanzaError::new(Condition::ResourceConstraint).with_text("Your files take all the room that you have.");
+    let full =
+        StanzaError::new(Condition::ResourceConstraint).with_text("Your files take up all the space that you have.");
     match again_ms {
         Some(again_ms) => {
             full.with_application(Element::new("retry", ns::HTTP_UPLOAD).with_attr("stamp", timestamp(again_ms)))

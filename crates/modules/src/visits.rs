@@ -272,4 +272,4 @@ const BOUNDS: [Bound; 1] = [Bound::on(
     Most::Fixed(MOST_VISITS as u64),
     Unit::Number,
 )
-.or("one more isn't told when the room's server is lost")];
+.or("a session with one more isn't told when the room's server is lost")];

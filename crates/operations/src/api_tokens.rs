@@ -187,8 +187,9 @@ pub fn add(
     Box::pin(async move {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(allowed) {
-            let words =
-                format!("{name:?} can't be the name of a token: letters, digits, '-', '.' and '_', at most {MAX_NAME}");
+            let words = format!(
+                "{name:?} can't be the name of a token: use letters, digits, '-', '.' and '_', at most {MAX_NAME}"
+            );
             return Ok(Err(Refusal::Impossible(words)));
         }
         let mut bytes = [0; 32];
@@ -200,8 +201,8 @@ pub fn add(
         let added = stores.meta.add_entry(KEY, &token.name, token.write().into_bytes(), MAX_TOKENS);
         Ok(match added.await? {
             Added::Done => Ok(secret),
-            Added::Exists => Err(Refusal::Exists(format!("there is a token {} already", token.name))),
-            Added::Full => Err(Refusal::Full(format!("there are {MAX_TOKENS} tokens already; revoke some"))),
+            Added::Exists => Err(Refusal::Exists(format!("there is already a token {}", token.name))),
+            Added::Full => Err(Refusal::Full(format!("there are already {MAX_TOKENS} tokens; revoke some"))),
         })
     })
 }

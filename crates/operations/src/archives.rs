@@ -40,7 +40,7 @@ pub fn page(
         Some(Some(behind)) => behind,
         Some(None) => {
             return Box::pin(async {
-                Ok(Err(Refusal::Impossible("after: what the part before had as `next` is expected".into())))
+                Ok(Err(Refusal::Impossible("after: expected the `next` of the previous part".into())))
             });
         }
     };

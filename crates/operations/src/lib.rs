@@ -149,10 +149,10 @@ impl fmt::Display for Refusal {
             | Self::Exists(words)
             | Self::Full(words)
             | Self::Off(words) => f.write_str(words),
-            Self::Late => f.write_str("the server has not answered in time; what was asked for may be done yet"),
+            Self::Late => f.write_str("the server has not answered in time; the request may still be carried out"),
             Self::Store(error) => error.fmt(f),
             Self::Work(error) => error.fmt(f),
-            Self::Failed(what) => write!(f, "{what} failed; the server's log says why"),
+            Self::Failed(what) => write!(f, "{what} failed; the server's log has the reason"),
         }
     }
 }

@@ -30,9 +30,8 @@ pub fn derived(
 ) -> Result<Credentials, StanzaError> {
     match derived {
         Ok(Ok(credentials)) => Ok(credentials),
-        Ok(Err(CredentialsError::BadPassword)) => {
-            Err(StanzaError::new(Condition::NotAcceptable).with_text("the password has characters that none may have"))
-        }
+        Ok(Err(CredentialsError::BadPassword)) => Err(StanzaError::new(Condition::NotAcceptable)
+            .with_text("the password contains characters that aren't allowed")),
         Ok(Err(error @ CredentialsError::NoRandomness)) => {
             tracing::error!(account = %whose.bare(), %error, "deriving the keys of a password failed");
             Err(Condition::InternalServerError.into())

@@ -240,6 +240,6 @@ pub const ADMINS: OptionSpec = OptionSpec {
 fn is_account(text: &str) -> Result<(), String> {
     match Jid::parse(text) {
         Ok(jid) if jid.local().is_some() && jid.resource().is_none() => Ok(()),
-        _ => Err(format!("{text:?} is no address of an account; write e.g. \"alice@example.org\"")),
+        _ => Err(format!("{text:?} isn't the address of an account; write e.g. \"alice@example.org\"")),
     }
 }

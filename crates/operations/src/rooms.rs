@@ -80,7 +80,7 @@ fn arrange(world: &mut World, asked: Arrange, then: impl FnOnce(&mut World, Outc
     world.put_to(home, asked, move |world, found| {
         let arranged = known(found, &room).and_then(|arranged| match arranged {
             Arranged::Done => Ok(()),
-            Arranged::TooLong => Err(Refusal::Impossible("a text of a room can't be so long".into())),
+            Arranged::TooLong => Err(Refusal::Impossible("a text of a room is too long".into())),
             Arranged::Exists => Err(Refusal::Exists(format!("{room} already exists"))),
             Arranged::Full(why) => Err(Refusal::Full(why)),
         });

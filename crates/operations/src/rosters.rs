@@ -55,13 +55,13 @@ fn change_existing(
     world.put_to(home, change, move |world, outcome| {
         let changed = Refusal::or_late(outcome).and_then(|outcome| match outcome {
             ContactOutcome::Done => Ok(()),
-            ContactOutcome::Missing => Err(Refusal::Missing(format!("{contact} is no contact of {owner}"))),
+            ContactOutcome::Missing => Err(Refusal::Missing(format!("{contact} is not a contact of {owner}"))),
             ContactOutcome::Full => {
-                let why = "the roster is full, a text is too long for it, or it is the account itself";
+                let why = "the roster is full, a text is too long for it, or the contact is the account itself";
                 Err(Refusal::Impossible(why.into()))
             }
             ContactOutcome::Shared => {
-                Err(Refusal::Impossible(format!("{contact} is a contact by a group of [modules.shared_roster]")))
+                Err(Refusal::Impossible(format!("{contact} is a contact through a group of [modules.shared_roster]")))
             }
         });
         if is_mutual && changed.is_ok() {

@@ -104,7 +104,7 @@ pub fn add(world: &mut World, account: Jid, password: String, then: impl FnOnce(
             world.wait(named, move |world, named| {
                 let has_rights = named.is_ok_and(|named| named.contains(&account));
                 if has_rights {
-                    tracing::warn!(%account, "an account was created whose name had rights before: check the options that mention it");
+                    tracing::warn!(%account, "an account was created with a name that already had rights: check the options that mention it");
                 }
                 then(world, Ok(has_rights));
             });
@@ -313,7 +313,7 @@ fn derive(
             match derived {
                 Ok(Ok(credentials)) => Ok(credentials),
                 Ok(Err(CredentialsError::BadPassword)) => {
-                    Err(Refusal::Impossible("the password is empty or has characters that none may have".into()))
+                    Err(Refusal::Impossible("the password is empty or contains characters that aren't allowed".into()))
                 }
                 Ok(Err(error @ CredentialsError::NoRandomness)) => {
                     tracing::error!(%error, "deriving the keys of a password failed");

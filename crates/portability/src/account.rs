@@ -165,7 +165,7 @@ impl ImportedAccount {
                     bytes += item.jid.as_str().len() + item.bytes();
                     items.push(item);
                 }
-                None => import.leave_out(input, line, "an item of a roster that names no contact"),
+                None => import.leave_out(input, line, "a roster item without a contact"),
             }
             if items.len() >= BATCH || bytes >= BATCH_BYTES {
                 self.put_items(import, &mut items, &mut bytes)?;
@@ -194,7 +194,7 @@ impl ImportedAccount {
         let Some(element) = self.element(import, input, tag)? else { return Ok(()) };
         let from = element.attr("from").and_then(|from| Jid::parse(from).ok()).map(|from| from.to_bare());
         let Some(from) = from.filter(|_| element.attr("type") == Some("subscribe")) else {
-            import.leave_out(input, line, "presence that is no request for a subscription");
+            import.leave_out(input, line, "presence that isn't a subscription request");
             return Ok(());
         };
         let stanza = Writer::write(&element).into_bytes();
@@ -217,7 +217,7 @@ impl ImportedAccount {
             let is_message = tag.is("message", ns::CLIENT);
             let Some(mut message) = self.element(import, input, tag)? else { continue };
             if !is_message {
-                import.leave_out(input, line, "among the offline messages something that is none");
+                import.leave_out(input, line, "something among the offline messages that isn't a message");
                 continue;
             }
             let unix_ms = take_delay(&mut message, self.jid.domain()).unwrap_or(import.terms.unix_ms);
@@ -277,7 +277,7 @@ impl ImportedAccount {
             let line = tag.line;
             let Some(element) = self.element(import, input, tag)? else { continue };
             let Some(node) = element.attr("node").filter(|node| !node.is_empty()) else {
-                import.leave_out(input, line, "something of a node that has no name");
+                import.leave_out(input, line, "part of a node without a name");
                 continue;
             };
             match element.name() {
@@ -304,7 +304,7 @@ impl ImportedAccount {
                         self.write(BYTES_PER_ITEM, Box::pin(async move { set.await.map(drop) }))?;
                     }
                 }
-                _ => import.leave_out(input, line, "something of a node that is unknown here"),
+                _ => import.leave_out(input, line, "part of a node that this server doesn't know"),
             }
         }
         Ok(())
@@ -317,7 +317,7 @@ impl ImportedAccount {
         let host = self.jid.clone();
         while let InputNext::Start(tag) = input.next()? {
             let Some(node) = tag.attr("node").filter(|node| !node.is_empty()).map(str::to_owned) else {
-                import.leave_out(input, tag.line, "items of a node that has no name");
+                import.leave_out(input, tag.line, "items of a node without a name");
                 input.skip()?;
                 continue;
             };
@@ -361,7 +361,7 @@ impl ImportedAccount {
                         bytes += message.stanza.len();
                         batch.push(message);
                     }
-                    None => import.leave_out(input, line, "a message of the archive without time or without parties"),
+                    None => import.leave_out(input, line, "an archived message without a time or without parties"),
                 }
             }
             if !batch.is_empty() && (is_end || batch.len() >= BATCH || bytes >= BATCH_BYTES) {
@@ -411,7 +411,7 @@ impl ImportedAccount {
         match read_document(&element) {
             Some((name, bytes)) => self.put(import, &name, bytes),
             None => {
-                import.leave_out(input, line, "a document that can't be read");
+                import.leave_out(input, line, "an unreadable document");
                 Ok(())
             }
         }

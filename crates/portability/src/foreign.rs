@@ -70,7 +70,7 @@ impl OtherDatabase {
             (Some(_) | None, Some(domain)) => vec![domain],
             (Some(domains), None) => domains,
             (None, None) => {
-                let what = "this database is of one domain and doesn't say of which: name it with --domain";
+                let what = "this database has only one domain and doesn't say which: name it with --domain";
                 return Err(ForeignFault(what.to_owned()));
             }
         };

@@ -70,9 +70,10 @@ impl RunningImport<'_> {
         match () {
             () if root.is("server-data", PIE) => self.server(input),
             () if root.is("host", PIE) => self.host(input, &root),
-            () => {
-                Err(ImportError::File(format!("{}: this is no export of accounts (XEP-0227)", input.place(root.line))))
-            }
+            () => Err(ImportError::File(format!(
+                "{}: this is not an export of accounts (XEP-0227)",
+                input.place(root.line)
+            ))),
         }
     }
 
@@ -99,7 +100,7 @@ impl RunningImport<'_> {
             self.leave_out(
                 input,
                 host.line,
-                &format!("the host {name:?} is no domain of this server; its accounts are left out"),
+                &format!("the host {name:?} isn't a domain of this server; its accounts are left out"),
             );
             return Ok(input.skip()?);
         };

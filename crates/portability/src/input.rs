@@ -111,15 +111,15 @@ impl Input {
     pub fn included(&self, include: &Tag) -> Result<Self, String> {
         let href = include.attr("href").ok_or("an include without href")?;
         if include.attr("parse").is_some_and(|parse| parse != "xml") || include.attr("xpointer").is_some() {
-            return Err("an include that isn't of whole XML files".into());
+            return Err("an include that isn't of a whole XML file".into());
         }
         if href.starts_with('/') || href.contains(':') {
-            return Err(format!("an include of {href:?}, which isn't beside this file"));
+            return Err(format!("an include of {href:?}, which isn't next to this file"));
         }
         if self.depth == MAX_INCLUDES {
-            return Err("includes within includes, too many".into());
+            return Err("too many nested includes".into());
         }
-        let href = unescape(href).ok_or_else(|| format!("an include of {href:?}, which is no name of a file"))?;
+        let href = unescape(href).ok_or_else(|| format!("an include of {href:?}, which isn't the name of a file"))?;
         let path = self.path.parent().unwrap_or(Path::new("")).join(href);
         Self::nested(path.clone(), self.depth + 1)
             .map_err(|error| format!("{} can't be included: {error}", path.display()))

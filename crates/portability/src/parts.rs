@@ -52,13 +52,13 @@ pub fn read_keys(element: &Element) -> Result<Keys, String> {
     let text = |name: &str| element.child_text(name, SCRAM).ok_or_else(|| format!("SCRAM keys without {name}"));
     let once = |name: &str| {
         let text = text(name)?;
-        STANDARD.decode(text.trim()).map_err(|_| format!("SCRAM keys whose {name} is no Base64"))
+        STANDARD.decode(text.trim()).map_err(|_| format!("SCRAM keys whose {name} isn't Base64"))
     };
     // ejabberd 23.01 writes Base64 of Base64.
     let is_twice = once("stored-key")?.len() == STANDARD.encode(vec![0; hash.size()]).len();
     let bytes = |name: &str| match once(name)? {
         bytes if !is_twice => Ok(bytes),
-        bytes => STANDARD.decode(&bytes).map_err(|_| format!("SCRAM keys whose {name} is no Base64 of Base64")),
+        bytes => STANDARD.decode(&bytes).map_err(|_| format!("SCRAM keys whose {name} isn't Base64 of Base64")),
     };
     let iterations = text("iter-count")?.trim().parse().ok().filter(|count| *count > 0);
     let keys = Keys {
@@ -70,7 +70,7 @@ pub fn read_keys(element: &Element) -> Result<Keys, String> {
     };
     match keys.stored_key.len() == hash.size() && keys.server_key.len() == hash.size() && !keys.salt.is_empty() {
         true => Ok(keys),
-        false => Err(format!("SCRAM keys of a wrong length for {mechanism}")),
+        false => Err(format!("SCRAM keys of the wrong length for {mechanism}")),
     }
 }
 

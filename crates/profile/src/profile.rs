@@ -44,7 +44,7 @@ impl Profile {
         let mut profile = Profile::default();
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let read = line.rsplit_once(' ').and_then(|(stack, samples)| Some((stack, samples.parse().ok()?)));
-            let (stack, samples) = read.ok_or_else(|| format!("line {}: no count stands at its end", at + 1))?;
+            let (stack, samples) = read.ok_or_else(|| format!("line {}: it doesn't end with a count", at + 1))?;
             profile.add(stack.split(';').map(str::to_owned).collect(), samples);
         }
         Ok(profile)
@@ -91,7 +91,7 @@ mod tests {
         let text = profile.folded();
         assert_eq!(text, "shard 0;a 2\nshard 0;a;[u8, 4]::b 3\n");
         assert_eq!(Profile::from_folded(&text).map(|read| read.folded()), Ok(text));
-        assert_eq!(Profile::from_folded("a 1\nb\n"), Err("line 2: no count stands at its end".into()));
+        assert_eq!(Profile::from_folded("a 1\nb\n"), Err("line 2: it doesn't end with a count".into()));
     }
 
     #[test]

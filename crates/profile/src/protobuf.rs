@@ -155,7 +155,7 @@ pub fn read(file: &[u8]) -> Result<Profile, String> {
     let most = MOST_BYTES as u64 + 1;
     GzDecoder::new(file).take(most).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.len() > MOST_BYTES {
-        return Err(format!("a profile may have {MOST_BYTES} bytes"));
+        return Err(format!("a profile may have at most {MOST_BYTES} bytes"));
     }
     let document = PprofDocument::decode(bytes.as_slice()).map_err(|error| error.to_string())?;
     let text = |place: i64| {

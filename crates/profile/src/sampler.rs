@@ -146,7 +146,7 @@ fn keep<T: Send + 'static>(work: impl FnOnce() -> Result<T, Unsampled> + Send + 
     let (done, outcome) = sync_channel(1);
     // Nobody waits any more where the receiver is gone.
     let posted = post(Box::new(move || drop(done.send(work()))));
-    let gone = || Unsampled::Failed("the thread for profiles is gone".to_owned());
+    let gone = || Unsampled::Failed("the profiling thread has ended".to_owned());
     posted.then_some(()).ok_or_else(gone)?;
     outcome.recv().map_err(|_| gone())?
 }
@@ -238,8 +238,8 @@ impl From<pprof::Error> for Unsampled {
 impl fmt::Display for Unsampled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Busy => f.write_str("another profile is being taken; try again when it is done"),
-            Self::Failed(words) => write!(f, "no stacks can be sampled: {words}"),
+            Self::Busy => f.write_str("another profile is being recorded; try again when it is done"),
+            Self::Failed(words) => write!(f, "stacks can't be sampled: {words}"),
         }
     }
 }

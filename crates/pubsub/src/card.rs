@@ -17,7 +17,7 @@ pub(super) const NAME: &str = "vcard";
 pub(super) const BYTES: OptionSpec = OptionSpec {
     key: "bytes",
     default: || Value::Number(192 * 1024),
-    doc: "bytes of a card, photo included",
+    doc: "bytes of a vCard, photo included",
     check: option::at_least_one,
 };
 

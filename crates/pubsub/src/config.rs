@@ -192,11 +192,11 @@ impl NodeConfig {
             .hidden("FORM_TYPE", NODE_CONFIG)
             .field(choice("node_type", NODE_TYPE, ()).label("The kind of node"))
             .field(text("title", &self.title).label("A short name for the node"))
-            .field(text("description", &self.description).label("What the node is about"))
+            .field(text("description", &self.description).label("The topic of the node"))
             .field(text("type", &self.type_).label("The namespace of its payloads"))
             .field(
                 Field::jid_multi(&name("contact"))
-                    .label("Whom to ask about the node")
+                    .label("A contact for questions about the node")
                     .with_values(self.contact.iter().map(Jid::as_str)),
             )
             .field(choice("access_model", ACCESS, self.access).label("Who may subscribe and retrieve items"))
@@ -211,9 +211,9 @@ impl NodeConfig {
             .field(text("max_items", &number(self.max_items)).label("How many items are kept"))
             .field(
                 text("item_expire", &number(self.item_expire.map(|seconds| seconds as usize)))
-                    .label("Seconds after which items go"),
+                    .label("Seconds after which items are removed"),
             )
-            .field(text("max_payload_size", &number(self.max_payload)).label("Bytes of a payload"))
+            .field(text("max_payload_size", &number(self.max_payload)).label("Maximum size of a payload in bytes"))
             .field(boolean("deliver_notifications", self.deliver_notifications).label("Notify subscribers"))
             .field(boolean("deliver_payloads", self.deliver_payloads).label("Notify with payloads"))
             .field(boolean("notify_config", self.notify_config).label("Notify of changes of the configuration"))
@@ -221,9 +221,9 @@ impl NodeConfig {
             .field(boolean("notify_retract", self.notify_retract).label("Notify when items are removed"))
             .field(boolean("notify_sub", self.notify_sub).label("Notify owners of new and lost subscribers"))
             .field(choice("notification_type", NOTIFICATION, self.notification).label("The type of notifications"))
-            .field(boolean("presence_based_delivery", self.presence_based).label("Notify only those who are available"))
+            .field(boolean("presence_based_delivery", self.presence_based).label("Notify only users who are available"))
             .field(choice("send_last_published_item", SEND_LAST, self.send_last).label("When to send the last item"))
-            .field(choice("itemreply", ITEM_REPLY, self.publisher).label("Whom a notification names"))
+            .field(choice("itemreply", ITEM_REPLY, self.publisher).label("The publisher that a notification names"))
     }
 
     /// Returns the bytes that the store keeps.
@@ -309,14 +309,14 @@ fn short(text: &str) -> Result<String, StanzaError> {
 }
 
 fn impossible(var: &str) -> StanzaError {
-    StanzaError::new(Condition::NotAcceptable).with_text(format!("the value of pubsub#{var} is none that it can have"))
+    StanzaError::new(Condition::NotAcceptable).with_text(format!("the value of pubsub#{var} isn't valid"))
 }
 
 const ACCESS: FieldNames<Access> = &[
     (Access::Open, "open", "Everybody"),
-    (Access::Presence, "presence", "Those who see the owner's presence"),
-    (Access::Roster, "roster", "Those in some groups of the owner's roster"),
-    (Access::Authorize, "authorize", "Those whom an owner has approved"),
+    (Access::Presence, "presence", "Users who see the owner's presence"),
+    (Access::Roster, "roster", "Users in some groups of the owner's roster"),
+    (Access::Authorize, "authorize", "Users approved by an owner"),
     (Access::Whitelist, "whitelist", "Members"),
 ];
 
@@ -327,15 +327,15 @@ const PUBLISH: FieldNames<Publish> = &[
 ];
 
 const NOTIFICATION: FieldNames<Notification> = &[
-    (Notification::Normal, "normal", "Normal, kept for those who are away"),
-    (Notification::Headline, "headline", "Headline, for those who are there"),
+    (Notification::Normal, "normal", "Normal, stored for users who are offline"),
+    (Notification::Headline, "headline", "Headline, for users who are online"),
     (Notification::Chat, "chat", "Chat"),
 ];
 
 const SEND_LAST: FieldNames<SendLast> = &[
     (SendLast::Never, "never", "Never"),
     (SendLast::OnSub, "on_sub", "To new subscribers"),
-    (SendLast::OnSubAndPresence, "on_sub_and_presence", "To new subscribers and those who become available"),
+    (SendLast::OnSubAndPresence, "on_sub_and_presence", "To new subscribers and subscribers who become available"),
 ];
 
 const NODE_TYPE: FieldNames<()> = &[((), "leaf", "One with items")];

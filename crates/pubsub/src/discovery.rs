@@ -86,7 +86,7 @@ fn meta_data(node: &PubsubNode) -> Form {
     Form::new("result")
         .hidden("FORM_TYPE", META_DATA)
         .field(text("pubsub#title", &node.config.title).label("A short name for the node"))
-        .field(text("pubsub#description", &node.config.description).label("What the node is about"))
+        .field(text("pubsub#description", &node.config.description).label("The topic of the node"))
         .field(text("pubsub#type", &node.config.type_).label("The namespace of its payloads"))
         .field(Field::jid_multi("pubsub#contact").label("Whom to ask").with_values(contacts))
         .field(

@@ -308,6 +308,6 @@ fn is_access_list(value: &Value) -> Result<(), String> {
         if matches!(rule, "all" | "local") || is_address() {
             return Ok(());
         }
-        Err(format!("{rule:?} is neither \"all\" nor \"local\" nor a domain nor an address without resource"))
+        Err(format!("{rule:?} is neither \"all\" nor \"local\" nor a domain nor an address without a resource"))
     })
 }

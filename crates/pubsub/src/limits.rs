@@ -82,14 +82,17 @@ impl NodeLimits {
 
 pub(super) const NODES: OptionSpec = limit("nodes", || Value::Number(10_000), "nodes that the service may have");
 pub(super) const ACCOUNT_NODES: OptionSpec =
-    limit("account_nodes", || Value::Number(100), "nodes that one account may make");
+    limit("account_nodes", || Value::Number(100), "nodes that one account may create");
 pub(super) const OWN_NODES: OptionSpec = limit(NODES.key, || Value::Number(500), "nodes that an account may have");
-pub(super) const ITEMS: OptionSpec =
-    limit("items", || Value::Number(10_000), "items that a node may keep; what \"max\" means in its configuration");
+pub(super) const ITEMS: OptionSpec = limit(
+    "items",
+    || Value::Number(10_000),
+    "items that a node may keep, and the meaning of \"max\" in its configuration",
+);
 pub(super) const ITEM_BYTES: OptionSpec =
     limit("item_bytes", || Value::Number(128 * 1024), "bytes of an item's payload");
 pub(super) const OWN_ITEM_BYTES: OptionSpec =
-    limit(ITEM_BYTES.key, || Value::Number(64 * 1024), "bytes of an item's payload, images apart");
+    limit(ITEM_BYTES.key, || Value::Number(64 * 1024), "bytes of an item's payload, except images");
 pub(super) const IMAGE_BYTES: OptionSpec = limit(
     "image_bytes",
     || Value::Number(192 * 1024),
@@ -98,7 +101,7 @@ pub(super) const IMAGE_BYTES: OptionSpec = limit(
 pub(super) const NODE_BYTES: OptionSpec =
     limit("node_bytes", || Value::Number(8 * 1024 * 1024), "bytes of a node with its items and affiliations");
 pub(super) const ACCOUNT_BYTES: OptionSpec =
-    limit("account_bytes", || Value::Number(16 * 1024 * 1024), "bytes of all nodes that one account has made");
+    limit("account_bytes", || Value::Number(16 * 1024 * 1024), "bytes of all nodes that one account has created");
 pub(super) const SUBSCRIPTIONS: OptionSpec =
     limit("subscriptions", || Value::Number(20_000), "subscriptions that a node may have, and affiliations");
 pub(super) const ACCOUNT_SUBSCRIPTIONS: OptionSpec = limit(
@@ -116,10 +119,10 @@ const fn limit(key: &'static str, default: fn() -> Value, doc: &'static str) -> 
 pub(super) const OF_SERVICE: &[Bound] = &with_those_of_nodes::<14>(&[
     Bound::on("nodes", Per::Other("service"), Most::Option(NODES.key), Unit::Number)
         .or("creating one more gets <policy-violation/>"),
-    Bound::on("nodes that it has made", Per::Account, Most::Option(ACCOUNT_NODES.key), Unit::Number)
+    Bound::on("nodes that it has created", Per::Account, Most::Option(ACCOUNT_NODES.key), Unit::Number)
         .or("creating one more gets <policy-violation/>")
         .kept_in(&["pubsub_nodes"]),
-    Bound::on("nodes that it has made", Per::Account, Most::Option(ACCOUNT_BYTES.key), Unit::Bytes)
+    Bound::on("nodes that it has created", Per::Account, Most::Option(ACCOUNT_BYTES.key), Unit::Bytes)
         .or("what would make them larger gets <policy-violation/>")
         .kept_in(&["pubsub_items", "pubsub_affiliations"]),
 ]);
@@ -130,7 +133,7 @@ pub(super) const OF_ACCOUNTS: &[Bound] = &with_those_of_nodes::<17>(&[
         .or("creating one more gets <policy-violation/>"),
     Bound::on("nodes", Per::Account, Most::Option(ACCOUNT_BYTES.key), Unit::Bytes)
         .or("what would make them larger gets <policy-violation/>"),
-    Bound::on("an avatar or a card", Per::Stanza, Most::Option(IMAGE_BYTES.key), Unit::Bytes)
+    Bound::on("an avatar or a vCard", Per::Stanza, Most::Option(IMAGE_BYTES.key), Unit::Bytes)
         .or("its publication gets <not-acceptable/>"),
     Bound::on(
         "accounts that a session has told its capabilities by directed presence",
@@ -138,21 +141,21 @@ pub(super) const OF_ACCOUNTS: &[Bound] = &with_those_of_nodes::<17>(&[
         Most::Fixed(MAX_ACCOUNTS as u64),
         Unit::Number,
     )
-    .or("it hears nothing of the nodes of one more"),
+    .or("it isn't notified of the nodes of further ones"),
     Bound::on(
         "resources of other servers whose capabilities are remembered",
         Per::Shard,
         Most::Fixed(MOST_RESOURCES as u64),
         Unit::Number,
     )
-    .or("one more hears of nodes by subscriptions only"),
+    .or("further ones are notified by subscriptions only"),
     Bound::on(
         "resources whose capabilities are remembered",
         Per::Other("remote domain"),
         Most::Fixed(MOST_OF_DOMAIN as u64),
         Unit::Number,
     )
-    .or("one more hears of nodes by subscriptions only"),
+    .or("further ones are notified by subscriptions only"),
 ]);
 
 /// Adds the bounds that all nodes have to those of a kind of host.
@@ -171,20 +174,15 @@ const fn with_those_of_nodes<const ALL: usize>(own: &[Bound]) -> [Bound; ALL] {
 const OF_NODES: [Bound; 11] = [
     Bound::on("a node with its items and affiliations", Per::Node, Most::Option(NODE_BYTES.key), Unit::Bytes)
         .or("what would make it larger gets <policy-violation/>"),
-    Bound::on("items", Per::Node, Most::Option(ITEMS.key), Unit::Number).or("the oldest ones go"),
+    Bound::on("items", Per::Node, Most::Option(ITEMS.key), Unit::Number).or("the oldest ones are removed"),
     Bound::on("the payload of an item", Per::Stanza, Most::Option(ITEM_BYTES.key), Unit::Bytes)
         .or("its publication gets <not-acceptable/>"),
     Bound::on("a configuration", Per::Node, Most::Fixed(MAX_CONFIG as u64), Unit::Bytes)
         .or("the change gets <not-acceptable/>"),
     Bound::on("subscriptions, and affiliations", Per::Node, Most::Option(SUBSCRIPTIONS.key), Unit::Number)
         .or("one more gets <policy-violation/>"),
-    Bound::on(
-        "requests for a subscription that wait for an owner",
-        Per::Node,
-        Most::Fixed(MAX_PENDING as u64),
-        Unit::Number,
-    )
-    .or("one more gets <policy-violation/>"),
+    Bound::on("subscription requests that wait for an owner", Per::Node, Most::Fixed(MAX_PENDING as u64), Unit::Number)
+        .or("one more gets <policy-violation/>"),
     Bound::on(
         "subscriptions of an account to a node, by its resources",
         Per::Account,
@@ -192,8 +190,13 @@ const OF_NODES: [Bound; 11] = [
         Unit::Number,
     )
     .or("one more gets <policy-violation/>"),
-    Bound::on("an item whose notification has its payload", Per::Stanza, Most::Fixed(TOLD_BYTES as u64), Unit::Bytes)
-        .or("a larger one is told of without it"),
+    Bound::on(
+        "an item whose notification includes its payload",
+        Per::Stanza,
+        Most::Fixed(TOLD_BYTES as u64),
+        Unit::Bytes,
+    )
+    .or("a larger one is announced without it"),
     Bound::on("requests that wait for a node", Per::Shard, Most::Fixed(WAITING.number as u64), Unit::Number)
         .or("the sender gets <resource-constraint/>; one sender has a quarter at most"),
     Bound::on("requests that wait for a node", Per::Shard, Most::Fixed(WAITING.bytes as u64), Unit::Bytes)

@@ -228,7 +228,7 @@ impl PubsubSubscription {
         Form::new(type_)
             .hidden("FORM_TYPE", SUBSCRIBE_OPTIONS)
             .field(Field::boolean("pubsub#deliver", self.deliver).label("Receive notifications"))
-            .field(Field::boolean(OFFLINE, self.offline).label("Keep notifications while I am away"))
+            .field(Field::boolean(OFFLINE, self.offline).label("Store notifications while I am away"))
     }
 
     /// Returns the value of the attribute `subscription`.

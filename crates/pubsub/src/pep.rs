@@ -68,7 +68,7 @@ impl Module for PersonalEventing {
     }
 
     fn summary(&self) -> &'static str {
-        "users publish avatars, keys, moods, bookmarks, and their contacts see them"
+        "users publish avatars, keys, moods and bookmarks, and their contacts see them"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

@@ -55,7 +55,7 @@ const OPTIONS: [OptionSpec; 3] = [ELEMENTS, BYTES, TOTAL];
 const ELEMENTS: OptionSpec = OptionSpec {
     key: "elements",
     default: || Value::Number(100),
-    doc: "elements that an account may keep",
+    doc: "elements that an account may store",
     check: option::at_least_one,
 };
 
@@ -135,8 +135,8 @@ fn keep(world: &mut World, iq: Iq, elements: Vec<Element>) {
     let kept = world.stores.documents.put_within(iq.to.as_ref(), PREFIX, documents, room);
     world.wait(kept, move |world, kept| match kept {
         Ok(DocumentsPut::Done) => world.reply_done(&iq),
-        Ok(DocumentsPut::TooMany) => refuse(world, &iq, "too many elements are kept"),
-        Ok(DocumentsPut::TooLarge) => refuse(world, &iq, "the elements that are kept are too large together"),
+        Ok(DocumentsPut::TooMany) => refuse(world, &iq, "too many elements are stored"),
+        Ok(DocumentsPut::TooLarge) => refuse(world, &iq, "the stored elements are too large together"),
         Err(error) => failed(world, &iq, &error),
     });
 }

@@ -33,7 +33,11 @@ fn request(world: &mut World, key: &NodeKey, subscriber: &Jid) -> Option<Packet>
         .instructions("Decide whether this address may subscribe to the node.")
         .hidden("FORM_TYPE", AUTHORIZATION)
         .field(Field::text_single("pubsub#node").label("The node").value(&key.1))
-        .field(Field::jid_single("pubsub#subscriber_jid").label("Who wants to subscribe").value(subscriber.as_str()))
+        .field(
+            Field::jid_single("pubsub#subscriber_jid")
+                .label("The address that wants to subscribe")
+                .value(subscriber.as_str()),
+        )
         .field(Field::boolean("pubsub#allow", false).label("Allow it?"));
     let mut message = Writer::new("message");
     message.attr("from", key.0.as_str()).attr("id", &world.unique_text()).element(&form.element());

@@ -43,7 +43,7 @@ pub async fn request<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::R
     greet(stream).await?;
     let [version, command, _, kind] = take(stream).await?;
     if version != VERSION {
-        return Err(wrong("no request of SOCKS version 5"));
+        return Err(wrong("it isn't a request of SOCKS version 5"));
     }
     if command != CONNECT {
         refuse(stream, SocksReply::CommandNotSupported).await?;
@@ -82,14 +82,14 @@ pub async fn reply<S: AsyncWrite + Unpin>(stream: &mut S, request: &SocksRequest
 async fn greet<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
     let [version, count] = take(stream).await?;
     if version != VERSION {
-        return Err(wrong("no greeting of SOCKS version 5"));
+        return Err(wrong("it isn't a greeting of SOCKS version 5"));
     }
     let mut methods = [0; 255];
     let methods = methods.get_mut(..usize::from(count)).unwrap_or_default();
     stream.read_exact(methods).await?;
     if !methods.contains(&NO_AUTHENTICATION) {
         stream.write_all(&[VERSION, NO_METHOD]).await?;
-        return Err(wrong("authentication is not asked for"));
+        return Err(wrong("it doesn't offer to go without authentication"));
     }
     stream.write_all(&[VERSION, NO_AUTHENTICATION]).await
 }

@@ -45,7 +45,7 @@ pub const BOUNDS: &[Bound] = &[
     Bound::on("connections that wait to be joined", Per::Address, Most::Fixed(MOST_OF_NETWORK as u64), Unit::Number)
         .or("the new one is closed"),
     Bound::on(
-        "the time to say which stream a connection is for",
+        "the time to name the stream that a connection is for",
         Per::Connection,
         Most::Fixed(HANDSHAKE.as_secs()),
         Unit::Seconds,

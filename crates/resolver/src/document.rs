@@ -131,13 +131,13 @@ impl Thread {
                 Exchanged::Elsewhere(place) => url = redirected(&url, &place)?,
             }
         }
-        Err("it redirects too often".into())
+        Err("too many redirections".into())
     }
 
     async fn exchange(&self, reader: &DocumentReader, url: &Uri) -> Result<Exchanged, DocumentFailed> {
         let authority = url.authority().ok_or("it names no host")?;
         if url.scheme() != Some(&Scheme::HTTPS) || authority.port_u16().unwrap_or(HTTPS) != reader.web.port {
-            return Err("it is elsewhere than at the port of HTTPS".into());
+            return Err("it redirects to a port other than that of HTTPS".into());
         }
         let host = authority.host().to_owned();
         let name = ServerName::try_from(host.clone())?;

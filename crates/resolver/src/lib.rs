@@ -137,14 +137,15 @@ pub fn explain(settings: &ResolverSettings, domain: &str) -> (Vec<String>, Found
     let mut lines = Vec::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let (Ok(runtime), Ok(thread)) = (runtime, Thread::new(settings.clone())) else {
-        return (vec!["this machine's configuration of DNS can't be read".to_owned()], Err(NotFound::NoAnswer));
+        return (vec!["this machine's DNS configuration can't be read".to_owned()], Err(NotFound::NoAnswer));
     };
     let thread = Rc::new(thread);
     if let Some(route) = settings.routes.iter().find(|route| route.domain == domain) {
         lines.push(format!("not asked: `routes` in [federation] says {}:{}", route.host, route.port));
     } else if is_literal(domain) {
         lines.push(
-            "not asked: an address is no domain, and nobody has a certificate for it; `routes` can name it".to_owned(),
+            "not asked: an IP address isn't a domain, and nobody has a certificate for it; `routes` can name it"
+                .to_owned(),
         );
     } else if let Ok(ascii) = idna::domain_to_ascii(domain)
         && ascii.contains('.')
@@ -492,30 +493,25 @@ pub const BOUNDS: &[Bound] = &[
         .or("stanzas get <remote-server-timeout/>"),
     Bound::on("domains that wait for DNS", Per::Server, Most::Fixed(MOST_WAITING as u64), Unit::Number)
         .or("stanzas for one more get <remote-server-timeout/>"),
-    Bound::on("answers of DNS that are kept", Per::Other("name server"), Most::Fixed(MOST_KEPT), Unit::Number)
+    Bound::on("DNS answers that are kept", Per::Other("name server"), Most::Fixed(MOST_KEPT), Unit::Number)
         .or("the oldest are asked again"),
     Bound::on(
-        "domains whose last answer is kept, in case there is none",
+        "domains whose last answer is kept, in case there is no new one",
         Per::Server,
         Most::Fixed(MOST_KNOWN as u64),
         Unit::Number,
     )
     .or("one more is not kept"),
     Bound::on("TLSA records of a server's port", Per::Other("port"), Most::Fixed(MOST_RECORDS as u64), Unit::Number)
-        .or("the rest is not looked at"),
-    Bound::on("domains that are asked on the web at a time", Per::Server, Most::Fixed(MOST_READ as u64), Unit::Number)
-        .or("one more is found by its own address"),
+        .or("the others are ignored"),
+    Bound::on("domains whose document is read at a time", Per::Server, Most::Fixed(MOST_READ as u64), Unit::Number)
+        .or("the server of a further one is expected at its own address"),
     Bound::on("a domain's document on the web", Per::Other("domain"), Most::Fixed(MOST_BYTES as u64), Unit::Bytes)
-        .or("the domain is found by its own address"),
+        .or("the server is expected at the domain's own address"),
     Bound::on("the time to read it", Per::Other("domain"), Most::Fixed(LONGEST_READ.as_secs()), Unit::Seconds)
-        .or("the domain is found by its own address"),
-    Bound::on(
-        "domains of which is kept what they say on the web",
-        Per::Server,
-        Most::Fixed(MOST_KEPT_READ as u64),
-        Unit::Number,
-    )
-    .or("one more is not kept"),
+        .or("the server is expected at the domain's own address"),
+    Bound::on("domains whose document is kept", Per::Server, Most::Fixed(MOST_KEPT_READ as u64), Unit::Number)
+        .or("one more is not kept"),
 ];
 
 /// Answers that are kept, for an hour at most.

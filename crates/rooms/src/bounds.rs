@@ -18,7 +18,7 @@ pub(super) const BOUNDS: &[Bound] = &[
         Most::Fixed(said::MOST as u64),
         Unit::Number,
     )
-    .or("the oldest are forgotten: what is said again may have another id"),
+    .or("the oldest are forgotten: a message that is sent again may get another id"),
     rooms(Per::Domain, "max_rooms").or("its creator gets <resource-constraint/>").kept_in(&["rooms"]),
     rooms(Per::Account, ROOMS_OF_ACCOUNT).or("its creator gets <not-allowed/>"),
     rooms(Per::RemoteDomain, ROOMS_OF_DOMAIN).or("its creator gets <not-allowed/>"),
@@ -38,7 +38,7 @@ pub(super) const BOUNDS: &[Bound] = &[
     number("rooms that know a user who registers with one more", Per::Account, REGISTRATIONS)
         .or("the request gets <resource-constraint/>"),
     fixed("users who wait for approval", approve::MOST_WAITING).or("one more gets <resource-constraint/>"),
-    fixed("voices that outlive a visit", voices::MOST).or("the oldest are forgotten").kept_in(&["room_users"]),
+    fixed("the oldest are forgotten", voices::MOST).or("the oldest are forgotten").kept_in(&["room_users"]),
     fixed_bytes("hats that users wear", hats::MOST_BYTES)
         .or("the command gets <resource-constraint/>")
         .kept_in(&["room_users"]),
@@ -70,7 +70,7 @@ pub(super) const BOUNDS: &[Bound] = &[
         Most::Fixed(ghosts::MOST_DOMAINS as u64),
         Unit::Number,
     )
-    .or("the users of one more are found when somebody speaks"),
+    .or("the users of a further one are found when somebody speaks"),
 ];
 
 const fn rooms(per: Per, option: &'static str) -> Bound {

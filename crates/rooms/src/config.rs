@@ -117,7 +117,7 @@ impl RoomConfig {
             .field(Field::boolean(REGISTRATION, self.takes_registrations).label(
                 "Users may register, which an admin approves where only members may enter or only some may speak",
             ))
-            .field(Field::boolean(PROTECTED, !self.password.is_empty()).label("A password is needed to enter"))
+            .field(Field::boolean(PROTECTED, !self.password.is_empty()).label("A password is required to enter"))
             .field(Field::text_private(SECRET).label("Password").value(&self.password))
             .field(Field::boolean(MODERATED, self.is_moderated).label("Only occupants with voice may speak"))
             .field(Field::boolean(SUBJECT, self.subject_by_all).label("Participants may change the subject"));
@@ -132,19 +132,21 @@ impl RoomConfig {
             .field(roles(BROADCAST, "Roles whose presence is broadcast", &self.broadcast))
             .field(roles(MEMBER_LIST, "Roles that may get the list of members", &self.member_list))
             .field(self.max_field())
-            .field(Field::text_single(HISTORY).label("Messages for those who enter").value(&self.history.to_string()))
-            .field(Field::boolean(ARCHIVING, self.is_archived).label("Keep what is said in the archive of the room"))
+            .field(
+                Field::text_single(HISTORY).label("Messages shown to users who enter").value(&self.history.to_string()),
+            )
+            .field(Field::boolean(ARCHIVING, self.is_archived).label("Keep messages in the archive of the room"))
             .field(self.days_field())
     }
 
     /// Returns the field for days; empty where the owner leaves it to the operator.
     fn days_field(&self) -> Field {
         let days = if self.archive_days > 0 { self.archive_days.to_string() } else { String::new() };
-        Field::text_single(ARCHIVE_DAYS).label("Days after which that leaves the archive").value(&days)
+        Field::text_single(ARCHIVE_DAYS).label("Days after which messages are removed from the archive").value(&days)
     }
 
     fn log_field(&self) -> Field {
-        Field::boolean(LOGGING, self.is_logged).label("Log what is said for the public")
+        Field::boolean(LOGGING, self.is_logged).label("Log the conversation for the public")
     }
 
     fn max_field(&self) -> Field {

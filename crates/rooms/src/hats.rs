@@ -218,8 +218,8 @@ const COMMANDS: [(&str, &str); 6] = [
     ("destroy", "Destroy a hat"),
     ("list", "List hats"),
     ("assign", "Give somebody a hat"),
-    ("unassign", "Take a hat from somebody"),
-    ("list-assigned", "List who wears which hats"),
+    ("unassign", "Take a hat away from somebody"),
+    ("list-assigned", "List the hats and the users who wear them"),
 ];
 const PREFIX: &str = "urn:xmpp:hats:commands:";
 const FORM_TYPE: &str = "urn:xmpp:hats:commands";

@@ -90,7 +90,7 @@ impl Room {
             .field(Field::boolean(SUBJECT, self.config.subject_by_all).label("Participants may change the subject"))
             .field(
                 Field::text_single(HISTORY)
-                    .label("Messages for those who enter")
+                    .label("Messages shown to users who enter")
                     .value(&self.config.history.to_string()),
             );
         let form = match self.config.lang.as_str() {

@@ -131,7 +131,7 @@ impl Module for Rooms {
     }
 
     fn summary(&self) -> &'static str {
-        "rooms in which many people talk to each other"
+        "users can talk to each other in rooms"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

@@ -118,7 +118,7 @@ pub(super) const OPTIONS: [OptionSpec; 30] = [
     OptionSpec {
         key: "max_rooms",
         default: || Value::Number(100_000),
-        doc: "rooms of the service, those that wait in the store included",
+        doc: "rooms of the service, including those that are only in the store",
         check: option::at_least_one,
     },
     OptionSpec {
@@ -154,7 +154,7 @@ pub(super) const OPTIONS: [OptionSpec; 30] = [
     OptionSpec {
         key: "max_history",
         default: || Value::Number(200),
-        doc: "the most messages that an owner can have a room remember for those who enter",
+        doc: "the most messages that an owner can have a room show to users who enter",
         check: option::any,
     },
     OptionSpec {
@@ -202,7 +202,7 @@ pub(super) const OPTIONS: [OptionSpec; 30] = [
     OptionSpec {
         key: REQUESTS,
         default: || Value::Number(50),
-        doc: "requests of one occupant to a room and its occupants, or of one account to rooms that it is not in, on average over five seconds; presence counts as two, what has the room written again as 20, and either for one more with every 100 who hear of it; 0 means no limit",
+        doc: "requests of one occupant to a room and its occupants, or of one account to rooms that it is not in, on average over five seconds; presence counts as two, a change that rewrites the room as 20, and either counts one more for every 100 who are notified; 0 means no limit",
         check: option::any,
     },
     OptionSpec {
@@ -232,7 +232,7 @@ pub(super) const OPTIONS: [OptionSpec; 30] = [
     OptionSpec {
         key: "default_persistent",
         default: || Value::Switch(true),
-        doc: "whether a new room stays when its last occupant leaves, unless its owner's form says otherwise: once it was configured, or somebody has spoken in it",
+        doc: "whether a new room stays when its last occupant leaves, unless its owner's form says otherwise: it does once it has been configured, or somebody has spoken in it",
         check: option::any,
     },
     OptionSpec {
@@ -250,25 +250,25 @@ pub(super) const OPTIONS: [OptionSpec; 30] = [
     OptionSpec {
         key: "default_nonanonymous",
         default: || Value::Switch(false),
-        doc: "whether all occupants of a new room see real addresses, or moderators only",
+        doc: "whether all occupants of a new room see real addresses, or only moderators",
         check: option::any,
     },
     OptionSpec {
         key: "default_archived",
         default: || Value::Switch(true),
-        doc: "whether what is said in a new room goes into its archive; needs the module archive",
+        doc: "whether messages in a new room are archived; needs the module archive",
         check: option::any,
     },
     OptionSpec {
         key: "default_occupants",
         default: || Value::Number(10_000),
-        doc: "occupants that a new room takes",
+        doc: "the most occupants of a new room",
         check: option::at_least_one,
     },
     OptionSpec {
         key: "default_history",
         default: || Value::Number(20),
-        doc: "messages that a new room remembers for those who enter",
+        doc: "messages that a new room shows to users who enter",
         check: option::any,
     },
     OptionSpec {

@@ -62,11 +62,11 @@ impl Room {
             None => {
                 let form = Form::new("form")
                     .title(&format!("Registration with {}", self.name()))
-                    .instructions("Choose the nick that nobody else shall have in this room.")
+                    .instructions("Choose a nickname to reserve in this room.")
                     .hidden("FORM_TYPE", REGISTER)
                     .field(Field::text_single(NICK).label("Desired nick").required());
                 let form = if self.needs_approval(affiliation) { more_fields(form) } else { form };
-                reply.text_child("instructions", "Choose the nick that nobody else shall have in this room.");
+                reply.text_child("instructions", "Choose a nickname to reserve in this room.");
                 reply.element(&form.element());
             }
         }
@@ -101,7 +101,7 @@ impl Room {
         }
         if !is_known && known_in.is_some_and(|known_in| known_in >= self.limits.registrations) {
             let error = StanzaError::new(Condition::ResourceConstraint);
-            return Err(error.with_text("you are registered with as many rooms as you may be"));
+            return Err(error.with_text("you are already registered with as many rooms as you may be"));
         }
         if self.needs_approval(before) {
             return self.want_registration(world, iq, &form, nick);

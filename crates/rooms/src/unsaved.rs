@@ -115,7 +115,7 @@ impl UnsavedChanges {
 pub(crate) fn not_kept_yet(error: &StoreError) -> StanzaError {
     StanzaError::new(rookery_hub::failure::condition(error))
         .with_type(ErrorType::Wait)
-        .with_text("this holds from now on but could not be stored yet; that will be tried again")
+        .with_text("this takes effect, but couldn't be stored yet; that will be tried again")
 }
 
 /// The time after a failure until the next attempt, in milliseconds.

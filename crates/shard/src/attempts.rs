@@ -370,35 +370,35 @@ impl LoginAttempts {
 /// The bounds of attempts, for the page of limits.
 pub const BOUNDS: &[Bound] = &[
     Bound::on(
-        "failed logins at an account, from places where it has not logged in (100 at once)",
+        "failed logins to an account, from places where it has not logged in before (100 at once)",
         Per::Account,
         Most::Key("login.guesses_per_day"),
         Unit::PerDay,
     )
     .or("<temporary-auth-failure/>, unseen"),
     Bound::on(
-        "failed logins at one account where it has not logged in (another every ten minutes)",
+        "failed logins to one account, from a place where it has not logged in before (another every ten minutes)",
         Per::Address,
         Most::Fixed(PAIR.burst),
         Unit::Number,
     )
     .or("<temporary-auth-failure/>, unseen"),
     Bound::on(
-        "failed logins at one account where it has logged in within a month (another every five seconds)",
+        "failed logins to one account, from a place where it has logged in within a month (another every five seconds)",
         Per::Address,
         Most::Fixed(KNOWN.burst),
         Unit::Number,
     )
     .or("<temporary-auth-failure/>, unseen"),
     Bound::on(
-        "failed logins at accounts that have not logged in there, and by tokens of an issuer (another every second)",
+        "failed logins to accounts that have not logged in there before, and by tokens of an issuer (another every second)",
         Per::Address,
         Most::Fixed(ADDRESS.burst),
         Unit::Number,
     )
     .or("<temporary-auth-failure/>, unseen"),
     Bound::on(
-        "logins without a name, where a domain is anonymous (another every six seconds)",
+        "logins without a name to an anonymous domain (another every six seconds)",
         Per::Address,
         Most::Fixed(ANONYMOUS.burst),
         Unit::Number,

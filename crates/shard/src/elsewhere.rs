@@ -215,7 +215,7 @@ impl Door {
 
 /// The bounds of what is told.
 pub const BOUNDS: &[Bound] = &[Bound::on(
-    "streams with other servers that a shard tells another node of",
+    "streams with other servers that a shard reports to another node",
     Per::Shard,
     Most::Fixed(MOST_STREAMS as u64),
     Unit::Number,

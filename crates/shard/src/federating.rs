@@ -25,7 +25,7 @@ use crate::wires::{Arriving, Federating, Leaving, Moving, SERVERS, ServerWire, W
 /// Says why there is no way to a domain, for a trace.
 fn trouble_with(servers: &rookery_federation::ServerStreams, domain: &str) -> String {
     let trouble = servers.report().into_iter().find(|report| report.remote == domain && !report.trouble.is_empty());
-    let trouble = trouble.map_or_else(|| "it is away, or does not answer".to_owned(), |report| report.trouble);
+    let trouble = trouble.map_or_else(|| "it is unreachable, or does not answer".to_owned(), |report| report.trouble);
     format!("there is no stream with {domain}: {trouble}")
 }
 

@@ -297,7 +297,7 @@ const PATIENCE_MS: u64 = 60_000;
 /// The bounds of what is kept.
 pub const BOUNDS: &[Bound] = &[
     Bound::on(
-        "what a client has sent to a session on another node and that is not safe yet",
+        "what a client has sent to a session on another node and that isn't safe yet",
         Per::Connection,
         Most::Fixed(MOST_KEPT as u64),
         Unit::Bytes,

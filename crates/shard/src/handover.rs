@@ -125,12 +125,12 @@ pub(crate) fn share(shards: usize) -> (usize, usize) {
 
 /// The same for the page of limits.
 pub const BOUNDS: &[Bound] = &[Bound::on(
-    "what waits for the next start: sessions with their unacknowledged stanzas, and rooms",
+    "data for the next start: sessions with their unacknowledged stanzas, and rooms",
     Per::Server,
     Most::Fixed(MOST_BYTES as u64),
     Unit::Bytes,
 )
-.or("sessions that have no place end at the stop, as those without stream management do")];
+.or("sessions without room end at the stop, as those without stream management do")];
 
 /// The address of a client of which nothing is known.
 const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);

@@ -91,7 +91,7 @@ impl<D: Driver> Shard<D> {
             done.iter().filter(|(_, count)| *count > 0).map(|(of, count)| format!("{count} {of}")).collect();
         let what =
             if done.is_empty() { "nothing from outside: timers, answers of the store".into() } else { done.join(", ") };
-        (what, format!("shard {}", self.index()), "clients of this shard have waited for it".into())
+        (what, format!("shard {}", self.index()), "clients of this shard had to wait for it".into())
     }
 
     /// Opens mail of another shard.

@@ -344,8 +344,8 @@ impl<D: Driver> Shard<D> {
             slow().note(Slow::Login, lasted, || {
                 let whose = who.map_or_else(|| host.clone().unwrap_or_default(), Jid::to_string);
                 let put_off = match put_off_ms {
-                    0 => "questions to the store, passwords that are checked, and the way to the client".to_owned(),
-                    ms => format!("{ms} ms of it were waited for since others like it had failed"),
+                    0 => "queries to the store, password checks, and the way to the client".to_owned(),
+                    ms => format!("{ms} ms of it were a delay because similar ones had failed"),
                 };
                 let outcome = failure.unwrap_or("success");
                 (format!("{}, {outcome}", mechanism.unwrap_or("none")), whose, put_off)

@@ -44,7 +44,7 @@ impl<D: Driver> Shard<D> {
         let (due, left): (Vec<_>, Vec<_>) = all.partition(|(_, until_s)| until_s.get() <= now_s);
         self.timing.proofs_until_s = left.into_iter().map(|(_, until_s)| until_s).min();
         for (link, _) in due {
-            self.fail(link, &StreamError::Reset, Some("the token of the login has ended"));
+            self.fail(link, &StreamError::Reset, Some("the token of the login has expired"));
         }
     }
 }

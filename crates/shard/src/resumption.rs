@@ -132,7 +132,7 @@ impl<D: Driver> Shard<D> {
         old.wants_write = false;
         if let Some(link) = self.insert(old) {
             self.write_interest(link);
-            self.fail(link, &StreamError::Conflict, Some("the session goes on over another connection"));
+            self.fail(link, &StreamError::Conflict, Some("the session continues over another connection"));
         }
     }
 }

@@ -55,7 +55,7 @@ pub const BOUNDS: &[Bound] = &[Bound::on(
     Most::Fixed(MOST_ACCOUNTS as u64),
     Unit::Number,
 )
-.or("the client of one more is served where it is")];
+.or("the client of a further one is served where it is")];
 
 #[cfg(test)]
 mod tests {

@@ -220,8 +220,8 @@ impl<D: Driver> Shard<D> {
             frames.set_status(fault.status());
         }
         let (error, text) = match fault {
-            FrameFault::Protocol => (StreamError::BadFormat, "that is no frame of a client"),
-            FrameFault::Unsupported => (StreamError::BadFormat, "only messages of text are taken"),
+            FrameFault::Protocol => (StreamError::BadFormat, "that is not a client's frame"),
+            FrameFault::Unsupported => (StreamError::BadFormat, "only text messages are accepted"),
             FrameFault::TooBig => (StreamError::PolicyViolation, "the message is too long"),
         };
         self.fail(link, &error, Some(text));

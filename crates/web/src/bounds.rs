@@ -10,16 +10,16 @@ use crate::{accept, api, bosh, conduit, exchange, form, places, readings, upload
 /// All of them.
 pub const BOUNDS: &[Bound] = &[
     Bound::on("connections", Per::Server, Most::Key("web.connections"), Unit::Number)
-        .or("the address with the most loses its oldest to an address that has fewer; others are closed"),
+        .or("the address with the most loses its oldest one to an address with fewer; others are closed"),
     Bound::on("connections", Per::Address, Most::Key("limits.connections_per_address"), Unit::Number)
-        .or("the new one is closed; one of a proxy's is told so (429)"),
+        .or("the new one is closed; a proxy's is told so (429)"),
     Bound::on(
-        "connections of this machine when all places are taken",
+        "connections from this machine when all places are taken",
         Per::Server,
         Most::Fixed(places::RESERVED as u64),
         Unit::Number,
     )
-    .or("this machine is like any other"),
+    .or("this machine is treated like any other"),
     Bound::on(
         "the time for TLS and the header of a proxy",
         Per::Connection,
@@ -37,12 +37,12 @@ pub const BOUNDS: &[Bound] = &[
     Bound::on("the head of a request", Per::Stanza, Most::Fixed(exchange::HEAD_BYTES as u64), Unit::Bytes)
         .or("it is refused (431), and the connection closed"),
     Bound::on(
-        "the time without taking anything of an answer",
+        "the time without reading anything of an answer",
         Per::Connection,
         Most::Fixed(conduit::PATIENCE.as_secs()),
         Unit::Seconds,
     )
-    .or("the connection is reset; so is one that takes less than 2 KiB/s of an answer on the whole"),
+    .or("the connection is reset, as is one that reads less than 2 KiB/s of an answer overall"),
     Bound::on("a form, or a request to the API", Per::Stanza, Most::Fixed(form::BODY_BYTES as u64), Unit::Bytes)
         .or("it is refused (413)"),
     Bound::on("the time for one", Per::Stanza, Most::Fixed(form::PATIENCE.as_secs()), Unit::Seconds)
@@ -63,11 +63,11 @@ pub const BOUNDS: &[Bound] = &[
     Bound::on("requests of one", Per::Stanza, Most::Fixed(api::readings::MOST_REQUESTS as u64), Unit::Number)
         .or("it is refused (400)"),
     Bound::on("lines of a list of `rookery top`", Per::Stanza, Most::Fixed(top::MOST_ROWS), Unit::Number)
-        .or("those with less are left out"),
+        .or("entries with less are left out"),
     Bound::on("profiles at a time", Per::Server, Most::Fixed(1), Unit::Number).or("another one is refused (409)"),
     Bound::on("a profile", Per::Stanza, Most::Fixed(profile::MOST_SECONDS), Unit::Seconds).or("it is refused (400)"),
     Bound::on(
-        "samples for a second of CPU",
+        "samples per second of CPU time",
         Per::Stanza,
         Most::Fixed(rookery_profile::sampler::MOST_RATE as u64),
         Unit::Number,
@@ -81,11 +81,16 @@ pub const BOUNDS: &[Bound] = &[
     )
     .or("the rarest are only counted"),
     Bound::on("the silence of an upload", Per::Connection, Most::Fixed(upload::SILENCE.as_secs()), Unit::Seconds)
-        .or("it breaks off, as one with less than 2 KiB/s on the whole; its slot can be filled again"),
+        .or("it is aborted, as is one with less than 2 KiB/s overall; its slot can be filled again"),
     Bound::on("lines of the log in memory", Per::Server, Most::Fixed(lines::MOST_BYTES as u64), Unit::Bytes)
-        .or("the oldest are gone; those who follow hear how many they have missed"),
+        .or("the oldest are dropped; readers are told how many they have missed"),
     Bound::on("commands that follow the log", Per::Server, Most::Fixed(log::FOLLOWERS as u64), Unit::Number)
         .or("a further one is refused"),
-    Bound::on("the time for which one follows", Per::Connection, Most::Fixed(log::LONGEST.as_secs()), Unit::Seconds)
-        .or("it ends"),
+    Bound::on(
+        "the time for which a command follows",
+        Per::Connection,
+        Most::Fixed(log::LONGEST.as_secs()),
+        Unit::Seconds,
+    )
+    .or("it ends"),
 ];

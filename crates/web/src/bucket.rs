@@ -106,7 +106,7 @@ impl UploadBucket {
                 let read = self.read(PROBE, 0, PROBE.len() as u64).await?.ok_or(io::ErrorKind::NotFound)?;
                 let is_same = read.collect().await?.to_bytes() == PROBE.as_bytes();
                 self.remove(PROBE).await?;
-                if is_same { Ok(()) } else { Err(io::Error::other("what was written comes back as something else")) }
+                if is_same { Ok(()) } else { Err(io::Error::other("what was written is read back differently")) }
             })
             .await
         });
@@ -203,7 +203,7 @@ impl Storage for UploadBucket {
             let asked = timeout(PATIENCE, bucket.ask(Method::GET, &path, Some(range), ObjectBody::empty())).await;
             let Some(response) = asked.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? else { return Ok(None) };
             if start > 0 && response.status() != StatusCode::PARTIAL_CONTENT {
-                return Err(io::Error::other("the bucket gives no parts of files"));
+                return Err(io::Error::other("the bucket doesn't support multipart uploads"));
             }
             Ok(Some(Body::coming(ObjectBytes::new(response.into_body(), len))))
         })

@@ -62,7 +62,7 @@ impl ChatFiles {
             return text(StatusCode::NOT_FOUND, "there is nothing here");
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "this can only be read");
+            let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "this is read-only");
             refused.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
             return refused;
         }

@@ -217,7 +217,7 @@ impl Conduit {
                 ready!(stall.as_mut().poll(context));
                 // If it can't be set the system lets go of the connection in its own time.
                 let _ = self.socket.set_zero_linger();
-                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer doesn't take what it is sent")))
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer doesn't read what it is sent")))
             }
         }
     }

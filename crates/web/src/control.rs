@@ -156,7 +156,7 @@ async fn note(request: Request<Incoming>, who: &str, shared: &WebShared) -> Resp
     let said: Option<Value> = body.and_then(|body| serde_json::from_slice(&body).ok());
     let member = |name: &str| said.as_ref().and_then(|said| said[name].as_str()).map(str::to_owned);
     let (Some(domain), Some(act)) = (member("domain"), member("act")) else {
-        return Problem::bad_request("an object with the texts `domain` and `act` is expected").response();
+        return Problem::bad_request("expected an object with the texts `domain` and `act`").response();
     };
     shared.journal.note(Entry { unix_ms: now_ms(), who: who.to_owned(), by: api::BY_COMMAND.to_owned(), act, domain });
     reply(StatusCode::NO_CONTENT, "text/plain", "")

@@ -116,7 +116,7 @@ pub(crate) async fn readiness(shared: &Arc<WebShared>) -> Result<&'static str, &
     match tokio::task::spawn_blocking(move || (door.counts(), Space::of(&folder).ok())).await {
         Ok((census, space)) if census.coverage.is_whole() => {
             match (shared.stores.meta.trouble(), space.map_or(DiskFill::Fine, Space::fill)) {
-                (Some(StoreError::Lost(_)), _) => Err("the database is away"),
+                (Some(StoreError::Lost(_)), _) => Err("the database is unreachable"),
                 // The reason names files, which are nobody's business outside: it is in the log.
                 (Some(_), _) => Err("nothing can be stored"),
                 (None, DiskFill::Full) => Err("the disk is full"),

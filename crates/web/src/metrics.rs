@@ -108,7 +108,7 @@ async fn waiting_reports(shared: &WebShared) -> Vec<(String, u64)> {
 /// Returns the whole page.
 pub fn page(census: &ShardCensus, counts: &WebCounts, activity: &Activity, machine: &MachineReadings) -> String {
     let mut page = MetricPage::default();
-    page.one("rookery_build_info", GAUGE, "The version that runs.", &format!("{{version=\"{VERSION}\"}}"), 1);
+    page.one("rookery_build_info", GAUGE, "The running version.", &format!("{{version=\"{VERSION}\"}}"), 1);
     process(&mut page, machine);
     kept(&mut page, machine);
     shards(&mut page, census);
@@ -124,17 +124,18 @@ pub fn page(census: &ShardCensus, counts: &WebCounts, activity: &Activity, machi
         cluster::write(&mut page, &seen);
     }
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-    page.one("rookery_web_connections", GAUGE, "Connections that the web front serves.", "", of(&counts.open));
+    page.one("rookery_web_connections", GAUGE, "Open connections of the web front.", "", of(&counts.open));
     page.one("rookery_web_connections_total", COUNTER, "Connections to the web front.", "", of(&counts.connections));
-    let help = "Connections and requests to the web front for which there was no place.";
+    let help = "Connections and requests to the web front that were refused for lack of room.";
     page.one("rookery_web_refused_total", COUNTER, help, "", of(&counts.refused));
-    let help = "Connections to the web front that ended for somebody who had fewer, when all places were taken.";
+    let help =
+        "Connections to the web front that ended in favour of an address with fewer, when all places were taken.";
     page.one("rookery_web_displaced_total", COUNTER, help, "", of(&counts.displaced));
     let help = "Connections to the web front whose peers were silent, or didn't read, for too long.";
     page.one("rookery_web_stalled_total", COUNTER, help, "", of(&counts.stalled));
     page.one("rookery_web_requests_total", COUNTER, "Requests to the web front.", "", of(&counts.requests));
     let name = "rookery_web_responses_total";
-    page.head(name, COUNTER, "Responses of the web front, by status; those that waited in BOSH are not among them.");
+    page.head(name, COUNTER, "Responses of the web front, by status, except those that waited in BOSH.");
     for (status, count) in known::responses(&lock(&counts.responses)) {
         page.line(name, &format!("{{code=\"{status}\"}}"), count);
     }
@@ -144,28 +145,28 @@ pub fn page(census: &ShardCensus, counts: &WebCounts, activity: &Activity, machi
 /// Writes what every process has, under the names that all of them use.
 fn process(page: &mut MetricPage, machine: &MachineReadings) {
     let started = machine.started_ms as f64 / 1000.0;
-    page.one("process_start_time_seconds", GAUGE, "The time of the start, seconds since 1970.", "", started);
+    page.one("process_start_time_seconds", GAUGE, "The time of the start, in seconds since 1970.", "", started);
     let Some(process) = machine.process else { return };
-    page.one("process_cpu_seconds_total", COUNTER, "Seconds of CPU that it has taken.", "", process.cpu_seconds);
-    page.one("process_resident_memory_bytes", GAUGE, "Memory that it has in use.", "", process.resident_bytes);
-    page.one("process_virtual_memory_bytes", GAUGE, "Addresses that it has reserved.", "", process.virtual_bytes);
-    page.one("process_open_fds", GAUGE, "Descriptors that are open.", "", process.descriptors);
+    page.one("process_cpu_seconds_total", COUNTER, "Seconds of CPU time used.", "", process.cpu_seconds);
+    page.one("process_resident_memory_bytes", GAUGE, "Memory in use.", "", process.resident_bytes);
+    page.one("process_virtual_memory_bytes", GAUGE, "Reserved address space.", "", process.virtual_bytes);
+    page.one("process_open_fds", GAUGE, "Open file descriptors.", "", process.descriptors);
     let most = process.most_descriptors.map_or_else(|| "+Inf".to_owned(), |most| most.to_string());
-    page.one("process_max_fds", GAUGE, "Descriptors that may be open.", "", most);
+    page.one("process_max_fds", GAUGE, "The limit of open file descriptors.", "", most);
 }
 
 /// Writes what is kept, and how much more may be.
 fn kept(page: &mut MetricPage, machine: &MachineReadings) {
     if let Some(Space { free, total }) = machine.space {
-        page.one("rookery_data_free_bytes", GAUGE, "Room on the disk of the data folder.", "", free);
+        page.one("rookery_data_free_bytes", GAUGE, "Free space on the disk of the data folder.", "", free);
         page.one("rookery_data_size_bytes", GAUGE, "Size of the disk of the data folder.", "", total);
     }
     let name = "rookery_data_files_bytes";
-    page.head(name, GAUGE, "Sizes of the embedded database, of its log, and of uploaded files.");
+    page.head(name, GAUGE, "Sizes of the embedded database, its log, and uploaded files.");
     for (what, bytes) in &machine.files {
         page.line(name, &format!("{{of=\"{what}\"}}"), bytes);
     }
-    let help = "Requests to the bucket of uploads that it has refused or not answered.";
+    let help = "Requests to the bucket of uploads that failed.";
     page.one("rookery_bucket_failures_total", COUNTER, help, "", machine.bucket_failures);
     posted(page, &machine.posted);
     let name = "rookery_accounts";
@@ -174,7 +175,7 @@ fn kept(page: &mut MetricPage, machine: &MachineReadings) {
         page.line(name, &format!("{{domain=\"{}\"}}", label(domain)), count);
     }
     let name = "rookery_reports_waiting";
-    page.head(name, GAUGE, "Reports of abuse with which nobody has dealt, by domain.");
+    page.head(name, GAUGE, "Open abuse reports, by domain.");
     for (domain, count) in &machine.reports {
         page.line(name, &format!("{{domain=\"{}\"}}", label(domain)), count);
     }
@@ -182,7 +183,7 @@ fn kept(page: &mut MetricPage, machine: &MachineReadings) {
     page.head(
         name,
         GAUGE,
-        "The last second in which a certificate is valid, since 1970, by the domain it is shown for.",
+        "The time at which a certificate expires, in seconds since 1970, by the domain that uses it.",
     );
     for certificate in &machine.certificates {
         for domain in &certificate.names {
@@ -193,14 +194,14 @@ fn kept(page: &mut MetricPage, machine: &MachineReadings) {
 
 fn shards(page: &mut MetricPage, census: &ShardCensus) {
     page.one("rookery_shards", GAUGE, "Threads that serve connections.", "", census.coverage.shards);
-    page.one("rookery_shards_answering", GAUGE, "Those that answered this scrape.", "", census.coverage.answered);
-    page.one("rookery_connections", GAUGE, "Connections of shards, logged in or not.", "", census.connections);
-    page.one("rookery_store_waits", GAUGE, "Continuations that wait for the store.", "", census.tasks);
+    page.one("rookery_shards_answering", GAUGE, "Shards that answered this scrape.", "", census.coverage.answered);
+    page.one("rookery_connections", GAUGE, "Connections of shards, whether logged in or not.", "", census.connections);
+    page.one("rookery_store_waits", GAUGE, "Continuations that are waiting for the store.", "", census.tasks);
     let help = "Answers of the store that were errors.";
     page.one("rookery_store_errors_total", COUNTER, help, "", census.counters.store_errors);
-    let help = "Messages that are missing in an archive.";
+    let help = "Messages that are missing from an archive.";
     page.one("rookery_archive_lost_total", COUNTER, help, "", census.counters.archive_lost);
-    let help = "Stanzas to people who are no contacts that were refused to users of this server, against spam.";
+    let help = "Stanzas to people who aren't contacts that were refused to users of this server, against spam.";
     page.one("rookery_outgoing_refused_total", COUNTER, help, "", census.counters.outgoing_refused);
 }
 
@@ -209,13 +210,13 @@ fn posted(page: &mut MetricPage, counts: &PostCounts) {
     page.one(
         "rookery_events_posted_total",
         COUNTER,
-        "Events that the address of [events] has taken.",
+        "Events that the address of [events] has accepted.",
         "",
         of(&counts.sent),
     );
-    let help = "Batches of events that it hasn't taken, and that were posted again.";
+    let help = "Batches of events that it hasn't accepted, and that were posted again.";
     page.one("rookery_events_failures_total", COUNTER, help, "", of(&counts.failures));
-    let help = "Events that it will never hear of, since there was no room for more.";
+    let help = "Events that it will never receive, because there was no room for them.";
     page.one("rookery_events_lost_total", COUNTER, help, "", of(&counts.lost));
     page.one("rookery_events_waiting_bytes", GAUGE, "Events that wait for it on the disk.", "", of(&counts.waiting));
 }
@@ -233,23 +234,24 @@ fn slow_events(page: &mut MetricPage) {
 }
 
 fn store(page: &mut MetricPage, activity: &Activity) {
-    let help = "The time that the oldest operation has waited for the database.";
+    let help = "How long the oldest operation has waited for the database.";
     page.one("rookery_store_waiting_seconds", GAUGE, help, "", activity.waiting.as_secs_f64());
-    let help = "Operations that wait for the database or are under way.";
+    let help = "Operations that are waiting for the database or running.";
     page.one("rookery_store_operations", GAUGE, help, "", activity.operations);
-    let help = "Bytes that these operations carry, such as stanzas that are to be written.";
+    let help = "Bytes that these operations carry, such as stanzas to be written.";
     page.one("rookery_store_operation_bytes", GAUGE, help, "", activity.bytes);
     page.one("rookery_store_connections", GAUGE, "Connections to the database.", "", activity.connections);
-    let help = "Operations, or transactions of many, that were run again: others got in their way, or the connection was lost.";
+    let help =
+        "Operations, or transactions of many, that were repeated because others interfered or the connection was lost.";
     page.one("rookery_store_retries_total", COUNTER, help, "", activity.retries);
-    let help = "Connections to the database that were made in place of lost ones.";
+    let help = "Connections to the database that replaced lost ones.";
     page.one("rookery_store_reconnects_total", COUNTER, help, "", activity.reconnects);
-    let help = "Operations that were refused since the database was away for too long.";
+    let help = "Operations that were refused because the database was unreachable for too long.";
     page.one("rookery_store_given_up_total", COUNTER, help, "", activity.given_up);
 }
 
 fn sessions(page: &mut MetricPage, census: &ShardCensus) {
-    page.head("rookery_sessions", GAUGE, "Sessions by domain and by how they are connected.");
+    page.head("rookery_sessions", GAUGE, "Sessions by domain and by transport.");
     for ((domain, Carrier { transport, tls }), count) in &census.by_domain {
         let (domain, transport) = (label(domain), transport.map_or("waiting", Transport::label));
         page.line(
@@ -260,9 +262,9 @@ fn sessions(page: &mut MetricPage, census: &ShardCensus) {
     }
     page.one("rookery_users_online", GAUGE, "Accounts with a session.", "", census.users);
     page.one("rookery_sessions_bound_total", COUNTER, "Sessions since the start.", "", census.counters.bound);
-    let help = "Sessions ended because they did not read what they were sent.";
+    let help = "Sessions ended because they did not read.";
     page.one("rookery_sessions_overflowed_total", COUNTER, help, "", census.counters.overflows);
-    let help = "Sessions for which more waits than the soft limit of their outboxes.";
+    let help = "Sessions with more waiting than the soft limit of their outboxes.";
     page.one("rookery_slow_readers", GAUGE, help, "", census.unread.slow_readers);
     let help = "Bytes that wait for sessions, or for their acknowledgement.";
     page.one("rookery_outbox_bytes", GAUGE, help, "", census.unread.bytes);
@@ -271,25 +273,17 @@ fn sessions(page: &mut MetricPage, census: &ShardCensus) {
 fn logins(page: &mut MetricPage, census: &ShardCensus) {
     let tally = &census.logins.tally;
     let name = "rookery_logins_total";
-    page.head(name, COUNTER, "Attempts to log in with a password or a token that were looked at, by outcome.");
+    page.head(name, COUNTER, "Attempts to log in with a password or a token that were examined, by outcome.");
     page.line(name, "{outcome=\"succeeded\"}", tally.succeeded);
     page.line(name, "{outcome=\"failed\"}", tally.failed);
     let name = "rookery_authentications_total";
-    page.head(
-        name,
-        COUNTER,
-        "Logins that came to their end, by mechanism and what the client was told (RFC 6120 §6.5).",
-    );
+    page.head(name, COUNTER, "Logins that ended, by mechanism and the reply to the client (RFC 6120 §6.5).");
     for ((mechanism, result), count) in known::authentications(&census.counters) {
         page.line(name, &format!("{{mechanism=\"{mechanism}\",result=\"{result}\"}}"), count);
     }
     let causes = AttemptCause::ALL.map(AttemptCause::name);
     for (name, help, counts) in [
-        (
-            "rookery_logins_delayed_total",
-            "Attempts that had to wait because others like them had failed.",
-            tally.delayed,
-        ),
+        ("rookery_logins_delayed_total", "Attempts that had to wait because similar ones had failed.", tally.delayed),
         ("rookery_logins_refused_total", "Attempts that were refused for the same reason, unseen.", tally.refused),
     ] {
         page.head(name, COUNTER, help);

@@ -77,7 +77,7 @@ const DEPTH: Bound = Bound::on("elements inside one another", Per::Stanza, Most:
     .or("the stream ends with <policy-violation/>");
 
 const ATTRIBUTES: Bound = Bound::on(
-    "attributes of an element",
+    "attributes of one element",
     Per::Stanza,
     Most::Fixed(Limits::AFTER_LOGIN.attributes as u64),
     Unit::Number,
@@ -89,7 +89,7 @@ const NAMESPACE: Bound =
         .or("the stream ends with <policy-violation/>");
 
 const NAMESPACES: Bound = Bound::on(
-    "prefixes that are bound at a time",
+    "namespace prefixes in scope",
     Per::Stanza,
     Most::Fixed(Limits::AFTER_LOGIN.namespaces as u64),
     Unit::Number,
@@ -113,7 +113,7 @@ const RESOURCES: Bound =
         .or("the new one gets <resource-constraint/>");
 
 const RATE_BYTES: Bound = Bound::on(
-    "bytes sent, five times as much at once",
+    "bytes sent, five times as many at once",
     Per::Session,
     Most::Key("limits.rate_bytes"),
     Unit::BytesPerSecond,
@@ -129,7 +129,7 @@ const RATE_STANZAS: Bound = Bound::on(
 .or("its stream is read later");
 
 const LANE: Bound = Bound::on(
-    "stanzas behind a request that waits for the store",
+    "stanzas after a request that waits for the store",
     Per::Session,
     Most::Key("limits.lane_bytes"),
     Unit::Bytes,
@@ -137,24 +137,24 @@ const LANE: Bound = Bound::on(
 .or("its stream is read later");
 
 const OUTBOX: Bound =
-    Bound::on("what a session has not read", Per::Session, Most::Key("limits.outbox_hard"), Unit::Bytes)
+    Bound::on("data that a session hasn't read", Per::Session, Most::Key("limits.outbox_hard"), Unit::Bytes)
         .or("the session ends; its messages go to other resources or wait in the store");
 
 const OUTBOXES: Bound =
-    Bound::on("what all sessions have not read", Per::Shard, Most::Key("limits.outbox_total"), Unit::Bytes)
-        .or("sessions of those accounts end that hold most");
+    Bound::on("data that all sessions haven't read", Per::Shard, Most::Key("limits.outbox_total"), Unit::Bytes)
+        .or("sessions of the accounts that hold most are ended");
 
 const PACED: Bound = Bound::on(
-    "what a session has not read and not asked for, as presence and news at login",
+    "data that a session hasn't read and didn't request, such as presence and news at login",
     Per::Session,
     Most::Key("limits.outbox_paced"),
     Unit::Bytes,
 )
-.or("available presence is left out; what comes from the store is loaded later");
+.or("available presence is left out; stanzas from the store are loaded later");
 
 const OUTBOXES_OF_ACCOUNT: Bound =
-    Bound::on("what sessions have not read", Per::Account, Most::Key("limits.outbox_account"), Unit::Bytes)
-        .or("the session ends that gets one more");
+    Bound::on("data that sessions haven't read", Per::Account, Most::Key("limits.outbox_account"), Unit::Bytes)
+        .or("the session that gets one more is ended");
 
 const DIRECTED: Bound =
     Bound::on("addresses that were sent presence", Per::Session, Most::Key("limits.directed_presence"), Unit::Number)
@@ -179,7 +179,7 @@ const REQUESTS: Bound = Bound::on(
 .kept_in(&["roster_items"]);
 
 const REMOVALS: Bound = Bound::on(
-    "contacts that were removed, for clients that ask for changes",
+    "contacts that were removed, for clients that request changes",
     Per::Account,
     Most::Fixed(rookery_store::rosters::REMEMBERED_REMOVALS as u64),
     Unit::Number,
@@ -189,7 +189,7 @@ const REMOVALS: Bound = Bound::on(
 
 const LAST_PRESENCE: Bound =
     Bound::on("the last presence, which contacts are shown", Per::Account, Most::Fixed(1), Unit::Number)
-        .or("a newer one takes its place")
+        .or("a newer one replaces it")
         .kept_in(&["last_presence"]);
 
 const NAME: Bound =

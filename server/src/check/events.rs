@@ -12,8 +12,10 @@ pub(super) fn look(report: &mut CheckReport, config: &ServerConfig, folder: &Fol
     let is_told = config.domains.iter().any(tells);
     match (&config.events.url, events::posted(config, folder)) {
         (_, Err(error)) => report.fault(EVENTS, error.to_string()),
-        (Some(url), _) if !is_told => report
-            .warn(EVENTS, format!("nothing is posted to {url}: no domain tells of anything, see [modules.events]")),
+        (Some(url), _) if !is_told => report.warn(
+            EVENTS,
+            format!("nothing is posted to {url}, because no domain reports events; see [modules.events]"),
+        ),
         (Some(url), _) => report.note(EVENTS, format!("they are posted to {url}")),
         (None, _) => {}
     }

@@ -47,7 +47,7 @@ pub fn ask(report: &mut CheckReport, config: &ServerConfig) {
         }
         if let Ok(Some(issuer)) = logins::issuer(&domain.name, &domain.login, &web) {
             let probed = rookery_logins::within(patience, issuer.probe());
-            tell(report, domain, probed.map(|keys| format!("tokens of {issuer} are believed, which has {keys}")));
+            tell(report, domain, probed.map(|keys| format!("tokens of {issuer} are accepted; it has {keys}")));
         }
     }
 }
@@ -56,7 +56,7 @@ fn tell(report: &mut CheckReport, domain: &DomainConfig, probed: Result<String, 
     let name = &domain.name;
     match probed {
         Ok(found) => report.note(ABOUT, format!("{name}: {found}")),
-        Err(why) => report.warn(ABOUT, format!("nobody could log in to {name} now: {why}")),
+        Err(why) => report.warn(ABOUT, format!("nobody could log in to {name} at the moment: {why}")),
     }
 }
 

@@ -57,7 +57,7 @@ pub fn look(report: &mut CheckReport, config: &ServerConfig, folder: &Folder, na
                 let place =
                     format!("{} of {}: {host}:{} ({})", wanted.kind.name(), domain.name, address.port(), address.ip());
                 if !is_public(address.ip()) && !config.federation.allow_private_addresses {
-                    let text = format!("{place}: nobody outside of this network reaches such an address");
+                    let text = format!("{place}: nobody outside this network can reach such an address");
                     report.warn(ABOUT, text);
                     continue;
                 }
@@ -147,7 +147,7 @@ fn because(trouble: &VisitTrouble, is_here: bool) -> String {
         (VisitTrouble::NoRoute(error), _) => {
             format!("this machine has no way there, so that it can't be told: {error}")
         }
-        (VisitTrouble::Odd(words), _) => format!("what answers there is no such server: {words}"),
+        (VisitTrouble::Odd(words), _) => format!("the service there isn't such a server: {words}"),
     }
 }
 

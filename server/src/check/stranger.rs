@@ -162,7 +162,7 @@ fn until_said(socket: &mut TcpStream, wanted: &[&str], until: Instant) -> Result
     let (mut said, mut buffer) = (String::new(), vec![0; 4096]);
     while !wanted.iter().any(|wanted| said.contains(wanted)) {
         if said.len() > MOST_SAID {
-            return Err(VisitTrouble::Odd("it talks on and on".to_owned()));
+            return Err(VisitTrouble::Odd("its output doesn't end".to_owned()));
         }
         said.push_str(&String::from_utf8_lossy(read(socket, &mut buffer, until)?));
     }

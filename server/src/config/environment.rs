@@ -222,11 +222,11 @@ mod tests {
     fn mistakes_name_the_variable() {
         for (variable, value, words) in [
             ("ROOKERY__SHARD", "1", "shard: there is no such key; did you mean `shards`?"),
-            ("ROOKERY__SHARDS", "many", "shards: a value from 0 to 1024 is expected, not \"many\""),
-            ("ROOKERY__LISTEN", "5222", "listen: a table is expected"),
+            ("ROOKERY__SHARDS", "many", "shards: expected a value from 0 to 1024, not \"many\""),
+            ("ROOKERY__LISTEN", "5222", "listen: expected a table"),
             ("ROOKERY__LISTEN__C2S", "here", "listen.c2s: \"here\" is not"),
             ("ROOKERY__MODULES__PNIG__ENABLED", "true", "modules.pnig: there is no such key; did you mean `ping`?"),
-            ("ROOKERY__MODULES__PING__ENABLED", "yes", "modules.ping.enabled: true or false is expected"),
+            ("ROOKERY__MODULES__PING__ENABLED", "yes", "modules.ping.enabled: expected true or false"),
             ("ROOKERY____SHARDS", "1", "there is no such key"),
             ("ROOKERY__", "1", "there is no such key"),
         ] {

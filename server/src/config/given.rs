@@ -92,14 +92,14 @@ impl<'a> GivenValue<'a> {
         if let Some((key, _)) = table.iter().find(|(key, _)| !names.contains(&&**key.get_ref())) {
             return Err(WrongValue::new(
                 key.span(),
-                format!("there is no key {:?} here: {} is expected", &**key.get_ref(), expected()),
+                format!("there is no key {:?} here; expected {}", &**key.get_ref(), expected()),
             ));
         }
         let found = names.map(|name| {
             table.iter().find(|(key, _)| &**key.get_ref() == name).map(|(_, value)| GivenValue::new(value))
         });
         match found.iter().position(Option::is_none) {
-            Some(missing) => Err(self.wrong(format!("`{}` is missing: {} is expected", names[missing], expected()))),
+            Some(missing) => Err(self.wrong(format!("`{}` is missing; expected {}", names[missing], expected()))),
             None => Ok(found.map(|value| value.unwrap_or(*self))),
         }
     }
@@ -130,7 +130,7 @@ impl<'a> GivenValue<'a> {
         if range.contains(&number) {
             return Ok(number);
         }
-        Err(self.wrong(format!("{} is out of range: {} is expected", show(number), between(range, show))))
+        Err(self.wrong(format!("{} is out of range; expected {}", show(number), between(range, show))))
     }
 
     fn unlike(&self, expected: &str) -> WrongValue {
@@ -139,7 +139,7 @@ impl<'a> GivenValue<'a> {
             DeValue::Integer(number) => number.to_string(),
             other => format!("a {}", other.type_str()),
         };
-        self.wrong(format!("{expected} is expected, not {found}"))
+        self.wrong(format!("expected {expected}, not {found}"))
     }
 }
 

@@ -549,13 +549,13 @@ fn tables() -> impl Iterator<Item = &'static str> + Clone {
 fn not_a_table(path: &str, value: &DeValue<'_>) -> String {
     let keys = keys::all().filter(|key| key.table.is_empty()).map(|key| key.name);
     if let Some(meant) = nearest(path, keys) {
-        return format!("a table is expected; did you mean the key `{meant}`?");
+        return format!("expected a table; did you mean the key `{meant}`?");
     }
     let key = match value.as_bool() {
         Some(switch) if path.contains(MODULES) => format!("`{ENABLED} = {switch}`"),
         _ => "its keys".to_owned(),
     };
-    format!("a table is expected: write [{path}] on a line of its own, and {key} below")
+    format!("expected a table: write [{path}] on a line of its own, and {key} below")
 }
 
 fn dotted(path: &str, name: &str) -> String {

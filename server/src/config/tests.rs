@@ -37,7 +37,7 @@ impl Module for ConfigSample {
 }
 
 fn below_ten(value: &Value) -> Result<(), String> {
-    if matches!(value, Value::Number(0..10)) { Ok(()) } else { Err("a number below 10 is expected".into()) }
+    if matches!(value, Value::Number(0..10)) { Ok(()) } else { Err("expected a number below 10".into()) }
 }
 
 fn table() -> Vec<Box<dyn Module>> {
@@ -123,7 +123,9 @@ fn sizes_of_modules_may_be_texts() {
     assert_eq!(size("most_bytes = \"10 MiB\""), Value::Number(10 << 20));
     assert_eq!(size("most_bytes = 10"), Value::Number(10));
     assert!(example(&table()).contains("\nmost_bytes = \"2 KiB\"\n"));
-    assert!(mistake("[modules.sample]\nlimit = \"1 KiB\"").starts_with("modules.sample.limit: a whole number"));
+    assert!(
+        mistake("[modules.sample]\nlimit = \"1 KiB\"").starts_with("modules.sample.limit: expected a whole number")
+    );
 }
 
 #[test]
@@ -213,24 +215,24 @@ fn unknown_keys_are_refused_with_a_guess() {
 #[test]
 fn wrong_values_are_refused_with_what_is_right() {
     let cases = [
-        ("shards = \"2\"", "shards: a value from 0 to 1024 is expected, not \"2\""),
-        ("shards = -1", "shards: a value from 0 to 1024 is expected, not -1"),
-        ("log = 3", "log: a table is expected: write [log] on a line of its own, and its keys below"),
-        ("domain = [\"a.b\"]", "domain: a table is expected; did you mean the key `domains`?"),
+        ("shards = \"2\"", "shards: expected a value from 0 to 1024, not \"2\""),
+        ("shards = -1", "shards: expected a value from 0 to 1024, not -1"),
+        ("log = 3", "log: expected a table: write [log] on a line of its own, and its keys below"),
+        ("domain = [\"a.b\"]", "domain: expected a table; did you mean the key `domains`?"),
         ("[domains.\"a.b\"]\n", "domains: this isn't a table; did you mean `[domain.\"NAME\"]`?"),
         (
             "[modules]\nsample = false",
-            "modules.sample: a table is expected: write [modules.sample] on a line of its own, and `enabled = false` below",
+            "modules.sample: expected a table: write [modules.sample] on a line of its own, and `enabled = false` below",
         ),
         (
             "[limits]\nstanza_bytes = \"10 MB\"",
-            "limits.stanza_bytes: a size in binary units such as \"10 MiB\" is expected, not \"10 MB\"",
+            "limits.stanza_bytes: expected a size in binary units such as \"10 MiB\", not \"10 MB\"",
         ),
         ("domains = []", "domains: at least one domain is needed, such as [\"localhost\"]"),
         ("domains = [\"a.b\", \"A.b\"]", "domains: \"a.b\" is listed twice"),
         (
             "[limits]\nstanza_bytes = 9000",
-            "limits.stanza_bytes: 9000 is out of range: a value from 10000 to \"64 MiB\" is expected",
+            "limits.stanza_bytes: 9000 is out of range; expected a value from 10000 to \"64 MiB\"",
         ),
         ("[limits]\nconflict = \"end\"", "limits.conflict: \"end\" is not \"end-older\" or \"refuse-newer\""),
         (
@@ -258,8 +260,8 @@ fn wrong_values_are_refused_with_what_is_right() {
             "store.search: SQLite has no search index: leave this at \"look\", or set `url` to a PostgreSQL or MariaDB",
         ),
         ("[store]\narchives = \"days\"", "store.archives: \"days\" is not \"whole\" or \"months\""),
-        ("[modules.sample]\nlimit = 10", "modules.sample.limit: a number below 10 is expected"),
-        ("[modules.sample]\nwords = \"a\"", "modules.sample.words: a list in [ ] is expected, not \"a\""),
+        ("[modules.sample]\nlimit = 10", "modules.sample.limit: expected a number below 10"),
+        ("[modules.sample]\nwords = \"a\"", "modules.sample.words: expected a list in [ ], not \"a\""),
     ];
     for (text, expected) in cases {
         assert_eq!(mistake(text), expected, "{text}");

@@ -31,7 +31,7 @@ pub fn copy(source: &ConfigSource, ends: &Ends, live: bool) -> Result<(), Comman
     if !live {
         not_running(
             &from,
-            "what it writes meanwhile would be missing: stop it, or copy its current state with --live",
+            "anything that it writes meanwhile would be missing: stop it, or copy its current state with --live",
         )?;
     }
     not_running(&to, "stop it first")?;

@@ -49,7 +49,7 @@ pub fn run(source: &ConfigSource, dry_run: bool, sql: bool, shown: ShownAs) -> R
         let index = match plan.index {
             IndexPlan::Make(_) | IndexPlan::Fill => "to be made",
             IndexPlan::Remove => "to be removed",
-            IndexPlan::Nothing => "as it is to be",
+            IndexPlan::Nothing => "up to date",
         };
         return columns::objects([json!({
             "database": name,
@@ -72,7 +72,11 @@ pub fn run(source: &ConfigSource, dry_run: bool, sql: bool, shown: ShownAs) -> R
         _ => say(&format!("{name} had schema version {found} and now has {known}\n")),
     }
     if plan.division.is_some() {
-        say(if dry_run { "its archives will be partitioned by month\n" } else { "its archives have months now\n" });
+        say(if dry_run {
+            "its archives will be partitioned by month\n"
+        } else {
+            "its archives are now partitioned by month\n"
+        });
     }
     match (plan.index, dry_run) {
         (IndexPlan::Make(_) | IndexPlan::Fill, true) => say("its archives will be indexed for searches\n"),

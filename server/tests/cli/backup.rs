@@ -147,7 +147,7 @@ fn a_database_goes_elsewhere() {
     rig.run(&["backup", "b.tar.gz"]).fine();
     let other = CliRig::empty();
     fs::copy(rig.path("b.tar.gz"), other.path("b.tar.gz")).expect("copied");
-    other.run(&["restore", "b.tar.gz", "--to", "mongodb://x"]).failed(1, "no database that this server knows");
+    other.run(&["restore", "b.tar.gz", "--to", "mongodb://x"]).failed(1, "isn't a database that this server knows");
     other.run(&["restore", "b.tar.gz", "--to", "sqlite:else/where.db"]).fine();
     assert!(!other.path("rookery-data/rookery.db").exists());
     let original = rig.path("rookery-data/rookery.db").display().to_string();

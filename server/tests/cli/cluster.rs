@@ -35,7 +35,7 @@ fn what_a_cluster_cannot_be_is_refused_by_its_key() {
     for (keys, expected) in [
         (format!("[cluster]\nnode = \"n1\"\n{database}"), "`node` and `redis` belong together"),
         (format!("[cluster]\nnode = \"n 1\"\n{redis}\n{database}"), "letters, digits and hyphens"),
-        ("[cluster]\nnode = \"n1\"\nredis = \"redis://:x@192.0.2.1\"".into(), "needs TLS"),
+        ("[cluster]\nnode = \"n1\"\nredis = \"redis://:x@192.0.2.1\"".into(), "need TLS"),
         ("[cluster]\nnode = \"n1\"\nredis = \"rediss://192.0.2.1\"".into(), "needs a password"),
     ] {
         with(&keys).run(&["serve"]).failed(78, expected);

@@ -35,7 +35,7 @@ fn mistakes_have_a_line_and_a_guess_and_their_own_exit_code() {
                 .err
                 .contains("rookery.toml:4: limits.stanza_byte: there is no such key; did you mean `stanza_bytes`?")
         );
-        ended.failed(78, "rookery.toml:6: modules.ping.enabled: true or false is expected, not \"yes\"");
+        ended.failed(78, "rookery.toml:6: modules.ping.enabled: expected true or false, not \"yes\"");
     }
     assert!(!rig.path("rookery-data").exists(), "nothing is made for a configuration that is wrong");
 }
@@ -73,7 +73,7 @@ fn variables_give_keys_to_every_command_and_win_over_the_file() {
     let (code, said) = with(&["serve"], &[("ROOKERY__SHARDS", "many"), ("ROOKERY__TLS__ACEM__ENABLED", "true")]);
     assert_eq!(code, Some(78));
     for words in [
-        "ROOKERY__SHARDS: shards: a value from 0 to 1024 is expected, not \"many\"",
+        "ROOKERY__SHARDS: shards: expected a value from 0 to 1024, not \"many\"",
         "ROOKERY__TLS__ACEM__ENABLED: tls.acem: there is no such key",
     ] {
         assert!(said.contains(words), "{said}");

@@ -220,7 +220,7 @@ fn the_server_tells_its_state_and_reads_its_configuration_again() {
     rig.write("rookery.toml", "shard = 1");
     rig.run(&["reload"]).failed(1, "rookery.toml:1: shard: there is no such key; did you mean `shards`?");
     let log = server.log();
-    assert!(log.contains("had the configuration read again"), "{log}");
+    assert!(log.contains("reloaded the configuration"), "{log}");
     rig.write("rookery.toml", FREE_PORTS);
     rig.run(&["status"]).failed(1, "no server is running in ./rookery-data");
 }

@@ -114,7 +114,7 @@ pub fn probes_and_metrics_tell_the_truth_while_it_is_away<D: Databases>(database
         while ready().0 == 200 {
             thread::sleep(Duration::from_millis(50));
         }
-        assert_eq!(ready(), (503, "the database is away\n".to_owned()));
+        assert_eq!(ready(), (503, "the database is unreachable\n".to_owned()));
         assert_eq!(get(port, "/health/live").0, 200, "it needs no restart");
         let given_up = metric("rookery_store_given_up_total");
         assert_eq!(rig.run(&["user", "show", "juliet@localhost"]).code, 1);

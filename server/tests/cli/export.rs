@@ -59,11 +59,11 @@ fn what_others_export_is_imported_and_what_is_left_out_is_told() {
     assert_eq!(imported.code, 1, "{imported:?}");
     assert!(imported.out.contains("2 accounts imported, 5 things left out"), "{imported:?}");
     for told in [
-        "all.xml:30: a message of the archive",
+        "all.xml:30: an archived message",
         "all.xml:34: <odd xmlns='urn:odd'/> is unknown here",
         "all.xml:36: the account \"ro meo\"",
         "all.xml:37: tybalt@localhost has keys for SCRAM-SHA-1 only",
-        "all.xml:44: the host \"elsewhere.example\" is no domain of this server",
+        "all.xml:44: the host \"elsewhere.example\" isn't a domain of this server",
     ] {
         assert!(imported.err.contains(told), "{told} is not in\n{}", imported.err);
     }
@@ -156,7 +156,7 @@ fn broken_files_are_told_with_their_line() {
     rig.write("short.xml", "<server-data xmlns='urn:xmpp:pie:0'>\n<host jid='localhost'>\n");
     rig.run(&["user", "import", "short.xml"]).failed(1, "short.xml:3: ");
     rig.write("other.xml", "<html/>");
-    rig.run(&["user", "import", "other.xml"]).failed(1, "this is no export of accounts");
+    rig.run(&["user", "import", "other.xml"]).failed(1, "this is not an export of accounts");
     rig.run(&["user", "export", "nobody@localhost", "nobody.xml"]).failed(1, "there is no account nobody@localhost");
     assert!(!rig.path("nobody.xml").exists());
 }

@@ -54,10 +54,10 @@ fn keys_of_every_type_come_from_ejabberd() {
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(ended.out.contains("4 accounts imported"), "{ended:?}");
     for told in [
-        "the host \"far.example\" is no domain of this server",
+        "the host \"far.example\" isn't a domain of this server",
         "sqlite:other.db: both@localhost: both@localhost has keys for SCRAM-SHA-1, SCRAM-SHA-256 only",
-        "short@localhost: keys for SCRAM-SHA-512 that can't be used: they have a wrong length",
-        "odd@localhost: keys of a kind that is unknown here: type \"9\"",
+        "short@localhost: keys for SCRAM-SHA-512 that can't be used: they have the wrong length",
+        "odd@localhost: keys of an unknown kind: type \"9\"",
         "odd@localhost has no password in the file",
         "ro meo@localhost: the account \"ro meo\"",
     ] {
@@ -98,10 +98,9 @@ fn what_ejabberd_keeps_comes_along() {
     let ended =
         rig.run(&["user", "import", "--from", "sqlite:other.db", "--schema", "ejabberd", "--domain", "localhost"]);
     assert!(ended.out.contains("1 account imported, 2 things left out"), "{ended:?}");
-    for told in [
-        "juliet@localhost: a vCard that can't be read",
-        "juliet@localhost: a message of the archive that can't be read",
-    ] {
+    for told in
+        ["juliet@localhost: a vCard that can't be read", "juliet@localhost: an archived message that can't be read"]
+    {
         assert!(ended.err.contains(told), "{told} is not in\n{}", ended.err);
     }
     let exported = exported(&rig, "juliet");
@@ -150,7 +149,7 @@ fn keys_and_rosters_come_from_mongooseim() {
     for told in [
         "many@localhost: SCRAM keys for \"SCRAM-SHA-224\", which this server doesn't have",
         "one@localhost: message",
-        "MongooseIM's own form can't be read",
+        "MongooseIM's own format can't be read",
     ] {
         assert!(ended.err.contains(told), "{told} is not in\n{}", ended.err);
     }
@@ -174,8 +173,8 @@ fn wrong_databases_are_told() {
     let import =
         |schema: &str| rig.run(&["user", "import", "--from", "other.db", "--schema", schema, "--domain", "localhost"]);
     import("prosody")
-        .failed(1, "sqlite:other.db: there is no table \"prosody\" in it, so it is no database of Prosody");
-    import("mongooseim").failed(1, "its table \"users\" is not that of MongooseIM");
+        .failed(1, "sqlite:other.db: there is no table \"prosody\" in it, so it isn't a database of Prosody");
+    import("mongooseim").failed(1, "its table \"users\" isn't that of MongooseIM");
     import("ejabberd").fine();
     rig.run(&["user", "import", "--from", "missing.db", "--schema", "prosody"]).failed(1, "missing.db");
     rig.run(&["user", "import", "--from", "other.db"]).failed(2, "--schema");

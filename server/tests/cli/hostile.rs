@@ -23,8 +23,8 @@ const CASES: [HostileCase; 15] = [
     (be_postgres_and_fall_silent, "postgres", 75, "no answer in time"),
     (be_mariadb_and_fall_silent, "mysql", 75, "no answer in time"),
     // It will say the same the next time.
-    (speak_http, "postgres", 78, "doesn't speak as PostgreSQL does"),
-    (say_nothing_that_is_a_greeting, "mysql", 78, "doesn't speak as MariaDB and MySQL do"),
+    (speak_http, "postgres", 78, "doesn't speak PostgreSQL's protocol"),
+    (say_nothing_that_is_a_greeting, "mysql", 78, "doesn't speak the protocol of MariaDB and MySQL"),
     (give_rows_without_an_end, "postgres", 78, "it gives more than was asked for"),
     (give_mariadbs_rows_without_an_end, "mysql", 78, "it gives more than was asked for"),
     (name_countless_columns, "mysql", 78, "memory allocation of"),

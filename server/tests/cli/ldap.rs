@@ -58,7 +58,7 @@ mod test {
         // A directory that shows another certificate gets no password.
         let table = format!("[domain.localhost.login]\nldap = \"{}\"\n{named}", slapd.url_tls());
         rig.write("rookery.toml", &with(&table));
-        says(&rig.run(&["check"]).out, "nobody could log in to localhost now");
+        says(&rig.run(&["check"]).out, "nobody could log in to localhost at the moment");
         let (server, said) = rig.serve();
         says(&LoginStream::open(&said, "localhost").by_password("juliet", "right"), "<temporary-auth-failure");
         assert_eq!(server.stop(), 0);

@@ -82,7 +82,7 @@ fn few_follow_at_a_time() {
     rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "pencil\n").fine();
     let mut followers: Vec<_> = (0..4).map(|_| Follower::new(&rig, &[])).collect();
     followers.iter_mut().for_each(|follower| drop(follower.until(" ")));
-    rig.run(&["log", "--follow"]).failed(1, "4 commands follow the log already");
+    rig.run(&["log", "--follow"]).failed(1, "4 commands already follow the log");
     // Other commands have their places.
     rig.run(&["status"]).fine();
     rig.run(&["log"]).fine();

@@ -211,7 +211,7 @@ fn tokens_of_an_issuer_open_accounts() {
     let rig = CliRig::fresh();
     let table = format!("[domain.localhost.login]\nissuer = \"{}\"\naudience = \"chat\"\n", issuer.site.url(""));
     rig.write("rookery.toml", &with(&table));
-    says(&rig.run(&["check"]).out, "which has 1 keys");
+    says(&rig.run(&["check"]).out, "it has 1 keys");
     let (server, said) = rig.serve();
     let mut stream = LoginStream::open(&said, "localhost");
     let show = |audience: &str| format!("n,,\x01auth=Bearer {}\x01\x01", issuer.token(audience));

@@ -83,7 +83,7 @@ fn what_strangers_find_instead_is_told() {
         (port(&stranger_said, "STARTTLS"), "no such server: it doesn't know chat.example"),
         (closed, "nothing listens there: is the server running, and on this port?"),
         (silent.local_addr().expect("its address").port(), "it says nothing"),
-        (odd_port, "what answers there is no such server: it closes the connection"),
+        (odd_port, "the service there isn't such a server: it closes the connection"),
     ];
     let client = "_xmpp-client._tcp.chat.example";
     cases.iter().for_each(|(port, _)| dns.say(client, SRV, srv(*port, "chat.example")));
@@ -107,7 +107,7 @@ fn another_name_server_is_asked_and_private_addresses_lead_nobody_here() {
     public.say("chat.example", A, vec![192, 168, 1, 5]);
     let address = public.address.to_string();
     let ended = rig.run(&["check", "--outside", "--name-server", &address]);
-    let place = "clients of chat.example: chat.example:5222 (192.168.1.5): nobody outside of this network reaches such an address";
+    let place = "clients of chat.example: chat.example:5222 (192.168.1.5): nobody outside this network can reach such an address";
     assert!(lines(&ended)[0].ends_with(place), "{}", ended.all());
     let ended = rig.run(&["check", "--outside"]);
     assert!(

@@ -46,7 +46,7 @@ fn a_busy_server_tells_where_its_time_goes() {
     assert!(picture.contains(" samples</text>") && picture.contains("search"), "{picture}");
     assert!(rig.run(&["profile", "compare", "one.pb.gz", "one.pb.gz"]).fine().starts_with("no function's share"));
     let log = server.log();
-    assert!(log.contains("began to sample the stacks of the server for 1 seconds, at 1000 Hz"), "{log}");
+    assert!(log.contains("started sampling the stacks of the server for 1 seconds, at 1000 Hz"), "{log}");
 }
 
 /// Profiles of a second that may have no sample of a thread that is busy.

@@ -57,7 +57,7 @@ fn a_database_is_copied_and_compared() {
 fn wrong_places_are_told() {
     let rig = CliRig::new();
     rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
-    rig.run(&["store", "copy", "--to", "mongodb://localhost/x"]).failed(1, "no database that this server knows");
+    rig.run(&["store", "copy", "--to", "mongodb://localhost/x"]).failed(1, "isn't a database that this server knows");
     rig.run(&["store", "copy", "--to", "sqlite:./rookery-data/rookery.db"]).failed(1, "can't be copied to itself");
     rig.run(&["store", "verify", "--to", "sqlite:nowhere.db"]).failed(1, "nowhere.db");
     let other = Connection::open(rig.path("other.db")).expect("a database");

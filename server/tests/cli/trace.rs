@@ -101,11 +101,11 @@ fn few_trace_at_a_time_and_within_bounds() {
     let rig = plain();
     let (_server, _) = rig.serve();
     rig.run(&["trace", "localhost"]).failed(1, "localhost is of this server");
-    rig.run(&["trace", "@"]).failed(1, "is no address");
+    rig.run(&["trace", "@"]).failed(1, "isn't an address");
     rig.run(&["trace", "a@localhost", "--seconds", "0"]).failed(2, "0 is not in 1..=3600");
     rig.run(&["trace", "a@localhost", "--stanzas", "100000"]).failed(2, "100000 is not in 1..=10000");
     let tracers: Vec<_> = (0..4).map(|_| Tracer::new(&rig, &["a@localhost"])).collect();
-    rig.run(&["trace", "a@localhost"]).failed(1, "4 traces are under way already");
+    rig.run(&["trace", "a@localhost"]).failed(1, "4 traces are already running");
     // Other commands have their places.
     rig.run(&["status"]).fine();
     drop(tracers);

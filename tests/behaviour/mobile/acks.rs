@@ -135,7 +135,7 @@ fn too_high_a_count_ends_the_stream() {
     scene.romeo.send("<a xmlns='urn:xmpp:sm:3' h='10'/>");
     scene.romeo.expect(
         "<stream:error><undefined-condition xmlns='urn:ietf:params:xml:ns:xmpp-streams'/><text \
-         xmlns='urn:ietf:params:xml:ns:xmpp-streams'>more was acknowledged than was ever sent</text>\
+         xmlns='urn:ietf:params:xml:ns:xmpp-streams'>more stanzas were acknowledged than were sent</text>\
          <handled-count-too-high xmlns='urn:xmpp:sm:3' h='10' send-count='1'/></stream:error>",
     );
     scene.romeo.expect_end();

@@ -75,8 +75,8 @@ fn a_header_that_does_not_decode() {
         ("<address type='to' uri='sip:b' node='n'/>", "address 2 (sip:b): a URI excludes"),
         ("<address type='replyto' jid='@'/>", "address 2 (@): its JID is malformed"),
         ("<address type='to' jid='b@example.org' delivered='maybe'/>", "address 2 (b@example.org): 'delivered'"),
-        ("<to jid='b@example.org'/>", "address 2: <to/> is no address"),
-        ("<address xmlns='urn:example' type='to' jid='b@example.org'/>", "address 2: <address/> is no address"),
+        ("<to jid='b@example.org'/>", "address 2: <to/> isn't an address"),
+        ("<address xmlns='urn:example' type='to' jid='b@example.org'/>", "address 2: <address/> isn't an address"),
     ] {
         let good = scene.named("<address type='to' jid='NEAR'/>");
         let header = header(&format!("{good}{content}<address type='to' jid='@'/>"));

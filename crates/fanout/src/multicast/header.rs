@@ -141,7 +141,11 @@ impl<'a> MulticastHeader<'a> {
         for child in element.children() {
             let at = addresses.len();
             if !child.is("address", ns::ADDRESS) {
-                return Err(BadAddress::new(at, "", format!("<{}/> is no address", shortened(child.written_name()))));
+                return Err(BadAddress::new(
+                    at,
+                    "",
+                    format!("<{}/> isn't an address", shortened(child.written_name())),
+                ));
             }
             addresses
                 .push(HeaderAddress::read(&child).map_err(|(written, reason)| BadAddress::new(at, &written, reason))?);

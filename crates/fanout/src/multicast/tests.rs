@@ -221,7 +221,7 @@ fn a_header_that_does_not_decode_names_the_address() {
     let bytes = String::from_utf8(foreign.bytes().to_vec()).unwrap().replace("<address ", "<adress ");
     let foreign = Packet::scanned(bytes.as_bytes()).unwrap();
     let bad = MulticastHeader::read(find(&stanza(&foreign)).unwrap()).unwrap_err();
-    assert_eq!(bad.text(), "address 1: <adress/> is no address");
+    assert_eq!(bad.text(), "address 1: <adress/> isn't an address");
 }
 
 #[test]

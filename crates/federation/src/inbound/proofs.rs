@@ -117,7 +117,7 @@ impl Inbound {
     /// Takes a request to be allowed to send from a domain (XEP-0220 §2.2.1).
     pub(super) fn result(&mut self, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<InboundEvent> {
         if self.asks_too_much() {
-            return Some(self.fail(&StreamError::PolicyViolation, Some("Too many requests of dialback."), out));
+            return Some(self.fail(&StreamError::PolicyViolation, Some("Too many dialback requests."), out));
         }
         let (Some(from), Some(to)) = (element.attr("from"), element.attr("to")) else {
             return Some(self.fail(&StreamError::ImproperAddressing, None, out));
@@ -169,7 +169,7 @@ impl Inbound {
     /// Answers another server's question whether a key is ours (XEP-0220 §2.1.2).
     pub(super) fn verify(&mut self, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<InboundEvent> {
         if self.proven.is_empty() && self.asks_too_much() {
-            return Some(self.fail(&StreamError::PolicyViolation, Some("Too many requests of dialback."), out));
+            return Some(self.fail(&StreamError::PolicyViolation, Some("Too many dialback requests."), out));
         }
         if !dialback::confirm(element, &self.settings, ours, out) {
             return Some(self.fail(&StreamError::ImproperAddressing, None, out));

@@ -91,9 +91,7 @@ impl Outbound {
         match answer.answer? {
             _ if !is_ours => None,
             DialbackAnswer::Valid => self.logged_in(out),
-            DialbackAnswer::Invalid => {
-                Some(self.end_because("it could not confirm by dialback that we are who we say", out))
-            }
+            DialbackAnswer::Invalid => Some(self.end_because("it couldn't confirm our identity by dialback", out)),
             DialbackAnswer::Error => {
                 let condition =
                     element.children().flat_map(Element::children).next().map_or("no reason", Element::name);

@@ -170,7 +170,7 @@ fn dialback_follows_where_sasl_fails() {
     assert!(said.contains("<auth") && said.contains("<db:result"), "{said}");
     call.send("<db:result from='b.example' to='a.example' type='invalid'/>");
     assert!(call.machine.has_ended());
-    assert_eq!(call.machine.cause(), "it could not confirm by dialback that we are who we say");
+    assert_eq!(call.machine.cause(), "it couldn't confirm our identity by dialback");
 }
 
 #[test]

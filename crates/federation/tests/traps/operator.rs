@@ -300,7 +300,7 @@ fn a_rule_that_refuses_says_why() {
         (with(|rules| rules.deny = vec![rule("a.example")]), Some("The operator has excluded that server.")),
         (
             with(|rules| rules.allow = vec![rule("c.example: a friend")]),
-            Some("Only some servers are communicated with."),
+            Some("Communication is limited to some servers."),
         ),
         (with(|rules| rules.deny = vec![rule("c.example: spam")]), None),
     ] {

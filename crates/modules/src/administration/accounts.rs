@@ -93,7 +93,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         module: NAME,
         may: Rights::Admin,
         stages: &[|world, order| {
-            let instructions = "What these users have said and were told is removed from their archives.";
+            let instructions = "The messages that these users have sent and received are removed from their archives.";
             order.ask(world, accounts_form("Emptying Archives", instructions));
         }],
         run: |world, order| match accounts_of(&order) {
@@ -117,7 +117,7 @@ fn add(world: &mut World, order: CommandOrder) {
     users::add(world, account.clone(), password, move |world, added| match added {
         Ok(has_rights) => {
             note(world, &order, "created an account", account.as_str());
-            let more = if has_rights { "; its name was given rights before there was an account" } else { "" };
+            let more = if has_rights { "; its name had been given rights before the account existed" } else { "" };
             order.done(world, &format!("{account} was added{more}"));
         }
         Err(refusal) => refuse(world, order, refusal),

@@ -138,7 +138,7 @@ fn ask(world: &mut World, order: CommandOrder, which: BorderWhich) {
             let entries: Vec<_> = names(entries).collect();
             let (title, whom) = match which {
                 BorderWhich::Black => ("Editing the Blacklist", "disallowed"),
-                BorderWhich::White => ("Editing the Whitelist", "allowed, to the exclusion of all others"),
+                BorderWhich::White => ("Editing the Whitelist", "allowed exclusively"),
             };
             let instructions =
                 format!("Fill out this form to edit the list of entities with whom communications are {whom}.");
@@ -154,7 +154,7 @@ fn set(world: &mut World, order: CommandOrder, which: BorderWhich) {
     for text in order.values(&var(which)) {
         match Jid::parse(&text) {
             Ok(jid) if world.is_here(jid.domain()) => {
-                return order.fail(world, format!("{text} is of this server; its accounts can be disabled"));
+                return order.fail(world, format!("{text} is on this server; its accounts can be disabled"));
             }
             Ok(jid) => list.insert(jid.to_string()),
             Err(error) => return order.fail(world, format!("{text}: {error}")),

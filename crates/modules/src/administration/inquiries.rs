@@ -25,7 +25,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
     },
     AdHocCommand {
         node: "http://jabber.org/protocol/admin#get-user-lastlogin",
-        name: "Get the time when a user was last here",
+        name: "Get the time when a user was last online",
         module: NAME,
         may: Rights::Admin,
         stages: &[|world, order| {
@@ -125,7 +125,7 @@ fn last_login(world: &mut World, order: CommandOrder, account: Jid) {
         let seen = world.stores.last_presence.last(asked.as_ref());
         world.wait(seen, move |world, seen| match seen {
             Ok(seen) => tell_last_login(world, order, &asked, seen.map(|seen| seen.unix_ms)),
-            Err(error) => order.store_failed(world, "reading when an account was last here", &error),
+            Err(error) => order.store_failed(world, "reading when an account was last online", &error),
         });
     });
 }
@@ -137,7 +137,7 @@ fn tell_last_login(world: &mut World, order: CommandOrder, account: &Jid, unix_m
             let time = Field::text_single("lastlogin").value(&date::timestamp(unix_ms));
             CommandOutcome::result(form.field(time).element())
         }
-        None => CommandOutcome::result(form.element()).note("info", "the account was never here"),
+        None => CommandOutcome::result(form.element()).note("info", "the account was never online"),
     };
     order.complete(world, outcome);
 }

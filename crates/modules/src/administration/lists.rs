@@ -94,7 +94,7 @@ fn ask(world: &mut World, order: CommandOrder) {
     let most = Field::list_single("max_items").label("Maximum number of items to show");
     let most = ["25", "50", "75", "100", "150", "200"].iter().fold(most, |field, number| field.option(number, number));
     let most = most.option("none", "None").value("100");
-    let after = Field::text_single("after").label("Only those behind this Jabber ID");
+    let after = Field::text_single("after").label("Only those after this Jabber ID");
     let form = form("Requesting a List of Users", "Fill out this form to request users of this service.");
     order.ask(world, form.field(most).field(after));
 }
@@ -132,7 +132,7 @@ fn tell(world: &mut World, order: CommandOrder, var: &str, (count, is_partial): 
 /// Says in an outcome what is missing.
 fn noted(outcome: CommandOutcome, is_partial: bool) -> CommandOutcome {
     match is_partial {
-        true => outcome.note("warn", "a part of the server has not answered in time: its users are missing"),
+        true => outcome.note("warn", "a part of the server has not answered in time, so its users are missing"),
         false => outcome,
     }
 }
@@ -256,7 +256,7 @@ fn show(world: &mut World, order: CommandOrder, var: &str, listed: Gathered<Stri
     order.complete(
         world,
         match last.filter(|_| is_cut) {
-            Some(last) => outcome.note("info", format!("there are more behind {last}")),
+            Some(last) => outcome.note("info", format!("there are more after {last}")),
             None => outcome,
         },
     );

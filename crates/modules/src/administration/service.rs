@@ -77,7 +77,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
             announce::update_motd(world, &domain, text, move |world, kept| match kept {
                 Ok(()) => {
                     note(world, &order, "changed the message of the day", &body);
-                    order.done(world, "the message of the day was changed for those who have not got it yet");
+                    order.done(world, "the message of the day was changed for users who haven't received it yet");
                 }
                 Err(error) => order.store_failed(world, "keeping a message of the day", &error),
             });
@@ -186,7 +186,7 @@ fn ask_admins(world: &mut World, order: CommandOrder) {
                 true => form,
                 false => {
                     let names: Vec<_> = configured.iter().map(Jid::as_str).collect();
-                    form.field(Field::fixed(&format!("The configuration names besides: {}", names.join(", "))))
+                    form.field(Field::fixed(&format!("The configuration also names: {}", names.join(", "))))
                 }
             };
             order.ask(world, form.field(field));
@@ -200,7 +200,7 @@ fn set_admins(world: &mut World, order: CommandOrder) {
     for text in order.values("adminjids") {
         match Jid::parse(&text) {
             Ok(jid) if jid.local().is_some() && jid.resource().is_none() => admins.push(jid),
-            _ => return order.fail(world, format!("{text} is no address of an account")),
+            _ => return order.fail(world, format!("{text} is not the address of an account")),
         }
     }
     if admins.len() > MAX_ADMINS {

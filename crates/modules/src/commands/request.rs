@@ -123,7 +123,7 @@ fn go(world: &mut World, order: CommandOrder) {
 /// is one that was submitted.
 fn filled_in(iq: &Iq, session: &CommandSession) -> Result<Form, String> {
     let x = iq.payload.child("x", ns::DATA_FORMS).ok_or("the form is missing")?;
-    let form = Form::read(x).ok_or("the form is larger than anybody needs")?;
+    let form = Form::read(x).ok_or("the form is too large")?;
     let is_there = |var: &String| form.values(var).any(|value| !value.is_empty());
     match session.required.iter().find(|var| !is_there(var)) {
         Some(missing) => Err(format!("the field {missing} must be filled in")),

@@ -79,14 +79,14 @@ impl UntrustedRoute<'_, '_> {
         header.resolve().map_err(|bad| bad_request(bad.text()))?;
         let begun = self.end(MulticastStage::Addresses, begun);
         if !header.has_recipients() {
-            return Err(bad_request("the header names nobody to deliver to"));
+            return Err(bad_request("the header has no address to deliver to"));
         }
         let is_local = self.world.is_ours(self.sender.domain());
         let limit = limits::of(self.options, is_local, self.packet.kind());
         self.report_unusable(&header, limit);
         let recipients = header.recipients().count();
         if let Some(limit) = limit.filter(|&limit| recipients > limit) {
-            let text = format!("{recipients} recipients: too many, at most {limit} are allowed");
+            let text = format!("{recipients} recipients are too many; at most {limit} are allowed");
             return Err(StanzaError::new(Condition::NotAcceptable).with_text(text));
         }
         let begun = self.end(MulticastStage::Limits, begun);
@@ -163,7 +163,7 @@ impl UntrustedRoute<'_, '_> {
                 true
             }
         };
-        let text = "too many have been sent presence by this resource";
+        let text = "this resource has sent presence to too many addresses";
         has_room.then_some(()).ok_or_else(|| StanzaError::new(Condition::ResourceConstraint).with_text(text))
     }
 
@@ -217,7 +217,7 @@ fn unusable(written: &str) -> String {
     if shown.is_empty() {
         "an address has no JID".to_owned()
     } else {
-        format!("{shown}: not a JID that can be sent to")
+        format!("{shown}: not a JID that stanzas can be sent to")
     }
 }
 

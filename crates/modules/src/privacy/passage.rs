@@ -48,10 +48,7 @@ pub(crate) fn going(world: &mut World, Passage { packet, to, .. }: Passage<'_>) 
     }
     world.sight(packet, to, Step::Refused, || {
         let name = list.map(|list| list.name.as_str()).unwrap_or_default();
-        format!(
-            "{} blocks {to} itself (XEP-0191), or has a rule against that: list \"{name}\" (XEP-0016)",
-            sender.bare()
-        )
+        format!("{} blocks {to} itself (XEP-0191), or has a rule against it: list \"{name}\" (XEP-0016)", sender.bare())
     });
     refuse_going(world, packet, sender.as_ref(), to);
     Delivery::Taken
@@ -65,14 +62,14 @@ pub(crate) fn coming(world: &mut World, Passage { packet, to, .. }: Passage<'_>)
     if !stops(&sender) {
         let Some(behind) = behind(packet).filter(|behind| stops(behind)) else { return Delivery::Pass };
         world.sight(packet, to, Step::Stopped, || {
-            format!("{} blocks {behind}, who has the room say this (XEP-0191, XEP-0016)", to.bare())
+            format!("{} blocks {behind}, on whose behalf the room sends this (XEP-0191, XEP-0016)", to.bare())
         });
         return Delivery::Taken;
     }
     world.sight(packet, to, Step::Noted, || {
         let name =
             world.state::<PrivacySessions>().list_for(&rules, to).map(|list| list.name.as_str()).unwrap_or_default();
-        format!("{} blocks {sender} (XEP-0191), or has a rule against that: list \"{name}\" (XEP-0016)", to.bare())
+        format!("{} blocks {sender} (XEP-0191), or has a rule against it: list \"{name}\" (XEP-0016)", to.bare())
     });
     // XEP-0191 §3.3. A room would take an error for the end of the occupant, who may have blocked
     // another one only.

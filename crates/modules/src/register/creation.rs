@@ -50,7 +50,7 @@ fn may_create<'w>(
     }
     if !guest.secure && !options.switch(ALLOW_PLAINTEXT.key) {
         let error = StanzaError::new(Condition::NotAuthorized);
-        return Err(error.with_text("the password could be read on the way; use an encrypted stream"));
+        return Err(error.with_text("the password could be read by others on this connection; use an encrypted stream"));
     }
     Ok(options)
 }
@@ -130,7 +130,9 @@ impl Creation {
                 self.slot.conflicted();
                 return world.refuse_guest(self.guest, &self.iq, Condition::Conflict);
             }
-            Err(Unregistered::Used) => StanzaError::new(Condition::ItemNotFound).with_text("the link was used already"),
+            Err(Unregistered::Used) => {
+                StanzaError::new(Condition::ItemNotFound).with_text("the link has already been used")
+            }
             Err(Unregistered::Gone) => Condition::ItemNotFound.into(),
             Err(Unregistered::Refused(error)) => error,
         };
@@ -143,10 +145,10 @@ impl Creation {
 /// Returns the error for a name that no new account can have.
 fn no_name(why: BadName) -> StanzaError {
     match why {
-        BadName::Impossible => not_acceptable("no such username is possible"),
+        BadName::Impossible => not_acceptable("this username isn't possible"),
         BadName::MixesScripts => not_acceptable("a username may not mix letters of different scripts"),
         BadName::OnlyFor(name) => {
-            StanzaError::new(Condition::NotAcceptable).with_text(format!("the link is good for {name} only"))
+            StanzaError::new(Condition::NotAcceptable).with_text(format!("the link is only valid for {name}"))
         }
     }
 }

@@ -40,7 +40,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
     },
     AdHocCommand {
         node: "urn:rookery:register#reset-password",
-        name: "Make a link to set a new password",
+        name: "Create a link to set a new password",
         module: NAME,
         may: Rights::Admin,
         stages: &[|world, order| {
@@ -73,7 +73,7 @@ fn create_account(world: &mut World, order: CommandOrder) {
     let local = match order.value("username").map(prepare_local) {
         None => None,
         Some(Ok(name)) => Some(name.into_owned()),
-        Some(Err(error)) => return order.fail(world, format!("no such username is possible: {error}")),
+        Some(Err(error)) => return order.fail(world, format!("this username isn't possible: {error}")),
     };
     let befriends = order.value("roster-subscription").is_some_and(|value| matches!(value.trim(), "1" | "true"));
     let inviter = Some(order.from().to_bare()).filter(|owner| befriends && owner.domain() == order.domain());
@@ -101,7 +101,7 @@ fn make(world: &mut World, order: CommandOrder, wanted: LinkPurpose, invites: bo
                 .hidden("FORM_TYPE", "urn:xmpp:invite#invitation")
                 .field(Field::text_single("uri").label("The link for a client").value(&uri(&invitation, invites)));
             if let Some(page) = page {
-                form = form.field(Field::text_single("landing-url").label("The link to pass on").value(&page));
+                form = form.field(Field::text_single("landing-url").label("The link to share").value(&page));
             }
             let until = date::timestamp(invitation.expires_ms);
             let form = form.field(Field::text_single("expire").label("Good until").value(&until));

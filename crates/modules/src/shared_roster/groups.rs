@@ -63,7 +63,8 @@ impl RosterGroups {
                     ALL => is_all = true,
                     ONLINE => is_online = true,
                     member => {
-                        let jid = Jid::parse(member).map_err(|error| format!("{member:?} is no address: {error}"))?;
+                        let jid =
+                            Jid::parse(member).map_err(|error| format!("{member:?} isn't an address: {error}"))?;
                         members.insert(jid.to_bare());
                     }
                 }
@@ -181,7 +182,7 @@ pub(crate) fn check(line: &str) -> Result<(), String> {
     let mut members = line.members.iter().filter(|member| ![ALL, ONLINE].contains(*member));
     members.try_for_each(|member| match Jid::parse(member) {
         Ok(_) => Ok(()),
-        Err(error) => Err(format!("{member:?} is no address: {error}")),
+        Err(error) => Err(format!("{member:?} isn't an address: {error}")),
     })
 }
 
@@ -195,7 +196,9 @@ impl<'l> GroupLine<'l> {
     fn read(line: &'l str) -> Result<Self, String> {
         let (head, shown_to) = line.rsplit_once("->").unwrap_or((line, ""));
         let (name, members) = head.split_once(':').ok_or_else(|| {
-            format!("{line:?} is no group; write e.g. \"Sales: alice@example.org, bob@example.org -> Sales, Support\"")
+            format!(
+                "{line:?} isn't a group; write e.g. \"Sales: alice@example.org, bob@example.org -> Sales, Support\""
+            )
         })?;
         let name = name.trim();
         if name.is_empty() {
@@ -280,9 +283,9 @@ mod tests {
     #[test]
     fn what_is_no_group_is_told() {
         for (lines, part) in [
-            (&["Sales"][..], "is no group"),
+            (&["Sales"][..], "isn't a group"),
             (&[": a@x.example"], "has no name"),
-            (&["Sales: @"], "is no address"),
+            (&["Sales: @"], "isn't an address"),
             (&["Sales: a@x.example -> Support"], "there is no group \"Support\""),
             (&["Sales:", "Sales:"], "the same name"),
         ] {

@@ -65,9 +65,8 @@ pub(super) fn of_newcomer(world: &mut World, Passage { packet, to, .. }: Passage
     if !is_new || may_write(world, sender.bare(), to, per_hour) {
         return Delivery::Pass;
     }
-    let told =
-        "your account is new, and has written to as many who are not among your contacts as it may; try again later";
-    refuse(world, packet, to, "a new account, which writes to too many strangers", told)
+    let told = "your account is new, and has already written to as many people outside your contacts as allowed; try again later";
+    refuse(world, packet, to, "a new account that writes to too many strangers", told)
 }
 
 /// Sees messages with texts that an account sends to somebody.
@@ -77,7 +76,7 @@ pub(super) fn text(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -
     if limit == 0 || may_repeat(world, packet, sender.bare(), to, limit) {
         return Delivery::Pass;
     }
-    let told = "too many who are not among your contacts have got this text from you; try again later";
+    let told = "you have already sent this text to as many people outside your contacts as allowed; try again later";
     refuse(world, packet, to, "it sends the same text to too many strangers", told)
 }
 

@@ -41,7 +41,7 @@ pub fn has_table(foreign: &mut Foreign, table: &str, server: &str) -> Result<Vec
     let columns = foreign.columns(table)?;
     match columns.is_empty() {
         false => Ok(columns),
-        true => Err(ForeignFault(format!("there is no table {table:?} in it, so it is no database of {server}"))),
+        true => Err(ForeignFault(format!("there is no table {table:?} in it, so it isn't a database of {server}"))),
     }
 }
 

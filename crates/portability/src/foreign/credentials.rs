@@ -34,14 +34,14 @@ pub(super) struct CredentialTexts<'a> {
 impl CredentialTexts<'_> {
     /// Reads keys in Base64.
     pub fn base64(self) -> Element {
-        let decode = |text: &str| STANDARD.decode(text.trim()).map_err(|_| "it is no Base64".to_owned());
+        let decode = |text: &str| STANDARD.decode(text.trim()).map_err(|_| "it isn't Base64".to_owned());
         let read = || self.whole(decode(self.stored)?, decode(self.server)?, decode(self.salt)?);
         keys(name(self.hash), read())
     }
 
     /// Reads keys in hexadecimal, with a salt as it is: Prosody's.
     pub fn hexadecimal(self) -> Element {
-        let decode = |text: &str| hexadecimal(text).ok_or_else(|| "it is not hexadecimal".to_owned());
+        let decode = |text: &str| hexadecimal(text).ok_or_else(|| "it isn't hexadecimal".to_owned());
         let read = || self.whole(decode(self.stored)?, decode(self.server)?, self.salt.as_bytes().to_vec());
         keys(name(self.hash), read())
     }
@@ -54,7 +54,7 @@ impl CredentialTexts<'_> {
         let size = self.hash.size();
         match keys.stored_key.len() == size && keys.server_key.len() == size && !keys.salt.is_empty() {
             true => Ok(keys),
-            false => Err("they have a wrong length".to_owned()),
+            false => Err("they have the wrong length".to_owned()),
         }
     }
 }

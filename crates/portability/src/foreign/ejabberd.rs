@@ -33,7 +33,7 @@ impl Tables {
         let columns = has_table(&mut foreign, "users", server)?;
         let has_column = |name: &str| columns.iter().any(|column| column == name);
         if !has_column("username") || has_column("pass_details") != is_mongoose {
-            return Err(ForeignFault(format!("its table \"users\" is not that of {server}")));
+            return Err(ForeignFault(format!("its table \"users\" isn't that of {server}")));
         }
         let domain = if is_mongoose { "server" } else { "server_host" };
         let domain = has_column(domain).then_some(domain);
@@ -102,7 +102,7 @@ impl Tables {
                 ("3", _) | ("", "sha256") => Hash::Sha256,
                 ("4", _) | ("", "sha512") => Hash::Sha512,
                 (kind, prefix) => {
-                    parts.push(damaged(format!("keys of a kind that is unknown here: type {kind:?} {prefix:?}")));
+                    parts.push(damaged(format!("keys of an unknown kind: type {kind:?} {prefix:?}")));
                     continue;
                 }
             };
@@ -250,11 +250,9 @@ impl Tables {
             let id = text(row, 0);
             let unix_ms = id.parse::<u64>().unwrap_or_default() / 256 / 1000;
             match text(row, 1) {
-                xml if xml.trim_start().starts_with('<') => {
-                    archived(id, unix_ms, element(xml, "a message of the archive"))
-                }
+                xml if xml.trim_start().starts_with('<') => archived(id, unix_ms, element(xml, "an archived message")),
                 _ => damaged(format!(
-                    "message {id} of the archive, which isn't XML: MongooseIM's own form can't be read"
+                    "the archived message {id}, which isn't XML: MongooseIM's own format can't be read"
                 )),
             }
         });
@@ -317,7 +315,7 @@ impl ForeignAccounts for Tables {
         let messages = rows.iter().map(|row| {
             let id = text(row, 0);
             let unix_ms = id.parse::<u64>().unwrap_or_default() / 1000;
-            archived(id, unix_ms, element(text(row, 1), "a message of the archive"))
+            archived(id, unix_ms, element(text(row, 1), "an archived message"))
         });
         Ok((messages.collect(), last))
     }

@@ -57,7 +57,7 @@ impl ProsodyTables {
             // Older tables have whole seconds, newer ones fractions.
             unix_ms: (text(row, 2).parse::<f64>().unwrap_or_default() * 1000.0) as u64,
             with: text(row, 3).to_owned(),
-            element: element(text(row, 4), "an entry of the archive"),
+            element: element(text(row, 4), "an entry in the archive"),
         });
         Ok((entries.collect(), last))
     }
@@ -182,7 +182,7 @@ fn credentials(account: &Map<String, Value>, parts: &mut Vec<Element>) -> Option
             Some(hash) => {
                 CredentialTexts { hash, stored, server, salt: text("salt"), iterations: &iterations }.hexadecimal()
             }
-            None => damaged("keys of a length that is unknown here"),
+            None => damaged("keys of an unknown length"),
         });
         return None;
     }

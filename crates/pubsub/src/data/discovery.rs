@@ -65,7 +65,7 @@ pub(super) fn node_info(world: &mut World, iq: &Iq, node: &str, options: &Option
     let form = Form::new("result")
         .hidden("FORM_TYPE", META_DATA)
         .field(text("pubsub#title", &description.title).label("A short name for the node"))
-        .field(text("pubsub#description", &description.about).label("What the node is about"))
+        .field(text("pubsub#description", &description.about).label("The topic of the node"))
         .field(text("pubsub#type", description.payload).label("The namespace of its payloads"))
         .field(text("pubsub#num_subscribers", &subscribers.to_string()).label("Subscribers"))
         .field(text("pubsub#access_model", if is_open { "open" } else { "whitelist" }).label("Who may subscribe"))

@@ -10,7 +10,7 @@ pub(super) const NAME: &str = "data";
 pub(super) const BOUNDS: &[Bound] = &[
     Bound::on("subscriptions to readings", Per::Account, Most::Option(SUBSCRIPTIONS), Unit::Number)
         .or("one more gets <policy-violation/>"),
-    Bound::on("nodes that are read", Per::Server, Most::Option(NODES), Unit::Number)
+    Bound::on("nodes that are being read", Per::Server, Most::Option(NODES), Unit::Number)
         .or("a subscription to one more gets <resource-constraint/>"),
     Bound::on(
         "the time between two notifications",
@@ -18,7 +18,7 @@ pub(super) const BOUNDS: &[Bound] = &[
         Most::Option("shortest_interval_ms"),
         Unit::Milliseconds,
     )
-    .or("a shorter one becomes this"),
+    .or("a shorter one is raised to this"),
 ];
 
 /// The key of the option for the subscriptions of an account.
@@ -49,13 +49,13 @@ pub(super) const OPTIONS: [OptionSpec; 7] = [
     OptionSpec {
         key: "interval_ms",
         default: || Value::Number(1000),
-        doc: "milliseconds between two notifications of a node for a subscriber who asked for nothing else",
+        doc: "milliseconds between two notifications of a node for a subscriber who requested nothing else",
         check: option::at_least_one,
     },
     OptionSpec {
         key: "shortest_interval_ms",
         default: || Value::Number(66),
-        doc: "the fewest milliseconds that a subscriber may ask for",
+        doc: "the fewest milliseconds that a subscriber may request",
         check: option::at_least_one,
     },
     OptionSpec {

@@ -172,7 +172,8 @@ fn fits(state: &DataState, topic: &Topic, jid: &Jid, options: &Options) -> Resul
     }
     let is_open = state.nodes.contains_key(topic);
     if !is_open && state.data.open.load(Ordering::Relaxed) >= number(NODES) {
-        return Err(StanzaError::new(Condition::ResourceConstraint).with_text("As many nodes are read as may be."));
+        return Err(StanzaError::new(Condition::ResourceConstraint)
+            .with_text("The limit of nodes that are read has been reached."));
     }
     Ok(())
 }

@@ -60,7 +60,7 @@ pub(crate) trait Row {
     /// Returns a number that is never negative.
     fn number(&self, column: usize) -> Result<u64, StoreError> {
         let value = self.integer(column)?;
-        u64::try_from(value).map_err(|_| self.corrupt(format!("{value} where no negative number can be")))
+        u64::try_from(value).map_err(|_| self.corrupt(format!("{value} where a negative number isn't possible")))
     }
 
     /// Returns an address.

@@ -124,6 +124,6 @@ pub fn snapshot(path: &Path, to: &Path) -> Result<(), StoreError> {
     prepare_file(to)?;
     let mut driver = SqliteDriver::open_to_read(path, OF_COMMANDS)?;
     migrate::version(&mut driver)?;
-    let to = to.to_str().ok_or_else(|| StoreError::other(to, "its name is no text"))?;
+    let to = to.to_str().ok_or_else(|| StoreError::other(to, "its name isn't text"))?;
     driver.execute("VACUUM INTO ?", &[SqlValue::Text(to)]).map(drop)
 }

@@ -169,7 +169,7 @@ const NO_TO: HeaderRefusal = (StreamError::ImproperAddressing, "A 'to' is needed
 const IMPROPER_FROM: HeaderRefusal = (StreamError::ImproperAddressing, "The 'from' is not an address.");
 const HOST_UNKNOWN: HeaderRefusal = (StreamError::HostUnknown, "That host is not served here.");
 const OTHER_HOST: HeaderRefusal = (StreamError::NotAuthorized, "The host may not change after login.");
-const OTHER_FROM: HeaderRefusal = (StreamError::InvalidFrom, "The 'from' is not who has logged in.");
+const OTHER_FROM: HeaderRefusal = (StreamError::InvalidFrom, "The 'from' is not the user who has logged in.");
 
 /// The language of the texts in errors (§4.7.4).
 const LANG: &str = "en";

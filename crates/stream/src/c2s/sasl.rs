@@ -93,7 +93,7 @@ impl C2s {
         match (element.name(), phase) {
             ("auth", C2sPhase::Login) => self.auth(element, out),
             (_, C2sPhase::Challenged(attempt)) if attempt.request.is_some() => {
-                self.fail(&StreamError::PolicyViolation, Some("Another authentication is going on."), out);
+                self.fail(&StreamError::PolicyViolation, Some("Another authentication is in progress."), out);
             }
             ("response", C2sPhase::Challenged(attempt)) => self.response(attempt, element, out),
             // §6.4.4: `<abort/>` is answered even when there is nothing to abort.

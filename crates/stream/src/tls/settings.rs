@@ -196,7 +196,7 @@ impl fmt::Display for SettingsError {
             SettingsError::NoIdentity => f.write_str("no certificate is configured"),
             SettingsError::Unreadable(path, error) => write!(f, "cannot read {}: {error}", path.display()),
             SettingsError::In(chain, key, error) => write!(f, "{} with {}: {error}", chain.display(), key.display()),
-            SettingsError::BadDomain(domain) => write!(f, "{domain:?} is no domain name"),
+            SettingsError::BadDomain(domain) => write!(f, "{domain:?} isn't a domain name"),
             SettingsError::BadCertificate(reason) => write!(f, "bad certificate: {reason}"),
             SettingsError::BadKey(reason) => write!(f, "bad private key: {reason}"),
             SettingsError::KeyMismatch => f.write_str("the private key does not belong to the certificate"),

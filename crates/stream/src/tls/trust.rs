@@ -161,7 +161,7 @@ impl fmt::Display for Untrusted {
                 "no trusted authority issued its certificate, or it doesn't show the certificates in between",
             ),
             Self::OtherUse => f.write_str("its certificate is not for servers"),
-            Self::Unassociated(name) => write!(f, "its certificate is none of those in the TLSA records of {name}"),
+            Self::Unassociated(name) => write!(f, "its certificate is not among the TLSA records of {name}"),
             Self::Invalid(reason) => write!(f, "its certificate is invalid: {reason}"),
         }
     }

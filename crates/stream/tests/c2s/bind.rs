@@ -111,7 +111,7 @@ fn the_stream_after_login_is_the_accounts() {
     let header = "version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'";
     for (addresses, error) in [
         ("to='example.net'", "not-authorized The host may not change after login."),
-        ("to='example.org' from='romeo@example.org'", "invalid-from The 'from' is not who has logged in."),
+        ("to='example.org' from='romeo@example.org'", "invalid-from The 'from' is not the user who has logged in."),
     ] {
         play(
             policy,

@@ -183,7 +183,7 @@ fn authentications_do_not_mix() {
             "C: <authenticate xmlns='urn:xmpp:sasl:2' mechanism='SCRAM-SHA-1'/>
              S: <challenge xmlns='urn:xmpp:sasl:2'/>
              C: {other}
-             S: {{error policy-violation Another authentication is going on.}}
+             S: {{error policy-violation Another authentication is in progress.}}
              E: End"
         ));
     }

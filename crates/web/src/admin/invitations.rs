@@ -163,7 +163,7 @@ async fn make(visit: &Visit) -> FormAnswered {
             (
                 account.domain().to_owned(),
                 LinkPurpose::Password(account.clone()),
-                format!("made a link to set a password: {account}"),
+                format!("created a link to set a password: {account}"),
             )
         }
         _ => {

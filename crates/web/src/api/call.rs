@@ -142,8 +142,7 @@ impl ApiCall {
     /// `after` is no address.
     pub fn page(&self) -> Result<(Option<Jid>, usize), Problem> {
         let after = self.query.text("after").map(Jid::parse).transpose();
-        let after =
-            after.map_err(|_| Refusal::Impossible("after: what the part before had as `next` is expected".into()))?;
+        let after = after.map_err(|_| Refusal::Impossible("after: expected the `next` of the previous part".into()))?;
         Ok((after, self.query.number("limit").unwrap_or(PAGE) as usize))
     }
 

@@ -21,7 +21,7 @@ pub(super) async fn put(call: ApiCall) -> Result<ApiReply, Problem> {
     let (account, contact) = (call.address(0)?, other(&call)?);
     let texts = call.body.text("name").into_iter().chain(call.body.texts("groups"));
     if !texts.into_iter().all(messages::is_sayable) {
-        return Err(Refusal::Impossible("a text has characters that XML has no word for".into()).into());
+        return Err(Refusal::Impossible("a text contains characters that XML doesn't allow".into()).into());
     }
     let mut groups: Vec<String> = Vec::new();
     for group in call.body.texts("groups") {
@@ -64,7 +64,7 @@ async fn change(call: &ApiCall, account: &Jid, wanted: WantedContact, is_mutual:
 pub(super) async fn archive(call: ApiCall) -> Result<ApiReply, Problem> {
     let account = call.address(0)?;
     let with = call.query.text("with").map(Jid::parse).transpose();
-    let with = with.map_err(|_| Refusal::Impossible("with: an address is expected".into()))?;
+    let with = with.map_err(|_| Refusal::Impossible("with: expected an address".into()))?;
     let limit = call.query.number("limit").unwrap_or(PAGE) as usize;
     let (stores, after) = (&call.shared.stores, call.query.text("after"));
     let part = call.shared.wait(archives::page(stores, account.as_ref(), with, after, limit)).await??;

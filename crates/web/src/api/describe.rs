@@ -34,7 +34,7 @@ fn document() -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": {
-                "token": { "type": "http", "scheme": "bearer", "description": "A token of `rookery token add`." },
+                "token": { "type": "http", "scheme": "bearer", "description": "A token created by `rookery token add`." },
             },
             "schemas": schemas(),
         },
@@ -47,7 +47,7 @@ fn describe(operation: &ApiOperation) -> Value {
     let mut described = json!({
         "operationId": operation.id,
         "summary": operation.summary,
-        "description": format!("Needs a token with the scope `{}`.", operation.scope.name()),
+        "description": format!("Requires a token with the scope `{}`.", operation.scope.name()),
         "parameters": parameters,
         "responses": responses(operation),
     });
@@ -143,15 +143,15 @@ fn responses(operation: &ApiOperation) -> Value {
 
 fn meaning_of(status: u16) -> &'static str {
     match status {
-        400 => "The request is not as it is described here.",
-        401 => "There is no token, or it doesn't count.",
-        403 => "The token isn't good for this, or the API isn't for this address.",
+        400 => "The request doesn't match this description.",
+        401 => "There is no token, or it is invalid.",
+        403 => "The token isn't valid for this, or the API can't be used from this address.",
         404 => "There is no such thing.",
-        409 => "It exists already or is under way, a limit is reached, or the module that it needs is off.",
+        409 => "It already exists or is in progress, a limit has been reached, or the required module is off.",
         413 => "The body is too large.",
         415 => "The body isn't JSON.",
-        422 => "The name, address, password or text is impossible, whatever there is.",
-        _ => "The server can't do this now.",
+        422 => "The name, address, password or text is invalid, whatever the state of the server.",
+        _ => "The server can't do this at the moment.",
     }
 }
 
@@ -160,8 +160,8 @@ fn list(item: &Value) -> Value {
         "type": "object",
         "properties": {
             "items": { "type": "array", "items": item },
-            "next": { "type": ["string", "null"], "description": "The `after` of the next part; null: this is the last one." },
-            "partial": { "type": "boolean", "description": "True: a part of the server hasn't answered in time, and what it has is missing." },
+            "next": { "type": ["string", "null"], "description": "The `after` of the next part; null in the last part." },
+            "partial": { "type": "boolean", "description": "True if a part of the server hasn't answered in time, so that its data is missing." },
         },
         "required": ["items", "next"],
     })

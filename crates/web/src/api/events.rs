@@ -16,8 +16,7 @@ pub(super) async fn stream(call: ApiCall) -> Result<ApiReply, Problem> {
         Some(after) => events.serial_of(after).unwrap_or(0),
         None => events.newest(),
     };
-    let crowded =
-        || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-many", "too many clients of the API read already");
+    let crowded = || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-many", "too many clients already read events");
     let place = call.shared.feeds.enter(call.caller.from).ok_or_else(crowded)?;
     let stream = EventStream::new(events, told, call.token.domain.clone(), place);
     Ok(ApiReply::coming("text/event-stream", Body::coming(stream)))
@@ -28,5 +27,5 @@ pub(super) const FIELDS: &[ApiField] = &[ApiField {
     name: "after",
     kind: ApiFieldKind::Text { min: 1, max: 100 },
     is_required: false,
-    doc: "Only those behind the event of this id, as far as they are in memory; of an id of before a restart, all since then. Without it, those that come.",
+    doc: "Only events after the one with this id, as far as they are in memory; for an id from before a restart, all events since then. Without it, only new ones.",
 }];

@@ -88,7 +88,7 @@ pub fn read_query(fields: &[ApiField], pairs: Vec<(String, String)>) -> Result<V
     let mut given = Map::new();
     for (name, text) in pairs {
         let field = fields.iter().find(|field| field.name == name).ok_or_else(|| unknown(&name))?;
-        let wrong = || Problem::bad_request(format!("{name}: {} is expected", field.kind.words()));
+        let wrong = || Problem::bad_request(format!("{name}: expected {}", field.kind.words()));
         let value = match field.kind {
             ApiFieldKind::Text { .. } | ApiFieldKind::Choice(_) => Value::String(text),
             ApiFieldKind::Texts { .. } => Value::Array(vec![text.into()]),
@@ -113,7 +113,7 @@ pub fn read_body(fields: &[ApiField], bytes: &[u8]) -> Result<Values, Problem> {
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(given)) => check(fields, given),
         Ok(_) => Err(Problem::bad_request("the body must be a JSON object")),
-        Err(error) => Err(Problem::bad_request(format!("the body is no JSON: {error}"))),
+        Err(error) => Err(Problem::bad_request(format!("the body isn't valid JSON: {error}"))),
     }
 }
 
@@ -121,7 +121,7 @@ fn check(fields: &[ApiField], given: Map<String, Value>) -> Result<Values, Probl
     for (name, value) in &given {
         let field = fields.iter().find(|field| field.name == name).ok_or_else(|| unknown(name))?;
         if !field.kind.takes(value) {
-            return Err(Problem::bad_request(format!("{name}: {} is expected", field.kind.words())));
+            return Err(Problem::bad_request(format!("{name}: expected {}", field.kind.words())));
         }
     }
     match fields.iter().find(|field| field.is_required && !given.contains_key(field.name)) {
@@ -156,7 +156,7 @@ impl ApiFieldKind {
             Self::Switch => "true or false".into(),
             Self::Number { min, max } => format!("a whole number from {min} to {max}"),
             Self::Choice(choices) => format!("one of {}", choices.join(", ")),
-            Self::Texts { most, max } => format!("a list of {most} texts at most, each of 1 to {max} characters"),
+            Self::Texts { most, max } => format!("a list of at most {most} texts, each of 1 to {max} characters"),
         }
     }
 

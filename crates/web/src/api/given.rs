@@ -6,25 +6,25 @@ pub(super) const AFTER: ApiField = ApiField {
     name: "after",
     kind: ApiFieldKind::Text { min: 1, max: 3071 },
     is_required: false,
-    doc: "Only those behind this one: the `next` of the part before.",
+    doc: "Only entries after this one: the `next` of the previous part.",
 };
 pub(super) const LIMIT: ApiField = ApiField {
     name: "limit",
     kind: ApiFieldKind::Number { min: 1, max: 500 },
     is_required: false,
-    doc: "The most entries; 100 if nothing is said.",
+    doc: "The maximum number of entries; 100 by default.",
 };
 pub(super) const PASSWORD: ApiField = ApiField {
     name: "password",
     kind: ApiFieldKind::Text { min: 1, max: 1023 },
     is_required: true,
-    doc: "Its password. Only keys that are derived from it are kept.",
+    doc: "Its password. Only keys derived from it are stored.",
 };
 pub(super) const ROOM_NAME: ApiField = ApiField {
     name: "name",
     kind: ApiFieldKind::Text { min: 0, max: 200 },
     is_required: false,
-    doc: "Its name for people.",
+    doc: "Its display name.",
 };
 pub(super) const ROOM_DESCRIPTION: ApiField = ApiField {
     name: "description",
@@ -52,7 +52,7 @@ pub(super) const DAYS: ApiField = ApiField {
     name: "days",
     kind: ApiFieldKind::Number { min: 1, max: 3650 },
     is_required: false,
-    doc: "Days for which the link is good; 7 if nothing is said.",
+    doc: "Days for which the link is valid; 7 by default.",
 };
 pub(super) const ROOM_LOCAL: ApiField = ApiField {
     name: "room",
@@ -70,7 +70,7 @@ pub(super) const ROOM_PERSISTENT: ApiField = ApiField {
     name: "persistent",
     kind: ApiFieldKind::Switch,
     is_required: false,
-    doc: "True if it stays when everybody has left.",
+    doc: "True if it stays when the last occupant leaves.",
 };
 pub(super) const AFFILIATION: &[ApiField] = &[
     ApiField {
@@ -83,7 +83,7 @@ pub(super) const AFFILIATION: &[ApiField] = &[
         name: "reason",
         kind: ApiFieldKind::Text { min: 0, max: 500 },
         is_required: false,
-        doc: "The reason, which is kept, and told to those concerned.",
+        doc: "The reason, which is stored, and shown to the users concerned.",
     },
 ];
 pub(super) const CONTACT: &[ApiField] = &[
@@ -91,19 +91,19 @@ pub(super) const CONTACT: &[ApiField] = &[
         name: "name",
         kind: ApiFieldKind::Text { min: 0, max: 500 },
         is_required: false,
-        doc: "The account's name for the contact; without it, there is none.",
+        doc: "The account's name for the contact; without it, the contact has none.",
     },
     ApiField {
         name: "groups",
         kind: ApiFieldKind::Texts { most: 50, max: 200 },
         is_required: false,
-        doc: "The groups that the contact is in; without them, it is in none.",
+        doc: "The groups that the contact is in; without them, none.",
     },
     ApiField {
         name: "mutual",
         kind: ApiFieldKind::Switch,
         is_required: false,
-        doc: "True makes each a contact of the other, and both see each other's presence without being asked; for accounts of this server.",
+        doc: "True makes each a contact of the other, with both presences visible and no request; only for accounts of this server.",
     },
 ];
 pub(super) const ARCHIVE: &[ApiField] = &[
@@ -111,13 +111,13 @@ pub(super) const ARCHIVE: &[ApiField] = &[
         name: "after",
         kind: ApiFieldKind::Text { min: 1, max: 100 },
         is_required: false,
-        doc: "Only those behind this one: the `next` of the part before.",
+        doc: "Only messages after this one: the `next` of the previous part.",
     },
     LIMIT,
     ApiField {
         name: "with",
         kind: ApiFieldKind::Text { min: 1, max: 3071 },
         is_required: false,
-        doc: "Only those to or from this address; a bare one stands for all of its resources.",
+        doc: "Only messages to or from this address; a bare one stands for all of its resources.",
     },
 ];

@@ -22,13 +22,13 @@ pub(super) async fn invite(call: ApiCall) -> Result<ApiReply, Problem> {
 
 pub(super) async fn password_link(call: ApiCall) -> Result<ApiReply, Problem> {
     let account = call.address(0)?;
-    let act = format!("made a link to set a password: {account}");
+    let act = format!("created a link to set a password: {account}");
     answer(call, account.domain(), LinkPurpose::Password(account.clone()), act).await
 }
 
 async fn answer(call: ApiCall, domain: &str, wanted: LinkPurpose, act: String) -> Result<ApiReply, Problem> {
     if !call.shared.has_module(domain, "register") {
-        let words = format!("the module `register` is off in {domain}: nobody could use the link");
+        let words = format!("the module `register` is off in {domain}, so nobody could use the link");
         return Err(Refusal::Off(words).into());
     }
     let days = call.body.number("days").unwrap_or(DAYS);

@@ -78,6 +78,6 @@ fn text(call: &ApiCall) -> Result<Text, Problem> {
     let is_sayable = |text: &str| messages::is_sayable(text);
     match is_sayable(&text.body) && text.subject.as_deref().is_none_or(is_sayable) {
         true => Ok(text),
-        false => Err(Refusal::Impossible("the text has characters that XML has no word for".into()).into()),
+        false => Err(Refusal::Impossible("the text contains characters that XML doesn't allow".into()).into()),
     }
 }

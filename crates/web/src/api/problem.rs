@@ -41,10 +41,9 @@ impl Problem {
     /// Returns the problem that there is no token, or none that counts (RFC 6750 §3.1).
     pub fn unauthorized(is_wrong: bool) -> Self {
         let (detail, challenge) = match is_wrong {
-            true => (
-                "the token doesn't count; it may have been revoked",
-                "Bearer realm=\"rookery\", error=\"invalid_token\"",
-            ),
+            true => {
+                ("the token is invalid; it may have been revoked", "Bearer realm=\"rookery\", error=\"invalid_token\"")
+            }
             false => ("a bearer token is needed; see `rookery token add`", "Bearer realm=\"rookery\""),
         };
         let header = (hyper::header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
@@ -96,7 +95,7 @@ impl From<Refusal> for Problem {
                 return Self::new(
                     StatusCode::SERVICE_UNAVAILABLE,
                     "unavailable",
-                    "the server can't do this now; see its log",
+                    "the server can't do this at the moment; see its log",
                 );
             }
         };

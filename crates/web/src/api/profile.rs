@@ -19,7 +19,7 @@ pub(super) async fn take(call: ApiCall) -> Result<ApiReply, Problem> {
     let rate = call.body.number("rate").unwrap_or(USUAL_RATE.into());
     let rate = u32::try_from(rate).unwrap_or(MOST_RATE);
     let sampler = apart(move || Sampler::start(rate)).await?;
-    call.note("", format!("began to sample the stacks of the server for {seconds} seconds, at {rate} Hz"));
+    call.note("", format!("started sampling the stacks of the server for {seconds} seconds, at {rate} Hz"));
     sleep(Duration::from_secs(seconds)).await;
     let sampled = apart(move || sampler.finish()).await?;
     Ok(ApiReply::json(&shown(&sampled)))
@@ -54,13 +54,13 @@ pub(super) const FIELDS: &[ApiField] = &[
         name: "seconds",
         kind: ApiFieldKind::Number { min: 1, max: MOST_SECONDS },
         is_required: false,
-        doc: "Seconds for which stacks are sampled; 10 by default.",
+        doc: "Seconds of sampling; 10 by default.",
     },
     ApiField {
         name: "rate",
         kind: ApiFieldKind::Number { min: 1, max: MOST_RATE as u64 },
         is_required: false,
-        doc: "Samples for each second of CPU that the server takes; 99 if nothing is said.",
+        doc: "Samples per second of the server's CPU time; 99 by default.",
     },
 ];
 

@@ -71,7 +71,7 @@ fn open(call: &ApiCall, is_once: bool) -> Result<(Box<dyn Feed>, FeedPlace), Pro
         call.query.text("requests").unwrap_or_default().split_whitespace().map(str::to_owned).collect();
     if !(1..=MOST_REQUESTS).contains(&requests.len()) {
         return Err(Problem::bad_request(format!(
-            "requests: 1 to {MOST_REQUESTS} requests are expected, with blanks between them"
+            "requests: expected 1 to {MOST_REQUESTS} requests, separated by spaces"
         )));
     }
     let from = call.caller.from;
@@ -108,7 +108,7 @@ pub(super) const FIELDS: &[ApiField] = &[ApiField {
     name: "requests",
     kind: ApiFieldKind::Text { min: 1, max: MOST_CHARACTERS },
     is_required: true,
-    doc: "Requests for devices as clients of DPM write them, with blanks between them, such as `M:OUTTMP@P,500 B:ARRAY[0:3]`.",
+    doc: "Requests for devices in the syntax of DPM's clients, separated by spaces, such as `M:OUTTMP@P,500 B:ARRAY[0:3]`.",
 }];
 
 /// The requests of a call.

@@ -21,7 +21,7 @@ pub(super) async fn dismiss(call: ApiCall) -> Result<ApiReply, Problem> {
     if !call.shared.wait(reports::dismiss(&call.shared.stores, &domain, &id)).await? {
         return Err(Problem::missing("there is no such report"));
     }
-    call.note(&domain, format!("dismissed a report of abuse: {id}"));
+    call.note(&domain, format!("dismissed an abuse report: {id}"));
     Ok(ApiReply::done())
 }
 

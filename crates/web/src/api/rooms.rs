@@ -43,7 +43,7 @@ pub(super) async fn create(call: ApiCall) -> Result<ApiReply, Problem> {
     let host = host.ok_or_else(|| Refusal::Off(format!("the module `rooms` is off in {domain}")))?;
     let impossible = |error| Refusal::Impossible(format!("no room can have this address: {error}"));
     let room = Jid::new(call.body.text("room"), &host, None).map_err(impossible)?;
-    let no_owner = || Refusal::Impossible("the owner is the bare address of an account".into());
+    let no_owner = || Refusal::Impossible("the owner must be the bare address of an account".into());
     let owner = Jid::parse(call.body.text("owner").unwrap_or_default()).map_err(|_| no_owner())?;
     if owner.local().is_none() || owner.resource().is_some() {
         return Err(no_owner().into());
@@ -75,7 +75,7 @@ pub(super) async fn change(call: ApiCall) -> Result<ApiReply, Problem> {
 fn wanted(call: &ApiCall) -> Result<WantedSettings, Refusal> {
     let text = |name: &str| match call.body.text(name) {
         Some(text) if !messages::is_sayable(text) => {
-            Err(Refusal::Impossible(format!("{name} has characters that XML has no word for")))
+            Err(Refusal::Impossible(format!("{name} contains characters that XML doesn't allow")))
         }
         text => Ok(text.map(str::to_owned)),
     };
@@ -92,7 +92,7 @@ pub(super) async fn destroy(call: ApiCall) -> Result<ApiReply, Problem> {
     let room = call.address(0)?;
     let reason = call.query.text("reason").map(str::to_owned);
     if !reason.as_deref().is_none_or(messages::is_sayable) {
-        return Err(Refusal::Impossible("the reason has characters that XML has no word for".into()).into());
+        return Err(Refusal::Impossible("the reason contains characters that XML doesn't allow".into()).into());
     }
     let of = room.clone();
     call.shared.ask(move |world, answer| rooms::destroy(world, of, reason, |_, done| answer.complete(done))).await?;
@@ -118,10 +118,10 @@ pub(super) async fn affiliations(call: ApiCall) -> Result<ApiReply, Problem> {
 pub(super) async fn affiliate(call: ApiCall) -> Result<ApiReply, Problem> {
     let room = call.address(0)?;
     let user = Jid::parse(call.variable(1)).ok().filter(|user| user.resource().is_none());
-    let user = user.ok_or_else(|| Refusal::Impossible("a user has a bare address".into()))?;
+    let user = user.ok_or_else(|| Refusal::Impossible("the user must be a bare address".into()))?;
     let reason = call.body.text("reason").map(str::to_owned);
     if !reason.as_deref().is_none_or(messages::is_sayable) {
-        return Err(Refusal::Impossible("the reason has characters that XML has no word for".into()).into());
+        return Err(Refusal::Impossible("the reason contains characters that XML doesn't allow".into()).into());
     }
     let affiliation = call.body.text("affiliation").unwrap_or_default().to_owned();
     let act = format!("made {user} {affiliation} of a room: {room}");

@@ -53,7 +53,7 @@ pub(super) async fn reload(call: ApiCall) -> Result<ApiReply, Problem> {
     let reloaded = call.shared.patiently(call.shared.instance.process.reload()).await?;
     match reloaded {
         Ok(restart) => {
-            call.note("", "had the configuration read again".to_owned());
+            call.note("", "reloaded the configuration".to_owned());
             Ok(ApiReply::json(&json!({ "restart": restart })))
         }
         Err(words) => Err(Refusal::Impossible(words).into()),

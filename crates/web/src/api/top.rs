@@ -291,13 +291,13 @@ pub(super) const FIELDS: &[ApiField] = &[
         name: "by",
         kind: ApiFieldKind::Choice(&["threads", "shards", "sessions", "rooms", "modules", "servers"]),
         is_required: false,
-        doc: "The list: threads by their CPU, shards, sessions by what they haven't read, rooms by their sessions, modules by the CPU that they take while somebody asks, and by their waits for the store, other servers by what waits for them; threads if nothing is said.",
+        doc: "The list: threads by CPU, shards, sessions by unread bytes, rooms by their number of sessions, modules by CPU (measured while somebody watches) and by waits for the store, other servers by waiting stanzas; threads by default.",
     },
     ApiField {
         name: "limit",
         kind: ApiFieldKind::Number { min: 1, max: MOST_ROWS },
         is_required: false,
-        doc: "The most lines of the list; 20 if nothing is said.",
+        doc: "The maximum number of entries in the list; 20 by default.",
     },
 ];
 

@@ -51,8 +51,8 @@ impl HttpBody for ObjectBody {
                 self.left -= bytes.len() as u64;
                 Ok(Frame::data(bytes))
             }
-            Some(_) => Err(io::Error::other("there is more than was said")),
-            None => Err(io::Error::other("the upload broke off")),
+            Some(_) => Err(io::Error::other("there is more data than announced")),
+            None => Err(io::Error::other("the upload was aborted")),
         }))
     }
 

@@ -72,7 +72,7 @@ pub(super) fn show(
     };
     let place = match given("follow").map(|_| follows()) {
         Some(None) => {
-            let words = format!("{FOLLOWERS} commands follow the log already");
+            let words = format!("{FOLLOWERS} commands already follow the log");
             return Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-many", words).response();
         }
         place => place.flatten(),
@@ -97,7 +97,7 @@ pub(super) async fn raise(request: Request<Incoming>, who: &str, shared: Arc<Web
     let (Some(module), Some(level), Some(seconds)) =
         (said["module"].as_str(), said["level"].as_str(), said["seconds"].as_u64())
     else {
-        return Problem::bad_request("an object with `module`, `level` and `seconds` is expected").response();
+        return Problem::bad_request("expected an object with `module`, `level` and `seconds`").response();
     };
     if !(1..=MOST_SECONDS).contains(&seconds) {
         return Problem::bad_request(format!("a level is raised for 1 to {MOST_SECONDS} seconds")).response();

@@ -49,17 +49,17 @@ pub(super) async fn show(
     if let Subject::Domain(domain) = &subject
         && shared.domain_of(domain).is_some()
     {
-        let words = format!("{domain} is of this server: trace an account, a room, or the domain of another server");
+        let words = format!("{domain} is served here: trace an account, a room, or the domain of another server");
         return Problem::bad_request(words).response();
     }
     let number = |name: &str, most: u64| form::value(&pairs, name).parse().ok().filter(|it| (1..=most).contains(it));
     let (Some(stanzas), Some(seconds)) = (number("stanzas", MOST_STANZAS as u64), number("seconds", MOST_SECONDS))
     else {
-        let words = format!("a trace is of 1 to {MOST_STANZAS} stanzas, and lasts 1 to {MOST_SECONDS} seconds");
+        let words = format!("a trace covers 1 to {MOST_STANZAS} stanzas, and lasts 1 to {MOST_SECONDS} seconds");
         return Problem::bad_request(words).response();
     };
     let Some(place) = begins() else {
-        let words = format!("{MOST_TRACES} traces are under way already");
+        let words = format!("{MOST_TRACES} traces are already running");
         return Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-many", words).response();
     };
     let has_contents = form::value(&pairs, "contents") == "yes";

@@ -102,9 +102,9 @@ pub(crate) fn disk(space: Space) -> DoctorFinding {
         DiskFill::Low => (Grade::Warning, "nearly full", DoctorFact::DiskLow),
         DiskFill::Full => (Grade::Urgent, "full", DoctorFact::DiskFull),
     };
-    let why = "When nothing can be written any more, messages and changes are lost.";
+    let why = "If nothing can be written any more, messages and changes are lost.";
     let what = format!("The disk is {how}: {space}.");
-    DoctorFinding::wrong(grade, DISK, what, why, "Make room on it.").of(fact(space))
+    DoctorFinding::wrong(grade, DISK, what, why, "Make room on the disk.").of(fact(space))
 }
 
 /// Judges the end of a domain's certificate.
@@ -117,10 +117,10 @@ pub(crate) fn certificate(domain: &str, ends_ms: u64, now_ms: u64) -> DoctorFind
     }
     let days = (ends_ms - now_ms) / (24 * HOUR_MS);
     let unit = if days == 1 { "day" } else { "days" };
-    let what = format!("The certificate of {domain} ends in {days} {unit}.");
+    let what = format!("The certificate of {domain} expires in {days} {unit}.");
     match days < WARN_DAYS {
         true => {
-            let remedy = "Renew it, or look in the log why that failed.";
+            let remedy = "Renew it, or look in the log for the reason why that failed.";
             let fact = DoctorFact::CertificateEnds(domain.to_owned(), days);
             DoctorFinding::wrong(Grade::Warning, CERTIFICATE, what, why, remedy).of(fact)
         }
@@ -131,16 +131,16 @@ pub(crate) fn certificate(domain: &str, ends_ms: u64, now_ms: u64) -> DoctorFind
 /// Judges the refusals of the database since the start.
 pub(crate) fn refusals(census: &ShardCensus) -> DoctorFinding {
     let (lost, errors) = (census.counters.archive_lost, census.counters.store_errors);
-    let why = "The server can't keep what the database refuses; clients that wait for it get an error.";
-    let remedy = "The log of the process says why.";
+    let why = "The server can't store what the database refuses; clients that wait for it get an error.";
+    let remedy = "The log of the process gives the reason.";
     match (lost, errors) {
         (0, 0) => DoctorFinding::fine(STORE, "The database has refused nothing since the start.".into()),
         (0, errors) => {
-            let what = format!("The database has refused {errors} times since the start.");
+            let what = format!("The database has refused {errors} operations since the start.");
             DoctorFinding::wrong(Grade::Warning, STORE, what, why, remedy).of(DoctorFact::Refused(errors))
         }
         (lost, _) => {
-            let what = format!("{lost} messages are missing in archives since the start.");
+            let what = format!("{lost} messages are missing from archives since the start.");
             DoctorFinding::wrong(Grade::Urgent, STORE, what, why, remedy).of(DoctorFact::Missing(lost))
         }
     }
@@ -149,14 +149,14 @@ pub(crate) fn refusals(census: &ShardCensus) -> DoctorFinding {
 /// Judges the reports of abuse that wait.
 pub(crate) fn abuse(reports: usize) -> DoctorFinding {
     let words = match reports {
-        0 => return DoctorFinding::fine(ABUSE, "No report of abuse waits.".into()),
-        1 => "A report of abuse waits".to_owned(),
-        many => format!("{many} reports of abuse wait"),
+        0 => return DoctorFinding::fine(ABUSE, "There are no open abuse reports.".into()),
+        1 => "An abuse report is open".to_owned(),
+        many => format!("{many} abuse reports are open"),
     };
     let why = "Users have asked for help.";
-    let remedy = "The tab Reports has what was said.";
+    let remedy = "The tab Reports shows their text.";
     let fact = DoctorFact::Reports(reports as u64);
-    DoctorFinding::wrong(Grade::Warning, ABUSE, format!("{words} for you."), why, remedy).of(fact)
+    DoctorFinding::wrong(Grade::Warning, ABUSE, format!("{words}."), why, remedy).of(fact)
 }
 
 /// Judges the logins that have failed within the last hour, by their addresses.
@@ -168,7 +168,7 @@ pub(crate) fn guesses(addresses: impl Iterator<Item = IpAddr>) -> DoctorFinding 
         Some((worst, most)) if all >= MANY_FAILURES => {
             let what = format!("{all} logins failed within the last hour, {most} of them from {worst}.");
             let why = "Somebody may be guessing passwords.";
-            let remedy = "The tab Log of the admin page has them; guesses are slowed down by themselves.";
+            let remedy = "The tab Log of the admin page lists them; guesses are slowed down automatically.";
             let fact = DoctorFact::Guesses(all as u64, most as u64, worst);
             DoctorFinding::wrong(Grade::Warning, LOGINS, what, why, remedy).of(fact)
         }
@@ -183,18 +183,18 @@ pub(crate) fn bucket(failures: Option<(u64, u64)>, now_ms: u64) -> Option<Doctor
     if count == 0 || last_ms.saturating_add(HOUR_MS) < now_ms {
         return Some(DoctorFinding::fine(
             UPLOADS,
-            "The bucket of uploads has failed nobody within the last hour.".into(),
+            "The bucket of uploads had no failures within the last hour.".into(),
         ));
     }
-    let what = format!("The bucket of uploads has failed within the last hour, and {count} times since the start.");
-    let why = "Users can't share files meanwhile, or don't get what others have shared.";
-    let remedy = "The log of the process says why.";
+    let what = format!("The bucket of uploads has failed within the last hour, {count} times since the start.");
+    let why = "Meanwhile users can't share files, or can't download shared ones.";
+    let remedy = "The log of the process gives the reason.";
     Some(DoctorFinding::wrong(Grade::Urgent, UPLOADS, what, why, remedy).of(DoctorFact::Bucket(count)))
 }
 
 /// Returns what waits for a restart.
 pub(crate) fn restart(changed: &ChangedKey) -> DoctorFinding {
-    let why = "The server goes by the old value until then.";
+    let why = "The server uses the old value until then.";
     DoctorFinding::wrong(Grade::Warning, "configuration", format!("{changed}."), why, "")
         .of(DoctorFact::Restart(changed.clone()))
 }
@@ -228,8 +228,8 @@ mod tests {
     fn a_certificate_ends() {
         let day = 24 * HOUR_MS;
         assert_eq!(certificate("a.example", 30 * day, 0).grade, Grade::Fine);
-        assert!(certificate("a.example", 5 * day, 0).what.contains("ends in 5 days"));
-        assert!(certificate("a.example", day, 0).what.contains("ends in 1 day."));
+        assert!(certificate("a.example", 5 * day, 0).what.contains("expires in 5 days"));
+        assert!(certificate("a.example", day, 0).what.contains("expires in 1 day."));
         assert_eq!(certificate("a.example", day, day).grade, Grade::Urgent);
     }
 
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn reports_are_counted() {
         assert_eq!(abuse(0).grade, Grade::Fine);
-        assert!(abuse(1).what.starts_with("A report of abuse waits for you."));
-        assert!(abuse(3).what.starts_with("3 reports of abuse wait for you."));
+        assert!(abuse(1).what.starts_with("An abuse report is open."));
+        assert!(abuse(3).what.starts_with("3 abuse reports are open."));
     }
 }

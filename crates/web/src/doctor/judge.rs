@@ -52,7 +52,7 @@ fn filling(facts: &DoctorFacts) -> Option<DoctorFinding> {
     let days = last.1 as f64 / per_hour / 24.0;
     let kept: Vec<_> = facts.files.iter().map(|(of, bytes)| format!("{of} {}", ShownBytes(*bytes))).collect();
     let what = format!(
-        "The disk has lost {} an hour in the last {hours:.0} hours and is full in {days:.0} days if that goes on; here lie {}.",
+        "The disk has lost {} an hour in the last {hours:.0} hours and will be full in {days:.0} days at this rate; it contains {}.",
         ShownBytes(per_hour as u64),
         kept.join(", "),
     );
@@ -70,23 +70,24 @@ fn queue(facts: &DoctorFacts) -> DoctorFinding {
     let activity = &facts.activity;
     let (waiting, operations) = (activity.waiting, activity.operations);
     let what = format!(
-        "The oldest operation has waited {:.1} s for the database, {operations} wait or run, {} of them carry data.",
+        "The oldest operation has waited {:.1} s for the database; {operations} are waiting or running, {} of them with data.",
         waiting.as_secs_f64(),
         ShownBytes(activity.bytes as u64),
     );
     if waiting < OLDEST {
-        let what = format!("{operations} operations wait for the database or run there; none waits long.");
+        let what =
+            format!("{operations} operations are waiting for the database or running there; none has waited long.");
         return DoctorFinding::fine(STORE, what);
     }
     let why = "Logins, archives and acknowledgements wait for it.";
     let remedy =
-        "Is the database reachable, and the disk healthy? The log says so, and `rookery check` measures the way to it.";
+        "Is the database reachable, and the disk healthy? The log shows it, and `rookery check` measures the latency.";
     DoctorFinding::wrong(Grade::Urgent, STORE, what, why, remedy)
 }
 
 fn store_waits(facts: &DoctorFacts) -> DoctorFinding {
     let Some(worst) = most(&facts.recent, |sample| sample.store) else {
-        return DoctorFinding::fine(STORE, "Nobody has waited for the database in the last minutes.".into());
+        return DoctorFinding::fine(STORE, "Nothing has waited for the database in the last minutes.".into());
     };
     let what = format!(
         "99 of 100 waits for the database took at most {} in the worst five seconds of the last minutes.",
@@ -97,10 +98,12 @@ fn store_waits(facts: &DoctorFacts) -> DoctorFinding {
     }
     let commits = count(&facts.slow, Slow::Commit);
     let operations = count(&facts.slow, Slow::Store);
-    let why = "Whatever is stored waits so long: logins, messages to those who are away, acknowledgements.";
+    let why = "Everything that is stored waits that long: logins, messages to users who are offline, acknowledgements.";
     let remedy = match commits > operations {
-        true => "Commits are what is slow: move the data folder to a faster disk, or look at the database's own disk.",
-        false => "`rookery slow` has the operations and their statements; `rookery top --by modules` says who waits.",
+        true => "Commits are slow: move the data folder to a faster disk, or look at the database's own disk.",
+        false => {
+            "`rookery slow` lists the operations and their statements; `rookery top --by modules` shows what waits."
+        }
     };
     DoctorFinding::wrong(Grade::Warning, STORE, what, why, remedy)
 }
@@ -112,8 +115,8 @@ fn silent_shards(facts: &DoctorFacts) -> Option<DoctorFinding> {
         coverage.shards - coverage.answered.min(coverage.shards),
         coverage.shards
     );
-    let why = "Their clients wait as long, and the numbers here lack what they have.";
-    let remedy = "`rookery slow` has what they did as soon as they go on; `rookery profile` shows it while they do.";
+    let why = "Their clients wait that long, and the numbers here lack their part.";
+    let remedy = "`rookery slow` shows what they did as soon as they continue; `rookery profile` shows it meanwhile.";
     (!coverage.is_whole()).then(|| DoctorFinding::wrong(Grade::Urgent, SHARDS, what, why, remedy))
 }
 
@@ -133,10 +136,10 @@ fn shards(facts: &DoctorFacts) -> DoctorFinding {
     let room =
         facts.rooms.first().map(|room| format!(" The largest room is {}, with {} sessions.", room.room, room.sessions));
     let remedy = format!(
-        "`rookery profile` shows what it does.{} More shards help only if the machine has more cores.",
+        "`rookery profile` shows what it is doing.{} More shards help only if the machine has more cores.",
         room.unwrap_or_default()
     );
-    let why = "A shard that is full lets its clients wait.";
+    let why = "Clients of a busy shard have to wait.";
     DoctorFinding::wrong(Grade::Warning, SHARDS, what, why, &remedy)
 }
 
@@ -152,9 +155,11 @@ fn lopsided(facts: &DoctorFacts) -> Option<DoctorFinding> {
     let rooms: Vec<_> = facts.rooms.iter().map(|room| format!("{} ({} sessions)", room.room, room.sessions)).collect();
     let remedy = match rooms.is_empty() {
         true => "`rookery top --by shards` shows whether it stays so.".to_owned(),
-        false => format!("The largest rooms are {}: a room is on one shard as long as it is there.", rooms.join(", ")),
+        false => {
+            format!("The largest rooms are {}: a room stays on one shard for as long as it exists.", rooms.join(", "))
+        }
     };
-    let why = "One core works for what all could do.";
+    let why = "One core does work that all could share.";
     Some(DoctorFinding::wrong(Grade::Warning, SHARDS, what, why, &remedy))
 }
 
@@ -174,7 +179,7 @@ fn deliveries(facts: &DoctorFacts) -> DoctorFinding {
     }
     let why = "People notice from a fifth of a second on.";
     let remedy =
-        "`rookery slow` has the long ticks, and `rookery top --by threads` says whether the machine has cores left.";
+        "`rookery slow` lists the long ticks, and `rookery top --by threads` shows whether the machine has idle cores.";
     DoctorFinding::wrong(Grade::Warning, DELIVERY, what, why, remedy)
 }
 
@@ -182,7 +187,7 @@ fn readers(facts: &DoctorFacts) -> DoctorFinding {
     let unread = facts.census.unread;
     let overflows = facts.census.counters.overflows;
     let what = format!(
-        "{} wait for sessions; {} sessions read slowly, {overflows} were ended for that since the start.",
+        "{} wait for sessions; {} sessions read slowly, {overflows} were ended for it since the start.",
         ShownBytes(unread.bytes as u64),
         unread.slow_readers,
     );
@@ -193,7 +198,7 @@ fn readers(facts: &DoctorFacts) -> DoctorFinding {
     let named: Vec<_> =
         named.map(|session| format!("{} {}", session.jid, ShownBytes(session.waiting_bytes as u64))).collect();
     let remedy = format!(
-        "Most of it waits for {}. `rookery session end JID` ends one; [limits] bounds them all.",
+        "Most of it waits for {}. `rookery session end JID` ends a session; [limits] bounds them all.",
         named.join(", ")
     );
     let why = "Unread messages take memory, and arrive late.";
@@ -202,7 +207,7 @@ fn readers(facts: &DoctorFacts) -> DoctorFinding {
 
 fn memory(facts: &DoctorFacts) -> DoctorFinding {
     let Some(process) = facts.process else {
-        return DoctorFinding::fine(MEMORY, "The system doesn't tell how much memory is used.".into());
+        return DoctorFinding::fine(MEMORY, "The system doesn't report how much memory is used.".into());
     };
     let (sessions, resident) = (facts.census.sessions, process.resident_bytes);
     let per_session = resident / (sessions.max(1) as u64);
@@ -210,8 +215,8 @@ fn memory(facts: &DoctorFacts) -> DoctorFinding {
     if sessions < MANY_SESSIONS || per_session < SESSION_BYTES {
         return DoctorFinding::fine(MEMORY, what);
     }
-    let what = format!("{what} That is {} for each.", ShownBytes(per_session));
-    let why = "A session that is idle takes a few kilobytes; something else takes the rest.";
+    let what = format!("{what} That is {} per session.", ShownBytes(per_session));
+    let why = "An idle session takes a few kilobytes; something else takes the rest.";
     let remedy = format!(
         "{} wait for sessions that don't read (`rookery top --by sessions`); the rest may be rooms, archives that wait for the database, or caches.",
         ShownBytes(facts.census.unread.bytes as u64)
@@ -223,11 +228,11 @@ fn descriptors(facts: &DoctorFacts) -> Option<DoctorFinding> {
     let process = facts.process?;
     let most = process.most_descriptors?;
     let share = process.descriptors as f64 / most.max(1) as f64;
-    let what = format!("{} of {most} descriptors are open, {:.0} %.", process.descriptors, 100.0 * share);
+    let what = format!("{} of {most} file descriptors are open, {:.0} %.", process.descriptors, 100.0 * share);
     if share < DESCRIPTORS {
         return Some(DoctorFinding::fine(DESCRIPTORS_OF, what));
     }
-    let why = "Without a descriptor no connection is accepted.";
+    let why = "Without a free descriptor no connection is accepted.";
     Some(DoctorFinding::wrong(
         Grade::Warning,
         DESCRIPTORS_OF,
@@ -247,7 +252,7 @@ fn servers(facts: &DoctorFacts) -> DoctorFinding {
     if failing.is_empty() {
         return DoctorFinding::fine(
             SERVERS,
-            format!("{} other servers and components are known, none fails.", known.len()),
+            format!("{} other servers and components are known; none of them fails.", known.len()),
         );
     }
     let mut worst: Vec<_> = failing.iter().collect();
@@ -260,8 +265,8 @@ fn servers(facts: &DoctorFacts) -> DoctorFinding {
         known.len(),
         named.collect::<Vec<_>>().join("; ")
     );
-    let why = "Messages for their users come back as errors.";
-    DoctorFinding::wrong(Grade::Warning, SERVERS, what, why, "`rookery s2s DOMAIN` says step by step what happens.")
+    let why = "Messages for their users are returned as errors.";
+    DoctorFinding::wrong(Grade::Warning, SERVERS, what, why, "`rookery s2s DOMAIN` shows step by step what happens.")
 }
 
 fn slow(facts: &DoctorFacts) -> DoctorFinding {
@@ -283,19 +288,19 @@ fn slow(facts: &DoctorFacts) -> DoctorFinding {
     if facts.slow.len() < MANY_SLOW {
         return DoctorFinding::fine(SLOW, what);
     }
-    let why = "One now and then is nothing; many have a cause.";
-    DoctorFinding::wrong(Grade::Warning, SLOW, what, why, "`rookery slow` has each with its reason.")
+    let why = "An occasional one does no harm; many have a cause.";
+    DoctorFinding::wrong(Grade::Warning, SLOW, what, why, "`rookery slow` lists each with its reason.")
 }
 
 fn senders(facts: &DoctorFacts) -> DoctorFinding {
     let throttled = facts.census.counters.throttled;
     let hours = facts.now_ms.saturating_sub(facts.started_ms) as f64 / 3_600_000.0;
-    let what = format!("Sessions that sent too fast were read later {throttled} times since the start.");
+    let what = format!("Sessions that sent too fast were slowed down {throttled} times since the start.");
     if throttled as f64 / hours.max(1.0) < MANY_THROTTLED {
         return DoctorFinding::fine(SESSIONS, what);
     }
-    let why = "Their messages are late; it may be a program that means no harm.";
-    let remedy = "`rookery trace JID` says when a session is held back; rate_stanzas and rate_bytes in [limits] say from when on.";
+    let why = "Their messages are late; it may be a harmless program.";
+    let remedy = "`rookery trace JID` shows when a session is slowed down; rate_stanzas and rate_bytes in [limits] are the limits.";
     DoctorFinding::wrong(Grade::Warning, SESSIONS, what, why, remedy)
 }
 
@@ -423,15 +428,18 @@ mod tests {
                 |facts| (facts.census.unread.bytes, facts.census.unread.slow_readers) = (64 << 20, 3),
                 "64.0 MiB wait for sessions; 3 sessions read slowly",
             ),
-            (|facts| facts.process.iter_mut().for_each(|it| it.resident_bytes = 4 << 30), "That is 838.9 KiB for each"),
+            (
+                |facts| facts.process.iter_mut().for_each(|it| it.resident_bytes = 4 << 30),
+                "That is 838.9 KiB per session",
+            ),
             (|facts| facts.process.iter_mut().for_each(|it| it.descriptors = 85_000), "85 %. Raise the limit"),
             (
                 |facts| facts.rooms_of_disk = vec![(0, 20 << 30), (10 * 3_600_000, 10 << 30)],
-                "has lost 1.0 GiB an hour in the last 10 hours and is full in 0 days",
+                "has lost 1.0 GiB an hour in the last 10 hours and will be full in 0 days",
             ),
             (
                 |facts| facts.census.counters = Counters { throttled: 100_000, ..Counters::default() },
-                "read later 100000 times",
+                "slowed down 100000 times",
             ),
             (|facts| facts.restart = vec![ChangedKey("shards".into())], "shards has changed: restart"),
         ];

@@ -22,7 +22,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "cluster",
         name: "redis",
-        doc: "The Redis or Valkey that carries what nodes tell each other: \"redis://:PASSWORD@HOST:PORT\", or \"rediss://…\" for TLS,\n\
+        doc: "The Redis or Valkey that carries the messages between nodes: \"redis://:PASSWORD@HOST:PORT\", or \"rediss://…\" for TLS,\n\
               which a Redis that isn't on this machine needs as well as a password. The file's reader knows the password.\n\
               Several addresses in [ ] are nodes of a Redis Cluster.",
         set: |config, given| put(&mut config.cluster.redis, given.one_or_more(|address| redis(&address))),
@@ -31,7 +31,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "cluster",
         name: "sentinels",
-        doc: "The Sentinels that know which Redis is the primary, if there are any. In the place of a host `redis` then has the name under\n\
+        doc: "The Sentinels that know which Redis is the primary, if there are any. In place of a host, `redis` then has the name under\n\
               which they know it: \"rediss://:PASSWORD@NAME\".",
         set: |config, given| put(&mut config.cluster.sentinels, given.one_or_more(|address| redis(&address))),
         show: |config| {
@@ -50,7 +50,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
         table: "cluster",
         name: "steer",
         doc: "How clients find the node that is home to their account, if that has a `public_host`. \"resume\": they hear it with stream\n\
-              management, and those that know what it means resume their session there. \"login\": those that have come by TCP and TLS are\n\
+              management, and those that know what it means resume their session there. \"login\": those connected by TCP and TLS are\n\
               sent there when they have logged in, too, once a minute at most. \"off\": they stay where they are. All are served anywhere.",
         set: |config, given| put(&mut config.cluster.steer, given.choice(STEERING)),
         show: |config| word(STEERING, config.cluster.steer),
@@ -110,7 +110,7 @@ fn redis(given: &GivenValue<'_>) -> Result<String, WrongValue> {
     let text = given.text()?;
     match ClusterAddress::read(text) {
         Some(_) => Ok(text.to_owned()),
-        None => Err(given.wrong("\"redis://…\" or \"rediss://…\" is expected")),
+        None => Err(given.wrong("expected \"redis://…\" or \"rediss://…\"")),
     }
 }
 
@@ -122,7 +122,7 @@ pub fn exposed(redis: &[String], sentinels: &[String]) -> Option<&'static str> {
     let elsewhere = redis.iter().filter(|text| !are_here && !is_local(text));
     let addresses: Vec<_> = elsewhere.filter_map(|text| ClusterAddress::read(text)).collect();
     if addresses.iter().any(|address| !address.is_encrypted) {
-        return Some("this Redis is on another machine: what nodes tell each other needs TLS, \"rediss://…\"");
+        return Some("this Redis is on another machine: messages between nodes need TLS, \"rediss://…\"");
     }
     let has_none = addresses.iter().any(|address| !address.has_password);
     has_none.then_some("this Redis is on another machine: it needs a password, \"rediss://:PASSWORD@HOST\"")

@@ -59,7 +59,7 @@ pub const COMPONENT_KEYS: [ComponentKey; 9] = [
     },
     ComponentKey {
         name: "messages",
-        doc: "true lets it send messages in accounts' names.",
+        doc: "true lets it send messages on behalf of accounts.",
         set: |component, given| put(&mut component.privileges.messages, given.switch()),
         show: |component| Some(component.privileges.messages.to_string()),
         example: "true",
@@ -73,7 +73,7 @@ pub const COMPONENT_KEYS: [ComponentKey; 9] = [
     },
     ComponentKey {
         name: "roster_presence",
-        doc: "Whether it sees their contacts, too, those of other servers included. It takes a `roster` that it may read, and includes\n\
+        doc: "true also shows it their contacts, including those on other servers. This needs a `roster` that it may read, and includes\n\
               `presence`.",
         set: |component, given| put(&mut component.privileges.roster_presence, given.switch()),
         show: |component| Some(component.privileges.roster_presence.to_string()),

@@ -104,7 +104,7 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "pass_on",
-        doc: "Tasks of front-ends that clients of the ACNET protocol may ask by way of this node. None can be one that sets.",
+        doc: "Tasks of front-ends that clients of the ACNET protocol may ask through this node. None of them may set devices.",
         set: |config, given| put(&mut config.dpm.pass_on, given.list(task)),
         show: |config| list(&config.dpm.pass_on),
     },
@@ -135,7 +135,7 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "channel_access",
-        doc: "Address and port, TCP and UDP, at which clients of EPICS read devices by Channel Access. Anybody who reaches it may read.",
+        doc: "Address and port, TCP and UDP, at which EPICS clients read devices by Channel Access. Anyone who can reach it may read.",
         set: |config, given| put(&mut config.dpm.channel_access, address(*given).map(Some)),
         show: |config| match config.dpm.channel_access {
             Some(address) => quoted(&address.to_string()),
@@ -145,7 +145,7 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "keytab",
-        doc: "The key of this service in Kerberos. With it clients can prove who they are and set devices; without it nothing can be set.",
+        doc: "The key of this service in Kerberos. With it clients can authenticate and set devices; without it nothing can be set.",
         set: |config, given| put(&mut config.dpm.keytab, file(given)),
         show: |config| path(&config.dpm.keytab, "\"/etc/rookery/dpm.keytab\""),
     },

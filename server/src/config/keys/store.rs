@@ -108,8 +108,8 @@ fn place(given: &GivenValue<'_>) -> Result<DatabasePlace, WrongValue> {
             .map_err(|reason| given.wrong(format!("{reason} (the url of the database)"))),
         None if text == "sqlite" => Ok(DatabasePlace::Folder),
         _ => Err(given.wrong(
-            "this is no database that the server knows: \"sqlite\", \"postgres://USER@HOST/DATABASE\" or \
-             \"mysql://USER@HOST/DATABASE\" is expected",
+            "the server doesn't know this database; expected \"sqlite\", \"postgres://USER@HOST/DATABASE\" or \
+             \"mysql://USER@HOST/DATABASE\"",
         )),
     }
 }

@@ -63,8 +63,8 @@ impl EndAddress {
                 .map(|address| EndAddress::Mysql(Box::new(mysql::MysqlOptions::at(address)))),
             None if !text.is_empty() => Ok(EndAddress::Sqlite(text.into())),
             _ => Err(format!(
-                "{text:?} is no database that this server knows: sqlite:FILE, postgres://USER@HOST/DATABASE or \
-                 mysql://USER@HOST/DATABASE is expected"
+                "{text:?} isn't a database that this server knows; expected sqlite:FILE, postgres://USER@HOST/DATABASE or \
+                 mysql://USER@HOST/DATABASE"
             )),
         }
     }

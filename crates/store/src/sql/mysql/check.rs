@@ -13,7 +13,7 @@ impl Checked for MysqlDriver {
         let (version, is_mariadb) = self.version();
         let (oldest, words) = if is_mariadb { ((10, 6), "MariaDB 10.6") } else { ((8, 0), "MySQL 8.0") };
         if numbers(version) < oldest {
-            reasons.push(format!("its version is {version}, the oldest that will do is {words}"));
+            reasons.push(format!("its version is {version}; at least {words} is required"));
         }
         let engines = "SELECT support FROM information_schema.engines WHERE engine = 'InnoDB'";
         let support = self.column(engines)?.concat();

@@ -102,7 +102,7 @@ pub(super) fn ends_connection(error: &Error) -> bool {
     }
 }
 
-const NO_MARIADB: &str = "what is there doesn't speak as MariaDB and MySQL do";
+const NO_MARIADB: &str = "it doesn't speak the protocol of MariaDB and MySQL";
 
 const DISK_FULL: u16 = 1021;
 const CHANGED_SINCE_READ: u16 = 1020;

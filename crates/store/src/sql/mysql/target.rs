@@ -86,7 +86,7 @@ impl MysqlAddress {
     /// What is wrong with it, for the operator.
     pub fn parse(text: &str) -> Result<MysqlAddress, String> {
         let rest = text.strip_prefix("mysql://").or_else(|| text.strip_prefix("mariadb://"));
-        let Some(rest) = rest else { return Err(format!("it is no address of a database; {EXPECTED}")) };
+        let Some(rest) = rest else { return Err(format!("it isn't the address of a database; {EXPECTED}")) };
         let (login, place) = rest.rsplit_once('@').ok_or_else(|| format!("no user is named; {EXPECTED}"))?;
         let (user, password) = login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
         let (hosts, database) = place.split_once('/').unwrap_or((place, user));

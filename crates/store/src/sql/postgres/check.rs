@@ -16,7 +16,7 @@ impl Checked for PostgresDriver {
         let version: u32 = self.setting("server_version_num")?.parse().unwrap_or_default();
         if version < OLDEST {
             let (version, oldest) = (version / 10_000, OLDEST / 10_000);
-            reasons.push(format!("its version is {version}, the oldest that will do is {oldest}"));
+            reasons.push(format!("its version is {version}; at least {oldest} is required"));
         }
         let encoding = self.setting("server_encoding")?;
         if encoding != "UTF8" {

@@ -85,7 +85,7 @@ impl PostgresAddress {
     pub fn parse(text: &str) -> Result<PostgresAddress, String> {
         let mut config: Config = text.parse().map_err(|error: Error| match error.into_source() {
             Some(source) => source.to_string(),
-            None => "it is no address of a database".to_owned(),
+            None => "it isn't the address of a database".to_owned(),
         })?;
         if config.get_hosts().is_empty() {
             return Err("no host is named; write postgres://USER@HOST/DATABASE".to_owned());
@@ -377,7 +377,7 @@ fn is_nonsense(error: &Error) -> bool {
     }
 }
 
-const NO_POSTGRES: &str = "what is there doesn't speak as PostgreSQL does";
+const NO_POSTGRES: &str = "it doesn't speak PostgreSQL's protocol";
 
 /// The time that what was sent may go without any sign from the other end.
 const UNANSWERED: Duration = Duration::from_secs(10);
