@@ -1,4 +1,4 @@
-//! Measures what one more recipient of a packet costs: `cargo bench -p rookery-bench --bench
+//! Measures the cost of one more recipient of a packet: `cargo bench -p rookery-bench --bench
 //! fanout`.
 //!
 //! The figures are per packet; divan's `item/s` column counts recipients. Nothing may be allocated

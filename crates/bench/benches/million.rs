@@ -1,14 +1,14 @@
-//! Measures what an idle session holds, shown on a million of them: `cargo bench -p rookery-bench
+//! Measures the memory of an idle session, with a million of them: `cargo bench -p rookery-bench
 //! --bench million`.
 //!
 //! Sessions log in through the server's own code over a network in memory, with a roster of 50
 //! contacts who are all online in the end, and available presence with entity capabilities. Bytes
-//! are the growth of this process's private resident memory: what the allocators round up, what the
-//! C library of TLS holds, and slack are all in it. Sockets are not: the kernel holds another 4 to
-//! 5 KiB for each.
+//! are the growth of this process's private resident memory, which includes rounding by the
+//! allocators, the C library of TLS, and slack. Sockets are not included: the kernel needs another
+//! 4 to 5 KiB for each.
 //!
-//! `ROOKERY_BENCH_SESSIONS` (1 000 000): how many. `ROOKERY_BENCH_TLS_SESSIONS` (20 000): how many
-//! with TLS; the million is extrapolated.
+//! `ROOKERY_BENCH_SESSIONS` (1 000 000) is the number of sessions, `ROOKERY_BENCH_TLS_SESSIONS`
+//! (20 000) the number with TLS, from which a million is extrapolated.
 
 use std::sync::Arc;
 use std::time::Instant;

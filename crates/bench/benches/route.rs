@@ -1,5 +1,5 @@
-//! User-space time and allocations of one routed chat stanza: `cargo bench -p rookery-bench --bench
-//! route`.
+//! Measures user-space time and allocations of one routed chat stanza: `cargo bench -p
+//! rookery-bench --bench route`.
 //!
 //! Scan, look up, stamp, queue, render. The kernel's part, which is many times more, is in
 //! `sockets`.

@@ -1,18 +1,17 @@
-//! Measures what a server of its own process costs, over the sockets of this machine: `cargo bench
+//! Measures the cost of a separate server process, over the sockets of this machine: `cargo bench
 //! -p rookery-bench --bench sockets`.
 //!
-//! 1. `pairs`: relaying messages between two clients, in turn with a bare relay that does nothing
-//!    else: the ratio is what being an XMPP server costs.
+//! 1. `pairs`: relaying messages between two clients, alternating with a bare relay that does
+//!    nothing else: the ratio is the cost of being an XMPP server.
 //! 2. `idle`: memory per session by slope, logins per second of CPU.
 //!
 //! The server is this workspace's own, built first; `ROOKERY_BIN` names another executable. Any
-//! other XMPP server can be measured that runs on this machine and has accounts
-//! `user0000000@DOMAIN` and up: `ROOKERY_BENCH_SERVER=127.0.0.1:5222 ROOKERY_BENCH_PID=…
-//! ROOKERY_BENCH_DOMAIN=… ROOKERY_BENCH_PASSWORD=…`. A word behind `--` (`pairs`, `idle`) runs only
-//! that part.
+//! other XMPP server on this machine that has accounts `user0000000@DOMAIN` and up can be
+//! measured: `ROOKERY_BENCH_SERVER=127.0.0.1:5222 ROOKERY_BENCH_PID=… ROOKERY_BENCH_DOMAIN=…
+//! ROOKERY_BENCH_PASSWORD=…`. A word after `--` (`pairs`, `idle`) runs only that part.
 //!
 //! `ROOKERY_BENCH_PAIRS` (1000), `ROOKERY_BENCH_SECONDS` (5), `ROOKERY_BENCH_ROUNDS` (3),
-//! `ROOKERY_BENCH_IDLE` (18 000); `ROOKERY_BENCH_ARCHIVE=1` keeps what is said, which no relay
+//! `ROOKERY_BENCH_IDLE` (18 000); `ROOKERY_BENCH_ARCHIVE=1` archives messages, which no relay
 //! does.
 
 use std::sync::Arc;

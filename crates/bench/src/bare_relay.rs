@@ -1,10 +1,10 @@
-//! The least that a messaging server could do, to compare with: it passes lines on between the two
+//! The least that a messaging server can do, for comparison: it passes lines on between the two
 //! connections of a pair.
 //!
-//! Two threads, each with its own epoll set, as a server of two shards has; half of the pairs have
-//! both ends on one thread, half on both. No XML, no addresses, no queues: what is read is written.
-//! It runs as a child process of the benchmark, which executes itself with [`ARGUMENT`], so that
-//! its CPU time can be read like a server's.
+//! Two threads, each with its own epoll set, like a server with two shards; half of the pairs have
+//! both ends on one thread, half on both. No XML, no addresses, no queues: input is written
+//! unchanged. It runs as a child process of the benchmark, which executes itself with
+//! [`ARGUMENT`], so that its CPU time can be read like a server's.
 
 use std::env;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};

@@ -1,12 +1,12 @@
-//! `rookery bench cluster`: what a cluster loses while its nodes die.
+//! `rookery bench cluster`: measures what a cluster loses while its nodes die.
 //!
-//! People with XEP-0198 write to each other through several hosts of one domain, whichever server
-//! that is, while a command does harm every so many seconds. Every message is booked: what was
-//! acknowledged has to come, or to be in the recipient's archive, or to come back as an error;
-//! once, and in its order. A client that loses its connection asks the next host for its session.
+//! People with XEP-0198 write to each other through several hosts of one domain, on any server,
+//! while a command does damage at regular intervals. Every message is accounted for: an
+//! acknowledged one has to arrive, to be in the recipient's archive, or to come back as an error;
+//! once, and in order. A client that loses its connection asks the next host for its session.
 //!
-//! Nothing here is a measurement of speed: all runs in one thread, and clients share the machine
-//! with the servers.
+//! Nothing here measures speed: everything runs in one thread, and clients share the machine with
+//! the servers.
 
 mod books;
 mod person;

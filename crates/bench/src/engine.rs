@@ -1,16 +1,16 @@
-//! Many clients of one server: the threads, the clients and what they count.
+//! Runs many clients of one server: the threads, the clients and their counters.
 //!
 //! A [`LoadCrew`] has one [`LoadWorker`] per thread, each with an epoll set and every n-th client.
 //! A scenario is a sequence of phases; in each, every thread drives its own [`WorkerLoad`], while
-//! the thread that began the phase watches the counters and says when it is enough. Between phases
-//! no thread runs, and the kernel keeps what comes.
+//! the thread that began the phase watches the counters and decides when it ends. Between phases
+//! no thread runs, and the kernel keeps the input.
 //!
 //! # Invariants
-//! - Nothing here waits without bound: logins have a deadline, phases end when their watcher says
-//!   so, whatever the server does.
+//! - Nothing here waits without bound: logins have a deadline, and phases end when their watcher
+//!   says so, whatever the server does.
 //! - A [`Mark`] in each stanza of a load says when it *should* have been sent; latency counts from
 //!   there.
-//! - What is lost, doubled or out of order is found by a [`Tracker`], per sender and receiver,
+//! - Lost, duplicated and reordered stanzas are found by a [`Tracker`], per sender and receiver,
 //!   never assumed.
 
 pub mod bosh;

@@ -1,8 +1,8 @@
-//! A store in which every account exists: as many as a benchmark wants, without a byte kept for any
-//! of them.
+//! A store in which every account exists: as many as a benchmark wants, without a byte stored for
+//! any of them.
 //!
-//! All have one password, and the same number of contacts on either side of their own number.
-//! Nothing is kept; whatever else an account may have, these have not.
+//! All have one password, and the same number of contacts on either side of their own number, and
+//! nothing else.
 
 use std::future::ready;
 use std::sync::Arc;

@@ -1,14 +1,15 @@
-//! `rookery bench federation`: what it costs that two people have accounts on different servers.
+//! `rookery bench federation`: measures the cost of a conversation between accounts on different
+//! servers.
 //!
-//! Two Rookeries run in temporary folders, on loopback, with certificates of an authority of their
-//! own. The same pairs of people play ping-pong, first within one server, then across both, in
-//! turn, so that whatever else the machine does meets both alike. A message that crosses is worked
-//! on by either server: its cost is told for each. Then messages go to servers that aren't there,
-//! and streams to many domains are opened and left idle, for the memory of one, and opened again
-//! after the death of their server.
+//! Two Rookeries run in temporary folders, on loopback, with certificates from an authority of
+//! their own. The same pairs of people play ping-pong, alternately within one server and across
+//! both, so that other activity on the machine affects both alike. Both servers work on a message
+//! that crosses: its cost is reported for each. Then messages go to servers that don't exist, and
+//! streams to many domains are opened and left idle, to measure the memory of one, and opened
+//! again after the death of their server.
 //!
-//! With `--between` the same pairs play on two servers that run already, whichever they are, and
-//! that know the way to each other.
+//! With `--between`, the same pairs play on two running servers of any kind that know the way to
+//! each other.
 
 mod nobody;
 mod servers;

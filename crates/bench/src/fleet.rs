@@ -1,7 +1,7 @@
 //! Many clients over sockets, on one thread with one epoll set.
 //!
 //! Sockets are watched for input only, level-triggered and read once per readiness, as the server
-//! does it; what a socket doesn't take is kept and it is watched for output meanwhile. A connection
+//! does it; unwritten output is kept, and the socket is watched for output meanwhile. A connection
 //! that breaks ends the benchmark: a load that loses clients measures something else.
 
 use std::io::{ErrorKind, Read, Write};

@@ -1,4 +1,4 @@
-//! Sessions that do nothing: what one takes in memory, and what logging in costs.
+//! Measures idle sessions: the memory of one, and the cost of logging in.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -2,23 +2,23 @@
 //!
 //! CPU time and memory are what counts, not wall time alone: machines are shared, and clients on
 //! the same machine as the server say little about time. So the server under test is always a
-//! process of its own, whose consumption is read from `/proc`.
+//! separate process, whose consumption is read from `/proc`.
 //!
 //! # Layout
 //!
 //! * [`cli`]: the command line. [`scenario`]: the loads, one file each, and the table of them.
-//!   [`engine`]: threads, clients, what they count. [`result`]: what a run has measured.
-//!   [`report`]: what people see of it. [`peers`]: the same loads on several servers.
-//!   [`federation`]: one load on two servers that talk to each other. [`cluster`]: what several
-//!   hosts of one domain lose while they die.
+//!   [`engine`]: threads, clients, counters. [`result`]: the measurements of a run. [`report`]:
+//!   their presentation. [`peers`]: the same loads on several servers. [`federation`]: one load on
+//!   two servers that talk to each other. [`cluster`]: losses of several hosts of one domain while
+//!   they die.
 //! * [`multicast_test`]: the experiments of 2007, in process.
 //! * [`network`]: a shard over a network in memory; [`everyone`]: a store in which every account
-//!   exists. For what doesn't fit into sockets, such as a million sessions.
-//! * [`bare_relay`]: the least that any server could do, to compare with. [`rookery`]: our own
+//!   exists. For benchmarks too large for sockets, such as a million sessions.
+//! * [`bare_relay`]: the least that any server could do, for comparison. [`rookery`]: our own
 //!   server as a child process. [`fleet`], [`pairs`], [`idle`]: clients of one thread for the
-//!   benchmark `sockets`, which has the relay and the server take turns.
-//! * [`process`]: what a process has used. [`chat`]: the stanzas. `port`: ports for servers that
-//!   have to be told theirs.
+//!   benchmark `sockets`, in which the relay and the server alternate.
+//! * [`process`]: the resources that a process has used. [`chat`]: the stanzas. `port`: ports for
+//!   servers that have to be told theirs.
 //!
 //! # How to run
 //!

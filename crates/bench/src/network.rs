@@ -1,8 +1,8 @@
-//! A shard over a network in memory: all of the server but the kernel.
+//! A shard over a network in memory: all of the server except the kernel.
 //!
 //! [`BenchNetwork`] logs clients in as sockets would, byte for byte through stream, TLS and SASL,
-//! and then drops them: what remains is what the server holds for an idle session. Nothing of the
-//! network itself remains for a session that nobody looks at.
+//! and then drops them: only the server's memory of an idle session remains. The network itself
+//! keeps nothing for a session that nobody uses.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};

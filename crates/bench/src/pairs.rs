@@ -1,7 +1,7 @@
-//! Pairs that play ping-pong in a closed loop: what relaying one message costs a server.
+//! Measures the cost of relaying one message, with pairs that play ping-pong in a closed loop.
 //!
-//! Several loads are alive at the same time and are measured in turn, so that whatever else the
-//! machine does meets all of them alike.
+//! Several loads are alive at the same time and are measured in turn, so that other activity on
+//! the machine affects all of them alike.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -2,13 +2,13 @@
 //! after the other, and one report.
 //!
 //! Every run has a fresh server in a temporary folder on a free port of the loopback interface, so
-//! that no run inherits memory or open files of another. Accounts and rosters are written into the
-//! servers' storage beforehand: registering them isn't what is measured. The configurations are the
-//! templates in `crates/bench/peers/`, which say why they are fair.
+//! that no run inherits memory or open files from another. Accounts and rosters are written into
+//! the servers' storage beforehand, since registering them isn't what is measured. The
+//! configurations are the templates in `crates/bench/peers/`, which explain why they are fair.
 //!
-//! Beside the servers runs the [`raw`] limit: sockets without XMPP.
+//! In addition to the servers, the [`raw`] limit runs: sockets without XMPP.
 //!
-//! A server that is not installed, doesn't come up or breaks costs its own runs only.
+//! A server that isn't installed, doesn't start or breaks only loses its own runs.
 
 mod browsers;
 mod child;

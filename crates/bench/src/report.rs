@@ -1,16 +1,16 @@
 //! Reports for people: an HTML page, a table for the terminal, Markdown, and the comparison of
 //! several runs.
 //!
-//! All of them are made from [`RunResult`], hold one or several runs, and name every figure alike:
-//! [`metric`] is the one list of figures. Nothing in a result is trusted: names come from servers,
-//! files from anywhere. So every text is escaped where it is written, and every number that isn't
-//! finite is shown as a dash and drawn as a gap.
+//! All of them are made from [`RunResult`], contain one or several runs, and name every figure
+//! alike: [`metric`] is the one list of figures. Nothing in a result is trusted: names come from
+//! servers, files from anywhere. So every text is escaped where it is written, and every number
+//! that isn't finite is shown as a dash and drawn as a gap.
 //!
-//! * [`html()`]: one file without scripts and without anything to load, in dark and in light; the
-//!   plots are SVG.
+//! * [`html()`]: one file without scripts and external resources, in dark and in light; the plots
+//!   are SVG.
 //! * [`text()`] and [`markdown()`]: a table for each scenario.
-//! * `conclusion`: the result in sentences; `spread`: how far figures differ from round to round.
-//! * [`compare`]: how much more or less, and whether the comparison is fair.
+//! * `conclusion`: the result in sentences; `spread`: the variation of figures between rounds.
+//! * [`compare`]: the difference in per cent, and whether the comparison is fair.
 //! * [`FigureReport`]: the figures of `cargo bench`, which have no run behind them.
 
 pub mod compare;

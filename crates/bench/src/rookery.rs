@@ -1,4 +1,4 @@
-//! Our own server as a child process, with a data folder that lives as long as it does.
+//! Runs our own server as a child process, with a data folder that lives as long as it does.
 
 use std::env;
 use std::fmt::Write;

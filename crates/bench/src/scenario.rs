@@ -1,8 +1,8 @@
 //! The loads, one file each, and the table of them.
 //!
-//! A [`Scenario`] is the flags of a load together with how it is run; the flags' defaults are the
-//! preset. [`ScenarioCommand`] is the table: the command line, `rookery bench list` and
-//! [`ScenarioCommand::run`] are made from it.
+//! A [`Scenario`] is the flags of a load together with its procedure; the flags' defaults are the
+//! preset. [`ScenarioCommand`] is the table from which the command line, `rookery bench list` and
+//! [`ScenarioCommand::run`] are made.
 
 mod chat;
 mod clients;

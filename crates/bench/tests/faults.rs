@@ -1,5 +1,5 @@
-//! The engine against servers that do things wrong: what they do is found, and nothing that they do
-//! hangs a run or brings it down.
+//! Runs the engine against faulty servers: their faults are found, and none of them hangs or
+//! crashes a run.
 
 mod fake;
 

@@ -1,8 +1,8 @@
 //! Audiences: the addresses that get a packet, grouped by next hop.
 //!
-//! A next hop is a shard, of this process or of another node ([`crate::view`]). Addresses are kept
-//! packed in one buffer per group, with their hash beside them, so that an audience of ten thousand
-//! bare JIDs costs one allocation per group and no hashing at the far end.
+//! A next hop is a shard, of this process or of another node ([`crate::view`]). Addresses are
+//! packed in one buffer per group, each with its hash, so that an audience of ten thousand bare
+//! JIDs costs one allocation per group and no hashing at the far end.
 
 /// JIDs in one buffer: for each, the keyed hash of the bare one, the length and the text. Bare
 /// where an account is meant, full where one of its sessions is.

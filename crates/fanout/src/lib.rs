@@ -1,14 +1,15 @@
 //! The fan-out engine: a packet, an audience and a stamp rule become one copy per next hop.
 //!
-//! Everything that leaves this server towards a session passes through here, whether it has one
+//! All data that leaves this server towards a session passes through here, whether it has one
 //! recipient or a hundred thousand, so that limits, counters and coalescing exist once.
 //!
 //! # Layout
 //!
 //! * [`packet`]: a stanza in canonical form, built once and shared by every outbox that holds it.
-//! * [`audience`]: who shall get a packet, grouped by the shard that owns them.
-//! * [`view`]: where accounts have their homes: which shard of which node.
-//! * [`multicast`]: XEP-0033: the header, the forms of a stanza that has one, and who gets which.
+//! * [`audience`]: the recipients of a packet, grouped by the shard that owns them.
+//! * [`view`]: the homes of accounts: shards of nodes.
+//! * [`multicast`]: XEP-0033: the header, the forms of a stanza that has one, and the recipients
+//!   of each.
 //! * [`link`]: the index of a session within its shard, and lists that go by it.
 //! * [`outbox`]: the bounded queue of one session; the only way to its connection.
 //! * `wire`: packets and audiences between shards.
@@ -16,11 +17,11 @@
 //! # Invariants
 //!
 //! * A [`Packet`] is made from a scanned stanza or from the escaping writer, never from loose
-//!   bytes: what leaves is well-formed because nothing else can be expressed.
+//!   bytes: output is well-formed because nothing else can be expressed.
 //! * A copy for one more recipient is a reference count and a queue entry. Nothing is formatted per
 //!   recipient; the `to` attribute is spliced in from the session's address when the outbox is
 //!   rendered.
-//! * An outbox never grows beyond its hard limit; what is refused is handed back, not lost.
+//! * An outbox never grows beyond its hard limit; refused packets are handed back, not lost.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 

@@ -1,20 +1,20 @@
 //! XEP-0033: one stanza for many, by a list of addresses in its header.
 //!
-//! [`MulticastHeader`] reads what a sender wrote; [`Plan`] says who gets which form of the stanza;
-//! [`Distant`] holds the part of one remote domain until its multicast service is known. Deciding
-//! whether a sender may do this is not done here.
+//! [`MulticastHeader`] reads the sender's header; [`Plan`] says who gets which form of the stanza;
+//! [`Distant`] holds the part of one remote domain until its multicast service is known.
+//! Permissions are not checked here.
 //!
 //! # Invariants
 //!
-//! * Whatever the number of recipients, a stanza has at most two forms in its own server and among
-//!   those who get individual copies: one for those whom everybody sees, and one for blind copies,
-//!   into which each recipient's own address is spliced when it is rendered, as `to` is. (A blind
-//!   copy whose address carries more than a JID has a form of its own.)
-//! * The block of delivered addresses is built once. What a remote service gets is that block with
-//!   a part cut out and its own addresses in that place ([`Outgoing`]): the bytes on the wire grow
-//!   with recipients × domains, as the standard demands, the work doesn't.
-//! * Nobody sees a blind recipient but that recipient, or the service that serves it.
-//! * Addresses are passed on as they were written, but for the mark of delivery.
+//! * Whatever the number of recipients, a stanza has at most two forms on its own server and among
+//!   those who get individual copies: one for the recipients that everybody sees, and one for
+//!   blind copies, into which each recipient's own address is spliced when it is rendered, as `to`
+//!   is. (A blind copy whose address carries more than a JID has a form of its own.)
+//! * The block of delivered addresses is built once. A remote service gets that block with one
+//!   part replaced by its own addresses ([`Outgoing`]): the bytes on the wire grow with recipients
+//!   × domains, as the standard demands, but the work doesn't.
+//! * Only a blind recipient itself, or the service that serves it, sees that recipient.
+//! * Addresses are passed on unchanged, except for the mark of delivery.
 
 mod distant;
 mod header;

@@ -1,37 +1,37 @@
-//! The outbox: what waits for a session, bounded in bytes.
+//! The outbox: the stanzas that wait for a session, bounded in bytes.
 //!
 //! One slab holds the outboxes of a shard, indexed by [`Link`]. An empty outbox is an address and a
 //! null pointer; the queue behind it exists only while something waits, and drained queues are
 //! reused from a small pool.
 //!
 //! Rendering and removal are separate steps: [`Outboxes::render`] writes the bytes for the
-//! transport, [`Outboxes::sent`] removes what the transport has taken. What was not wholly taken
-//! when a connection dies comes back from [`Outboxes::close`], so that a slow or broken reader
-//! loses its connection but not its messages.
+//! transport, [`Outboxes::sent`] removes those that the transport has accepted. Stanzas that were
+//! not wholly accepted when a connection dies are returned by [`Outboxes::close`], so that a slow
+//! or broken reader loses its connection but not its messages.
 //!
-//! Limits: above the soft one a presence replaces the older one of the same
-//! sender that still waits; above the hard one the packet is refused and the caller ends the
-//! session. All sessions of an account together have a limit too, and so has the shard as a whole:
-//! above that one, sessions of those accounts end that hold most ([`PushOutcome::Crowded`]).
+//! Limits: above the soft one, a presence replaces the older one of the same sender that still
+//! waits; above the hard one, the packet is refused and the caller ends the session. All sessions
+//! of an account together have a limit too, and so has the shard as a whole: above that one, the
+//! sessions of the accounts that hold most are ended ([`PushOutcome::Crowded`]).
 //!
-//! A client isn't to blame for stanzas that the server sends of its own accord, at login above all:
-//! see [`paced`].
+//! A client isn't to blame for stanzas that the server sends of its own accord, above all at
+//! login: see [`paced`].
 //!
-//! A session that acknowledges what it gets (XEP-0198) keeps its queue: what was sent stays, as the
-//! same references, until it is acknowledged; see [`managed`]. A session whose client is not being
-//! looked at (XEP-0352), or whose connection is gone for the moment, lets what is of no urgency
-//! wait; see [`quiet`].
+//! A session that acknowledges its input (XEP-0198) keeps its queue: sent stanzas stay, as the
+//! same references, until they are acknowledged; see [`managed`]. A session whose user isn't
+//! looking (XEP-0352), or whose connection is lost for the moment, lets stanzas wait that aren't
+//! urgent; see [`quiet`].
 //!
 //! # Layout
 //!
-//! This file: the outboxes of a shard, and what every session has. `item`: a stanza that waits.
-//! `queue`: what waits for one session. `unacked`: what it was sent and has not acknowledged.
-//! [`managed`]: stream management, [`carried`]: what a session takes along to another process.
-//! [`quiet`]: which stanzas may wait, and which take the place of which. [`framing`]: what a
-//! transport puts around each stanza. [`changes`]: which sessions have changed, for those who keep
-//! a copy; `noted`: a list of these. [`paced`]: what goes as fast as the client reads. `held`: the
-//! memory that accounts hold by not reading. `whole`: what must hold of an outbox between two
-//! calls.
+//! This file: the outboxes of a shard, and the fields of every session. `item`: a waiting stanza.
+//! `queue`: the stanzas that wait for one session. `unacked`: those that it hasn't acknowledged.
+//! [`managed`]: stream management, [`carried`]: the data that a session takes along to another
+//! process. [`quiet`]: which stanzas may wait, and which replace which. [`framing`]: the frame
+//! that a transport puts around each stanza. [`changes`]: sessions that have changed, for those
+//! who keep a copy; `noted`: a list of these. [`paced`]: stanzas that are sent as fast as the
+//! client reads. `held`: the memory that accounts hold by not reading. `whole`: invariants of an
+//! outbox between two calls.
 
 pub mod carried;
 pub mod changes;

@@ -1,8 +1,8 @@
-//! A stanza in canonical form: built once, shared by all who get it.
+//! A stanza in canonical form: built once, shared by all recipients.
 //!
-//! Canonical means: the root has no `xmlns` (the stream's default namespace applies), no `to`
-//! (spliced in per session), and `from` stamped by the server. The bytes are those that the sender
-//! wrote, otherwise: what was validated on the way in leaves unchanged.
+//! In canonical form, the root has no `xmlns` (the stream's default namespace applies), no `to`
+//! (spliced in per session), and a `from` stamped by the server. Otherwise the bytes are the
+//! sender's: stanzas leave as they were validated on the way in.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,14 +1,14 @@
-//! The homes of accounts and rooms: a shard of a node each.
+//! The homes of accounts and rooms, each on a shard of a node.
 //!
 //! A *slot* is a part of all addresses, by their hash; each slot has one node, and within the node
 //! one shard. A *hop* is the number that a process has for a shard: its own come first, those of
-//! other nodes follow. Two processes number the same shards differently, so what names a shard to
-//! another process is a [`Station`].
+//! other nodes follow. Two processes number the same shards differently, so a [`Station`] names a
+//! shard to another process.
 //!
 //! # Invariants
 //!
-//! * A hop means the same shard for as long as the process lives: members of later views stand
-//!   behind those of earlier ones.
+//! * A hop means the same shard for as long as the process lives: members of later views come
+//!   after those of earlier ones.
 //! * Without other nodes there are no slots: the hash names the shard.
 
 use std::fmt;

@@ -1,7 +1,7 @@
-//! Packets and audiences in what one shard or node tells another.
+//! Packets and audiences in mail between shards or nodes.
 //!
-//! A packet is scanned again by its reader: the proof that its bytes are one well-formed stanza
-//! doesn't travel, only the bytes do. What the scan can't tell goes beside them.
+//! The reader scans a packet again: the proof that its bytes are one well-formed stanza doesn't
+//! travel, only the bytes do. Properties that a scan can't tell are sent along.
 
 use rookery_xml::Kind;
 use serde::de::Error as _;

@@ -1,8 +1,8 @@
-//! Streams in use: what the other server acknowledges (XEP-0198), and whether it still reads.
+//! Streams in use: the other server's acknowledgements (XEP-0198), and whether it still reads.
 //!
-//! An acknowledgement is asked for behind so much, and for the rest a moment later: a message alone
-//! costs its sender's server nothing more at once. A stream on which nothing happens is asked, too,
-//! so that a server that has died without a word is known before it is needed.
+//! An acknowledgement is requested after a number of stanzas, and for the rest a moment later: a
+//! single message causes its server no immediate extra work. An idle stream is asked, too, so that
+//! a server that died silently is noticed before it is needed.
 
 use rookery_stream::error::{Condition, StreamError};
 use tracing::info;

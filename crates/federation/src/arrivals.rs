@@ -1,4 +1,4 @@
-//! Accepts streams from other servers: which are let in, what they prove, and which shard they
+//! Accepts streams from other servers: which are admitted, what they prove, and which shard they
 //! belong to.
 
 use std::net::{IpAddr, SocketAddr};

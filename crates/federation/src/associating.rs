@@ -1,17 +1,17 @@
-//! Servers that call and show a certificate that no trusted authority has issued: DNS may name it
+//! Calling servers that show a certificate which no trusted authority has issued: DNS may name it
 //! (DANE, RFC 7673), as it does for servers that we call.
 //!
-//! Such a caller is offered no SASL, and sends a key of dialback, which names its domain
-//! (XEP-0220). Where DNS is believed, the domain is looked up then, as to have the key verified. If
-//! one of its servers has the certificate that the caller has shown, by records that are signed as
-//! everything that leads to them, nobody is called any more. If not, the key counts as far as the
-//! policy lets it.
+//! Such a caller is offered no SASL, and sends a dialback key, which names its domain (XEP-0220).
+//! If DNS is trusted, the domain is then looked up, as it would be to have the key verified. If
+//! one of its servers has the certificate that the caller has shown, by records that are signed
+//! like everything that leads to them, no connection is made. If not, the key counts as far as the
+//! policy permits.
 //!
 //! # Invariants
 //!
-//! * A question of DNS is all that a caller can cause where certificates are the proof, within the
-//!   bounds of those for dialback (`strangers`).
-//! * The records prove the domain that was asked for, and no other.
+//! * A DNS query is all that a caller can cause if certificates are the proof, within the bounds
+//!   of those for dialback (`strangers`).
+//! * The records prove only the domain that was looked up.
 
 use rookery_stream::error::Condition;
 use rookery_stream::tls::trust::tlsa::{Associations, Fingerprints};

@@ -1,13 +1,13 @@
-//! Streams of other servers that carry our stanzas, too (XEP-0288).
+//! Streams of other servers that also carry our stanzas (XEP-0288).
 //!
-//! A server that calls us may ask for both directions. Then what we have for its domain needs no
-//! connection of our own, and servers behind walls can be answered.
+//! A server that calls us may request both directions. Then our stanzas for its domain need no
+//! connection of our own, and servers behind firewalls can be answered.
 //!
 //! # Invariants
 //!
-//! - A way is carried by one stream at a time, and that changes only when nothing is under way on
-//!   the stream before, or when it is known what of that has arrived: order is kept by that alone.
-//! - A stream of ours that is being negotiated is not given up for another server's: if both did so
+//! - A way uses one stream at a time, and that changes only when nothing is under way on the
+//!   previous stream, or when it is known what has arrived of it: this alone keeps the order.
+//! - A stream of ours that is being negotiated isn't given up for another server's: if both did so
 //!   at the same time, none would be left.
 //! - An incoming stream carries stanzas from one domain of ours to the one that was proven for it.
 

@@ -1,4 +1,4 @@
-//! The bounds of what other servers can fill.
+//! The bounds of everything that other servers can fill.
 
 use rookery_hub::{Bound, Most, Per, Unit};
 use rookery_stream::tls::sessions::MOST_SERVERS;

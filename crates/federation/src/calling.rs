@@ -1,8 +1,8 @@
-//! Lets few connections to one address be made at a time.
+//! Limits the connections to one address that are being made at a time.
 //!
-//! A server has as many domains as it likes, and takes few connections from one address that have
-//! proven nothing. After a restart each of them has something waiting: called at once, most would
-//! be turned away. So they wait in a line, no longer than their stanzas do.
+//! A server may have any number of domains, and accepts few unproven connections from one address.
+//! After a restart each of the domains has something waiting: if all were called at once, most
+//! would be refused. So they wait in a queue, no longer than their stanzas do.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;

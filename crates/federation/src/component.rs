@@ -1,11 +1,11 @@
-//! A stream that a component has opened (XEP-0114): which one it is, how it proves that, and what
-//! it may then say.
+//! A stream that a component has opened (XEP-0114): which one it is, how it proves that, and which
+//! stanzas it may then send.
 //!
 //! # Invariants
 //!
-//! - A component proves to be one name by that name's secret, and speaks for this name alone:
-//!   neither for another component nor for a domain above or below.
-//! - Nothing that comes behind a handshake is read before the stream is where its name belongs
+//! - A component proves one name by that name's secret, and speaks only for this name: neither for
+//!   another component nor for a domain above or below.
+//! - Nothing after the handshake is read before the stream is where its name belongs
 //!   ([`ComponentStream::attached`]).
 //! - Before the handshake, memory is bounded by `FederationSettings::limits_before`.
 

@@ -1,8 +1,9 @@
-//! The connections of components (XEP-0114), at the home of their names, and what waits for them.
+//! The connections of components (XEP-0114), at the home of their names, and the stanzas that wait
+//! for them.
 //!
-//! A component may have several connections. The address of a stanza's sender says which of them
-//! gets it, so that what one sender says keeps its order. A component without a connection is away:
-//! what is for it comes back at once.
+//! A component may have several connections. The address of a stanza's sender decides which of
+//! them gets it, so that each sender's stanzas keep their order. A component without a connection
+//! is unavailable: stanzas for it are bounced at once.
 
 use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! The ways for stanzas that leave: found through DNS, tried, left to rest or given up.
+//! The ways for outgoing stanzas: found through DNS, tried, left idle or given up.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,8 @@
 //! Keys and elements of dialback (XEP-0220, XEP-0185).
 //!
-//! A key proves nothing but that its maker has the secret: the pair of domains and the id of the
-//! stream are in it, so that it is good for one pair on one stream, and checking it needs no memory
-//! of having made it.
+//! A key proves only that its maker has the secret: it includes the pair of domains and the id of
+//! the stream, so it is valid for one pair on one stream, and checking it needs no memory of
+//! having made it.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! Streams to other servers that end: left to rest, broken, given up; and the ways that nobody
-//! needs any more.
+//! Streams to other servers that end: idle, broken, given up; and the ways that nobody needs any
+//! more.
 
 use rookery_base::chance;
 use rookery_stream::error::{Condition, StreamError};

@@ -1,13 +1,14 @@
-//! A stream that another server has opened: how it proves its identity, and what it may send then.
+//! A stream that another server has opened: how it proves its identity, and which stanzas it may
+//! send then.
 //!
 //! # Invariants
 //!
 //! - A stanza is handed on only if the domain of its `from` was proven on this very stream, by its
 //!   certificate or by dialback (`stanzas`).
 //! - A key is never judged by this stream: the owner asks the domain's own server
-//!   ([`InboundEvent::Verify`]) and tells ([`Inbound::verified`]). An answer that the peer
-//!   volunteers here is dropped.
-//! - The names of a header never change between restarts, and nothing else of before TLS counts
+//!   ([`InboundEvent::Verify`]) and reports the result ([`Inbound::verified`]). An answer that the
+//!   peer volunteers here is dropped.
+//! - The names of a header never change between restarts, and nothing else from before TLS counts
 //!   afterwards.
 //! - Before anything is proven, memory is bounded by `FederationSettings::limits_before` and
 //!   [`MOST_PENDING`].

@@ -1,9 +1,9 @@
 //! Limits how fast other servers may send: all streams that speak for a domain are read later if
 //! the domain sends faster, and nothing is dropped.
 //!
-//! Each domain has a bucket of bytes and stanzas that empties with time, as a session of a client
-//! has. A server that floods so waits for itself alone. If the operator wants it, domains to which
-//! nobody here has written yet have a smaller one: spam comes from servers that were set up for it.
+//! Each domain has a bucket of bytes and stanzas that empties with time, as a client's session
+//! has. A server that floods only delays itself. If the operator wants it, domains that nobody
+//! here has written to yet have a smaller one: spam comes from servers that were set up for it.
 
 use rookery_base::{Bucket, Map, Set};
 

@@ -2,21 +2,21 @@
 //!
 //! # Invariants
 //!
-//! - It is ready only after the other server has proven to be the domain's, as the policy wants it:
-//!   what its SASL says is that it believes us, nothing about itself.
-//! - Where the policy wants TLS, nothing but `<starttls/>` is said without it, whatever the peer
+//! - It is ready only after the other server has proven to be the domain's, as the policy
+//!   requires: its SASL says that it believes us, and nothing about itself.
+//! - If the policy requires TLS, nothing but `<starttls/>` is sent without it, whatever the peer
 //!   offers.
-//! - An answer of dialback counts if this stream has asked for it, about this pair.
-//! - Stanzas of the peer count if both directions were asked for (XEP-0288), and then those of this
-//!   stream's domain alone: it has proven to be that one before the first of ours may leave. Other
-//!   stanzas are dropped: nothing on the stream was proven in that direction.
-//! - Where the peer acknowledges (XEP-0198), that is switched on, or an earlier stream resumed,
-//!   before the first stanza leaves.
+//! - A dialback answer counts if this stream has requested it, about this pair.
+//! - Stanzas of the peer count if both directions were requested (XEP-0288), and then only those
+//!   of this stream's domain: it has proven that before the first of ours may leave. Other stanzas
+//!   are dropped: nothing on the stream was proven in that direction.
+//! - If the peer acknowledges (XEP-0198), that is enabled, or an earlier stream resumed, before
+//!   the first stanza leaves.
 //!
 //! # Layout
 //!
-//! `proof` is how the other server proves to be the domain's, `login` how it proves who we are,
-//! `acks` what is acknowledged.
+//! `proof` is the other server's proof that it is the domain's, `login` the proof of our own
+//! identity, `acks` the acknowledgements.
 
 use std::sync::Arc;
 

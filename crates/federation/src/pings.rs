@@ -1,17 +1,17 @@
-//! Servers that don't acknowledge what they are sent (XEP-0198): a ping behind it (XEP-0199 §4.3)
-//! finds out whether it has arrived.
+//! Servers without acknowledgements (XEP-0198): a ping after the stanzas (XEP-0199 §4.3) finds out
+//! whether they have arrived.
 //!
-//! A server reads a stream in order, so that one that answers a ping has read all that came before.
-//! If its connection breaks, what no answer stands behind comes back to its senders, who would
-//! otherwise hear nothing. The price is a request every two seconds, while messages leave.
+//! A server reads a stream in order, so one that answers a ping has read everything before it. If
+//! its connection breaks, unconfirmed stanzas are bounced to their senders, who would otherwise
+//! hear nothing. The price is a request every two seconds, while messages leave.
 //!
 //! # Invariants
 //!
-//! - An answer counts if it has the id of our last ping, which nobody can guess, and comes from the
-//!   domain that was asked to the one that has asked. Nobody else is handed it.
-//! - Nothing waits for an answer: not the next stanzas, and not the end of an idle stream. A server
+//! - An answer counts if it has the id of our last ping, which nobody can guess, and comes from
+//!   the domain that was asked to the one that asked. It is passed on to nobody else.
+//! - Nothing waits for an answer: neither the next stanzas nor the end of an idle stream. A server
 //!   that gives none isn't asked for a day.
-//! - What is kept for it takes half of the room for stanzas that wait ([`MOST_WAITING`]) at most.
+//! - Its memory is at most half of the room for waiting stanzas ([`MOST_WAITING`]).
 
 use rookery_base::Map;
 use rookery_fanout::{Packet, StanzaType};

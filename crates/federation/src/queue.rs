@@ -1,10 +1,10 @@
 //! Keeps the stanzas that wait for a remote domain.
 //!
-//! While there is no connection a sender has a quarter of the queue at most, so that the excess of
-//! one doesn't come back to others. The copies of one stanza, such as what is said in a room with
-//! many occupants there, count as one of the sender's, and have a bound of their own: what is built
-//! once waits once, with an address for each. Once there is a connection the queue empties with
-//! every tick, and bytes alone are counted.
+//! While there is no connection, a sender has at most a quarter of the queue, so that the excess
+//! of one doesn't cause bounces for others. The copies of one stanza, such as a room's message for
+//! many occupants there, count as one of the sender's, and have a bound of their own: a stanza
+//! built once waits once, with an address for each. Once there is a connection, the queue empties
+//! with every tick, and only bytes are counted.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,4 @@
-//! Applies an operator's decisions to the streams that there are: other settings, and the end of
-//! the server.
+//! Applies an operator's decisions to existing streams: new settings, and the end of the server.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Streams that outlive the certificate that has proven them (RFC 6120 §13.7.2.3).
+//! Streams that outlive the certificate that proved them (RFC 6120 §13.7.2.3).
 //!
-//! They end with `<reset/>`, and their servers open others, with a certificate that is judged
-//! again. What waits for such a stream of ours leaves with the next one.
+//! They end with `<reset/>`, and their servers open new ones, with a certificate that is judged
+//! again. Stanzas that wait for such a stream of ours leave with the next one.
 
 use rookery_stream::error::StreamError;
 use rookery_stream::tls::trust::{Names, Untrusted};

@@ -1,4 +1,4 @@
-//! The streams as an operator is shown them, and how one is ended.
+//! The streams as an operator sees them, and ending one.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,18 +1,18 @@
-//! Streams of other servers that have broken and may go on over another connection (XEP-0198 §5).
+//! Broken streams of other servers that may continue over another connection (XEP-0198 §5).
 //!
-//! What is kept of one is how many of its stanzas were handed on: enough to tell its server which
-//! of them to send again.
+//! For each, the number of stanzas that were handed on is kept: enough to tell its server which of
+//! them to send again.
 //!
-//! A stream for both directions (XEP-0288) is resumed by the server that has opened it, as the
-//! standard has it, or by the other one, on a stream of its own: that one has stanzas under way,
-//! too, and may have to know first. A server that doesn't know of this refuses, and nothing is lost
-//! that would not be without asking.
+//! A bidirectional stream (XEP-0288) is resumed by the server that has opened it, as the standard
+//! has it, or by the other one, on a stream of its own: that one has stanzas under way, too, and
+//! may have to know first. A server that doesn't know of this refuses, and nothing is lost that
+//! wouldn't be without asking.
 //!
 //! # Invariants
 //!
-//! - A stream goes on for the domain that it was proven for, towards the same domain of ours. Its
-//!   name can't be guessed besides.
-//! - When it goes on elsewhere, nothing more that comes over its old connection counts.
+//! - A stream continues for the domain that it was proven for, towards the same domain of ours. In
+//!   addition, its name can't be guessed.
+//! - When it continues elsewhere, nothing more that arrives over its old connection counts.
 
 use rookery_base::Map;
 use rookery_hub::custody::{Balance, Ledger};

@@ -1,9 +1,9 @@
-//! Keeps what has left on a stream and may still have to leave again (XEP-0198).
+//! Keeps stanzas that have left on a stream and may have to leave again (XEP-0198).
 //!
-//! With acknowledgements a stanza stays until the other server has handled it, so that it can be
-//! sent again on the next connection, or comes back to its sender. From a server that has none, the
-//! answer to a ping behind it says the same, and it comes back without such an answer (`pings`).
-//! Without either it is done with when the connection has taken it: nobody can know more.
+//! With acknowledgements, a stanza stays until the other server has handled it, so that it can be
+//! sent again on the next connection, or bounced to its sender. For a server without them, the
+//! answer to a ping after it means the same, and without such an answer it is bounced (`pings`).
+//! Without either it is done with when the connection has accepted it: nobody can know more.
 
 use std::collections::VecDeque;
 

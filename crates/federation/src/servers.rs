@@ -1,14 +1,13 @@
-//! All streams of a shard with other servers: what to do with stanzas, bytes, answers and time.
+//! All streams of a shard with other servers: their handling of stanzas, bytes, answers and time.
 //!
 //! # Invariants
 //!
-//! - All that concerns a remote domain is at its home shard: the ways to it, and the streams that
-//!   speak for it. A stream that comes in elsewhere moves there before its domain counts.
+//! - Everything about a remote domain is at its home shard: the ways to it, and the streams that
+//!   speak for it. A stream that arrives elsewhere moves there before its domain counts.
 //! - Actions are carried out in their order; a key is used again only after [`Action::Drop`] or
 //!   [`ServerStreams::closed`].
-//! - A stanza that can't leave comes back once, as [`Action::Bounce`]. One that has left and that
-//!   the other server doesn't acknowledge leaves again if it is known not to have arrived, and
-//!   comes back if nobody knows.
+//! - A stanza that can't leave is bounced once, as [`Action::Bounce`]. One that has left and isn't
+//!   acknowledged leaves again if it is known not to have arrived, and is bounced if nobody knows.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

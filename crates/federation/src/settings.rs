@@ -1,4 +1,4 @@
-//! The decisions of the operator about other servers.
+//! The operator's settings for other servers.
 
 use rookery_xml::Limits;
 

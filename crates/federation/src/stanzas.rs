@@ -1,11 +1,11 @@
-//! Judges the stanzas of another server, on a stream that it has opened or that we have.
+//! Judges the stanzas of another server, on a stream that it or we have opened.
 //!
 //! # Invariants
 //!
 //! - The domain in `from` must be one that this very stream has proven, as a whole domain: neither
 //!   a parent nor a subdomain counts.
 //! - The domain in `to` must be ours: nothing is relayed. It must communicate with the sender's,
-//!   and be content with the proof of this stream, whatever domain of ours the stream is for.
+//!   and accept the proof of this stream, whatever domain of ours the stream is for.
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::{Jid, prepare};

@@ -1,6 +1,6 @@
-//! Counts what addresses have here that have proven nothing, and how often they come.
+//! Counts the streams of addresses that have proven nothing, and how often they connect.
 //!
-//! A server that has proven a domain doesn't count any more: its limits are those of the domain.
+//! A server that has proven a domain is no longer counted: its limits are those of the domain.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,5 +1,5 @@
-//! Finds the place of a domain's server: the order of SRV records (RFC 2782, XEP-0368), and
-//! addresses that nobody may send us to.
+//! Finds a domain's server: the order of SRV records (RFC 2782, XEP-0368), and addresses that
+//! nobody may send us to.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;

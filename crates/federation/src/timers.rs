@@ -1,4 +1,4 @@
-//! The clock of a shard: what its streams have to do, and when.
+//! The timed work of a shard's streams.
 
 use std::cmp::Reverse;
 

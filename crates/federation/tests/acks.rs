@@ -1,4 +1,4 @@
-//! Acknowledgements (XEP-0198) against servers that are hostile, forgetful or silent.
+//! Tests acknowledgements (XEP-0198) against servers that are hostile, forgetful or silent.
 
 #[allow(dead_code, reason = "other tests play more of the peers")]
 mod hostile;

@@ -1,4 +1,5 @@
-//! Both directions on one stream (XEP-0288) against servers that are hostile or can't bear it.
+//! Tests both directions on one stream (XEP-0288) against servers that are hostile or don't
+//! support it.
 
 #[allow(dead_code, reason = "other tests play more of the peers")]
 mod hostile;

@@ -1,5 +1,5 @@
-//! Bounds what a stranger can make a server remember: every figure is counted by the allocator, so
-//! this is one test in a process of its own.
+//! Bounds the memory that a stranger can make a server use: every figure is counted by the
+//! allocator, so this is one test in a process of its own.
 
 #[allow(dead_code, reason = "the other test plays more of the peers")]
 mod hostile;

@@ -1,7 +1,7 @@
-//! Conversations that are put together by chance and damaged: nothing counts that isn't proven, and
-//! it doesn't matter how the bytes are cut. `ROOKERY_MUTATIONS` has the number of conversations.
+//! Tests randomly composed and damaged conversations: nothing counts that isn't proven, and it
+//! doesn't matter how the bytes are cut. `ROOKERY_MUTATIONS` has the number of conversations.
 //!
-//! The fuzz target `federation` does the same with a compiler that tells which bytes matter; this
+//! The fuzz target `federation` does the same with a compiler that knows which bytes matter; this
 //! one needs none, and knows what peers say.
 
 #[allow(dead_code, reason = "other tests play more of the peers")]

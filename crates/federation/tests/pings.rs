@@ -1,5 +1,5 @@
-//! Servers that don't acknowledge what they are sent: the answers to pings show what has arrived,
-//! and the rest comes back when a connection breaks.
+//! Tests servers without acknowledgements: the answers to pings show what has arrived, and the
+//! rest is bounced when a connection breaks.
 
 #[allow(dead_code, reason = "other tests play more of the peers")]
 mod hostile;

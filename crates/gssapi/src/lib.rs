@@ -1,15 +1,14 @@
 //! Authentication by Kerberos: the accepting side of GSS-API (RFC 2743, RFC 4121).
 //!
 //! MIT's `libgssapi_krb5.so.2` does the work. It is loaded when the first [`Acceptor`] is opened,
-//! so that a program with this crate is built where there are no headers of Kerberos, and runs
-//! where there is no library: opening an acceptor fails there with a sentence that says what to
-//! install.
+//! so that a program with this crate can be built without the headers of Kerberos, and runs
+//! without the library: opening an acceptor then fails with a text that says what to install.
 //!
 //! Invariants:
 //! - A [`Context`] that is not [complete](Context::is_complete) has no [peer](Context::peer) and
 //!   verifies nothing.
 //! - After an error a context is over: every further call is an error.
-//! - `unsafe` is in `library` alone; everything here is safe to call with whatever a peer sends.
+//! - `unsafe` is in `library` alone; everything here is safe to call with any input from a peer.
 
 mod library;
 

@@ -1,13 +1,13 @@
 //! MIT's GSS-API library: how it is found, and its functions behind types that clean up.
 //!
-//! All `unsafe` of the workspace that calls C is here. What every block relies on:
-//! - [`Functions`] holds addresses of functions of `libgssapi_krb5.so.2` under the types that
-//!   `gssapi.h` declares them with (RFC 2744 names them). The library is never unloaded, so they
-//!   stay good.
+//! All `unsafe` of the workspace that calls C is here. Every block relies on the following:
+//! - [`Functions`] holds addresses of functions of `libgssapi_krb5.so.2` under the types with
+//!   which `gssapi.h` declares them (RFC 2744 names them). The library is never unloaded, so they
+//!   stay valid.
 //! - Structures are passed by pointers to places that live for the whole call and that the library
 //!   does not keep.
-//! - What the library allocates is released by the library, once, by the `Drop` of the type that
-//!   holds it.
+//! - Memory that the library allocates is released by the library, once, by the `Drop` of the type
+//!   that holds it.
 #![allow(unsafe_code, reason = "the system's library is C")]
 
 use std::ffi::{CString, c_char, c_int, c_void};

@@ -1,5 +1,5 @@
-//! An acceptor without a realm: what needs no KDC. That clients with tickets get in is tried end to
-//! end, with pacsys and acsys-python.
+//! Tests an acceptor without a realm, as far as no KDC is needed. Clients with tickets are tested
+//! end to end, with pacsys and acsys-python.
 
 use std::fs;
 use std::path::PathBuf;

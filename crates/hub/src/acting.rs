@@ -1,5 +1,5 @@
-//! The slots that a shard acts for, and what it knows of those that move: data of
-//! [`crate::moves`], which stands apart so that the world can hold it.
+//! The slots that a shard acts for, and its knowledge of those that move: data of
+//! [`crate::moves`], kept separate so that the world can hold it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,5 +1,5 @@
-//! Logs in clients that an outside source vouches for: asks the [`Source`] of their domain, and
-//! finds or makes the account.
+//! Logs in clients for whom an outside source vouches: asks the [`Source`] of their domain, and
+//! finds or creates the account.
 
 use std::sync::Arc;
 

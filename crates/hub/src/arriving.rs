@@ -1,11 +1,11 @@
-//! The new home of what moves here from other nodes.
+//! The new home of sessions and rooms that move here from other nodes.
 //!
 //! # Invariants
 //!
-//! * What is for an account or a room that is on its way waits, within bounds, and is opened in its
-//!   order when all has come: behind what the old home has packed.
-//! * Who had something is waited for as long as it lives and is not too late; then this home begins
-//!   with what it has.
+//! * Stanzas for an account or a room on its way wait, within bounds, and are processed in order
+//!   when everything has arrived: after the data that the old home has packed.
+//! * The old home is waited for as long as it is alive and not too late; then this home begins
+//!   with the data that it has.
 
 use rookery_fanout::view::SLOTS;
 use tracing::warn;

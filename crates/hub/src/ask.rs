@@ -1,11 +1,11 @@
-//! Requests that this server makes itself, in the name of one of its domains or sessions, and the
+//! Requests that this server makes itself, on behalf of one of its domains or sessions, and the
 //! answers to them.
 //!
 //! # Invariants
 //!
-//! * An answer counts if it comes from whom the request went to, with an id that nobody else can
-//!   know. There is exactly one: if none comes, time answers.
-//! * The shard that asks gets the answer, wherever it comes in: the id says which one it is.
+//! * An answer counts if it comes from the address that the request went to, with an id that
+//!   nobody else can know. There is exactly one: if none arrives, a timeout answers.
+//! * The shard that asks gets the answer, wherever it arrives: the id names the shard.
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::Jid;

@@ -1,4 +1,5 @@
-//! The documents of accounts that are in memory, and the accounts without session that have some.
+//! The documents of accounts that are in memory, and the accounts without a session that have
+//! some.
 
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -1,14 +1,14 @@
 //! The components of a cluster: each may connect to any node.
 //!
-//! Stanzas for a component pass the home of its name, as those for other servers do. A component
-//! stays where it has connected, though: on the shard of that process which stands for
-//! its name. The home is told, and sends on.
+//! Stanzas for a component pass the home of its name, as those for other servers do. But a
+//! component stays on the node to which it has connected: on the shard of that process which
+//! stands for its name. The home is told, and forwards stanzas there.
 //!
 //! # Invariants
 //!
 //! * A stanza for a component goes to the home of its name, and from there to one shard at most.
-//! * A home keeps none but the components that are configured, and processes that are in the view.
-//! * A process that has components says so again whenever homes have moved.
+//! * A home keeps only configured components, and processes that are in the view.
+//! * A process that has components announces them again whenever homes have moved.
 
 use rookery_fanout::Station;
 use serde::{Deserialize, Serialize};

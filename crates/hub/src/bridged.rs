@@ -2,16 +2,17 @@
 //! component disconnects (XEP-0114 doesn't mention this; by RFC 6121 §4.5.2, a user's server does
 //! it).
 //!
-//! A component's users have no sessions here, so nobody else could send unavailable presence in
-//! their name. The home shard of the component's name remembers who has sent available presence to
-//! whom. When the last connection of the component is gone, accounts get unavailable presence, and
-//! rooms an error, which tells their occupants why somebody is gone (XEP-0045 §18.1).
+//! A component's users have no sessions here, so nobody else could send unavailable presence on
+//! their behalf. The home shard of the component's name remembers who has sent available presence
+//! to whom. When the last connection of the component is gone, accounts get unavailable presence,
+//! and rooms an error, which tells their occupants why somebody has left (XEP-0045 §18.1).
 //!
 //! # Invariants
 //!
-//! * What components make a shard remember is bounded; who is not remembered is not told.
-//! * A component that comes back at once is not hidden after it has shown itself again: what it
-//!   shows is told no more.
+//! * The memory that components can cause on a shard is bounded; users beyond that bound aren't
+//!   told.
+//! * A component that reconnects at once isn't hidden after it has shown itself again: newer
+//!   presence supersedes the goodbye.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! The kinds of functions that a world calls: those of modules, and those of values whose type it
-//! doesn't know.
+//! The kinds of functions that a world calls: those of modules, and those of values of unknown
+//! types.
 
 use std::any::Any;
 use std::fmt;

@@ -1,19 +1,20 @@
-//! Session cards: what a server that stops leaves of a session with stream management, so that the
-//! next process goes on with it (XEP-0198 §5).
+//! Session cards: the data that a stopping server leaves about a session with stream management,
+//! so that the next process can continue it (XEP-0198 §5).
 //!
-//! A card is data of one session and nothing of its process: any shard that becomes home to the
-//! account can read it. It has what only this server knows; what the store knows of the account,
+//! A card describes one session and nothing of its process: any shard that becomes home to the
+//! account can read it. It has the data that only this server knows; data that is in the store,
 //! such as contacts and block lists, is read there again.
 //!
 //! # Invariants
 //!
-//! * A card has two layers. The outer one, with the stanzas that the client has not acknowledged,
-//!   stays as it is; the state of the session within has a version of its own. So a server that
-//!   doesn't know that version still delivers the stanzas where those of an ended session go.
-//! * The id by which a client comes back is not in it, only its digest: who reads a card can't pass
-//!   for the client.
-//! * What is read is proven again: stanzas are scanned, addresses prepared, presence is the
-//!   session's own, and nothing goes unescaped into a stanza. Any bytes are a card or are refused.
+//! * A card has two layers. The outer one, with the unacknowledged stanzas, keeps its format; the
+//!   state of the session within has a version of its own. So a server that doesn't know that
+//!   version can still deliver the stanzas as for a session that has ended.
+//! * It doesn't contain the id by which a client resumes, only a digest: reading a card isn't
+//!   enough to impersonate the client.
+//! * Everything that is read is validated again: stanzas are scanned, addresses prepared, presence
+//!   is the session's own, and nothing gets unescaped into a stanza. Any bytes are a valid card or
+//!   are refused.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -1,18 +1,17 @@
-//! Sessions that outlive their process: what is done for them when the server stops.
-//! `going_on` has the next start, [`crate::card`] the form in which they travel.
+//! Prepares sessions to outlive their process when the server stops. `going_on` handles the next
+//! start, [`crate::card`] has the format in which they travel.
 //!
 //! # Invariants
 //!
-//! * A session goes on in another process exactly if its client may come back (XEP-0198 §5) and
-//!   nothing but its client waits for what lies in its outbox. Of such a session nobody hears that
-//!   it is unavailable: neither at the stop nor at the start.
-//! * The others end first, while those that go on are still there to hear of it. Cards are made
-//!   when nothing is under way any more: what others said last before they went is in them.
-//! * A session that has a card is in one process at a time. This one forgets it in the moment in
-//!   which the card is given away: nobody gets its messages here, and what comes later finds it
-//!   gone.
-//! * A session whose time was over meanwhile, or that can't go on, ends as always: contacts hear of
-//!   it, and what it did not get goes where it would have gone without it.
+//! * A session continues in another process exactly if its client may resume it (XEP-0198 §5) and
+//!   only the client waits for the contents of its outbox. Nobody is told that such a session is
+//!   unavailable, neither at the stop nor at the start.
+//! * The others end first, while those that continue are still there to be notified. Cards are
+//!   made when nothing is under way any more, so they include the last stanzas of the others.
+//! * A session with a card is in one process at a time. This process forgets it in the moment in
+//!   which the card is given away: nobody gets its messages here, and later stanzas find it gone.
+//! * A session that has expired meanwhile, or can't continue, ends as always: contacts are
+//!   notified, and its undelivered stanzas go where they would have gone without it.
 
 use std::net::SocketAddr;
 

@@ -2,9 +2,9 @@
 //! privacy list shuts out (XEP-0191 §3.3, XEP-0016 §2.12).
 //!
 //! One module decides, by a document of the account that is in memory
-//! ([`Document::conceals`](crate::Document::conceals)). Broadcasts, directed presence at its end,
-//! answers to probes and what follows subscriptions ask here; an account without the document costs
-//! a look at one field.
+//! ([`Document::conceals`](crate::Document::conceals)). Broadcasts, the end of directed presence,
+//! answers to probes and the consequences of subscriptions ask here; an account without the
+//! document costs a look at one field.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
-//! Contacts of an account that operators change: the name and the groups, or that there is one at
-//! all. The store and the clients of the account take it as a roster set of its own (RFC 6121
-//! §2.3 to §2.5).
+//! Changes of an account's contacts by operators: the name and the groups, or the contact itself.
+//! The store and the account's clients treat them as the account's own roster set (RFC 6121 §2.3
+//! to §2.5).
 
 use rookery_jid::Jid;
 use rookery_store::{Changed, Edit, RosterItem, SizeOf, StoreError};

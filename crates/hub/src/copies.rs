@@ -1,6 +1,6 @@
-//! The trusted route: one packet for many, without asking whether its sender may.
+//! The trusted route: one packet for many recipients, without checking the sender's permission.
 //!
-//! Everything that has many recipients comes through here: presence, rooms, services, XEP-0033. The
+//! Everything with many recipients passes through here: presence, rooms, services, XEP-0033. The
 //! audience is split by next hop once; each shard gets one letter and each remote domain one part,
 //! whatever the number of recipients there.
 

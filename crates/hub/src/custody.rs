@@ -1,27 +1,27 @@
-//! Custody of what a session with stream management has sent: a stanza isn't acknowledged while
-//! anybody is still at work on it (XEP-0198 §4).
+//! Custody of the stanzas of a session with stream management: a stanza isn't acknowledged while
+//! anybody is still working on it (XEP-0198 §4).
 //!
-//! A stanza is handled when the world has taken it, but what it leads to may take a while: it waits
-//! in a lane or for other stanzas, the store writes it, another shard goes on with it and asks the
-//! store as well. Each one who carries on with a stanza has a share in its *custody*, and the last
-//! one who gives up a share tells the session's shard. The world works in the custody of the
-//! stanza, the continuation or the mail that it is working on, and gives a share to every
-//! continuation and all mail that comes of it. So shares follow by themselves, over any number of
-//! steps and shards; and a session without stream management costs nothing, since there is no
+//! A stanza is handled when the world has taken it, but its consequences may take a while: it
+//! waits in a lane or for other stanzas, the store writes it, another shard carries on with it and
+//! asks the store as well. Each part that carries on with a stanza has a share in its *custody*,
+//! and the last one to give up a share notifies the session's shard. The world works in the
+//! custody of the stanza, the continuation or the mail that it is processing, and gives a share to
+//! every continuation and all mail that results. So shares follow automatically, over any number
+//! of steps and shards; and a session without stream management costs nothing, since there is no
 //! custody.
 //!
 //! # Invariants
 //!
-//! * What is put off otherwise, in a queue or until a timer, takes a share along if it may end in
-//!   the store: see [`World::custody()`](crate::World::custody()).
-//! * What waits for anything but the store, such as a client that has to read, has none: see
+//! * Work that is deferred in another way, in a queue or until a timer, takes a share along if it
+//!   may end in the store: see [`World::custody()`](crate::World::custody()).
+//! * Work that waits for anything but the store, such as a client that has to read, has none: see
 //!   [`World::in_custody`](crate::World::in_custody).
-//! * Custody ends when the store has done its part, or when its refusal was told to the sender as
-//!   an error, which comes before the acknowledgement. A store that is away has done nothing: a
+//! * Custody ends when the store has done its part, or when its refusal was reported to the sender
+//!   as an error, which comes before the acknowledgement. An unreachable store has done nothing: a
 //!   module that waits for it to come back, as archives do, keeps the share meanwhile, within
-//!   bounds; one that doesn't wait tells the sender.
-//! * A ledger waits for one custody at a time, however many requests there are: it takes as much
-//!   memory with a store that hangs as with one that doesn't.
+//!   bounds; one that doesn't wait notifies the sender.
+//! * A ledger waits for one custody at a time, however many requests there are: it takes the same
+//!   memory whether the store hangs or not.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};

@@ -1,4 +1,4 @@
-//! Stamps of delayed delivery (XEP-0203), and when it was that a copy was taken.
+//! Stamps of delayed delivery (XEP-0203), and the time at which a copy was accepted.
 
 use std::collections::VecDeque;
 

@@ -1,19 +1,19 @@
-//! Documents of accounts that modules need with every stanza, such as the list of blocked
-//! addresses: they are kept in memory.
+//! Keeps documents of accounts in memory that modules need for every stanza, such as the list of
+//! blocked addresses.
 //!
 //! A module names such a document once ([`Hooks::document`](crate::Hooks::document)) and says how
-//! its bytes are read. It is in the memory of the account's home shard, then, whenever a stanza for
-//! the account is handled there: loaded when the first session binds, and for an account without
+//! its bytes are read. It is then in the memory of the account's home shard whenever a stanza for
+//! the account is handled there: loaded when the first session binds, and for an account without a
 //! session before a stanza is delivered. So a module reads it without waiting.
 //!
 //! # Invariants
 //!
-//! * Nothing is delivered to an account whose documents are not in memory: stanzas wait for them,
-//!   in their order.
-//! * A change is in memory at once and in the store a little later. If the store refuses it, memory
-//!   goes back.
-//! * What accounts without session take is bounded: in number, in bytes, in age, since others may
-//!   write to the store, and in stanzas that wait.
+//! * Nothing is delivered to an account whose documents aren't in memory: stanzas wait for them,
+//!   in order.
+//! * A change is in memory at once and in the store a little later. If the store refuses it,
+//!   memory is reverted.
+//! * Documents of accounts without a session are bounded: in number, in bytes, in age (since
+//!   others may write to the store), and in waiting stanzas.
 
 use std::any::Any;
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! The domains of this server, and what is on in each.
+//! The domains of this server, and the active modules of each.
 
 use crate::World;
 use crate::module::Registry;

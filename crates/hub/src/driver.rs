@@ -1,6 +1,8 @@
-//! Questions that the drivers of shards answer: what a world doesn't know of its connections.
+//! Questions that the drivers of shards answer, about things that a world doesn't know of its
+//! connections.
 //!
-//! Within a process the drivers are asked by their own words; these are for those of other nodes.
+//! Within a process, drivers are asked directly; these questions are for the drivers of other
+//! nodes.
 
 use serde::{Deserialize, Serialize};
 

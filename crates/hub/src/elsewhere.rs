@@ -1,17 +1,17 @@
 //! The presence of contacts on other servers, for components that may see it (XEP-0356 §7.2).
 //!
 //! The home shard of a contact's address has the last presence of each of its resources: so a
-//! component gets what comes for several accounts once, and one that connects later gets what it
-//! has missed. Where no component has the right, nothing is remembered.
+//! component gets presence for several accounts only once, and one that connects later gets what
+//! it has missed. If no component has the right, nothing is remembered.
 //!
 //! # Invariants
 //!
-//! * Only what is for an account that sees the contact by its roster is shown.
-//! * What others make a shard remember is bounded, in number and in bytes. What isn't remembered is
-//!   shown as it comes.
-//! * A server that dies says no goodbye for its users: a contact that has said nothing for a day is
-//!   asked for, and forgotten without an answer. Nobody is said to have gone for that, since only
-//!   its own server knows (RFC 6121 §4.3).
+//! * Only presence for an account that sees the contact by its roster is shown.
+//! * The memory that others can cause on a shard is bounded, in number and in bytes. Presence
+//!   beyond that is shown as it arrives.
+//! * A server that dies says no goodbye for its users: a contact that has been silent for a day is
+//!   probed, and forgotten if there is no answer. That isn't reported as unavailable, since only
+//!   the contact's own server knows (RFC 6121 §4.3).
 
 use std::collections::BTreeMap;
 use std::ops::Bound as End;

@@ -1,4 +1,4 @@
-//! Keeps rolls, and sends packets to all who are on one.
+//! Maintains rolls, and sends packets to everybody on one.
 
 use rookery_fanout::{Link, Packet, To};
 use rookery_jid::{Jid, JidRef};

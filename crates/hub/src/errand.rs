@@ -1,7 +1,7 @@
-//! Work that comes into a world from another thread of its process: the web front, the data pool.
+//! Work that enters a world from another thread of its process: the web front, the data pool.
 //!
-//! An errand is a closure that gets the whole world. It never travels from shard to shard: what
-//! shards tell each other is data, see [`crate::mail`].
+//! An errand is a closure that gets the whole world. It never travels from shard to shard: mail
+//! between shards is data, see [`crate::mail`].
 
 use crate::World;
 

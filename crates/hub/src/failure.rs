@@ -1,5 +1,5 @@
-//! The error conditions for senders when something of the server has failed: the one place that
-//! decides whether it makes sense to try again.
+//! The error conditions for senders after a failure of the server: the one place that decides
+//! whether it makes sense to try again.
 
 use rookery_store::{StoreError, WorkError};
 use rookery_stream::error::Condition;

@@ -1,13 +1,12 @@
-//! Tokens with which clients log in (XEP-0484), kept as documents of their account.
+//! Tokens with which clients log in (XEP-0484), stored as documents of their account.
 //!
 //! # Invariants
 //!
-//! * A token is good for one installation of a client, one mechanism, a time, and the password
-//!   under which it was made: with a new password all of them are worth nothing, no matter who set
+//! * A token is valid for one installation of a client, one mechanism, a limited time, and the
+//!   password under which it was issued: a new password invalidates all of them, no matter who set
 //!   it.
-//! * An installation has two at most: a new one replaces the older only when it is used (XEP-0484
-//!   §6.1). The installations of an account are bounded; the one that has not been heard of for
-//!   longest makes room.
+//! * An installation has at most two: a new one replaces the older only when it is used (XEP-0484
+//!   §6.1). The installations of an account are bounded; the least recently used one makes room.
 //! * The store has a hash of a token, never the token.
 
 use rookery_base::date;

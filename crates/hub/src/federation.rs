@@ -1,10 +1,11 @@
-//! Stanzas for other servers and components, and from them.
+//! Stanzas to and from other servers and components.
 //!
-//! All that goes to a remote domain passes its home shard, which so keeps the order and knows the
-//! domain's multicast service. The owner of the streams to other servers implements [`Federation`],
-//! and hands what comes in to [`World::incoming`] on that shard; in a cluster, where another server
-//! may call any node, on that shard of the node which stands for it ([`World::stand_in_for`]). From
-//! there it goes to the home first, which hears of all that its domain sends.
+//! Everything for a remote domain passes its home shard, which thus keeps the order and knows the
+//! domain's multicast service. The owner of the streams to other servers implements
+//! [`Federation`], and hands incoming stanzas to [`World::incoming`] on that shard; in a cluster,
+//! where another server may call any node, on the shard of that node which stands for it
+//! ([`World::stand_in_for`]). From there they go to the home first, which hears everything that
+//! its domain sends.
 
 use rookery_fanout::Packet;
 use rookery_fanout::multicast::{Distant, Outgoing, bcc};

@@ -1,4 +1,4 @@
-//! Lets stanzas pass the filters of modules.
+//! Passes stanzas through the filters of modules.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,8 @@
-//! Sessions whose clients are connected to other nodes: their connections go on with them when
-//! their home is another one.
+//! Sessions whose clients are connected to other nodes: their connections follow them to a new
+//! home.
 //!
-//! The driver gives the connection of such a session a number. It goes along with the session, in
-//! its card and in the journal: so a new home knows whether a connection that is offered to it is
+//! The driver gives the connection of such a session a number. It travels with the session, in its
+//! card and in the journal: so a new home can check whether a connection that is offered to it is
 //! the one that the session had last.
 
 use rookery_fanout::Link;

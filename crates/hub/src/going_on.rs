@@ -1,19 +1,19 @@
-//! Sessions of the process before, and whatever modules have handed on to this one, on their way
-//! back into the world.
+//! Brings sessions of the previous process, and everything that modules have handed on to this
+//! one, back into the world.
 //!
 //! # Invariants
 //!
 //! * A session is there before any shard begins to work ([`World::go_on`] comes before
-//!   [`World::proceed`], everywhere): what is for it finds it, and its client may come back to it.
-//!   It isn't available, its account takes nothing, and its lane waits until the store has told
-//!   what this process has to know of the account. So it is with what modules have handed on: they
-//!   make its place at once, and ask the store in its turn ([`World::in_turn`]).
-//! * The store is asked for some accounts and rooms at a time, whatever their number. If it is busy
-//!   or away, it is asked again, for as long as it takes: no session ends and no message bounces
-//!   because the server was stopped.
-//! * All sessions of an account are available again before any of them ends: of two that got a
-//!   message to the bare JID the one that goes on has it, and the other doesn't give it back.
-//! * A session that can't go on ends as always, for its contacts too.
+//!   [`World::proceed`], everywhere): stanzas for it find it, and its client may resume it. It
+//!   isn't available, its account accepts nothing, and its lane waits until the store has returned
+//!   the account's data. The same holds for data that modules have handed on: they reserve its
+//!   place at once, and ask the store in turn ([`World::in_turn`]).
+//! * The store is asked for a few accounts and rooms at a time, whatever their number. If it is
+//!   busy or unreachable, it is asked again, for as long as it takes: no session ends and no
+//!   message is bounced because the server was stopped.
+//! * All sessions of an account are available again before any of them ends: if two got a message
+//!   to the bare JID, the one that continues has it, and the other doesn't give it back.
+//! * A session that can't continue ends as always, also for its contacts.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! Stanzas for an account wait while earlier ones are still on their way through the store.
+//! Makes stanzas for an account wait while earlier ones are still on their way through the store.
 //!
-//! What a lane is for a session that sends, a hold is for an account that receives: offline
-//! messages come before new ones, and the presence that follows a `subscribed` does not overtake it
-//! (RFC 6120 §10.1).
+//! A hold is for an account that receives what a lane is for a session that sends: offline
+//! messages come before new ones, and the presence that follows a `subscribed` does not overtake
+//! it (RFC 6120 §10.1).
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,7 @@
-//! Stanzas from sessions: RFC 6120 §8.1 (the `from` that a client may claim) and §10.3 (no `to`),
-//! RFC 6121 §8.1.
+//! Processes stanzas from sessions: RFC 6120 §8.1 (the `from` that a client may claim) and §10.3
+//! (no `to`), RFC 6121 §8.1.
 //!
-//! A stanza of a session is worked off before the next one of that session is looked at, unless it
+//! A stanza of a session is finished before the next one of that session is looked at, unless it
 //! waits for the store: then the next ones wait in the session's lane.
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! Requests, and what becomes of them.
+//! Requests, and the replies to them.
 
 use rookery_jid::Jid;
 use rookery_xml::{Element, Stanza, Writer};

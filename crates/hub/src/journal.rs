@@ -1,9 +1,9 @@
-//! The journal of a node: what others need of its sessions and rooms when it dies.
+//! The journal of a node: the data about its sessions and rooms that others need when it dies.
 //!
-//! A shard of a cluster writes down of each session that its client may resume (XEP-0198 §5) the
-//! state, the counts, and each stanza that the client has not acknowledged, and takes back what it
-//! has. Modules add what they would [hand on](World::hand_on). The driver keeps that outside of the
-//! process; `recovering` has those who read it.
+//! A shard of a cluster records for each session that its client may resume (XEP-0198 §5) the
+//! state, the counts, and each unacknowledged stanza, and removes acknowledged ones. Modules add
+//! the data that they would [hand on](World::hand_on). The driver keeps the journal outside the
+//! process; `recovering` is the reader's side.
 //!
 //! # Invariants
 //!

@@ -1,7 +1,7 @@
 //! Rosters in memory, for the few accounts with documents that depend on the roster, such as
 //! privacy lists by group (XEP-0016 §2.1).
 //!
-//! Such a roster is loaded behind the documents, before anything is delivered, and follows every
+//! Such a roster is loaded after the documents, before anything is delivered, and follows every
 //! change of an item, which happens at the home of the account. All other accounts have none.
 
 use rookery_base::Set;

@@ -1,8 +1,8 @@
 //! The names under which waits for the store are counted.
 //!
-//! A wait belongs to the code that wrote its continuation, and a closure's type has the path of the
-//! place where it was written. Such a path is read by one rule, so that no crate is known here by
-//! its name: a crate of ours gives its name, unless it has declared itself a collection
+//! A wait belongs to the code that wrote its continuation, and a closure's type has the path of
+//! the place where it was written. One rule interprets such paths, so that no crate is known here
+//! by its name: the name is that of the crate, unless it has declared itself a collection
 //! ([`crate::Hooks::collection`]), whose files have names of their own.
 
 use std::any::type_name;

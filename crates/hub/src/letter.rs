@@ -1,8 +1,7 @@
-//! Letters of a module on one shard to itself on another: data with a wire form.
+//! Letters of a module on one shard to itself on another: data with a wire format.
 //!
-//! Within a process a letter travels as the value that it is, so that the packets in it stay
-//! shared. To another node it goes as bytes, and so it does in tests that encode all mail, see
-//! [`World::encode_mail`].
+//! Within a process a letter travels as a value, so that the packets in it stay shared. To another
+//! node it goes as bytes, as it does in tests that encode all mail, see [`World::encode_mail`].
 
 use std::fmt;
 

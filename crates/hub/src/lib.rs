@@ -7,17 +7,19 @@
 //!
 //! # Layout
 //!
-//! * [`world`]: what a shard owns and how a driver talks to it; `parts`: in which parts. `event`:
-//!   what it tells the driver. `calls`: the functions that it calls without knowing whose they are.
-//! * [`login`]: what a connection asks before it has a session; [`bind`]: the life of a session.
-//! * [`inbound`]: what a session sends: checks, stamps, dispatch.
-//! * [`route`]: where a stanza goes: RFC 6121 §8; [`destination`]: who gets a message. [`copies`]:
-//!   one packet for many; [`roll`]: an audience that is kept ready, `enroll`: who is on it.
-//!   [`service`]: hosts that modules answer for. [`federation`]: other servers, `remote`: what is
-//!   known of them; `attached`: where components are; [`bridged`]: what those have shown;
-//!   [`privileged`]: what they do in the name of others; [`elsewhere`]: whom else they see.
-//! * [`presence`]: broadcasts, probes, directed presence: RFC 6121 §4. [`conceal`]: from whom an
-//!   account conceals it. `contact`: contacts that operators change.
+//! * [`world`]: the data that a shard owns and the driver's interface to it; `parts`: its parts.
+//!   `event`: instructions to the driver. `calls`: functions that it calls without knowing their
+//!   owners.
+//! * [`login`]: queries of a connection before it has a session; [`bind`]: the life of a session.
+//! * [`inbound`]: stanzas of a session: checks, stamps, dispatch.
+//! * [`route`]: the way of a stanza: RFC 6121 §8; [`destination`]: the recipients of a message.
+//!   [`copies`]: one packet for many; [`roll`]: an audience that is kept ready, `enroll`: its
+//!   members. [`service`]: hosts that modules answer for. [`federation`]: other servers, `remote`:
+//!   knowledge of them; `attached`: the nodes of components; [`bridged`]: presence of their users;
+//!   [`privileged`]: their actions on behalf of others; [`elsewhere`]: remote contacts that they
+//!   see.
+//! * [`presence`]: broadcasts, probes, directed presence: RFC 6121 §4. [`conceal`]: addresses from
+//!   which an account conceals it. `contact`: contacts that operators change.
 //! * [`subscription`]: the state machine of Appendix A, pure; [`subscribe`] carries out what it
 //!   says.
 //! * [`roster`]: roster get, set and push: RFC 6121 §2. [`shared`]: contacts by the operator's
@@ -56,9 +58,9 @@
 //! * [`trace`]: what an operator wants to see of the way of stanzas; `sight`: the places on it that
 //!   tell. `tally`: what modules take while somebody watches.
 //!
-//! Files import what lies below them: first plain data, then the world, then what it does
-//! (`impl World` beside its topic). Only the world and what it holds that takes the world again,
-//! the functions of modules and of continuations, know each other.
+//! Files import what lies below them: first plain data, then the world, then its actions (`impl
+//! World` in the file of the topic). Only the world and those of its fields that take the world
+//! again, the functions of modules and of continuations, know each other.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 

@@ -1,5 +1,5 @@
-//! Questions of a connection to the store before it has a session: credentials, and whether a
-//! password is right.
+//! Queries of a connection to the store before it has a session: credentials, and checks of
+//! passwords.
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;

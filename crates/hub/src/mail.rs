@@ -1,15 +1,15 @@
-//! Mail between shards: data, with a wire form.
+//! Mail between shards: data, with a wire format.
 //!
 //! Shards of one process hand each other [`Parcel`]s by pointer, so that packets stay shared. The
-//! wire form is for shards elsewhere, and for tests that let all mail pass through it
-//! ([`World::encode_mail`](crate::World::encode_mail)), so that nothing gets into mail that only
-//! one process understands.
+//! wire format is for shards elsewhere, and for tests that encode all mail
+//! ([`World::encode_mail`](crate::World::encode_mail)), so that no mail is meaningful in only one
+//! process.
 //!
 //! # Invariants
 //!
 //! * Mail of one shard to another arrives in the order in which it was posted.
-//! * What is decoded is proven again: stanzas are scanned, addresses prepared. Bytes that don't
-//!   hold are refused whole.
+//! * Decoded data is validated again: stanzas are scanned, addresses prepared. Invalid bytes are
+//!   refused as a whole.
 //! * Custody ([`crate::custody`]) stays in the process: it is the sender's until the mail has been
 //!   read.
 

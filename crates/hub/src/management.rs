@@ -1,32 +1,32 @@
-//! Stream management (XEP-0198) and client state (XEP-0352): what a session says about its stream
-//! rather than over it.
+//! Stream management (XEP-0198) and client state (XEP-0352): elements about the stream rather than
+//! on it.
 //!
-//! A session that asked for it survives its connection: it stays an available resource, plain data
-//! with its queue, until the client comes back or the time is over. Then what was not acknowledged
-//! goes where it would have gone without that session.
+//! A session that has enabled it survives its connection: it stays an available resource, plain
+//! data with its queue, until the client comes back or the time is over. Then its unacknowledged
+//! stanzas go where they would have gone without that session.
 //!
 //! # Invariants
 //!
-//! * A stanza is handled when the world has taken it, even if it still waits in the session's lane:
-//!   a session whose connection is gone works its lane off.
-//! * An acknowledgement is true: a stanza is counted in `<a/>` only when the store has all that it
-//!   led to, on whatever shard ([`crate::custody`]). Where nothing waits for the store, the answer
-//!   comes at once; requests that come meanwhile are answered together. A client whose request must
-//!   wait long hears how far it is, so that it doesn't take its connection for dead because the
-//!   store hangs.
-//! * So it is with `<resumed/>`: the new connection waits until all that was handled is
-//!   acknowledged ([`World::is_settled`]), at most as long as a login may take. So nothing is
+//! * A stanza is handled when the world has taken it, even if it still waits in the session's
+//!   lane: a session that has lost its connection finishes its lane.
+//! * An acknowledgement is true: a stanza is counted in `<a/>` only when the store has everything
+//!   that it led to, on whatever shard ([`crate::custody`]). If nothing waits for the store, the
+//!   answer comes at once; requests that arrive meanwhile are answered together. A client whose
+//!   request must wait long is told the count so far, so that it doesn't consider its connection
+//!   dead because the store hangs.
+//! * The same holds for `<resumed/>`: the new connection waits until everything that was handled
+//!   is acknowledged ([`World::is_settled`]), at most as long as a login may take. So nothing is
 //!   processed twice. It has waited for the store already, since its login was looked up there
-//!   behind the session's writes.
+//!   after the session's writes.
 //! * A `<failed/>` about a session that has ended counts what is acknowledged by then, up to the
-//!   first message that was refused without the client hearing of it. If the store has not answered
-//!   yet, the client sends stanzas again that are processed already: rather twice than not at all.
-//! * What is acknowledged and lies in a recipient's queue – it was not sent, or not acknowledged
-//!   there – is in memory only, as with a session without stream management; messages are in the
-//!   archive besides.
-//! * A session is resumed by its own account only: the id is looked for among the sessions of the
+//!   first message that was refused without the client being told. If the store hasn't answered
+//!   yet, the client sends stanzas again that have been processed: twice is better than not at
+//!   all.
+//! * Acknowledged stanzas in a recipient's queue – unsent, or unacknowledged there – are only in
+//!   memory, as with a session without stream management; messages are also in the archive.
+//! * A session is resumed only by its own account: the id is looked up among the sessions of the
 //!   account that has logged in.
-//! * What leaves a session is counted, kept and bounded by its outbox
+//! * Stanzas that leave a session are counted, kept and bounded by its outbox
 //!   ([`rookery_fanout::outbox::managed`]).
 
 use rookery_base::Transport;

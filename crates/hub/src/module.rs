@@ -1,12 +1,13 @@
-//! Modules and their hooks: how an XEP joins the server without the hub knowing it.
+//! Modules and their hooks: the way in which an XEP joins the server without the hub knowing it.
 //!
-//! A module is one file; [`Module::install`] says what it handles. The tables are made once, at
-//! start, so that a stanza which no module cares about passes by without a call. Order is by
-//! [`Phase`], within a phase by the module table; there are no magic numbers. Whether a module is
-//! on is decided per domain, by the operator; one that is off is neither called nor shown in disco.
+//! A module is one file; [`Module::install`] declares what it handles. The tables are made once,
+//! at start, so that a stanza in which no module is interested passes without a call. The order is
+//! by [`Phase`], within a phase by the module table; there are no magic numbers. The operator
+//! decides for each domain whether a module is on; one that is off is neither called nor shown in
+//! disco.
 //!
-//! Some hooks have a single user. They are no calls, because the hub stands below all modules and
-//! knows none of them.
+//! Some hooks have a single user. They aren't direct calls, because the hub is below all modules
+//! and knows none of them.
 
 mod document;
 mod hook;

@@ -1,10 +1,10 @@
-//! Homes that move from one node to another while both live: who acts for which addresses.
+//! Homes that move from one live node to another: which shard acts for which addresses.
 //!
-//! A view says where homes are to be. Nodes learn of a new one at different times, and what lives
-//! at a home takes a while to move, so that each shard of a cluster knows for which slots it
-//! *acts*: it has the sessions and rooms, and nobody else has. The old home acts until it has
-//! packed (`parting`); the new one from the moment on at which it has taken all up (`arriving`),
-//! and keeps until then what is for them.
+//! A view says where homes are to be. Nodes learn of a new one at different times, and moving the
+//! data of a home takes a while, so each shard of a cluster knows for which slots it *acts*: it
+//! alone has the sessions and rooms. The old home acts until it has packed them (`parting`), the
+//! new one from the moment when it has taken everything up (`arriving`); until then it keeps
+//! stanzas for them.
 //!
 //! # Invariants
 //!
@@ -13,9 +13,10 @@
 //! * Nobody goes by a new view before sessions that leave by it have come to rest: what answers them
 //!   would wait at their new homes, and they for its being handled.
 //! * Mail between two accounts keeps its order through a move: the old home packs when all others
-//!   go by the new view and have said so behind their last mail by the old one, and the new home
-//!   opens nothing of its own before the old one has said, behind its last card, that this was all.
-//! * A process that is alone has nothing of this, and pays a look at one pointer.
+//!   have adopted the new view and have said so after their last mail by the old one, and the new
+//!   home processes nothing of its own before the old one has said, after its last card, that this
+//!   was all.
+//! * A process without a cluster has nothing of this, and pays for looking at one pointer.
 
 use std::collections::{BTreeMap, BTreeSet};
 

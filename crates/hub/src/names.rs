@@ -1,8 +1,7 @@
-//! Bare JIDs as numbers: a shard knows each address once, however many rosters it stands in.
+//! Bare JIDs as numbers: a shard stores each address once, however many rosters contain it.
 //!
-//! A roster of fifty contacts costs two hundred bytes that way, and finding the user behind an
-//! address is one look-up. Names are counted; one that nobody refers to any more is forgotten and
-//! its number reused.
+//! A roster of fifty contacts costs two hundred bytes this way, and finding the user of an address
+//! is one look-up. References are counted; a name without any is forgotten and its number reused.
 
 use hashbrown::HashTable;
 

@@ -1,4 +1,4 @@
-//! Ranges of addresses, as operators write them.
+//! IP address ranges, as operators write them.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;

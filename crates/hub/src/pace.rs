@@ -1,10 +1,10 @@
-//! Sends sessions stanzas of the server's own accord, at login above all: see
+//! Sends sessions stanzas of the server's own accord, above all at login: see
 //! [`rookery_fanout::outbox::paced`].
 //!
 //! # Invariants
-//! - Nothing of it ends a session, however much there is and however slowly the client reads.
-//! - Everything that is loaded for it is loaded in portions: the next when the session has taken
-//!   the last. Meanwhile nothing else waits for it, but for those who ask for that (a lane).
+//! - None of them ends a session, however many there are and however slowly the client reads.
+//! - Everything for it is loaded in portions: the next when the session has taken the last.
+//!   Nothing else waits for it meanwhile, except code that asks to (a lane).
 
 use rookery_base::one_shot;
 use rookery_fanout::{Link, Packet, PushOutcome, To};

@@ -1,11 +1,12 @@
 //! The old home of sessions that move to another node: they come to rest, are packed as
-//! [cards](crate::card), as at a stop, and are sent, with whatever modules hand on.
+//! [cards](crate::card), as at a stop, and are sent, with everything that modules hand on.
 //!
 //! # Invariants
 //!
-//! * A session that leaves says nothing more before its shard goes by the new view: whatever its
-//!   client has sent went by the last one, to homes that act, and is settled when it is packed.
-//! * Nothing leaves before all others go by the new view ([`crate::moves`]); until then its
+//! * A session that leaves sends nothing more before its shard adopts the new view: its client's
+//!   last stanzas were routed by the old one, to homes that act, and are settled when it is
+//!   packed.
+//! * Nothing leaves before all others have adopted the new view ([`crate::moves`]); until then its
 //!   sessions and rooms are served as ever.
 //! * Others are told that they have got all behind that, and behind what has come here for a home
 //!   that is elsewhere by now.

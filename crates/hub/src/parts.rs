@@ -1,9 +1,9 @@
-//! The parts of a world: what belongs together, so that a function shows by its borrows what it
+//! The parts of a world: data that belongs together, so that a function's borrows show what it
 //! touches.
 //!
-//! Everything here is plain data of one shard. The rules that hold between the parts are in the
-//! files that keep them: [`crate::bind`] for people, [`crate::task`] and [`crate::timer`] for what
-//! waits, [`crate::post`] for what goes out.
+//! Everything here is plain data of one shard. The rules between the parts are in the files that
+//! maintain them: [`crate::bind`] for people, [`crate::task`] and [`crate::timer`] for waiting
+//! work, [`crate::post`] for outgoing mail.
 
 use rookery_base::{AddressHash, Keyed, Map, Set};
 use std::collections::VecDeque;

@@ -1,16 +1,16 @@
-//! The view that modules have of the stanzas that pass: on the way out of a session, and at the
-//! home of the account that they are for.
+//! The modules' view of passing stanzas: on the way out of a session, and at the home of the
+//! account that they are for.
 //!
-//! A filter names what it wants: [`Stanzas`], which of them by the namespaces they name, of which
+//! A filter declares what it wants: [`Stanzas`], some of them by their namespaces, of which
 //! accounts, and where ([`Wanted`]). All that is known beforehand is in bit sets, so that a stanza
-//! which nobody wants costs a look at a few words: a room's message for a thousand occupants passes
-//! filters that are after forged elements as if there were none.
+//! which nobody wants costs a look at a few words: a room's message for a thousand occupants
+//! passes filters for forged elements as if there were none.
 //!
 //! Invariants:
 //! * The filters of one passage run in the order of their phases. Each sees the stanza as the one
 //!   before left it, and the last form is the one that goes on.
-//! * A stanza passes the filters of a delivery once. One that comes back, since the session that it
-//!   was given to ended before it was sent, has passed already.
+//! * A stanza passes the filters of a delivery once. One that returns, because the session that
+//!   got it ended before it was sent, has already passed.
 
 use std::ops::BitOr;
 

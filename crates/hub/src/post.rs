@@ -1,4 +1,4 @@
-//! Posts mail to other shards, and opens what comes from them.
+//! Posts mail to other shards, and opens mail from them.
 
 use std::sync::Arc;
 

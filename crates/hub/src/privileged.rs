@@ -1,13 +1,13 @@
-//! Components that act in the name of accounts (XEP-0356), or in the place of this server
-//! (XEP-0355): bridges that keep their users in the roster, services for the nodes of accounts.
+//! Components that act on behalf of accounts (XEP-0356), or in place of this server (XEP-0355):
+//! bridges that keep their users in the roster, services for the nodes of accounts.
 //!
 //! # Invariants
 //!
-//! * A component has the privileges that the configuration gives it, and tells nobody else's name
-//!   but that of an account of the domain that it turns to, without a resource.
-//! * What it sends for an account passes the same filters as what the account sends.
-//! * What it may not do is answered with `forbidden`; the answer to a delegated request counts only
-//!   if it is for the one who has asked, and about what was asked.
+//! * A component has the privileges that the configuration gives it, and acts only on behalf of an
+//!   account of the domain that it addresses, without a resource.
+//! * Stanzas that it sends for an account pass the same filters as the account's own.
+//! * Forbidden actions are answered with `forbidden`; the answer to a delegated request counts
+//!   only if it is for the one who has asked, and about the same matter.
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::{Jid, JidRef};

@@ -1,17 +1,17 @@
-//! Questions to other shards: at the home of an account, or to all of them with their answers
-//! gathered.
+//! Questions to other shards: to the home of an account, or to all of them with their answers
+//! collected.
 //!
-//! For what is rare and concerns more than one shard, such as the requests of administrators. A
-//! question is data, and so is its answer; what runs when the answers have come is a closure that
-//! stays on the shard that asks.
+//! For rare requests that concern more than one shard, such as those of administrators. A question
+//! is data, and so is its answer; the code that runs when the answers have arrived is a closure
+//! that stays on the shard that asks.
 //!
 //! # Invariants
 //!
-//! * A question is put in a later tick on another shard, and at once on this one; mail to the same
-//!   shard that was posted before has been worked off.
-//! * An answer that is not given yet keeps the question in the custody of what it was asked for.
-//! * Nothing waits for ever: an answer that has not come in time counts as missing, and the
-//!   continuation runs without it. So a list may lack what one shard knows, and says so.
+//! * A question is processed in a later tick on another shard, and at once on this one; mail to
+//!   the same shard that was posted before has been processed.
+//! * An unanswered question stays in the custody of the work that it was asked for.
+//! * Nothing waits for ever: an answer that doesn't arrive in time counts as missing, and the
+//!   continuation runs without it. So a list may lack the part of one shard, and says so.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,9 +1,9 @@
-//! Limits of the rate at which a session may send. A session that sends faster is read later;
-//! nothing is dropped, and nobody else notices.
+//! Limits the rate at which a session may send. A session that sends faster is read later; nothing
+//! is dropped, and nobody else notices.
 //!
 //! Each session has a bucket of bytes and stanzas that empties with time, kept as one number: the
-//! time until which what it has sent is paid for. If that lies further ahead than the burst allows,
-//! reading pauses until it doesn't.
+//! time until which everything that it has sent is paid for. If that lies further ahead than the
+//! burst allows, reading pauses until it doesn't.
 
 use rookery_base::Bucket;
 use rookery_fanout::{Link, LinkPlaces};

@@ -1,14 +1,14 @@
-//! The journals of processes that have died: sessions and rooms are made of them again, at the new
-//! homes.
+//! Reads the journals of dead processes: their sessions and rooms are restored from them at the
+//! new homes.
 //!
 //! # Invariants
 //!
-//! * A journal is read when the process that has written it can write nothing any more, and each
-//!   field by the one home that its slot has then. Until it has been read, what is for the slot is
-//!   kept, as while homes move ([`crate::moves`]).
-//! * Of a client that comes back nobody knows how much it had got besides what the journal has:
-//!   what it says counts, once.
-//! * Any bytes are a journal or are skipped.
+//! * A journal is read when the process that wrote it can't write any more, and each field by the
+//!   home that its slot has then. Until it has been read, stanzas for the slot are kept, as while
+//!   homes move ([`crate::moves`]).
+//! * Nobody knows how much more than the journal's contents a client had received: the count that
+//!   it reports is accepted, once.
+//! * Any bytes are a valid journal or are skipped.
 
 use std::collections::BTreeMap;
 

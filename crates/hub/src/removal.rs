@@ -1,13 +1,13 @@
-//! The end of an account: RFC 6121 §2.5.2 for its contacts, and nothing of it for the next owner of
-//! the name.
+//! The removal of an account: RFC 6121 §2.5.2 for its contacts, and nothing left for the next
+//! owner of the name.
 //!
 //! # Invariants
 //!
-//! * From the moment in which an account is being removed, nothing that its sessions send is
-//!   carried out: contacts would answer the next owner of the name.
-//! * A request for it is answered when the account is gone, or stays. The session that asked is
-//!   retired meanwhile: all but its stream has ended.
-//! * Messages that sessions did not get go to nobody once the account is gone.
+//! * From the moment when an account is being removed, nothing that its sessions send is carried
+//!   out: contacts would answer the next owner of the name.
+//! * A request for it is answered when the account is gone, or can't be removed. The session that
+//!   asked is retired meanwhile: everything but its stream has ended.
+//! * Undelivered messages of its sessions go to nobody once the account is gone.
 
 use rookery_fanout::{Link, Packet, To};
 use rookery_jid::Jid;

@@ -1,5 +1,5 @@
-//! The sessions and letters of the process before, until they have gone on: `going_on` works on
-//! them. They stand apart from that, so that the world can hold them.
+//! The sessions and letters of the previous process that have yet to continue: `going_on` works on
+//! them. They are kept separate, so that the world can hold them.
 
 use std::collections::VecDeque;
 

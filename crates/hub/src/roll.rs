@@ -1,9 +1,9 @@
-//! The audience of a room, kept ready by next hop: it changes when somebody comes or goes, and
+//! The audience of a room, kept ready by next hop: it changes when somebody enters or leaves, and
 //! isn't computed for each message.
 //!
-//! Addresses lie in shared chunks, so that a letter to another shard takes a reference and no copy.
-//! An addition writes into the last chunk of its shard; a removal rewrites one chunk. What is left
-//! out of one packet costs a copy of the chunk that it is in, and of no other.
+//! Addresses are in shared chunks, so that a letter to another shard takes a reference and no
+//! copy. An addition writes into the last chunk of its shard; a removal rewrites one chunk.
+//! Leaving an address out of one packet costs a copy of its chunk, and of no other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

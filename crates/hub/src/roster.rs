@@ -1,5 +1,5 @@
-//! Rosters: RFC 6121 §2. The store is the truth; the shard keeps the subscriptions of those who are
-//! here.
+//! Rosters: RFC 6121 §2. The store is authoritative; the shard keeps the subscriptions of users
+//! who are online.
 
 use rookery_fanout::{Link, Packet, To};
 use rookery_jid::Jid;

@@ -1,8 +1,8 @@
 //! Routing of stanzas: RFC 6120 §10 and RFC 6121 §8.
 //!
-//! [`World::route`] finds the home of an address; `World::deliver`, at that home, applies the rules
-//! for accounts. Every error that they name is made by [`World::bounce`], which never answers an
-//! error with an error.
+//! [`World::route`] finds the home of an address; `World::deliver`, at that home, applies the
+//! rules for accounts. Every error that they specify is made by [`World::bounce`], which never
+//! answers an error with an error.
 
 use std::borrow::Cow;
 

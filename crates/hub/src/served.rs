@@ -1,4 +1,4 @@
-//! The domains that this server is, by name, and what holds of each for as long as the settings do.
+//! The domains of this server, by name, with the properties of each under the current settings.
 
 use rookery_base::Map;
 

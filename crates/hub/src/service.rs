@@ -1,9 +1,9 @@
-//! Services: addresses of their own below a domain, such as `multicast.example.org`, that a module
+//! Services: separate addresses below a domain, such as `multicast.example.org`, that a module
 //! answers for.
 //!
-//! Which service has which host follows from the settings. A stanza for one is given to its module
-//! on the shard that it came in on; what it is about, such as a room, may have its home on another,
-//! to which the module hands it ([`World::route_to_service`]).
+//! The host of a service follows from the settings. A stanza for one is given to its module on the
+//! shard where it arrived; its subject, such as a room, may have its home on another, to which the
+//! module hands it ([`World::route_to_service`]).
 
 use rookery_base::Map;
 use rookery_fanout::Packet;

@@ -1,6 +1,6 @@
-//! The operator's decisions, as the hub needs them: domains, their modules and limits.
+//! The operator's settings, as the hub needs them: domains, their modules and limits.
 //!
-//! Settings are made by the reader of the configuration, shared by all shards and replaced as a
+//! Settings are created by the reader of the configuration, shared by all shards and replaced as a
 //! whole on reload.
 
 use rookery_base::Map;

@@ -1,14 +1,14 @@
-//! Bounds what waits in a line that strangers can fill: in number, in bytes, and for each sender.
+//! Bounds queues that strangers can fill: in number, in bytes, and for each sender.
 //!
 //! Stanzas wait for an account or a room while the store is asked. A store that is slow for a
-//! minute turns such a line into memory that others decide about, and a line that one sender has
+//! minute turns such a queue into memory under others' control, and a queue that one sender has
 //! filled turns everybody else away.
 //!
 //! # Invariants
 //!
-//! - A line never holds more than its [`Bounds`] say. What a stanza takes counts for each line it
-//!   waits in, though the bytes are shared.
-//! - One sender has a quarter of a line at most, so that the excess of one never hits another.
+//! - A queue never holds more than its [`Bounds`] allow. A stanza counts in each queue that it
+//!   waits in, though its bytes are shared.
+//! - One sender has at most a quarter of a queue, so that the excess of one never affects another.
 
 use rookery_base::Map;
 use std::borrow::Cow;

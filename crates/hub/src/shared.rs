@@ -1,18 +1,18 @@
-//! Contacts that the operator gives to accounts: groups whose members see each other without asking
-//! (shared roster groups).
+//! Contacts that the operator assigns to accounts: groups whose members see each other without
+//! asking (shared roster groups).
 //!
 //! One module says who they are ([`Hooks::shared_contacts`](crate::Hooks::shared_contacts)). They
-//! stand in the roster with the account's own contacts, and see its presence. Nothing of it is in
-//! the store, so that a group of ten thousand costs no look-up there: presence goes to a
-//! [`Roll`](crate::Roll) that all members share, probes are answered by those who are here and by
-//! nobody else.
+//! appear in the roster with the account's own contacts, and see its presence. None of it is in
+//! the store, so a group of ten thousand costs no look-up there: presence goes to a
+//! [`Roll`](crate::Roll) that all members share, and probes are only answered by members who are
+//! online.
 //!
 //! # Invariants
 //!
-//! * What an account keeps in its roster itself is joined with this and never lost: its names,
-//!   groups and subscriptions.
+//! * An account's own roster entries are merged with these and never lost: names, groups and
+//!   subscriptions.
 //! * A contact by group can't be removed, and a user who has one gets the whole roster at each
-//!   login: a version (RFC 6121 §2.6) would not tell what the operator has changed.
+//!   login: a version (RFC 6121 §2.6) would not show the operator's changes.
 
 use rookery_base::Map;
 use std::collections::BTreeSet;

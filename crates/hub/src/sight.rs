@@ -1,7 +1,7 @@
 //! Reports stanzas to traces, for the world and for modules.
 //!
-//! Each place on the way of a stanza where something is decided calls one of these with its reason.
-//! They do nothing unless somebody traces.
+//! Each place on the way of a stanza where something is decided calls one of these with the
+//! reason. They do nothing unless somebody traces.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,15 +1,15 @@
-//! Logins that somebody else vouches for: the seam between a world and the one that is asked.
+//! Outside sources that vouch for logins: the seam between a world and such a source.
 //!
-//! A [`Source`] is asked on the shard and answers later, from a thread of its own, as a store does:
-//! nothing waits for it but the login that it is asked about. It is never asked about a session, so
-//! one that is away ends none.
+//! A [`Source`] is asked on the shard and answers later, from its own thread, as a store does:
+//! only the login in question waits for it. It is never asked about a session, so an unreachable
+//! one ends none.
 //!
 //! # Invariants
 //!
-//! * A source answers within its own deadline, or says that it is away; it bounds how many
-//!   questions it works on and lets none wait without end.
-//! * It vouches for names of its own domain only: the world makes the address.
-//! * An account that is disabled here stays so, whatever the source says.
+//! * A source answers within its own deadline, or reports that it is unreachable; it bounds the
+//!   questions that it works on and lets none wait endlessly.
+//! * It vouches only for names of its own domain: the world makes the address.
+//! * An account that is disabled here stays disabled, whatever the source says.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,9 +1,9 @@
 //! The state of modules, by type.
 //!
-//! A module declares a value of a type of its own when it is installed
+//! A module declares a value of its own type when it is installed
 //! ([`Hooks::state`](crate::Hooks::state)); every shard has one such value, and any code that gets
-//! the world finds it by its type. So no handler carries state of its own, and a look at the
-//! declarations shows all that a shard remembers for its modules.
+//! the world finds it by its type. So no handler carries state, and the declarations show
+//! everything that a shard remembers for its modules.
 //!
 //! # Invariants
 //!

@@ -1,5 +1,5 @@
-//! Subscriptions: carries out what the state machine of [`crate::subscription`] says, for senders
-//! and receivers (RFC 6121 §3).
+//! Subscriptions: carries out the decisions of the state machine in [`crate::subscription`], for
+//! senders and receivers (RFC 6121 §3).
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
 //! The subscription state machine: RFC 6121 §3 and Appendix A as pure functions over a roster item.
 //!
-//! [`edit`] says what an event does to the item; [`Effects`] says, from the item before it, what
-//! has to be sent. The store runs the first inside its own step, so two events on one item cannot
+//! [`edit`] applies an event to the item; [`Effects`] derives, from the previous item, the stanzas
+//! to send. The store runs the first inside its own step, so two events on one item can't
 //! interleave; the second runs on the shard, afterwards.
 
 use rookery_fanout::StanzaType;

@@ -1,11 +1,11 @@
-//! The share of each module in the work of a shard: calls, and the time that they take. Nothing is
-//! tallied unless somebody watches.
+//! Each module's share in the work of a shard: calls, and their time. Nothing is tallied unless
+//! somebody watches.
 //!
 //! # Invariants
 //!
-//! * All calls are counted while somebody watches; of those that come from outside of any module
-//!   one in [`SAMPLED_CALLS`] is timed, with all that it leads to.
-//! * A module's time is its own: what other modules do that it leads to is theirs.
+//! * All calls are counted while somebody watches; of those from outside any module, one in
+//!   [`SAMPLED_CALLS`] is timed, with everything that it leads to.
+//! * A module's time is its own: the time of other modules that it causes is theirs.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Waiting for the store without a thread or a task per session.
 //!
-//! A handler that has to wait gives the world a future and what to do with its outcome. The future
-//! knows nothing of the world (it lives on storage alone), the continuation runs on the shard with
-//! the whole world: no locks, no borrowed state across a wait.
+//! A handler that has to wait gives the world a future and a continuation for its outcome. The
+//! future knows nothing of the world (it only uses storage), the continuation runs on the shard
+//! with the whole world: no locks, no borrowed state across a wait.
 //!
 //! Invariants:
 //! * Continuations run in the order in which their futures completed, and the store completes in

@@ -1,4 +1,4 @@
-//! Puts off reading from sessions that send faster than they may.
+//! Delays reading from sessions that send faster than they may.
 
 use rookery_fanout::Link;
 

@@ -1,8 +1,8 @@
-//! Calls that the world makes later: once, or again and again.
+//! Calls that the world makes later: once, or repeatedly.
 //!
-//! Time is the driver's clock that never goes back, so that a corrected time of day neither delays
-//! nor repeats anything. A call runs in the first tick at or after its time, never before the
-//! handler that asked for it has ended.
+//! Time is the driver's monotonic clock, so that a corrected time of day neither delays nor
+//! repeats anything. A call runs in the first tick at or after its time, never before the handler
+//! that requested it has ended.
 
 use std::cmp::Reverse;
 

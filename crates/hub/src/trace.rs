@@ -1,19 +1,19 @@
-//! Traces: the wish of an operator to see the way of the stanzas of one address, with what was
-//! decided about each and why.
+//! Traces: show an operator the way of the stanzas of one address, with each decision and its
+//! reason.
 //!
-//! A trace is shared by the shards of a process, which write into it what they see, and by who
-//! reads it. Where no trace is, a stanza costs a look at one length on its way; what is written
-//! down is put into words only for stanzas that a trace is about.
+//! A trace is shared by the shards of a process, which write their sightings into it, and by its
+//! reader. Without a trace, a stanza costs a look at one length on its way; sightings are put into
+//! words only for stanzas that a trace is about.
 //!
 //! # Invariants
 //!
-//! * A trace ends: by its reader, and by its time even if that is gone. The stanzas that it is
-//!   about are bounded in number, and so are the sightings that wait for the reader; what had no
-//!   place is counted.
-//! * Texts that users wrote are seen only by a trace that asks for them, and what is called a
-//!   password never is.
+//! * A trace ends: by its reader, and by its time even if the reader is gone. Its stanzas are
+//!   bounded in number, and so are the sightings that wait for the reader; those beyond the bound
+//!   are counted.
+//! * Users' texts are only visible to a trace that asks for them, and elements named as passwords
+//!   never are.
 //! * The number of a stanza follows from the stanza, so that it is the same on every shard and
-//!   node, for its copies, for the answer to it and for the error that comes back.
+//!   node, for its copies, for its answer and for an error that comes back.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;

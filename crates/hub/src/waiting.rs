@@ -1,4 +1,4 @@
-//! Continuations, timers, and questions without an answer: all that goes on later.
+//! Continuations, timers, and unanswered questions: everything that continues later.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -1,4 +1,4 @@
-//! Tells a shard from other threads which of its tasks to look at.
+//! Tells a shard from other threads which of its tasks to poll.
 
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};

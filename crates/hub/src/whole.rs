@@ -1,5 +1,5 @@
-//! Assertions of what must hold of a session, its user and its outbox between two calls. Builds for
-//! tests and simulations look; others don't.
+//! Assertions about a session, its user and its outbox between two calls. Builds for tests and
+//! simulations check them; others don't.
 
 use rookery_fanout::Link;
 use rookery_jid::Jid;

@@ -1,13 +1,13 @@
-//! The world of one shard, and what drives it.
+//! The world of one shard, and its driver's interface.
 //!
 //! A driver calls [`World::bind`], [`World::stanza`], [`World::mail`], [`World::closed`] and
-//! [`World::run_tasks`], in whatever order things happen; then takes the events and the mail for
-//! other shards, and flushes the outboxes that have something.
+//! [`World::run_tasks`], in the order in which things happen; then takes the events and the mail
+//! for other shards, and flushes the outboxes that have something.
 //!
 //! Invariants:
 //! * No socket, thread or clock: time comes in with [`World::set_time`].
 //! * A user's sessions, roster cache and held stanzas are touched by the user's home shard only.
-//! * Nothing is sent but through the outboxes.
+//! * Everything is sent through the outboxes.
 
 use std::any::type_name;
 use std::hash::BuildHasher;

@@ -1,5 +1,6 @@
-//! The hooks of modules: order by phase and not by registration, a stanza that one takes is seen by
-//! nobody else, and a module that is off for a domain is not called for its sessions.
+//! Tests the hooks of modules: the order is by phase and not by registration, a stanza that one
+//! module takes is seen by no other, and a module that is off for a domain is not called for its
+//! sessions.
 
 use std::sync::Arc;
 

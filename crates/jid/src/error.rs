@@ -1,4 +1,4 @@
-//! Faults of an address. All of them are those of the party that wrote it.
+//! Faults of an address. All of them are the author's.
 
 use std::fmt;
 

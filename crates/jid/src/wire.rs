@@ -1,4 +1,4 @@
-//! Addresses in what one shard or node tells another: their text, prepared again by the reader.
+//! Addresses in mail between shards or nodes: their text, prepared again by the reader.
 
 use serde_core::de::Error;
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,4 +1,4 @@
-//! The terms on which a token opens an account: whose it is, and for whom (RFC 7519, OpenID
+//! The terms on which a token opens an account: its owner and its audience (RFC 7519, OpenID
 //! Connect).
 
 use rookery_tokens::{Claims, ShownToken, TokenKeys, TokenTerms};

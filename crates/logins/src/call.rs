@@ -1,4 +1,4 @@
-//! An address that is asked whether a password is right.
+//! An HTTP service that is asked whether a password is right.
 //!
 //! ```text
 //! POST /check            {"user": "juliet", "domain": "example.org", "password": "…"}

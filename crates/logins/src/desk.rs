@@ -1,8 +1,9 @@
-//! The place where a source is asked: a thread, and the bounds on what waits there.
+//! Asks a source: a thread, and the bounds on waiting questions.
 //!
-//! A question has a deadline that counts from when it is asked, its wait for a turn included. When
-//! some questions in a row had no answer, the source is taken to be away: most are told so at once
-//! then, and one every few seconds is asked all the same, to see whether it is back.
+//! A question has a deadline that counts from when it is asked, including its wait for a turn.
+//! When several questions in a row had no answer, the source is considered unreachable: most
+//! questions are refused at once then, and one every few seconds is still asked, to see whether
+//! the source is back.
 
 use std::fmt;
 use std::future::ready;

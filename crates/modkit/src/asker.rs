@@ -1,7 +1,7 @@
 //! The right to know that an account exists (XEP-0030 §8, RFC 6121 §8.5.1).
 //!
-//! The store is asked for every asker but the account itself, whether the account exists, is here
-//! or is away: so the time that an answer takes tells as little as the answer.
+//! For every asker but the account itself, the store is asked whether the account exists, even if
+//! it is online: so the time that an answer takes reveals as little as the answer.
 
 use rookery_hub::failure::condition;
 use rookery_hub::{Iq, World};

@@ -1,9 +1,9 @@
 //! XEP-0004: Data Forms, as modules read and write them.
 //!
-//! A form that comes in is read into its fields, at most [`MAX_FIELDS`] of them with [`MAX_VALUES`]
-//! values in all; what is beyond makes it unreadable, so that a form of a thousand fields costs its
-//! bytes and no more. Instructions, labels and media are not read: nobody who fills in a form has
-//! to send them back.
+//! An incoming form is parsed into its fields, at most [`MAX_FIELDS`] of them with [`MAX_VALUES`]
+//! values in all; a larger form is invalid, so that a form of a thousand fields costs its bytes
+//! and no more. Instructions, labels and media are ignored: nobody who fills in a form has to send
+//! them back.
 
 use rookery_xml::{Element, ns};
 

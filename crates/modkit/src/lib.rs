@@ -5,15 +5,15 @@
 //!
 //! * Nothing here has state, and nothing names a module: a module's crate needs this one and no
 //!   other module's.
-//! * Whether an account exists is told to those who may see its presence, and to nobody else
-//!   (XEP-0030 §8); [`asker`] decides it for all.
+//! * The existence of an account is only revealed to those who may see its presence (XEP-0030 §8);
+//!   [`asker`] decides that for all.
 //!
 //! # Layout
 //!
-//! [`form`] reads and writes data forms, [`rsm`] pages, [`disco`] writes what an entity is and can
-//! do, [`caps`] makes the hash of that, [`request`] refuses malformed requests, [`asker`] decides
-//! who may know of an account, [`option`] checks what operators write, [`payload`] tells
-//! conversations from the rest.
+//! [`form`] reads and writes data forms, [`rsm`] pages, [`disco`] describes an entity, [`caps`]
+//! computes the hash of that, [`request`] refuses malformed requests, [`asker`] decides who may
+//! know of an account, [`option`] checks options, [`payload`] distinguishes conversations from the
+//! rest.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 

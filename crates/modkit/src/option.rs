@@ -1,5 +1,5 @@
-//! Checks of what operators write. The kind of a value is that of the option's default; a check
-//! says more.
+//! Checks of operators' options. The kind of a value is that of the option's default; a check is
+//! more specific.
 
 use rookery_hub::{Value, World};
 use rookery_jid::{Jid, prepare};

@@ -1,8 +1,8 @@
-//! Payloads of messages: which of them mean something later, and to a person's other devices.
+//! Payloads of messages: which of them are meaningful later, and to a person's other devices.
 //!
 //! Receipts, markers, reactions, retractions, invitations, encrypted messages and calls have no
-//! body and are part of a conversation all the same (XEP-0280 §6.1, XEP-0313 §5.1.1). Everything
-//! else without a body is for the moment, or for programs.
+//! body and are nevertheless part of a conversation (XEP-0280 §6.1, XEP-0313 §5.1.1). Everything
+//! else without a body is transient, or for programs.
 
 use rookery_fanout::Packet;
 use rookery_xml::{Child, ns};

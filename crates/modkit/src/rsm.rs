@@ -1,8 +1,9 @@
-//! XEP-0059: Result Set Management. What a request asks for, and what the answer says of itself;
-//! for lists that lie in memory also the part that is meant.
+//! XEP-0059: Result Set Management: the request, and the answer's metadata; for lists in memory
+//! also the requested part.
 //!
-//! A number that no machine can hold means the largest that one can; text that is no number is
-//! `bad-request`. The ids are text that others wrote: they are compared and never interpreted.
+//! A number that is too large for the machine means the largest possible one; text that isn't a
+//! number is `bad-request`. The ids are text that others wrote: they are compared and never
+//! interpreted.
 
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, ns};

@@ -4,15 +4,16 @@
 //! # Layout
 //!
 //! Here: the module, and reading the accounts that a command is about. `accounts`: accounts and
-//! their sessions. `inquiries`: what is known of one account. `lists`: how many accounts there are,
-//! and which. `service`: announcements, the message of the day, administrators, stop and restart.
+//! their sessions. `inquiries`: information about one account. `lists`: the numbers and lists of
+//! accounts. `service`: announcements, the message of the day, administrators, stop and restart.
 //!
 //! [`border`]: black- and whitelists.
 //!
 //! # Left out
 //!
-//! Getting a password (§4.6, retracted: no server with SCRAM keys knows one). `lastlogin` (§4.9) is
-//! when an account was last here: now for one that is online, else when its last session ended.
+//! Getting a password (§4.6, retracted: no server with SCRAM keys knows one). `lastlogin` (§4.9)
+//! is when an account was last online: now for one that is online, otherwise when its last session
+//! ended.
 
 pub(crate) mod accounts;
 pub mod border;

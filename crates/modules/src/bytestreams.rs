@@ -1,14 +1,14 @@
 //! XEP-0065: SOCKS5 Bytestreams, the proxy. A service `proxy.DOMAIN` through which clients that
 //! can't reach each other send files.
 //!
-//! This module tells where the proxy is and lets requesters activate their streams; the bytes go
-//! through the [`Relay`], on a port of its own and off the shards.
+//! This module announces the proxy's address and lets requesters activate their streams; the bytes
+//! go through the [`Relay`], on a separate port and off the shards.
 //!
 //! # Invariants
 //!
 //! * Only the requester's own address makes the token of its stream: nobody activates somebody
 //!   else's.
-//! * The rule who may use the proxy is asked for the address and for the activation alike.
+//! * The rule for who may use the proxy applies to the address and to the activation alike.
 //!
 //! Left out: UDP (§7), which no client speaks.
 

@@ -1,5 +1,5 @@
-//! XEP-0390: Entity Capabilities 2.0, of domains: a hash of what [`disco`](crate::disco) answers,
-//! that can't be made to fit something else.
+//! XEP-0390: Entity Capabilities 2.0, of domains: a hash of the answers of
+//! [`disco`](crate::disco), which can't be made to fit something else.
 //!
 //! Left out: hashes of clients, which pass through (optimization, §6).
 

@@ -1,25 +1,25 @@
-//! XEP-0280: Message Carbons. Every device of a user has both sides of every conversation.
+//! XEP-0280: Message Carbons. Every device of a user gets both sides of every conversation.
 //!
-//! A copy is one packet for all sessions that get it, from the user's bare JID, which is how a
-//! client knows that it is none of somebody else's making. It lives in the outboxes of those
-//! sessions alone: when one of them ends, its copies go with it.
+//! A copy is one packet for all sessions that get it, from the user's bare JID, by which a client
+//! knows that nobody else made it. It exists only in the outboxes of those sessions: when one of
+//! them ends, its copies are dropped with it.
 //!
 //! # What is copied (§6.1)
 //!
-//! Messages of type `chat`; of type `normal` with a body or with what instant messaging clients
-//! tell each other; invitations to rooms. Not: `groupchat`, `headline`; private messages that come
-//! from an occupant of a room, which the room sends to every device by itself; what has a
-//! `<private/>` or the hint `<no-copy/>`; what this server refuses. The `<private/>` stays in the
-//! message, as the XEP has it since 0.13.
+//! Messages of type `chat`; of type `normal` with a body or a payload of instant messaging
+//! clients; invitations to rooms. Not: `groupchat`, `headline`; private messages from an occupant
+//! of a room, which the room itself sends to every device; messages with a `<private/>` or the
+//! hint `<no-copy/>`; messages that this server refuses. The `<private/>` stays in the message, as
+//! the XEP has it since 0.13.
 //!
-//! An error is copied if it brings back the message that it answers, and that one is of a kind that
-//! is copied. To tell whether an error without it is about such a message, all that was sent would
-//! have to be remembered: so `urn:xmpp:carbons:rules:0` is not announced.
+//! An error is copied if it includes the message that it answers, and that one is of a kind that
+//! is copied. To tell whether an error without it is about such a message, everything that was
+//! sent would have to be remembered: so `urn:xmpp:carbons:rules:0` is not announced.
 //!
 //! # Forged ones
 //!
-//! No message of one to one but those that this module writes has `<sent/>` or `<received/>` when
-//! it reaches a session: what others put into theirs is cut out.
+//! No one-to-one message except those that this module writes has `<sent/>` or `<received/>` when
+//! it reaches a session: those that others insert are cut out.
 
 use rookery_archive as archive;
 use rookery_fanout::{Link, Packet, StanzaType, To};

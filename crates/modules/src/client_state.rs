@@ -1,8 +1,9 @@
-//! XEP-0352: Client State Indication. A phone in a pocket is not woken for what nobody looks at.
+//! XEP-0352: Client State Indication. A phone in a pocket isn't woken for things that nobody looks
+//! at.
 //!
-//! The hub takes what clients say, and the outbox of a session lets wait what may wait
-//! ([`rookery_fanout::outbox::quiet`]); this module switches it on and shows it. What waits is
-//! bounded by the soft limit of the outbox: above it everything is sent.
+//! The hub handles the clients' indications, and the outbox of a session delays stanzas that may
+//! wait ([`rookery_fanout::outbox::quiet`]); this module switches it on and announces it. Waiting
+//! stanzas are bounded by the soft limit of the outbox: above it everything is sent.
 
 use rookery_hub::management::CLIENT_STATE;
 use rookery_hub::{Hooks, Module};

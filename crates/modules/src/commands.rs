@@ -1,18 +1,19 @@
-//! XEP-0050: Ad-Hoc Commands. A command is an entry of the table: its node, its name, who may run
-//! it, the forms that it asks for, and what it does.
+//! XEP-0050: Ad-Hoc Commands. A command is an entry of the table: its node, its name, its
+//! permissions, its forms, and its action.
 //!
 //! # Layout
 //!
-//! Here: the module and the table. `request`: what comes in, and its errors. `order`: a command,
-//! and one on its way, as the commands themselves see it. `session`: what is remembered between
+//! Here: the module and the table. `request`: incoming requests and their errors. `order`: a
+//! command, and one in progress, as the commands themselves see it. `session`: the state between
 //! stages. `discovery`: lists and descriptions of commands.
 //!
 //! # Invariants
 //!
 //! * A user who may not run a command gets `forbidden` for it, and doesn't see it in lists.
-//! * A session belongs to one full JID and one command; its id is never given again. Sessions are
-//!   bounded in number, per account and in all, and in age; a session that ended is told from one
-//!   that never was (`session-expired`, `bad-sessionid`) as long as it is remembered.
+//! * A session belongs to one full JID and one command; its id is never reused. Sessions are
+//!   bounded in number, per account and in all, and in age; as long as it is remembered, a session
+//!   that has ended is distinguished from one that never existed (`session-expired`,
+//!   `bad-sessionid`).
 //!
 //! Left out: `bad-locale`. Texts are in English; a client that prefers another language is answered
 //! in English, marked as such, rather than refused.

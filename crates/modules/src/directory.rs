@@ -1,13 +1,14 @@
 //! XEP-0055: a directory of the users of a domain, who find each other by their names and cards.
 //!
-//! It is off by default: a server for strangers has no reason to tell who is on it. A search looks
-//! at one account after the other, with the card (XEP-0054) that the account shows to everybody,
-//! since there is no index of cards: that is for a firm or a school, and bounded.
+//! It is off by default: a server for strangers has no reason to tell who its users are. A search
+//! looks at one account after the other, with the card (XEP-0054) that the account shows to
+//! everybody, since there is no index of cards: it is meant for a company or a school, and
+//! bounded.
 //!
 //! # Invariants
 //!
-//! * A search looks at so many accounts at most, a portion at a time, and nobody waits for it.
-//! * An account searches once at a time.
+//! * A search looks at a limited number of accounts, a portion at a time, and nobody waits for it.
+//! * An account can run one search at a time.
 
 use rookery_base::Set;
 use rookery_fanout::Packet;

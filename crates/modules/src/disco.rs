@@ -1,5 +1,5 @@
-//! XEP-0030: Service Discovery. What a domain and its accounts can do, from what the modules that
-//! are on declare.
+//! XEP-0030: Service Discovery. The capabilities of a domain and its accounts, from the
+//! declarations of the active modules.
 
 use rookery_hub::{Hooks, Iq, Module, Target, World};
 use rookery_jid::Jid;

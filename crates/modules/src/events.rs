@@ -1,8 +1,7 @@
-//! Events for other programs: which of them a domain tells, and those that pass by here. The API
-//! and the web front give them out ([`rookery_operations::events`]).
+//! Events for other programs: which of them a domain reports, and those that occur here. The API
+//! and the web front pass them on ([`rookery_operations::events`]).
 //!
-//! Messages are told only where the operator names them, and their texts only where that is said
-//! as well.
+//! Messages are only reported if the operator says so, and so are their texts.
 
 use rookery_fanout::{Link, Packet, StanzaType};
 use rookery_hub::{

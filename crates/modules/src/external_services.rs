@@ -1,10 +1,10 @@
-//! XEP-0215: External Service Discovery: STUN and TURN servers for calls, and whatever else the
-//! operator lists.
+//! XEP-0215: External Service Discovery: STUN and TURN servers for calls, and anything else that
+//! the operator lists.
 //!
 //! A TURN server that shares the option `secret` (coturn: `use-auth-secret`) is shown with
-//! credentials that are good for some hours: the username is when they end and the account, the
-//! password an HMAC of that under the secret. So the server keeps nothing, and a leaked password
-//! dies by itself.
+//! credentials that are valid for some hours: the username is their expiry and the account, the
+//! password an HMAC of that under the secret. So the server stores nothing, and a leaked password
+//! expires by itself.
 //!
 //! Only accounts of the domain are told. Left out: pushes (§3.2), since a list only changes with
 //! the configuration.

@@ -1,8 +1,8 @@
 //! XEP-0484: Fast Authentication Streamlining Tokens. A client that has logged in once comes back
 //! in one round trip, without the password.
 //!
-//! Streams and hub do it ([`rookery_hub::fast`]); this module switches it on and has its options.
-//! It needs the module `sasl2`.
+//! Streams and hub implement it ([`rookery_hub::fast`]); this module switches it on and has its
+//! options. It needs the module `sasl2`.
 //!
 //! Left out: TLS 0-RTT, which no stream accepts; `HT-SHA-256-UNIQ`, whose binding TLS 1.3 doesn't
 //! have.

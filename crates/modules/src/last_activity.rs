@@ -1,9 +1,10 @@
-//! XEP-0012: Last Activity. How long a server runs, when an account was here last, and who may ask
-//! a resource.
+//! XEP-0012: Last Activity. The uptime of a server, the time when an account was last online, and
+//! who may ask a resource.
 //!
-//! The time of an account is that of its last unavailable presence, which the hub keeps for probes;
-//! so it is known of those who were available. Nobody learns it who may not see the presence of the
-//! account (§7), nor whether the account exists: both are `forbidden` alike.
+//! The time of an account is that of its last unavailable presence, which the hub stores for
+//! probes; so it is only known for accounts that were available. Only those who may see the
+//! account's presence learn it (§7), and nobody learns whether the account exists: both cases are
+//! `forbidden` alike.
 
 use rookery_fanout::StanzaType;
 use rookery_hub::failure::condition;

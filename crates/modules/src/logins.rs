@@ -1,10 +1,10 @@
-//! The modules that suit a domain by the way in which clients log in there.
+//! The modules that suit a domain by its clients' way of logging in.
 //!
-//! Accounts of an anonymous domain (XEP-0175) are for one session, and the store knows nothing of
-//! them: a module that keeps something for accounts has no place there, and what costs the operator
-//! something waits until it is asked for. Where somebody else vouches for logins, nobody makes
-//! accounts or passwords here, and tokens that outlive the source's word are off unless the
-//! operator wants them.
+//! Accounts of an anonymous domain (XEP-0175) last for one session, and the store knows nothing of
+//! them: a module that stores something for accounts makes no sense there, and features that cost
+//! the operator something are off unless requested. If a source outside vouches for logins, nobody
+//! creates accounts or passwords here, and tokens that outlive the source's word are off unless
+//! the operator wants them.
 
 use rookery_hub::fast::MODULE as FAST;
 use rookery_stream::c2s::LoginKind;

@@ -1,23 +1,22 @@
 //! XEP-0033: Extended Stanza Addressing. A service `multicast.DOMAIN` to which a client or another
-//! server sends a stanza once for many.
+//! server sends one stanza for many recipients.
 //!
 //! # Layout
 //!
-//! Here: the module, its options, and what the service answers. [`untrusted`]: what happens to a
-//! stanza from outside, in the order in which it is checked. `limits`: how many recipients.
-//! `originators`: who has sent presence from elsewhere. [`discovery`]: the multicast services of
-//! other servers. The delivery itself is the hub's trusted route and the plan of the fan-out
-//! engine.
+//! Here: the module, its options, and the answers of the service. [`untrusted`]: the checks of a
+//! stanza from outside, in their order. `limits`: the numbers of recipients. `originators`: remote
+//! senders of presence. [`discovery`]: the multicast services of other servers. The delivery
+//! itself is the hub's trusted route and the plan of the fan-out engine.
 //!
 //! # Invariants
 //!
-//! * Nothing is delivered of a stanza that any check refuses.
-//! * A shard handles what comes in on it; there is no process, queue or lock that all multicasts
-//!   pass.
+//! * A stanza that any check refuses is not delivered at all.
+//! * A shard handles the stanzas that arrive on it; there is no process, queue or lock that all
+//!   multicasts pass.
 //! * The service sends nothing to itself, nor to a domain of this server.
 //!
-//! The feature is shown by the service, not by the domain, although the domain takes stanzas with a
-//! header too: the limits depend on who asks, and a domain's service discovery information must be
+//! The service shows the feature, not the domain, although the domain also accepts stanzas with a
+//! header: the limits depend on the asker, and a domain's service discovery information must be
 //! the same for all (XEP-0115).
 
 pub mod discovery;

@@ -2,18 +2,19 @@
 //!
 //! # Invariants
 //!
-//! * A message leaves the store after it is in an outbox, never before: whatever fails in between,
-//!   it is there again, perhaps twice, but not lost. What a session's outbox held when it ended
-//!   comes back to the store by the hub.
+//! * A message leaves the store after it is in an outbox, never before: after a failure it is
+//!   there again, perhaps twice, but not lost. The hub returns the messages in the outbox of a
+//!   session that ends to the store.
 //! * While messages travel from the store to a session, later stanzas for the account wait (a
 //!   hold), so nothing overtakes them. The hold ends early in one case: when the client reads so
-//!   slowly that its outbox is half full. Everything else for the account, its other resources
-//!   included, would else wait for that one client; what overtakes then is told apart by the delay
-//!   stamp.
+//!   slowly that its outbox is half full. Otherwise everything else for the account, including its
+//!   other resources, would wait for that one client; stanzas that overtake then can be recognised
+//!   by the delay stamp.
 //! * A message goes to one session. A session that becomes reachable takes over from one that is
 //!   being served.
-//! * What a session was given and the store still has is not given to it again, whichever delivery
-//!   it was: a session may be unavailable for a while, or get back its turn from one that is gone.
+//! * A message that a session was given and that is still in the store isn't given to it again, in
+//!   whichever delivery: a session may be unavailable for a while, or get back its turn from one
+//!   that is gone.
 
 use rookery_base::Map;
 use rookery_fanout::{Link, Packet, StanzaType, To};

@@ -1,4 +1,4 @@
-//! XEP-0199: XMPP Ping. Tells a client that its stream still carries something.
+//! XEP-0199: XMPP Ping. Shows a client that its stream still works.
 
 use rookery_hub::{Hooks, Module, Target};
 use rookery_modkit::asker::{Asker, with_asker};

@@ -1,22 +1,22 @@
-//! Rules about whom an account lets through: XEP-0191 Blocking Command and XEP-0016 Privacy Lists,
-//! over one set of rules.
+//! Rules about which stanzas an account lets through: XEP-0191 Blocking Command and XEP-0016
+//! Privacy Lists, over one set of rules.
 //!
 //! # Layout
 //!
-//! [`rules`]: the rules, pure. `passage`: what they do to stanzas that come and go. [`blocking`]
-//! and `lists`: the requests of the two standards. `sessions`: which list each session has made
-//! active. `report`: what users say of whom they block (XEP-0377). `limits`: how many rules.
-//! `pushes`: how clients hear of changes. `change`: from one set of rules to the next, with what
-//! contacts and resources have to hear.
+//! [`rules`]: the rules, pure. `passage`: their effect on incoming and outgoing stanzas.
+//! [`blocking`] and `lists`: the requests of the two standards. `sessions`: the active list of
+//! each session. `report`: reports about blocked users (XEP-0377). `limits`: the number of rules.
+//! `pushes`: notifications of clients about changes. `change`: the transition from one set of
+//! rules to the next, with the notifications of contacts and resources.
 //!
 //! # Invariants
 //!
-//! * The rules are a document in memory ([`Hooks::document`]), so that they hold for an account
-//!   without session too: nothing of a blocked contact is delivered, stored or archived. They come
-//!   before every other module (`Phase::Guard`).
-//! * Nothing stops what the resources of an account and its own server tell each other.
-//! * Rules count from the moment when they are asked for; if the store refuses them, the former
-//!   ones count again and the client gets an error.
+//! * The rules are a document in memory ([`Hooks::document`]), so that they also apply to an
+//!   account without a session: nothing from a blocked contact is delivered, stored or archived.
+//!   They come before every other module (`Phase::Guard`).
+//! * Nothing stops communication between an account's resources and its own server.
+//! * Rules apply from the moment of the request; if the store refuses them, the former ones apply
+//!   again and the client gets an error.
 //! * An account without rules costs a look at one field per stanza.
 //!
 //! # What is left out

@@ -1,21 +1,21 @@
-//! XEP-0357: Push Notifications. A phone that has no connection hears that a message waits for it.
+//! XEP-0357: Push Notifications. Notifies a phone without a connection of a waiting message.
 //!
-//! The user's clients name the push services of their makers. When a message comes that a user
-//! wants to be told of, and none of the user's sessions is looked at – there is none, or they are
-//! inactive (XEP-0352), or have lost their connection (XEP-0198) – each service gets a
-//! notification. By default it says how many messages there are and nothing of them: it passes
+//! Users' clients name the push services of their makers. When a message arrives about which a
+//! user wants to be notified, and the user is looking at none of the sessions – there is none, or
+//! they are inactive (XEP-0352), or have lost their connection (XEP-0198) – each service gets a
+//! notification. By default it has the number of messages and nothing of their content: it passes
 //! through others' hands.
 //!
 //! # Invariants
 //!
-//! * A service is told at most once in `INTERVAL_MS` for one registration, and never again before
-//!   it has answered: what comes meanwhile is told together.
-//! * A registration ends when its service refuses it. An error that may pass, or no answer, does
-//!   not end it.
+//! * A service is notified at most once in `INTERVAL_MS` for one registration, and never again
+//!   before it has answered: messages in between are reported together.
+//! * A registration ends when its service refuses it. An error that may be temporary, or no
+//!   answer, does not end it.
 //! * Registrations are bounded in number and size per account; they are kept in its documents.
 //!
 //! Left out: retries of a service that has refused (§7.1), and remote disabling by a message (§8),
-//! which the next refusal does as well.
+//! which the next refusal achieves as well.
 
 use rookery_base::Map;
 use std::rc::Rc;

@@ -1,20 +1,20 @@
-//! XEP-0077: In-Band Registration. Off by default: a server that anybody may join needs somebody
-//! who looks after it.
+//! XEP-0077: In-Band Registration. Off by default: a server that anyone may join needs somebody to
+//! look after it.
 //!
 //! # Layout
 //!
-//! Here: the module, and what an account does with itself after login. [`creation`]: new accounts,
-//! before login. [`rate`]: how often one address may create one. [`invite`]: invitations, and links
-//! to set a password; `shown`: who has shown one.
+//! Here: the module, and an account's requests about itself after login. [`creation`]: new
+//! accounts, before login. [`rate`]: the limit of new accounts per address. [`invite`]:
+//! invitations, and links to set a password; `shown`: streams that have shown one.
 //!
 //! # Invariants
 //!
 //! * Keys are derived in the background, never on the shard.
-//! * A token counts for one registration. While it is good, the name that it is for is nobody
-//!   else's.
+//! * A token is valid for one registration. While it is valid, the name that it is for is
+//!   reserved.
 //! * A new password ends the other sessions of its account.
-//! * An account changes and removes only itself: whose stream it is decides, not what the request
-//!   says.
+//! * An account can only change and remove itself: the stream decides, not the content of the
+//!   request.
 //! * No answer repeats the password (§3.3 asks for that).
 
 pub mod creation;

@@ -3,15 +3,15 @@
 //!
 //! The list is a node of another server (or this one) whose items are named by the SHA-256 of an
 //! address, in hexadecimal: of a bare JID, or of a domain. One shard subscribes, fetches the items
-//! and hears of changes; all shards look the hashes up. What a listed address of another server
-//! sends to a room, to enter or to speak, is refused as from an outcast. Accounts of this server
-//! are its own operator's business, unless the operator wants them treated alike. If the operator
-//! wants that, listed servers and addresses are kept out altogether: nothing of theirs comes in,
-//! and nothing leaves for them.
+//! and is notified of changes; all shards look the hashes up. Stanzas from a listed address of
+//! another server to a room, to enter or to speak, are refused as from an outcast. Accounts of
+//! this server are its own operator's business, unless the operator wants them treated alike. If
+//! the operator wants that, listed servers and addresses are excluded altogether: nothing of
+//! theirs is accepted, and nothing is sent to them.
 //!
 //! Invariants:
-//! * Only what comes from the configured service changes a list. One that can't be reached leaves
-//!   what is known as it was, and is asked again soon.
+//! * Only the configured service changes a list. If it can't be reached, the known list stays as
+//!   it was, and the service is asked again soon.
 //! * Without a list, or without hashes, a stanza costs one look at a flag.
 
 use rookery_base::{Map, Set};

@@ -1,13 +1,13 @@
-//! XEP-0388: Extensible SASL Profile, and XEP-0386: Bind 2. A client is back in one exchange:
-//! login, session and what it wants of it.
+//! XEP-0388: Extensible SASL Profile, and XEP-0386: Bind 2. A client returns in one exchange:
+//! login, session and the session's settings.
 //!
-//! The streams do it ([`rookery_stream::c2s`]); this module switches it on. A resource is `TAG/ID`,
-//! where the id is the same for the same installation of a client, and the older session of that
-//! installation ends.
+//! The streams implement it ([`rookery_stream::c2s`]); this module switches it on. A resource is
+//! `TAG/ID`, where the id is the same for the same installation of a client, and the older session
+//! of that installation ends.
 //!
-//! Left out: tasks behind the authentication (XEP-0388 §2.6.3), which nothing asks for yet. Offline
-//! messages are delivered, not cleared: a client that has them from the archive knows them by their
-//! ids.
+//! Left out: tasks after authentication (XEP-0388 §2.6.3), which nothing requires yet. Offline
+//! messages are delivered, not cleared: a client that has them from the archive recognises them by
+//! their ids.
 
 use rookery_hub::fast::MODULE as FAST;
 use rookery_hub::management::{CARBONS, CLIENT_STATE, MODULE as STREAM_MANAGEMENT, RESUME_SECONDS};

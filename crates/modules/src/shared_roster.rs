@@ -1,26 +1,26 @@
-//! Shared roster groups: contacts that the operator gives to accounts. A member of a group finds
+//! Shared roster groups: contacts that the operator assigns to accounts. A member of a group finds
 //! the others in the roster and sees their presence, without asking anybody.
 //!
 //! # Layout
 //!
-//! [`groups`]: the groups as they are written, and who sees whom, pure. [`directory`]: which
-//! accounts there are, and which are here, for the groups of everybody. `force`: the groups in
-//! force. `news`: what clients hear when it changes. Here: what the hub asks ([`SharedContacts`]).
+//! [`groups`]: the configured groups, and who sees whom, pure. [`directory`]: the existing
+//! accounts, and those online, for the groups of everybody. `force`: the groups in force. `news`:
+//! notifications of clients about changes. Here: the answers to the hub ([`SharedContacts`]).
 //!
 //! # Invariants
 //!
 //! * Nothing here asks the store for an account's sake: membership is in memory, the same for all
-//!   shards. The accounts of a domain are listed once in a while, by one shard, and only if a group
-//!   has them all.
-//! * The audience of a presence is kept ready for all members who are in the same groups, and what
-//!   a change of the groups means is found out once for all of these.
-//! * Groups that a source of logins knows are looked at in each round, so that shards differ for a
-//!   round at most.
+//!   shards. The accounts of a domain are listed periodically, by one shard, and only if a group
+//!   contains them all.
+//! * The audience of a presence is kept ready for all members of the same groups, and the effect
+//!   of a change of the groups is computed once for all of these.
+//! * Groups from a source of logins are read in each round, so that shards differ for at most one
+//!   round.
 //!
 //! # What is left out
 //!
-//! Members of other servers. A group of all that are there goes by sessions that take messages. A
-//! name in the user's own roster wins.
+//! Members of other servers. A group of everybody who is online goes by sessions that accept
+//! messages. A name in the user's own roster wins.
 
 pub mod directory;
 mod force;

@@ -1,5 +1,5 @@
-//! XEP-0279: Server IP Check. A client that doesn't get the address that it thinks it has knows
-//! that it is behind a NAT.
+//! XEP-0279: Server IP Check. A client whose address differs from what it expects knows that it is
+//! behind a NAT.
 
 use rookery_hub::{Hooks, Iq, Module, Target, World};
 use rookery_stream::error::Condition;

@@ -1,18 +1,17 @@
-//! Limits messages and subscription requests between people who aren't each other's contacts, since
-//! that is what spam consists of.
+//! Limits messages and subscription requests between people who aren't each other's contacts,
+//! because spam consists of these.
 //!
-//! What a local account sends to strangers is counted at its home, and what it sends to those of
-//! other servers once more and over a longer time: a stolen account is not to write to the whole
-//! world. What strangers of other servers send to an account is counted at the home of that, for
-//! the account and for the domain that it comes from, where addresses cost nothing. Whether
-//! somebody is a contact is known of accounts that are here. For others the store is asked, but
-//! only where it decides about a refusal, and the answer to a sender is that for an account that
-//! doesn't exist.
+//! Stanzas that a local account sends to strangers are counted at its home, and those to strangers
+//! on other servers once more and over a longer time: a stolen account must not write to the whole
+//! world. Stanzas from strangers on other servers to an account are counted at the home of that
+//! account, for the account and for the sender's domain, where addresses cost nothing. Contacts
+//! are known for accounts that are online. For others the store is asked, but only if it decides
+//! about a refusal, and the answer to a sender is the same as for an account that doesn't exist.
 //!
 //! # Layout
 //!
-//! `outgoing` limits what has the look of spam that our own users send; `written` are the strangers
-//! whom they have written to.
+//! `outgoing` limits suspected spam from our own users; `written` is the set of strangers that
+//! they have written to.
 
 use rookery_base::Map;
 use rookery_fanout::{Packet, StanzaType};

@@ -1,12 +1,12 @@
-//! Describes the bounds on what anybody can make the server keep or do.
+//! Describes the bounds on everything that others can make the server store or do.
 //!
-//! A bound that stands only in the code that enforces it is found by the attacker first. Each part
-//! of the server therefore declares its bounds as data, and one page for operators is made from all
-//! of them, with the values that are in force.
+//! A bound that exists only in the code that enforces it is found by the attacker first. Each part
+//! of the server therefore declares its bounds as data, and one page for operators is generated
+//! from all of them, with the values in force.
 //!
 //! # Invariants
 //!
-//! - A bound says what happens to the excess and to whom: it hits those who caused it.
+//! - A bound says what happens to an excess and who is affected: those who caused it.
 //! - Every table of the store is named by a bound ([`Bound::tables`]) or filled by operators alone.
 
 /// A bound on one resource.

@@ -1,7 +1,7 @@
-//! The cluster as this process sees it: which nodes live, and what goes to and fro.
+//! The cluster as this process sees it: the live nodes, and the traffic between them.
 //!
-//! There is one for the process, as it is part of one cluster at most. The thread that carries
-//! letters writes it once a second; nobody waits for that thread to read it.
+//! There is one for the process, as it is part of at most one cluster. The thread that carries
+//! letters writes it once a second; reading it waits for nobody.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,8 +1,8 @@
-//! Histograms: how often a value was how large, to a factor of two.
+//! Histograms: how often values of each size occurred, to a factor of two.
 //!
-//! A bound is twice the one before, so finding the place of a value is counting its leading zeros:
-//! a record costs about a nanosecond and never allocates. Values are whole numbers: nanoseconds or
-//! bytes.
+//! Each bound is twice the previous one, so finding the place of a value means counting its
+//! leading zeros: a record costs about a nanosecond and never allocates. Values are whole numbers:
+//! nanoseconds or bytes.
 
 use std::ops::AddAssign;
 use std::time::Duration;

@@ -1,16 +1,14 @@
-//! Counts what a shard does, in plain numbers that only their shard writes; a sum is made from a
-//! copy of every shard's. Beside them, the
-//! [bounds](bound) that the parts of the server declare, and what becomes of a thread that
-//! [panics](mod@vital).
+//! Counts the work of a shard in plain numbers that only this shard writes; totals are computed
+//! from copies of all shards' numbers. Also here: the [bounds](bound) that the parts of the server
+//! declare, and the consequences of a thread that [panics](mod@vital).
 //!
 //! # Layout
 //!
-//! Here: the counters. [`histogram`]: how many of each size. [`stages`], [`multicast`]: where the
-//! time of a multicast goes. [`wait`]: how long something takes. [`bound`]: limits, as operators
-//! read them. [`lines`]: the newest lines of the log.
-//! [`modules`]: what modules take. [`cluster`]: other nodes. [`slow`](mod@slow): what took longer
-//! than it should.
-//! [`vital`](mod@vital): threads without which the process is to end.
+//! Here: the counters. [`histogram`]: distributions. [`stages`], [`multicast`]: where the time of
+//! a multicast goes. [`wait`]: durations. [`bound`]: limits, for operators. [`lines`]: the newest
+//! lines of the log. [`modules`]: the work of modules. [`cluster`]: other nodes.
+//! [`slow`](mod@slow): slow events. [`vital`](mod@vital): threads without which the process must
+//! end.
 
 pub mod bound;
 pub mod cluster;

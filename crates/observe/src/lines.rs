@@ -1,11 +1,11 @@
-//! The newest lines of the process's log, in memory: for those who ask the running server, where
+//! The newest lines of the process's log, in memory: for commands that ask the running server if
 //! there is no journal.
 //!
 //! # Invariants
 //!
 //! - Lines take a bounded number of bytes; the oldest make room for the newest.
-//! - Who writes a line never waits for those who read: they come for what they haven't seen, and
-//!   hear how many lines went before they came.
+//! - Writers of lines never wait for readers: readers fetch the lines that they haven't seen, and
+//!   are told how many they have missed.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,9 +1,9 @@
-//! Events that took longer than they should: the newest of the process, and how many there were of
-//! each kind.
+//! Events that took longer than they should: the newest of the process, and the number of each
+//! kind.
 //!
-//! There is one ring for the process, since what is slow lies between its parts: a tick of a shard,
-//! an operation of the store, a stream to another server. Nothing is measured for it that isn't
-//! measured anyway, or takes far longer than a reading of the clock; what is fast enough costs a
+//! There is one ring for the process, since slowness concerns several of its parts: a tick of a
+//! shard, an operation of the store, a stream to another server. Nothing is measured for it that
+//! isn't measured anyway, or takes far longer than reading the clock; a fast event costs a
 //! comparison with a number that hardly ever changes.
 
 use std::collections::VecDeque;

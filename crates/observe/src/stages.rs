@@ -1,7 +1,7 @@
-//! Times by stage: the table that eprof made, always compiled in.
+//! Times by stage: a table like that of eprof, always compiled in.
 //!
-//! Switched off, a stage costs a branch; on, two readings of the clock. Times are those of the
-//! wall: on a busy machine they hold what others took.
+//! Switched off, a stage costs a branch; on, two readings of the clock. Times are wall time: on a
+//! busy machine they include the time of others.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,10 +1,9 @@
-//! Threads without which the process is of no use: one that panics ends the process.
+//! Threads without which the process is useless: a panic in one ends the process.
 //!
-//! A shard that is gone keeps its users connected and deaf, and anyone who writes to them hears
-//! nothing of it. A process that is gone is started again by its supervisor, and clients come back
-//! to their sessions' messages within seconds. What can be given up alone, such as one request of
-//! the web front or one piece of background work, has its panic caught where it runs and doesn't
-//! come here.
+//! A dead shard keeps its users connected and deaf, and anyone who writes to them isn't told. A
+//! dead process is started again by its supervisor, and clients come back to their sessions'
+//! messages within seconds. For work that can be given up alone, such as one request of the web
+//! front or one piece of background work, the panic is caught where it runs and doesn't come here.
 
 use std::backtrace::Backtrace;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Measures how long something is waited for.
+//! Measures the duration of waits.
 
 use std::time::{Duration, Instant};
 

@@ -1,17 +1,17 @@
 //! Announcements of administrators, and the message of the day: XEP-0133 §4.23 to §4.26, and by
-//! messages to addresses as other servers have them.
+//! messages to addresses, as in other servers.
 //!
-//! A message to `DOMAIN/announce/online` goes to those who are available, one to
-//! `DOMAIN/announce/all` to all accounts, also to those who are away. `DOMAIN/announce/motd` sets
-//! the message of the day: those who are available get it at once, the others when they come next,
+//! A message to `DOMAIN/announce/online` goes to users who are available, one to
+//! `DOMAIN/announce/all` to all accounts, including those that are offline. `DOMAIN/announce/motd`
+//! sets the message of the day: available users get it at once, the others when they log in next,
 //! everybody once. `DOMAIN/announce/motd/update` changes it for those who haven't got it yet,
 //! `DOMAIN/announce/motd/delete` removes it.
 //!
 //! # Invariants
 //!
 //! * Only administrators announce; others get `forbidden`.
-//! * What is announced has a subject and a body and nothing else of what the administrator's client
-//!   sent; it comes from the domain.
+//! * An announcement has a subject and a body and nothing else from the administrator's client; it
+//!   comes from the domain.
 //! * Large domains are served in steps: the store is never flooded.
 
 use rookery_base::Map;

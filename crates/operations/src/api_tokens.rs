@@ -1,9 +1,9 @@
-//! Bearer tokens of the HTTP API (RFC 6750): who may ask the server for what by it.
+//! Bearer tokens of the HTTP API (RFC 6750), and the permissions of each.
 //!
-//! A token is made on the command line and shown once. The store keeps its hash: 256 bits of the
-//! system's randomness need no salt and no work factor. The list is one document in the store,
-//! which only the command line writes; the server reads it at each request, so that a revoked token
-//! ends at once.
+//! A token is created on the command line and shown once. The store keeps its hash: 256 bits of
+//! the system's randomness need no salt and no work factor. The list is one document in the store,
+//! which only the command line writes; the server reads it at each request, so that a revoked
+//! token is invalid at once.
 
 use rookery_base::{chance, hex};
 

@@ -1,9 +1,9 @@
-//! Events for other programs: accounts, logins, sessions, reports, messages. The API gives them out
-//! as they come, and the web front posts them to an address.
+//! Events for other programs: accounts, logins, sessions, reports, messages. The API streams them,
+//! and the web front posts them to an address.
 //!
-//! One for all shards. Nobody who notes something waits for those who read: the newest are kept in
-//! memory, within bounds, and a reader who is too slow is told how many it has missed. Where the
-//! module is off nothing is noted.
+//! One list for all shards. Code that records an event never waits for readers: the newest are
+//! kept in memory, within bounds, and a reader who is too slow is told how many it has missed. If
+//! the module is off, nothing is recorded.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,4 @@
-//! Links that let somebody in without a password, once: to create an account, or to set a new
-//! password.
+//! Links that work once, without a password: to create an account, or to set a new password.
 
 use rookery_base::chance::{self, NoChance};
 use rookery_jid::Jid;

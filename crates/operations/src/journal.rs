@@ -1,9 +1,10 @@
-//! The acts of administrators: their logins to the admin page and their changes, in any way, the
-//! newest last.
+//! The actions of administrators: their logins to the admin page and their changes, by any
+//! interface, newest last.
 //!
-//! One for all shards and the web front. The last thousand entries are kept in the store, some
-//! seconds later, so that they outlive a restart; the log of the process has all of them at once.
-//! Acts of the command line come here while a server runs, by its control socket.
+//! One journal for all shards and the web front. The last thousand entries are saved in the store,
+//! some seconds later, so that they outlive a restart; the log of the process has all of them at
+//! once. While a server runs, actions of the command line are recorded here, through its control
+//! socket.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};

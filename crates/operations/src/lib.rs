@@ -1,34 +1,34 @@
-//! Operations on accounts, sessions, rooms and domains: one implementation for all who offer them.
+//! Operations on accounts, sessions, rooms and domains: one implementation for all interfaces.
 //!
 //! The commands of XEP-0133, the HTTP API, the admin page and the command line are views of these
-//! operations: each reads what is asked in its own form, calls one of them, and says in its own
-//! form what came of it. The caller has to know who may ask ([`administrators`] and [`api_tokens`]
-//! tell); what an operation checks itself is that what it is asked for is possible.
+//! operations: each parses requests in its own form, calls one of them, and presents the result in
+//! its own form. The caller has to check permissions (with [`administrators`] and [`api_tokens`]);
+//! an operation itself checks that the request is possible.
 //!
 //! # Layout
 //!
 //! [`users`], [`rosters`], [`archives`], [`sessions`], [`rooms`], [`messages`], [`invitations`]:
-//! what is done. [`registration`]: what people do themselves, without an account, and [`newcomer`]
-//! the mark of those who had no invitation. [`administrators`]: for which domains an account may do
-//! it. [`api_tokens`]: who may do it by the API. [`journal`]: what was done, and by whom.
-//! [`logins`]: who logged in, and who failed to. [`reports`]: what users report of others.
-//! [`events`]: what happens, for other programs. [`reach`]: whether other servers answer.
+//! the operations. [`registration`]: actions of people without an account, and [`newcomer`] the
+//! mark of those who had no invitation. [`administrators`]: the domains that an account
+//! administers. [`api_tokens`]: permissions of the API. [`journal`]: past actions and their
+//! authors. [`logins`]: successful and failed logins. [`reports`]: users' abuse reports.
+//! [`events`]: events for other programs. [`reach`]: whether other servers answer.
 //!
-//! Below them: [`rights`] tells administrators from others, [`lookalike`] names from those that
-//! pass for them; [`announce`], [`welcome`]: what domains tell users; [`password`]: from a password
-//! to its keys; [`removed`]: what the command line wants done with accounts; [`process`]: how an
-//! administrator ends the server.
+//! Below them: [`rights`] knows the administrators, [`lookalike`] names that resemble others;
+//! [`announce`], [`welcome`]: messages of domains to users; [`password`]: the keys of a password;
+//! [`removed`]: requests of the command line about accounts; [`process`]: an administrator's
+//! control of the process.
 //!
 //! # Invariants
 //!
-//! * An operation that needs a world runs on whatever shard it is asked on and finds the others
-//!   itself; it completes once, through its continuation.
-//! * What it asks of other shards is asked by questions, each beside the operation that puts it.
-//!   Where no answer comes in time, it refuses or says that its list is partial.
-//! * Nothing here knows a form or a command: those who offer an operation depend on it, never the
-//!   other way.
-//! * What needs only the stores takes only those, so that the command line can do it beside a
-//!   running server.
+//! * An operation that needs a world runs on any shard and finds the others itself; it completes
+//!   once, through its continuation.
+//! * Other shards are asked by questions, each defined beside the operation that puts it. If no
+//!   answer arrives in time, the operation refuses or says that its list is partial.
+//! * Nothing here knows a form or a command: the interfaces depend on operations, never the other
+//!   way.
+//! * Operations that only need the stores take only those, so that the command line can use them
+//!   beside a running server.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 

@@ -1,8 +1,8 @@
-//! Recent logins, and failed attempts: for administrators who look for the reason of a complaint,
-//! or for an attack.
+//! Recent logins, and failed attempts: for administrators who investigate a complaint or an
+//! attack.
 //!
-//! One for all shards. It is in memory alone, and bounded; those that failed don't drive out those
-//! that succeeded. The log of the process has the failures too.
+//! One list for all shards. It is in memory only, and bounded; failed logins don't displace
+//! successful ones. The log of the process has the failures too.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;

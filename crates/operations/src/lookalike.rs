@@ -1,9 +1,9 @@
-//! Names that are taken for others (Unicode Technical Standard 39).
+//! Names that can be mistaken for others (Unicode Technical Standard 39).
 //!
-//! It concerns names that strangers choose: an account that has such a name already keeps it, and
-//! operators give any name they like. One script for each name leaves every language its words, and
-//! takes away the Cyrillic а among Latin letters; a name all of whose letters are look-alikes is
-//! refused only where it would pass for one that has rights.
+//! This concerns names that strangers choose: an account that already has such a name keeps it,
+//! and operators may assign any name. One script per name leaves every language its words, and
+//! excludes the Cyrillic а among Latin letters; a name consisting only of look-alikes is refused
+//! only if it would pass for one with rights.
 
 use rookery_jid::Jid;
 use unicode_security::{MixedScript, skeleton};

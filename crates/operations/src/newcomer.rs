@@ -1,8 +1,8 @@
-//! Accounts that people have made for themselves, without an invitation: for some days they are
+//! Accounts that people have created for themselves, without an invitation: for some days they are
 //! newcomers, whom nobody here knows.
 //!
-//! The account has a document about it, so that what is limited for newcomers costs others nothing,
-//! and the mark goes with the account.
+//! The account has a document about it, so that limits for newcomers cost others nothing, and the
+//! mark is removed with the account.
 
 use rookery_hub::{Document, World};
 use rookery_jid::JidRef;

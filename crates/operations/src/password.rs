@@ -1,4 +1,4 @@
-//! From a password to what is stored of it.
+//! Derives the stored keys of a password.
 
 use rookery_hub::World;
 use rookery_hub::failure::work_condition;

@@ -1,4 +1,4 @@
-//! Wishes of administrators for the process that they administer.
+//! Requests of administrators about the process that they administer.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! The question whether another server answers.
+//! Asks whether another server answers.
 
 use rookery_hub::{Answer, World};
 use rookery_jid::Jid;

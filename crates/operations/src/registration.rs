@@ -1,11 +1,11 @@
-//! New accounts that people make for themselves, and passwords that they set by a link: what the
-//! streams of XEP-0077 and the pages of the web front have in common.
+//! New accounts that people create for themselves, and passwords that they set by a link: the
+//! common part of XEP-0077's streams and the pages of the web front.
 //!
 //! # Invariants
 //!
-//! * A token is good once: of two who show it, one registers. A registration that fails gives it
-//!   back.
-//! * A name that has rights, or that an open invitation is for, is nobody's but the one's who was
+//! * A token is valid once: if two people show it, only one registers. A registration that fails
+//!   gives it back.
+//! * A name that has rights, or that an open invitation is for, is reserved for the person who was
 //!   invited under it.
 
 use std::net::IpAddr;

@@ -1,11 +1,11 @@
-//! Carries out wishes of the command line about accounts while a server runs, which has sessions to
-//! end, contacts to tell and memory to clear: accounts are to be removed, or have a new password,
-//! with which their sessions end.
+//! Carries out requests of the command line about accounts while a server runs, which has sessions
+//! to end, contacts to notify and memory to clear: accounts are to be removed, or get a new
+//! password, which ends their sessions.
 //!
-//! The command line notes in the store what it wants; the first shard looks every second, and takes
-//! notes away that are done. A note names the account by its keys too, and counts for a minute: the
-//! next account of that name is not meant. Two that write at a time may overwrite each other, so
-//! the one that waits repeats its note.
+//! The command line records its request in the store; the first shard looks every second, and
+//! deletes requests that are done. A request also identifies the account by its keys, and is valid
+//! for a minute: the next account of that name isn't affected. Two commands that write at the same
+//! time may overwrite each other, so the one that waits repeats its request.
 
 use rookery_base::hex;
 use rookery_hub::{Hooks, World};

@@ -1,12 +1,12 @@
-//! Reports of abuse (XEP-0377): the operators of a domain have them in a list until they have dealt
+//! Abuse reports (XEP-0377): the operators of a domain have them in a list until they have dealt
 //! with them.
 //!
 //! # Invariants
 //!
-//! * A domain has at most [`MOST`]. One too many takes the place of the oldest of the account that
-//!   has made most of them, so that nobody's reports push out those of others.
-//! * A report about an account of this server goes with the account: the next one of that name has
-//!   nothing to do with it. A reporter who is removed leaves the report without a name.
+//! * A domain has at most [`MOST`]. One more replaces the oldest of the account with the most
+//!   reports, so that nobody's reports displace those of others.
+//! * A report about an account of this server is removed with the account: the next one of that
+//!   name has nothing to do with it. If a reporter is removed, the report loses the name.
 
 use std::collections::BTreeMap;
 

@@ -1,16 +1,16 @@
 //! The administrators of domains, and of the server.
 //!
-//! The administrators are those that the configuration names (option `admins` of the module
-//! `administration`) and those that administrators named themselves, which the store keeps per
-//! domain. The first start of a server puts the account that it makes into that list. Where the
-//! module is off, nobody is one.
+//! Administrators are those named in the configuration (option `admins` of the module
+//! `administration`) and those appointed by other administrators, which the store keeps per
+//! domain. The first start of a server puts the account that it creates into that list. If the
+//! module is off, there are none.
 //!
 //! # Invariants
 //!
-//! * A right belongs to an account, not to a name: one that is removed loses what the store keeps
-//!   of its rights, at all domains.
-//! * A name that has a right before there is an account, in the configuration or in such a list,
-//!   and one that looks like it, is given by operators only (`with_reserved`).
+//! * A right belongs to an account, not to a name: a removed account loses its stored rights, at
+//!   all domains.
+//! * A name that has a right before its account exists, in the configuration or in such a list,
+//!   and a name that looks like it, can only be assigned by operators (`with_reserved`).
 
 use rookery_base::Set;
 use rookery_hub::{Domain, OptionSpec, Options, Settings, Value, World};

@@ -1,4 +1,4 @@
-//! Rooms: which there are, who is there, their settings, and their beginning and end.
+//! Rooms: their list, occupants and settings, their creation and destruction.
 
 use rookery_hub::{Domain, World};
 use rookery_jid::Jid;

@@ -1,4 +1,4 @@
-//! Sessions: which there are, and their end.
+//! Sessions: their list, and ending them.
 
 use std::cell::RefCell;
 use std::mem;

@@ -1,4 +1,4 @@
-//! Accounts: made, changed, looked at, removed.
+//! Accounts: created, changed, inspected, removed.
 
 use rookery_archive::Purge;
 use rookery_hub::{Hooks, Question, QuestionReply, Settings, World};

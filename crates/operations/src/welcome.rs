@@ -1,4 +1,4 @@
-//! The message that welcomes new accounts (XEP-0133 §4.27), kept for each domain.
+//! The message that welcomes new accounts (XEP-0133 §4.27), stored for each domain.
 
 use rookery_hub::World;
 use rookery_jid::Jid;

@@ -1,7 +1,7 @@
 //! One account of an import on its way into the stores.
 //!
-//! The standard has no order of the parts: the account is made when the first of them needs it,
-//! with keys that nobody has unless they came before; keys that come later replace those.
+//! The standard doesn't order the parts: the account is created when the first of them needs it,
+//! with keys that nobody has unless they came before; later keys replace those.
 
 use rookery_archive::id;
 use rookery_jid::Jid;

@@ -1,5 +1,5 @@
-//! The writes that an import has given to the store and not waited for: enough to keep it busy, and
-//! few enough that none waits for long.
+//! The writes that an import has given to the store without waiting for them: enough to keep it
+//! busy, and few enough that none waits for long.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! An account, or all of a domain, into a file.
+//! Exports an account, or all of a domain, into a file.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};

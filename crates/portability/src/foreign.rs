@@ -1,15 +1,15 @@
-//! Databases of other servers, imported once: what is in them is read as a file of XEP-0227, so
-//! that it is imported as such a file is.
+//! Databases of other servers, imported once: their content is read as a file of XEP-0227, so that
+//! it is imported like such a file.
 //!
-//! The text of that file is made while it is read, an account or a page of an archive at a time:
-//! however large the database is, it takes no memory.
+//! The text of that file is generated while it is read, an account or a page of an archive at a
+//! time: however large the database is, it takes no memory.
 //!
 //! # Layout
 //!
-//! `ejabberd` knows the tables of ejabberd and of MongooseIM, which come from the same ones,
-//! `prosody` those of Prosody with its `json`. `credentials` has the forms that keys of passwords
-//! have there. `accounts` is what each of them tells, `elements` what becomes of it, and `pages`
-//! the file that is made.
+//! `ejabberd` knows the tables of ejabberd and of MongooseIM, which have a common origin,
+//! `prosody` those of Prosody with its `json`. `credentials` has their forms of password keys.
+//! `accounts` is what each of them provides, `elements` the conversion, and `pages` the generated
+//! file.
 
 mod accounts;
 mod credentials;

@@ -1,4 +1,4 @@
-//! Reads an export: walks through the file, and tells with line numbers what it leaves out.
+//! Reads an export: walks through the file, and reports with line numbers what it leaves out.
 
 use std::io::Read;
 use std::path::Path;

@@ -1,5 +1,4 @@
-//! The file that is imported: events with the lines where they stand, elements, and the files that
-//! it includes.
+//! The imported file: events with their line numbers, elements, and the files that it includes.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;

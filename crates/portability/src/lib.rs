@@ -1,23 +1,23 @@
-//! XEP-0227: accounts with all that is kept for them, as a file that other servers read and write
-//! as well.
+//! XEP-0227: accounts with everything that is stored for them, as a file that other servers also
+//! read and write.
 //!
-//! Both ways are streams: of an archive, however large, a page is in memory. What this server keeps
-//! and the standard has no word for (that an account is disabled, documents of modules) stands in
-//! elements of the namespace [`OURS`], so that what Rookery exports it also imports.
+//! Both directions are streams: of an archive, however large, one page is in memory. Data for
+//! which the standard has no element (a disabled account, documents of modules) is in elements of
+//! the namespace [`OURS`], so that Rookery can import what it exports.
 //!
 //! # Invariants
 //!
-//! * Nothing here prints, exits or reads a configuration: the caller says where accounts go, and is
-//!   told what is left out.
+//! * Nothing here prints, exits or reads a configuration: the caller says where accounts go, and
+//!   is told what is left out.
 //! * Everything blocks, on the store and on files: nothing here may run on a shard.
 //!
 //! # Layout
 //!
 //! [`export`] writes, [`import`] reads: `input` is the file as events and elements, with its line
-//! numbers and what it includes; `account` is one account on its way into the stores, `ahead` its
-//! writes; `progress` is how far an import has come, and why it ends; `parts` and `nodes` hold what
-//! both ways must agree on. [`foreign`] gives [`import`] the databases of other servers to read, as
-//! if they were such a file.
+//! numbers and its includes; `account` is one account on its way into the stores, `ahead` its
+//! writes; `progress` is the progress of an import, and the reason why it ends; `parts` and
+//! `nodes` hold what both directions must agree on. [`foreign`] presents the databases of other
+//! servers to [`import`] as if they were such a file.
 
 mod account;
 mod ahead;

@@ -1,4 +1,4 @@
-//! Nodes of PEP as elements (XEP-0227 §4.10), both ways.
+//! PEP nodes as elements (XEP-0227 §4.10), in both directions.
 
 use rookery_jid::Jid;
 use rookery_store::pubsub::{Item, NodeAffiliation, NodeRecord, NodeSubscription};

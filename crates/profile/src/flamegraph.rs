@@ -1,6 +1,6 @@
 //! A profile as a picture (SVG): each function as wide as its share of the samples, above its
-//! caller. The picture is our own: the library that others draw it with has a licence that doesn't
-//! go with ours.
+//! caller. The drawing is our own: the library that others use has a licence that is incompatible
+//! with ours.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,21 +1,21 @@
-//! Sampled stacks: where the CPU time of a living process goes.
+//! Sampled stacks: where the CPU time of a running process goes.
 //!
-//! A signal comes for each so many microseconds of CPU that the process takes, and its stack is
-//! noted. While it is taken, and as it leaves the process, a stack is numbers: files that are
-//! mapped and places in them. Names are found afterwards by a process of the same build, so that a
+//! A signal arrives after a number of microseconds of the process's CPU time, and the stack is
+//! recorded. While it is recorded, and when it leaves the process, a stack is numbers: mapped
+//! files and offsets in them. Names are found afterwards by a process of the same build, so that a
 //! server neither reads its own debugging information nor grows by it.
 //!
 //! # Invariants
 //!
 //! - One profile at a time: the timer and the signal belong to the process.
 //! - A profile has an end, in time and in the number of different stacks.
-//! - Nothing of what users say is in it: files, places, names of functions and of threads.
+//! - It contains nothing that users say: only files, offsets, names of functions and of threads.
 //!
 //! # Layout
 //!
-//! [`sampler`] takes stacks, `mapped` says in which files they are, [`names`] finds the names.
-//! [`profile`]: named stacks, and folded text; [`protobuf`]: the form of the tool pprof.
-//! [`flamegraph`] draws them, [`compare`] tells two profiles apart.
+//! [`sampler`] records stacks, `mapped` says in which files they are, [`names`] finds the names.
+//! [`profile`]: named stacks, and folded text; [`protobuf`]: the format of the tool pprof.
+//! [`flamegraph`] draws them, [`compare`] compares two profiles.
 
 pub mod compare;
 pub mod flamegraph;

@@ -1,6 +1,6 @@
-//! The form of profiles that the tool pprof reads, and many others: a message of Protocol Buffers
-//! (profile.proto of github.com/google/pprof), compressed with gzip. What isn't known of a sampled
-//! stack has no member here.
+//! The profile format of the tool pprof and many others: a Protocol Buffers message (profile.proto
+//! of github.com/google/pprof), compressed with gzip. Fields for unknown properties of a sampled
+//! stack are left out.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};

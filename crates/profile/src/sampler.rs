@@ -1,10 +1,9 @@
-//! Takes stacks of this process, as numbers.
+//! Records stacks of this process, as numbers.
 //!
-//! The library behind it walks a stack by the tables that every function brings for its own
-//! unwinding. That shows functions of C and those of the system's library, too; frame pointers,
-//! which cost less to follow, are kept by neither, and following them misses the innermost
-//! function. Finding those tables from a signal is safe with the C library of the last years (glibc
-//! 2.35).
+//! The library behind it walks a stack by the tables that every function has for its own
+//! unwinding. That also shows functions of C and those of the system's library; frame pointers,
+//! which are cheaper to follow, are kept by neither, and following them misses the innermost
+//! function. Finding those tables from a signal is safe with recent C libraries (glibc 2.35).
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,15 +1,15 @@
-//! Contacts of other servers, and of components: what they want to hear of, by the capabilities in
+//! Contacts of other servers, and of components: the nodes that they want, by the capabilities in
 //! the presence that they show (XEP-0163 §4.3, XEP-0115).
 //!
-//! The home of such a contact is that of its domain: its presence comes in there, and news for it
-//! leave there. So it is for a shard what a session is, with an address in the place of a link.
+//! The home of such a contact is that of its domain: its presence arrives there, and news for it
+//! leave from there. So it is treated like a session, with an address in place of a link.
 //!
 //! # Invariants
 //!
-//! * Who hears of an account's news is decided at the account's home, by its roster. What is
-//!   remembered here says only which of those want them.
-//! * What contacts elsewhere make a shard remember, and ask, is bounded, for each of their domains
-//!   and in all. A hash is asked about once; a lie counts for the liar alone.
+//! * The account's home decides by its roster who is notified of the account's news. This only
+//!   remembers which of those want them.
+//! * The memory and the queries that remote contacts can cause on a shard are bounded, for each of
+//!   their domains and in all. A hash is queried once; a lie only affects the liar.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

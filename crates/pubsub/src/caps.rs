@@ -1,4 +1,4 @@
-//! Capabilities: what a presence announces, and which nodes an answer names (XEP-0115, XEP-0060
+//! Capabilities: what a presence announces, and which nodes an answer lists (XEP-0115, XEP-0060
 //! §9.2).
 
 use std::rc::Rc;

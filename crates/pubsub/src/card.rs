@@ -1,4 +1,4 @@
-//! The vCard of an account and its photo, as they are kept.
+//! The stored vCard of an account and its photo.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

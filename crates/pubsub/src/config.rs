@@ -1,7 +1,7 @@
 //! The configuration of a node (XEP-0060 §8.2, §16.4.4).
 //!
-//! It is kept as the form that an owner would submit to set it, so that a field which a later
-//! version adds means its default in a node of an older one.
+//! It is stored as the form that an owner would submit to set it, so that a field added by a later
+//! version has its default in older nodes.
 
 use rookery_jid::Jid;
 use rookery_modkit::form::{Field, Form};

@@ -1,4 +1,4 @@
-//! Making nodes: by request (XEP-0060 §8.1) and by publishing (§7.1.4).
+//! Creating nodes: by request (XEP-0060 §8.1) and by publishing (§7.1.4).
 
 use std::rc::Rc;
 

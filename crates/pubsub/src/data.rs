@@ -1,29 +1,29 @@
-//! Nodes whose items come from outside of the chat, by the service `data.DOMAIN`: XEP-0060 for
+//! Nodes whose items come from outside the chat, in the service `data.DOMAIN`: XEP-0060 for
 //! readings of devices.
 //!
 //! # How it works
 //!
-//! The server joins a [`DataSource`] to it, which says what a node is and gives its items. A node
-//! is there while it has subscribers, at the home shard of its name: the first one opens it at the
-//! source, the last one's leaving closes it. An item that the source gives becomes one packet,
+//! The server attaches a [`DataSource`] to it, which describes nodes and delivers their items. A
+//! node is active while it has subscribers, at the home shard of its name: the first one opens it
+//! at the source, the last one's leaving closes it. An item from the source becomes one packet,
 //! which goes to all subscribers by the fan-out engine.
 //!
 //! # Invariants
 //!
-//! * A user who may not use the service learns nothing of which nodes there are.
-//! * Nobody gets items of a node more often than the subscription says (`pace`); what comes in
-//!   between is replaced by what comes later.
+//! * A user who may not use the service can't find out which nodes exist.
+//! * Nobody gets items of a node more often than the subscription says (`pace`); newer items
+//!   replace those that haven't been sent.
 //! * Items are headlines: they are stored for nobody. A subscription of a bare JID survives a
 //!   restart, one of a full JID ends with its session.
-//! * What waits for the store is done in the order in which it was asked for, and what is in memory
-//!   is right at once.
+//! * Operations of the store are carried out in the order in which they were requested, and memory
+//!   is up to date at once.
 //!
 //! # Layout
 //!
-//! [`source`] is the seam, `joined` the source behind it; `options` are the operator's; `state` is
+//! [`source`] is the seam, `joined` the attached source; `options` are the operator's; `state` is
 //! a shard's memory, `subscriptions` the table of all shards' subscriptions; `subscribe`, `pace`
-//! and `discovery` do the work; `load` finds after a start who was subscribed; `speak` says in
-//! rooms what the source wants said there.
+//! and `discovery` do the work; `load` finds the subscribers after a start; `speak` posts the
+//! source's texts in rooms.
 
 mod discovery;
 mod joined;

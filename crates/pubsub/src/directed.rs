@@ -1,15 +1,15 @@
-//! Capabilities that sessions tell in directed presence: they count for the account that it went to
-//! (XEP-0163 §4.3.2).
+//! Capabilities that sessions announce in directed presence: they apply to the account that
+//! received it (XEP-0163 §4.3.2).
 //!
-//! Some clients tell their capabilities after login in no other way, so that without this they
-//! would hear nothing of a new contact's nodes. Where a session has told an account nothing, its
-//! broadcast capabilities count there; a later broadcast with capabilities takes the place of all
-//! it has told.
+//! Some clients announce their capabilities after login in no other way, so that without this they
+//! would hear nothing of a new contact's nodes. If a session has announced nothing to an account,
+//! its broadcast capabilities apply there; a later broadcast with capabilities replaces everything
+//! it has announced.
 //!
 //! # Invariants
 //!
 //! * The memory of a session's capabilities is bounded in accounts and in different capabilities.
-//! * An account is in one entry of a session at most, and no entry is without accounts.
+//! * An account is in at most one entry of a session, and no entry is without accounts.
 
 use rookery_base::Map;
 use std::collections::BTreeMap;

@@ -1,12 +1,11 @@
-//! Finds out what clients want to be notified of, from their capabilities (XEP-0060 §9.2,
-//! XEP-0115).
+//! Finds out which nodes clients want, from their capabilities (XEP-0060 §9.2, XEP-0115).
 //!
-//! A client says in its presence by a hash what it can do; the features behind the hash are asked
-//! for once per server shard, by a service discovery request of its domain. Only the nodes to which
-//! `+notify` is appended are kept, and for each session that is available a reference to them. A
-//! hash is known to all sessions only if it is that of the answer: a client that lies about its
-//! hash lies for itself alone (XEP-0115 §9.1). What it says to single accounts only is in
-//! `directed`; what contacts of other servers say, in `afar`.
+//! A client announces its capabilities in its presence by a hash; the features behind the hash are
+//! requested once per server shard, by a service discovery request of its domain. Only the nodes
+//! with `+notify` are kept, and a reference to them for each available session. A hash is valid
+//! for all sessions only if it matches the answer: a client that lies about its hash only affects
+//! itself (XEP-0115 §9.1). `directed` has capabilities announced to single accounts, `afar` those
+//! of contacts on other servers.
 
 use std::rc::Rc;
 

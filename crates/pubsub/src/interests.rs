@@ -1,4 +1,4 @@
-//! The nodes that the sessions of a shard want to hear of, by their capabilities.
+//! The nodes that the sessions of a shard want, by their capabilities.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! Last items: what a resource gets when it begins to want a node (XEP-0163 §4.3.4).
+//! Last items: sent to a resource when it begins to want a node (XEP-0163 §4.3.4).
 
 use std::collections::BTreeMap;
 

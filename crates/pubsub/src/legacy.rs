@@ -1,4 +1,4 @@
-//! Bookmarks in the form of the older kind (XEP-0048), and who hears of them in that form.
+//! Bookmarks in the older form (XEP-0048), and the clients that are notified in that form.
 
 use rookery_hub::World;
 use rookery_jid::Jid;

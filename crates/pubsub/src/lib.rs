@@ -1,47 +1,46 @@
-//! XEP-0060: Publish-Subscribe, by the service `pubsub.DOMAIN`, and the engine that it shares with
+//! XEP-0060: Publish-Subscribe, as the service `pubsub.DOMAIN`, and the engine that it shares with
 //! the nodes of accounts ([`pep`], XEP-0163).
 //!
 //! # How it works
 //!
 //! A *host* has nodes: the service, or an account under its bare JID. A node has a home shard,
-//! where all is done that concerns it: for an account's node that of the account, for the service's
-//! that of the node itself, so that no shard carries the whole service. A request that comes in
-//! elsewhere is handed over as it is. What concerns no node, as the list of one's subscriptions, is
-//! asked of the store wherever it comes in.
+//! where everything that concerns it is done: for an account's node that of the account, for the
+//! service's that of the node itself, so that no shard carries the whole service. A request that
+//! arrives elsewhere is handed over unchanged. Requests that concern no node, such as for the list
+//! of one's subscriptions, are answered from the store wherever they arrive.
 //!
-//! At its home a node is in memory while it is used (`state`): configuration, affiliations,
-//! subscriptions. Items are in the store only. A publication is checked against the node in memory,
-//! written, and when the store has it the publisher is answered and one packet goes out to all who
-//! get it (`notify`).
+//! At its home, a node is in memory while it is used (`state`): configuration, affiliations,
+//! subscriptions. Items are in the store only. A publication is checked against the node in memory
+//! and written; when the store has it, the publisher is answered and one packet goes to all
+//! recipients (`notify`).
 //!
 //! # Layout
 //!
-//! `request` reads what is asked for; `config` and `node` are the data, and say who may do what;
-//! `relation` finds out how an owner sees who asks. `run` has it carried out by `create`,
-//! `publish`, `items`, `subscribe`, `approval`, `pending`, `owner` and `members`; `notify` tells
-//! the others with messages of `event`, `subscriptions` those whom a subscription concerns; `state`
-//! has the nodes that are in use. [`pep`] makes every account a host of nodes: `interest` finds out
-//! which news a client wants, by its capabilities (`caps`); `interests` and, for those told one
-//! account alone, `directed` remember it, for contacts of other servers `afar`. `news` go to those
-//! who want them, `last` items to those who begin to; `holders` are the accounts that have nodes.
-//! `discovery` answers service discovery; `error` makes the errors. `bookmarks`, also in their
-//! `legacy` form, [`private`] and [`vcard`] keep an account's data beside its nodes or in them;
-//! `avatar` and `photo` are what node and `card` owe each other. [`data`] is another service, whose
-//! items come from outside. `limits` are those of the operator.
+//! `request` parses requests; `config` and `node` are the data, and the permissions; `relation`
+//! finds out how an owner sees the asker. `run` has requests carried out by `create`, `publish`,
+//! `items`, `subscribe`, `approval`, `pending`, `owner` and `members`; `notify` notifies the
+//! others with messages of `event`, `subscriptions` the users whom a subscription concerns;
+//! `state` has the nodes in use. [`pep`] makes every account a host of nodes: `interest` finds out
+//! which news a client wants, by its capabilities (`caps`); `interests` and, for those announced
+//! to one account only, `directed` remember it, for contacts of other servers `afar`. `news` are
+//! sent to those who want them, `last` items to those who begin to; `holders` are the accounts
+//! that have nodes. `discovery` answers service discovery; `error` makes the errors. `bookmarks`,
+//! also in their `legacy` form, [`private`] and [`vcard`] store an account's data beside its nodes
+//! or in them; `avatar` and `photo` keep node and `card` in sync. [`data`] is another service,
+//! with items from outside. `limits` are the operator's.
 //!
 //! # Left out
 //!
 //! * Collections (XEP-0248).
 //! * Several subscriptions of one address to one node, and with them subscription ids. They would
-//!   tell apart what filters let through, of which there are none, and a client that doesn't say
-//!   its id again would be refused (§6.2.3.5, §6.3.4.5). So a second request to subscribe gets the
-//!   subscription that the first one has made (§6.1.6), and an id that a client makes up counts for
-//!   nothing (§6.2.3.5).
+//!   distinguish what filters let through, of which there are none, and a client that doesn't
+//!   repeat its id would be refused (§6.2.3.5, §6.3.4.5). So a second request to subscribe gets
+//!   the existing subscription (§6.1.6), and an id that a client makes up is ignored (§6.2.3.5).
 //! * Of the options of a subscription, all but `pubsub#deliver`: the service doesn't see its
-//!   subscribers' presence (`show-values`), knows no payload well enough to write it down for
-//!   people (`include_body`), and notifies at once (`digest`, `expire` with it).
-//! * Payment, and of the fields of a configuration those about languages, style sheets, reply rooms
-//!   and offline purges.
+//!   subscribers' presence (`show-values`), knows no payload well enough to describe it for people
+//!   (`include_body`), and notifies at once (`digest`, and with it `expire`).
+//! * Payment, and the fields of a configuration about languages, style sheets, reply rooms and
+//!   offline purges.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 

@@ -1,11 +1,11 @@
-//! The limits that the operator sets a host and its users, and the bounds that follow.
+//! The operator's limits for a host and its users, and the resulting bounds.
 //!
 //! # Invariants
 //!
-//! * The creator of a node answers for it: its bytes count for that account, no matter who
+//! * The creator of a node is accountable for it: its bytes count for that account, no matter who
 //!   publishes there.
-//! * Subscriptions count for the account that is subscribed, with all resources that it makes up.
-//! * A resource that all share has a bound that many accounts reach together, and none alone.
+//! * Subscriptions count for the subscribed account, together with all resources that it makes up.
+//! * A shared resource has a bound that many accounts together can reach, but none alone.
 
 use rookery_hub::{Bound, Bounds, Most, OptionSpec, Per, Unit, Value, World};
 use rookery_jid::Jid;

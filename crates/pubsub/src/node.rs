@@ -1,4 +1,4 @@
-//! A node as its home shard holds it, and who may do what with it (XEP-0060 §4).
+//! A node as its home shard holds it, and its permissions (XEP-0060 §4).
 
 use std::collections::BTreeMap;
 

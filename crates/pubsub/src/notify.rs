@@ -1,8 +1,8 @@
-//! Notifications: one message for each form, built once, for all who get it (XEP-0060 §12).
+//! Notifications: one message for each form, built once, for all recipients (XEP-0060 §12).
 //!
-//! Recipients are the subscribers, of whom those of a node that is for the roster of its owner must
-//! still be there as the node wants it; and, for the node of an account, those who show interest in
-//! it (XEP-0163 §4.3), which `news` knows.
+//! Recipients are the subscribers – those of a node for its owner's roster must still be in it as
+//! the node requires – and, for the node of an account, those who show interest in it (XEP-0163
+//! §4.3), which `news` knows.
 
 use std::rc::Rc;
 

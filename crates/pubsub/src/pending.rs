@@ -2,7 +2,7 @@
 //! the nodes first and then sends the requests of the chosen one as messages, each with the time
 //! when it was made (§8.6).
 //!
-//! The command has one form and nothing to remember: its session is in name only.
+//! The command has one form and no state: its session exists only in name.
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;

@@ -3,40 +3,40 @@
 //!
 //! # Recipients of an account's news
 //!
-//! Beside those with a subscription to a node: the resources of the account, and of the contacts
-//! who see its presence, that want that node by their capabilities (`interest`). Nothing is kept
-//! for that with the account: its home knows its contacts, and the home of a contact knows the
-//! contact's resources. A publication goes as one letter to each shard that is home to any of the
-//! contacts, with one packet; there, those resources get it that want it.
+//! Besides those with a subscription to a node: the resources of the account, and of the contacts
+//! who see its presence, that want the node by their capabilities (`interest`). The account stores
+//! nothing for that: its home knows its contacts, and the home of a contact knows the contact's
+//! resources. A publication goes as one letter to each shard that is home to any of the contacts,
+//! with one packet; there, the resources that want it get it.
 //!
 //! When a resource becomes available, or wants more than before, it gets the last items. Its home
-//! sends one letter to each shard that is home to any of its contacts, with all it wants; there,
-//! one question to the store answers for all those contacts. A filter in memory keeps those out of
-//! the question who have no such node: for each account that has nodes 32 bits, one for each class
-//! of node ids (`Holders`). So a login costs nothing where nobody has news, and at most one
-//! question per shard where somebody has little.
+//! sends one letter to each shard that is home to any of its contacts, with everything it wants;
+//! there, one question to the store answers for all those contacts. A filter in memory excludes
+//! those who have no such node from the question: for each account that has nodes 32 bits, one for
+//! each class of node ids (`Holders`). So a login costs nothing if nobody has news, and at most
+//! one question per shard if somebody has a little.
 //!
 //! Last items come in portions: each shard sends the next when the resource has read its last one.
-//! So contacts can't publish more than a client takes at login; and an item that is too large for a
-//! notification is announced without its payload.
+//! So contacts can't publish more than a client can take at login; and an item that is too large
+//! for a notification is announced without its payload.
 //!
-//! Capabilities in directed presence count for the account that it went to (§4.3.2): it hears
-//! nothing else of a client that tells them in no other way.
+//! Capabilities in directed presence apply to the account that received it (§4.3.2): it hears
+//! nothing else of a client that announces them in no other way.
 //!
 //! # Strangers
 //!
 //! To those who don't see the account's presence, every node that they may not use looks like one
-//! for those who do: whether it exists or not, whether the account exists or not.
+//! restricted to those who do: whether it exists or not, whether the account exists or not.
 //!
 //! # Other servers
 //!
-//! Presence of contacts elsewhere, those behind components included, comes in at the home of their
-//! domain, which so knows what they want (`afar`). A publication goes there as it goes to the homes
-//! of other contacts, and leaves from there.
+//! Presence of remote contacts, including those behind components, arrives at the home of their
+//! domain, which thus knows what they want (`afar`). A publication goes there as it goes to the
+//! homes of other contacts, and leaves from there.
 //!
 //! # Left out
 //!
-//! The hashes of XEP-0390 are not read: clients send those of XEP-0115 beside them.
+//! The hashes of XEP-0390 are not read: clients also send those of XEP-0115.
 
 use rookery_fanout::StanzaType;
 use rookery_hub::{

@@ -1,6 +1,6 @@
-//! XEP-0049: Private XML Storage. Clients keep what nobody else sees, by the name of an element.
+//! XEP-0049: Private XML Storage. Clients store private data by the name of an element.
 //!
-//! Bookmarks of that kind are those of XEP-0402: see `bookmarks`.
+//! Bookmarks stored this way are those of XEP-0402: see `bookmarks`.
 
 use rookery_hub::failure::condition;
 use rookery_hub::{

@@ -1,4 +1,4 @@
-//! Finds out how the owner of a node sees those who ask for it.
+//! Finds out how the owner of a node sees those who request it.
 
 use rookery_hub::World;
 use rookery_jid::Jid;

@@ -1,4 +1,4 @@
-//! Requests of XEP-0060, read from their elements into types.
+//! Requests of XEP-0060, parsed into types.
 
 use rookery_hub::{Iq, World};
 use rookery_jid::{Jid, JidRef};

@@ -1,4 +1,4 @@
-//! Carries out requests, at the home of the node that they are about.
+//! Carries out requests, at the home of the node that they concern.
 
 use std::rc::Rc;
 

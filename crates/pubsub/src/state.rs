@@ -1,5 +1,5 @@
-//! The nodes that a shard is home to: what is done to one is done in order, and those in use are in
-//! memory.
+//! The nodes that a shard is home to: operations on one are carried out in order, and those in use
+//! are in memory.
 //!
 //! An operation runs when its node is there: at once if it is, else when the store has answered. An
 //! operation that changes a node holds it ([`hold`]) until the store has taken the change; later

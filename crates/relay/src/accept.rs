@@ -1,4 +1,4 @@
-//! Taking connections, and joining them when a shard says so.
+//! Accepts connections, and joins them when a shard says so.
 
 use std::io;
 use std::sync::Arc;

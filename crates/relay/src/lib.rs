@@ -1,24 +1,24 @@
 //! The proxy for SOCKS5 bytestreams (XEP-0065): clients that can't reach each other connect here,
 //! and are joined.
 //!
-//! The module `bytestreams` speaks XMPP with them, on a shard; this crate has the port on which
-//! they connect, on a thread and runtime of its own, so that no file that somebody sends can hold
-//! up a shard. Two connections that give the same token wait until a shard says that the requester
-//! wants them joined.
+//! The module `bytestreams` speaks XMPP with the clients, on a shard; this crate has the port to
+//! which they connect, on a separate thread and runtime, so that no file transfer can delay a
+//! shard. Two connections with the same token wait until a shard says that the requester wants
+//! them joined.
 //!
 //! # Invariants
 //!
-//! * Nothing is relayed that was not activated by the one requester of whose address the token is
-//!   made.
-//! * A token is had by two connections at most. A third one is refused.
-//! * What strangers may take is bounded: connections that wait, in all and by address, and the time
-//!   they do; streams, by the domain of the requester, their pace and the time they may be idle. A
-//!   stream takes two buffers of 16 KiB and nothing that grows.
+//! * Nothing is relayed unless the one requester whose address is part of the token has activated
+//!   it.
+//! * A token is used by two connections at most. A third one is refused.
+//! * Strangers' share is bounded: waiting connections, in all and by address, and their time;
+//!   streams, by the domain of the requester, their rate and their idle time. A stream takes two
+//!   buffers of 16 KiB and nothing that grows.
 //!
 //! # Layout
 //!
-//! `socks` is what is spoken until a connection waits, `accept` takes connections, `waiting` keeps
-//! those that wait, `pump` carries the bytes of a stream, `pace` says how fast.
+//! `socks` is the dialogue until a connection waits, `accept` accepts connections, `waiting` keeps
+//! those that wait, `pump` copies the bytes of a stream, `pace` limits its rate.
 
 mod accept;
 mod pace;

@@ -1,5 +1,4 @@
-//! Carrying the bytes of a stream that was activated, both ways, until both sides have ended
-//! theirs.
+//! Copies the bytes of an activated stream in both directions, until both sides have ended theirs.
 
 use std::future::poll_fn;
 use std::io;

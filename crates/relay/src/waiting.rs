@@ -1,5 +1,5 @@
-//! Connections that have said which stream they are for and wait for the other one, and for the
-//! requester to activate it.
+//! Connections that have named their stream and wait for the other one, and for the requester to
+//! activate it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -1,4 +1,5 @@
-//! The relay as clients and shards meet it: real connections on loopback, and wishes to join them.
+//! Tests the relay as clients and shards use it: real connections on loopback, and requests to
+//! join them.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

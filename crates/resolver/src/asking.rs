@@ -1,10 +1,11 @@
-//! Asks one name server: through the library's resolver, or where its word about signatures counts
-//! past that, since it neither asks for that word nor keeps it through aliases.
+//! Asks one name server: through the library's resolver or, if its statement about signatures
+//! matters, past it, since the resolver neither requests that statement nor keeps it through
+//! aliases.
 //!
 //! # Invariants
 //!
-//! * An answer is signed if the one message that it came in says so (RFC 6840 §5.8), of a name
-//!   server that the operator trusts. Answers are never put together from several messages then.
+//! * An answer is signed if the one message that contains it says so (RFC 6840 §5.8), from a name
+//!   server that the operator trusts. Answers are never combined from several messages then.
 //! * A name server that finds a signature to be wrong fails (RFC 4035 §5.5), which is no answer.
 
 use std::sync::Arc;

@@ -1,14 +1,15 @@
-//! Reads on the web where a domain's server is: the document that XEP-0487 describes, for domains
-//! that have no SRV records.
+//! Reads on the web where a domain's server is: the document of XEP-0487, for domains without SRV
+//! records.
 //!
 //! # Invariants
 //!
-//! * The document says where to connect, and which name to ask for there. It proves nothing: who is
-//!   there has to prove the domain, as everybody else has to.
-//! * A stranger decides where its domain is, so only the one port of HTTPS at public addresses is
-//!   asked, by a request that carries nothing but a name. Redirections are under the same rules.
-//! * Time, bytes, redirections, links, addresses and what is remembered have bounds. Without a
-//!   document, for whatever reason, the domain is found as without this module.
+//! * The document says where to connect, and which name to ask for there. It proves nothing: the
+//!   server there has to prove the domain like any other.
+//! * A stranger decides where its domain is, so only the HTTPS port at public addresses is
+//!   contacted, by a request that carries nothing but a name. The same rules apply to
+//!   redirections.
+//! * Time, bytes, redirections, links, addresses and the cache have bounds. Without a document,
+//!   for whatever reason, the domain is found as without this module.
 
 use std::cell::RefCell;
 use std::error::Error as StdError;

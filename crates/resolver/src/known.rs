@@ -1,4 +1,4 @@
-//! The last answers of DNS about domains, for the time in which it gives none (RFC 8767).
+//! The last DNS answers about domains, for times when there are none (RFC 8767).
 
 use std::time::{Duration, Instant};
 

@@ -1,30 +1,29 @@
 //! Finds the servers of domains in DNS, on a thread of its own: SRV records, then addresses (RFC
 //! 6120 §3.2, XEP-0368).
 //!
-//! [`Dns`] is the shards' [`Resolver`]: they ask, go on, and are told by letter. The library is
-//! hickory, without its DNSSEC: that an answer is signed is the word of a name server, where the
-//! operator trusts it. What is to be made of the answers stands in [`rookery_federation::targets`]
-//! and [`rookery_stream::tls::trust::tlsa`], where it is tested without a network.
+//! [`Dns`] is the shards' [`Resolver`]: they ask, continue, and are told by letter. The library is
+//! hickory, without its DNSSEC: whether an answer is signed is stated by a name server that the
+//! operator trusts. The answers are interpreted in [`rookery_federation::targets`] and
+//! [`rookery_stream::tls::trust::tlsa`], which are tested without a network.
 //!
 //! # Invariants
 //!
-//! * No answer is never taken for "no records": a server that is silent or broken must not send us
-//!   to the address of the domain, where something else may listen.
-//! * Names are asked with their final dot, so that no search list of this machine makes another
-//!   name of them, and the machine's `hosts` file is not looked at.
-//! * A domain that is an address is no way to that address: only the operator leads to one.
-//! * Questions that wait are bounded; who asks too much is told at once that there is no answer.
-//!   None takes longer than half a minute, so that domains whose name servers are dead don't keep
-//!   others waiting.
-//! * While a domain's name servers give no answer, what they said last is used, for an hour at most
+//! * A missing answer is never taken for "no records": a server that is silent or broken must not
+//!   send us to the address of the domain, where something else may listen.
+//! * Names are queried with their final dot, so that no search list of this machine turns them
+//!   into other names, and the machine's `hosts` file is ignored.
+//! * A domain that is an IP address doesn't lead to that address: only the operator can do that.
+//! * Waiting queries are bounded; further ones are told at once that there is no answer. None
+//!   takes longer than half a minute, so that domains with dead name servers don't delay others.
+//! * While a domain's name servers give no answer, their last one is used, for an hour at most
 //!   (RFC 8767).
-//! * TLSA records count where the answers that lead to them are signed, all of them. Whether there
-//!   are any has to be known then: no answer about them is none about the server (RFC 7673 §3).
+//! * TLSA records count if all answers that lead to them are signed. It then has to be known
+//!   whether there are any: without an answer about them, the server isn't used (RFC 7673 §3).
 //!
 //! # Layout
 //!
-//! `asking` puts a question to a name server, `records` reads its answer, `known` has the last
-//! answers, `document` reads on the web where a domain's server is.
+//! `asking` queries a name server, `records` reads its answer, `known` has the last answers,
+//! `document` reads on the web where a domain's server is.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Reads the answers of name servers.
 //!
-//! An answer may hold records of other names, which the library hands on: those of the name that
-//! was asked for count, or of the one that its aliases lead to.
+//! An answer may hold records of other names, which the library passes on: only those of the
+//! requested name count, or of the one that its aliases lead to.
 
 use std::net::IpAddr;
 

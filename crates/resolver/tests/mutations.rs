@@ -1,8 +1,8 @@
-//! Answers of DNS that are damaged by chance: whatever an answer says, the targets that are tried
-//! are bounded, in order, and none of them is "no server".
+//! Tests randomly damaged DNS answers: whatever an answer says, the targets that are tried are
+//! bounded, in order, and none of them is "no server".
 //!
-//! The fuzz target `dns` does the same with a compiler that tells which bytes matter; this one
-//! needs none, and begins with what name servers say.
+//! The fuzz target `dns` does the same with a compiler that knows which bytes matter; this one
+//! needs none, and starts with real answers.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! Rooms that don't exist, and how one begins to (XEP-0045 §10.1).
+//! Rooms that don't exist, and their creation (XEP-0045 §10.1).
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::World;

@@ -1,9 +1,9 @@
 //! A room is an actor: one stanza at a time, in order, at its home shard.
 //!
-//! While a room works on a stanza it is taken out of the table, because what it sends may come back
-//! to it at once, as when a message to a session that is gone bounces; such stanzas wait for their
-//! turn. The same queue holds those that come while a room is loaded from the store, and so nothing
-//! overtakes.
+//! While a room processes a stanza it is taken out of the table, because the consequences may come
+//! back to it at once, as when a message to a session that is gone bounces; such stanzas wait for
+//! their turn. The same queue holds stanzas that arrive while a room is loaded from the store, so
+//! nothing overtakes.
 
 use rookery_base::Map;
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! Lists of roles and affiliations, asked for and changed (XEP-0045 §8, §9): a change with many
+//! Lists of roles and affiliations, requested and changed (XEP-0045 §8, §9): a change with many
 //! items is applied as a whole or not at all.
 
 use rookery_base::Map;

@@ -1,5 +1,5 @@
-//! Requests to register with a room: those that wait for an admin, as they are kept, and the fields
-//! of the forms (XEP-0045 §7.10, §9.9).
+//! Requests to register with a room: the stored ones that wait for an admin, and the fields of the
+//! forms (XEP-0045 §7.10, §9.9).
 
 use rookery_jid::Jid;
 use rookery_modkit::form::{Field, Form};

@@ -1,9 +1,9 @@
-//! Requests to register that somebody has to approve (XEP-0045 §9.9): where membership is a
-//! privilege, a user who wants it waits for an admin.
+//! Requests to register that need approval (XEP-0045 §9.9): if membership is a privilege, a user
+//! who wants it waits for an admin.
 //!
-//! Admins and owners are asked by a form at their accounts, in the room or not. What waits is kept
-//! with the room, so that nobody is forgotten by a restart of the server. It ends when an admin
-//! decides, or when the user becomes anything to the room in another way.
+//! Admins and owners are asked by a form at their accounts, whether they are in the room or not.
+//! Waiting requests are stored with the room, so that a restart of the server forgets nobody. A
+//! request ends when an admin decides, or when the user gets an affiliation in another way.
 
 use std::cmp::Reverse;
 

@@ -1,6 +1,5 @@
-//! Settings of rooms that operators change, and rooms that they make. The owner's form
-//! (XEP-0045 §10.2) is the way in which a room hears of it, so nothing is possible here that its
-//! owner could not do.
+//! Settings of rooms that operators change, and rooms that they create. They are applied through
+//! the owner's form (XEP-0045 §10.2), so nothing is possible here that an owner couldn't do.
 
 use rookery_hub::{Question, QuestionReply, World};
 use rookery_jid::Jid;

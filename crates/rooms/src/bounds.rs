@@ -1,4 +1,5 @@
-//! Declares the bounds of rooms. Those that are no option are kept where their numbers stand.
+//! Declares the bounds of rooms. Those that aren't options are kept where their numbers are
+//! defined.
 
 use rookery_hub::{Bound, Most, Per, Unit};
 

@@ -1,4 +1,4 @@
-//! Changes of roles and affiliations, and what occupants see of them (XEP-0045 §8, §9, §10).
+//! Changes of roles and affiliations, and their presentation to occupants (XEP-0045 §8, §9, §10).
 
 use rookery_base::Map;
 use rookery_hub::{Iq, World};

@@ -1,5 +1,4 @@
-//! The configuration of a room, as its owner sees it in a form (XEP-0045 §10.1.3) and as the store
-//! keeps it.
+//! The configuration of a room: its owner's form (XEP-0045 §10.1.3) and its stored form.
 
 use rookery_base::Set;
 use rookery_modkit::form::{Field, Form};

@@ -2,10 +2,10 @@
 //! If the store has the room, its configuration is read from there; otherwise the whole room is
 //! handed over.
 //!
-//! Occupants that did not outlive the restart leave as always: sessions of this server when their
-//! time is over, or at once if their home doesn't know them ([`Seated`]), those of other servers
-//! when a message comes back from there, see [`super::ghosts`]. If the room itself doesn't go on,
-//! because there is another one of its name or none, all hear that they are out of it.
+//! Occupants that did not outlive the restart leave as always: sessions of this server when they
+//! expire, or at once if their home doesn't know them ([`Seated`]), those of other servers when a
+//! message bounces, see [`super::ghosts`]. If the room itself doesn't continue, because there is
+//! another one of its name or none, all occupants are told that they have left it.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
-//! The rooms that exist, here and in the store: for lists, for the limit of their number, and so
-//! that naming a room that doesn't exist costs nothing.
+//! The existing rooms, in memory and in the store: for lists, for the limit of their number, and
+//! so that naming a room that doesn't exist costs nothing.
 //!
-//! The one thing that the shards share, since a room's home is any of them and a list names them
-//! all; each node has one, and `told` keeps them alike. It changes when a room is created, renamed
-//! or removed, and is not touched by what goes on in rooms.
+//! This is the one thing that the shards share, since a room's home may be any of them and a list
+//! contains them all; each node has one, and `told` keeps them in sync. It changes when a room is
+//! created, renamed or removed; activity in rooms doesn't touch it.
 
 use rookery_base::Map;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

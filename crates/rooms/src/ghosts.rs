@@ -1,13 +1,12 @@
-//! Occupants whose server was lost. Only an error for something that a room has sent shows that
-//! they are gone (XEP-0045 §18.1), and a room in which nobody speaks would keep them for ever: so
-//! when a stream with a server breaks, rooms send their occupants there a message that shows
-//! nothing.
+//! Occupants whose server was lost. Only an error for a stanza from the room shows that they are
+//! gone (XEP-0045 §18.1), and a room in which nobody speaks would keep them for ever: so when a
+//! stream with a server breaks, rooms send their occupants there an invisible message.
 //!
 //! # Invariants
 //!
-//! * Nobody is removed for the loss itself: a server that is back, or was never gone, delivers the
-//!   message or returns it for those whom it has forgotten.
-//! * There is one round for all servers that are lost within some seconds, and its messages are
+//! * Nobody is removed because of the loss itself: a server that is back, or was never gone,
+//!   delivers the message or bounces it for users that it has forgotten.
+//! * There is one round for all servers that are lost within a few seconds, and its messages are
 //!   paced.
 
 use rookery_base::Set;

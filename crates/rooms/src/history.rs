@@ -1,4 +1,4 @@
-//! The last messages of a room, for those who enter (XEP-0045 §7.2.13, §7.2.14).
+//! The last messages of a room, for users who enter (XEP-0045 §7.2.13, §7.2.14).
 
 use std::collections::VecDeque;
 

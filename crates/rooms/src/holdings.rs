@@ -1,9 +1,9 @@
 //! Counts the holdings of each account in the rooms of all shards together, so that nobody takes
-//! all of what accounts share.
+//! up everything that accounts share.
 //!
-//! A room is at its home shard and an account at another, so that neither can count by itself. The
-//! tables are split and each look at one is short; users come here when they enter, leave, invite
-//! or ask from outside, never when they speak.
+//! A room is at its home shard and an account at another, so neither can count by itself. The
+//! tables are split and each access is short; users come here when they enter, leave, invite or
+//! send requests from outside, never when they speak.
 
 use rookery_base::{Keyed, Map};
 use std::hash::BuildHasher;

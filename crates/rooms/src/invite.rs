@@ -1,8 +1,8 @@
-//! Messages to the room that are not for all: mediated invitations and their refusal (XEP-0045
-//! §7.8.2), requests for voice (§7.13, §8.6) and decisions about them.
+//! Messages to the room that aren't for everybody: mediated invitations and their refusal
+//! (XEP-0045 §7.8.2), requests for voice (§7.13, §8.6) and decisions about them.
 //!
-//! An invitation names the inviter by bare JID, in every room: an inviter shows itself to the user
-//! whom it invites. Direct invitations (XEP-0249) don't pass the room.
+//! An invitation names the inviter by bare JID, in every room: inviters reveal themselves to the
+//! users whom they invite. Direct invitations (XEP-0249) don't pass the room.
 
 use rookery_hub::World;
 use rookery_jid::Jid;

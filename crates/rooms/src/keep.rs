@@ -1,4 +1,4 @@
-//! Writes a room to the store whenever it changes; it is read when somebody comes after it was
+//! Writes a room to the store whenever it changes; it is read when somebody enters after it was
 //! forgotten.
 
 use rookery_hub::{Iq, World};

@@ -1,4 +1,4 @@
-//! Reads the document that the store has of a room.
+//! Reads the stored document of a room.
 
 use rookery_base::Map;
 use rookery_jid::Jid;

@@ -1,49 +1,49 @@
-//! XEP-0045: Multi-User Chat. A service `conference.DOMAIN` with rooms, and what has grown around
-//! them: self-ping (0410), pseudonyms of occupants (0421), hats (0317), retraction and moderation
-//! (0424, 0425), avatars (0486), stable ids (0359).
+//! XEP-0045: Multi-User Chat. A service `conference.DOMAIN` with rooms, and extensions of them:
+//! self-ping (0410), occupant ids (0421), hats (0317), retraction and moderation (0424, 0425),
+//! avatars (0486), stable ids (0359).
 //!
 //! # Layout
 //!
-//! * [`actor`]: one room, one stanza at a time, at its home shard; loading. [`directory`]: which
-//!   rooms there are; `spread`: how all nodes hear of them. `holdings`: what each account has of
-//!   all rooms. `absent`: those that there are not.
-//! * [`room`]: the data, and which part deals with what. `occupant`, `role`, `config`, `limits`,
-//!   `history`, `rate`: what it is made of.
-//! * `refusal`: how a room says no. `join`, `nick`, `leave`: presence; `lost`: those who can't be
-//!   reached any more; `ghosts`: those who are gone without a word; `shown`: how presence is
-//!   written. `speak`: messages; `invite`: those that are requests to the room.
-//! * `ask`: which request goes where: `admin`, `owner`, `register`, `info`, `avatar`, `moderate`,
-//!   `hats`. `change`: what becomes of roles and affiliations; `notices`: who else hears of that;
-//!   `voices`: what of it counts at the next visit. `application`: requests to register; `approve`:
+//! * [`actor`]: one room, one stanza at a time, at its home shard; loading. [`directory`]: the
+//!   list of rooms; `spread`: its distribution to all nodes. `holdings`: each account's share of
+//!   all rooms. `absent`: rooms that don't exist.
+//! * [`room`]: the data, and dispatch to the parts. `occupant`, `role`, `config`, `limits`,
+//!   `history`, `rate`: its parts.
+//! * `refusal`: a room's refusals. `join`, `nick`, `leave`: presence; `lost`: occupants that can't
+//!   be reached any more; `ghosts`: those who disappeared silently; `shown`: presence as the room
+//!   sends it. `speak`: messages; `invite`: those that are requests to the room.
+//! * `ask`: dispatch of requests: `admin`, `owner`, `register`, `info`, `avatar`, `moderate`,
+//!   `hats`. `change`: changes of roles and affiliations; `notices`: notifications of others;
+//!   `voices`: what remains at the next visit. `application`: requests to register; `approve`:
 //!   those that wait for an admin. `items`: long lists. `requests`: IQs between occupants. `stir`:
-//!   how fast all that may go. `service`: the service itself.
-//! * [`operate`]: what operators see and do; [`arrange`] and [`affiliates`]: the settings and
-//!   affiliations that they change; `work`: what a room does that is no stanza. `whole`: what must
-//!   hold of it. `bounds`: what rooms may hold. `unsaved`: rooms whose changes the store did not
-//!   take. `keep`, `kept`: what the store has; `continued`: what the next process gets; `said`:
-//!   what others know of messages when a node dies; `past`: the archive and the history; `logs`:
-//!   files for people.
+//!   rate limits of all that. `service`: the service itself.
+//! * [`operate`]: operators' view and actions; [`arrange`] and [`affiliates`]: settings and
+//!   affiliations that they change; `work`: a room's work other than stanzas. `whole`: its
+//!   invariants. `bounds`: its bounds. `unsaved`: rooms whose changes the store refused. `keep`,
+//!   `kept`: the stored form; `continued`: the data for the next process; `said`: other nodes'
+//!   knowledge of messages when a node dies; `past`: the archive and the history; `logs`: files
+//!   for people.
 //!
 //! # Invariants
 //!
-//! * A room is touched by its home shard only, by one stanza at a time. What comes while it is at
-//!   work, or on its way from the store, waits in order.
+//! * Only a room's home shard touches it, one stanza at a time. Stanzas that arrive while it is
+//!   busy, or being loaded, wait in order.
 //! * A packet for all is built once for each form: with the real JID for those who may see it,
-//!   without it for all others. The audience stands ready.
-//! * Only the room says what is in `muc#user`, `stanza-id` by the room, `occupant-id`, hats and
-//!   moderation: what occupants write of it is cut out.
-//! * What a change needs is checked before anything is changed: it happens as a whole or not at
-//!   all.
+//!   without it for all others. The audience is kept ready.
+//! * Only the room writes `muc#user`, its own `stanza-id`, `occupant-id`, hats and moderation:
+//!   those that occupants write are cut out.
+//! * The conditions of a change are checked before anything is changed: it happens as a whole or
+//!   not at all.
 //!
 //! # Choices
 //!
-//! * Sessions of one account share a nick (§7.2.9). Nicks that differ in case or spaces only are
-//!   one.
-//! * A list that doesn't fit one stanza comes in parts (XEP-0059), also to clients that don't ask
-//!   for parts: they get the first one.
-//! * A change is seen at once; its request is answered when it is in the store. If the store
-//!   refuses it, the one who asked gets an error to wait (`unsaved`), the change holds, and the
-//!   room is written again until the store has it.
+//! * Sessions of one account share a nickname (§7.2.9). Nicknames that only differ in case or
+//!   spaces are the same.
+//! * A list that doesn't fit into one stanza comes in parts (XEP-0059), also to clients that don't
+//!   ask for parts: they get the first one.
+//! * A change is visible at once; its request is answered when it is in the store. If the store
+//!   refuses it, the requester gets an error to wait (`unsaved`), the change remains in effect,
+//!   and the room is written again until the store has it.
 //!
 //! Left out: groupchat 1.0 (§7.2.17 has it removed), the `ldapgroup` field, codes 102 and 103 (no
 //! configuration shows unavailable members), unique room names, the hash of the list of hats

@@ -1,12 +1,12 @@
-//! Logs of rooms whose owners want them: a text and a page for each day, in
+//! Logs of rooms whose owners want them: a text file and a page for each day, in
 //! `FOLDER/SERVICE/ROOM/YYYY-MM-DD.txt` and `.html`, in UTC.
 //!
-//! What is said is gathered and written in the background: one piece of work per room at a time, so
-//! that lines stay in their order and a slow disk delays nobody. What can't be written is missing,
-//! and the operator reads so once per piece of work.
+//! Messages are collected and written in the background: one piece of work per room at a time, so
+//! that lines stay in order and a slow disk delays nobody. Lines that can't be written are
+//! missing, and the operator is told once per piece of work.
 //!
-//! Invariants: nothing that occupants write ends a line of the text or is read as HTML; a room's
-//! name never leads out of its folder; private messages are not logged, and neither are real
+//! Invariants: nothing that occupants write ends a line of the text or is interpreted as HTML; a
+//! room's name never leads out of its folder; private messages aren't logged, and neither are real
 //! addresses.
 
 #![allow(

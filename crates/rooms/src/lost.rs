@@ -1,14 +1,14 @@
-//! Occupants that can't be reached any more (XEP-0045 §18.1), of which there may be many at once: a
-//! server that dies takes all of its users with it.
+//! Occupants that can't be reached any more (XEP-0045 §18.1), possibly many at once: a server that
+//! dies takes all of its users with it.
 //!
 //! # Invariants
 //!
-//! * Those whose errors come together leave together: each of them hears of itself alone, and the
-//!   others of each. So the work and what leaves for a dead server grow with their number, and not
-//!   with its square.
-//! * Where this server has found that another one can't be reached, the others of that are looked
-//!   for before anybody leaves. Nobody is removed for what has happened to another.
-//! * What else comes for the room finds those gone who are known to be.
+//! * Occupants whose errors arrive together leave together: each of them is only told about
+//!   itself, and the remaining ones about each. So the work and the stanzas for a dead server grow
+//!   with their number, and not with its square.
+//! * If this server has found that another one can't be reached, its other occupants are looked
+//!   for before anybody leaves. Nobody is removed because of another's fate.
+//! * Later stanzas for the room find the known ones gone.
 
 use rookery_hub::World;
 use rookery_jid::Jid;

@@ -1,4 +1,4 @@
-//! Moderation (XEP-0425): a moderator has a message retracted that somebody else has sent.
+//! Moderation (XEP-0425): a moderator has somebody else's message retracted.
 
 use rookery_archive::{stanza_id, tombstone_mark};
 use rookery_fanout::Packet;

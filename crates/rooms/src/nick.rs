@@ -1,4 +1,4 @@
-//! Changes of an occupant to itself: presence (XEP-0045 §7.7) and nick (§7.6).
+//! Changes of an occupant to itself: presence (XEP-0045 §7.7) and nickname (§7.6).
 
 use rookery_fanout::Packet;
 use rookery_hub::World;

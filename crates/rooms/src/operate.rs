@@ -1,6 +1,6 @@
-//! Describes and destroys rooms for operators, and lets a room go on with a request once the store
-//! has answered. Operators ask a room's home shard; what is asked of a room waits for its turn
-//! there like a stanza.
+//! Describes and destroys rooms for operators, and lets a room continue a request once the store
+//! has answered. Operators ask a room's home shard; their requests wait for their turn there like
+//! a stanza.
 
 use rookery_hub::{Question, QuestionReply, World};
 use rookery_jid::Jid;

@@ -1,7 +1,7 @@
-//! The room's past: its archive (XEP-0313 §5.1.2), the history for those who enter, the log.
+//! The room's past: its archive (XEP-0313 §5.1.2), the history for users who enter, the log.
 //!
-//! An archive knows who spoke. A user who may not see real addresses gets its messages without
-//! them.
+//! An archive knows who wrote each message. A user who may not see real addresses gets its
+//! messages without them.
 
 use rookery_archive::{
     self as archive, ArchiveRecord, ArchiveView, NAME as ARCHIVE, NewestMessage, Retracted, stanza_id, tombstone_mark,

@@ -1,4 +1,4 @@
-//! Answers that say no in the name of a room, whether it exists or not (XEP-0045 §7.2, §17.2).
+//! Refusals on behalf of a room, whether it exists or not (XEP-0045 §7.2, §17.2).
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Step, World};

@@ -1,9 +1,9 @@
-//! Registration with a room (XEP-0045 §7.10): a user who may become a member without asking
-//! reserves a nick by registering.
+//! Registration with a room (XEP-0045 §7.10): a user who may become a member without approval
+//! reserves a nickname by registering.
 //!
-//! In a moderated or members-only room membership is a privilege, which nobody can take: there an
-//! admin has to approve, see [`super::approve`]. Owners can keep it to those whom they make members
-//! themselves (`muc#roomconfig_registration`).
+//! In a moderated or members-only room membership is a privilege, which nobody can simply take:
+//! there an admin has to approve, see [`super::approve`]. Owners can reserve it for users whom
+//! they make members themselves (`muc#roomconfig_registration`).
 
 use rookery_hub::failure::condition;
 use rookery_hub::{Iq, World};

@@ -1,8 +1,8 @@
-//! IQs between occupants (XEP-0045 §17.4): each knows the other by nick only.
+//! IQs between occupants (XEP-0045 §17.4): each knows the other only by nickname.
 //!
-//! The room remembers nothing of what it passes on. A request goes out with an id that names both
-//! seats, before the asker's own id; the answer comes back with it. An answer counts only if it
-//! comes from the session, or the account, that was asked.
+//! The room remembers nothing of the requests that it passes on. A request goes out with an id
+//! that names both seats, before the asker's own id; the answer comes back with it. An answer
+//! counts only if it comes from the session, or the account, that was asked.
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::World;

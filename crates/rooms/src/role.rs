@@ -1,4 +1,4 @@
-//! Roles and affiliations: their names, and who may change which (XEP-0045 §5). Pure.
+//! Roles and affiliations: their names, and the rules for changing them (XEP-0045 §5). Pure.
 
 use rookery_store::Affiliation;
 use rookery_stream::error::Condition;

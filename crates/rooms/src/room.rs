@@ -1,4 +1,4 @@
-//! A room: plain data, and which part of it deals with what comes.
+//! A room: plain data, and the dispatch of stanzas to its parts.
 
 use rookery_base::Map;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

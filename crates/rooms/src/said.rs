@@ -1,9 +1,9 @@
 //! Notes the recent messages of rooms for the nodes that take over if this one dies, so that a
 //! message that is sent again keeps its id.
 //!
-//! A room tells all others what it has heard before anybody acknowledges that, so nobody can say
-//! what has come of it when its home dies. Its sender, or the sender's node, sends it again; the
-//! room passes it on once more, under the same id.
+//! A room announces every message that it has received before anybody acknowledges it, so nobody
+//! can tell what has become of it when its home dies. Its sender, or the sender's node, sends it
+//! again; the room passes it on once more, under the same id.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,5 @@
-//! The service itself, without a room: what it is, and which rooms it has (XEP-0045 §6.1 to §6.3).
+//! The service itself, apart from its rooms: its description, and the list of rooms (XEP-0045 §6.1
+//! to §6.3).
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Domain, Iq, World};

@@ -1,12 +1,12 @@
-//! The directories of a cluster: each node lists the rooms of all, and so tells the others what
-//! becomes of its own.
+//! The directories of a cluster: each node lists the rooms of all, and tells the others about
+//! changes of its own.
 //!
 //! # Invariants
 //!
-//! * What decides is the home of a room: what others have of it is for lists and limits. Whether
-//!   the store has a room that isn't here is asked of the store where there are several nodes.
-//! * Rooms that nobody has kept end with their node: the shard that is their home then takes them
-//!   out of all directories (`actor`).
+//! * The home of a room is authoritative: other nodes' entries are for lists and limits. With
+//!   several nodes, the store is asked whether it has a room that isn't here.
+//! * Rooms that nobody has kept end with their node: the shard that is their next home then
+//!   removes them from all directories (`actor`).
 
 use rookery_hub::{Letter, World};
 use rookery_jid::{Jid, JidRef};

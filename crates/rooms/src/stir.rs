@@ -1,5 +1,5 @@
-//! Bounds the rate at which somebody does what is no message: presence, nicks, requests to
-//! occupants and to the room. Changes that many hear of cost more.
+//! Bounds the rate of actions other than messages: presence, nicknames, requests to occupants and
+//! to the room. Changes that many are notified of cost more.
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;

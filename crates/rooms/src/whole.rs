@@ -1,5 +1,5 @@
-//! Assertions of what must hold of a room between two turns. Builds for tests and simulations look;
-//! others don't.
+//! Assertions about a room between two turns. Builds for tests and simulations check them; others
+//! don't.
 
 use super::occupant::nick_key;
 use super::role::RoomRole;

@@ -1,5 +1,5 @@
-//! Work of a room that is no stanza: what operators ask, and requests that go on once the store has
-//! answered.
+//! Work of a room other than stanzas: operators' requests, and requests that continue once the
+//! store has answered.
 
 use rookery_hub::failure::condition;
 use rookery_hub::{Iq, QuestionReply, World};

@@ -1,4 +1,4 @@
-//! Channel bindings: what ties an authentication to the TLS connection below it (RFC 5056).
+//! Channel bindings, which tie an authentication to the TLS connection below it (RFC 5056).
 
 /// A channel-binding type by its registered name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-//! Stored credentials of a password: RFC 5802 §3's StoredKey and ServerKey, once per hash.
+//! Stored credentials of a password: StoredKey and ServerKey of RFC 5802 §3, once per hash.
 
 use std::fmt;
 

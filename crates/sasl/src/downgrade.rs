@@ -1,9 +1,9 @@
 //! SCRAM downgrade protection (XEP-0474 version 0.5.0).
 //!
 //! Server and client hash the lists of mechanisms and channel-binding types as the one announced
-//! and the other saw them. The hash travels in the attribute `h` of the server-first message, which
-//! the client's proof and the server's signature cover, so nobody in the middle can shorten the
-//! lists and repair the hash.
+//! and the other received them. The hash is in the attribute `h` of the server-first message,
+//! which the client's proof and the server's signature cover, so nobody in the middle can shorten
+//! the lists and repair the hash.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 

@@ -3,25 +3,25 @@
 //!
 //! Bytes of SASL messages go in, bytes and decisions come out. No socket, no clock, no account
 //! storage: the server side stops at [`server::ServerStep::NeedCredentials`] or
-//! [`server::ServerStep::Verify`] and goes on when the caller has looked the account up, which may
-//! take as long as a database takes.
+//! [`server::ServerStep::Verify`] and continues when the caller has looked the account up, which
+//! may take as long as a database takes.
 //!
 //! # Why not a SASL framework
 //!
-//! `rsasl` was the first choice. Three things that Rookery needs lie across its grain: XEP-0474
-//! adds an attribute to the SCRAM server-first message and to what the client verifies; stored keys
-//! arrive asynchronously, so the machine has to stop *inside* the exchange without holding a
-//! thread; and unknown accounts have to be answered with decoy challenges that cannot be told from
-//! real ones. What is left after that is the few hundred lines of RFC 5802, written here over the
-//! RustCrypto hashes.
+//! `rsasl` was the first choice. Three of Rookery's needs go against its design: XEP-0474 adds an
+//! attribute to the SCRAM server-first message and to the client's verification; stored keys
+//! arrive asynchronously, so the machine has to pause *inside* the exchange without holding a
+//! thread; and unknown accounts have to be answered with decoy challenges that are
+//! indistinguishable from real ones. What remains is the few hundred lines of RFC 5802, written
+//! here over the RustCrypto hashes.
 //!
 //! # Invariants
 //!
-//! - No input panics. A message above [`MAX_MESSAGE`] bytes is refused before it is looked at.
+//! - No input panics. A message above [`MAX_MESSAGE`] bytes is refused before it is parsed.
 //! - Comparisons of secrets run in constant time.
-//! - Whether an account exists changes neither the number nor the shape of the answers, and as
-//!   little of the timing as can be.
-//! - No password is kept: the server stores what RFC 5802 §3 calls StoredKey and ServerKey.
+//! - The existence of an account changes neither the number nor the form of the answers, and as
+//!   little of the timing as possible.
+//! - No password is kept: the server stores StoredKey and ServerKey of RFC 5802 §3.
 //!
 //! # Layout
 //!

@@ -1,7 +1,7 @@
 //! SCRAM's messages (RFC 5802 §7): lists of `letter=value`, separated by commas.
 //!
 //! Parsing borrows from the message, since the authentication signature covers the very bytes that
-//! were sent. Every parser returns `None` for whatever breaks the grammar.
+//! were sent. Every parser returns `None` for anything that breaks the grammar.
 
 use std::borrow::Cow;
 

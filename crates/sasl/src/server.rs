@@ -1,8 +1,8 @@
 //! The server's side of an authentication.
 //!
-//! An [`ServerExchange`] lives from `<auth/>` to `<success/>` or `<failure/>`. Every call returns a
+//! A [`ServerExchange`] lives from `<auth/>` to `<success/>` or `<failure/>`. Every call returns a
 //! [`ServerStep`] that says what to do next. After [`ServerStep::Failure`] or
-//! [`ServerStep::Success`] it has nothing more to say and is dropped.
+//! [`ServerStep::Success`] it is finished and is dropped.
 //!
 //! ```text
 //! SCRAM   start ─► NeedCredentials ─► credentials() ─► Challenge ─► respond() ─► Success | Failure
@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Either way `start` answers with an empty challenge if the client sent no initial response (RFC
-//! 6120 §6.4.2), but for ANONYMOUS, whose message may as well be empty (XEP-0175 §3).
+//! 6120 §6.4.2), except for ANONYMOUS, whose message may be empty as well (XEP-0175 §3).
 
 use std::borrow::Cow;
 use std::fmt;

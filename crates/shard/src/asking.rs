@@ -1,5 +1,5 @@
-//! Questions about logins: a connection asks the world, once the gate lets it, and its machine gets
-//! the answer.
+//! Queries about logins: a connection asks the world, once the gate permits it, and its machine
+//! gets the answer.
 
 use std::cmp::Reverse;
 

@@ -1,26 +1,26 @@
 //! Bounds how often somebody may try a password: a state machine without clock and lock.
 //!
-//! An attempt is held back by others like it, and by nothing else:
+//! An attempt is only held back by similar ones:
 //!
-//! * *The pair of place and account.* A place is an address, or the first 64 bits of one of IPv6.
-//!   It has 20 attempts at an account, and another every ten minutes. So a device with a wrong
-//!   password slows down itself, not the others behind its address.
+//! * *The pair of place and account.* A place is an address, or the first 64 bits of an IPv6
+//!   address. It has 20 attempts at an account, and another every ten minutes. So a device with a
+//!   wrong password slows down itself, not the others behind its address.
 //! * *The account.* All places together have 100 attempts, and after that as many a day as the
-//!   operator says, from any number of places. Half of them are for the first three attempts of a
-//!   place, so that an owner in a new place has a line apart from those who guess all the time.
+//!   operator allows, from any number of places. Half of them are for the first three attempts of
+//!   a place, so that an owner in a new place doesn't compete with those who guess all the time.
 //! * *The address.* Attempts at any accounts: 1000, and another every second. This is for those who
 //!   try one password everywhere.
 //!
-//! Where an account has logged in from lately, or with which installation of a client (XEP-0388
-//! §2.3), none of these three counts for it: it has a rate of its own there, so that somebody
-//! else's guesses don't keep its owner out. Tokens (XEP-0484) can't be guessed and wait for
-//! nothing. Those of an issuer (RFC 7628) can't be guessed either, but each that is made up costs a
-//! look at its signature: they count at the address alone.
+//! If an account has recently logged in from a place, or with an installation of a client
+//! (XEP-0388 §2.3), none of these three applies to it there: it has a separate rate, so that
+//! somebody else's guesses don't lock its owner out. Tokens (XEP-0484) can't be guessed and wait
+//! for nothing. Those of an issuer (RFC 7628) can't be guessed either, but each invented one costs
+//! a signature check: they only count for the address.
 //!
 //! # Invariants
 //!
-//! * An attempt counts from its beginning, so that many at once gain nothing; one that succeeds is
-//!   taken back.
+//! * An attempt counts from its beginning, so that many at once gain nothing; a successful one is
+//!   subtracted.
 //! * An attempt that is refused because of its account or its address still counts for its pair: a
 //!   client that asks again and again can't crowd out one that asks once.
 //! * Memory is bounded. When a table is full, the entries with the least to lose go: a record of

@@ -1,7 +1,9 @@
-//! Clients whose sessions are on another node: here are their connections, TLS, and nothing else.
+//! Clients whose sessions are on another node: their connections and TLS are here, and nothing
+//! else.
 //!
-//! Up to the end of its login a client is served as any other; then the state of its stream goes to
-//! the shard that is home to its account, and from there on bytes go to and fro ([`crate::lines`]).
+//! Up to the end of its login a client is served like any other; then the state of its stream goes
+//! to the shard that is home to its account, and from there on bytes travel in both directions
+//! ([`crate::lines`]).
 
 use rookery_base::Transport;
 use rookery_fanout::{Link, Station};

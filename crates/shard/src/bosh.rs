@@ -1,13 +1,13 @@
-//! A session of BOSH (XEP-0124) between requests and a stream.
+//! A BOSH session (XEP-0124) between requests and a stream.
 //!
-//! Where others have a socket it has [`BoshSession`], and its requests come by letter, each with
-//! somebody who waits for the answer. What is behind it is what is behind TCP: the same machine
+//! In place of a socket it has a [`BoshSession`], and its requests arrive by letter, each with a
+//! waiter for the answer. Everything behind it is the same as for TCP: the same machine
 //! negotiates, the same outbox waits until there is a request to answer. Answers are given at the
-//! end of a tick, so that a reply can go out with the request that it was asked by.
+//! end of a tick, so that a reply can go out with the request that asked for it.
 //!
-//! Stanzas that went out with an answer are kept, as stream management keeps them (XEP-0198), until
-//! the client's next request shows that they were received: when a client is gone for good, nothing
-//! that it did not get is lost.
+//! Stanzas that went out with an answer are kept, as stream management keeps them (XEP-0198),
+//! until the client's next request shows that they were received: when a client is gone for good,
+//! no undelivered stanza is lost.
 
 use rookery_base::Transport;
 use rookery_fanout::{Link, UnackedBounds};

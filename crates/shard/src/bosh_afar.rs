@@ -1,16 +1,16 @@
-//! Sessions of BOSH whose requests come in on another node than the one that has them.
+//! BOSH sessions whose requests arrive on another node than their own.
 //!
-//! A session begins where its first request comes in. When its client has logged in, it goes to
-//! the home of the account, as a session of BOSH goes from shard to shard; the node where it began
-//! keeps the way there. A request may come in on any node: its id says where the session began
+//! A session begins where its first request arrives. When its client has logged in, it goes to the
+//! home of the account, as a BOSH session goes from shard to shard; the node where it began
+//! remembers the way there. A request may arrive on any node: its id says where the session began
 //! ([`crate::sids`]). The answer goes straight to where the client waits.
 //!
 //! # Invariants
 //!
 //! * A request passes at most two nodes: the one where its session began, and the home.
-//! * What is for a session goes there by way of the shard that has sent it there, so that nothing
+//! * Data for a session goes through the shard that has sent the session there, so that nothing
 //!   overtakes it.
-//! * A client that waits is answered once, also if the answer never comes.
+//! * A waiting client is answered once, even if the answer never comes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! The data of one connection. While a session is idle this is all there is of it here: no buffer,
-//! no task, no timer.
+//! The data of one connection. While a session is idle, nothing else exists for it here: no
+//! buffer, no task, no timer.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;

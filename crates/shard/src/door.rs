@@ -1,5 +1,5 @@
-//! The way to the shards for other threads: connections and mail that they bring, questions of the
-//! operator, and orders.
+//! The way to the shards for other threads: connections and mail, questions of the operator, and
+//! orders.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! The system as a shard sees it: sockets that never block, and news of when they are ready.
+//! The system's interface for a shard: non-blocking sockets, and notifications when they are
+//! ready.
 
 use std::io;
 use std::net::SocketAddr;

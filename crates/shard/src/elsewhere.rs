@@ -1,7 +1,7 @@
-//! Shards of other nodes, as an operator asks about them: counts, and streams with other servers.
+//! Shards of other nodes, as an operator queries them: counts, and streams with other servers.
 //!
-//! A shard is asked by its mail and answers by it, since nodes tell each other nothing else. One
-//! that doesn't answer in time is missing, and the operator is told so.
+//! A shard is asked by mail and answers by mail, since nodes exchange nothing else. One that
+//! doesn't answer in time is missing, and the operator is told so.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Takes in arrivals: connections accepted here, those handed over from elsewhere, and sessions
+//! Admits arrivals: connections accepted here, those handed over from elsewhere, and sessions
 //! without a connection.
 
 use std::net::SocketAddr;

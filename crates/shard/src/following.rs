@@ -1,18 +1,17 @@
 //! Lines that follow their sessions to other homes.
 //!
 //! A client is connected to one node, the front, and its session is at home on another. When that
-//! dies or hands the session on, the front keeps the connection, reads nothing more of it, and asks
-//! the home that the account has then to go on (`taking_up`). The client notices nothing
-//! but a pause.
+//! dies or hands the session on, the front keeps the connection, stops reading from it, and asks
+//! the account's next home to continue (`taking_up`). The client notices only a pause.
 //!
 //! # Invariants
 //!
-//! * The counts of XEP-0198 are the client's: the front knows how many stanzas its client was sent
-//!   as a whole, and behind which of the client's stanzas the bytes begin that it still has
-//!   (`keeping`). Of a line in the middle of a stanza nobody knows that: it is closed.
-//! * From the moment on at which the front waits, nothing counts that an earlier home says.
-//! * A client that comes back by another connection has its session there, and this one is closed:
-//!   the session knows which connection it had last.
+//! * The counts of XEP-0198 are the client's: the front knows how many complete stanzas its client
+//!   was sent, and after which of the client's stanzas the bytes begin that it still has
+//!   (`keeping`). For a line in the middle of a stanza nobody knows that: it is closed.
+//! * From the moment when the front waits, nothing counts that an earlier home says.
+//! * A client that comes back over another connection gets its session there, and this one is
+//!   closed: the session knows which connection it had last.
 
 use rookery_fanout::{Link, Station};
 use rookery_hub::{Bound, FollowedSession, Most, Per, Unit};

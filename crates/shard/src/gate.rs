@@ -1,8 +1,8 @@
-//! Lets connections in, and bounds how often somebody may try to log in: shared by all shards and
+//! Admits connections, and bounds how often somebody may try to log in: shared by all shards and
 //! the web front, asked once per connection and once per login.
 //!
-//! [`LoginAttempts`] decides how often somebody may try a password; here are the lock, and the line
-//! in the log that tells of it.
+//! [`LoginAttempts`] decides how often somebody may try a password; here are the lock, and the log
+//! line about it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

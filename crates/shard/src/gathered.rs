@@ -1,4 +1,4 @@
-//! The place into which the shards of a server that stops put the cards of their sessions.
+//! Collects the session cards that the shards of a stopping server make.
 
 use std::sync::Mutex;
 

@@ -1,10 +1,11 @@
-//! Sessions that go on in the next process.
+//! Sessions that continue in the next process.
 //!
-//! When the server stops, a session whose client may come back (XEP-0198) loses its connection as
-//! if the network had failed: a stream that ends with a word would end the session (§5). It stays
-//! in the world until all others are gone, also those that turn out to have no place, and leaves as
-//! a card when the server has come to rest. The next process makes sessions without connections of
-//! all cards; then it lets them, and what else was handed on, go on before anybody is let in.
+//! When the server stops, a session whose client may resume it (XEP-0198) loses its connection as
+//! if the network had failed: a stream that is closed gracefully would end the session (§5). It
+//! stays in the world until all others are gone, including those that turn out to have no place,
+//! and leaves as a card when the server has come to rest. The next process makes sessions without
+//! connections from all cards; then it lets them, and everything else that was handed on, continue
+//! before it admits clients.
 
 use std::net::SocketAddr;
 

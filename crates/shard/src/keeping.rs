@@ -1,11 +1,11 @@
-//! The memory of both ends of a line, by which it can go on at another home: the front has the
+//! The memory of both ends of a line, by which it can continue at another home: the front has the
 //! bytes of the client that a new home could miss, the home knows up to where they are safe.
 //!
 //! # Invariants
 //!
-//! * The front has all bytes of the client behind the end of a stanza whose number it knows, or it
-//!   knows of none and the line can't go on. So what it keeps is bounded and holds nobody up.
-//! * A home that says what can't be isn't believed: the line can't go on then.
+//! * The front has all bytes of the client after the end of a stanza whose number it knows;
+//!   otherwise the line can't continue. So its memory is bounded and delays nobody.
+//! * A home that reports something impossible isn't believed: then the line can't continue.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

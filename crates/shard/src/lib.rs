@@ -8,30 +8,29 @@
 //! # One tick
 //!
 //! Read every ready connection once, into one buffer that all share; decrypt, scan, hand the
-//! stanzas to the world. Then letters from other shards, answers of the store, timers. Post what
-//! other shards must know, one wake per batch. At last write every connection that got something,
-//! once: under load ticks grow and writes coalesce by themselves.
+//! stanzas to the world. Then letters from other shards, answers of the store, timers. Post mail
+//! for other shards, one wake per batch. Finally write every connection that has output, once:
+//! under load ticks grow and writes coalesce by themselves.
 //!
 //! # Layout
 //!
-//! * [`driver`]: what a shard asks of the system; [`epoll`] is Linux, the virtual network of the
-//!   tests is another.
-//! * `entering`: who comes in. [`connection`]: the data of one connection; `connections`: all of a
-//!   shard by link. [`negotiation`]: until a resource is bound; `asking`: its questions about
-//!   logins. [`reading`], [`writing`]: afterwards. `proofs`: when what a client has shown holds no
-//!   more. [`resumption`]: when a session changes its connection, [`handover`]: its process,
-//!   `moving`: its node, [`gathered`]: what it takes along.
-//! * [`wires`]: connections with other servers; `federating`: what goes over them.
-//! * [`elsewhere`]: what an operator asks of other nodes.
+//! * [`driver`]: the system's interface for a shard; [`epoll`] is Linux, the virtual network of
+//!   the tests is another.
+//! * `entering`: arrivals. [`connection`]: the data of one connection; `connections`: all of a
+//!   shard by link. [`negotiation`]: until a resource is bound; `asking`: its queries about
+//!   logins. [`reading`], [`writing`]: afterwards. `proofs`: the expiry of a client's proof.
+//!   [`resumption`]: when a session changes its connection, [`handover`]: its process, `moving`:
+//!   its node, [`gathered`]: the data that it takes along.
+//! * [`wires`]: connections with other servers; `federating`: the traffic on them.
+//! * [`elsewhere`]: an operator's queries to other nodes.
 //! * `away`: clients whose sessions are on another node; `lines`: sessions whose clients are;
 //!   `following`: the former when their sessions have another home, `taking_up`: the latter;
-//!   `keeping`: what both remember for that. [`steering`]: clients that are told where their home
-//!   is. `outgoing`: what is for other nodes.
+//!   `keeping`: the memory of both for that. [`steering`]: clients that are told where their home
+//!   is. `outgoing`: data for other nodes.
 //! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket;
-//!   `sids`: where its sessions are; `bosh_afar`: those whose requests come in on other nodes,
-//!   [`relays`]: what is on its way there.
-//! * [`census`]: what shards count. `visits`: what the log tells of sessions. `measuring`: how long
-//!   things take.
+//!   `sids`: where its sessions are; `bosh_afar`: those whose requests arrive on other nodes,
+//!   [`relays`]: requests on their way there.
+//! * [`census`]: the counts of shards. `visits`: log lines about sessions. `measuring`: durations.
 //! * [`mod@start`]: the threads; [`door`]: the way to them. [`shard`]: the tick; `stopping`: the
 //!   last ones. [`mailboxes`]: what shards and their owner tell each other. [`gate`]: who may come
 //!   in, and how often; [`attempts`] counts, and so does [`guesses`]; `telling`: what other nodes

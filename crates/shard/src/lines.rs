@@ -1,15 +1,14 @@
 //! Lines: connections of clients that are on another node, whose sessions are here.
 //!
 //! To the shard a line is a socket like those of the system: it is read, written, watched and
-//! closed by the same calls, and has a window as they have. What is written leaves in frames for
-//! the node that has the client, and what that node reads of the client comes in frames
-//! ([`LineFrame`]).
+//! closed by the same calls, and has a window as they have. Output leaves in frames for the node
+//! that has the client, and the client's input arrives from there in frames ([`LineFrame`]).
 //!
 //! # Invariants
 //!
-//! * At most [`WINDOW`] bytes for a client are on their way, and of a client as many and what one
-//!   read brings. A node that sends more, [`MOST`], ends the line.
-//! * A line ends once, by either side, and the other one hears of it.
+//! * At most [`WINDOW`] bytes for a client are on their way, and from a client as many plus one
+//!   read. A node that sends more, [`MOST`], ends the line.
+//! * A line ends once, by either side, and the other one is told.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};

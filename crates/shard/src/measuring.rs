@@ -1,4 +1,4 @@
-//! Counts what a shard does, and measures its ticks: how long copies and mail take. Two readings
+//! Counts the work of a shard, and measures its ticks: how long copies and mail take. Two readings
 //! of the clock per tick, and one per letter.
 
 use std::time::Duration;

@@ -1,10 +1,10 @@
-//! Homes that move to other nodes, and come from there, while clients are served.
+//! Homes that move to other nodes, and from there to here, while clients are served.
 //!
-//! A session that leaves lets go of its connection as at a stop for the next process
-//! ([`crate::handover`]): without a word. The node that has the connection waits for the new home
+//! A session that leaves drops its connection silently, as at a stop for the next process
+//! ([`crate::handover`]). The node that has the connection waits for the new home
 //! ([`crate::following`]) or, if it leaves itself, closes it, so that the client comes back to its
-//! session by whichever node. A client whose account is on its way to this node waits with its
-//! login until all has come.
+//! session through any node. A client whose account is on its way to this node waits with its
+//! login until everything has arrived.
 
 use std::sync::Arc;
 

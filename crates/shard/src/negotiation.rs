@@ -1,4 +1,4 @@
-//! A connection until it has bound a resource: carries the questions of the stream's machine to the
+//! A connection until it has bound a resource: passes the queries of the stream's machine to the
 //! world and the answers back.
 
 use std::time::Duration;

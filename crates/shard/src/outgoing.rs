@@ -1,16 +1,16 @@
 //! Letters for other nodes, and writes to the journal, on their way out of a shard.
 //!
-//! Each time that a shard hands something over, the thread that carries it is woken, then Redis,
-//! and then the readers: that costs far more than one letter more. So a shard hands over at once
-//! what comes after a pause, and what comes next waits for a few milliseconds, together with all
-//! else that comes meanwhile.
+//! Each time a shard hands something over, the thread that carries it is woken, then Redis, and
+//! then the readers: that costs far more than one more letter. So a shard hands over at once after
+//! a pause, and later data waits for a few milliseconds, together with everything else that
+//! arrives meanwhile.
 //!
 //! # Invariants
 //!
-//! * Letters leave in their order, and behind the writes to the journal of all ticks in which they
-//!   were written; and so does what is for clients of this node.
-//! * Nothing waits once the shard stops, or its node leaves; and none that is larger than
-//!   [`LARGE_BYTES`] with what waits before it.
+//! * Letters leave in order, and after the writes to the journal of all ticks in which they were
+//!   written; and so does data for clients of this node.
+//! * Nothing waits once the shard stops, or its node leaves; and nothing larger than
+//!   [`LARGE_BYTES`] together with what waits before it.
 
 use tracing::warn;
 

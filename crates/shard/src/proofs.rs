@@ -1,7 +1,8 @@
-//! Sessions that end with what their clients have shown: a token of an issuer holds until a time.
+//! Sessions that end with their clients' proof: a token of an issuer is valid until a certain
+//! time.
 //!
-//! Nothing is kept for a session but that time, and no timer is its own: the shard knows the first
-//! of all, and looks at its sessions when that has come, at most once in [`ROUND_S`] seconds.
+//! For a session only that time is kept, without a timer: the shard knows the earliest of all, and
+//! checks its sessions when that has come, at most once in [`ROUND_S`] seconds.
 
 use std::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-//! From a readable socket to stanzas.
+//! Turns a readable socket into stanzas.
 
 use rookery_fanout::Link;
 use rookery_hub::Intake;

@@ -1,4 +1,4 @@
-//! Requests of BOSH between nodes: the words, and those who wait on the other side.
+//! BOSH requests between nodes: the messages, and the waiters on the other side.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

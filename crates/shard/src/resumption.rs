@@ -1,6 +1,6 @@
 //! A session changes its connection (XEP-0198 §5).
 //!
-//! A session stays where it is: its link, and with it whatever refers to it, is the same before and
+//! A session stays where it is: its link, and everything that refers to it, is the same before and
 //! after. It is the new connection that moves to the link of the session.
 
 use rookery_fanout::Link;

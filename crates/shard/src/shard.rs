@@ -1,12 +1,12 @@
 //! The tick of a shard.
 //!
 //! Invariants:
-//! * One thread; nothing in here blocks. What takes long is asked of the store or the background
-//!   threads, whose answers wake the shard.
+//! * One thread; nothing here blocks. Slow work goes to the store or the background threads, whose
+//!   answers wake the shard.
 //! * A link (the index of a connection) is reused only when both the socket is closed and the world
 //!   has let go of the session.
-//! * What others need when the process dies is given to be written before anything of the tick
-//!   leaves.
+//! * Data that others need when the process dies is passed on for writing before anything of the
+//!   tick leaves.
 //! * Mail for other shards is posted before the flush of the same tick, in the order in which the
 //!   world wrote it.
 

@@ -1,8 +1,8 @@
-//! The places of all sessions of BOSH (XEP-0124), by their ids: requests come in anywhere.
+//! The shards of all BOSH sessions (XEP-0124), by their ids: requests arrive anywhere.
 //!
 //! In a cluster an id names the node on which its session began, under a seal that only nodes of
-//! the cluster can make: a request that comes in on another node finds its way, and an id that
-//! somebody has made up costs the others nothing.
+//! the cluster can make: a request that arrives on another node finds its way, and an invented id
+//! costs the others nothing.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, OnceLock};

@@ -1,14 +1,14 @@
-//! Clients that logged in at another node than their home, and are told where that is.
+//! Clients that logged in at a node other than their home, and are told where that is.
 //!
-//! A client that follows costs its messages one way between nodes less. One that doesn't is served
+//! A client that follows saves its messages one trip between nodes. One that doesn't is served
 //! where it is: an account is told once a minute at most, and its next login goes through.
 //!
 //! # Invariants
 //!
 //! * Only the home tells a client, since it sees all logins of the account: so a client isn't sent
-//!   from one node to the next.
-//! * A name of another host goes to a client over TLS alone (RFC 6120 §4.9.3.19), and after its
-//!   login, so that nobody else can use up an account's turn.
+//!   from node to node.
+//! * The name of another host is only sent over TLS (RFC 6120 §4.9.3.19), and after login, so that
+//!   nobody else can use up an account's turn.
 
 use rookery_base::{Map, Transport};
 use rookery_jid::Jid;

@@ -1,8 +1,8 @@
 //! The end of a shard in order.
 //!
 //! Invariants:
-//! * What waits for a client, and the acknowledgement of what it sent (XEP-0198 §4), goes before
-//!   the end of its stream: else the client would send again what is stored.
+//! * Data waiting for a client, and the acknowledgement of its stanzas (XEP-0198 §4), goes before
+//!   the end of its stream: otherwise the client would send stored stanzas again.
 //! * A client whose stanzas are not all stored yet stays until they are, or until
 //!   [`LAST_ANSWER_MS`] have passed.
 

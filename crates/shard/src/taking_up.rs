@@ -1,9 +1,8 @@
 //! The new home of a session whose client is still connected: to another node, or to this one.
 //!
-//! The session has come by its card or by a journal, and waits for its client. The connection is
-//! given to it as with a resumption (XEP-0198 §5), but that nobody tells the client: what it was
-//! sent is known by the node that has it, and what it sends first may have been handled by the old
-//! home.
+//! The session has arrived by its card or by a journal, and waits for its client. The connection
+//! is given to it as with a resumption (XEP-0198 §5), except that the client isn't told: the node
+//! that has it knows what it was sent, and the old home may have handled what it sends first.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The lines of the log about sessions: each begins, may lose its connection and go on over another
-//! one, and ends for a reason. All have the same fields.
+//! Log lines about sessions: each begins, may lose its connection and continue over another one,
+//! and ends for a reason. All have the same fields.
 
 use std::fmt;
 use std::net::SocketAddr;

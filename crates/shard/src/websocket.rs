@@ -1,8 +1,8 @@
 //! A WebSocket (RFC 7395) between a socket and a stream.
 //!
-//! Behind it is the same as behind TCP: the same machine negotiates, the same outbox waits, the
-//! same rules end it. Only here, and in what an outbox puts around a stanza, is there a difference:
-//! each message is one element, neither more nor less.
+//! Everything behind it is the same as for TCP: the same machine negotiates, the same outbox
+//! waits, the same rules end it. The difference is here, and in the frame that an outbox puts
+//! around a stanza: each message is exactly one element.
 
 use rookery_fanout::Link;
 use rookery_hub::Intake;

@@ -1,5 +1,5 @@
-//! The connections with other servers, as a shard has them: sockets, TLS, and what the streams over
-//! them need.
+//! The connections with other servers, as a shard has them: sockets, TLS, and the needs of the
+//! streams over them.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

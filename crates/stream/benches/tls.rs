@@ -1,9 +1,9 @@
-//! Measures what TLS costs: run with `cargo bench -p rookery-stream --bench tls`.
+//! Measures the cost of TLS: run with `cargo bench -p rookery-stream --bench tls`.
 //!
-//! What an idle session holds is measured twice. The growth of resident memory over many of them is
-//! printed first: it is the truth, rounded by the allocator. `idle` drops a connection behind its
-//! handshake: what divan counts as deallocated is Rust's part of it, and the rest belongs to the C
-//! library underneath.
+//! The memory of an idle session is measured twice. The growth of resident memory over many of
+//! them is printed first: it is the true value, rounded by the allocator. `idle` drops a
+//! connection after its handshake: what divan counts as deallocated is Rust's part of it, and the
+//! rest belongs to the C library underneath.
 
 use divan::{AllocProfiler, Bencher, black_box};
 use rookery_stream::tls::client::{ClientSettings, ClientTls, Newest};

@@ -1,30 +1,30 @@
 //! The client's side of RFC 6120 §4–7: a stream from its first byte until a resource is bound.
 //!
-//! [`C2s`] is a machine without I/O: it is given bytes, writes what has to be sent into a buffer,
-//! and stops at [`C2sEvent`]s that only its owner can deal with, such as looking credentials up. It
-//! is boxed, lives as long as a login takes, and is dropped when the resource is bound:
-//! [`C2s::into_bound`] hands over what the session keeps.
+//! [`C2s`] is a machine without I/O: it is given bytes, writes output into a buffer, and stops at
+//! [`C2sEvent`]s that only its owner can deal with, such as looking credentials up. It is boxed,
+//! lives as long as a login takes, and is dropped when the resource is bound: [`C2s::into_bound`]
+//! hands over the session's data.
 //!
 //! # Invariants
 //!
 //! - Nothing is read past an unanswered question, so an answer always belongs to the element that
 //!   asked for it.
-//! - Nothing that came in the clear behind `<starttls/>` is processed (RFC 6120 §5.4.3.3).
+//! - Nothing that arrives in the clear after `<starttls/>` is processed (RFC 6120 §5.4.3.3).
 //! - The server's own stream header precedes everything else it sends, stream errors included (RFC
 //!   6120 §4.9.1.2).
-//! - After the stream has failed or ended, input is thrown away and nothing is written.
+//! - After the stream has failed or ended, input is discarded and nothing is written.
 //! - Memory is bounded: the caller keeps the one unfinished element, which `Policy::limits_before`
 //!   caps, and the machine keeps no input.
 //! - Work is linear in the input however it is cut into pieces.
 //!
 //! # Layout
 //!
-//! This file is the machine: its phases and which file handles what in which phase. `policy` is
-//! what the operator and the connection give, `features` composes the stream features, `header`
-//! opens streams, `starttls`, `sasl` and `bind` are the three steps, `resume` stands for the last;
-//! `sasl2` is another framing of the second step, with the third in it; `handover` is the machine
-//! as data, for another process to go on with; `event` is what the machine
-//! tells its owner; `login` is an authentication whatever elements carry it.
+//! This file is the machine: its phases and the dispatch of items to files. `policy` is given by
+//! the operator and the connection, `features` composes the stream features, `header` opens
+//! streams, `starttls`, `sasl` and `bind` are the three steps, `resume` replaces the last; `sasl2`
+//! is another framing of the second step, with the third in it; `handover` is the machine as data,
+//! for another process to continue; `event` is for the machine's owner; `login` is an
+//! authentication in whatever elements.
 
 mod bind;
 mod event;

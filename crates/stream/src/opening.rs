@@ -1,5 +1,5 @@
-//! The moment when a stream header is worth parsing: the one thing of both sides' streams that
-//! comes before their machines differ.
+//! The moment when a stream header is worth parsing: the one thing that both sides' streams share
+//! before their machines differ.
 
 /// Says how far the search for the end of a header has come.
 ///

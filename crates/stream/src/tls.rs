@@ -1,23 +1,23 @@
 //! TLS by rustls, and the only module that names it.
 //!
-//! The *unbuffered* API of rustls decrypts in the buffer that the caller lends, so a connection
-//! that has nothing to say holds no buffer of its own, where the usual API keeps 4 KiB for ever. In
-//! exchange the calls are more delicate, which is why they are all in `record`, written once for
+//! The *unbuffered* API of rustls decrypts in the buffer that the caller lends, so an idle
+//! connection holds no buffer of its own, while the usual API keeps 4 KiB for ever. In exchange
+//! the calls are more delicate, which is why they are all in `record`, written once for
 //! [`ServerTls`] and [`client::ClientTls`].
 //!
 //! An idle TLS 1.3 session takes 2.15 KiB of Rust's heap and some 1.4 KiB that aws-lc allocates in
 //! C for the two directions' cipher contexts, which counting allocators don't see: 3.6 KiB resident
 //! (`cargo bench --bench tls` measures both).
 //!
-//! STARTTLS (RFC 6120 §5) and direct TLS (XEP-0368) look the same from here: bytes of the wire go
-//! in, plain bytes and bytes to send come out.
+//! STARTTLS (RFC 6120 §5) and direct TLS (XEP-0368) look the same from here: bytes from the wire
+//! go in, plain bytes and bytes to send come out.
 //!
 //! # Invariants
 //!
 //! - A carry exists only while a record is incomplete and never grows above [`MAX_CARRY`]. An idle
 //!   connection has none.
-//! - Whatever comes from the peer ends in bytes or in a [`TlsError`], with the alert to send
-//!   already in `out`.
+//! - Any input from the peer results in bytes or in a [`TlsError`], with the alert to send already
+//!   in `out`.
 //! - No secret is kept for channel binding: the exporter value is derived while rustls hands its
 //!   secret over.
 //! - A [`TlsSettings`] never changes. Reloading certificates makes a new one; connections keep what
@@ -25,11 +25,11 @@
 //!
 //! # Layout
 //!
-//! This file: [`ServerTls`], one connection. `settings`: what all connections share. `record`
-//! drives rustls, `exporter` takes from it what it shows in passing, `error` says whose fault a
-//! failure is. [`certificate`] makes and reads certificates, [`client`] is the other side for other
-//! servers, load generators and tests. [`peer`] is TLS between servers, [`sessions`] those that are
-//! resumed there, [`trust`] judges the certificates that they show.
+//! This file: [`ServerTls`], one connection. `settings`: the data that all connections share.
+//! `record` drives rustls, `exporter` catches the values that it only shows in passing, `error`
+//! says whose fault a failure is. [`certificate`] makes and reads certificates, [`client`] is the
+//! other side for other servers, load generators and tests. [`peer`] is TLS between servers,
+//! [`sessions`] those that are resumed there, [`trust`] judges the certificates that they show.
 
 pub mod certificate;
 pub mod client;

@@ -1,19 +1,19 @@
 //! XMPP over WebSocket (RFC 7395), the server's end, from the first frame on; the opening handshake
 //! is done where connections are accepted.
 //!
-//! [`Frames`] takes frames apart (RFC 6455 §5), [`framing`] translates between what a message holds
-//! and the stream that [`crate::c2s`] speaks: to the machine of a login, WebSocket is a stream
-//! whose header happens to be called `<open/>` and whose end `<close/>`.
+//! [`Frames`] takes frames apart (RFC 6455 §5), [`framing`] translates between the content of a
+//! message and the stream that [`crate::c2s`] speaks: to the machine of a login, WebSocket is a
+//! stream whose header happens to be called `<open/>` and whose end `<close/>`.
 //!
 //! # Invariants
 //!
-//! - A connection with nothing to say holds no buffer: there is one while a frame, or a message of
-//!   several frames, is incomplete.
+//! - An idle connection holds no buffer: there is one while a frame, or a message of several
+//!   frames, is incomplete.
 //! - A frame's length is judged when its head is there, before anything is kept for it. Fragments
 //!   count together.
-//! - Input is unmasked where it lies, once, when its frame is complete; a frame that comes byte by
+//! - Input is unmasked in place, once, when its frame is complete; a frame that arrives byte by
 //!   byte costs no more.
-//! - No extension is negotiated, so there is nothing that unpacks to more than came in.
+//! - No extension is negotiated, so nothing expands beyond its input.
 
 pub mod framing;
 

@@ -1,15 +1,16 @@
 //! Verifies tokens (JWT, RFC 7519) with the keys of their issuers (JWK Set, RFC 7517).
 //!
-//! Two believe tokens: those who let clients of the chat in, with keys that an issuer publishes,
-//! and DPM, with keys that the operator has. What makes a signature good is here, once.
+//! Tokens are accepted in two places: for logins of chat clients, with keys that an issuer
+//! publishes, and by DPM, with keys that the operator has. The rules for a valid signature are
+//! here, once.
 //!
 //! # Invariants
 //!
-//! - A token's own word for its algorithm counts only if a key is for that one (RFC 8725 §3.1):
-//!   nothing is checked with a public key as if it were a secret, and nothing is unsigned.
-//! - A key for something else than signatures checks none.
+//! - The algorithm named in a token counts only if a key is for that one (RFC 8725 §3.1): nothing
+//!   is checked with a public key as if it were a secret, and unsigned tokens are refused.
+//! - A key for purposes other than signatures verifies none.
 //! - Secret keys count only in a set that the operator has written.
-//! - A token without an issuer and an end is believed by nobody.
+//! - A token without an issuer and an expiry is never accepted.
 
 use std::fmt;
 

@@ -2,9 +2,9 @@
 //! makes one.
 //!
 //! # Invariants
-//! - What a peer wrote once is in memory once: elements and attributes share the names of their
-//!   namespaces, so that a tree takes at most a constant times the bytes that it was read from. A
-//!   shared name is counted atomically, since trees travel between shards.
+//! - Data that a peer wrote once is in memory once: elements and attributes share the names of
+//!   their namespaces, so that a tree takes at most a constant times the bytes that it was read
+//!   from. A shared name is counted atomically, since trees travel between shards.
 
 use std::sync::Arc;
 

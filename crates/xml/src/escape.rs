@@ -1,7 +1,7 @@
-//! From text as meant to bytes as written. The result is valid wherever the function's name says.
+//! Escapes text into XML. The result is valid wherever the function's name says.
 //!
-//! A character that XML has no way to write, not even as a reference (control characters, U+FFFE,
-//! U+FFFF), becomes U+FFFD.
+//! A character that XML can't represent, even as a reference (control characters, U+FFFE, U+FFFF),
+//! becomes U+FFFD.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,8 @@
 //! The smallest pieces of XML, over bytes that may end anywhere.
 //!
 //! Each function moves past one piece or says why it can't: [`Stop::Partial`] when the bytes end
-//! first. Those that take a cursor leave it where they may be called again with more bytes, so that
-//! a long text that arrives in drops is still read once.
+//! first. Those with a cursor leave it where they may be called again with more bytes, so that a
+//! long text that arrives in small pieces is still read once.
 
 use crate::Fault;
 use crate::stride;

@@ -2,8 +2,8 @@
 //!
 //! Peers send XML; most of it is passed on to other peers, whose parsers give up at the first
 //! fault. So every byte is validated once, on the way in, by a [`Scanner`] that allocates nothing,
-//! and then the original bytes are forwarded. What the server says itself comes from the
-//! [`Writer`], which escapes everything.
+//! and then the original bytes are forwarded. The server's own XML comes from the [`Writer`],
+//! which escapes everything.
 //!
 //! # Invariants
 //! - A [`Stanza`] comes from the scanner, or from the [`Outline`] of one that did; a [`Built`] from
@@ -12,14 +12,13 @@
 //! - Nothing here recurses, panics or grows without bound over what a peer sends.
 //!
 //! # Layout
-//! - `limits`: how much one stanza may ask for; `fault`: why bytes can't be read.
-//! - `lex`: the pieces of XML, over bytes that may end anywhere; `stride`: many of those bytes at a
-//!   time. `scope`: prefixes and attributes in sight. `scan` puts them together, `view` is what it
-//!   notes, `stanza` what it hands out.
-//! - `namespaces`: which ones a stanza may name. `outline`: what is kept of a scan with bytes that
-//!   are passed on.
-//! - `walk` looks again at scanned bytes, `unescape` reads their text, `element` makes a tree of
-//!   them.
+//! - `limits`: the limits of one stanza; `fault`: the reasons why bytes can't be read.
+//! - `lex`: the pieces of XML, over bytes that may end anywhere; `stride`: many of those bytes at
+//!   a time. `scope`: prefixes and attributes in scope. `scan` combines them, `view` has its
+//!   notes, `stanza` its result.
+//! - `namespaces`: those that a stanza may name. `outline`: the part of a scan that is kept with
+//!   forwarded bytes.
+//! - `walk` reads scanned bytes again, `unescape` their text, `element` makes a tree of them.
 //! - `escape`, `writer` and `built` are the way out.
 //! - [`header`] reads stream headers, [`wrapper`] the tags around stanzas that come in a document
 //!   of their own, [`slow`] rewrites stanzas that depend on one, [`ns`] names namespaces.

@@ -1,5 +1,5 @@
-//! Namespaces that a stanza may name, in eight bytes: noted while it is scanned, so that code that
-//! is after a rare one needn't read it again.
+//! Namespaces that a stanza may name, in eight bytes: noted while it is scanned, so that code
+//! looking for a rare one needn't read it again.
 
 use std::ops::BitOr;
 use std::sync::LazyLock;

@@ -1,10 +1,10 @@
-//! Outlines: kept of a scan beside the bytes of a stanza that is passed on, so that it needs no
-//! second one: the places in its start tag, in twenty bytes.
+//! Outlines: the part of a scan that is kept beside the bytes of a forwarded stanza, so that it
+//! needs no second scan: the positions in its start tag, in twenty bytes.
 //!
 //! # Invariants
-//! - An [`Outline`] is made from a [`Built`] alone, whose bytes are proven. It fits all bytes that
+//! - An [`Outline`] is only made from a [`Built`], whose bytes are valid. It fits all bytes that
 //!   have the same start tag; with others it shows less, or nonsense, and never panics.
-//! - What it doesn't keep it can find: a start tag too long for it is read again.
+//! - Anything that it doesn't keep can be found: a start tag too long for it is read again.
 
 use crate::built::Built;
 use crate::lex::{MAX_NAME, is_space};

@@ -1,21 +1,21 @@
-//! The strict one-pass scanner: finds where a stanza ends, proves it valid and notes what routing
-//! needs to see.
+//! The strict one-pass scanner: finds the end of a stanza, proves it valid and notes the parts
+//! that routing needs.
 //!
-//! Bytes that a peer sends are forwarded as they are, to other peers whose parsers would drop the
-//! connection over the first fault. So everything is checked here, once, and nothing is allocated.
+//! A peer's bytes are forwarded unchanged, to other peers whose parsers would drop the connection
+//! at the first fault. So everything is checked here, once, and nothing is allocated.
 //!
 //! # Invariants
-//! - Whatever the scanner accepts, a conforming parser accepts, given the stream's default
-//!   namespace. The differential test against an independent parser holds it.
-//! - A stanza that arrives in drops gives the same answer as in one piece, and each byte is looked
-//!   at a bounded number of times: between two calls the scanner remembers where it stopped, and
-//!   what it reads again after that is a name or a reference, whose length is bounded.
-//! - No answer depends on bytes beyond the item.
+//! - Anything that the scanner accepts, a conforming parser accepts, given the stream's default
+//!   namespace. The differential test against an independent parser verifies it.
+//! - A stanza that arrives in small pieces gives the same result as in one piece, and each byte is
+//!   looked at a bounded number of times: between two calls the scanner remembers where it
+//!   stopped, and only reads again a name or a reference, whose length is bounded.
+//! - No result depends on bytes beyond the item.
 //!
 //! It is stricter than XML where that costs nobody anything: no raw carriage return in attributes,
 //! no name above 512 bytes, no namespace above 1024, no character reference above eight digits, no
-//! element with the prefix `xml`, besides what RFC 6120 §11.1 forbids; and no stanza of which
-//! prefixes make a small one of a very large one ([`Fault::NamespacesTooBig`]).
+//! element with the prefix `xml`, in addition to what RFC 6120 §11.1 forbids; and no stanza in
+//! which prefixes make a small one stand for a very large one ([`Fault::NamespacesTooBig`]).
 
 use crate::fault::Fault;
 use crate::lex::{self, MAX_NAME, QName, Stop};

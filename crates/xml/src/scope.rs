@@ -1,9 +1,9 @@
-//! Prefixes that are bound where the scanner is, and the check that an element's attributes are
+//! Prefixes in scope at the scanner's position, and the check that an element's attributes are
 //! distinct.
 //!
-//! Both need a memory, which is an array of fixed size here. Attributes are compared by their
-//! written name as they come, and by namespace at the end of the tag, in the rare case that any of
-//! them has a prefix.
+//! Both need memory, which is an array of fixed size here. Attributes are compared by their
+//! written name as they arrive, and by namespace at the end of the tag, in the rare case that any
+//! of them has a prefix.
 
 use crate::fault::Fault;
 use crate::lex::{MAX_NAME, QName};

@@ -1,7 +1,7 @@
-//! Stanzas of rare shape, read by a library and written again.
+//! Stanzas of rare form, parsed by a library and written again.
 //!
-//! A peer may declare prefixes in its stream header and use them in stanzas (RFC 6120 §4.8.5). Such
-//! a stanza means nothing to those it is forwarded to, so it is rewritten with its own
+//! A peer may declare prefixes in its stream header and use them in stanzas (RFC 6120 §4.8.5).
+//! Such a stanza is meaningless to those it is forwarded to, so it is rewritten with its own
 //! declarations. Hardly any client does this; there is no point in making it fast.
 
 use std::collections::BTreeSet;

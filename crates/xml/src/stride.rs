@@ -1,9 +1,9 @@
 //! Many bytes at a time, in safe code: runs of harmless ASCII are skipped 8 or 32 at a time, and
 //! names are mostly found within one word.
 //!
-//! A word is eight bytes, the first one lowest. The tests on it set the high bit of each byte they
-//! mean, and may do so in error only above the lowest one that they mean, or beyond ASCII. A caller
-//! that stops at the lowest bit, and at anything beyond ASCII, isn't misled.
+//! A word is eight bytes, the first one lowest. The tests on it set the high bit of each matching
+//! byte, and may do so in error only above the lowest match, or beyond ASCII. A caller that stops
+//! at the lowest bit, and at anything beyond ASCII, isn't misled.
 
 /// Returns the end of a name of up to seven lower-case letters and nothing else, as nearly all
 /// names in stanzas are.

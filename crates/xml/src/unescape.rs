@@ -1,7 +1,7 @@
-//! From bytes as written to text as meant: references resolved, white space normalised.
+//! Unescapes bytes into text: references resolved, white space normalised.
 //!
-//! Everything here works on bytes that the scanner has accepted. Should they be others, the worst
-//! that happens is odd text.
+//! Everything here works on bytes that the scanner has accepted. With other bytes, the worst
+//! result is odd text.
 
 use std::borrow::Cow;
 

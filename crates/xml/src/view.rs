@@ -1,4 +1,4 @@
-//! The scanner's notes on a stanza that it passes: places in the bytes, nothing else.
+//! The scanner's notes on a stanza: positions in the bytes, nothing else.
 
 use crate::lex::QName;
 use crate::namespaces::Namespaces;

@@ -1,4 +1,4 @@
-//! A second look at bytes that the scanner has accepted, for those who want more than the
+//! A second look at bytes that the scanner has accepted, for code that needs more than the
 //! [`Stanza`](crate::Stanza) shows. Nothing is checked here; on bytes that were never scanned it
 //! ends early.
 

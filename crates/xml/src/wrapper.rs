@@ -1,8 +1,8 @@
 //! An element whose children are read one by one, like those of a stream, although all of it has
 //! arrived: the `<body/>` of XEP-0124.
 //!
-//! Only its tags are read here; what is between them is for the [`Scanner`](crate::Scanner), which
-//! shows each child as a stanza of its own.
+//! Only its tags are read here; its content is for the [`Scanner`](crate::Scanner), which shows
+//! each child as a separate stanza.
 
 use crate::fault::Fault;
 use crate::header::{attribute, declaration, written};

@@ -1,9 +1,9 @@
 //! The only writer of XML: everything that the server generates goes through it, so that it can't
 //! be malformed.
 //!
-//! Text is escaped; names that XML doesn't allow are mended; an attribute that is set twice keeps
-//! its first value; and what is still open at the end is closed. A root written without namespace
-//! takes that of the stream it is sent on.
+//! Text is escaped; names that XML doesn't allow are corrected; an attribute that is set twice
+//! keeps its first value; and anything still open at the end is closed. A root written without a
+//! namespace takes that of the stream it is sent on.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! A stanza becomes nothing out of proportion to it, however long the names in it are and however
-//! often it uses them.
+//! Tests that a stanza never becomes anything out of proportion to it, however long its names are
+//! and however often it uses them.
 
 use std::collections::BTreeSet;
 

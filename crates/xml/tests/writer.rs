@@ -1,5 +1,5 @@
-//! Anything that is written can be read, by the scanner and by another parser, and means what was
-//! said.
+//! Tests that everything written can be read, by the scanner and by another parser, and has the
+//! intended meaning.
 
 use proptest::prelude::*;
 use rookery_xml::{Element, Limits, Node, Stanza, Writer, escape_attr, escape_text, ns};

@@ -1,4 +1,4 @@
-//! `rookery bench register`: makes the accounts that loads log in to.
+//! `rookery bench register`: creates the accounts that loads log in to.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Keeps the books of a load on a cluster: what was sent, acknowledged and received, and what that
-//! proves about the server.
+//! Keeps the books of a load on a cluster: which messages were sent, acknowledged and received,
+//! and what that proves about the server.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -1,10 +1,9 @@
-//! Somebody with a client that acknowledges what it gets and resumes its session (XEP-0198), at
-//! whichever host of a cluster lets it in.
+//! A person with a client that acknowledges its input and resumes its session (XEP-0198), at any
+//! host of a cluster that lets it in.
 //!
 //! # Invariants
 //!
-//! * What the server has not acknowledged is said again: in the session that goes on, or in a new
-//!   one.
+//! * Unacknowledged messages are sent again: in the resumed session, or in a new one.
 //! * A host that is silent for too long counts as gone, whether it has closed the connection or
 //!   not.
 

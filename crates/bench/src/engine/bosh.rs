@@ -1,7 +1,7 @@
-//! The client's end of BOSH (XEP-0124): one request that waits, and a second connection to say
-//! something meanwhile, as browsers do it.
+//! The client's end of BOSH (XEP-0124): one request that waits, and a second connection for
+//! sending meanwhile, as browsers do it.
 //!
-//! Answers count in the order of their requests, whichever connection they come on. A connection
+//! Answers count in the order of their requests, whichever connection they arrive on. A connection
 //! that the server closes while nothing is under way is opened again when it is needed.
 
 use rookery_client::SessionError;

@@ -1,5 +1,5 @@
-//! The mark in the text of each stanza of a load: who sent it, as which one, and when it should
-//! have been sent.
+//! The mark in the text of each stanza of a load: its sender, its number, and the time when it
+//! should have been sent.
 
 use std::sync::LazyLock;
 

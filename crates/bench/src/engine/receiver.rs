@@ -1,4 +1,4 @@
-//! The work of a thread on stanzas that come: finds the mark, compares, counts.
+//! Processes incoming stanzas on a thread: finds the mark, compares, counts.
 
 use std::sync::Arc;
 

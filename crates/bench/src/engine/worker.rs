@@ -2,8 +2,8 @@
 //! load.
 //!
 //! Sockets are watched for input only, level-triggered and read once per readiness, as a server
-//! does it; what a socket doesn't take is kept, up to a limit, and the socket is watched for output
-//! meanwhile. Whatever a server does ends at most the client that it did it to.
+//! does it; unwritten output is kept, up to a limit, and the socket is watched for output
+//! meanwhile. Whatever a server does ends at most the client that it does it to.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};

@@ -1,4 +1,4 @@
-//! Messages to servers that aren't there: how soon their sender is told, and what that costs.
+//! Messages to servers that don't exist: how soon their sender is told, and at what cost.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Two Rookeries that know where the other one is, and trust one authority.
+//! Two Rookeries that know each other's address, and trust one authority.
 
 use std::fs;
 use std::net::ToSocketAddrs;

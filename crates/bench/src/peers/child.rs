@@ -1,9 +1,9 @@
-//! Servers as child processes that end with this one, whatever ends it.
+//! Servers as child processes that end with this one, however it ends.
 //!
-//! Dropping a [`ServerChild`] ends it, also when a panic unwinds. Signals that end this process end
-//! the children first ([`end_all_on_signals`]); they have process groups of their own, so that a
+//! Dropping a [`ServerChild`] ends it, also when a panic unwinds. Signals that end this process
+//! end the children first ([`end_all_on_signals`]); they have their own process groups, so that a
 //! terminal's Ctrl-C doesn't reach them before. For the one signal that can't be caught, `setpriv`
-//! (util-linux) asks the kernel to end the child with its parent, where it is installed.
+//! (util-linux), if it is installed, asks the kernel to end the child with its parent.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};

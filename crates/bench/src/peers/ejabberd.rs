@@ -1,8 +1,7 @@
 //! Debian's ejabberd.
 //!
 //! The Erlang machine is started directly, as `ejabberdctl` would, but without a name: then there
-//! is no distribution, no `epmd`, and nothing of another ejabberd on this machine that could be in
-//! the way.
+//! is no distribution, no `epmd`, and no conflict with another ejabberd on this machine.
 
 use std::fs;
 use std::path::Path;

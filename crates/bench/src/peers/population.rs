@@ -1,4 +1,4 @@
-//! The accounts of a server before a load begins, and who knows whom.
+//! The accounts of a server before a load begins, and their rosters.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rookery_base::hex;

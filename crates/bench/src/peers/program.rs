@@ -1,4 +1,4 @@
-//! The loads of a comparison: which scenarios, how large, on how many accounts.
+//! The loads of a comparison: the scenarios, their size and their accounts.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,9 +1,9 @@
 //! The physical limit: the same traffic through sockets without XMPP. No stanzas, no addresses, no
 //! queues: whole lines are read and written.
 //!
-//! For pairs it is the [`bare_relay`]; for multicast and presence a server that writes each line
-//! that it gets to all other connections. Both run as a process of their own, so that their CPU
-//! time is read like a server's, and a generator of one thread plays against them.
+//! For pairs it is the [`bare_relay`]; for multicast and presence a server that writes each
+//! incoming line to all other connections. Both run as separate processes, so that their CPU time
+//! is read like a server's, and a generator with one thread plays against them.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

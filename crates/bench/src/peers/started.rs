@@ -1,4 +1,4 @@
-//! A server that is up, whichever it is.
+//! A running server of any kind.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

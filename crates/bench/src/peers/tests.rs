@@ -1,5 +1,5 @@
-//! Tests of the programs that are run and of their failures. That each server comes up, relays and
-//! goes is a test of the binary (`server/tests/peers.rs`), which is one of them.
+//! Tests of the programs that are run and of their failures. The test that each server starts,
+//! relays and stops is one of the binary (`server/tests/peers.rs`), which is one of them.
 
 use clap::Parser;
 

@@ -1,5 +1,5 @@
-//! Two or more runs beside one another: how much more or less than the first, in per cent, and
-//! whether that may be said at all.
+//! Compares two or more runs: the difference to the first in per cent, and whether it is
+//! meaningful.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

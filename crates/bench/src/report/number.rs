@@ -1,5 +1,5 @@
-//! Numbers as people read them: three significant digits, a unit that fits, a dash for what isn't
-//! there.
+//! Formats numbers for people: three significant digits, a suitable unit, a dash for missing
+//! values.
 
 /// The sign for a value that is missing or not finite.
 pub(super) const NONE: &str = "–";

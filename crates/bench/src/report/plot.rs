@@ -1,8 +1,8 @@
 //! One plot as SVG: curves over two axes, each linear or logarithmic.
 //!
-//! Drawn by `plotters` with its SVG backend alone, which brings in three small crates. Colours are
+//! Drawn by `plotters` with only its SVG backend, which brings in three small crates. Colours are
 //! written as fixed codes ([`INK`], [`GRID`], [`CURVES`]) which the page's style sheet maps to its
-//! own, so that one drawing serves dark and light. No text of a result comes in here: curves are
+//! own, so that one drawing serves dark and light. No text of a result appears in it: curves are
 //! named by the legend beside the plot.
 
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! The plots of a scenario: latency, and time by time what was delivered and what the server took
-//! for it; for sweeps the cost by destination.
+//! The plots of a scenario: latency; deliveries and the server's consumption over time; for sweeps
+//! the cost per destination.
 
 use std::collections::BTreeSet;
 

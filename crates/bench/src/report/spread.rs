@@ -1,5 +1,5 @@
-//! The spread of a figure from one time to the next: over the rounds of a run or, where it was
-//! measured once, from second to second. A difference within that says nothing.
+//! The variation of a figure: over the rounds of a run or, if it was measured once, from second to
+//! second. A difference within that range means nothing.
 
 use crate::report::metric::Metric;
 use crate::result::{RunResult, RunSample};

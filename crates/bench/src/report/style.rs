@@ -1,4 +1,4 @@
-//! The style sheet of a report: dark and light by what the reader's system prefers.
+//! The style sheet of a report: dark or light according to the reader's system.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The structure of reports, and that nothing in a result gets out of its place.
+//! Tests the structure of reports, and that no text of a result escapes from its place.
 
 use std::collections::BTreeMap;
 

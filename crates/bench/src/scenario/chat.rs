@@ -1,4 +1,4 @@
-//! Pairs in a closed loop: what relaying one message costs a server, and how many it can relay.
+//! Pairs in a closed loop: the cost of relaying one message, and how many a server can relay.
 
 use clap::Args;
 use rookery_xml::{Kind, Stanza};

@@ -1,4 +1,4 @@
-//! Loads that send nothing, or one question.
+//! Loads that send nothing, or one request.
 
 use rookery_xml::{Element, Stanza};
 

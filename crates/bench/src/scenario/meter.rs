@@ -1,5 +1,5 @@
-//! Looks at the server, the generator and the counters while a load runs: samples over time, and a
-//! line that shows that it lives.
+//! Observes the server, the generator and the counters while a load runs: samples over time, and a
+//! progress line.
 
 use std::fs;
 use std::io::{self, IsTerminal};

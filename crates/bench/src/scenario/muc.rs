@@ -1,8 +1,8 @@
-//! Rooms (XEP-0045): everybody joins, then messages come at a fixed rate in an open loop; each goes
-//! to all occupants of its room.
+//! Rooms (XEP-0045): all users join, then messages are sent at a fixed rate in an open loop; each
+//! goes to all occupants of its room.
 //!
 //! An occupant is a place in a room: number `room × occupants + place`. A user may have places in
-//! several rooms, when there are fewer users than places.
+//! several rooms, if there are fewer users than places.
 
 use std::sync::Arc;
 use std::sync::Mutex;

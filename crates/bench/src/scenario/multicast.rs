@@ -1,8 +1,8 @@
 //! One message to many recipients by XEP-0033, with the recipients hidden and shown, and the same
 //! as single messages.
 //!
-//! The recipients are sessions that are logged in. A round is over when the last copy has come; its
-//! time counts from sending to that arrival.
+//! The recipients are sessions that are logged in. A round ends when the last copy has arrived;
+//! its time counts from sending to that arrival.
 
 use std::fmt::Write;
 use std::sync::atomic::{

@@ -1,5 +1,4 @@
-//! The times at which the stanzas of an open loop shall be sent: at a steady rate, whatever the
-//! server does.
+//! The schedule of an open loop: a steady rate, whatever the server does.
 
 use super::run::Window;
 

@@ -1,4 +1,4 @@
-//! Users who know each other and change their presence again and again, as Jabsimul had it.
+//! Users who know each other and keep changing their presence, as in Jabsimul.
 
 use std::collections::HashSet;
 use std::sync::Arc;

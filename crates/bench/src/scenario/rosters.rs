@@ -1,9 +1,9 @@
-//! Rosters in which users see each other, made by the protocol before a load that needs them (RFC
-//! 6121 §3).
+//! Rosters in which users see each other, created through the protocol before a load that needs
+//! them (RFC 6121 §3).
 //!
-//! Every user logs in, asks for the roster, and requests a subscription from whichever of the
-//! contacts is not in it with both directions; every request is granted. Rosters that are there
-//! already, from a run before, cost one roster request each.
+//! Every user logs in, requests the roster, and requests a subscription from each contact that
+//! isn't in it with both directions; every request is granted. Rosters left over from an earlier
+//! run cost one roster request each.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! The flags that all loads have: which server, how to log in, what to write.
+//! The flags of all loads: the server, the login, the output.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;

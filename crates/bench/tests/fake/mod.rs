@@ -1,5 +1,4 @@
-//! A server that does what a test wants it to do wrong. It knows just enough XMPP for the load
-//! generator.
+//! A server that misbehaves as a test wants. It knows just enough XMPP for the load generator.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! The part of a multicast that another server gets.
+//! The part of a multicast for another server.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! The header of XEP-0033, as its sender wrote it.
+//! The header of XEP-0033, as written by its sender.
 
 use std::borrow::Cow;
 use std::ops::Range;

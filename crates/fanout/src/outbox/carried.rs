@@ -1,5 +1,5 @@
-//! The stanzas that a managed session was sent and has not acknowledged, and those that wait for
-//! it, as data that outlives its outbox: for a session that goes on in another process.
+//! The unacknowledged and the waiting stanzas of a managed session, as data that outlives its
+//! outbox: for a session that continues in another process.
 
 use super::item::{OutboxItem, To, rendered_len};
 use super::quiet::{self, Urgency};

@@ -3,10 +3,10 @@
 //!
 //! # Invariants
 //!
-//! * Where nobody wants to know, a push pays a look at one pointer.
-//! * A copy is the same stanzas in the same order as in the outbox, but for what has changed since.
-//!   An entry behind a place that has changed is written again under a later number: so the order
-//!   of the numbers is the order in which the client gets the stanzas.
+//! * If nobody keeps a copy, a push pays for looking at one pointer.
+//! * A copy has the same stanzas in the same order as the outbox, except for changes since.
+//!   Entries after a changed place are written again under later numbers: so the order of the
+//!   numbers is the order in which the client gets the stanzas.
 
 use std::collections::VecDeque;
 

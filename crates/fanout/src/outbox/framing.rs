@@ -1,9 +1,9 @@
-//! Framings: the marks by which a transport tells where a stanza ends, which are part of what a
-//! session is sent.
+//! Framings: the marks by which a transport shows where a stanza ends, which are part of the
+//! session's data.
 //!
-//! What waits is counted as it is on a stream, whatever the transport: a session may change its
-//! transport while stanzas wait (XEP-0198 §5). Only what the transport has taken is counted in its
-//! own bytes.
+//! Waiting stanzas are counted as on a stream, whatever the transport: a session may change its
+//! transport while stanzas wait (XEP-0198 §5). Only bytes that the transport has accepted are
+//! counted in its own form.
 
 use rookery_base::Transport;
 

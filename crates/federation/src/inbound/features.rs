@@ -1,4 +1,4 @@
-//! Tells a peer what an incoming stream offers, and by which proof.
+//! The features that an incoming stream offers its peer, and by which proof.
 
 use rookery_xml::{Writer, ns};
 

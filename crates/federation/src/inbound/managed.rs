@@ -1,13 +1,13 @@
-//! Acknowledges what a peer sends (XEP-0198), so that neither side has to guess what has arrived
+//! Acknowledges a peer's stanzas (XEP-0198), so that neither side has to guess what has arrived
 //! when a connection breaks.
 //!
 //! # Invariants
 //!
-//! - What counts is what was handed on from this very stream, or from the one that it continues,
-//!   and what the store has all of ([`rookery_hub::custody`]): a server that dies has acknowledged
-//!   nothing that is lost with it.
-//! - Only a peer that has proven a domain is acknowledged anything, and it continues streams of
-//!   that domain alone.
+//! - A stanza counts if it was handed on from this very stream, or from the one that it continues,
+//!   and the store has everything that came of it ([`rookery_hub::custody`]): a server that dies
+//!   has acknowledged nothing that is lost with it.
+//! - Only a peer that has proven a domain gets acknowledgements, and it can only continue streams
+//!   of that domain.
 
 use rookery_hub::custody::Ledger;
 use rookery_stream::error::Condition;

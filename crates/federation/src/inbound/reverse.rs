@@ -1,9 +1,10 @@
-//! The other direction of a stream that a peer has opened (XEP-0288), if the peer has asked for it.
+//! The other direction of a stream that a peer has opened (XEP-0288), if the peer has requested
+//! it.
 //!
 //! # Invariants
 //!
-//! - Nothing of ours goes that way before the peer has proven a domain on this stream, and then it
-//!   goes from the domain of ours to that domain for which the proof was given, and no others.
+//! - Nothing of ours goes that way before the peer has proven a domain on this stream, and then
+//!   only from the domain of ours to that domain for which the proof was given.
 
 use rookery_stream::error::StreamError;
 use rookery_xml::{Kind, Stanza};

@@ -1,4 +1,4 @@
-//! A hostile peer, element by element.
+//! Tests a hostile peer, element by element.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

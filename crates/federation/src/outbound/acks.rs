@@ -1,4 +1,4 @@
-//! Acknowledgements of what is sent on a stream (XEP-0198), and the stream that it may continue.
+//! Acknowledgements of stanzas sent on a stream (XEP-0198), and the stream that it may continue.
 
 use rookery_hub::Custody;
 use rookery_hub::custody::{Balance, Ledger};

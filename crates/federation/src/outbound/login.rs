@@ -1,5 +1,5 @@
-//! The login of a stream of ours: what is asked for of the peer's features, SASL EXTERNAL
-//! (XEP-0178) and dialback (XEP-0220).
+//! The login of a stream of ours: choosing from the peer's features, SASL EXTERNAL (XEP-0178) and
+//! dialback (XEP-0220).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

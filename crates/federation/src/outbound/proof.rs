@@ -1,4 +1,4 @@
-//! The proof that the server that was called is the domain's.
+//! The proof that the called server is the domain's.
 
 use rookery_stream::tls::trust::{Names, Untrusted};
 

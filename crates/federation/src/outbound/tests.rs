@@ -1,4 +1,4 @@
-//! A hostile server that is called.
+//! Tests a hostile server that is called.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

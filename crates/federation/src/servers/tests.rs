@@ -1,4 +1,4 @@
-//! Two servers that meet, in memory.
+//! Tests two servers that meet, in memory.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;

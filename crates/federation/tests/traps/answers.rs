@@ -1,4 +1,4 @@
-//! Answers that nobody has asked for, and questions to others.
+//! Tests unrequested answers, and requests to others.
 
 use rookery_federation::PeerPolicy;
 use rookery_stream::tls::trust::Untrusted;

@@ -1,4 +1,4 @@
-//! Callers whose certificate DNS names (DANE), and those who would like to be taken for one.
+//! Tests callers whose certificate DNS names (DANE), and those who pretend to be such.
 
 use std::sync::Arc;
 

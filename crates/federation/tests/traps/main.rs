@@ -1,5 +1,5 @@
 //! Tries what other servers must never achieve: each test is a hostile peer. The table in
-//! doc/book/developing/hostile-servers.md says which test is about what.
+//! doc/book/developing/hostile-servers.md lists the tests for each case.
 
 #![allow(clippy::disallowed_methods, reason = "tests may choose by a seed of their own")]
 

@@ -1,4 +1,4 @@
-//! Decisions of the operator, and its secret.
+//! Tests the operator's decisions, and the secret.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Time and room: what one server costs others.
+//! Tests time and space: what one server costs others.
 
 use rookery_fanout::Packet;
 use rookery_fanout::multicast::Outgoing;

@@ -1,5 +1,5 @@
-//! Shows components the presence of contacts on other servers, and asks for those who are silent.
-//! Apart from what is remembered of it, so that the world can hold that.
+//! Shows components the presence of contacts on other servers, and probes silent ones. Kept
+//! separate from the remembered data, so that the world can hold that.
 
 use rookery_fanout::Packet;
 use rookery_jid::{Jid, JidRef};

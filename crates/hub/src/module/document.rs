@@ -1,5 +1,5 @@
-//! The documents that modules keep for accounts: their names, and what becomes of them when an
-//! account moves to another server.
+//! The documents that modules store for accounts: their names, and their treatment when an account
+//! moves to another server.
 
 /// A kind of document that a module keeps for accounts: one that is in memory by its type
 /// ([`Hooks::document`](crate::Hooks::document)), another by

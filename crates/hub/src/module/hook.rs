@@ -1,7 +1,7 @@
 //! One occasion on which modules are called.
 //!
-//! A call is a plain function: what it needs to know it finds in the world ([`crate::state`]). So
-//! it can be copied out of the registry, and the world, which owns that, is free while it runs.
+//! A call is a plain function: it finds everything that it needs in the world ([`crate::state`]).
+//! So it can be copied out of the registry, and the world, which owns that, is free while it runs.
 
 use super::terms::Phase;
 use crate::settings::Domain;

@@ -1,5 +1,4 @@
-//! The declarations of a module: the calls that it wants, the state that it keeps, the features
-//! that it shows.
+//! The declarations of a module: its calls, its state, its features.
 
 use rookery_fanout::{Link, Packet};
 use rookery_jid::JidRef;

@@ -1,7 +1,7 @@
-//! Questions of the hub to the tables: what a domain's modules show, which of them handles a
-//! stanza, which hear of what happens.
+//! Queries of the hub to the tables: which modules of a domain show something, handle a stanza, or
+//! are notified of an event.
 //!
-//! A call is made only where its module is on for the domain that the matter is of.
+//! A call is only made if its module is on for the domain that it concerns.
 
 use std::ops::ControlFlow;
 use std::rc::Rc;

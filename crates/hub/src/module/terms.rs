@@ -1,4 +1,4 @@
-//! The words of modules: for whom, when, what a filter decides, who logs in.
+//! The vocabulary of modules: targets, occasions, decisions of filters, kinds of logins.
 
 use rookery_base::Transport;
 use rookery_jid::JidRef;

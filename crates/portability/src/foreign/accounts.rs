@@ -1,4 +1,4 @@
-//! Schemas of other servers, and what each of them has to provide.
+//! Schemas of other servers, and the interface of each.
 
 use rookery_store::StoreError;
 use rookery_store::sql::foreign::Foreign;

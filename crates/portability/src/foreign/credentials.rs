@@ -1,4 +1,4 @@
-//! Passwords and SCRAM keys in the forms in which other servers keep them.
+//! Passwords and SCRAM keys in other servers' formats.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

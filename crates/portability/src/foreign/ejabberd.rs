@@ -1,7 +1,7 @@
 //! The tables of ejabberd, and those of MongooseIM, which began as a copy of it.
 //!
-//! Newer tables of both have a column for the domain, under different names; the columns that there
-//! are tell.
+//! Newer tables of both have a column for the domain, under different names; the existing columns
+//! show which.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The values that Prosody keeps: texts, numbers and tables of Lua, these as JSON.
+//! The values that Prosody stores: texts, numbers and Lua tables, these as JSON.
 
 use rookery_xml::Element;
 use serde_json::{Map, Value};

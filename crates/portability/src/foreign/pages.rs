@@ -1,4 +1,4 @@
-//! A database as the text of a file (XEP-0227), made while it is read.
+//! A database as the text of a file (XEP-0227), generated while it is read.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};

@@ -1,5 +1,5 @@
-//! The tables of Prosody's `mod_storage_sql`: `prosody` has stores of keys and values,
-//! `prosodyarchive` those that grow.
+//! The tables of Prosody's `mod_storage_sql`: `prosody` has key-value stores, `prosodyarchive`
+//! growing ones.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The source that was joined to the service, and what all shards know of its nodes.
+//! The source attached to the service, and the knowledge of all shards about its nodes.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};

@@ -1,5 +1,5 @@
-//! The subscribers from before the server was stopped: every shard takes up the nodes that are at
-//! home there.
+//! Restores the subscribers from before the server was stopped: every shard takes up the nodes
+//! that are at home there.
 
 use rookery_hub::World;
 use rookery_jid::Jid;

@@ -1,4 +1,4 @@
-//! Options of the service, and the bounds that follow from them.
+//! Options of the service, and the resulting bounds.
 
 use rookery_hub::{Bound, Most, OptionSpec, Options, Per, Unit, Value, World};
 use rookery_jid::Jid;

@@ -1,7 +1,7 @@
 //! Notifications: one packet for each reading, built once, for all whose turn it is.
 //!
-//! Subscribers of a node who are notified equally often have a pace together. A reading goes out at
-//! once if the last notification was long enough ago; else the newest one goes out when it is.
+//! Subscribers of a node who are notified equally often share a pace. A reading goes out at once
+//! if the last notification was long enough ago; otherwise the newest one goes out when it is.
 
 use std::sync::Arc;
 

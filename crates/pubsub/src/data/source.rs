@@ -1,7 +1,8 @@
-//! The seam between the chat and whatever gives items from outside.
+//! The seam between the chat and a source of items from outside.
 //!
-//! The server joins a source; the source gives what it reads with [`deliver`](super::deliver), on
-//! the shard that it was told, and has things said with [`say`](super::say).
+//! The server attaches a source; the source delivers its readings with
+//! [`deliver`](super::deliver), on the shard that it was told, and posts texts with
+//! [`say`](super::say).
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! Texts of the source in rooms: the service enters them as an occupant (XEP-0045 §7.2) when there
-//! is something to say, and stays.
+//! is something to post, and stays.
 //!
-//! A text has been said when the room reflects it; until then it is kept, and said again after the
-//! service had to enter again. What a room does to the service counts as with everybody: it may be
-//! banned or made a visitor, and then the texts wait until they are too many.
+//! A text has been posted when the room reflects it; until then it is kept, and sent again after
+//! the service had to re-enter. A room treats the service like anybody else: it may be banned or
+//! made a visitor, and then the texts wait until they are too many.
 
 use std::collections::VecDeque;
 

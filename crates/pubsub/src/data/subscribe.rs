@@ -1,4 +1,4 @@
-//! Subscribing: XEP-0060 §6.1 to §6.4, and what somebody is to the nodes (§5.6, §5.7).
+//! Subscribing: XEP-0060 §6.1 to §6.4, and a user's relation to the nodes (§5.6, §5.7).
 
 use std::sync::atomic::Ordering;
 

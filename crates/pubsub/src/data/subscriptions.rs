@@ -1,7 +1,7 @@
 //! The subscriptions of all shards: for the limit per account, and for lists.
 //!
-//! A look costs a lock, and nobody looks but who subscribes, or has a session with a subscription
-//! of its own.
+//! A look-up costs a lock, and only happens for a user who subscribes, or a session that ends with
+//! a subscription of its own.
 
 use rookery_base::Map;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Name servers that fail, lie and are slow.
+//! Tests name servers that fail, lie and are slow.
 
 mod name_server;
 mod web;

@@ -1,4 +1,4 @@
-//! A name server of the test's own, on loopback, which says what a script says.
+//! The test's own name server, on loopback, which follows a script.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

@@ -1,5 +1,5 @@
-//! Domains that say on the web where their servers are (XEP-0487), and web servers that fail, lie,
-//! are slow and send us elsewhere: one of the test's own, on loopback.
+//! Tests domains that publish on the web where their servers are (XEP-0487), and web servers that
+//! fail, lie, are slow and redirect us elsewhere: the test's own one, on loopback.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

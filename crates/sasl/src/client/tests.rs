@@ -1,4 +1,4 @@
-//! The RFCs' examples, seen from the client, and what a client must not believe.
+//! Tests the RFCs' examples from the client's side, and lies that a client must not believe.
 
 use proptest::prelude::*;
 

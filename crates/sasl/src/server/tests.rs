@@ -1,4 +1,4 @@
-//! Server against the RFCs' examples, against our client, and against peers that misbehave.
+//! Tests the server against the RFCs' examples, against our client, and against misbehaving peers.
 
 use proptest::prelude::*;
 

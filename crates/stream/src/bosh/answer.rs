@@ -1,5 +1,5 @@
-//! Replies to a client: a `<body/>` with what waits for it, or with the reason why the session is
-//! over (XEP-0124 §6, §17).
+//! Replies to a client: a `<body/>` with the data that waits for it, or with the reason why the
+//! session has ended (XEP-0124 §6, §17).
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Hands a session over to another place: its state as data, without the requests that wait for its
 //! answers.
 //!
-//! The process that is home to the account gets it, as it gets the state of the stream. Times are
-//! told as ages, since each process has a clock of its own.
+//! The process that is home to the account gets it, with the state of the stream. Times are given
+//! as ages, since each process has its own clock.
 
 use std::sync::Arc;
 

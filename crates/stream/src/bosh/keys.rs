@@ -1,5 +1,5 @@
-//! Keys that show that a request comes from the sender of the one before, though others can read
-//! both (XEP-0124 §15).
+//! Keys that prove that a request comes from the sender of the previous one, even though others
+//! can read both (XEP-0124 §15).
 
 use aws_lc_rs::digest;
 use rookery_base::hex;

@@ -1,4 +1,4 @@
-//! A request: a `<body/>` with what the client has to say in it (XEP-0124 §6).
+//! A request: a `<body/>` with the client's stanzas (XEP-0124 §6).
 
 use std::borrow::Cow;
 

@@ -1,16 +1,15 @@
-//! A session: which requests wait, in which order they count, what was answered lately, and when it
-//! is over.
+//! A session: which requests wait, in which order they count, the latest answers, and its end.
 //!
 //! # Invariants
 //!
-//! - Requests are taken in the order of their numbers and answered in that order (XEP-0124 §14.2).
-//!   One that comes before its turn is kept until it is.
-//! - What is kept is bounded: at most as many requests ahead, waiting, or answered as may be under
-//!   way at a time.
-//! - A request that has come again is answered as it was; nothing in it is looked at twice (§14.3).
+//! - Requests are accepted in the order of their numbers and answered in that order (XEP-0124
+//!   §14.2). One that arrives early is kept until its turn.
+//! - The memory is bounded: requests ahead, waiting, or answered are at most as many as may be
+//!   under way at a time.
+//! - A repeated request is answered as before; nothing in it is processed twice (§14.3).
 //! - A session that is idle holds no more than one waiting request and small answers.
-//! - What went out with an answer counts as received only when the client has shown that it has the
-//!   answer: see [`BoshSession::confirmed`].
+//! - Data in an answer counts as received only when the client has shown that it has the answer:
+//!   see [`BoshSession::confirmed`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Requests as anybody may write them. What sessions do is tested with a server behind them.
+//! Tests requests that anybody may write. Sessions are tested with a server behind them.
 
 use proptest::prelude::*;
 use rookery_xml::{Limits, Scanner, ns};

@@ -1,4 +1,4 @@
-//! Resource binding (RFC 6120 §7), and what may be asked in place of it before login (XEP-0077).
+//! Resource binding (RFC 6120 §7), and the requests that may replace it before login (XEP-0077).
 
 use std::mem;
 

@@ -1,7 +1,7 @@
 //! The stream features, composed in one place from one table per state of the stream (RFC 6120
 //! §4.3.2).
 //!
-//! A feature is a function that writes what it has to say, or nothing. To join, it needs a line in
+//! A feature is a function that writes its element, or nothing. To be included, it needs a line in
 //! the table.
 
 use rookery_sasl::{Mechanism, TokenMechanism};

@@ -1,7 +1,7 @@
-//! A stream that has logged in and goes on elsewhere: the state of its machine as data.
+//! A logged-in stream that continues elsewhere: the state of its machine as data.
 //!
-//! The client's connection stays where it came in; the process that is home to its account gets
-//! this, and from then on the bytes that come in on the connection.
+//! The client's connection stays where it arrived; the process that is home to its account gets
+//! this, and from then on the connection's bytes.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Resumption in the place of resource binding (XEP-0198 §5).
+//! Resumption in place of resource binding (XEP-0198 §5).
 
 use std::mem;
 

@@ -1,9 +1,9 @@
 //! SASL as XEP-0388 frames it: `<authenticate/>`, `<challenge/>`, `<response/>`, `<abort/>`,
 //! `<success/>`, `<failure/>`, without a stream restart.
 //!
-//! The authentication itself is that of [`super::sasl`]; what differs are the elements, and that a
-//! client says with its first one what is to become of the stream (`request`), which is done when
-//! it has logged in (`inline`). `fast` is a kind of login that only this framing has.
+//! The authentication itself is that of [`super::sasl`]; the differences are the elements, and
+//! that a client says in its first one how the stream is to continue (`request`), which happens
+//! after login (`inline`). `fast` is a kind of login that only this framing has.
 
 pub(super) mod fast;
 pub(super) mod inline;

@@ -1,8 +1,8 @@
-//! Making, reading and hashing certificates.
+//! Creates, reads and hashes certificates.
 //!
 //! Reading is left to `x509-parser`: it belongs to the family of parsers that rcgen uses too,
-//! allocates little, and is kept by people who do nothing but ASN.1. rustls's own parser shows
-//! neither dates nor signature algorithm.
+//! allocates little, and is maintained by specialists in ASN.1. rustls's own parser shows neither
+//! dates nor signature algorithm.
 
 use aws_lc_rs::digest;
 use rcgen::{

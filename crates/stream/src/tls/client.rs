@@ -1,8 +1,8 @@
 //! The client's side, for load generators, tests, and connections to other servers.
 //!
-//! **Most of it trusts any certificate.** Load generators and tests have servers whose certificates
-//! are their own. For other servers the chain is judged after the handshake, before anything is
-//! sent: see [`trust`](super::trust). Programs that log in with a password worth stealing have
+//! **Most of it trusts any certificate.** Load generators and tests have servers with their own
+//! certificates. For other servers the chain is judged after the handshake, before anything is
+//! sent: see [`trust`](super::trust). Programs that log in with a password worth stealing use
 //! [`ClientSettings::trusting`].
 
 use std::fmt;

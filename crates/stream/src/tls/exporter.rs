@@ -1,11 +1,12 @@
-//! Secrets and names that rustls shows only in passing during a handshake: the exporter secret and
+//! Secrets and names that rustls only shows in passing during a handshake: the exporter secret and
 //! the host name.
 //!
-//! The unbuffered connection can't export keying material and does not tell the host name. But
-//! rustls hands the exporter secret to its key log, and the host name to the certificate resolver,
-//! both *while* it processes the client's records and on the same thread. So the call is wrapped: a
-//! slot of this thread catches what the hooks see, and it is emptied before the call returns. The
-//! secret itself goes nowhere; the one value that channel binding needs is derived inside the hook.
+//! The unbuffered connection can't export keying material and doesn't show the host name. But
+//! rustls passes the exporter secret to its key log, and the host name to the certificate
+//! resolver, both *while* it processes the client's records and on the same thread. So the call is
+//! wrapped: a slot of this thread catches what the hooks see, and it is emptied before the call
+//! returns. The secret itself goes nowhere; the one value that channel binding needs is derived
+//! inside the hook.
 
 use std::cell::RefCell;
 use std::sync::Arc;

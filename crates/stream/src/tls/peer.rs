@@ -2,12 +2,12 @@
 //!
 //! # Invariants
 //!
-//! - A handshake fails for a peer that hasn't the key of the certificate it shows, and for nothing
-//!   else about the certificate: [`Trust`](super::trust::Trust) judges that when the domain is
-//!   known.
-//! - A session that is resumed brings back the certificates of its first handshake, and these are
-//!   judged again like new ones. It is resumed by the certificate of ours that it began with, and
-//!   with the same server: neither tickets nor sessions are shared with others, or with clients.
+//! - A handshake fails for a peer that lacks the key of the certificate that it shows, and for
+//!   nothing else about the certificate: [`Trust`](super::trust::Trust) judges that when the
+//!   domain is known.
+//! - A resumed session brings back the certificates of its first handshake, and these are judged
+//!   again like new ones. It is resumed with the certificate of ours that it began with, and with
+//!   the same server: neither tickets nor sessions are shared with others, or with clients.
 //! - A peer that doesn't name a host (some don't after STARTTLS) is shown the certificate of the
 //!   domain that its stream header asked for.
 

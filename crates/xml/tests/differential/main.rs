@@ -1,12 +1,12 @@
-//! The scanner against an independent parser, over damaged stanzas.
+//! Tests the scanner against an independent parser, over damaged stanzas.
 //!
-//! Forwarding raw bytes is right only if whatever the scanner accepts is XML to everybody else.
-//! Reading the scanner doesn't show that; this does: seeds with one to three random edits, each
-//! case judged by both. A case is a number, so a failure can be repeated.
-//! `ROOKERY_DIFFERENTIAL_CASES` sets how many there are.
+//! Forwarding raw bytes is only right if everything that the scanner accepts is XML to everybody
+//! else. Reading the scanner doesn't show that; this does: seeds with one to three random edits,
+//! each case judged by both. A case is a number, so a failure can be repeated.
+//! `ROOKERY_DIFFERENTIAL_CASES` sets their number.
 //!
-//! Each case is also scanned in pieces, which has to give the same answer, and what the scanner and
-//! the tree reader report of an accepted stanza is compared with what the other parser saw.
+//! Each case is also scanned in pieces, which has to give the same result, and what the scanner
+//! and the tree reader report of an accepted stanza is compared with what the other parser saw.
 
 mod edits;
 mod oracle;

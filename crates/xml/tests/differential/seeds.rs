@@ -1,4 +1,4 @@
-//! Stanzas as clients send them, and a few that use what clients seldom do.
+//! Stanzas as clients send them, and a few with features that clients rarely use.
 
 /// A chat message of 288 bytes: body with an entity, chat state, receipt request.
 pub const CHAT: &str = concat!(

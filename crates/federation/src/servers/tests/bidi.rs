@@ -1,4 +1,4 @@
-//! One stream for both directions (XEP-0288), between servers that both know it.
+//! Tests one stream for both directions (XEP-0288), between servers that both support it.
 
 use super::*;
 

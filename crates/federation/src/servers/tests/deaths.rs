@@ -1,4 +1,4 @@
-//! Connections and servers that die: each stanza arrives once, or its sender is told.
+//! Tests connections and servers that die: each stanza arrives once, or its sender is told.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Two servers and their wires in memory: TLS is a word that both sides hear, with the certificate
-//! that a test gives them.
+//! Two servers and their wires in memory: TLS is a message that both sides get, with the
+//! certificate that a test gives them.
 
 use super::*;
 

@@ -1,8 +1,8 @@
-//! Logging in with a token, and getting one (XEP-0484).
+//! Logging in with a token, and obtaining one (XEP-0484).
 //!
 //! Tokens belong to one installation of a client, which has at most two: the one in use, and a
-//! newer one that it may not have received (XEP-0484 §6.1). The owner keeps them; this side checks
-//! what is presented.
+//! newer one that it may not have received (XEP-0484 §6.1). The owner stores them; this side
+//! checks the presented one.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rookery_jid::Jid;
