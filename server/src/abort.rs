@@ -1,11 +1,11 @@
-//! The end of a process that a database asks for more memory than there is.
+//! Handles a database that makes the process run out of memory while it is opened.
 //!
-//! The library that speaks to MariaDB reserves room for as many columns as a server says that it
-//! sends. What can't be reserved aborts the process: no code of ours runs after that, no error can
-//! be returned, and a supervisor would start the server again and again. While a database is being
-//! opened, an abort therefore ends the process with the code that every other lie of a database
-//! ends it with. The standard library has said on standard error by then what could not be
-//! reserved. A server that has started ends by the signal, so that it is started again.
+//! The library that speaks to MariaDB reserves room for as many columns as a server announces. If
+//! that fails, the process aborts: no code of ours runs after that, no error can be returned, and
+//! a supervisor would start the server again and again. While a database is being opened, an abort
+//! therefore ends the process with the same exit code as every other lie of a database. By then
+//! the standard library has said on standard error what could not be reserved. A server that has
+//! started ends by the signal, so that it is started again.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,16 +1,15 @@
-//! Certificates of an authority that gives them out by ACME: which are due, where they are kept,
-//! and the thread that gets them.
+//! Certificates from an ACME authority: which are due, where they are stored, and the thread that
+//! requests them.
 //!
 //! # Invariants
 //!
-//! - Chain and key of a domain are one file, written whole or not at all: what is there fits
-//!   together.
-//! - A domain whose certificate can't be had keeps the one it has, and is tried again later, each
-//!   time after twice as long.
+//! - Chain and key of a domain are one file, written completely or not at all, so that they match.
+//! - A domain whose certificate can't be obtained keeps the one it has, and is tried again later,
+//!   with doubling intervals.
 //! - A certificate names the domain and, if that is wanted, the addresses of its services; one that
 //!   lacks a name is requested again.
-//! - The rest of the server goes on meanwhile; it is told to read the certificates again.
-//! - In a cluster one node asks the authority, and the others use what it gets.
+//! - The rest of the server continues meanwhile; it is told to read the certificates again.
+//! - In a cluster one node asks the authority, and the others use the result.
 
 use std::collections::HashMap;
 use std::fs;

@@ -2,8 +2,9 @@
 //!
 //! # Invariants
 //!
-//! * At most one node asks the authority at a time; its turn ends by itself if it dies.
-//! * A node writes down what another one has got, and uses it like its own: what is newer wins.
+//! * At most one node asks the authority at a time; its turn expires if it dies.
+//! * A node saves the certificate that another one has obtained, and uses it like its own: the
+//!   newer one wins.
 
 use std::fs;
 use std::path::Path;

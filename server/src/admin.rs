@@ -1,6 +1,6 @@
-//! `rookery admin`: who administers the domains, also while the server runs.
+//! `rookery admin`: lists and changes the administrators of domains, also while the server runs.
 //!
-//! Those whom the configuration names are listed here, and changed there.
+//! Administrators named in the configuration are listed here, and changed there.
 
 use rookery_jid::Jid;
 use rookery_operations::rights::{self, Administrators};

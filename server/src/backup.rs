@@ -1,21 +1,22 @@
-//! `rookery backup` and `rookery restore`: everything that a server has, in one file.
+//! `rookery backup` and `rookery restore`: all data of a server, in one file.
 //!
-//! The file is a compressed tar archive, so that it can be looked into without this server:
-//! `backup.toml` says what it is, `rookery.db` is the database, whatever engine it was in, `data/`
-//! has the other files of the data folder, `uploads/` what users have shared, `outside/` what the
-//! configuration names elsewhere, and `SHA256SUMS`, at the end, the checksums of all of these.
+//! The file is a compressed tar archive, so that it can be inspected without this server:
+//! `backup.toml` describes it, `rookery.db` is the database, whatever its engine was, `data/` has
+//! the other files of the data folder, `uploads/` the files that users have shared, `outside/` the
+//! files that the configuration names elsewhere, and `SHA256SUMS`, at the end, the checksums of
+//! all of these.
 //!
 //! # Invariants
 //!
-//! - The database is of one moment. Files that users share are read after it, those that it knows
-//!   and no others; so each is there, unless it expired or was removed while the backup was made.
-//! - A file under the name of the backup is whole and was read again: it is written under another
-//!   name first.
-//! - Nobody but the owner reads it: it has keys and what passwords can be guessed from.
+//! - The database reflects one moment. Files that users share are read after it, only those that
+//!   it knows; so each is there, unless it expired or was removed while the backup was made.
+//! - A file under the name of the backup is complete and has been verified: it is written under
+//!   another name first.
+//! - Only the owner can read it: it contains keys, and data from which passwords can be guessed.
 //!
 //! # Layout
 //!
-//! `archive` is the file, `write` fills it, `restore` takes it apart.
+//! `archive` is the file, `write` fills it, `restore` unpacks it.
 
 mod archive;
 mod restore;

@@ -1,14 +1,14 @@
-//! One table of all bounds: `doc/limits.md` and `rookery config limits` are made from what the
-//! parts of the server declare.
+//! One table of all bounds: `doc/limits.md` and `rookery config limits` are generated from the
+//! declarations of the server's parts.
 //!
 //! # Invariants
 //!
-//! - A bound that names a key or an option shows the value that is in force, so the page can't
-//!   promise another one.
-//! - A bound says what happens to more.
-//! - Every number that a module or `[limits]` has as a setting is a bound, or stands in `NO_BOUNDS`
-//!   with the reason; every table of the store is bounded, or stands in `BY_OPERATORS`. So what is
-//!   new can't stay without.
+//! - A bound that names a key or an option shows the value in force, so the page can't promise
+//!   another one.
+//! - A bound says what happens to an excess.
+//! - Every setting of a module or of `[limits]` with a number is a bound, or is listed in
+//!   `NO_BOUNDS` with the reason; every table of the store is bounded, or listed in
+//!   `BY_OPERATORS`. So nothing new can be without one.
 //!
 //! All of this is tested.
 

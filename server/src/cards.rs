@@ -1,10 +1,10 @@
-//! The file in which a server that stops leaves its sessions for the next start.
+//! The file in which a stopping server leaves its sessions for the next start.
 //!
-//! It is a file rather than rows of the store: the store may be shared by other servers, or be
-//! away at the moment of the stop, and what is in the file means nothing to anybody but the next
-//! process at this place. It belongs to the server's user alone, is written as a whole or not at
-//! all, and is read once: it is removed before anybody is served, so that no session goes on twice.
-//! A server that dies leaves none.
+//! It is a file rather than rows of the store: other servers may share the store, or it may be
+//! unreachable at the moment of the stop, and the contents only matter to the next process in this
+//! place. It belongs to the server's user alone, is written completely or not at all, and is read
+//! once: it is removed before any client is served, so that no session continues twice. A server
+//! that dies leaves none.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};

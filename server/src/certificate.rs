@@ -1,11 +1,11 @@
-//! Certificates: the operator's own, those of an authority that gives them out by ACME (see
-//! [`acme`]), and the self-signed one for domains without.
+//! Certificates: the operator's own, those from an ACME authority (see [`acme`]), and the
+//! self-signed one for domains without.
 //!
 //! # Invariants
 //!
 //! - Files that the operator named are read, never written.
-//! - The self-signed certificate covers exactly the domains that have no other, and is made again
-//!   when they change.
+//! - The self-signed certificate covers exactly the domains that have no other, and is created
+//!   again when they change.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;

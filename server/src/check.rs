@@ -1,5 +1,5 @@
-//! `rookery check`: looks everything over that a start needs, and changes nothing. A start looks at
-//! the same by the same functions, and its log has what it goes on in spite of.
+//! `rookery check`: checks everything that a start needs, and changes nothing. A start checks the
+//! same by the same functions, and logs the warnings despite which it continues.
 
 mod events;
 mod logins;

@@ -1,5 +1,5 @@
-//! Completions for shells and manual pages, made of the table of commands: the same words as the
-//! help has.
+//! Completions for shells and manual pages, generated from the table of commands, with the same
+//! words as the help.
 
 use std::path::Path;
 

@@ -1,15 +1,15 @@
 //! The configuration: its values, their defaults, and how it is read.
 //!
 //! `keys` is the table of all keys; the parser in `read`, the errors and `rookery config example`
-//! all come from it, so that none of them can know a key that the others don't. `given` reads
-//! single values, `environment` has those of variables, `error` says what is wrong and where,
-//! `nearest` guesses what was meant.
-//! A table with many keys has a file of its own that holds its values and their defaults.
+//! are all derived from it, so that none of them can know a key that the others don't. `given`
+//! reads single values, `environment` has those of variables, `error` says what is wrong and
+//! where, `nearest` guesses the intended key. A table with many keys has a separate file with its
+//! values and their defaults.
 //!
 //! # Invariants
 //!
-//! - Whatever parses is consistent: a certificate comes with its key, a soft limit isn't above its
-//!   hard one, domains are prepared.
+//! - Any configuration that parses is consistent: a certificate comes with its key, a soft limit
+//!   isn't above its hard one, domains are prepared.
 //! - The modules of every domain are complete: each known module, on or off, with all of its
 //!   options.
 

@@ -1,5 +1,5 @@
-//! `rookery config show` and `rookery config diff`: the values in force, where each is from, and
-//! what a reload would change.
+//! `rookery config show` and `rookery config diff`: the values in force, the source of each, and
+//! the changes that a reload would make.
 
 use std::collections::BTreeMap;
 

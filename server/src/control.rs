@@ -1,5 +1,5 @@
-//! The way from the command line to the server that runs in the same data folder: a socket in that
-//! folder, over which the server's API is spoken without a token.
+//! The connection from the command line to the server that runs in the same data folder: a socket
+//! in that folder, with the server's API without a token.
 
 use std::fs;
 use std::io::{self, ErrorKind};

@@ -1,4 +1,4 @@
-//! The database: a file of the data folder, or a server of databases.
+//! The database: a file in the data folder, or a database server.
 
 use std::env;
 use std::fs;

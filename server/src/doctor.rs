@@ -1,4 +1,4 @@
-//! `rookery doctor`: what is wrong with the running server, in sentences with numbers.
+//! `rookery doctor`: says what is wrong with the running server, in sentences with numbers.
 
 use std::process::ExitCode;
 

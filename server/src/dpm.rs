@@ -1,8 +1,8 @@
-//! Readings of devices within the server: a thread of its own, which starts and stops with it, and
+//! Readings of devices within the server: a separate thread, which starts and stops with it, and
 //! the bridge by which they reach the chat.
 //!
-//! [`bridge`] is what shards see of it, [`reader`] the client of the thread that reads for them,
-//! [`payload`] what users get; [`alarms`] tells rooms, [`feeds`] clients of the API.
+//! [`bridge`] is the shards' view of it, [`reader`] the client of the thread that reads for them,
+//! [`payload`] the users' format; [`alarms`] posts in rooms, [`feeds`] serves clients of the API.
 
 mod alarms;
 mod bridge;

@@ -1,4 +1,4 @@
-//! The program that hears what happens here.
+//! The program that is notified of events.
 
 use rookery_web::events::post::{self, PostSettings};
 

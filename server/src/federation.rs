@@ -1,4 +1,4 @@
-//! From the configuration to what streams with other servers and components go by.
+//! Turns the configuration into the settings of streams with other servers and components.
 
 use std::fs;
 use std::sync::Arc;

@@ -1,8 +1,7 @@
 //! `rookery web install`: the files of the chat page.
 //!
-//! npm gets the package, from the registry that the machine is set up for; where there is no npm,
-//! the server asks that registry itself. Whether it is the right package is checked here, by its
-//! hash.
+//! npm downloads the package, from the registry that the machine is set up for; without npm, the
+//! server asks that registry itself. The package is verified here, by its hash.
 
 use std::fs;
 use std::io::ErrorKind;

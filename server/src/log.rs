@@ -1,5 +1,5 @@
-//! `rookery log`: the newest lines of the running server's log, those that come, and more of them
-//! for a while.
+//! `rookery log`: the newest lines of the running server's log, new ones as they come, and a
+//! higher level for a while.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
-//! The log: to standard error, as the terminal or the journal wants it, and the newest lines in
-//! memory.
+//! The log: to standard error, in the form for the terminal or the journal, and the newest lines
+//! in memory.
 //!
 //! # Layout
 //!
-//! `recent` keeps lines, `levels` decides which there are.
+//! `recent` keeps lines, `levels` filters them.
 
 mod levels;
 mod recent;

@@ -4,30 +4,31 @@
 //!
 //! - [`arguments`] is the command line, [`failure`] the exit codes.
 //! - [`config`] reads the configuration, [`configuration`] shows and compares it; [`bounds`] makes
-//!   the page of all limits; [`settings`] turns it into what hub and streams work by; [`loaded`] is
-//!   all that a reload replaces; [`federation`] is what of it is for other servers,
-//!   [`logins`] for those who vouch for logins.
-//! - [`setup`] makes a server where there is none.
+//!   the page of all limits; [`settings`] turns it into the settings of hub and streams;
+//!   [`loaded`] is everything that a reload replaces; [`federation`] is its part for other
+//!   servers, [`logins`] for login sources.
+//! - [`setup`] creates a server where there is none.
 //! - [`start`] opens everything, tells the operator what happened ([`welcome`], [`state`]) and
 //!   hands over to [`serve`].
-//! - [`supervisor`] is what systemd is told meanwhile, [`cards`] what one process leaves to the
+//! - [`supervisor`] keeps systemd informed, [`cards`] passes sessions from one process to the
 //!   next.
 //! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`], [`acme_shared`], [`listener`],
 //!   [`sockets`] and [`open_files`] are the things that a server needs from its machine;
 //!   [`abort`] gives a start that was aborted its exit code.
-//! - [`uploads`] is where files of users are, [`events`] who hears what happens.
+//! - [`uploads`] is where users' files are, [`events`] the program that is notified of events.
 //! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
 //! - [`cluster`] makes the process a node, and shows nodes.
 //! - [`clock`] writes dates for people, [`logging`] the log; [`completions`] is for shells and
 //!   readers of manuals.
-//! - [`status`], [`session`] and [`log`] show the running server, who is here and what happens, by
-//!   [`control`], through which other commands tell it what they do, too; [`columns`] prints lists.
-//! - [`top`] shows what the running server does, [`profile`] where its time goes, [`trace`] the way
-//!   of stanzas, [`slow`] what took too long; [`doctor`] says what is wrong with it.
-//! - [`check`] looks all of that over without changing it; [`user`], [`admin`] and [`token`]
-//!   change accounts, administrators and tokens, [`s2s`] shows other servers;
-//!   [`store`] changes the database as a whole, [`backup`] keeps all that
-//!   a server has, [`install`] gets what browsers are served, also beside a running server.
+//! - [`status`], [`session`] and [`log`] show the running server, its sessions and its log,
+//!   through [`control`], by which other commands also report their actions; [`columns`] prints
+//!   lists.
+//! - [`top`] shows the running server's activity, [`profile`] where its time goes, [`trace`] the
+//!   way of stanzas, [`slow`] slow events; [`doctor`] says what is wrong with it.
+//! - [`check`] checks all of that without changing it; [`user`], [`admin`] and [`token`] change
+//!   accounts, administrators and tokens, [`s2s`] shows other servers; [`store`] changes the
+//!   database as a whole, [`backup`] saves all data of a server, [`install`] downloads files for
+//!   browsers, also beside a running server.
 
 mod abort;
 mod acme;

@@ -1,4 +1,4 @@
-//! The limit of files, and so of connections, that this process may have open.
+//! The limit of open files, and so of connections, of this process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{info, warn};

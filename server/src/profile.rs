@@ -1,6 +1,6 @@
-//! `rookery profile`: where the CPU time of the running server goes, and what has changed there.
+//! `rookery profile`: shows where the CPU time of the running server goes, and what has changed.
 //!
-//! The server samples its stacks as places in files. Their names are found here, by this process,
+//! The server samples its stacks as offsets in files. Their names are found here, by this process,
 //! which has the same file mapped: the server doesn't read its own debugging information.
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! Pages of the book that are made from the code: every key of the configuration, and every command
-//! with its help. `UPDATE_DOC=1 cargo test --workspace up_to_date` writes them.
+//! Pages of the book that are generated from the code: every key of the configuration, and every
+//! command with its help. `UPDATE_DOC=1 cargo test --workspace up_to_date` writes them.
 
 use std::fmt::Write;
 

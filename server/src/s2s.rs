@@ -1,5 +1,5 @@
-//! `rookery s2s`: other servers, as the running one sees them (`list`, `close`), and what happens
-//! to reach one ([`reach`]).
+//! `rookery s2s`: other servers, as the running one sees them (`list`, `close`), and the steps to
+//! reach one ([`reach`]).
 
 pub mod reach;
 

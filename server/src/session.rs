@@ -1,4 +1,4 @@
-//! `rookery session` and `rookery room`: who is here, as the running server sees it.
+//! `rookery session` and `rookery room`: sessions and rooms, as the running server sees them.
 
 use rookery_jid::Jid;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! From the configuration to what the hub and the streams work by.
+//! Turns the configuration into the settings of the hub and the streams.
 
 use rookery_hub::rate::Rate;
 use rookery_hub::{Component, Domain, Module, Options, Registry, Settings, Steering, ToldAddresses};

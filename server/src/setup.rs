@@ -1,19 +1,19 @@
-//! `rookery setup DOMAIN`: from nothing to a server that can be started. Asks nothing that it can
-//! find out.
+//! `rookery setup DOMAIN`: from nothing to a server that can be started. It asks nothing that it
+//! can find out.
 //!
 //! # Invariants
 //!
-//! - A configuration that is there stays as it is, and so does a data folder whose server runs.
-//! - The configuration is written last: a setup that was interrupted can be run again.
-//! - No password is shown or kept anywhere: the administrator chooses one by a link that is good
-//!   once.
+//! - An existing configuration stays as it is, and so does a data folder whose server runs.
+//! - The configuration is written last: an interrupted setup can be run again.
+//! - No password is shown or stored anywhere: the administrator chooses one through a link that
+//!   works once.
 //!
 //! # Layout
 //!
 //! - [`plan`] finds out where things go and which ports are free, and writes the configuration.
-//! - [`records`] are the records of DNS, and their comparison with what DNS says.
+//! - [`records`] are the DNS records, compared with their current state.
 //! - [`calls`] is the relay for calls.
-//! - [`machine`] makes what only root can: user, unit, owners.
+//! - [`machine`] creates what only root can: user, unit, owners.
 
 mod calls;
 pub mod machine;

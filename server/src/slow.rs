@@ -1,4 +1,4 @@
-//! `rookery slow`: what has taken the running server longer than it should.
+//! `rookery slow`: lists what has taken the running server longer than it should.
 
 use serde_json::Value;
 

@@ -1,10 +1,10 @@
-//! Listening sockets that outlive the process: connections that come while the server restarts wait
-//! in them, and none is refused.
+//! Listening sockets that outlive the process: connections that arrive while the server restarts
+//! wait in them, and none is refused.
 //!
-//! They come as systemd hands them over (sd_listen_fds(3)): from its store of descriptors, in which
-//! the server has put them (`FDSTORE=1`), from a socket unit of the operator's, or from the process
-//! before, where that has started itself again. `[listen]` decides all the same which ports there
-//! are: a socket that it doesn't name is closed.
+//! They are inherited in the way of systemd (sd_listen_fds(3)): from its store of descriptors, in
+//! which the server has put them (`FDSTORE=1`), from a socket unit of the operator's, or from the
+//! previous process, if that has restarted itself. `[listen]` still decides which ports there are:
+//! a socket that it doesn't name is closed.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};

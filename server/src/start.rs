@@ -1,4 +1,4 @@
-//! Opening everything that a server needs, in the order in which a failure leaves least behind.
+//! Opens everything that a server needs, in the order in which a failure leaves least behind.
 
 use std::net::SocketAddr;
 

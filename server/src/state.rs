@@ -1,4 +1,4 @@
-//! Memory of the last start, so that the next one says only what is new.
+//! Remembers the last start, so that the next one only reports news.
 
 use std::collections::BTreeMap;
 use std::fs;

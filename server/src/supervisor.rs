@@ -1,11 +1,11 @@
-//! The words for systemd from a server that it has started (sd_notify(3)): that it is ready, reads
-//! its configuration again, stops, and is alive. Without systemd nothing happens here.
+//! The messages of a server to the systemd that started it (sd_notify(3)): that it is ready,
+//! reloads its configuration, stops, and is alive. Without systemd nothing happens here.
 //!
 //! # Invariants
 //!
-//! - It is told to be alive only when every shard has done a piece of work since the last time: one
+//! - It is only reported alive when every shard has done a piece of work since the last time: one
 //!   that hangs keeps its users connected and deaf, and nobody else would notice.
-//! - A server that can't tell systemd runs all the same.
+//! - A server that can't notify systemd runs all the same.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;

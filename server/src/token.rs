@@ -1,4 +1,4 @@
-//! `rookery token`: who may use the HTTP API, and for what.
+//! `rookery token`: tokens for the HTTP API, and their scopes.
 
 use rookery_base::date;
 use rookery_operations::Refusal;

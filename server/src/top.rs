@@ -1,7 +1,7 @@
-//! `rookery top`: what the running server does, as counts since its start and per second.
+//! `rookery top`: the running server's activity, as counts since its start and per second.
 //!
-//! A page is two or three sequences of ANSI and text: a library for terminals would bring more than
-//! is drawn here, which has no keys, no windows and no colours. Ctrl+C ends it as any command.
+//! A page is two or three ANSI sequences and text: a terminal library would bring more than is
+//! drawn here, which has no keys, no windows and no colours. Ctrl+C ends it like any command.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! `rookery trace`: the way of the stanzas of one address through the running server, with what was
-//! decided about each and why.
+//! `rookery trace`: the way of the stanzas of one address through the running server, with each
+//! decision and its reason.
 
 use rookery_hub::Subject;
 use rookery_hub::trace::{MOST_SECONDS, MOST_STANZAS};

@@ -1,4 +1,4 @@
-//! `rookery user`: accounts, changed by the server that runs in the data folder if one does
+//! `rookery user`: accounts, changed through the server that runs in the data folder if one does
 //! ([`running`]), and in the database itself otherwise.
 
 mod content;

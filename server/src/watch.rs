@@ -1,9 +1,9 @@
-//! Watches the certificates that the operator named, so that a program which renews them need not
-//! tell the server.
+//! Watches the certificates that the operator named, so that a program which renews them needn't
+//! notify the server.
 //!
-//! It looks at the files now and again rather than having the system tell: a renewal moves links,
-//! folders and mounts about in ways that a watch of one file misses. Two looks in a row must be the
-//! same before a change counts, so that a chain is not read before its key is there.
+//! It looks at the files periodically rather than being notified by the system: a renewal moves
+//! links, folders and mounts in ways that a watch of one file misses. Two consecutive looks must
+//! be the same before a change counts, so that a chain isn't read before its key is there.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! The words of a start on standard output: everything the first time, afterwards only what is new.
+//! The output of a start: everything the first time, afterwards only news.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};

@@ -1,9 +1,9 @@
-//! Circles among the files of a crate: files that name each other can only be read together. Rust
-//! allows them, so this test reads the imports and fails for a circle that isn't known here.
+//! Tests for circles among the files of a crate: files that name each other can only be understood
+//! together. Rust allows them, so this test reads the imports and fails for an unknown circle.
 //!
-//! A file imports another when a `use` of its own names it, or a path from `crate` or `super` in
-//! its code does; `mod` is no import, and tests within a file don't count. So a parent that calls
-//! its children is no circle as long as they don't import from it.
+//! A file imports another when one of its own `use`s names it, or a path from `crate` or `super`
+//! in its code does; `mod` is no import, and tests within a file don't count. So a parent that
+//! calls its children is no circle as long as they don't import from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,4 @@
-//! The built binary, driven as an operator drives it, each test in a folder of its own.
+//! Tests the built binary as an operator uses it, each test in a folder of its own.
 
 #[path = "clients/python.rs"]
 mod python;

@@ -1,6 +1,6 @@
-//! Documents and comments tell the truth of the tree: the lists of modules in heads are complete,
-//! every path and link leads somewhere, programs that documents show are in the tree, comments have
-//! the words of STYLE.md, and a word alone names one type.
+//! Tests that documents and comments are true to the tree: the lists of modules in heads are
+//! complete, every path and link leads somewhere, programs in documents are in the tree, comments
+//! follow STYLE.md, and a one-word type is unique.
 
 mod documents {
     mod book;

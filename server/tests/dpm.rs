@@ -1,13 +1,14 @@
-//! The built binary, used by the clients that control rooms have: pacsys, acsys-python and gRPC's
-//! own library, and a Kerberos realm for what they set.
+//! Tests the built binary with clients of control rooms: pacsys, acsys-python and gRPC's own
+//! library, and a Kerberos realm for settings.
 //!
-//! Each test is a scenario in `tests/dpm`, which starts a service with simulated front-ends on free
-//! ports, and a KDC where it needs one. What the clients need installs itself: Python packages
-//! below `target/`, programs by Debian's package system. acsys-python is in no registry: it is
-//! fetched from its repository, or taken from the folder that `ROOKERY_ACSYS` names.
+//! Each test is a scenario in `tests/dpm`, which starts a service with simulated front-ends on
+//! free ports, and a KDC if it needs one. The clients' requirements are installed automatically:
+//! Python packages below `target/`, programs by Debian's package system. acsys-python is in no
+//! registry: it is fetched from its repository, or taken from the folder that `ROOKERY_ACSYS`
+//! names.
 //!
-//! A scenario that can't be run fails, unless `ROOKERY_SKIP` names it: `dpm.acsys_clients` where
-//! acsys-python is not to be had.
+//! A scenario that can't be run fails, unless `ROOKERY_SKIP` names it: `dpm.acsys_clients` if
+//! acsys-python isn't available.
 
 #[macro_use]
 mod clients {

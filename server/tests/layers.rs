@@ -1,5 +1,5 @@
-//! The layers of `ARCHITECTURE.md`: dependencies between our crates point downwards, and the crates
-//! that must not touch the outside world depend on nothing that could.
+//! Tests the layers of `ARCHITECTURE.md`: dependencies between our crates point downwards, and the
+//! crates that must not touch the outside world depend on nothing that could.
 
 use std::collections::BTreeMap;
 use std::process::Command;

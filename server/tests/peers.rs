@@ -1,7 +1,7 @@
-//! The built binary as `rookery bench peers`: each server that it compares comes up with its
-//! accounts, takes logins, relays, and is gone afterwards.
+//! Tests the built binary as `rookery bench peers`: each server that it compares starts with its
+//! accounts, accepts logins, relays, and is gone afterwards.
 //!
-//! ejabberd and Prosody are Debian's, installed only where that doesn't start them. A test that
+//! ejabberd and Prosody are Debian's, only installed where that doesn't start them. A test that
 //! can't be run fails, unless `ROOKERY_SKIP` names it: `peers.ejabberd`.
 
 use std::fs;

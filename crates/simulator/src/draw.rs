@@ -1,4 +1,4 @@
-//! The one source of chance of a simulation: a sequence that follows from its seed on every
+//! The one source of randomness of a simulation: a sequence that follows from its seed on every
 //! machine.
 
 use rookery_base::chance::Sequence;

@@ -1,4 +1,4 @@
-//! The log of a simulation: always as a hash, as text where somebody wants to read it.
+//! The log of a simulation: always as a hash, as text if somebody wants to read it.
 
 use std::cell::RefCell;
 use std::fmt::{self, Write};

@@ -1,4 +1,4 @@
-//! Many runs, and what came of them.
+//! Many runs, and their results.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;

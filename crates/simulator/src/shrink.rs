@@ -1,4 +1,4 @@
-//! From a schedule that breaks a rule to a short one that breaks it as well.
+//! Shortens a schedule that breaks a rule to a short one that breaks it as well.
 
 use crate::plan::RunPlan;
 use crate::seeds;

@@ -1,5 +1,5 @@
-//! Measures archives in SQLite: pages of 50 out of a million messages of one owner, wherever they
-//! lie, and messages that are written in groups.
+//! Measures archives in SQLite: pages of 50 from a million messages of one owner, at any position,
+//! and writing messages in groups.
 //!
 //! Times are those of the store's thread and of the wait for it; with the file in memory or on a
 //! fast disk that is nearly all CPU.

@@ -1,10 +1,10 @@
-//! Measures the CPU that a row of an archive costs the store, without that of a database which is
-//! another process, when a busy server writes them: a second's messages of 4000 owners in groups,
+//! Measures the CPU time that the store needs for a row of an archive, excluding a database in
+//! another process, when a busy server writes it: a second's messages of 4000 owners in groups,
 //! each with the rows of some owners side by side, as the archive's recorder hands them over.
 //!
 //! `cargo run --release -p rookery-store --example archive_rows [DIRECTORY or URL]`; the directory
-//! should be on the disk in question, the database at the URL be empty. It is trusted to keep what
-//! it acknowledges, whatever its settings say.
+//! should be on the disk in question, the database at the URL should be empty. It is trusted to
+//! keep what it acknowledges, whatever its settings say.
 
 mod place;
 

@@ -1,9 +1,9 @@
-//! Measures how long an account with many contacts takes to be imported: its contacts one by one,
-//! as a client would add them, and in the portions of an import.
+//! Measures how long importing an account with many contacts takes: its contacts one by one, as a
+//! client would add them, and in the portions of an import.
 //!
 //! `cargo run --release -p rookery-store --example contacts [DIRECTORY or URL]`; the directory
-//! should be on the disk in question, the database at the URL be empty. It is trusted to keep what
-//! it acknowledges, whatever its settings say.
+//! should be on the disk in question, the database at the URL should be empty. It is trusted to
+//! keep what it acknowledges, whatever its settings say.
 
 mod place;
 

@@ -1,5 +1,5 @@
-//! Cuts connections to a database at random while they are written through, and counts what was
-//! lost and what was done twice: nothing should be.
+//! Cuts connections to a database at random while it is written to, and counts lost and repeated
+//! writes: there should be none.
 //!
 //! `cargo run --release -p rookery-store --example cuts [postgresql|mariadb] [CUTS]`; starts a
 //! database of its own.

@@ -1,8 +1,8 @@
 //! Kills the primary of a pair of PostgreSQLs again and again while it is written to, lets the
-//! standby take over, and counts what was lost and what was done twice: nothing should be.
+//! standby take over, and counts lost and repeated writes: there should be none.
 //!
-//! `cargo run --release -p rookery-store --example failovers [TIMES]`; starts PostgreSQLs of its
-//! own, of which the standby has all that is acknowledged.
+//! `cargo run --release -p rookery-store --example failovers [TIMES]`; starts its own PostgreSQLs,
+//! of which the standby has everything that is acknowledged.
 
 #[allow(dead_code, reason = "another example needs more of it")]
 #[path = "../tests/engines/writers.rs"]

@@ -1,10 +1,10 @@
-//! Measures how many logins a second a store can serve, by what a login asks of it: eight
-//! statements for somebody with a hundred contacts who are all away.
+//! Measures how many logins a second a store can serve, by a login's queries: eight statements for
+//! a user with a hundred contacts who are all offline.
 //!
 //! `cargo run --release -p rookery-store --example logins [postgres://… | searches [MESSAGES]]`;
-//! without an address it starts a PostgreSQL of its own, and
-//! SQLite beside it, and puts 0, 1 and 2 ms of round trip between them. With `searches` it is
-//! SQLite with an archive of a million messages, which others search through meanwhile.
+//! without an address it starts its own PostgreSQL, and SQLite beside it, and simulates round
+//! trips of 0, 1 and 2 ms. With `searches` it is SQLite with an archive of a million messages,
+//! which others search meanwhile.
 
 use rookery_jid::Jid;
 use rookery_needs::{Postgres, Proxy};

@@ -1,11 +1,10 @@
-//! Measures archives that are divided into months beside those that are one table, on PostgreSQL
-//! and MariaDB: a page, and how long it takes until messages that are too old for all owners are
-//! gone.
+//! Compares partitioned archives with those in one table, on PostgreSQL and MariaDB: the time for
+//! a page, and for removing messages that are too old for all owners.
 //!
 //! `cargo run --release -p rookery-store --example months postgresql|mariadb [MESSAGES]`: 500
-//! accounts with a million messages of 300 bytes in a year, of which the older half goes. The
-//! databases are the example's own, in temporary folders, durable. The year begins today, since a
-//! server makes months as time goes by.
+//! accounts with a million messages of 300 bytes in a year, the older half of which is removed.
+//! The databases are the example's own, in temporary folders, durable. The year begins today,
+//! since a server creates months as time goes by.
 
 use rookery_jid::Jid;
 use rookery_needs::{Mariadb, Postgres};

@@ -2,8 +2,8 @@
 //! database at an address.
 //!
 //! `cargo run --release -p rookery-store --example rates [DIRECTORY or URL]`; the directory should
-//! be on the disk in question, the database at the URL be empty. It is trusted to keep what it
-//! acknowledges, whatever its settings say.
+//! be on the disk in question, the database at the URL should be empty. It is trusted to keep what
+//! it acknowledges, whatever its settings say.
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;

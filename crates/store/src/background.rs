@@ -1,14 +1,13 @@
 //! Threads for work that takes milliseconds, such as deriving keys from a password: a shard never
 //! does it itself.
 //!
-//! The outcome is a future as a store gives them, so that one can wait for it as for the store; its
-//! errors are those of work, since the store has no part in it.
+//! The result is a future like those of the store, so that it can be awaited in the same way; its
+//! errors are those of the work, since the store isn't involved.
 //!
 //! # Invariants
 //!
-//! * A login never waits for anything but logins: checking passwords has threads of its own.
-//! * Nobody's work waits for all the work of somebody else: accounts have their turns, one piece
-//!   each.
+//! * A login only ever waits for logins: checking passwords has its own threads.
+//! * Nobody's work waits for all the work of somebody else: accounts take turns, one piece each.
 //! * Waiting work is bounded per account and in all, so that an account that asks for too much is
 //!   refused before anybody else is.
 

@@ -1,5 +1,5 @@
-//! Small things that belong to an account and have a name: private data (XEP-0049), a vCard
-//! (XEP-0054), whom it blocks (XEP-0191).
+//! Small named documents of an account: private data (XEP-0049), a vCard (XEP-0054), a block list
+//! (XEP-0191).
 
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};

@@ -1,5 +1,4 @@
-//! The reasons why store operations fail, in words for the operator: what is wrong and what mends
-//! it.
+//! The reasons why store operations fail, in words for the operator: the fault, and how to fix it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! Keeps a process from writing once others have taken over from it.
 //!
-//! Several processes may share a database and give each account to one of them. One that stood
-//! still is taken for dead, and others get its accounts; when it goes on, it knows nothing of that.
-//! So a process that takes over has the database refuse all that the other one writes from then on,
-//! and reads only behind that.
+//! Several processes may share a database and assign each account to one of them. One that was
+//! frozen is taken for dead, and others get its accounts; when it continues, it doesn't know that.
+//! So a process that takes over makes the database refuse all further writes of the other one, and
+//! reads only after that.
 
 use crate::{Pending, StoreError};
 use std::fmt;

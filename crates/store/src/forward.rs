@@ -1,7 +1,7 @@
 //! Stores that stand in front of others and pass every operation on: see [`Forward`].
 //!
-//! The owner of an operation stands here once for every method of every trait: the owners by which
-//! the contract orders it.
+//! The owner of an operation is defined here once for every method of every trait: the owners by
+//! which the contract orders it.
 
 use crate::documents::{DocumentRoom, DocumentsPut};
 use crate::pubsub::{

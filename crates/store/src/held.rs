@@ -1,8 +1,8 @@
-//! A store that is slow or broken at will: for tests of those who must cope with one.
+//! A store that is slow or broken on demand: for tests of code that must cope with one.
 //!
 //! [`HeldStores`] stands in front of other stores, usually [`Memory`](crate::memory::Memory). An
-//! operation reaches those when it is called, as always; what is held back is its completion. So a
-//! test sees the same thing as with a slow disk: the order is fixed, the answer is late.
+//! operation reaches those when it is called, as always; only its completion is held back. So a
+//! test sees the same as with a slow disk: the order is fixed, the answer is late.
 
 use crate::forward::{Forward, Owners};
 use crate::pending::{StoreCompleter, pending, ready};

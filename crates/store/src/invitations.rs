@@ -1,4 +1,4 @@
-//! Tokens that let somebody without a password in, once: invitations to create an account
+//! Tokens that admit somebody without a password, once: invitations to create an account
 //! (XEP-0401, XEP-0445), and links to set a new password.
 
 use crate::Pending;

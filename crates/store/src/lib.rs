@@ -8,30 +8,30 @@
 //!
 //! # The contract of every method
 //!
-//! 1. The operation is queued when the method is *called*. Polling the future only looks whether it
-//!    is done, and dropping the future doesn't cancel the operation.
-//! 2. Operations take effect, and complete, in the order of the calls for one owner (account, room,
-//!    host of nodes, token, name of a setting), no matter who called. Nothing is promised between
-//!    owners. A write that many owners have a part in keeps its place with each of them, and
-//!    removing an account with everybody. Archives make nobody wait: what is written to them, and
-//!    pages of them, come behind what was called before for the same owners, but what is called
-//!    afterwards may overtake them, unless it is about archives too. Reads about many owners, lists
-//!    and counts are of the moment when they are made. [`forward::Owners`] says it of every method.
+//! 1. The operation is queued when the method is *called*. Polling the future only checks whether
+//!    it is done, and dropping the future doesn't cancel the operation.
+//! 2. Operations take effect, and complete, in the order of the calls for one owner (account,
+//!    room, host of nodes, token, name of a setting), no matter who called. Nothing is promised
+//!    between owners. A write that concerns many owners keeps its place with each of them, and
+//!    removing an account with everybody. Nothing waits for archives: writes to them, and pages of
+//!    them, come after earlier calls for the same owners, but later calls may overtake them,
+//!    unless they concern archives too. Reads about many owners, lists and counts reflect the
+//!    moment of the call. [`forward::Owners`] defines it for every method.
 //! 3. A write that was acknowledged is durable: neither a crash of the process nor a power cut
 //!    takes it back.
 //! 4. A failed operation has changed nothing. The one exception is [`StoreError::Lost`]: the
-//!    database was lost while it was told to commit, and stayed away.
+//!    database was lost during the commit, and stayed unreachable.
 //! 5. Nothing waits without bound: a store with too much queued answers [`StoreError::Busy`] at
-//!    once, and one whose database is away after a while.
+//!    once, and one whose database is unreachable does so after a while.
 //!
 //! # Layout
 //!
 //! `accounts`, `rosters`, `offline`, `archive`, `documents`, `presence`, `pubsub`, `rooms`,
 //! `slots`, `invitations` and `meta` hold a trait each and its types; `stores` bundles them;
-//! `pending` is the future, `error` why it fails; `fencing` keeps a process from writing that
-//! others have taken over from; `background` has threads for slow work that is none of the store's;
-//! `sql/` implements the traits once over SQL statements, with a driver per engine; `memory`, and
-//! `held` and `shuffled` by way of `forward`, serve tests.
+//! `pending` is the future, `error` the reasons why it fails; `fencing` keeps a process from
+//! writing after others have taken over from it; `background` has threads for slow work outside
+//! the store; `sql/` implements the traits once over SQL statements, with a driver per engine;
+//! `memory`, and `held` and `shuffled` by way of `forward`, serve tests.
 
 pub mod accounts;
 pub mod archive;

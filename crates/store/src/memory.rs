@@ -5,9 +5,9 @@
 //!
 //! # Layout
 //!
-//! `world` is what all of them hold, with `archives`, `nodes`, `rooms` and `roster`, its larger
-//! parts, and `key`, by which it is found. This file, `archive`, `invitations`, `pubsub` and
-//! `slots` are the operations.
+//! `world` is the common data, with `archives`, `nodes`, `rooms` and `roster`, its larger parts,
+//! and `key`, by which it is found. This file, `archive`, `invitations`, `pubsub` and `slots` are
+//! the operations.
 
 mod archive;
 mod archives;

@@ -1,8 +1,8 @@
 //! The server's own few settings, such as the secret behind the salts of unknown accounts, and its
 //! lists, such as that of administrators.
 //!
-//! An entry of a list is a row of its own: two who change different entries at the same time don't
-//! undo each other's change.
+//! An entry of a list is a separate row: changes of different entries at the same time don't undo
+//! each other.
 
 use crate::pending::ready;
 use crate::{Pending, StoreError};

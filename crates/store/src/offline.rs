@@ -1,4 +1,5 @@
-//! Messages for accounts without a resource that could take them (RFC 6121 §8.5.2.2.1, XEP-0160).
+//! Messages for accounts without a resource that could accept them (RFC 6121 §8.5.2.2.1,
+//! XEP-0160).
 
 use crate::Pending;
 use rookery_jid::JidRef;

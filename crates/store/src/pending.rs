@@ -1,5 +1,4 @@
-//! The future that every store method answers with: [`rookery_base::one_shot`] with the store's
-//! errors.
+//! The future that every store method returns: [`rookery_base::one_shot`] with the store's errors.
 //!
 //! Invariant: a completer that is dropped unused completes with [`StoreError::Closed`], so no
 //! future waits forever.

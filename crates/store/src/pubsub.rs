@@ -4,7 +4,7 @@
 //! A node is named by its host and its id. A host with a localpart is an account: its nodes need it
 //! to exist, and go with it. Any other host is a service, which the store knows only by its name.
 //!
-//! The account that has made a node answers for it: its bytes, which are those of its
+//! The account that has created a node is accountable for it: its bytes, which are those of its
 //! configuration, its items and its affiliations, count for that account.
 
 use crate::Pending;

@@ -1,4 +1,4 @@
-//! Persistent rooms (XEP-0045 §10.1): configuration, subject, and who has which affiliation.
+//! Persistent rooms (XEP-0045 §10.1): configuration, subject, and affiliations.
 
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};

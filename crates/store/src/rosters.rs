@@ -1,10 +1,10 @@
 //! Rosters (RFC 6121 §2) with versions (§2.6).
 //!
-//! Every change that a client can see counts the owner's version up by one. What changed since an
-//! older version is answered from the items' own versions and from a bounded list of removed
-//! contacts; a version older than that list, or one never given out, gets the whole roster.
-//! Versions never repeat, not even when an account is removed and created again, so a client's
-//! cache of the old account is never taken for a part of the new one.
+//! Every change that a client can see increments the owner's version. Changes since an older
+//! version are found by the items' own versions and a bounded list of removed contacts; a version
+//! older than that list, or one never given out, gets the whole roster. Versions never repeat, not
+//! even when an account is removed and created again, so a client's cache of the old account is
+//! never taken for a part of the new one.
 
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};

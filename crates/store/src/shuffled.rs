@@ -1,10 +1,10 @@
-//! A store that keeps the order of the calls for one owner and no other: for tests of those who
+//! A store that keeps the order of the calls for one owner and no other: for tests of code that
 //! must not rely on more.
 //!
 //! [`Shuffled`] stands in front of other stores, usually [`Memory`](crate::memory::Memory). An
-//! operation reaches those only when the test lets one run, and which one that is, is drawn from a
-//! seed: any of those that have no earlier one of the same owner in front of them. So a test sees
-//! what several connections to a database may do.
+//! operation reaches those only when the test lets one run, drawn from a seed among those without
+//! an earlier one of the same owner. So a test sees any order that several connections to a
+//! database may produce.
 
 use crate::forward::{Forward, Owners};
 use crate::pending::pending;

@@ -1,5 +1,5 @@
-//! Places for files that users share by HTTP (XEP-0363). The files themselves are elsewhere: here
-//! is who may write and read which.
+//! Slots for files that users share by HTTP (XEP-0363). The files themselves are elsewhere: slots
+//! say who may write and read which.
 
 use crate::Pending;
 use rookery_jid::Jid;

@@ -3,20 +3,20 @@
 //! [`SqlStore`] implements the traits by queueing; `lanes` says on which connection, `worker` runs
 //! the queue of one on its own thread in batched transactions; `accounts`, `archive`, `documents`,
 //! `invitations`, `rosters`, `offline`, `presence`, `pubsub`, `rooms`, `slots` and `meta` are the
-//! operations over the `Connection` that a driver gives, in the `transactions` that the worker
-//! begins and ends; `ids` has the keys of accounts; SQL that several of them share is in
-//! `statements`, the rest beside what runs it; `dialect` has what engines differ in, `remote` what
-//! those in other processes have in common, `opening` how they are opened, `fence` how a process is
-//! kept from writing, `finding` what a check of one finds. An engine adds a driver and a schema:
-//! [`sqlite`], `postgres`; `migrate` brings a schema up to date, `listed` lists all statements for
-//! tests, [`copy`] copies a database to another one, [`foreign`] reads those of other programs.
+//! operations over the `Connection` of a driver, in the `transactions` that the worker begins and
+//! ends; `ids` has the keys of accounts; shared SQL is in `statements`, the rest beside the code
+//! that runs it; `dialect` has the differences between engines, `remote` the common part of those
+//! in other processes, `opening` opens them, `fence` keeps a process from writing, `finding` has
+//! the results of a check. An engine adds a driver and a schema: [`sqlite`], `postgres`; `migrate`
+//! updates a schema, `listed` lists all statements for tests, [`copy`] copies a database to
+//! another one, [`foreign`] reads those of other programs.
 //!
 //! # Invariants
 //!
 //! - Only a worker's thread touches its connection.
 //! - An operation is one step: it runs inside one transaction, and can be undone alone.
-//! - What an operation answered is told to its caller only after the commit of what it could have
-//!   seen.
+//! - The result of an operation is only reported to its caller after the commit of everything that
+//!   it could have seen.
 
 mod accounts;
 mod archive;

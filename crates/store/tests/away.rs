@@ -1,6 +1,6 @@
-//! A database that goes away, stands still, is full, can't be written to, kills its clients,
-//! deadlocks or is slow: a caller that needs it waits or is refused, and goes on when it is there
-//! again.
+//! Tests a database that becomes unreachable, freezes, is full, can't be written to, kills its
+//! clients, deadlocks or is slow: a caller that needs it waits or is refused, and continues when
+//! it is back.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;

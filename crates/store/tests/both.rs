@@ -1,6 +1,6 @@
-//! PostgreSQL and MariaDB alike: keys of any length, more values than a statement takes, what a
-//! removed account takes along, rows that nobody can have written, connections that are killed,
-//! servers that start at once, clocks that differ, and databases of others.
+//! Tests PostgreSQL and MariaDB alike: keys of any length, more values than a statement takes, the
+//! removal of an account's data, rows that nobody can have written, killed connections, servers
+//! that start at once, clocks that differ, and databases of others.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;

@@ -1,5 +1,5 @@
-//! A copy whose connections are lost goes on with others, and ends with the same on both sides:
-//! nothing is lost, and nothing is there twice.
+//! Tests that a copy whose connections are lost continues with others, and ends with the same on
+//! both sides: nothing is lost or duplicated.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;

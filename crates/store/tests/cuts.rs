@@ -1,4 +1,4 @@
-//! A connection to a database that is cut behind any byte loses nothing that was acknowledged, and
+//! Tests that a database connection that is cut after any byte loses no acknowledged write, and
 //! does nothing twice.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]

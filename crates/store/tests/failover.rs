@@ -1,5 +1,5 @@
-//! A PostgreSQL whose primary dies under load, and whose standby takes over: what was acknowledged
-//! is there once.
+//! Tests a PostgreSQL whose primary dies under load, and whose standby takes over: acknowledged
+//! writes are there once.
 
 #[path = "engines/writers.rs"]
 mod writers;

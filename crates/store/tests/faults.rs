@@ -1,4 +1,4 @@
-//! SQLite files that are full, locked, damaged, somebody else's or out of reach.
+//! Tests SQLite files that are full, locked, damaged, somebody else's or out of reach.
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;

@@ -1,5 +1,5 @@
-//! Processes that share a database and take over from each other: one that was fenced off writes
-//! nothing more, whatever it was about to.
+//! Tests processes that share a database and take over from each other: one that was fenced off
+//! writes nothing more, whatever it was about to do.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;

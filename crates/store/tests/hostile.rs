@@ -1,5 +1,5 @@
-//! A server at the address of a database that speaks nonsense, or without an end, or not at all: an
-//! error that says so, in time and without growing.
+//! Tests a server at the database's address that speaks nonsense, or endlessly, or not at all: the
+//! result is an error that says so, in time and without using more memory.
 
 use rookery_needs::impostor::{
     END_OF_ROWS, LOGGED_IN, ONE_COLUMN, ROW, answer, answer_alike, columns, done, fall_silent, greeting, impostor,

@@ -1,5 +1,5 @@
-//! A process that is killed at any moment loses nothing that it acknowledged, and the next start
-//! needs no repair.
+//! Tests that a process that is killed at any moment loses nothing that it acknowledged, and that
+//! the next start needs no repair.
 //!
 //! The test runs itself again as a child, which writes and prints an acknowledgement for each
 //! write, and kills it.

@@ -1,4 +1,5 @@
-//! MariaDB databases that are unfit, foreign, read-only, encrypted or full, and copies of them.
+//! Tests MariaDB databases that are unfit, foreign, read-only, encrypted or full, and copies of
+//! them.
 
 use rookery_jid::Jid;
 use rookery_needs::Mariadb;

@@ -1,5 +1,5 @@
-//! Steps of the schema while servers of the version before use the database: their writes go on,
-//! nothing is written again, and what was ended in the middle is done again.
+//! Tests steps of the schema while servers of the previous version use the database: their writes
+//! continue, nothing is rewritten, and an interrupted step is done again.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;

@@ -1,5 +1,5 @@
-//! Archives that are divided into months: the same is found in them as in one table, and months
-//! that are too old for everybody go as a whole.
+//! Tests partitioned archives: the same is found in them as in one table, and months that are too
+//! old for everybody are dropped as a whole.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;

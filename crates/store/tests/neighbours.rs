@@ -1,5 +1,5 @@
-//! Servers of two neighbouring versions on one database: this one, and a later one that has added
-//! something to each table and says that this one can go on.
+//! Tests servers of two neighbouring versions on one database: this one, and a later one that has
+//! added something to each table and says that this one can go on.
 
 #[allow(dead_code, reason = "another test needs more of it")]
 mod suite {

@@ -1,4 +1,4 @@
-//! PostgreSQL databases that are unfit, foreign, read-only, encrypted or behind a pool.
+//! Tests PostgreSQL databases that are unfit, foreign, read-only, encrypted or behind a pool.
 
 use rookery_jid::Jid;
 use rookery_needs::{Postgres, Proxy};

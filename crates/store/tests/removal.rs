@@ -1,5 +1,5 @@
-//! Removes an account with a large archive: at once, however large it is, and what is left of it a
-//! few rows at a time, also by a store that was opened since.
+//! Tests the removal of an account with a large archive: at once, however large it is, and the
+//! rest a few rows at a time, also by a store that was opened since.
 
 #[expect(dead_code, reason = "nothing is done to the servers here")]
 mod engines;

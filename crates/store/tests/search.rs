@@ -1,5 +1,5 @@
-//! The index of searches: what it leaves out can't have the terms, and nothing else is left out,
-//! whatever was done to the archive.
+//! Tests the index of searches: it only leaves out messages that can't have the terms, whatever
+//! was done to the archive.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;

@@ -1,4 +1,4 @@
-//! A client of BOSH (XEP-0124): sends requests, and looks at what comes back, if anything has.
+//! A BOSH client (XEP-0124): sends requests, and looks at the replies.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,7 +1,7 @@
 //! A scripted client: it sends what the test says, and checks what it receives.
 //!
-//! Whenever it is asked for what it got, the server works until nothing moves any more; so what is
-//! not there then does not come, and silence can be asserted without waiting.
+//! Whenever it is asked what it has received, the server works until nothing moves any more; so
+//! anything that isn't there then never comes, and silence can be asserted without waiting.
 
 use rookery_base::Transport;
 use rookery_jid::Jid;

@@ -1,4 +1,4 @@
-//! Settings of a test for its server: everything that an operator can set, and the store.
+//! A test's settings for its server: everything that an operator can set, and the store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

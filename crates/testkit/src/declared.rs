@@ -1,5 +1,5 @@
-//! Documents that some module declares: a test fails that has the server write another, since
-//! nobody would know how to export it.
+//! Documents that some module declares: a test that makes the server write another one fails,
+//! since nobody would know how to export it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The stores of a server that a test says nothing about: those in memory, or a database's.
+//! The default stores of a server in tests: those in memory, or a database's.
 
 use std::env;
 use std::sync::{Arc, LazyLock};

@@ -1,10 +1,10 @@
 //! The whole server in one thread, over a virtual network and with virtual time, and scripted
 //! clients that talk to it.
 //!
-//! What runs is the code that serves sockets: [`rookery_shard::Shard`] with everything behind it.
-//! Only what is below it differs: [`net`] stands in for the sockets, a number for the clock, memory
-//! for the disk. Nothing blocks, and chance follows from a seed (but for the keys of TLS), so a
-//! test that fails once fails always.
+//! The code that runs is that which serves sockets: [`rookery_shard::Shard`] with everything
+//! behind it. Only the layer below differs: [`net`] stands in for the sockets, a number for the
+//! clock, memory for the disk. Nothing blocks, and randomness follows from a seed (except for the
+//! keys of TLS), so a test that fails once always fails.
 //!
 //! ```
 //! use rookery_testkit::{Server, play};
@@ -22,20 +22,20 @@
 //! # Layout
 //!
 //! * [`net`]: pipes with bounded windows, partial reads and writes, ends and resets.
-//! * [`config`]: what a test may decide about its server. [`server`]: shards, clock and store,
-//!   stepped until nothing moves; `declared`: the names of documents that the store takes;
-//!   [`engine`]: which store that is.
-//! * `nodes`: several groups of shards that tell each other nothing but bytes. [`seat`]: one of
-//!   several processes, whose cluster a test plays.
+//! * [`config`]: a test's settings for its server. [`server`]: shards, clock and store, stepped
+//!   until nothing moves; `declared`: the names of documents that the store accepts; [`engine`]:
+//!   which store that is.
+//! * `nodes`: several groups of shards that only exchange bytes. [`seat`]: one of several
+//!   processes, whose cluster a test plays.
 //! * [`wire`]: the client's end of a connection, with or without TLS. [`login`]: SASL and binding.
-//!   [`client`]: what a test does with it.
+//!   [`client`]: a test's use of it.
 //! * [`websocket`]: the same over WebSocket. [`bosh`]: requests and answers. [`remote`]: other
-//!   servers, played by a test; [`internet`]: servers that reach each other, and such as a test
+//!   servers, played by a test; [`internet`]: servers that reach each other, and those that a test
 //!   plays.
-//! * [`pattern`]: what an expected stanza looks like. [`play`](mod@play): dialogues of clients and
+//! * [`pattern`]: the form of an expected stanza. [`play`](mod@play): dialogues of clients and
 //!   server as text.
 //!
-//! Everything panics with a readable text when the server does not do what is expected: this crate
+//! Everything panics with a readable text when the server doesn't do what is expected: this crate
 //! is for tests.
 
 pub mod bosh;

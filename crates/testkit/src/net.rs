@@ -1,8 +1,8 @@
 //! A network in memory: byte pipes, level-triggered like the epoll set that they stand in for.
 //!
 //! A pipe holds at most `window` bytes towards the client, so a client that doesn't read stops the
-//! server as a full TCP window does, in the middle of a stanza if it comes so. `most` bounds what
-//! one read or write of the server moves.
+//! server as a full TCP window does, possibly in the middle of a stanza. `most` bounds the bytes
+//! of one read or write by the server.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read};

@@ -1,5 +1,4 @@
-//! Several nodes in one test: groups of shards that share nothing but the store, and tell each
-//! other nothing but bytes.
+//! Several nodes in one test: groups of shards that share only the store, and exchange only bytes.
 
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -3,13 +3,13 @@
 //! An element matches a pattern of the same name, namespace, attributes and content. These
 //! wildcards exist:
 //!
-//! * the attribute value `*`: the attribute is there, whatever it says;
+//! * the attribute value `*`: the attribute is there, with any value;
 //! * the text `*`: some text, at least a letter;
-//! * the text `...` behind the other content: and whatever else there may be.
+//! * the text `...` after the other content: and anything else.
 //!
-//! A first-level pattern without `to` matches whatever `to`: clients rarely care how they are
-//! called. `<text/>` in errors is for humans and never compared, and neither is the `<stanza-id/>`
-//! that an archive puts into most messages, unless the pattern has one.
+//! A first-level pattern without `to` matches any `to`: clients rarely care how they are
+//! addressed. `<text/>` in errors is for humans and never compared, and neither is the
+//! `<stanza-id/>` that an archive puts into most messages, unless the pattern has one.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

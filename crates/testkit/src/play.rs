@@ -9,8 +9,8 @@
 //!
 //! A line begins with the name of a client (which may be left out if there is only one) and says
 //! whether the client (`C:`) or the server (`S:`) speaks; lines without such a beginning continue
-//! the one before. What the server says are [patterns](crate::pattern); `S:` with nothing behind it
-//! is silence. After the last line nobody may have anything left to hear.
+//! the previous one. The server's lines are [patterns](crate::pattern); an empty `S:` is silence.
+//! After the last line no client may have received anything else.
 
 use crate::client::Client;
 use crate::pattern;

@@ -1,5 +1,5 @@
-//! A process of a cluster that a test plays: who has which homes and what carries letters is up to
-//! the test.
+//! A process of a cluster that a test plays: the test decides who has which homes and carries the
+//! letters.
 
 use std::sync::Arc;
 

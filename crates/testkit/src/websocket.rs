@@ -1,4 +1,4 @@
-//! The client's end of a WebSocket (RFC 6455), behind its opening handshake.
+//! The client's end of a WebSocket (RFC 6455), after its opening handshake.
 
 use rookery_xml::header::Header;
 use rookery_xml::{Element, Limits, Scan, Scanner, escape_attr, ns};

@@ -1,4 +1,5 @@
-//! Taking connections: who gets a place, how long they may be silent, and what is spoken on each.
+//! Accepts connections: who gets a place, how long they may be silent, and which protocol each
+//! speaks.
 
 use std::future::poll_fn;
 use std::io;

@@ -1,14 +1,14 @@
-//! Judges who may come to the API, the admin page and the metrics, which are for
-//! operators. There is one for all of them.
+//! Decides who may use the API, the admin page and the metrics, which are for operators, with the
+//! same rules for all of them.
 //!
-//! Each is for the names under which this server is known, so that no page of another site reads
-//! them in a browser on this machine (see [`crate::site`]).
+//! Each is only available under the names by which this server is known, so that no page of
+//! another site reads them in a browser on this machine (see [`crate::site`]).
 //!
-//! Each is for the networks that the configuration names, this machine alone unless it says
-//! otherwise, and what tells secrets is for connections that nobody can listen to. A proxy on this
-//! machine makes everybody look like this machine. So a request is let in nowhere if it comes by a
-//! proxy that the operator doesn't trust (it says so by a header), or by a trusted one that doesn't
-//! say for whom.
+//! Each is available to the networks in the configuration, this machine alone by default, and
+//! secrets are only for connections that nobody can listen to. A proxy on this machine makes
+//! everybody look like this machine. So a request is refused if it comes through a proxy that the
+//! operator doesn't trust (a header reveals it), or through a trusted one that doesn't say for
+//! whom.
 
 use hyper::HeaderMap;
 use rookery_hub::Network;

@@ -1,16 +1,16 @@
-//! Certificates from an authority that gives them to the server of a domain (ACME, RFC 8555),
-//! proven by http-01 (§8.3) on our own port.
+//! Certificates from an authority that issues them automatically (ACME, RFC 8555), with the
+//! http-01 challenge (§8.3) on our own port.
 //!
-//! The protocol is that of `instant-acme`; what is here tells it how to reach the authority
-//! (`https`), answers the challenges, and says what went wrong. When certificates are due, and
-//! where they are kept, is for the caller to say.
+//! The protocol is that of `instant-acme`; the code here tells it how to reach the authority
+//! (`https`), answers the challenges, and reports failures. The caller decides when certificates
+//! are due, and where they are stored.
 //!
 //! # Invariants
 //!
-//! - A challenge is answered only while its order goes on, and only those of our own orders are.
-//!   In a cluster the authority may come to any node: those of other nodes' orders are in the
-//!   database, which is asked once a second at most, whatever strangers ask for.
-//! - The authority is reached by HTTPS alone, and what it says is bounded in time and bytes.
+//! - A challenge is only answered while its order is in progress, and only for our own orders. In
+//!   a cluster the authority may connect to any node: those of other nodes' orders are in the
+//!   database, which is asked at most once a second, whatever strangers request.
+//! - The authority is reached by HTTPS alone, and its answers are bounded in time and bytes.
 
 mod https;
 

@@ -1,4 +1,5 @@
-//! Addresses of this server's pages as browsers reach them, and whether the way there is safe.
+//! Addresses of this server's pages as browsers reach them, and whether the way there is
+//! encrypted.
 
 use hyper::Request;
 

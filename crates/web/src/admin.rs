@@ -1,26 +1,26 @@
-//! The admin page, `/admin`: what administrators do, for people. HTML made here; a small script
-//! keeps the graphs moving, and nothing needs it.
+//! The admin page, `/admin`: administrators' actions, for people. The HTML is made here; a small
+//! script updates the graphs, and nothing requires it.
 //!
 //! Anyone who may use the commands of XEP-0133 signs in with the password of that account. Each
-//! request asks again for which domains the account is an administrator: a right that is taken away
-//! is gone with the next click.
+//! request checks again which domains the account administers: a right that is taken away is gone
+//! with the next click.
 //!
 //! # Invariants
 //!
-//! * What changes something is a form (POST) with the token of the visit; it ends with a
-//!   redirection, so that going back repeats nothing.
-//! * Nobody sees or changes anything of a domain that they don't administer: it looks like one that
-//!   isn't there.
-//! * No script but the one file of this server runs in the pages, and no page of others shows them
+//! * Every change is a form (POST) with the token of the visit; it ends with a redirection, so
+//!   that going back repeats nothing.
+//! * Nobody sees or changes anything of a domain that they don't administer: it looks like one
+//!   that doesn't exist.
+//! * Only this server's one script file runs in the pages, and no other site's page can show them
 //!   in a frame.
-//! * Logins and changes are noted in the journal.
+//! * Logins and changes are recorded in the journal.
 //!
 //! # Layout
 //!
-//! `frame` is what all pages have in common, `fields` what all forms have, `outcome` what
-//! comes of one. [`visits`], `login`, `signing_in`: signing in.
-//! `overview` with [`graph`] and `wellness`, `users` with `chosen`, `user`, `sessions`, `rooms`,
-//! `domains`, `records`, `servers`, `messages`, `invitations`, `reports`, `log`: the pages.
+//! `frame` is the common frame of all pages, `fields` the form fields, `outcome` the result of a
+//! form. [`visits`], `login`, `signing_in`: signing in. `overview` with [`graph`] and `wellness`,
+//! `users` with `chosen`, `user`, `sessions`, `rooms`, `domains`, `records`, `servers`,
+//! `messages`, `invitations`, `reports`, `log`: the pages.
 
 mod chosen;
 mod domains;

@@ -1,19 +1,19 @@
-//! The HTTP API, `/api/v1`: what operators do, for programs.
+//! The HTTP API, `/api/v1`: operators' actions, for programs.
 //!
-//! [`table`] has all operations; requests are read and checked by it, and the description (OpenAPI
-//! 3.1, `describe`) is made of it. What an operation does is one of [`rookery_operations`], as
-//! for the admin page and the commands of XEP-0133.
+//! [`table`] has all operations; requests are parsed and checked by it, and the description
+//! (OpenAPI 3.1, `describe`) is generated from it. Each operation calls one of
+//! [`rookery_operations`], as the admin page and the commands of XEP-0133 do.
 //!
 //! # Invariants
 //!
-//! * Without a token that counts nobody learns anything but the description.
-//! * A token that isn't good for a domain is told so before anything of that domain is looked at.
+//! * Without a valid token nobody learns anything but the description.
+//! * A token that isn't valid for a domain is refused before anything of that domain is looked at.
 //! * Lists come in parts of a bounded size; bodies and parameters are bounded by the table.
-//! * Whatever is changed is noted in the journal with the name of the token.
+//! * Every change is recorded in the journal with the name of the token.
 //!
 //! # Layout
 //!
-//! [`table`]: the operations, each with what it takes; `describe`: their description. [`field`],
+//! [`table`]: the operations with their parameters; `describe`: their description. [`field`],
 //! `given`: parameters; `call`: a request. [`problem`]: errors (RFC 9457). `users`, [`contacts`],
 //! `sessions`, `rooms`, `messages`, `domains`, `invitations`, `reports`, `server`, `events`,
 //! `profile`, `readings`, `top`, `slow`, `doctor`: the operations.

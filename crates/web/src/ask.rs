@@ -1,5 +1,5 @@
 //! Questions to the shards, for the API and the admin page: an operation runs on one of them, and
-//! its outcome comes back here. Nothing blocks.
+//! its result comes back here. Nothing blocks.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,5 +1,5 @@
-//! The body of an answer: bytes, a part of a file that is read in runs as the client takes them, or
-//! what comes by and by.
+//! The body of an answer: bytes, a part of a file that is read in runs as the client takes them,
+//! or data that arrives over time.
 
 use std::fs::File;
 use std::io;

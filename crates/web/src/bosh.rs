@@ -1,7 +1,7 @@
-//! Requests of BOSH (XEP-0124): read here, answered by the shard of their session.
+//! BOSH requests (XEP-0124): read here, answered by the shard of their session.
 //!
-//! This is HTTP only: which methods there are, how long a body may be, what browsers of other sites
-//! may read, how an answer is compressed. What a request means is for [`rookery_stream::bosh`].
+//! This is only the HTTP part: methods, the length of a body, access by browsers of other sites,
+//! compression. [`rookery_stream::bosh`] interprets the requests.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! The bounds of what strangers can take of the web front, for the page of limits.
+//! The bounds on strangers' use of the web front, for the page of limits.
 
 use rookery_hub::{Bound, Most, Per, Unit};
 use rookery_observe::lines;

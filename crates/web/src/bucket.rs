@@ -1,16 +1,17 @@
-//! Files in a bucket: a storage that speaks S3 (Amazon's, MinIO, Garage, Ceph …), in place of a
-//! folder. All nodes of a cluster have the same files there.
+//! Files in a bucket: storage with the S3 protocol (Amazon's, MinIO, Garage, Ceph …), in place of
+//! a folder. All nodes of a cluster have the same files there.
 //!
 //! # Invariants
 //!
-//! - What is put passes through this server, which holds every upload to its slot: a bucket has no
-//!   file that isn't counted, none that is larger than was said, and none that is half there.
-//! - Each request is signed for a minute or less, but for an address that a client is sent to.
-//! - No request waits for ever for the storage, and none is repeated here: a client may.
+//! - Uploads pass through this server, which holds each one to its slot: a bucket has no file that
+//!   isn't counted, none that is larger than announced, and none that is half there.
+//! - Each request is signed for at most a minute, except for an address that a client is
+//!   redirected to.
+//! - No request waits for ever for the storage, and none is repeated here: a client may do so.
 //!
 //! # Layout
 //!
-//! `signature` signs requests; `objects` are what is being written and read.
+//! `signature` signs requests; `objects` are those being written and read.
 
 use std::io;
 use std::path::PathBuf;

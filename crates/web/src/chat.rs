@@ -1,18 +1,17 @@
 //! The chat page, `/chat`: Converse.js, configured for this server.
 //!
-//! Its files are not part of this server. `rookery web install` gets the package, one version that
-//! is pinned here with its hash, and puts what a browser needs of it into the data folder
+//! Its files are not part of this server. `rookery web install` downloads the package, one version
+//! that is pinned here with its hash, and puts the files that a browser needs into the data folder
 //! ([`package`], by npm or by [`download`]); until then the page says so.
 //!
 //! # Invariants
 //!
-//! - Only files that the package had are given out: a path has plain names, and they lead below the
-//!   folder of this version.
-//! - The page runs scripts of this server and no others, and none that stand in the page. Nothing
-//!   is loaded from other hosts, so that they learn of nobody: what people show one another from
-//!   elsewhere stays a link.
-//! - Nobody is asked for a password where it would be sent in the clear, unless login without TLS
-//!   is allowed there.
+//! - Only files of the package are served: a path has plain names, and they lead below the folder
+//!   of this version.
+//! - The page only runs scripts of this server, and no inline ones. Nothing is loaded from other
+//!   hosts, so that they learn about nobody: links to media elsewhere stay links.
+//! - Nobody is asked for a password if it would be sent in the clear, unless login without TLS is
+//!   allowed there.
 
 pub mod download;
 pub mod package;

@@ -1,4 +1,4 @@
-//! The other end of a connection: where it is, and what its headers name.
+//! The other end of a connection: its address, and the names in its headers.
 
 use std::net::SocketAddr;
 

@@ -1,7 +1,7 @@
-//! Compressed answers (RFC 9110 §8.4.1): `gzip` and `deflate`, for those who ask for them.
+//! Compressed responses (RFC 9110 §8.4.1): `gzip` and `deflate`, for clients that ask for them.
 //!
-//! The compressor has a quarter of a megabyte, so there is one for all, which is cleared after each
-//! answer: answers hold what one user is told, and nothing of it may show in what another gets.
+//! The compressor takes a quarter of a megabyte, so there is one for all, which is cleared after
+//! each response: responses contain one user's data, and none of it may show in what another gets.
 
 use std::sync::Mutex;
 

@@ -1,10 +1,12 @@
-//! A connection, with or without TLS, as the HTTP library wants it, and as a shard takes it over.
+//! A connection, with or without TLS, in the form that the HTTP library wants, and in which a
+//! shard takes it over.
 //!
-//! TLS is the same as on a shard, [`ServerTls`], because what is begun here goes on there. An idle
-//! connection keeps no buffer: what waits for a request or an answer is this and nothing else.
+//! TLS is the same as on a shard, [`ServerTls`], because a connection that begins here continues
+//! there. An idle connection keeps no buffer: while it waits for a request or an answer, this is
+//! everything.
 //!
-//! Whatever is written here ends with an error if the peer doesn't take it: answers, what TLS has
-//! to say, the end of a connection. Those who write need no clock of their own.
+//! Every write here fails if the peer doesn't read: responses, TLS messages, the end of a
+//! connection. So writers need no clock of their own.
 
 use std::io;
 use std::pin::Pin;

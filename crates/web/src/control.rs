@@ -1,15 +1,15 @@
 //! The control socket: the API for the owner of the server's files, over a socket in the data
 //! folder.
 //!
-//! Nobody needs a token there: the system says who is at the other end, and lets in the user that
-//! the server runs as, and root. These could change every file of the server anyway. What they do
-//! is noted in the journal with their names, as what tokens and administrators do.
+//! Nobody needs a token there: the system identifies the user at the other end, and the socket
+//! admits the user that the server runs as, and root. These could change every file of the server
+//! anyway. Their actions are recorded in the journal with their names, like those of tokens and
+//! administrators.
 //!
 //! # Invariants
 //!
-//! - Connections are bounded in number, each in the time that it may take, which is longer for the
-//!   few that follow the log or trace; heads, bodies and what operations take are bounded as for
-//!   the API.
+//! - Connections are bounded in number, and each in its time, which is longer for the few that
+//!   follow the log or trace; heads, bodies and the data of operations are bounded as for the API.
 //! - Nothing else of the front is served there.
 
 use std::convert::Infallible;

@@ -1,9 +1,9 @@
-//! Events for other programs, as JSON: as they come, for clients of the API, or in batches that are
-//! posted to an address.
+//! Events for other programs, as JSON: streamed to clients of the API, or posted to an address in
+//! batches.
 //!
 //! # Layout
 //!
-//! `spool` keeps on the disk what was not posted yet, `post` posts it.
+//! `spool` keeps events on the disk until they are posted, `post` posts them.
 
 use std::future::Future;
 use std::io;

@@ -1,21 +1,21 @@
-//! A connection of HTTP: request after request, until it ends or becomes something else.
+//! An HTTP connection: request after request, until it ends or becomes something else.
 //!
-//! The HTTP library reads the requests and answers most of them. For each connection it has some 9
-//! KiB, 8 of them a buffer for reading that it keeps while a request waits and between requests.
-//! Requests of BOSH wait most of their time, thousands of them; so one that was read whole takes
-//! its connection out of the library. What waits then is the socket, TLS, and who is to be
-//! answered. The answer is written here, and the library comes back with the first bytes of the
-//! next request.
+//! The HTTP library reads the requests and answers most of them. It takes about 9 KiB for each
+//! connection, 8 of them a read buffer that it keeps while a request waits and between requests.
+//! BOSH requests wait most of their time, thousands of them; so when one has been read completely,
+//! its connection leaves the library. Then only the socket, TLS, and the recipient of the answer
+//! remain. The answer is written here, and the first bytes of the next request return the
+//! connection to the library.
 //!
 //! # Invariants
 //!
 //! - A connection leaves the library only when the request was read to its end and all earlier
-//!   answers are out: nothing is lost, and nothing of a request's body can be taken for another
+//!   answers are out: nothing is lost, and no part of a request's body can be taken for another
 //!   request.
-//! - What a client sends ahead is bounded while nobody reads it: the library reads no request
-//!   before the answer to the one before has left.
-//! - Nobody waits for ever for a peer: heads, bodies and idle connections have a deadline each, and
-//!   what is written has that of [`Conduit`].
+//! - Data that a client sends ahead is bounded while nobody reads it: the library reads no request
+//!   before the answer to the previous one has left.
+//! - Nobody waits for ever for a peer: heads, bodies and idle connections have a deadline each,
+//!   and writes have that of [`Conduit`].
 
 use std::future::poll_fn;
 use std::io;

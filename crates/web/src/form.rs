@@ -1,5 +1,5 @@
-//! Content of requests: queries and forms (`application/x-www-form-urlencoded`), and bodies within
-//! a limit.
+//! The content of requests: queries and forms (`application/x-www-form-urlencoded`), and bodies
+//! within a limit.
 
 use std::time::Duration;
 

@@ -1,13 +1,14 @@
-//! The pages for people who have no account yet, or can't log in: the first page, `/`, and what
-//! links open, `/invite/TOKEN` and `/reset/TOKEN`.
+//! The pages for people who have no account yet, or can't log in: the first page, `/`, and the
+//! pages that links open, `/invite/TOKEN` and `/reset/TOKEN`.
 //!
 //! # Invariants
 //!
 //! * A token in a path is looked up, shown and used, and never logged; the pages tell no other
-//!   site of it, and nobody tries tokens by the thousand.
-//! * To look at a page uses nothing up: programs that preview links may do so.
-//! * Passwords are taken over encrypted connections only, and never written back.
-//! * The pages work without a script, load nothing from elsewhere, and are in no page's frame.
+//!   site about it, and nobody can try tokens by the thousand.
+//! * Viewing a page uses nothing up: programs that preview links may do so.
+//! * Passwords are only accepted over encrypted connections, and never written back.
+//! * The pages work without a script, load nothing from elsewhere, and can't be shown in another
+//!   page's frame.
 //!
 //! # Layout
 //!

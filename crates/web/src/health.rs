@@ -1,5 +1,5 @@
-//! The state of the machine, as far as the server depends on it: room on the disk of the data
-//! folder, and descriptors.
+//! The state of the machine, as far as the server depends on it: space on the disk of the data
+//! folder, and file descriptors.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -1,8 +1,8 @@
-//! The past of the server for the graphs of the admin page: a point every five minutes, for thirty
-//! days. The store keeps them, so that they outlive a restart.
+//! The server's history for the graphs of the admin page: a point every five minutes, for thirty
+//! days. It is saved in the store, so that it outlives a restart.
 //!
-//! A day of a node is an entry of a list of the store, of at most 288 points; it is written again
-//! with each new point, which is some kilobytes every five minutes.
+//! A node's day is one entry of a list in the store, with at most 288 points; it is rewritten with
+//! each new point, a few kilobytes every five minutes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};

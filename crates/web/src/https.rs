@@ -1,5 +1,4 @@
-//! Requests that this machine makes of others: one connection for each, since they are few and far
-//! between.
+//! Requests from this machine to others: a separate connection for each, since they are rare.
 
 use std::error::Error as StdError;
 use std::fmt::Display;

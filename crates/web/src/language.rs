@@ -1,5 +1,5 @@
-//! The languages of the pages, by the browser's wish, and what differs between them besides words:
-//! forms for numbers of things, and how numbers are written.
+//! The languages of the pages, chosen by the browser, and their differences besides words: plural
+//! forms and number formats.
 
 use std::fmt::Display;
 

@@ -1,16 +1,17 @@
-//! The web front: everything that is spoken over HTTP, on ports of its own.
+//! The web front: everything that uses HTTP, on separate ports.
 //!
-//! It runs on a small runtime of its own, on one thread, so that nothing that a browser does can
-//! hold up a shard. A WebSocket passes through here for as long as its opening handshake takes;
-//! then its socket, TLS included, goes to a shard by letter and is a session like any other (see
-//! [`rookery_shard::Handed`]). The same happens to XMPP clients that come to the port for browsers
-//! and say so by ALPN (XEP-0368), and to other servers, so that one port can serve all of them.
+//! It has its own small runtime, on one thread, so that nothing that a browser does can hold up a
+//! shard. A WebSocket is here for the duration of its opening handshake; then its socket, TLS
+//! included, goes to a shard by letter and is a session like any other (see
+//! [`rookery_shard::Handed`]). The same happens to XMPP clients that connect to the port for
+//! browsers and say so by ALPN (XEP-0368), and to other servers, so that one port can serve all of
+//! them.
 //!
 //! # Invariants
 //!
-//! - What a peer may take is bounded: connections in all and of one address, seconds for
-//!   handshakes, heads, bodies and for taking an answer, bytes of a head and of a body.
-//! - What a client says of where it comes from counts only if it comes through a proxy that the
+//! - A peer's use is bounded: connections in all and per address, seconds for handshakes, heads,
+//!   bodies and for reading an answer, bytes of a head and of a body.
+//! - A client's statements about its address count only if it connects through a proxy that the
 //!   operator trusts.
 //! - Nothing here touches a shard's state: letters go out, counts come back.
 //!

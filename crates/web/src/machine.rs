@@ -1,4 +1,4 @@
-//! Readings of the process and of what it keeps, for the metrics.
+//! Measurements of the process and of its stored data, for the metrics.
 
 use std::fs;
 use std::path::{Path, PathBuf};

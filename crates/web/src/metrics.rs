@@ -1,9 +1,9 @@
-//! `/metrics`: what the server counts, for Prometheus (text format 0.0.4).
+//! `/metrics`: the server's counters, for Prometheus (text format 0.0.4).
 //!
 //! Shards count for themselves, in plain numbers; a scrape asks each for a copy. Names and units
-//! are those of the conventions: `rookery_` in front, the unit in the name, `_total` behind what
-//! only grows. `page` writes the format, `known` has the counters that are there before the first
-//! event, and `cluster` those of a node.
+//! follow the conventions: `rookery_` in front, the unit in the name, `_total` at the end of
+//! counters. `page` writes the format, `known` has the counters that exist before the first event,
+//! and `cluster` those of a node.
 
 mod cluster;
 mod known;

@@ -1,11 +1,11 @@
-//! Files of the operator: a folder below which everything can be read by everybody, under the
-//! paths that nothing else here has. It spares a small machine a second web server, for a page of
-//! one's own or a `.well-known` of something else.
+//! Files of the operator: a folder below which everybody can read everything, under the paths that
+//! nothing else here uses. It saves a small machine a second web server, for a home page or a
+//! `.well-known` of something else.
 //!
 //! # Invariants
 //!
-//! - Nothing outside of the folder is given out, wherever links in it lead.
-//! - Names that begin with a dot are not there, but for `.well-known`.
+//! - Nothing outside the folder is served, wherever links in it lead.
+//! - Names that begin with a dot don't exist, except for `.well-known`.
 
 use std::fs::{self, File};
 use std::io;

@@ -1,18 +1,18 @@
-//! Places on the web front: a bound of connections in all, one for each address, and places that
-//! only this machine gets.
+//! Places on the web front: a bound on all connections, one for each address, and places reserved
+//! for this machine.
 //!
 //! # Invariants
 //!
 //! - Everybody is accepted, and then told or closed: nobody waits in a queue that strangers can
 //!   fill.
-//! - When all places are taken, the address with the most connections loses one to an address that
-//!   has fewer. So strangers who take all places lose them to those who come from elsewhere, and an
+//! - When all places are taken, the address with the most connections loses one to an address with
+//!   fewer. So strangers who take all places lose them to those who connect from elsewhere, and an
 //!   address never gets more than its share.
-//! - Health checks and administrators on this machine have a few places of their own besides.
-//!   Clients behind a proxy on this machine don't count as this machine once the proxy has told
-//!   where they are.
-//! - Connections are counted for the address that the last request came from: a proxy's connections
-//!   carry the requests of many.
+//! - Health checks and administrators on this machine have a few additional places. Clients behind
+//!   a proxy on this machine don't count as this machine once the proxy has reported their
+//!   address.
+//! - Connections are counted for the address that the last request came from: a proxy's
+//!   connections carry the requests of many.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;

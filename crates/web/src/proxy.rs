@@ -1,8 +1,8 @@
-//! News from proxies about the clients behind them: the PROXY protocol, version 2, and the headers
-//! that say the same.
+//! Proxies' statements about the clients behind them: the PROXY protocol, version 2, and the
+//! headers that say the same.
 //!
-//! Either is believed only of a peer that the operator has named: anybody else could claim to come
-//! from anywhere, and so around every limit per address.
+//! Either is only believed from a peer that the operator has named: anybody else could claim to
+//! come from anywhere, and so get around every limit per address.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,5 +1,5 @@
-//! Parts of a file (RFC 9110 §14): one range in bytes. Of several, and of what can't be read, the
-//! whole file is given, as §14.2 allows.
+//! Parts of a file (RFC 9110 §14): one range in bytes. For several ranges, and for one that can't
+//! be parsed, the whole file is sent, as §14.2 allows.
 
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, RANGE};

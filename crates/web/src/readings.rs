@@ -1,5 +1,5 @@
-//! Readings of devices as the API gives them. This front knows no device: the process joins
-//! whatever reads them.
+//! Readings of devices for the API. This front knows no device: the process attaches the code that
+//! reads them.
 
 use std::collections::HashMap;
 use std::fmt::Debug;

@@ -1,9 +1,9 @@
-//! The records of DNS that domains should have, and what DNS says of them, as the admin page shows
-//! them; the part that knows the configuration looks.
+//! The DNS records that domains should have, and their current state, for the admin page; the
+//! look-up is done by the part that knows the configuration.
 //!
 //! # Invariants
 //!
-//! * One look goes on at a time: who loads the page again and again sends no flood of questions.
+//! * One look-up runs at a time: reloading the page again and again causes no flood of queries.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Answers, and what all of them say about how browsers are to treat them.
+//! Responses, and the headers of all of them that tell browsers how to treat them.
 
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};

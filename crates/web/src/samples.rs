@@ -1,8 +1,8 @@
 //! Recent counts of the server: a sample every five seconds, for an hour. The graphs of the admin
-//! page are drawn from it, and `rookery doctor` goes by it.
+//! page are drawn from them, and `rookery doctor` uses them.
 //!
-//! A sample asks the shards for their counters, which costs each a copy of some kilobytes; their
-//! sessions are not looked at one by one.
+//! A sample asks the shards for their counters, which costs each a copy of a few kilobytes; their
+//! sessions aren't looked at one by one.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;

@@ -1,10 +1,10 @@
-//! The names under which this server is known, and the sites whose pages may speak to it.
+//! The names by which this server is known, and the sites whose pages may speak to it.
 //!
-//! A page of any site can have its visitor's browser send requests to this machine or network, and
-//! by DNS rebinding even read the answers under its own name: where somebody is decides nothing
-//! about who sends. So what is for operators answers only under names that are known, and pages of
-//! sites that the operator hasn't named don't get to WebSocket and BOSH, at the least not as if
-//! they were this machine.
+//! A page of any site can make its visitor's browser send requests to this machine or network, and
+//! by DNS rebinding even read the answers under its own name: the address of a client says nothing
+//! about who sends. So the parts for operators only answer under known names, and pages of sites
+//! that the operator hasn't named get no access to WebSocket and BOSH, or at least not as if they
+//! were this machine.
 
 use std::net::IpAddr;
 

@@ -1,7 +1,7 @@
 //! Storage for the bytes of uploaded files: a folder, or anything else that implements [`Storage`].
 //!
-//! Files are named by the tokens of their slots. What a storage must do: a file that was ended is
-//! there whole, also after a crash; one that was not is never given out, and is removed by the
+//! Files are named by the tokens of their slots. A storage must guarantee: a finished file is
+//! there completely, also after a crash; an unfinished one is never served, and is removed by the
 //! request that began it. Nothing here waits on the thread that asks.
 
 use std::fs::{self, File};

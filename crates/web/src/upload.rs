@@ -1,19 +1,19 @@
-//! Files that users share (XEP-0363): taking them in and giving them out. The module `upload` hands
-//! out the slots.
+//! Files that users share (XEP-0363): receiving and serving them. The module `upload` hands out
+//! the slots.
 //!
 //! # Invariants
 //!
-//! - A file is named by its slot's token alone; nothing of a path comes from the client.
-//! - A file has exactly the bytes of its slot. One that breaks off is removed, and its slot can be
+//! - A file is named by its slot's token alone; no part of a path comes from the client.
+//! - A file has exactly the bytes of its slot. An incomplete one is removed, and its slot can be
 //!   filled again.
-//! - One upload fills a slot; a second one is refused while it goes on and afterwards.
+//! - One upload fills a slot; a second one is refused while it is in progress and afterwards.
 //! - An upload may take as long as it needs, but it must not be silent for long, nor so slow that
 //!   it never ends.
-//! - What is given out can't do anything in the name of this server: no file has a type that a page
-//!   could take as script or style, no types are guessed, and whatever isn't a picture, sound or
-//!   film is downloaded rather than shown.
-//! - A client without a slot's address learns nothing: what isn't there, has expired or is somebody
-//!   else's looks the same.
+//! - A served file can't do anything in the name of this server: no file has a type that a page
+//!   could use as script or style, no types are guessed, and anything but pictures, sound and
+//!   films is downloaded rather than shown.
+//! - A client without a slot's address learns nothing: a missing, an expired and somebody else's
+//!   file look the same.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,9 +1,8 @@
 //! The texts of the admin page, in four languages: a file for each of them.
 //!
-//! Each has all texts, so that none can be forgotten: the compiler wants every field. A text may
-//! have `{}`, which is filled, and backticks around what is code; it has no characters that mean
-//! something in HTML. With a bar it has two forms, for one thing and for more
-//! ([`Language::plural`]).
+//! Each has all texts, so that none can be forgotten: the compiler requires every field. A text
+//! may have `{}`, which is filled, and backticks around code; it has no characters that are
+//! special in HTML. With a bar it has two forms, singular and plural ([`Language::plural`]).
 
 mod english;
 mod french;

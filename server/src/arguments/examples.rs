@@ -1,4 +1,4 @@
-//! Examples that stand below the help of commands.
+//! Examples that appear below the help of commands.
 
 pub(super) const ALL: &str = "\
 Examples:

@@ -1,4 +1,4 @@
-//! The commands about the database: migrations, copies, and what other servers keep in theirs.
+//! The commands about the database: migrations, copies, and other servers' databases.
 
 use clap::Subcommand;
 

@@ -1,4 +1,4 @@
-//! Takes a backup apart.
+//! Restores a backup.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

@@ -1,4 +1,4 @@
-//! The bounds of what no module does: streams, sessions, rosters.
+//! The bounds outside modules: streams, sessions, rosters.
 
 use rookery_hub::{Bound, Most, Per, Unit, bridged, documents, elsewhere, hold, moves, trace};
 use rookery_shard::{attempts, following, gate, handover, relays, steering, taking_up};

@@ -1,4 +1,4 @@
-//! Checks of the program that hears what happens here.
+//! Checks the program that is notified of events.
 
 use super::{CheckReport, EVENTS};
 use crate::config::ServerConfig;

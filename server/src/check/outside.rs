@@ -1,10 +1,10 @@
 //! Looks at the server from outside, as a stranger who knows only the names of its domains: looks
 //! them up in DNS, connects to the addresses, and checks that this server answers there.
 //!
-//! Where a machine stands behind a router or a firewall, a look from the machine itself says only a
-//! part: a connection to an address of its own passes no firewall, and many routers don't lead
-//! those behind them back to themselves (hairpin NAT). What can't be told is said, and another
-//! server can be asked, which then has to find the way here.
+//! If a machine is behind a router or a firewall, a check from the machine itself only shows a
+//! part: a connection to its own address passes no firewall, and many routers don't route such
+//! connections back (hairpin NAT). The check says what can't be determined, and another server can
+//! be asked, which then has to find the way here.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,8 +1,8 @@
-//! The search for proxies that clients may come by and that the configuration doesn't name.
+//! Looks for proxies that clients may use and that the configuration doesn't name.
 //!
 //! Such a proxy makes everybody look like this machine, for which the admin page, the API and the
-//! metrics are by default. A server can't see it: nginx' bare `proxy_pass` adds no header. What can
-//! be seen is that another program listens where browsers come to.
+//! metrics are by default. A server can't see it: nginx' bare `proxy_pass` adds no header. But it
+//! can see that another program listens where browsers connect.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Checks of the records of DNS: what clients, other servers and authorities look for.
+//! Checks the DNS records that clients, other servers and authorities look for.
 
 use super::CheckReport;
 use crate::config::ServerConfig;

@@ -1,5 +1,5 @@
-//! Checks of what concerns other servers and components, as far as it can be seen from here:
-//! certificates, DNS records of our own, files that are named.
+//! Checks the settings for other servers and components, as far as they can be seen from here:
+//! certificates, our own DNS records, named files.
 
 use std::sync::Arc;
 

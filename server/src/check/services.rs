@@ -1,5 +1,5 @@
-//! Modules that are on and can't do their work: their host is another's, or they need a module that
-//! is off.
+//! Finds active modules that can't do their work: their host is another's, or they need a module
+//! that is off.
 
 use super::{CheckReport, MODULES};
 use crate::config::{DomainConfig, ServerConfig};

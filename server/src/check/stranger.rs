@@ -1,5 +1,5 @@
-//! One visit of a stranger: a connection to a port as those open it for whom the port is, until it
-//! is clear who answers there.
+//! One visit of a stranger: a connection to a port by its intended protocol, until it is clear who
+//! answers there.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

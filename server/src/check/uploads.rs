@@ -1,4 +1,4 @@
-//! Checks of the bucket that has the files of users.
+//! Checks the bucket with users' files.
 
 use super::{CheckReport, UPLOADS};
 use crate::config::ServerConfig;

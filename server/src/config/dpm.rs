@@ -1,6 +1,6 @@
 //! The values of `[dpm]`: readings of devices, served by the same process as the chat.
 //!
-//! What isn't set here is what `rookery dpm` takes for itself, so that both serve alike.
+//! Unset values are those of `rookery dpm`, so that both serve alike.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! The configuration that is in force, key by key: for `rookery config show`, and to compare two of
-//! them for `rookery config diff`.
+//! The configuration in force, key by key: for `rookery config show`, and for comparing two of
+//! them in `rookery config diff`.
 
 use std::collections::BTreeMap;
 

@@ -1,13 +1,13 @@
-//! Keys that variables of the environment give, for containers: `ROOKERY__LISTEN__WEB` is `web` in
+//! Keys that are set by environment variables, for containers: `ROOKERY__LISTEN__WEB` is `web` in
 //! `[listen]`.
 //!
-//! A variable becomes a line of TOML, so that the same table of keys reads it, and with the same
-//! words for mistakes. Tables with a name in them, of domains and components, are for the file.
+//! A variable becomes a line of TOML, so that the same table of keys reads it, and mistakes get
+//! the same words. Tables with a name in them, of domains and components, can only be in the file.
 //!
 //! # Invariants
 //!
-//! - A variable wins over the file, and nothing that it says counts for another key.
-//! - An empty variable counts as none: that is what a Compose file makes of one that isn't set.
+//! - A variable wins over the file, and never affects another key.
+//! - An empty variable counts as unset, because that is how Compose files pass an unset one.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The values of `[events]`: the program that hears what happens here.
+//! The values of `[events]`: the program that is notified of events.
 
 use std::path::PathBuf;
 

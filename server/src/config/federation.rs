@@ -1,4 +1,4 @@
-//! The values of `[federation]`: which other servers there are, and how much each of them may take.
+//! The values of `[federation]`: other servers, and the limits for each of them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! One value of the configuration's text, read as what its key wants.
+//! One value of the configuration's text, read as its key requires.
 
 use std::ops::{Range, RangeInclusive};
 

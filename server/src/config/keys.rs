@@ -1,4 +1,4 @@
-//! The table of all keys: where each stands, what it means, how it is read and how it is written.
+//! The table of all keys: the place of each, its meaning, how it is read and how it is written.
 
 use std::fmt::Display;
 use std::net::SocketAddr;

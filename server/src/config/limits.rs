@@ -1,4 +1,4 @@
-//! The values of `[limits]`. The defaults are those of the parts that keep to them.
+//! The values of `[limits]`. The defaults are those of the parts that enforce them.
 
 use rookery_fanout::OutboxLimits;
 use rookery_hub::{Conflict, RosterLimits};

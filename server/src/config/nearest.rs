@@ -1,4 +1,4 @@
-//! Guesses which known word an unknown one was meant to be.
+//! Guesses which known word was intended by an unknown one.
 
 /// Returns the known word that takes the fewest changes to get to, if they are few enough to be a
 /// slip.

@@ -1,5 +1,5 @@
-//! Reads a configuration's text by the table of keys, and goes on after a mistake so that all of
-//! them are told at once.
+//! Reads a configuration's text by the table of keys, and continues after a mistake so that all of
+//! them are reported at once.
 
 use std::ops::Range;
 

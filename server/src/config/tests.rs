@@ -1,4 +1,4 @@
-//! The parser against the table of keys, and every mistake that only two keys together can make.
+//! Tests the parser against the table of keys, and every mistake that needs two keys.
 
 use rookery_federation::PeerPolicy;
 use rookery_hub::{Conflict, Hooks, OptionSpec};

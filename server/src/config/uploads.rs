@@ -1,4 +1,4 @@
-//! The values of `[uploads]`: where the files are kept that users share.
+//! The values of `[uploads]`: the place of the files that users share.
 
 use std::path::PathBuf;
 

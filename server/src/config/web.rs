@@ -1,5 +1,5 @@
-//! The values of `[web]`, `[tls]` and `[acme]`: what is served over HTTP, and the certificates for
-//! it and for streams.
+//! The values of `[web]`, `[tls]` and `[acme]`: the HTTP services, and the certificates for them
+//! and for streams.
 
 use std::path::PathBuf;
 

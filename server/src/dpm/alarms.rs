@@ -1,7 +1,7 @@
 //! Announces in rooms that a device on their list has gone into alarm, or has recovered.
 //!
 //! An alarm block is read once a second, whichever rooms want it, and counts as bad only while the
-//! device is watched. What is bad when the server starts is told then.
+//! device is monitored. Alarms that exist when the server starts are announced then.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

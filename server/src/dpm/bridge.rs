@@ -1,9 +1,9 @@
-//! Connects the chat with the thread that reads devices: requests of shards go one way, readings
-//! the other.
+//! Connects the chat with the thread that reads devices: shards' requests go one way, readings the
+//! other.
 //!
-//! Shards ask what a node is while they serve a user; so the device database is in memory here, and
-//! looking into it takes a lock for as long as it takes to copy a reference. All else is an order
-//! for the thread, which hears of it by one wake.
+//! Shards ask for the description of a node while they serve a user; so the device database is in
+//! memory here, and looking into it takes a lock for as long as copying a reference. Everything
+//! else is an order for the thread, which is notified by one wake.
 
 use std::sync::{Arc, Mutex, RwLock};
 

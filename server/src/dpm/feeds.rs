@@ -1,5 +1,5 @@
-//! Readings for clients of the HTTP API: what the front asks, the thread that serves devices
-//! answers.
+//! Readings for clients of the HTTP API: the thread that serves devices answers the front's
+//! requests.
 
 use std::io;
 use std::net::IpAddr;

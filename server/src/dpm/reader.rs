@@ -1,5 +1,5 @@
-//! Readings for the chat: a client of DPM within its own thread, which reads each node once however
-//! many are subscribed to it.
+//! Readings for the chat: a client of DPM within its own thread, which reads each node once
+//! however many are subscribed to it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Calls: the configuration of coturn, a relay (TURN, RFC 8656), and what the
-//! server has to know of it (XEP-0215).
+//! Calls: the configuration of coturn, a relay (TURN, RFC 8656), and the server's settings for it
+//! (XEP-0215).
 
 use std::fmt::Write as _;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! The machine: its addresses, and what only root can make on it.
+//! The machine: its addresses, and things that only root can create on it.
 
 use std::fs;
 use std::io;

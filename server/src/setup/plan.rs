@@ -1,4 +1,4 @@
-//! Finding out: where things go, which ports are free, what the configuration has to say.
+//! The plan: where things go, which ports are free, the content of the configuration.
 
 use std::fmt::Write as _;
 use std::fs;

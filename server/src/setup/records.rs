@@ -1,4 +1,4 @@
-//! The records of DNS that a server needs, as lines to copy, and what DNS says of them.
+//! The DNS records that a server needs, as lines to copy, and their current state.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! The file of accounts that is imported. It may be a pipe, so it is opened once and read once.
+//! The imported file of accounts. It may be a pipe, so it is opened once and read once.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};

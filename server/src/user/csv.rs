@@ -1,7 +1,7 @@
 //! Lines of two comma-separated fields (RFC 4180), an account and its password.
 //!
-//! A field never holds a line break, since neither an address nor a password can; so a line is a
-//! record, and a mistake in one line can't swallow the lines behind it.
+//! A field never contains a line break, since neither an address nor a password can; so a line is
+//! a record, and a mistake in one line can't swallow the following lines.
 
 /// The content of a line.
 #[derive(Debug, PartialEq, Eq)]

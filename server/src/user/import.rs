@@ -1,8 +1,8 @@
 //! `rookery user import`: many accounts from a file, on all cores.
 //!
-//! Hashing the passwords is all of the work (about ten milliseconds each), so a batch is hashed by
-//! all cores while the store writes the one before. Memory is one batch and the addresses seen so
-//! far, which tell a repeated line.
+//! Hashing the passwords is nearly all of the work (about ten milliseconds each), so a batch is
+//! hashed by all cores while the store writes the previous one. Memory is one batch and the
+//! addresses seen so far, by which repeated lines are found.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};

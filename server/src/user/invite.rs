@@ -1,4 +1,4 @@
-//! `rookery user invite` and `rookery user reset-link`: links that let somebody in without a
+//! `rookery user invite` and `rookery user reset-link`: links that admit somebody without a
 //! password, once.
 
 use rookery_base::date;

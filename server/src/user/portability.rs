@@ -1,5 +1,5 @@
-//! `rookery user export`, and `rookery user import` of an export (XEP-0227): what operators are
-//! told of it.
+//! `rookery user export`, and `rookery user import` of an export (XEP-0227), with their messages
+//! to operators.
 
 use std::io;
 use std::path::Path;

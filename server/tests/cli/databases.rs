@@ -265,7 +265,7 @@ pub fn archives_are_divided_into_months<D: Databases>(databases: &D) {
     let planned = divided.run(&["store", "migrate", "--dry-run"]).fine();
     assert!(planned.contains("the latest") && planned.contains("archives will be partitioned by month"), "{planned}");
     let (server, _) = divided.serve();
-    assert!(divided.run(&["store", "migrate"]).fine().contains("archives have months now"));
+    assert!(divided.run(&["store", "migrate"]).fine().contains("archives are now partitioned by month"));
     drop(server);
     assert!(divided.run(&["check"]).out.contains("parts by months"));
     assert!(!divided.run(&["store", "migrate", "--dry-run"]).fine().contains("months"));

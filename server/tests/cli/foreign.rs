@@ -148,7 +148,7 @@ fn keys_and_rosters_come_from_mongooseim() {
     assert!(ended.code == 1 && ended.out.contains("3 accounts imported"), "{ended:?}");
     for told in [
         "many@localhost: SCRAM keys for \"SCRAM-SHA-224\", which this server doesn't have",
-        "one@localhost: message",
+        "one@localhost: the archived message",
         "MongooseIM's own format can't be read",
     ] {
         assert!(ended.err.contains(told), "{told} is not in\n{}", ended.err);

@@ -61,7 +61,7 @@ fn settings_that_lose_messages_and_keys_that_are_wrong_are_told() {
     }
     rig(&CLUSTER.database(), "").run(&["serve"]).failed(78, "fsync is off");
     for (keys, expected) in [
-        ("url = \"oracle://chat\"", "no database that the server knows"),
+        ("url = \"oracle://chat\"", "the server doesn't know this database"),
         ("tls = \"maybe\"", "\"verify\" or \"off\""),
         ("connections = 0", "connections"),
     ] {

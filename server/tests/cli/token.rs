@@ -8,7 +8,7 @@ fn tokens_are_made_listed_and_revoked() {
     let secret =
         rig.run(&["token", "add", "desk", "--scope", "users:read,users:write", "--domain", "localhost"]).fine();
     assert!(secret.starts_with("rookery_") && secret.trim_end().len() == 72, "{secret}");
-    rig.run(&["token", "add", "desk", "--scope", "users:read"]).failed(1, "there is a token desk already");
+    rig.run(&["token", "add", "desk", "--scope", "users:read"]).failed(1, "there is already a token desk");
     rig.run(&["token", "add", "other", "--scope", "everything"]).failed(1, "the scopes are: users:read");
     rig.run(&["token", "add", "other", "--scope", "users:read", "--domain", "b.example"])
         .failed(1, "a domain of this server");

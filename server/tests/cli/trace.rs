@@ -100,7 +100,7 @@ fn contents_are_shown_by_wish_and_that_is_noted() {
 fn few_trace_at_a_time_and_within_bounds() {
     let rig = plain();
     let (_server, _) = rig.serve();
-    rig.run(&["trace", "localhost"]).failed(1, "localhost is of this server");
+    rig.run(&["trace", "localhost"]).failed(1, "localhost is served here");
     rig.run(&["trace", "@"]).failed(1, "isn't an address");
     rig.run(&["trace", "a@localhost", "--seconds", "0"]).failed(2, "0 is not in 1..=3600");
     rig.run(&["trace", "a@localhost", "--stanzas", "100000"]).failed(2, "100000 is not in 1..=10000");

@@ -1,7 +1,7 @@
-//! The book: its contents name every page of `doc`, and its links lead somewhere.
+//! Tests the book: its contents list every page, and its links lead somewhere.
 //!
-//! This is what mdBook would refuse or build wrongly. It needs no program that isn't there anyway;
-//! `.ci/run` builds the book besides where mdBook is installed.
+//! These are the things that mdBook would refuse or build wrongly. The test needs no other
+//! program; `cargo xtask book` builds the HTML and checks its links.
 
 use std::collections::BTreeSet;
 

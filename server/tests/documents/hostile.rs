@@ -1,4 +1,5 @@
-//! The table of what other servers must never achieve: each line names tests, and they exist.
+//! Tests the table of what other servers must never achieve: each line names tests, and they
+//! exist.
 
 use super::tree::Tree;
 

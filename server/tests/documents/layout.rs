@@ -1,5 +1,5 @@
-//! The `# Layout` in the head of a crate or module: a newcomer's map, which misleads if it is older
-//! than the land.
+//! Tests the `# Layout` in the head of a crate or module: a newcomer's map, which misleads if it
+//! is out of date.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Programs in documents: a block of Rust below `doc` is a file of the tree or whole lines of one,
-//! so that what readers copy is compiled and tested.
+//! Tests programs in documents: a block of Rust below `doc` is a file of the tree or whole lines
+//! of one, so that code that readers copy is compiled and tested.
 //!
 //! The line before the block links the file. A block that is the whole file is written by
 //! `UPDATE_DOC=1`.

@@ -1,15 +1,16 @@
-//! Paths in documents and comments.
+//! Tests paths in documents and comments.
 //!
 //! These count as paths, and have to exist:
 //! * the target of a link in a document, from the document's folder;
-//! * what ends as a source file or document does (`.rs`, `.py`, `.md`), with or without folders;
-//! * between backticks, what begins with a folder of the root or with the name of a crate, and has
-//!   a slash.
+//! * anything that ends like a source file or document (`.rs`, `.py`, `.md`), with or without
+//!   folders;
+//! * between backticks, anything that begins with a folder of the root or with the name of a
+//!   crate, and has a slash.
 //!
-//! A path may be short: `hub/task.rs` is `crates/hub/src/task.rs`, `pool/search` is a module of the
-//! crate that is spoken of. So it is enough that some path in the tree ends with it. Left out are
-//! addresses of the web, absolute paths, placeholders (`DATA/state.toml`, `FILE.md`) and what is
-//! only built (`target/…`).
+//! A path may be short: `hub/task.rs` is `crates/hub/src/task.rs`, `pool/search` is a module of
+//! the crate in question. So it is enough that some path in the tree ends with it. Exempt are
+//! addresses of the web, absolute paths, placeholders (`DATA/state.toml`, `FILE.md`) and build
+//! products (`target/…`).
 
 use super::tree::Tree;
 

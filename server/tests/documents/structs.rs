@@ -1,5 +1,5 @@
-//! The number of fields of a struct in the crates that every stanza passes: one that grows without
-//! end is a room in which everything touches everything.
+//! Tests the number of fields of a struct in the crates that every stanza passes: a struct that
+//! grows without end is a room in which everything touches everything.
 
 use super::tree::Tree;
 

@@ -1,4 +1,4 @@
-//! Acts of the user of a device.
+//! Actions of the user of a device.
 
 use rookery_xml::ns;
 

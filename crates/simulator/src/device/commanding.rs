@@ -1,4 +1,4 @@
-//! Deeds of an administrator, by commands with forms (XEP-0050, XEP-0133).
+//! Actions of an administrator, by commands with forms (XEP-0050, XEP-0133).
 
 use rookery_xml::{Element, ns};
 

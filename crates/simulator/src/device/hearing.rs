@@ -1,4 +1,4 @@
-//! Stanzas as a device takes them, and its reactions.
+//! Stanzas that a device receives, and its reactions.
 
 use rookery_xml::{Element, ns};
 

@@ -1,6 +1,6 @@
-//! Items that a device publishes at its account, and those of others that it hears of (XEP-0163).
+//! Items that a device publishes at its account, and those of others that it receives (XEP-0163).
 //!
-//! Each account has three nodes with one item each, which differ in who may have it.
+//! Each account has three nodes with one item each, which differ in their access.
 
 use rookery_xml::{Element, ns};
 

@@ -1,4 +1,4 @@
-//! Tokens in the place of passwords (XEP-0484).
+//! Tokens in place of passwords (XEP-0484).
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rookery_sasl::token::Presented;

@@ -1,4 +1,4 @@
-//! Stanzas as a peer takes them, and its reactions.
+//! Stanzas that a peer receives, and its reactions.
 
 use rookery_xml::{Element, ns};
 

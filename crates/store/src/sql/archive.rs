@@ -1,20 +1,20 @@
 //! The operations of [`Archive`](crate::Archive).
 //!
-//! Pages are found by key and never by counting rows: whatever place in an archive they have, they
-//! cost the same. Messages don't refer to their archive by a constraint: to remove an archive with
-//! a million of them would take seconds. Its row loses its name, so that the messages can't be
-//! found any more, and goes when all of them have been removed, a few at a time.
+//! Pages are found by key and never by counting rows: whatever their position in an archive, they
+//! cost the same. Messages don't refer to their archive by a constraint, because removing an
+//! archive with a million of them would take seconds. Instead its row loses its name, so that the
+//! messages can't be found any more, and is deleted when all of them have been removed, a few at a
+//! time.
 //!
-//! A message is one entry of one index, since it is places in indexes that cost: each is a page in
-//! the log. So there is none by contacts. The entry holds the contact's address as a number, and
-//! for each conversation the stretches of ids, an hour or so, in which it has messages are noted.
-//! A query for a conversation looks through its stretches and finds its messages there by that
-//! number, without reading the others. Engines on other machines have an index by contacts instead:
-//! they keep their logs themselves.
+//! A message is one entry of one index, since entries in indexes are what costs: each is a page in
+//! the log. So there is no index by contacts. The entry holds the contact's address as a number,
+//! and for each conversation the stretches of ids, an hour or so, in which it has messages are
+//! noted. A query for a conversation goes through its stretches and finds its messages there by
+//! that number, without reading the others. Engines on other machines have an index by contacts
+//! instead: they maintain their logs themselves.
 //!
-//! Here is what is written, in `owners` the archives of owners, in `pages` what is read, in
-//! `expiry` what goes; `months` looks after archives that are divided by time, `search` after an
-//! index of what messages say.
+//! Here are writes, in `owners` the archives of owners, in `pages` reads, in `expiry` removals;
+//! `months` manages partitioned archives, `search` an index of messages' texts.
 
 pub(super) mod expiry;
 #[cfg(any(feature = "postgres", feature = "mysql"))]

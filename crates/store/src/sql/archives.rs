@@ -1,14 +1,15 @@
-//! The knowledge of the archives that are written to often: their ids, their newest messages, and
-//! the conversations in them.
+//! Cached knowledge of the archives that are written to often: their ids, their newest messages,
+//! and the conversations in them.
 //!
-//! To look these up takes a statement or two for each message; so a connection remembers what it
-//! has seen. What it remembers holds until the transaction is undone, an archive is removed or
-//! swept, or somebody else has written to the database: the one that does or notices that says so.
+//! Looking these up takes a statement or two for each message; so a connection remembers what it
+//! has seen. The cache is valid until the transaction is rolled back, an archive is removed or
+//! swept, or somebody else has written to the database: the code that does or notices that
+//! invalidates it.
 //!
-//! The bytes that an archive takes are counted here and written down now and again: to write them
-//! for each message would cost as much as the message. The database says up to which id it has
-//! counted, and newer messages are read when an archive is learnt; so nothing is lost or counted
-//! twice, come what may.
+//! The bytes that an archive takes are counted here and written from time to time: writing them
+//! for each message would cost as much as the message. The database records up to which id it has
+//! counted, and newer messages are read when an archive is first used; so nothing is lost or
+//! counted twice, whatever happens.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,4 @@
-//! The answers of engines in their own ways, when a database that is another process is looked
-//! over: before a start, and for `rookery check`.
+//! Each engine's checks of a database in another process: before a start, and for `rookery check`.
 
 use super::remote::RemoteConnection;
 use crate::StoreError;

@@ -1,4 +1,4 @@
-//! The needs of operations from an engine's connection.
+//! The interface that operations need from an engine's connection.
 
 use super::archives::KnownArchives;
 use super::dialect::Dialect;

@@ -1,26 +1,27 @@
 //! Copies a whole database to another one, of the same or of another engine, and compares two.
 //!
-//! Rows go table by table in the order of their keys, a portion in each transaction. The source is
-//! read in one transaction, so that the copy is of one moment, even if others write meanwhile.
+//! Rows are copied table by table in the order of their keys, a portion in each transaction. The
+//! source is read in one transaction, so that the copy reflects one moment, even if others write
+//! meanwhile.
 //!
 //! # Invariants
 //!
-//! - A copy goes to a database in which nothing is, or to one that the same copy was interrupted
-//!   in: what is there is never mixed with it.
-//! - A database that a copy was begun in and not ended is marked, and no server starts on it. The
-//!   mark goes when both were compared and have the same.
-//! - A copy that was interrupted goes on behind the last key of each table. If that doesn't make
-//!   both the same, since the source was written to meanwhile, what differs is mended.
-//! - A connection that is lost is made again, and the copy goes on with it.
+//! - A copy goes to an empty database, or to one that the same copy was interrupted in: existing
+//!   data is never mixed with it.
+//! - A database with an unfinished copy is marked, and no server starts on it. The mark is removed
+//!   when both were compared and are the same.
+//! - An interrupted copy continues after the last key of each table. If that doesn't make both the
+//!   same, because the source was written to meanwhile, the differences are repaired.
+//! - A lost connection is made again, and the copy continues with it.
 //!
 //! # Layout
 //!
 //! `catalogue` has the tables with their statements, `cells` the values of rows, `rows` reads and
-//! inserts them, `mark` is what an unfinished copy is known by, `copying` what an engine does in
-//! its own way, `end` a database that is copied from or to. `course` leads a copy through all that
-//! happens to it: `filling` copies rows, `mending` brings those up to date that have changed since,
-//! `comparing` compares, `reconnecting` gets a lost connection back. `report` is what all of them
-//! tell.
+//! inserts them, `mark` identifies an unfinished copy, `copying` is each engine's own part, `end`
+//! a database that is copied from or to. `course` directs a copy through everything that happens
+//! to it: `filling` copies rows, `mending` updates those that have changed since, `comparing`
+//! compares, `reconnecting` restores a lost connection. `report` is the information from all of
+//! them.
 
 pub(super) mod catalogue;
 pub(super) mod cells;

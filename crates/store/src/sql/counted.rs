@@ -1,5 +1,4 @@
-//! Counts the statements of the operations: each is a way to the database and back where that is
-//! another machine.
+//! Counts the statements of operations: each is a round trip to a database on another machine.
 
 use super::archives::KnownArchives;
 use super::connection::{EachRow, SqlConnection, SqlValue};

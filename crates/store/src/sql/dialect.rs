@@ -1,6 +1,6 @@
-//! The engines, and what their SQL differs in.
+//! The engines, and the differences of their SQL.
 //!
-//! There is one set of statements. Their texts keep to what all engines agree on; one that can't is
+//! There is one set of statements. Their texts keep to what all engines support; one that can't is
 //! a [`DialectText`], made by the macro that names the difference, and the operation asks for the
 //! text of its [`SqlConnection`](super::connection::SqlConnection). Nothing else in the operations
 //! knows of engines, except where one needs less than another ([`Dialect::notes_stretches`]).

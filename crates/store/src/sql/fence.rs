@@ -1,18 +1,17 @@
-//! The fence of a process: its connections learn here that others have taken over.
+//! The fence of a process: its connections find out here that others have taken over.
 //!
-//! Each connection that writes has a row in `rookery_lanes`, and a transaction that writes begins
-//! with an update of that row. When the store is enlisted as that of a process, the rows are given
-//! its number. To fence the process off is to mark them: that waits for the transactions that hold
-//! them, and every later one finds a mark instead of its row.
+//! Each connection that writes has a row in `rookery_lanes`, and a writing transaction begins with
+//! an update of that row. When the store is enlisted for a process, the rows are given its number.
+//! Marking them fences the process off: that waits for the transactions that hold them, and every
+//! later one finds a mark instead of its row.
 //!
 //! # Invariants
 //!
-//! - A connection that was enlisted never makes its row again: one that is missing counts as
-//!   marked.
-//! - A process that fences another one off holds a row of its own meanwhile, so that two that fence
-//!   each other off get in each other's way.
-//! - A connection that looks after months has no row here: every process may drop what is too old
-//!   for all.
+//! - An enlisted connection never recreates its row: a missing row counts as marked.
+//! - A process that fences another one off locks a row of its own meanwhile, so that two that
+//!   fence each other off conflict.
+//! - A connection that manages months has no row here: every process may drop messages that are
+//!   too old for all.
 
 use crate::StoreError;
 use crate::fencing::ProcessWriter;

@@ -1,7 +1,8 @@
-//! A database of another program, which is only read: other servers keep accounts in SQL, too.
+//! A database of another program, which is only read: other servers store accounts in SQL, too.
 //!
-//! Everything is read as text, as the engine writes it: types of columns differ between engines and
-//! between versions of those programs. Bytes that are no text come as `\x` and hexadecimal digits.
+//! Everything is read as text, in the engine's representation: types of columns differ between
+//! engines and between versions of those programs. Bytes that aren't text appear as `\x` and
+//! hexadecimal digits.
 
 use super::connection::SqlValue;
 use super::copy::EndAddress;

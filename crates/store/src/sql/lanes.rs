@@ -1,19 +1,18 @@
 //! Chooses the lane for an operation, and the operations that it has to follow.
 //!
-//! A lane is a thread with a connection and a queue. What belongs to one owner goes to the lane of
-//! that owner, and is done in the order of the calls. The archives' writes have a lane of their
-//! own, and so have reads that may take long, so that neither makes a login wait:
+//! A lane is a thread with a connection and a queue. An owner's operations go to the lane of that
+//! owner, and are done in the order of the calls. The archives' writes have their own lane, and so
+//! have long reads, so that neither makes a login wait:
 //!
-//! - What is written to archives comes behind all that was called before for their owners, such as
-//!   making the account. What is called for the owners afterwards doesn't wait for it.
-//! - A page of an archive comes behind that and behind what is written to its archive, however much
-//!   waits to be written to others; nothing waits for it, and one that may be read goes before
-//!   those that may not yet.
-//! - Reads about many owners are of the moment when they are made, as lists are: if each waited for
-//!   what waits in all lanes, they would be done one after the other.
-//! - Writes for many owners come behind and hold up what is in the lanes of all of them, removing
-//!   an account what is in all lanes.
-//! - Lists and counts wait for nothing, and nothing for them.
+//! - Writes to archives come after everything that was called before for their owners, such as
+//!   creating the account. Later calls for the owners don't wait for them.
+//! - A page of an archive comes after that and after the writes to its archive, however many wait
+//!   for others; nothing waits for it, and pages that may be read overtake those that may not yet.
+//! - Reads about many owners reflect the moment at which they run, like lists: if each waited for
+//!   all lanes, they would run one after the other.
+//! - Writes for many owners come after the queues of all their lanes and hold up what follows;
+//!   removing an account does so for all lanes.
+//! - Lists and counts wait for nothing, and nothing waits for them.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

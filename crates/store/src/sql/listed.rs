@@ -1,7 +1,7 @@
 //! Lists all statements of the store, for the test that has every engine prepare each of them.
 //!
-//! A file that has statements lists them in its function `listed`. Another test reads the sources
-//! and finds what is not listed: text of SQL in a function, or a constant that was forgotten.
+//! A file with statements lists them in its function `listed`. Another test reads the sources and
+//! finds unlisted ones: SQL text in a function, or a forgotten constant.
 
 use super::dialect::{Dialect, DialectText};
 

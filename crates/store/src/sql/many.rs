@@ -1,5 +1,4 @@
-//! One statement for many: what would else be a loop of one statement for each contact, owner or
-//! id.
+//! One statement for many contacts, owners or ids, instead of a loop with one statement for each.
 //!
 //! Texts of statements are static, so that a connection prepares each once: there are a few of
 //! fixed sizes.

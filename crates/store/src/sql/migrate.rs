@@ -1,25 +1,25 @@
-//! Brings the schema of a database up to date, in the same way on every engine.
+//! Updates the schema of a database, in the same way on every engine.
 //!
 //! An engine has a list of steps; the text of step `n` brings a schema of version `n - 1` to
-//! version `n`. A step that was released is never changed: the next one mends it.
+//! version `n`. A released step is never changed: the next one corrects it.
 //!
-//! A step says which servers can go on with its result, and the database keeps that with its
-//! number, so that servers know it that were made before the step was. Those of two neighbouring
-//! releases can use one database then, as while one node after the other is upgraded, and an
-//! upgrade can be taken back. What a step may do that servers of the version before go on with: add
-//! a table, an index, or a column that may be left out of an `INSERT`, whose rows mean without it
-//! what they meant before. What isn't read any more is removed one release later.
+//! A step says which servers can go on with its result, and the database stores that with its
+//! number, so that servers older than the step know it. The servers of two neighbouring releases
+//! can then use one database, as while nodes are upgraded one after the other, and an upgrade can
+//! be reverted. A step may do anything that servers of the previous version can go on with: add a
+//! table, an index, or a column that may be left out of an `INSERT`, whose rows mean without it
+//! what they meant before. Columns that aren't read any more are removed one release later.
 //!
 //! # Invariants
 //!
-//! - However many processes start at once, one of them runs the steps: the others wait, look again,
-//!   and find nothing to do.
-//! - A step and the note of its number are one transaction where the engine's schema changes can be
-//!   in one. Where they can't, the statements of a step may be run again: a crash in the middle
-//!   goes on from the step that was interrupted.
-//! - Servers that use the database go on while a step runs: none writes the rows of a table again,
-//!   none waits for the use of a table for so long that others wait behind it, and an index is made
-//!   while others write to its table.
+//! - However many processes start at once, one of them runs the steps: the others wait, check
+//!   again, and find nothing to do.
+//! - A step and the record of its number are one transaction if the engine supports schema changes
+//!   in one. If not, the statements of a step may be run again: a crash in the middle is continued
+//!   from the interrupted step.
+//! - Servers that use the database continue while a step runs: no step rewrites the rows of a
+//!   table, none waits for a table so long that others wait after it, and an index is built while
+//!   others write to its table.
 
 use super::connection::{SqlValue, one};
 use super::copy::mark::is_unfinished;

@@ -1,4 +1,4 @@
-//! Opens databases of engines that are other processes: the same way for each of them.
+//! Opens databases of engines in other processes, in the same way for each of them.
 
 use super::SqlStore;
 use super::archive::months::{self as division, Months};

@@ -1,8 +1,8 @@
-//! An operation on its way: queued, run, told.
+//! An operation in progress: queued, run, reported.
 //!
-//! Running and telling are two steps because the commit lies between them. Every operation can be
-//! run again: it is, when the transaction that it ran in is lost, or when the engine lets another
-//! connection go first.
+//! Running and reporting are two steps because the commit lies between them. Every operation can
+//! be run again: it is, when the transaction that it ran in is lost, or when the engine gives
+//! another connection priority.
 
 use super::connection::SqlConnection;
 use crate::StoreError;

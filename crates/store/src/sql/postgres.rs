@@ -1,9 +1,8 @@
-//! PostgreSQL: a database on another machine, or in another process of this one.
+//! PostgreSQL: a database on another machine, or in another process on this one.
 //!
-//! Several connections, each with a thread of its own, do what SQLite's one does; rows that are to
-//! be changed are locked by the statement that reads them first (see `sql/dialect.rs`). The
-//! server's role needs to read and write the tables, and to make them unless they are there
-//! already.
+//! Several connections, each with its own thread, do the work of SQLite's one; rows that are to be
+//! changed are locked by the statement that reads them first (see `sql/dialect.rs`). The server's
+//! role needs to read and write the tables, and to create them unless they exist already.
 
 mod answers;
 mod bounded;

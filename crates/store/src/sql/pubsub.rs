@@ -1,7 +1,8 @@
 //! The operations of [`Pubsub`](crate::Pubsub).
 //!
-//! A node's row counts its items and its bytes, so that no publication has to. Items lie in the
-//! order of their positions, which only grow while an item is there: the newest has the highest.
+//! A node's row has the counts of its items and its bytes, so that no publication has to count.
+//! Items are ordered by their positions, which only grow while an item exists: the newest has the
+//! highest.
 
 mod news;
 mod rows;

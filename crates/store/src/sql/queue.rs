@@ -2,18 +2,18 @@
 //! together.
 //!
 //! Bytes count too, because an operation may carry a stanza of 256 KiB: sixteen thousand of them
-//! are 4 GiB. Operations that write what they carry have half of the queue: a sender of more than
-//! the disk takes must not keep others from logging in, for which the rest is free. No lane takes
-//! the places of all others, so one that is stuck refuses its own owners only.
+//! are 4 GiB. Operations that write their data have half of the queue: a sender of more than the
+//! disk can take must not keep others from logging in, for whom the rest is free. No lane takes
+//! the places of all others, so one that is stuck only refuses its own owners.
 //!
 //! # Order
 //!
-//! An operation that must come behind what waits in other lanes has a gate: how far those lanes
-//! must be before it may run. One that others must come behind, wherever they are, leaves a mark in
-//! each of their lanes, which holds up what is behind it until the operation is done. Of the lane
-//! for archives the last operation of each owner is known, so that a page waits for its owner's and
-//! no other. All queues have one lock, so an operation takes its place in all of them at once, and
-//! lanes never wait for each other in a circle.
+//! An operation that must come after those waiting in other lanes has a gate: how far those lanes
+//! must be before it may run. One that others must come after, wherever they are, leaves a mark in
+//! each of their lanes, which holds up later operations until it is done. For the archives' lane
+//! the last operation of each owner is known, so that a page waits for its owner's and no other.
+//! All queues have one lock, so an operation takes its place in all of them at once, and lanes
+//! never wait for each other in a circle.
 
 use super::lanes::LaneRoute;
 use super::operation::Operation;

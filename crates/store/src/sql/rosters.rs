@@ -1,7 +1,7 @@
 //! The operations of [`Rosters`](crate::Rosters).
 //!
-//! An item's row carries the version of its latest change that clients saw; a contact that they saw
-//! vanish has a row in `roster_removals` until it comes back or too many others vanished.
+//! An item's row carries the version of its latest change that clients saw; a contact that clients
+//! saw removed has a row in `roster_removals` until it comes back or too many others were removed.
 
 use super::connection::{Row, SqlConnection, SqlValue, account_values, all, one};
 use super::dialect::{DialectText, by_digest};

@@ -5,8 +5,8 @@
 //! * `archives.bytes` are the bytes of the messages up to and with the id `archives.counted`; the
 //!   [`KnownArchives`](super::archives::KnownArchives) in memory add those that are newer. Both
 //!   change in the transaction that changes the messages.
-//! * The shares of conversations only say whose messages go: they may lack the newest, and never
-//!   decide how much.
+//! * The shares of conversations only decide whose messages are removed: they may lack the newest,
+//!   and never decide how much.
 //! * A full archive loses as much as was added to it, no more: one that was larger before it had a
 //!   bound doesn't lose years at once.
 

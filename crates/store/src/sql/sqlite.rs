@@ -5,9 +5,9 @@
 //! file meanwhile – a backup, `rookery check`, an SQL shell; the store waits for them for a bounded
 //! time.
 //!
-//! One connection does all that writes and all that a login waits for, another one the reads that
-//! may take long, such as pages of archives: they are made of so many rows that logins would wait
-//! for them.
+//! One connection does all writes and everything that a login waits for, another one the long
+//! reads, such as pages of archives: they read so many rows that logins would have to wait for
+//! them.
 
 mod check;
 mod copying;

@@ -1,19 +1,19 @@
-//! The statements of accounts, rosters, offline messages and what is kept of an account; those of
-//! the archive, of publish-subscribe, of rooms and of uploads stand with their operations.
+//! The statements of accounts, rosters, offline messages and accounts' other data; those of the
+//! archive, of publish-subscribe, of rooms and of uploads are beside their operations.
 //!
-//! All of them keep to what SQLite, PostgreSQL and MariaDB agree on: `?` in order for the values (a
+//! All of them keep to what SQLite, PostgreSQL and MariaDB support: `?` in order for the values (a
 //! driver may number them), no upsert, no `RETURNING`, no generated keys read back, no arithmetic
-//! on two values; the few that can't are [`DialectText`]s, with what differs in their macros. What
-//! else differs between engines – types, key generation, collation by bytes, cascading – is in each
-//! engine's schema.
+//! on two values; the few that can't are [`DialectText`]s, with the differences in their macros.
+//! Other differences between engines – types, key generation, collation by bytes, cascading – are
+//! in each engine's schema.
 //!
-//! Other connections may write at the same time, unless it is SQLite: an operation that writes what
-//! depends on what it has read begins with a query that locks the head of it ([`locking!`]), in the
-//! order of account, room, node. Where two make the same row, a unique key lets one of them win,
+//! Other connections may write at the same time, except with SQLite: an operation whose writes
+//! depend on its reads begins with a query that locks the head of them ([`locking!`]), in the
+//! order of account, room, node. If two create the same row, a unique key lets one of them win,
 //! and the other is run again.
 //!
-//! Inserts select their values: SQLite, when the file may not grow any further, then undoes that
-//! statement alone and not the whole transaction with what others wrote in it.
+//! Inserts select their values: when the file may not grow any further, SQLite then rolls back
+//! that statement alone and not the whole transaction with others' writes.
 
 use super::dialect::{DialectText, by_digest, locking};
 use super::many::{ByTexts, Rows};

@@ -1,5 +1,5 @@
-//! The worker's needs from an engine's connection besides its statements: transactions, and a way
-//! back when it was lost.
+//! The interface that the worker needs from an engine's connection besides its statements:
+//! transactions, and reconnecting.
 
 use super::connection::SqlConnection;
 use crate::StoreError;

@@ -1,5 +1,5 @@
-//! Tells operators and their probes when the database takes nothing any more, such as when a disk
-//! is full, or can't be reached.
+//! Tells operators and their probes when the database accepts nothing any more, such as when a
+//! disk is full, or can't be reached.
 
 use crate::StoreError;
 use std::collections::{BTreeSet, HashMap};

@@ -1,32 +1,32 @@
 //! The thread that owns a lane's connection and runs its queue in batches.
 //!
-//! A batch is a stretch of the queue that shares one transaction, and thereby one wait for the
-//! disk. Batches grow by themselves: whatever was queued while the last commit waited for the disk
-//! is the next batch, up to a bound that keeps the waiting short.
+//! A batch is a part of the queue that shares one transaction, and thereby one wait for the disk.
+//! Batches grow by themselves: everything that was queued while the last commit waited for the
+//! disk is the next batch, up to a bound that keeps the wait short.
 //!
 //! # Invariants
 //!
-//! - Answers are told in the order of the queue.
-//! - Reads in front of a batch's first write are told at once, everything behind it only after the
+//! - Results are reported in the order of the queue.
+//! - Reads before a batch's first write are reported at once, everything after it only after the
 //!   commit.
-//! - What fails since another connection got in its way ([`StoreError::Conflict`]) is run again, up
-//!   to a bound: one operation, or the whole batch if the engine undid that.
-//! - An operation that fails takes no other along: it is undone alone where the engine has
-//!   savepoints, and elsewhere the batch is undone and run again, each operation in a transaction
-//!   of its own.
-//! - When a commit fails otherwise, every write of its transaction is told the error; every read in
-//!   it is run again, because it may have seen what those wrote. The same holds when the engine
-//!   gives up the transaction in the middle, as SQLite does on an I/O error and when an update, but
-//!   not an insert, finds the file full.
-//! - When the connection is lost, all of the batch is run again on another one, unless the number
+//! - An operation that fails because of a conflict with another connection
+//!   ([`StoreError::Conflict`]) is run again, up to a bound: one operation, or the whole batch if
+//!   the engine rolled that back.
+//! - A failing operation affects no other: it is rolled back alone if the engine has savepoints;
+//!   otherwise the batch is rolled back and run again, each operation in its own transaction.
+//! - When a commit fails otherwise, every write of its transaction gets the error; every read in
+//!   it is run again, because it may have seen those writes. The same holds when the engine aborts
+//!   the transaction in the middle, as SQLite does on an I/O error and when an update, but not an
+//!   insert, finds the file full.
+//! - When the connection is lost, the whole batch is run again on another one, unless the number
 //!   that the transaction was marked with says that it was committed. Nothing is run twice.
 //! - When no host can be written to, as while one takes over from another, a batch is run again
-//!   until one can, or those of its operations that have waited for too long are refused. What
-//!   comes later is refused at once then, until something is written again.
-//! - What reads what other lanes have written has a transaction of its own, since a transaction
-//!   sees what was there when it began; or none, if its statements need none.
-//! - While a gate holds up the next operation, no transaction is open: its locks might be what the
-//!   others wait for.
+//!   until one can, or those of its operations that have waited too long are refused. Later ones
+//!   are then refused at once, until something is written again.
+//! - An operation that reads other lanes' writes has its own transaction, since a transaction sees
+//!   the state when it began; or none, if its statements need none.
+//! - While a gate holds up the next operation, no transaction is open: the others might be waiting
+//!   for its locks.
 
 pub(super) mod attempts;
 mod away;

@@ -1,5 +1,5 @@
-//! Rows that this server can't have written: a reader gets an error, nothing panics, and what
-//! is whole is read as before.
+//! Tests rows that this server can't have written: a reader gets an error, nothing panics, and
+//! intact rows are read as before.
 
 use crate::engines::EngineServer;
 use rookery_jid::Jid;

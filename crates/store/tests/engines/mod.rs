@@ -1,4 +1,4 @@
-//! The engines that are other processes, as tests of a connection's troubles need them.
+//! The engines in other processes, for tests of connection failures.
 
 use rookery_needs::{Mariadb, Postgres, Proxy};
 use rookery_store::sql::copy;

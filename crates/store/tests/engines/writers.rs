@@ -1,4 +1,4 @@
-//! Writers that note what they were told, and the comparison of that with what is there.
+//! Writers that record their results, and the comparison of those with the database.
 
 use rookery_jid::Jid;
 use rookery_needs::Pair;

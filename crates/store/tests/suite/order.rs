@@ -1,4 +1,4 @@
-//! Holds for every method: queued when called, done in order.
+//! Tests for every method that it is queued when called, and done in order.
 
 use super::samples::*;
 use rookery_store::{ArchiveOf, ArchiveQuery, ArchivedMessage, OfflineRoom, Pending, Stores};

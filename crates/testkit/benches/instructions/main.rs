@@ -3,14 +3,14 @@
 //! `crates/testkit/benches/instructions/counts.txt`.
 //!
 //! A count is the same on a busy machine and on an idle one, so it can guard a commit where a time
-//! can't. What is counted is a whole piece of work (one settling of a server, a thousand copies),
-//! long enough that two percent of it are many instructions. Each piece checks its outcome behind
+//! can't. Each count covers a whole piece of work (one settling of a server, a thousand copies),
+//! long enough that two per cent of it are many instructions. Each piece checks its result after
 //! the count: a server that refuses the stanzas would be fast.
 //!
 //! # Layout
 //!
-//! * [`scene`]: servers of the test kit, up to the moment at which the count begins, and what has
-//!   to arrive.
+//! * [`scene`]: servers of the test kit, up to the moment at which the count begins, and the
+//!   stanzas that have to arrive.
 //! * [`outboxes`]: copies without a server. [`tls`]: an encrypted connection.
 
 #![allow(missing_docs, reason = "the macros make public items")]

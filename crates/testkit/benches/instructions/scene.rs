@@ -1,7 +1,7 @@
 //! Servers of the test kit: one shard, no threads, a store in memory, and clients that have just
 //! sent something.
 //!
-//! Every scene has seen the same once before the count begins, so that tables have grown and caches
+//! Every scene has run the same once before the count begins, so that tables have grown and caches
 //! are filled.
 
 use rookery_testkit::{Client, Config, Server, befriend};

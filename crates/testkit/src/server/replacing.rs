@@ -1,5 +1,5 @@
-//! A process that takes the place of the one before: after a stop in order, with the sessions that
-//! go on, or after a crash.
+//! A process that replaces the previous one: after a stop in order, with the sessions that
+//! continue, or after a crash.
 
 use rookery_shard::handover::MOST_BYTES;
 

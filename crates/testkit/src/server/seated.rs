@@ -1,5 +1,5 @@
-//! A server that is one process of a cluster: the test plays what carries letters and who has which
-//! homes ([`Seat`]).
+//! A server that is one process of a cluster: the test carries the letters and decides who has
+//! which homes ([`Seat`]).
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! Several accounts of the list at once: those that an administrator has ticked are disabled, or
-//! enabled again.
+//! Several accounts of the list at once: the ticked ones are disabled, or enabled again.
 
 use rookery_jid::Jid;
 use rookery_operations::{Refusal, users};

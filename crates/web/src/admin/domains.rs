@@ -1,4 +1,4 @@
-//! Domains and their modules: what is on, and how it is set.
+//! Domains and their modules, with their settings.
 
 use rookery_hub::Module;
 use rookery_operations::Outcome;

@@ -1,11 +1,11 @@
-//! Forms and their fields. A form that was refused comes back with what was typed into it, and the
-//! reason stands at the field that it is about.
+//! Forms and their fields. A rejected form keeps its input, with the reason next to the field that
+//! it concerns.
 //!
 //! # Invariants
 //!
 //! * Nothing that may be a password is kept, or put into a page.
-//! * Each field has a label, and what is said about it, hints and mistakes, is tied to it
-//!   (`aria-describedby`). The field with the mistake has the focus when the page is there.
+//! * Each field has a label, and the texts about it, hints and mistakes, are tied to it
+//!   (`aria-describedby`). The field with the mistake has the focus when the page is loaded.
 
 use super::frame::token;
 pub(crate) use super::outcome::{FormAnswered, FormFault, RefusedField};

@@ -1,5 +1,4 @@
-//! The frame that all pages have in common: the head, the links to the other pages, the outcome of
-//! the last form.
+//! The frame of all pages: the head, the links to the other pages, the outcome of the last form.
 
 use hyper::{Response, StatusCode};
 use rookery_base::date;

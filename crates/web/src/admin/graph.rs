@@ -1,5 +1,5 @@
-//! Graphs: lines over an hour, a day or a month, as SVG. The values are with it in words, so that
-//! the script can read them out where somebody points, or goes with the arrow keys.
+//! Graphs: lines over an hour, a day or a month, as SVG. The values are included as text, so that
+//! the script can read them out at the pointer, or with the arrow keys.
 
 use std::collections::BTreeMap;
 

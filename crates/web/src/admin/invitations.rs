@@ -1,4 +1,4 @@
-//! Links that let somebody in, once.
+//! Links that admit somebody, once.
 
 use rookery_jid::{Jid, prepare_local};
 use rookery_operations::invitations::uri;

@@ -1,4 +1,5 @@
-//! The outcome of a form: what was done, or why nothing was, and in which field the reason is.
+//! The outcome of a form: the action, or the reason why there was none, and the field that it
+//! concerns.
 
 use std::fmt::Display;
 

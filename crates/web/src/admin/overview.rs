@@ -1,4 +1,4 @@
-//! The overview: what the server does now, and did during the last hour, day or month.
+//! The overview: the server's current activity, and that of the last hour, day or month.
 
 use hyper::{Response, StatusCode};
 use rookery_observe::MulticastStage;

@@ -1,4 +1,4 @@
-//! The records of DNS that a domain should have, to copy, and what DNS says of them.
+//! The DNS records that a domain should have, to copy, and their current state.
 
 use rookery_operations::Outcome;
 

@@ -1,4 +1,4 @@
-//! Reports of abuse (XEP-0377): who reports whom, why, and what is done about it.
+//! Abuse reports (XEP-0377): who reports whom and why, and the actions on them.
 
 use rookery_jid::Jid;
 use rookery_operations::reports::{self, AbuseReport};

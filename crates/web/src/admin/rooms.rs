@@ -1,4 +1,4 @@
-//! Rooms: which there are, who is there, their settings, and their beginning and end.
+//! Rooms: their list, occupants and settings, their creation and destruction.
 
 use rookery_jid::Jid;
 use rookery_operations::rooms::{self, Described, RoomListing, WantedSettings};

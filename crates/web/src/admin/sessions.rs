@@ -1,4 +1,4 @@
-//! Sessions of a domain: which there are, from where, and their end.
+//! Sessions of a domain: their list with addresses, and ending them.
 
 use rookery_jid::Jid;
 use rookery_operations::sessions::{self, LostClient, SessionInfo};

@@ -1,11 +1,11 @@
-//! Signing in at an issuer (OpenID Connect, with PKCE): the browser goes there, and comes back with
-//! a code that the issuer's word is had for.
+//! Signing in through an issuer (OpenID Connect, with PKCE): the browser goes there, and comes
+//! back with a code, which the server exchanges for a token.
 //!
 //! # Invariants
 //!
-//! * A code counts only in the browser that was sent away, which has a cookie, and once.
-//! * Who comes back is known by the issuer; whether they administer anything is asked here, as of
-//!   those who have a password.
+//! * A code counts only in the browser that was redirected, which has a cookie, and once.
+//! * The issuer identifies the user; whether they administer anything is checked here, as for
+//!   those with a password.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

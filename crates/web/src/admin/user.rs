@@ -1,4 +1,4 @@
-//! One account: its sessions, and what can be done to it.
+//! One account: its sessions, and the actions on it.
 
 use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
 use hyper::{Response, StatusCode};

@@ -1,4 +1,4 @@
-//! Accounts: finding one, making one.
+//! Accounts: finding one, creating one.
 
 use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
 use hyper::{Response, StatusCode};

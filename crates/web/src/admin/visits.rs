@@ -1,10 +1,10 @@
-//! The visits of those who are signed in to the admin page.
+//! The visits of users who are signed in to the admin page.
 //!
-//! A visit is known by a cookie of 256 random bits, of which the server keeps the hash, in memory:
-//! a restart ends all visits. It ends when nobody does anything for half an hour, after twelve
+//! A visit is identified by a cookie of 256 random bits, of which the server keeps the hash, in
+//! memory: a restart ends all visits. It ends after half an hour without activity, after twelve
 //! hours in any case, and with the password that it began with: a new one ends all visits of the
-//! account but that in which it was set. Each has a token of its own for forms, so that other pages
-//! can't have them sent.
+//! account except the one in which it was set. Each has its own token for forms, so that other
+//! pages can't send them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};

@@ -1,8 +1,8 @@
-//! The strip at the top of the overview: all is well, or what is to be done.
+//! The strip at the top of the overview: all is well, or what needs attention.
 //!
-//! It knows what the process knows already: certificates, the disk of the data folder, what the
-//! store couldn't write, reports of abuse, failed logins, and keys that wait for a restart. What is
-//! to be said of each is judged where `rookery doctor` has it from, too.
+//! It uses data that the process already has: certificates, the disk of the data folder, refused
+//! writes of the store, abuse reports, failed logins, and keys that need a restart. The judgements
+//! are shared with `rookery doctor`.
 
 use rookery_shard::ShardCensus;
 

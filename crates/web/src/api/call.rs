@@ -1,4 +1,4 @@
-//! A request of the API that may be carried out, and the reply to it.
+//! An authorised request of the API, and the reply to it.
 
 use std::net::IpAddr;
 use std::sync::Arc;

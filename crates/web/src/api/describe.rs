@@ -1,5 +1,5 @@
-//! The description of the API (OpenAPI 3.1), made of the table. A copy is in the repository,
-//! `doc/openapi.json`; a test holds both together.
+//! The description of the API (OpenAPI 3.1), generated from the table. A copy is in the
+//! repository, `doc/openapi.json`; a test keeps both in sync.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! Domains and their modules, what the server counts, and what was done.
+//! Domains and their modules, the server's counters, and past actions.
 
 use rookery_base::date;
 use rookery_hub::{Domain, OptionSpec, Options, Value as OptionValue};

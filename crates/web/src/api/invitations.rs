@@ -1,4 +1,4 @@
-//! Links that let somebody in, once.
+//! Links that admit somebody, once.
 
 use rookery_base::date;
 use rookery_jid::prepare_local;

@@ -1,4 +1,4 @@
-//! Sampled stacks of the living server.
+//! Sampled stacks of the running server.
 
 use std::time::Duration;
 

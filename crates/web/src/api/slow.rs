@@ -1,4 +1,4 @@
-//! The newest events of the process that were slow, and how many there were.
+//! The newest slow events of the process, and their number.
 
 use rookery_base::date;
 use rookery_observe::{SlowEvent, slow};

@@ -1,7 +1,7 @@
-//! The work of the server at this moment: counts and values, of the whole or of its parts.
+//! The server's current activity: counts and values, of the whole or of its parts.
 //!
-//! Nothing is counted for this beyond what the shards count anyway. What isn't counted, such as who
-//! holds most, is computed when somebody asks; a list has a bounded length.
+//! Nothing is counted for this beyond what the shards count anyway. Other data, such as who holds
+//! most, is computed when somebody asks; a list has a bounded length.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,7 +1,7 @@
 //! Objects of a bucket on their way: one that is being written, and one that is being read.
 //!
-//! An object is there as a whole or not at all: its length is said first, and a body that ends
-//! before that ends the connection, upon which the storage throws away what it has.
+//! An object exists as a whole or not at all: its length is announced first, and a body that ends
+//! before that ends the connection, upon which the storage discards what it has.
 
 use std::fmt;
 use std::future::Future;

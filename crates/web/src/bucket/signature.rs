@@ -1,8 +1,8 @@
-//! Signatures of requests to a bucket: Signature Version 4 of AWS in the query of the address,
-//! which all storages that speak S3 know.
+//! Signatures of requests to a bucket: AWS Signature Version 4 in the query of the address, which
+//! all S3-compatible storages support.
 //!
-//! The signature is over method, host, path and query. It says nothing of the body, which is the
-//! way of addresses that are signed beforehand: TLS keeps that.
+//! The signature covers method, host, path and query. It doesn't cover the body, as usual for
+//! presigned addresses: TLS protects that.
 
 use hmac::{Hmac, KeyInit, Mac};
 use rookery_base::date::timestamp;

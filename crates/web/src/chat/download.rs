@@ -1,4 +1,4 @@
-//! The way of the package of Converse.js to a machine that has no npm.
+//! Downloads the package of Converse.js to a machine without npm.
 
 use std::time::Duration;
 

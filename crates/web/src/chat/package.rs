@@ -1,10 +1,10 @@
-//! The package of Converse.js: which one it is, and what is taken of it.
+//! The package of Converse.js: its version, and the files that are taken from it.
 //!
 //! # Invariants
 //!
-//! - Nothing of a package is written before its hash is known to be the one that is pinned here.
-//! - The folder of a version is whole or not there: it is made beside its place and moved there at
-//!   the end.
+//! - Nothing of a package is written before its hash is known to be the pinned one.
+//! - The folder of a version is complete or missing: it is created beside its place and moved
+//!   there at the end.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

@@ -3,9 +3,9 @@
 //!
 //! # Invariants
 //!
-//! - Few follow at a time, each for a bounded time, so that there is room for other commands.
+//! - Few can follow at a time, each for a bounded time, so that there is room for other commands.
 //! - Nothing is kept for a follower: it takes the lines that are still there when its connection
-//!   has taken the ones before, and is told how many it has missed.
+//!   has taken the previous ones, and is told how many it has missed.
 
 use std::fmt::{Debug, Formatter};
 use std::io;

@@ -3,8 +3,8 @@
 //! # Invariants
 //!
 //! - A trace ends with its connection, its time or its number of stanzas, on every shard.
-//! - Every trace is in the journal before it begins: whose it is, of whom, how long, and whether it
-//!   shows what people write.
+//! - Every trace is recorded in the journal before it begins: its author, its subject, its
+//!   duration, and whether it shows users' texts.
 
 use std::fmt::Debug;
 use std::io;

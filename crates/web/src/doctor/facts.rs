@@ -1,5 +1,5 @@
-//! The facts that a doctor goes by: counts of now and of a second before, samples of the last
-//! minutes, and what is largest at this moment.
+//! The facts that the doctor uses: the counts now and a second before, samples of the last
+//! minutes, and the current maxima.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,9 +1,8 @@
-//! Posts events to an address, in batches, until they are taken: at least once each, in their
-//! order.
+//! Posts events to an address, in batches, until they are accepted: at least once each, in order.
 //!
-//! Nothing waits for the other side. What has happened goes to the spool on the disk within
-//! `GATHERING`, and from there to the address; a batch that isn't taken is posted again later, and
-//! more and more seldom.
+//! Nothing waits for the other side. Events go to the spool on the disk within `GATHERING`, and
+//! from there to the address; a batch that isn't accepted is posted again later, at growing
+//! intervals.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,10 +1,11 @@
-//! Events that wait to be posted, on the disk: lines in files that are written one after the other.
+//! Events that wait to be posted, on the disk: lines in files that are written one after the
+//! other.
 //!
 //! # Invariants
 //!
-//! - A line that was written is there after a crash, until it was taken or the room is up.
-//! - What was taken may come once more after a crash, never out of order.
-//! - The files have so many bytes at most: the oldest goes first, and its lines are counted.
+//! - A written line is there after a crash, until it was accepted or the space is used up.
+//! - An accepted line may be sent once more after a crash, but never out of order.
+//! - The files have a bounded size: the oldest is removed first, and its lines are counted.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

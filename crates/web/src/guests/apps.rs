@@ -1,6 +1,6 @@
-//! Apps to chat with, by the device that somebody sits at.
+//! Apps for chatting, by the visitor's device.
 //!
-//! They are links to the sites of free clients that are looked after; nothing is loaded from there.
+//! They are links to the sites of free, maintained clients; nothing is loaded from there.
 
 use hyper::header::{HeaderMap, USER_AGENT};
 

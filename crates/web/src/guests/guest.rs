@@ -1,4 +1,4 @@
-//! Somebody who asks for a page, and what every page does for them.
+//! A visitor who requests a page, and the common part of all pages.
 
 use std::sync::Arc;
 

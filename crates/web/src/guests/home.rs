@@ -1,4 +1,4 @@
-//! The first page: the name of the server, and where one can go from there.
+//! The first page: the name of the server, and links to its other pages.
 
 use hyper::{Response, StatusCode};
 

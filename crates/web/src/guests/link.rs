@@ -1,5 +1,5 @@
-//! The pages that links open: an invitation to create an account (XEP-0401 §3), or the setting of a
-//! new password (XEP-0445).
+//! The pages that links open: an invitation to create an account (XEP-0401 §3), or setting a new
+//! password (XEP-0445).
 
 use hyper::{Response, StatusCode};
 use rookery_jid::Jid;

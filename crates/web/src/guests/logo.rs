@@ -1,4 +1,4 @@
-//! The picture of the server: the operator's, or the one that stands in the program.
+//! The picture of the server: the operator's, or the built-in one.
 
 use std::fs::File;
 use std::io::{self, Read};

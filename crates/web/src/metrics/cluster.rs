@@ -1,4 +1,4 @@
-//! The metrics of a cluster: there are none where this process is alone.
+//! The metrics of a cluster: a process without a cluster has none.
 
 #[cfg(test)]
 use rookery_observe::cluster::NodeTraffic;

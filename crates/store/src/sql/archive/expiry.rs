@@ -1,5 +1,5 @@
-//! Removes from archives, a little at a time: whole ones that nobody has any more, and what is too
-//! old.
+//! Removes from archives, a little at a time: whole ones without an owner, and messages that are
+//! too old.
 
 use super::owners::locked;
 use super::pages::OLDEST;

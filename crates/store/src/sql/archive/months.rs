@@ -1,22 +1,22 @@
-//! Archives that are divided into months, on engines that can divide a table: what is too old for
-//! all owners goes a month at a time, without a look at each message.
+//! Archives that are partitioned by month, on engines that can partition a table: messages that
+//! are too old for all owners are dropped a month at a time, without looking at each of them.
 //!
-//! The messages lie in parts of one table, by their ids, whose upper bits are the time. Statements
-//! know nothing of that: the engine finds the parts that a page needs by the bounds of its ids.
+//! The messages are in partitions of one table, by their ids, whose upper bits are the time.
+//! Statements know nothing of that: the engine finds the partitions that a page needs by the
+//! bounds of its ids.
 //!
 //! # Invariants
 //!
-//! - A message always has a place: the last part has no end. It is empty as long as the months to
-//!   come are made in time.
-//! - A month that goes is taken out first, at once: nobody finds its messages any more, and they
-//!   are a table of their own, `archive_messages_gone`. Then it is taken out of the counts of its
-//!   owners, a portion of them in each transaction with a mark of how far that is, in
-//!   `rookery_months`. It is dropped last; whatever ends this in the middle, it goes on from the
-//!   mark.
-//! - What is taken out of a count was in it: before a month goes, all that lies in it is counted
+//! - A message always has a place: the last partition has no end. It is empty as long as the
+//!   coming months are created in time.
+//! - A month is first detached, at once: its messages can't be found any more, and are in a
+//!   separate table, `archive_messages_gone`. Then it is subtracted from the counts of its owners,
+//!   a portion of them in each transaction with a mark of the progress in `rookery_months`. It is
+//!   dropped last; if this is interrupted, it continues from the mark.
+//! - Only counted messages are subtracted: before a month is removed, everything in it is counted
 //!   (see `sizes`).
-//! - One connection at a time looks after the months of a database. It is none of a lane: nobody
-//!   waits for it but for the moment in which a part is added or taken out.
+//! - One connection at a time manages the months of a database. It isn't a lane's: nobody waits
+//!   for it except for the moment in which a partition is added or detached.
 
 use super::search::forget_gone;
 use crate::archive::BYTES_PER_MESSAGE;

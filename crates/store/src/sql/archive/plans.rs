@@ -1,10 +1,10 @@
 //! The plans of the statements of archives: each must find its rows by an index, on every engine,
 //! whatever that knows of the tables.
 //!
-//! This holds for archives that are one table and for those that are divided into months.
+//! This holds for archives in one table and for partitioned ones.
 //!
-//! The operations run over a connection that listens, in a database with a few thousand messages.
-//! Each statement that was heard is explained then, with the values that it had.
+//! The operations run over a connection that records, in a database with a few thousand messages.
+//! Each recorded statement is then explained, with its values.
 
 use super::months::first_end;
 use super::{MAKE_FOR_ROOMS, append, clear, ends, page, purge, sweep};

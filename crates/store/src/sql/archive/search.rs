@@ -1,21 +1,21 @@
-//! An index of what messages say, on engines in other processes and where it is wanted: with it a
-//! search reads the messages that may have its words, and not all of an archive.
+//! An index of messages' texts, on engines in other processes and if it is wanted: with it a
+//! search reads the messages that may contain its words, and not a whole archive.
 //!
 //! A message has terms, small numbers that the caller computes from its stanza ([`TermsOf`]). The
-//! index keeps them in a table of its own beside the messages, each mixed with the number of its
-//! archive: so a search never meets messages of others, however many say the same. PostgreSQL has
-//! them in a GIN index, MariaDB as words in a `FULLTEXT` index; both only tell which messages may
-//! be meant, and the caller looks into them. Thus all engines find the same, with and without an
-//! index. `fill` makes the index and fills it.
+//! index keeps them in a separate table beside the messages, each mixed with the number of its
+//! archive: so a search never meets messages of others, however many contain the same. PostgreSQL
+//! has them in a GIN index, MariaDB as words in a `FULLTEXT` index; both only name candidates, and
+//! the caller searches those. Thus all engines find the same, with and without an index. `fill`
+//! creates the index and fills it.
 //!
 //! # Invariants
 //!
 //! - A message and its terms are written, and removed, in one transaction.
-//! - Archives up to the one that `rookery_search` names are in the index as a whole; others are
-//!   searched as if there were none. A database in which nothing is begins with all of them.
+//! - Archives up to the one named in `rookery_search` are wholly in the index; others are searched
+//!   as if there were none. In an empty database, all archives are.
 //! - A server that doesn't write terms drops the index when it starts, or marks it if it may not:
-//!   what it writes is not missed by others later.
-//! - The one that fills the index is alone (see `Months::is_alone`), and goes on behind the last
+//!   so its messages aren't missed by others later.
+//! - Only one connection fills the index (see `Months::is_alone`), and it continues after the last
 //!   archive that is done.
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]

@@ -1,4 +1,4 @@
-//! Compares what two databases have, row by row.
+//! Compares the contents of two databases, row by row.
 
 use rookery_base::hex;
 use sha2::{Digest, Sha256};

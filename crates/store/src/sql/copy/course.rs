@@ -1,4 +1,4 @@
-//! The course of a copy, through lost connections and what changes meanwhile.
+//! The course of a copy, through lost connections and changes in the meantime.
 
 use super::catalogue::{COUNTERS, Table, tables};
 use super::comparing::{RowReader, compare_tables};

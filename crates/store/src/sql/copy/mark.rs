@@ -1,4 +1,4 @@
-//! The mark of a database that a copy was begun in and not ended.
+//! The mark of a database with an unfinished copy.
 
 use crate::StoreError;
 use crate::sql::connection::{SqlConnection, SqlValue, one};

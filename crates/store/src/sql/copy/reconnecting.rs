@@ -1,4 +1,4 @@
-//! Connects again when a connection of a copy is lost.
+//! Reconnects when a connection of a copy is lost.
 
 use super::copying::{Copying, UNNUMBERED};
 use crate::StoreError;

@@ -1,4 +1,4 @@
-//! Tells about a copy or a comparison: its progress, its result, its failure.
+//! Reports on a copy or a comparison: its progress, its result, its failure.
 
 use std::fmt;
 

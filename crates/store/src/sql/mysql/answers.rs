@@ -1,4 +1,4 @@
-//! Reads what statements without values give, within bounds.
+//! Reads the results of statements without values, within bounds.
 
 use crate::sql::remote::{MOST_ROWS, TOO_MUCH, is_too_much};
 use mysql_async::prelude::Queryable;

@@ -1,4 +1,4 @@
-//! Looks over what a MariaDB or MySQL promises: before a start, and for `rookery check`.
+//! Checks the promises of a MariaDB or MySQL: before a start, and for `rookery check`.
 
 use super::driver::MysqlDriver;
 use crate::StoreError;

@@ -1,15 +1,16 @@
 //! MariaDB's and MySQL's side of [`Connection`].
 //!
-//! Each connection has a runtime of its own, which runs on the connection's thread and only while
-//! that waits for an answer: to the rest of the store it is a connection that blocks. What reads by
-//! one statement has no transaction; nobody waits for the end of one that wrote nothing.
+//! Each connection has its own runtime, which runs on the connection's thread and only while that
+//! waits for an answer: to the rest of the store it is a blocking connection. Reads by one
+//! statement have no transaction; nobody waits for the end of one that wrote nothing.
 //!
 //! # Invariants
 //!
-//! - After any error of the database the transaction counts as over: some errors undo all of it,
-//!   some a statement, and they don't say which.
-//! - What the server hasn't answered within the limit is lost, together with the connection.
-//! - Texts and values go to and fro as bytes: no character set is converted.
+//! - After any error of the database the transaction counts as over: some errors roll back all of
+//!   it, some a statement, and they don't say which.
+//! - Operations that the server hasn't answered within the limit are lost, together with the
+//!   connection.
+//! - Texts and values travel as bytes: no character set is converted.
 
 use super::answers::{answers, integer, too_much};
 use super::failure::{ends_connection, failure, takes_statements};

@@ -1,9 +1,9 @@
 //! MariaDB's and MySQL's months of archives: partitions by ranges of ids.
 //!
-//! The table that was there becomes the first partition of a new one by an exchange, for which the
-//! server looks whether all of its rows are below its end. As long as that takes, servers wait: a
-//! change of the schema is in no transaction here, and nobody may look into the tables between two
-//! of them.
+//! The existing table becomes the first partition of a new one by an exchange, for which the
+//! server checks whether all of its rows are below its end. Servers wait for as long as that
+//! takes: a change of the schema is in no transaction here, and nobody may see the tables between
+//! two of them.
 
 use super::driver::MysqlDriver;
 use crate::StoreError;

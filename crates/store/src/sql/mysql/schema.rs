@@ -1,11 +1,11 @@
 //! MariaDB's and MySQL's schema and how an older one becomes the current one.
 //!
-//! `rookery_schema` has a row for each version, with the digest of what made it and the oldest
-//! version whose servers can use it. A change of the schema is in no transaction here: each
-//! statement of a step does nothing if it was run before, so that a step that was interrupted is
-//! run again. Where the syntax has no `IF NOT EXISTS`, the statement looks into
-//! `information_schema` first. The table of versions is the first that is made: a database with it
-//! is known to be ours, however far a step came.
+//! `rookery_schema` has a row for each version, with the digest of the step that made it and the
+//! oldest version whose servers can use it. A change of the schema is in no transaction here: each
+//! statement of a step does nothing if it was run before, so an interrupted step can be run again.
+//! If the syntax has no `IF NOT EXISTS`, the statement looks into `information_schema` first. The
+//! table of versions is created first: a database with it is known to be ours, however far a step
+//! got.
 
 use super::driver::MysqlDriver;
 use crate::StoreError;

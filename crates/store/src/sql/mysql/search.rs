@@ -1,8 +1,8 @@
 //! MariaDB's and MySQL's index of searches: a `FULLTEXT` index of texts in which each term is a
 //! word.
 //!
-//! Words of six letters and digits are neither too short for the index nor frequent ones that it
-//! leaves out.
+//! Words of six letters and digits are neither too short for the index nor among the frequent ones
+//! that it leaves out.
 
 use super::driver::MysqlDriver;
 use crate::StoreError;

@@ -1,4 +1,4 @@
-//! Reads what statements without values give, within bounds.
+//! Reads the results of statements without values, within bounds.
 
 use crate::StoreError;
 use crate::sql::remote::{MOST_ROWS, is_too_much};

@@ -1,15 +1,16 @@
 //! PostgreSQL's side of [`Connection`].
 //!
-//! Each connection has a runtime of its own, which runs on the connection's thread and only while
-//! that waits for an answer: to the rest of the store it is a connection that blocks. What begins a
-//! transaction goes out together with its first statement, and nobody waits for the end of one that
+//! Each connection has its own runtime, which runs on the connection's thread and only while that
+//! waits for an answer: to the rest of the store it is a blocking connection. The beginning of a
+//! transaction is sent together with its first statement, and nobody waits for the end of one that
 //! only reads.
 //!
 //! # Invariants
 //!
 //! - After any error of the database the transaction counts as over: PostgreSQL refuses everything
 //!   but its end.
-//! - What PostgreSQL hasn't answered within the limit is lost, together with the connection.
+//! - Operations that PostgreSQL hasn't answered within the limit are lost, together with the
+//!   connection.
 
 use super::answers::{StatementFailed, answers};
 use super::target::{ConnectionEnd, PostgresConnected, PostgresTarget};

@@ -1,9 +1,9 @@
-//! PostgreSQL's months of archives: parts of a table by ranges of ids.
+//! PostgreSQL's months of archives: partitions of a table by ranges of ids.
 //!
-//! There is no default part, since with one PostgreSQL would sort what it finds in the parts: the
-//! first has no beginning and the last no end. The table that was there becomes the first part as
-//! it is, with its indexes; what is long about it, the look whether all is below its end, holds up
-//! nobody.
+//! There is no default partition, because with one PostgreSQL would sort rows from several
+//! partitions: the first has no beginning and the last no end. The existing table becomes the
+//! first partition unchanged, with its indexes; the slow part, checking that everything is below
+//! its end, holds up nobody.
 
 use super::driver::PostgresDriver;
 use crate::StoreError;

@@ -1,4 +1,4 @@
-//! Reads the address that an operator has written, and connects.
+//! Parses the address that an operator has written, and connects.
 
 use super::answers::{StatementFailed, answers};
 use super::bounded::{Bounded, StreamWay};

@@ -1,7 +1,7 @@
 //! The statements of [`pubsub`](super), each with the values that it takes, in their order.
 //!
-//! They keep to the rules of `sql/statements.rs`. The bytes of an item are written down once
-//! (`size!`).
+//! They keep to the rules of `sql/statements.rs`. The formula for the bytes of an item is defined
+//! once (`size!`).
 
 use crate::sql::dialect::{DialectText, by_digest};
 use crate::sql::many::Among;

@@ -1,4 +1,4 @@
-//! The order across lanes, without threads: each test plays the workers.
+//! Tests the order across lanes, without threads: each test plays the workers.
 
 use super::*;
 use crate::sql::lanes::Lanes;

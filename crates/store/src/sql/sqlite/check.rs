@@ -1,4 +1,4 @@
-//! Looks a database over for the operator: `rookery check`.
+//! Checks a database for the operator: `rookery check`.
 
 use super::driver::SqliteDriver;
 use super::place::{directory, probe};

@@ -1,4 +1,4 @@
-//! The choices of an operator for a database.
+//! An operator's choices for a database.
 
 use crate::sql::{Migrations, QueueBounds};
 use std::time::Duration;

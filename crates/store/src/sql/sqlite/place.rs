@@ -1,4 +1,4 @@
-//! The place of a database: its directory and file, made so that nobody but the server reads them.
+//! The place of a database: its directory and file, created so that only the server can read them.
 
 use crate::StoreError;
 use std::fs;

@@ -1,10 +1,10 @@
 //! SQLite's schema and how an older one becomes the current one.
 //!
-//! `user_version` counts the migrations that a file went through; `application_id` tells our files
-//! from others'; `rookery_schema` has the oldest version whose servers can use a file of a version,
-//! unless that is its own. All that a file lacks run in one transaction with their count, so a
-//! crash leaves a file either before or behind them. A file is migrated by `sql/migrate.rs`, as any
-//! other database is.
+//! `user_version` counts the migrations that a file went through; `application_id` distinguishes
+//! our files from others'; `rookery_schema` has the oldest version whose servers can use a file of
+//! a version, unless that is its own. All missing steps run in one transaction with their count,
+//! so a crash leaves a file either before or after them. A file is migrated by `sql/migrate.rs`,
+//! like any other database.
 
 use super::driver::SqliteDriver;
 use crate::StoreError;

@@ -1,4 +1,5 @@
-//! Waits of commands for a file that another process holds: long ones, of which the operator hears.
+//! Commands' waits for a file that another process holds: long ones, which the operator is told
+//! about.
 
 use crate::sql::queue::Patience;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! Fences processes off, each time on a thread of its own: it waits for no queue.
+//! Fences processes off, each time on a separate thread that waits for no queue.
 
 use super::SqlStore;
 use crate::fencing::{ProcessWriter, not_shared};

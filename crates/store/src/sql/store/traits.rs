@@ -1,5 +1,5 @@
-//! Implements the traits of the stores: each method chooses the lane for its operation, and says
-//! what it does there.
+//! Implements the traits of the stores: each method chooses the lane for its operation, and the
+//! code to run there.
 
 use super::SqlStore;
 use crate::documents::{DocumentRoom, DocumentsPut};

@@ -1,4 +1,4 @@
-//! The worker over an engine that fails on demand: what no real disk does when a test wants it.
+//! Tests the worker over an engine that fails on demand, which no real disk does.
 
 mod lost;
 

@@ -1,4 +1,4 @@
-//! Makes the index of searches and fills it, where that is wanted; removes it where it isn't.
+//! Creates the index of searches and fills it, if it is wanted; otherwise removes it.
 
 use super::{filled, insert};
 use crate::StoreError;

@@ -1,5 +1,5 @@
-//! The worker over a database behind a network that fails: wherever the connection is cut, nothing
-//! is lost and nothing is done twice.
+//! Tests the worker over a database behind a failing network: wherever the connection is cut,
+//! nothing is lost and nothing is done twice.
 
 use super::super::*;
 use crate::error::EngineWords;
